@@ -1,0 +1,1 @@
+"""The patch series under patches/: read, check, apply and export them."""

@@ -1,0 +1,90 @@
+"""Runs git, free of what the caller's environment says about repositories."""
+
+import os
+from pathlib import Path
+import shutil
+import subprocess
+
+from infra.errors import BuildError
+
+# What a hook's or an alias's environment may carry, and what would point git
+# at another repository than the folder it runs in.
+_REPOSITORY_VARIABLES = ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE',
+                         'GIT_PREFIX', 'GIT_COMMON_DIR', 'GIT_NAMESPACE',
+                         'GIT_OBJECT_DIRECTORY',
+                         'GIT_ALTERNATE_OBJECT_DIRECTORIES')
+
+
+def find_git() -> str:
+  """The path of git.
+
+  Raises:
+    BuildError: there is none.
+  """
+  found = shutil.which('git')
+  if not found:
+    raise BuildError('git is not on the path, and patches are applied with it. '
+                     'Install it (Debian and Ubuntu: apt-get install git).')
+  return found
+
+
+def run(folder: Path,
+        *arguments: str,
+        env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+  """Runs git in `folder`; the caller looks at the return code."""
+  environ = {
+      k: v for k, v in os.environ.items() if k not in _REPOSITORY_VARIABLES
+  } | {
+      'LC_ALL': 'C'
+  } | (
+      env or {})
+  return subprocess.run([find_git(), *arguments],
+                        cwd=folder,
+                        env=environ,
+                        capture_output=True,
+                        text=True,
+                        check=False)
+
+
+def need(folder: Path, *arguments: str) -> str:
+  """Runs git in `folder` and returns what it prints.
+
+  Raises:
+    BuildError: git fails.
+  """
+  done = run(folder, *arguments)
+  if done.returncode:
+    said = (done.stderr or done.stdout).strip()
+    raise BuildError(f'git {_verb(arguments)} failed: {said}')
+  return done.stdout.strip()
+
+
+def _verb(arguments: tuple[str, ...]) -> str:
+  """What git is asked to do: the first argument behind the settings."""
+  if arguments[0] == '-c':
+    return _verb(arguments[2:])
+  return arguments[0]
+
+
+def apply_outside(folder: Path, patch: Path) -> str:
+  """Applies a patch without context to a folder that is no repository.
+
+  Returns:
+    What git complains about, or an empty text.
+  """
+  folder = folder.resolve()
+  # Were a repository found above the folder, git would take the patch's paths
+  # for paths in it and skip every one of them without a word. The user's
+  # settings, such as apply.whitespace, must not touch the result either.
+  done = run(
+      folder,
+      'apply',
+      '--unidiff-zero',
+      '--whitespace=nowarn',
+      str(patch.resolve()),
+      env={
+          'GIT_CEILING_DIRECTORIES': str(folder.parent),
+          'GIT_CONFIG_GLOBAL': os.devnull,
+          'GIT_CONFIG_SYSTEM': os.devnull,
+      })
+  return done.stderr.strip() if done.returncode else ''

@@ -1,0 +1,1 @@
+"""Builds the fork's wheel from the official one."""

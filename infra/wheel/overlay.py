@@ -1,0 +1,51 @@
+"""The files of our own that the wheel takes from the checkout."""
+
+from pathlib import Path
+
+from infra.errors import BuildError
+
+_SOURCES = 'torch_xla/csrc/'
+_BAZEL_FILES = ('BUILD', 'BUILD.bazel')
+
+
+def own_files(root: Path) -> list[str]:
+  """Every file of ours under torch_xla/, C sources too, as sorted paths.
+
+  Raises:
+    BuildError: one of them is a symbolic link, which a wheel cannot hold.
+  """
+  return _files(root, 'torch_xla')
+
+
+def test_files(root: Path) -> list[str]:
+  """Every file under test/, as sorted paths; errors as `own_files`."""
+  return _files(root, 'test')
+
+
+def wheel_files(root: Path) -> list[str]:
+  """Those of `own_files` that go into the wheel."""
+  return [
+      name for name in own_files(root) if not name.startswith(_SOURCES) and
+      name.rsplit('/', 1)[-1] not in _BAZEL_FILES
+  ]
+
+
+def _files(root: Path, folder: str) -> list[str]:
+  """The files beneath a folder of the checkout, as sorted paths."""
+  names = []
+  for path in (root / folder).rglob('*'):
+    name = path.relative_to(root).as_posix()
+    if _is_litter(name):
+      continue
+    if path.is_symlink():
+      raise BuildError(f'{name} is a symbolic link: put a file in its place')
+    if path.is_file():
+      names.append(name)
+  return sorted(names)
+
+
+def _is_litter(name: str) -> bool:
+  """Whether a path is a cache, hidden, or an editor's backup."""
+  parts = name.split('/')
+  return ('__pycache__' in parts or any(part[0] == '.' for part in parts) or
+          name.endswith(('~', '.pyc', '.orig', '.rej')))

@@ -1,0 +1,36 @@
+"""Every version, hash and requirement that the wheel builder pins."""
+
+# The official release that the fork is laid over, and upstream's tag for it.
+PACKAGE = 'torch_xla'
+OFFICIAL_VERSION = '2.9.0'
+OFFICIAL_TAG = f'v{OFFICIAL_VERSION}'
+GLIBC_MINOR = 28
+PLATFORM = f'manylinux_2_{GLIBC_MINOR}_x86_64'
+
+# sha256 of the official wheel for each Python that has one.
+OFFICIAL_SHA256 = {
+    '3.10': 'bc10e297513c5f8e4049488a7eef4646206f7ef3ef57c741c4bf21ed5ada2692',
+    '3.11': '13027393e252c7583ac364b02af8f1c0f7c497095b653c14ead82fbbda8549c3',
+    '3.12': 'd6b4fbb2704bff08194c170b23dcf6dea562cf3cb53d9951b86667c327b6f5ed',
+    '3.13': 'e85ba39f12758a8b3465df28389f6899e31522bc64cc58dd108fbbfeedafb776',
+}
+
+# What the fork's metadata say. Requirements are in ranges that the suite ran
+# with; upstream's own stay as they are.
+VERSION = f'{OFFICIAL_VERSION}+shardy.1'
+SUMMARY = ('XLA bridge for PyTorch: a fork distribution of the official '
+           f'{OFFICIAL_VERSION} with Shardy and V2 shardings')
+REQUIRES = ('protobuf>=5.26,<8',)
+EXTRAS = {'cpu': ('xla-cpu-pjrt==0.0.1',)}
+GENERATOR = f'torch_xla shardy builder ({VERSION})'
+
+# The shim: its Bazel target, and where the wheel holds it.
+SHIM_PACKAGE = 'torch_xla/csrc/pjrt_shardy'
+SHIM_LIBRARY = 'libpjrt_shardy.so'
+SHIM_MEMBER = f'torch_xla/shardy/{SHIM_LIBRARY}'
+
+
+def wheel_name(version: str, python: str) -> str:
+  """The file name of torch_xla `version`'s wheel for `python`, as in '3.11'."""
+  tag = 'cp' + python.replace('.', '')
+  return f'{PACKAGE}-{version}-{tag}-{tag}-{PLATFORM}.whl'

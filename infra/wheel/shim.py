@@ -1,0 +1,75 @@
+"""Builds libpjrt_shardy.so with Bazel."""
+
+import os
+from pathlib import Path
+import re
+import shutil
+import subprocess
+
+from infra.errors import BuildError
+from infra.wheel import pins
+
+_HOW_TO_GET = ('Install one (Debian and Ubuntu: apt-get install '
+               'bazel-bootstrap), or name it: BAZEL=/path/to/bazel.')
+
+
+def find_bazel() -> str:
+  """The Bazel to use: $BAZEL, or the one on the path.
+
+  Raises:
+    BuildError: there is none.
+  """
+  named = os.environ.get('BAZEL')
+  found = shutil.which(named or 'bazel')
+  if found:
+    return found
+  where = f'BAZEL={named} is no program' if named else 'no bazel on the path'
+  raise BuildError(f'The shim is built with Bazel: {where}. {_HOW_TO_GET}')
+
+
+def build_shim(root: Path, bazel: str) -> bytes:
+  """Builds the shim of the checkout at `root`.
+
+  Raises:
+    BuildError: the build fails or makes no shared library.
+  """
+  _bazel(root, bazel, 'build', f'//{pins.SHIM_PACKAGE}:{pins.SHIM_LIBRARY}')
+  folder = Path(_bazel(root, bazel, 'info', 'bazel-bin').strip())
+  library = folder / pins.SHIM_PACKAGE / pins.SHIM_LIBRARY
+  try:
+    data = library.read_bytes()
+  except OSError as error:
+    raise BuildError(f'Bazel built no {pins.SHIM_LIBRARY}: {error}') from error
+  if not data.startswith(b'\x7fELF'):
+    raise BuildError(f'{library} is not a shared library')
+  check_glibc(data)
+  return data
+
+
+def check_glibc(library: bytes) -> None:
+  """Checks that a library runs with the glibc that the wheel's tag promises.
+
+  Raises:
+    BuildError: it needs a newer one.
+  """
+  needs = [int(minor) for minor in re.findall(rb'GLIBC_2\.(\d+)', library)]
+  if max(needs, default=0) > pins.GLIBC_MINOR:
+    raise BuildError(
+        f'{pins.SHIM_LIBRARY} needs glibc 2.{max(needs)}, and a wheel for '
+        f'{pins.PLATFORM} must do with 2.{pins.GLIBC_MINOR}: avoid the newer '
+        'symbol, or bind an older version of it with .symver')
+
+
+def _bazel(root: Path, bazel: str, *arguments: str) -> str:
+  """Runs Bazel in the checkout and returns what it prints."""
+  # No server stays behind, and all that Bazel writes is under build/.
+  command = [
+      bazel, '--batch', f'--output_user_root={root / "build" / "bazel-root"}',
+      *arguments
+  ]
+  done = subprocess.run(
+      command, cwd=root, capture_output=True, text=True, check=False)
+  if done.returncode:
+    said = '\n'.join(done.stderr.strip().splitlines()[-30:])
+    raise BuildError(f'`{" ".join(command)}` failed:\n{said}')
+  return done.stdout

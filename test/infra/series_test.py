@@ -1,0 +1,542 @@
+"""The patch series: the checkout's own, and good and bad ones of the tests."""
+
+from pathlib import Path
+import subprocess
+import sys
+import zipfile
+
+from infra_project import edit_file
+from infra_project import git
+from infra_project import Project
+from infra_project import ROOT
+import pytest
+
+from infra import series as command_line
+from infra.errors import BuildError
+from infra.patchset.apply import apply_to_folder
+from infra.patchset.apply import folder_reader
+from infra.patchset.apply import patched_files
+from infra.patchset.check import check
+from infra.patchset.export import export
+from infra.patchset.manifest import claimed_by
+from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import matches
+from infra.patchset.manifest import with_dependencies
+from infra.patchset.patch import blob_id
+from infra.patchset.patch import load_patches
+from infra.patchset.patch import slug
+from infra.wheel.overlay import own_files
+
+CONFIG = 'torch_xla/_dynamo/config.py'
+RUNTIME = 'torch_xla/runtime.py'
+TAG = 'v2.9.0'
+
+
+def insert(at: int, text: str):
+  """An edit that inserts a line."""
+  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at:]
+
+
+def replace(at: int, text: str):
+  """An edit that replaces a line."""
+  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at + 1:]
+
+
+def one_patch(project: Project) -> Path:
+  """Gives the project a series `one` with one good patch."""
+  return project.patch('one', 'config: add a line', CONFIG,
+                       insert(2, '# ours 1'))
+
+
+def two_patches(project: Project) -> list[Path]:
+  """Gives the project a series `one` with two patches to one file."""
+  first = one_patch(project)
+  [patch] = load_patches(project.root, load_manifest(project.root)[0])
+  base = patched_files(project.read, [patch])[CONFIG]
+  second = project.patch('one', 'config: add another line', CONFIG,
+                         insert(0, '# ours 2'), base)
+  return [first, second]
+
+
+def problem(project: Project) -> str:
+  """The problems that `check` finds; there have to be some."""
+  problems = check(project.root, project.read)
+  assert problems
+  return '\n'.join(problems)
+
+
+def unpack(wheel: Path, folder: Path) -> Path:
+  """Unpacks the text files of a wheel."""
+  with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(folder,
+                       [n for n in archive.namelist() if not n.endswith('.so')])
+  return folder
+
+
+# The checkout's own series.
+
+
+def test_checkout_is_in_order(official_wheel, tmp_path):
+  wheel = unpack(official_wheel, tmp_path)
+  assert check(ROOT, folder_reader(wheel)) == []
+
+
+def test_commands_on_the_checkout():
+  script = [sys.executable, ROOT / 'infra' / 'series.py']
+  listed = subprocess.run([*script, 'list'],
+                          capture_output=True,
+                          text=True,
+                          check=True).stdout
+  for series in load_manifest(ROOT):
+    assert f'{series.name}: {series.description}' in listed
+  checked = subprocess.run([*script, 'check'],
+                           capture_output=True,
+                           text=True,
+                           check=False)
+  assert checked.returncode == 0, checked.stderr
+  assert 'in order' in checked.stdout
+  for command in ('list', 'check', 'apply', 'export'):
+    subprocess.run([*script, command, '--help'],
+                   stdout=subprocess.DEVNULL,
+                   check=True)
+
+
+def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
+  wheel = unpack(official_wheel, tmp_path)
+  assert command_line.main(['apply', '--wheel', str(wheel)]) == 0
+  changed = {
+      change.path: change.new for series in load_manifest(ROOT)
+      for patch in load_patches(ROOT, series)
+      for change in patch.changes
+  }
+  said = capsys.readouterr().out.splitlines()
+  assert sorted(said) == sorted(f'changed {path}' for path in changed)
+  for path, blob in changed.items():
+    assert blob_id((wheel / path).read_bytes()) == blob
+  assert command_line.main(['apply', '--wheel', str(wheel)]) == 1
+  assert 'applied already' in capsys.readouterr().err
+
+
+# check
+
+
+def test_good_patches(project):
+  two_patches(project)
+  project.file('torch_xla/shardy/a.py')
+  project.file('test/a_test.py')
+  project.series('one', overlay=['torch_xla/shardy/**'], tests=['test/*.py'])
+  assert check(project.root, project.read) == []
+  changed = patched_files(
+      project.read, load_patches(project.root,
+                                 load_manifest(project.root)[0]))
+  lines = changed[CONFIG].decode().splitlines()
+  assert lines[0] == '# ours 2' and lines[3] == '# ours 1'
+
+
+def _context(text: str) -> str:
+  return text.replace('@@ -2,0 +3 @@\n', '@@ -2 +2,2 @@\n context\n')
+
+
+@pytest.mark.parametrize('spoil, message', [
+    (_context, 'context line'),
+    (lambda t: t.replace('@@ -2,0 +3 @@', '@@ -2,0 +3 @@ def f():'),
+     'has to end with @@'),
+    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'does not hold the lines'),
+    (lambda t: t.replace('Bug: https://example.org/1\n', ''), 'lacks Bug'),
+    (lambda t: t.replace('Why-not-overlay: there would be\n nothing to test\n',
+                         ''), 'lacks Why-not-overlay'),
+    (lambda t: t.replace('Forwarded: no', 'Forwarded:'), 'this line is none'),
+    (lambda t: t.replace('Forwarded: no', 'Forwarded: no\nForwarded: yes'),
+     'twice'),
+    (lambda t: t.replace('torch_xla 2.9.0', 'torch_xla 2.8.0'),
+     'does not name 2.9.0'),
+    (lambda t: t.replace('A throwaway patch.\n\n', ''), 'says why'),
+    (lambda t: t.replace('Subject: [PATCH] ', 'Subject: '), 'first line'),
+    (lambda t: t.replace('config: add', 'config: insert'),
+     'config-insert-a-line.patch'),
+    (lambda t: t.replace('A throwaway', 'From: somebody\nA throwaway'),
+     'names an author'),
+    (lambda t: t.replace('\n---\ndiff', '\ndiff'), 'no line ---'),
+    (lambda t: t.replace(' 100644\n', '\n'), 'index line'),
+    (lambda t: t.replace('\nindex ', '\nnew file mode 100644\nindex '),
+     'belongs to the overlay'),
+    (lambda t: t.replace('+++ b/', '+++ b/x/'), 'needs the lines'),
+    (lambda t: t.replace('a/torch_xla', 'a/../torch_xla').replace(
+        'b/torch_xla', 'b/../torch_xla'), 'outside the tree'),
+    (lambda t: t[:t.index('@@')], 'no hunk'),
+    (lambda t: t + 'trailing\n', 'expected a line "diff'),
+    (lambda t: t.replace(CONFIG, 'torch_xla/nothing.py'),
+     'not in the official wheel'),
+    (lambda t: t.replace('# ours', '# other'), 'but its index line says'),
+])
+def test_bad_patch(spoil, message, project):
+  patch = one_patch(project)
+  text = patch.read_text()
+  assert spoil(text) != text
+  patch.write_text(spoil(text))
+  found = problem(project)
+  assert message in found
+  assert 'one/config-add-a-line.patch' in found
+
+
+def test_wrong_base(project):
+  base = project.read(CONFIG) + b'# not official\n'
+  project.patch('one', 'config: add a line', CONFIG, insert(2, '# ours'), base)
+  found = problem(project)
+  assert f'expected blob {blob_id(base)}' in found
+  assert f'actual blob   {blob_id(project.read(CONFIG))}' in found
+  assert CONFIG in found and 'series one alone' in found
+
+
+def test_wrong_order(project):
+  first, second = two_patches(project)
+  project.series('one', patches=[second.name, first.name])
+  assert 'the order in series.toml is wrong' in problem(project)
+
+
+def test_two_series_that_touch_one_file_without_depending(project):
+  one_patch(project)
+  project.patch('two', 'config: add a line too', CONFIG, insert(5, '# ours 2'))
+  found = problem(project)
+  assert 'all series together' in found and 'alone' not in found
+  assert 'one has to depend on the other' in found
+
+
+def test_series_that_lacks_its_dependency(project):
+  two_patches(project)
+  entry = project.series('one')
+  second = entry['patches'][1]
+  project.series('one', patches=entry['patches'][:1])
+  moved = project.file(f'patches/two/{second}', '')
+  (project.root / 'patches' / 'one' / second).rename(moved)
+  project.series('two', patches=[second])
+  assert 'series two alone' in problem(project)
+  project.series('two', depends_on=['one'])
+  assert check(project.root, project.read) == []
+
+
+def test_patch_files_and_list_differ(project):
+  patch = one_patch(project)
+  project.series('one', patches=[])
+  assert 'one/config-add-a-line.patch is not listed' in problem(project)
+  project.series('one', patches=[patch.name, patch.name])
+  assert 'lists a patch twice' in problem(project)
+  project.series('one', patches=[patch.name])
+  patch.unlink()
+  assert 'cannot be read' in problem(project)
+
+
+def test_overlay_and_tests_that_are_not_there(project):
+  project.series(
+      'one',
+      overlay=['torch_xla/shardy/a.py', 'torch_xla/b/**'],
+      tests=['test/a_test.py'])
+  found = problem(project)
+  arguments = ['check', '--wheel', str(project.root / 'nowhere')]
+  assert command_line.main(arguments, project.root) == 1
+  for name in ('overlay file torch_xla/shardy/a.py',
+               'overlay file torch_xla/b/**', 'test test/a_test.py'):
+    assert f'lists the {name}, and there is none' in found
+
+
+def test_overlay_file_belongs_to_one_series(project):
+  project.file('torch_xla/shardy/a.py')
+  project.series('one')
+  assert 'a.py belongs to no series' in problem(project)
+  project.series('one', overlay=['torch_xla/shardy/**'])
+  project.series('two', overlay=['torch_xla/shardy/*.py'])
+  assert 'a.py belongs to one and two' in problem(project)
+  # A file named in full is taken out of the patterns.
+  project.file('torch_xla/shardy/b.py')
+  project.series('two', overlay=['torch_xla/shardy/a.py'])
+  assert check(project.root, project.read) == []
+  all_series = load_manifest(project.root)
+  assert claimed_by(all_series, 'torch_xla/shardy/a.py') == ['two']
+  assert claimed_by(all_series, 'torch_xla/shardy/b.py') == ['one']
+
+
+def test_patterns():
+  assert matches('a/**', 'a/b/c') and not matches('a/**', 'ab/c')
+  assert matches('a/*.py', 'a/b.py') and not matches('a/*.py', 'a/b/c.py')
+  assert matches('a/b.py', 'a/b.py') and not matches('a/b.py', 'a/b.pyi')
+
+
+@pytest.mark.parametrize('text, message', [
+    ('series = 1', r'\[\[series\]\]'),
+    ('[[series]\n', 'series.toml: '),
+    ('[[series]]\nname = "a"', 'a lacks'),
+    ('other = 1', 'nothing else'),
+])
+def test_bad_manifest(text, message, project):
+  (project.root / 'patches' / 'series.toml').write_text(text)
+  with pytest.raises(BuildError, match=message):
+    load_manifest(project.root)
+  assert len(check(project.root, project.read)) == 1
+
+
+@pytest.mark.parametrize('values, message', [
+    (dict(depends_on=['two']), 'not a series listed before it'),
+    (dict(depends_on=['one']), 'not a series listed before it'),
+    (dict(patches='a.patch'), 'has to be a list of texts'),
+    (dict(bug=''), 'has to be a text'),
+    (dict(colour='red'), 'should not have: colour'),
+])
+def test_bad_series(values, message, project):
+  project.series('one', **values)
+  project.series('two')
+  with pytest.raises(BuildError, match=message):
+    load_manifest(project.root)
+
+
+def test_dependencies_come_first(project):
+  project.series('a')
+  project.series('b')
+  project.series('c', depends_on=['a'])
+  project.series('d', depends_on=['c'])
+  chosen = with_dependencies(load_manifest(project.root), 'd')
+  assert [series.name for series in chosen] == ['a', 'c', 'd']
+  with pytest.raises(BuildError, match='there is no series e; there are: a, b'):
+    with_dependencies(load_manifest(project.root), 'e')
+
+
+def test_slug():
+  assert slug('runtime: add use_shardy()') == 'runtime-add-use-shardy'
+
+
+# apply
+
+
+def test_apply_one_series_only(project, tmp_path, capsys):
+  one_patch(project)
+  project.patch('two', 'runtime: add a line', RUNTIME, insert(2, '# ours'))
+  for path in (CONFIG, RUNTIME):
+    project.file(f'wheel/{path}').write_bytes(project.read(path))
+  wheel = project.root / 'wheel'
+  arguments = ['apply', '--wheel', str(wheel), '--only', 'two']
+  assert command_line.main(arguments, project.root) == 0
+  assert capsys.readouterr().out == f'changed {RUNTIME}\n'
+  assert (wheel / CONFIG).read_bytes() == project.read(CONFIG)
+  assert (wheel / RUNTIME).read_bytes() != project.read(RUNTIME)
+
+
+def test_apply_changes_all_or_nothing(project, tmp_path):
+  one_patch(project)
+  project.patch('one', 'runtime: add a line', RUNTIME, insert(2, '# ours'))
+  wheel = project.root / 'wheel'
+  project.file(f'wheel/{CONFIG}').write_bytes(project.read(CONFIG))
+  other = project.read(RUNTIME) + b'# changed by somebody\n'
+  project.file(f'wheel/{RUNTIME}').write_bytes(other)
+  patches = load_patches(project.root, load_manifest(project.root)[0])
+  with pytest.raises(BuildError) as raised:
+    apply_to_folder(wheel, patches)
+  message = str(raised.value)
+  assert RUNTIME in message and blob_id(other) in message
+  assert blob_id(project.read(RUNTIME)) in message
+  assert (wheel / CONFIG).read_bytes() == project.read(CONFIG)
+  with pytest.raises(BuildError, match='no folder with an unpacked wheel'):
+    apply_to_folder(tmp_path / 'nowhere', patches)
+
+
+def test_apply_works_inside_a_git_repository(project, tmp_path, monkeypatch):
+  # From a folder of a repository git takes the paths of a patch for paths
+  # beneath the repository's top, and skips those that are not in the folder.
+  one_patch(project)
+  repository = tmp_path / 'repository'
+  inside = repository / 'build' / 'tmp'
+  inside.mkdir(parents=True)
+  git(repository, 'init', '-q')
+  monkeypatch.setattr('tempfile.tempdir', str(inside))
+  monkeypatch.setenv('GIT_DIR', str(repository / '.git'))
+  monkeypatch.setenv('GIT_WORK_TREE', str(repository))
+  wheel = inside / 'wheel'
+  target = wheel / CONFIG
+  target.parent.mkdir(parents=True)
+  target.write_bytes(project.read(CONFIG))
+  patches = load_patches(project.root, load_manifest(project.root)[0])
+  assert apply_to_folder(wheel, patches) == [CONFIG]
+  assert blob_id(target.read_bytes()) == patches[0].changes[0].new
+
+
+def test_apply_ignores_the_users_git_settings(project, tmp_path, monkeypatch):
+  # `apply.whitespace = fix` would strip the blanks at the line's end.
+  project.patch('one', 'config: add a line', CONFIG, insert(2, '# ours  '))
+  settings = tmp_path / 'gitconfig'
+  settings.write_text(
+      '[apply]\n  whitespace = fix\n[core]\n  autocrlf = true\n')
+  monkeypatch.setenv('GIT_CONFIG_GLOBAL', str(settings))
+  assert check(project.root, project.read) == []
+
+
+# export
+
+
+@pytest.fixture
+def upstream(official_wheel, tmp_path) -> Path:
+  """A checkout such as a user may have of upstream, with the official tag."""
+  folder = unpack(official_wheel, tmp_path / 'upstream')
+  # version.py is made by upstream's build, and .gitignore is upstream's too.
+  (folder / 'torch_xla' / 'version.py').unlink()
+  (folder / '.gitignore').write_text('shardy\n')
+  git(folder, 'init', '-q', '-b', 'main')
+  git(folder, 'config', 'user.name', 'The User')
+  git(folder, 'config', 'user.email', 'user@example.org')
+  git(folder, 'add', '.')
+  git(folder, 'commit', '-q', '-m', 'release')
+  git(folder, 'tag', TAG)
+  return folder
+
+
+def moved_on(upstream: Path, path: str, *edits) -> str:
+  """Adds a commit to upstream's main branch; returns its id."""
+  for edit in edits:
+    edit_file(upstream / path, edit)
+  git(upstream, 'commit', '-q', '-a', '-m', 'upstream moves on')
+  return git(upstream, 'rev-parse', 'HEAD')
+
+
+@pytest.mark.parametrize('name', [s.name for s in load_manifest(ROOT)])
+def test_export_of_the_checkouts_series(name, upstream):
+  head = git(upstream, 'rev-parse', 'HEAD')
+  # The user is at work in a file that no series touches, without a commit.
+  (upstream / 'notes.txt').write_text('untracked\n')
+  following = export(ROOT, upstream, name)
+  branch = f'fork/{name}'
+  assert following.endswith(f'{TAG}..{branch}')
+  assert git(upstream, 'rev-parse', 'HEAD') == head
+  assert git(upstream, 'status', '--porcelain') == '?? notes.txt'
+  assert len(git(upstream, 'worktree', 'list').splitlines()) == 1
+
+  all_series = load_manifest(ROOT)
+  chosen = with_dependencies(all_series, name)
+  patches = [p for series in chosen for p in load_patches(ROOT, series)]
+  blobs = {c.path: c.new for patch in patches for c in patch.changes}
+  for path, blob in blobs.items():
+    assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob
+  names = {series.name for series in chosen}
+  overlay = [
+      path for path in own_files(ROOT)
+      if names & set(claimed_by(all_series, path))
+  ]
+  for path in overlay:
+    assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob_id(
+        (ROOT / path).read_bytes())
+  changed = git(upstream, 'diff', '--name-only', TAG, branch).splitlines()
+  assert set(changed) >= set(blobs) | set(overlay)
+  assert all(
+      c in blobs or c in overlay or c.startswith('test/') for c in changed)
+
+  log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..{branch}')
+  subjects = [s for s in log.splitlines() if ': add the new files' not in s]
+  assert subjects == [patch.subject for patch in patches]
+  messages = git(upstream, 'log', '--format=%an <%ae>%n%B', f'{TAG}..{branch}')
+  assert 'The User <user@example.org>' in messages
+  for field in ('Forwarded:', 'Applies-to:', 'Why-not-overlay:', '[PATCH]'):
+    assert field not in messages
+  assert f'Bug: {patches[0].fields["Bug"]}' in messages.splitlines()
+
+
+def test_export_puts_dependencies_files_and_tests_in(project, upstream):
+  one_patch(project)
+  project.file('torch_xla/shardy/a.py')
+  project.file('test/shardy/a_test.py')
+  project.series(
+      'one', overlay=['torch_xla/shardy/a.py'], tests=['test/shardy/**'])
+  project.patch('two', 'runtime: add a line', RUNTIME, insert(2, '# ours'))
+  project.series('two', depends_on=['one'])
+  export(project.root, upstream, 'two', branch='mine')
+  log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..mine')
+  assert log.splitlines() == [
+      'config: add a line', 'one: add the new files and tests',
+      'runtime: add a line'
+  ]
+  assert git(upstream, 'show', 'mine:torch_xla/shardy/a.py') == 'ours = True'
+  assert git(upstream, 'show', 'mine:test/shardy/a_test.py') == 'ours = True'
+
+
+def test_export_onto_a_commit_where_lines_moved(project, upstream):
+  project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
+  # Far enough not to conflict, near enough to move the place of the patch.
+  onto = moved_on(upstream, RUNTIME, insert(3, '# theirs'),
+                  insert(3, '# theirs'), replace(50, '# theirs'))
+  following = export(project.root, upstream, 'one', 'main')
+  assert following.endswith('main..fork/one')
+  assert git(upstream, 'rev-parse', 'fork/one~1') == onto
+  lines = git(upstream, 'show', f'fork/one:{RUNTIME}').splitlines()
+  assert lines[62] == '# ours' and lines[50] == '# theirs'
+  # And what comes next does what is said.
+  git(upstream, *following.replace('OUTPUT_FOLDER', 'out').split()[3:])
+  [made] = (upstream / 'out').iterdir()
+  assert made.name == '0001-runtime-add-a-line.patch'
+
+
+def test_export_onto_a_commit_that_conflicts(project, upstream):
+  one_patch(project)
+  project.patch('one', 'runtime: change a line', RUNTIME, replace(60, '# ours'))
+  moved_on(upstream, RUNTIME, replace(60, '# theirs'))
+  head = git(upstream, 'rev-parse', 'HEAD')
+  with pytest.raises(BuildError) as raised:
+    export(project.root, upstream, 'one', 'main')
+  message = str(raised.value)
+  assert '"runtime: change a line" conflicts with main' in message
+  assert RUNTIME in message and CONFIG not in message
+  assert 'fork/one stays as it is on v2.9.0' in message
+  assert git(upstream, 'rev-parse',
+             'fork/one~2') == git(upstream, 'rev-parse', f'{TAG}^{{commit}}')
+  assert git(upstream, 'rev-parse', 'HEAD') == head
+  assert git(upstream, 'status', '--porcelain') == ''
+  assert len(git(upstream, 'worktree', 'list').splitlines()) == 1
+
+
+def test_export_onto_a_commit_that_has_the_patch(project, upstream):
+  one_patch(project)
+  project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
+  moved_on(upstream, CONFIG, insert(2, '# ours 1'))
+  export(project.root, upstream, 'one', 'main')
+  log = git(upstream, 'log', '--format=%s', 'main..fork/one')
+  assert log == 'runtime: add a line'
+
+
+def test_export_runs_no_hooks(project, upstream):
+  one_patch(project)
+  for name in ('pre-commit', 'post-checkout', 'pre-rebase'):
+    hook = upstream / '.git' / 'hooks' / name
+    hook.write_text('#!/bin/sh\nexit 1\n')
+    hook.chmod(0o755)
+  export(project.root, upstream, 'one')
+
+
+def test_export_refuses_an_unfit_checkout(project, upstream, tmp_path, capsys):
+  one_patch(project)
+  project.series('empty')
+
+  def refused(*arguments: str) -> str:
+    full = ['export', '--upstream', str(upstream), *arguments]
+    assert command_line.main(full, project.root) == 1
+    branches = git(upstream, 'branch', '--format=%(refname:short)')
+    assert 'fork/' not in branches
+    return capsys.readouterr().err
+
+  assert 'there is no series three' in refused('three')
+  assert 'has no commit nowhere' in refused('one', '--onto', 'nowhere')
+  assert 'has a branch main already' in refused('one', '--branch', 'main')
+  assert 'is no name for a branch' in refused('one', '--branch', 'a..b')
+  assert 'no patches and no files' in refused('empty')
+  project.file('torch_xla/stablehlo.py')
+  project.series('one', overlay=['torch_xla/stablehlo.py'])
+  assert 'would overwrite a file of upstream' in refused('one')
+
+  edit_file(upstream / CONFIG, insert(0, '# at work'))
+  assert 'has uncommitted changes' in refused('one')
+  git(upstream, 'checkout', '-q', '.')
+
+  git(upstream, 'tag', '-d', TAG)
+  assert 'has no tag v2.9.0' in refused('one')
+  # A tag of that name on something else is no base either.
+  moved_on(upstream, CONFIG, insert(0, '# theirs'))
+  git(upstream, 'tag', TAG)
+  assert 'and the checkout has' in refused('one')
+
+  upstream_of_nobody = tmp_path / 'empty'
+  upstream_of_nobody.mkdir()
+  with pytest.raises(BuildError, match='is no git checkout'):
+    export(project.root, upstream_of_nobody, 'one')

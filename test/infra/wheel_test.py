@@ -1,0 +1,423 @@
+"""The wheel builder, with the official wheel, real tools and real faults."""
+
+import email.parser
+import os
+from pathlib import Path
+import subprocess
+import sys
+import zipfile
+
+from infra_project import ROOT
+import pytest
+
+from infra.errors import BuildError
+from infra.patchset.apply import patched_files
+from infra.patchset.manifest import load_manifest
+from infra.patchset.patch import load_patches
+from infra.wheel import archive
+from infra.wheel import metadata
+from infra.wheel import official
+from infra.wheel import overlay
+from infra.wheel import pins
+from infra.wheel import shim
+from infra.wheel.build import build_wheel
+from infra.wheel.build import running_python
+
+INFO = f'torch_xla-{pins.VERSION}.dist-info'
+OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'
+SHIM = b'\x7fELF, as far as the wheel can tell'
+
+
+def setup_py(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
+  """Runs the checkout's setup.py."""
+  return subprocess.run([sys.executable, ROOT / 'setup.py', *arguments],
+                        env=os.environ | environ,
+                        capture_output=True,
+                        text=True,
+                        check=False)
+
+
+def build(project, dist: Path, **options) -> Path:
+  """Builds a throwaway project's wheel from the checkout's cache."""
+  options = dict(
+      cache=official.default_cache(ROOT),
+      shim_bytes=SHIM,
+      say=lambda line: None) | options
+  return build_wheel(project.root, dist, **options)
+
+
+def names_in(folder: Path) -> list[str]:
+  return sorted(os.listdir(folder)) if folder.exists() else []
+
+
+def read_fields(wheel: Path):
+  with zipfile.ZipFile(wheel) as file:
+    text = file.read(f'{INFO}/METADATA').decode()
+  return email.parser.Parser().parsestr(text)
+
+
+# What the wheel holds.
+
+
+def test_name_and_archive(built):
+  python = 'cp' + running_python().replace('.', '')
+  assert built.name == (f'torch_xla-2.9.0+shardy.1-{python}-{python}-'
+                        'manylinux_2_28_x86_64.whl')
+  subprocess.run([sys.executable, '-m', 'zipfile', '-t', built], check=True)
+
+
+def test_record_lists_every_member_with_its_hash_and_size(built):
+  with zipfile.ZipFile(built) as wheel:
+    rows = [
+        line.rsplit(',', 2)
+        for line in wheel.read(f'{INFO}/RECORD').decode().splitlines()
+    ]
+    assert sorted(row[0] for row in rows) == sorted(wheel.namelist())
+    assert len(set(wheel.namelist())) == len(wheel.namelist())
+    for name, digest, size in rows:
+      if name == f'{INFO}/RECORD':
+        assert (digest, size) == ('', '')
+        continue
+      data = wheel.read(name)
+      assert (digest, size) == (metadata.hash_field(data), str(len(data))), name
+
+
+def test_metadata(built, official_wheel):
+  fields = read_fields(built)
+  assert fields['Name'] == 'torch-xla'
+  assert fields['Version'] == '2.9.0+shardy.1'
+  assert 'fork distribution' in fields['Summary']
+  assert fields.get_all('License-File') == ['LICENSE', 'LICENSE.shardy']
+  assert set(fields.get_all('Provides-Extra')) == {'tpu', 'pallas', 'cpu'}
+  with zipfile.ZipFile(official_wheel) as wheel:
+    upstream = email.parser.Parser().parsestr(
+        wheel.read(f'{OFFICIAL_INFO}/METADATA').decode())
+  ours = set(fields.get_all('Requires-Dist'))
+  theirs = set(upstream.get_all('Requires-Dist'))
+  assert theirs < ours
+  assert ours - theirs == {
+      'protobuf>=5.26,<8', 'xla-cpu-pjrt==0.0.1; extra == "cpu"'
+  }
+  for name in set(upstream.keys()) - {'Version', 'Summary'}:
+    assert set(upstream.get_all(name)) <= set(fields.get_all(name)), name
+  readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+  assert fields.get_payload() == readme
+
+
+def test_other_metadata_files(built, official_wheel):
+  with zipfile.ZipFile(built) as ours, zipfile.ZipFile(
+      official_wheel) as theirs:
+    assert not any(name.startswith(OFFICIAL_INFO) for name in ours.namelist())
+    for name in ('entry_points.txt', 'top_level.txt', 'licenses/LICENSE'):
+      assert ours.read(f'{INFO}/{name}') == theirs.read(
+          f'{OFFICIAL_INFO}/{name}')
+    assert ours.read(f'{INFO}/licenses/LICENSE.shardy') == (
+        ROOT / 'LICENSE').read_bytes()
+    wheel = ours.read(f'{INFO}/WHEEL').decode().splitlines()
+    upstream = theirs.read(f'{OFFICIAL_INFO}/WHEEL').decode().splitlines()
+    changed = set(wheel) ^ set(upstream)
+    assert len(changed) == 2
+    assert all(line.startswith('Generator: ') for line in changed)
+    assert f'Generator: {pins.GENERATOR}' in wheel
+    scope: dict = {}
+    exec(ours.read('torch_xla/version.py'), scope)
+    assert scope['__version__'] == '2.9.0+shardy.1'
+    assert '__xla_gitrev__' in scope
+
+
+def test_every_file_is_upstreams_or_patched_or_ours(built, official_wheel):
+  series = load_manifest(ROOT)
+  patches = [patch for s in series for patch in load_patches(ROOT, s)]
+  with zipfile.ZipFile(built) as ours, zipfile.ZipFile(
+      official_wheel) as theirs:
+    patched = patched_files(theirs.read, patches)
+    expected = {
+        name: theirs.read for name in theirs.namelist() if name not in patched
+    }
+    expected |= {name: patched.__getitem__ for name in patched}
+    expected |= {
+        name: lambda name: (ROOT / name).read_bytes()
+        for name in overlay.wheel_files(ROOT)
+    }
+    actual = {n for n in ours.namelist() if not n.startswith(INFO)}
+    wanted = {n for n in expected if not n.startswith(OFFICIAL_INFO)}
+    assert actual == wanted | {pins.SHIM_MEMBER}
+    assert 'torch_xla/shardy/__init__.py' in actual
+    assert not any(name.startswith('torch_xla/csrc/') for name in actual)
+    for name in wanted - {'torch_xla/version.py'}:
+      assert ours.read(name) == expected[name](name), name
+    assert ours.read(pins.SHIM_MEMBER).startswith(b'\x7fELF')
+
+
+def test_shim_runs_with_the_glibc_of_the_tag(built):
+  with zipfile.ZipFile(built) as wheel:
+    shim.check_glibc(wheel.read(pins.SHIM_MEMBER))
+  with pytest.raises(BuildError, match=r'needs glibc 2\.34'):
+    shim.check_glibc(b'..GLIBC_2.2.5\0GLIBC_2.34\0')
+
+
+# Same inputs, same bytes.
+
+
+def test_same_inputs_give_the_same_bytes(built, tmp_path):
+  done = setup_py('bdist_wheel', '--dist-dir', str(tmp_path))
+  assert done.returncode == 0, done.stderr
+  assert names_in(tmp_path) == [built.name]
+  assert (tmp_path / built.name).read_bytes() == built.read_bytes()
+  steps = [line for line in done.stdout.splitlines() if line[:1] == '[']
+  assert '[3/6] applying series dynamo-replicated-spec' in steps
+  assert steps[-1].startswith('[6/6] writing ')
+
+
+def test_pip_wheel_gives_the_same_bytes(built, tmp_path):
+  command = [
+      sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--quiet',
+      '--wheel-dir', tmp_path, ROOT
+  ]
+  subprocess.run(command, check=True)
+  assert names_in(tmp_path) == [built.name]
+  assert (tmp_path / built.name).read_bytes() == built.read_bytes()
+
+
+def test_members_are_sorted_dated_and_plain(built, project, tmp_path,
+                                            monkeypatch):
+  with zipfile.ZipFile(built) as wheel:
+    infos = wheel.infolist()
+  assert {info.external_attr >> 16 for info in infos} == {0o100644}
+  assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
+  names = [info.filename for info in infos]
+  package = [name for name in names if not name.startswith(INFO)]
+  assert names[:len(package)] == sorted(package)
+  assert names[-1] == f'{INFO}/RECORD'
+
+  project.series('empty')
+  monkeypatch.setenv('SOURCE_DATE_EPOCH', '1700000000')
+  with zipfile.ZipFile(build(project, tmp_path / 'dist')) as wheel:
+    dates = {info.date_time for info in wheel.infolist()}
+  assert dates == {(2023, 11, 14, 22, 13, 20)}
+
+
+def test_archive_reads_back(tmp_path):
+  files = {'a/empty': b'', 'b/text': b'text\n' * 1000, 'c/\xe9': b'\xff'}
+  path = tmp_path / 'a.zip'
+  archive.write_whole(path, [archive.pack(n, d) for n, d in files.items()],
+                      archive.timestamp({}))
+  with zipfile.ZipFile(path) as file:
+    assert file.testzip() is None
+    assert {name: file.read(name) for name in file.namelist()} == files
+
+
+# Other Pythons.
+
+
+def test_builds_for_another_python(project, tmp_path):
+  python = '3.12' if running_python() != '3.12' else '3.13'
+  tag = 'cp' + python.replace('.', '')
+  project.series('empty')
+  wheel = build(project, tmp_path / 'dist', python=python)
+  assert f'-{tag}-{tag}-' in wheel.name
+  with zipfile.ZipFile(wheel) as file:
+    assert any(
+        name.startswith(f'_XLAC.cpython-{tag[2:]}-')
+        for name in file.namelist())
+    assert f'Tag: {tag}-{tag}-' in file.read(f'{INFO}/WHEEL').decode()
+
+
+@pytest.mark.parametrize('python', ['3.9', '3.14', 'three'])
+def test_python_without_a_pinned_wheel(python, tmp_path):
+  done = setup_py('bdist_wheel', '--python', python, '-d', str(tmp_path))
+  assert done.returncode == 1
+  assert f'Python {python} has no pinned official wheel' in done.stderr
+  assert '3.10, 3.11, 3.12, 3.13' in done.stderr
+  assert 'Traceback' not in done.stderr
+  assert not names_in(tmp_path)
+
+
+def test_every_official_wheel_holds_the_same_python_files():
+  cache = official.default_cache(ROOT)
+  cached = [
+      wheel for python in pins.OFFICIAL_SHA256
+      if (wheel := cache /
+          pins.wheel_name(pins.OFFICIAL_VERSION, python)).exists()
+  ]
+  sources = []
+  for wheel in cached:
+    with zipfile.ZipFile(wheel) as file:
+      sources.append({
+          i.filename: i.CRC
+          for i in file.infolist()
+          if i.filename.endswith('.py')
+      })
+  assert all(source == sources[0] for source in sources)
+
+
+# The official wheel's fetch.
+
+
+def test_damaged_cache_is_reported_removed_and_fetched_again(tmp_path):
+  python = running_python()
+  wheel = tmp_path / pins.wheel_name(pins.OFFICIAL_VERSION, python)
+  wheel.write_bytes(b'half a wheel')
+  said: list[str] = []
+  assert official.official_wheel(python, tmp_path, said.append) == wheel
+  assert official.sha256(wheel) == pins.OFFICIAL_SHA256[python]
+  assert 'is damaged' in said[0] and str(wheel) in said[0]
+  assert names_in(tmp_path) == [wheel.name]
+
+
+def test_wrong_hash_stops_the_build_and_leaves_nothing(project, tmp_path):
+  python = running_python()
+  project.series('empty')
+  with pytest.raises(BuildError) as raised:
+    build(
+        project,
+        tmp_path / 'dist',
+        cache=tmp_path / 'cache',
+        pinned={python: '0' * 64})
+  message = str(raised.value)
+  assert pins.wheel_name(pins.OFFICIAL_VERSION, python) in message
+  assert '0' * 64 in message and pins.OFFICIAL_SHA256[python] in message
+  assert not names_in(tmp_path / 'cache')
+  assert not names_in(tmp_path / 'dist')
+
+
+def test_fetch_without_an_index(tmp_path, monkeypatch):
+  monkeypatch.setenv('PIP_NO_INDEX', '1')
+  with pytest.raises(
+      BuildError, match='pip could not fetch .*[\\s\\S]*network'):
+    official.official_wheel('3.11', tmp_path, print)
+  assert not names_in(tmp_path)
+
+
+# Faults of the checkout and of the machine.
+
+
+def test_patch_that_does_not_apply_is_named(project, tmp_path):
+  patch = project.patch('bad', 'config: add a line',
+                        'torch_xla/_dynamo/config.py',
+                        lambda lines: lines[:2] + ['# ours\n'] + lines[2:])
+  assert '+# ours' in patch.read_text()
+  patch.write_text(patch.read_text().replace('+# ours', '+# others'))
+  with pytest.raises(BuildError) as raised:
+    build(project, tmp_path / 'dist')
+  assert 'applying the patches: ' in str(raised.value)
+  assert 'bad/config-add-a-line.patch' in str(raised.value)
+  assert not names_in(tmp_path / 'dist')
+
+
+def test_overlay_never_overwrites_an_official_file(project, tmp_path):
+  project.series('empty')
+  project.file('torch_xla/runtime.py')
+  with pytest.raises(BuildError, match='torch_xla/runtime.py would overwrite'):
+    build(project, tmp_path / 'dist')
+  assert not names_in(tmp_path / 'dist')
+
+
+def test_overlay_leaves_out_what_is_no_part_of_the_package(project):
+  for name in ('shardy/a.py', 'shardy/a.py~', 'shardy/__pycache__/a.pyc',
+               'shardy/.hidden', 'csrc/pjrt_shardy/a.c', 'shardy/BUILD'):
+    project.file(f'torch_xla/{name}')
+  assert overlay.wheel_files(project.root) == ['torch_xla/shardy/a.py']
+  (project.root / 'torch_xla/shardy/link.py').symlink_to('a.py')
+  with pytest.raises(BuildError, match='link.py is a symbolic link'):
+    overlay.wheel_files(project.root)
+
+
+@pytest.mark.parametrize('name', ['README.md', 'LICENSE'])
+def test_file_missing_from_the_checkout(name, project, tmp_path):
+  project.series('empty')
+  (project.root / name).unlink()
+  with pytest.raises(BuildError, match=f'{name} is missing'):
+    build(project, tmp_path / 'dist')
+
+
+def test_no_bazel(tmp_path):
+  done = setup_py(
+      'bdist_wheel', '-d', str(tmp_path), BAZEL=str(tmp_path / 'bazel'))
+  assert done.returncode == 1
+  assert 'is no program' in done.stderr
+  assert 'apt-get install bazel-bootstrap' in done.stderr
+  assert 'BAZEL=' in done.stderr
+  assert 'Traceback' not in done.stderr
+
+
+def test_no_bazel_on_the_path(tmp_path, monkeypatch):
+  monkeypatch.delenv('BAZEL', raising=False)
+  monkeypatch.setenv('PATH', str(tmp_path))
+  with pytest.raises(BuildError, match='no bazel on the path.*bazel-bootstrap'):
+    shim.find_bazel()
+
+
+def test_no_git(project, tmp_path, monkeypatch):
+  project.series('empty')
+  monkeypatch.setenv('PATH', str(tmp_path))
+  with pytest.raises(BuildError, match='git is not on the path'):
+    build(project, tmp_path / 'dist')
+
+
+@pytest.mark.parametrize('script, message', [
+    ('echo no such target >&2; exit 1', 'no such target'),
+    ('echo /nowhere', 'built no libpjrt_shardy.so'),
+    ('d=$PWD/bin; mkdir -p $d/torch_xla/csrc/pjrt_shardy; echo text > '
+     '$d/torch_xla/csrc/pjrt_shardy/libpjrt_shardy.so; echo $d',
+     'not a shared library'),
+])
+def test_bazel_that_fails(script, message, project, tmp_path, monkeypatch):
+  project.series('empty')
+  bazel = project.file('bazel', f'#!/bin/sh\n{script}\n')
+  bazel.chmod(0o755)
+  monkeypatch.setenv('BAZEL', str(bazel))
+  with pytest.raises(BuildError) as raised:
+    build(project, tmp_path / 'dist', shim_bytes=None)
+  assert 'building the shim with Bazel: ' in str(raised.value)
+  assert message in str(raised.value)
+  assert not names_in(tmp_path / 'dist')
+
+
+@pytest.mark.parametrize('fault', [OSError('disk full'), KeyboardInterrupt()])
+def test_half_a_wheel_is_never_left(fault, project, tmp_path, monkeypatch):
+  project.series('empty')
+  dist = tmp_path / 'dist'
+  write = archive.write
+
+  def fail_at_the_end(file, members, stamp):
+    write(file, members[:-1], stamp)
+    file.flush()
+    assert len(names_in(dist)) == 1  # so there was something to clear away
+    raise fault
+
+  monkeypatch.setattr(archive, 'write', fail_at_the_end)
+  kind = BuildError if isinstance(fault, OSError) else KeyboardInterrupt
+  with pytest.raises(kind):
+    build(project, dist)
+  assert not names_in(dist)
+
+
+def test_failure_leaves_the_wheel_of_before(project, tmp_path, monkeypatch):
+  project.series('empty')
+  dist = tmp_path / 'dist'
+  wheel = build(project, dist)
+  before = official.sha256(wheel)
+
+  def refuse(*paths):
+    raise OSError('read-only')
+
+  monkeypatch.setattr(archive.os, 'replace', refuse)
+  with pytest.raises(BuildError, match='writing .*read-only'):
+    build(project, dist)
+  assert names_in(dist) == [wheel.name]
+  assert official.sha256(wheel) == before
+
+
+def test_setup_py_only_builds_wheels():
+  done = setup_py('install')
+  assert done.returncode == 2
+  assert 'bdist_wheel' in done.stderr
+
+
+def test_nothing_is_written_beside_the_wheel(project, tmp_path):
+  project.series('empty')
+  before = sorted(project.root.rglob('*'))
+  wheel = build(project, tmp_path / 'dist')
+  assert sorted(project.root.rglob('*')) == before
+  assert names_in(tmp_path / 'dist') == [wheel.name]
