@@ -1,0 +1,103 @@
+// Replacing the callback, from within and while it runs on other threads.
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#include "test/csrc/compile_request.h"
+
+static void UseText(PjrtShardy_Compilation* compilation,
+                    const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  CHECK(Try(compilation, user) == 0);
+  CHECK(Try(compilation, user) == 0);
+}
+
+// Replaced from within, the running callback still has its user data.
+static void ReplaceSelf(PjrtShardy_Compilation* compilation,
+                        const PjrtShardy_CompileRequest* request, void* user) {
+  shim.set_callback(UseText, "unused");
+  shim.set_callback(NULL, NULL);
+  (void)request;
+  ++*(int*)user;
+  CHECK(Try(compilation, "replaced") == 0);
+}
+
+static void CallbackReplacesItself(void) {
+  OpenInner();
+  int calls = 0;
+  shim.set_callback(ReplaceSelf, &calls);
+  for (int i = 0; i < 2; ++i) {
+    Request request = MakeRequest(0, 0);
+    CHECK(Compile(request) == NULL);
+    ExpectCompiled(request, i == 0 ? "replaced" : "first",
+                   i == 0 ? "other" : "options");
+    FreeRequest(request);
+  }
+  CHECK(calls == 1);
+  ExpectNothingAlive();
+}
+
+static void* CompileMany(void* unused) {
+  for (int i = 0; i < 100; ++i) {
+    Request request = MakeRequest(0, 0);
+    CHECK(Compile(request) == NULL);
+    CHECK(request.args->executable != NULL);
+    FreeRequest(request);
+  }
+  return unused;
+}
+
+// The user data of a callback may be freed as soon as it is replaced.
+static void CallbackThreads(void) {
+  OpenInner();
+  pthread_t threads[3];
+  for (int i = 0; i < 3; ++i) {
+    CHECK(pthread_create(&threads[i], NULL, CompileMany, NULL) == 0);
+  }
+  char* previous = NULL;
+  for (int i = 0; i < 200; ++i) {
+    char* text = strdup("from a thread");
+    CHECK(text != NULL);
+    shim.set_callback(i % 3 == 2 ? NULL : UseText, text);
+    free(previous);
+    previous = text;
+  }
+  shim.set_callback(NULL, NULL);
+  free(previous);
+  for (int i = 0; i < 3; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  ExpectNothingAlive();
+}
+
+static atomic_bool inside;
+static atomic_bool left;
+
+static void Linger(PjrtShardy_Compilation* compilation,
+                   const PjrtShardy_CompileRequest* request, void* user) {
+  inside = true;
+  usleep(100000);
+  UseText(compilation, request, user);
+  left = true;
+}
+
+// Replacing a callback waits until it is no longer running elsewhere.
+static void CallbackAwaited(void) {
+  OpenInner();
+  char* text = strdup("still in use");
+  CHECK(text != NULL);
+  shim.set_callback(Linger, text);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, CompileMany, NULL) == 0);
+  while (!inside) usleep(1000);
+  shim.set_callback(NULL, NULL);
+  CHECK(left);
+  free(text);
+  CHECK(pthread_join(thread, NULL) == 0);
+  ExpectNothingAlive();
+}
+
+const Scenario callback_scenarios[] = {
+    {"callback_replaces_itself", CallbackReplacesItself},
+    {"callback_threads", CallbackThreads},
+    {"callback_awaited", CallbackAwaited},
+    {NULL, NULL}};

@@ -1,0 +1,279 @@
+// Compile through the callback.
+
+#include "test/csrc/compile_request.h"
+
+// Without a callback the plugin gets the framework's very struct.
+static void CompilePass(void) {
+  const AbiApi* api = OpenInner();
+  Request request = MakeRequest(0, 0);
+  CHECK(Compile(request) == NULL);
+  CHECK(Record()->compile_args == request.args);
+  ExpectCompiled(request, "first", "options");
+  FreeRequest(request);
+  AbiCompileArgs args = {.struct_size = 8};
+  ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
+              "fake: CompileArgs has 8");
+  ExpectNothingAlive();
+}
+
+static void Replace(PjrtShardy_Compilation* compilation,
+                    const PjrtShardy_CompileRequest* request, void* user) {
+  CHECK(request->struct_size == sizeof(*request));
+  CHECK(request->program == program_text && request->program_size == 5);
+  CHECK(request->format_size == 3);
+  CHECK(memcmp(request->format, "hlo", 3) == 0);
+  CHECK(request->options == options_text && request->options_size == 7);
+  ++*(int*)user;
+  CHECK(Try(compilation, "replaced") == 0);
+  size_t size = 1;
+  CHECK(strcmp(shim.message(compilation, &size), "") == 0 && size == 0);
+}
+
+static void CompileReplaced(void) {
+  OpenInner();
+  const size_t tails[][2] = {{0, 0}, {8, 0}, {0, 8}, {512, 40}};
+  int calls = 0;
+  for (int i = 0; i < 4; ++i) {
+    Request request = MakeRequest(tails[i][0], tails[i][1]);
+    CHECK(CompileThrough(Replace, &calls, request) == NULL);
+    ExpectCompiled(request, "replaced", "other");
+    if (tails[i][0] > 0) {
+      const char* bytes = (const char*)request.args;
+      CHECK(bytes[request.args->struct_size - 1] == kFakeTailOutput);
+    }
+    FreeRequest(request);
+  }
+  CHECK(calls == 4);
+  ExpectNothingAlive();
+}
+
+// Structs that end too early are refused before the callback sees them.
+static void CompileShort(void) {
+  const AbiApi* api = OpenInner();
+  int calls = 0;
+  shim.set_callback(Replace, &calls);
+  for (size_t size = 8; size < sizeof(AbiCompileArgs); size += 8) {
+    AbiCompileArgs* args = calloc(1, size);
+    CHECK(args != NULL);
+    args->struct_size = size;
+    ExpectError(api, Call(api, kSlotClientCompile, args), kAbiInvalidArgument,
+                "at least 56 are needed");
+    free(args);
+  }
+  AbiCompileArgs args = {.struct_size = sizeof(args)};
+  ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
+              "no program");
+  for (size_t size = 8; size < sizeof(AbiProgram); size += 8) {
+    AbiProgram* program = calloc(1, size);
+    CHECK(program != NULL);
+    program->struct_size = size;
+    args.program = program;
+    ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
+                "at least 48 are needed");
+    free(program);
+  }
+  CHECK(calls == 0);
+}
+
+// Compiles each of a NULL-ended list of programs; "bad" ones must fail.
+static void TryAll(PjrtShardy_Compilation* compilation,
+                   const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  for (const char** program = user; *program != NULL; ++program) {
+    const int code = Try(compilation, *program);
+    size_t size = 0;
+    const char* message = shim.message(compilation, &size);
+    CHECK(size == strlen(message));
+    CHECK(shim.message(compilation, NULL) == message);
+    if (strncmp(*program, "bad", 3) == 0) {
+      CHECK(code == kAbiUnimplemented);
+      CHECK_HAS(message, *program);
+    } else {
+      CHECK(code == 0 && size == 0);
+    }
+    // Only the last result is alive.
+    CHECK(Record()->live_errors == (code != 0));
+    CHECK(Record()->live_loaded_executables == (code == 0));
+  }
+}
+
+static void CompileInnerError(void) {
+  const AbiApi* api = OpenInner();
+  const char* programs[][4] = {{"bad one", NULL},
+                               {"good", "bad two", NULL},
+                               {"bad three", "bad four", NULL}};
+  const char* texts[] = {"bad one", "bad two", "bad four"};
+  for (int i = 0; i < 3; ++i) {
+    Request request = MakeRequest(0, 0);
+    PJRT_Error* error = CompileThrough(TryAll, programs[i], request);
+    CHECK(error == Record()->error);  // the plugin's own, not a copy
+    ExpectError(api, error, kAbiUnimplemented, texts[i]);
+    FreeRequest(request);
+  }
+  ExpectNothingAlive();
+}
+
+static void CompileTwice(void) {
+  OpenInner();
+  const char* programs[][4] = {{"good", "better", NULL},
+                               {"bad", "better", NULL},
+                               {"good", "bad", "better", NULL}};
+  for (int i = 0; i < 3; ++i) {
+    Request request = MakeRequest(0, 0);
+    CHECK(CompileThrough(TryAll, programs[i], request) == NULL);
+    ExpectCompiled(request, "better", "other");
+    FreeRequest(request);
+  }
+  ExpectNothingAlive();
+}
+
+typedef struct {
+  const char* program;  // compiled before, if not NULL
+  int code;
+  int expected;
+} Failure;
+
+static void FailAfter(PjrtShardy_Compilation* compilation,
+                      const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  const Failure* failure = user;
+  shim.fail(compilation, failure->code, "overridden", 10);
+  if (failure->program != NULL) Try(compilation, failure->program);
+  char text[] = "Python said no, and more";
+  shim.fail(compilation, failure->code, text, 14);
+  memset(text, 'x', sizeof(text));
+}
+
+static void CompileFail(void) {
+  const AbiApi* api = OpenInner();
+  const Failure failures[] = {{NULL, 13, 13}, {"good", 3, 3}, {"bad", 16, 16},
+                              {"good", 0, 2}, {NULL, 17, 2},  {"good", -1, 2}};
+  for (int i = 0; i < 6; ++i) {
+    Failure failure = failures[i];
+    Request request = MakeRequest(8, 0);
+    PJRT_Error* error = CompileThrough(FailAfter, &failure, request);
+    AbiErrorMessageArgs text = {sizeof(text), NULL, error, NULL, 0};
+    ((AbiVoidFunction)api->slots[kSlotErrorMessage])(&text);
+    CHECK(text.message_size == 14);
+    ExpectError(api, error, failure.expected, "Python said no");
+    FreeRequest(request);
+    ExpectNothingAlive();
+  }
+}
+
+static void FailOddly(PjrtShardy_Compilation* compilation,
+                      const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  shim.fail(compilation, 13, user, user == NULL ? 0 : 100000);
+}
+
+static void CompileFailMessages(void) {
+  const AbiApi* api = OpenInner();
+  char* huge = malloc(100000);
+  CHECK(huge != NULL);
+  memset(huge, 'y', 100000);
+  void* messages[] = {NULL, huge};
+  for (int i = 0; i < 2; ++i) {
+    Request request = MakeRequest(0, 0);
+    PJRT_Error* error = CompileThrough(FailOddly, messages[i], request);
+    ExpectError(api, error, 13, i == 0 ? "" : "yyyy");
+    FreeRequest(request);
+  }
+  free(huge);
+}
+
+static void DoNothing(PjrtShardy_Compilation* compilation,
+                      const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  (void)user;
+  CHECK(strcmp(shim.message(compilation, NULL), "") == 0);
+}
+
+static void CompileNothing(void) {
+  Request request = MakeRequest(0, 0);
+  const AbiApi* api = OpenInner();
+  ExpectError(api, CompileThrough(DoNothing, NULL, request), kAbiInternal,
+              "compiled nothing");
+  FreeRequest(request);
+}
+
+typedef struct {
+  const char* program;
+  int code;
+  const char* text;
+} Reading;
+
+static void Read(PjrtShardy_Compilation* compilation,
+                 const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  const Reading* reading = user;
+  const char* program = "";
+  const char* format = "";
+  size_t size = 9;
+  size_t format_size = 9;
+  if (reading->program != NULL) Try(compilation, reading->program);
+  for (int i = 0; i < 2; ++i) {
+    const int code =
+        shim.compiled(compilation, &program, &size, &format, &format_size);
+    CHECK(code == reading->code);
+    CHECK(Record()->live_executables == 0);
+    if (code != 0) {
+      CHECK_HAS(shim.message(compilation, NULL), reading->text);
+      CHECK(program == NULL && format == NULL);
+      CHECK(size == 0 && format_size == 0);
+      continue;
+    }
+    CHECK(size == strlen(reading->text));
+    CHECK(memcmp(program, reading->text, size) == 0);
+    CHECK(format_size == 14);
+    CHECK(memcmp(format, "fake_optimized", 14) == 0);
+  }
+}
+
+static void CompiledProgram(void) {
+  const AbiApi* api = OpenInner();
+  const Reading readings[] = {
+      {"good", 0, "fast:good"},
+      {"", 0, "fast:"},
+      {"opaque", kAbiUnimplemented, "fake: no optimized program"},
+      {"closed", kAbiInternal, "fake: no executable"},
+      {"bad", kAbiFailedPrecondition, "PjrtShardy_CompileProgram first"},
+      {NULL, kAbiFailedPrecondition, "PjrtShardy_CompileProgram first"}};
+  for (int i = 0; i < 6; ++i) {
+    Reading reading = readings[i];
+    Request request = MakeRequest(0, 0);
+    PJRT_Error* error = CompileThrough(Read, &reading, request);
+    // Reading, or failing to, changes nothing about the result.
+    if (i < 4) {
+      CHECK(error == NULL);
+      ExpectCompiled(request, reading.program, "other");
+    } else {
+      ExpectError(api, error, i == 4 ? kAbiUnimplemented : kAbiInternal, "");
+    }
+    FreeRequest(request);
+  }
+  ExpectNothingAlive();
+}
+
+static void CompiledProgramMissing(void) {
+  OpenInner();
+  Reading reading = {"good", kAbiUnimplemented,
+                     "no PJRT_Executable_OptimizedProgram"};
+  Request request = MakeRequest(0, 0);
+  CHECK(CompileThrough(Read, &reading, request) == NULL);
+  FreeRequest(request);
+  ExpectNothingAlive();
+}
+
+const Scenario compile_scenarios[] = {
+    {"compile_pass", CompilePass},
+    {"compile_replaced", CompileReplaced},
+    {"compile_short", CompileShort},
+    {"compile_inner_error", CompileInnerError},
+    {"compile_twice", CompileTwice},
+    {"compile_fail", CompileFail},
+    {"compile_fail_messages", CompileFailMessages},
+    {"compile_nothing", CompileNothing},
+    {"compiled_program", CompiledProgram},
+    {"compiled_program_missing", CompiledProgramMissing},
+    {NULL, NULL}};

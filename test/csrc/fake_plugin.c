@@ -1,0 +1,299 @@
+#include "test/csrc/fake_plugin.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+const AbiApi* GetPjrtApi(void);
+
+enum { kMagic = 0x0fa4e, kSlots = 140 };
+
+typedef struct {
+  int magic;
+  int code;
+  char message[256];
+} FakeError;
+
+typedef struct {
+  const FakeLoadedExecutable* loaded;
+  char* format;
+} FakeExecutable;
+
+static FakeRecord record;
+static atomic_int live_errors;
+static atomic_int live_loaded_executables;
+static atomic_int live_executables;
+static int minor_version = 81;
+
+EXPORT const FakeRecord* FakePlugin_Record(void) {
+  record.live_errors = live_errors;
+  record.live_loaded_executables = live_loaded_executables;
+  record.live_executables = live_executables;
+  return &record;
+}
+
+static PJRT_Error* MakeError(int code, const char* format, ...) {
+  FakeError* error = malloc(sizeof(*error));
+  if (error == NULL) abort();
+  error->magic = kMagic;
+  error->code = code;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(error->message, sizeof(error->message), format, args);
+  va_end(args);
+  ++live_errors;
+  record.error = (PJRT_Error*)error;
+  return (PJRT_Error*)error;
+}
+
+// A stranger's error is a bug of the shim's: stop at once.
+static const FakeError* Known(const void* error) {
+  const FakeError* fake = error;
+  if (fake->magic != kMagic) {
+    fprintf(stderr, "fake plugin: this is not my error\n");
+    abort();
+  }
+  return fake;
+}
+
+static PJRT_Error* CheckSize(const char* name, size_t size, size_t expected) {
+  if (size >= expected) return NULL;
+  return MakeError(kAbiInvalidArgument, "fake: %s has %zu bytes, expected %zu",
+                   name, size, expected);
+}
+
+static void ErrorDestroy(AbiErrorDestroyArgs* args) {
+  if (args->error == NULL) return;
+  Known(args->error);
+  --live_errors;
+  free(args->error);
+}
+
+static void ErrorMessage(AbiErrorMessageArgs* args) {
+  args->message = Known(args->error)->message;
+  args->message_size = strlen(args->message);
+}
+
+static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
+  args->code = Known(args->error)->code;
+  return NULL;
+}
+
+static PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
+  Known(args->error);
+  return MakeError(kAbiInternal, "fake: payloads were asked for");
+}
+
+static char* Duplicate(const char* bytes, size_t size) {
+  char* copy = malloc(size + 1);
+  if (copy == NULL) abort();
+  if (size > 0) memcpy(copy, bytes, size);
+  return copy;
+}
+
+static bool Begins(const char* bytes, size_t size, const char* word) {
+  return size >= strlen(word) && memcmp(bytes, word, strlen(word)) == 0;
+}
+
+// The last byte of a struct that is longer than known is an output.
+static void WriteTail(void* args, size_t size, size_t known) {
+  if (size > known) ((char*)args)[size - 1] = kFakeTailOutput;
+}
+
+static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
+  record.compile_args = args;
+  PJRT_Error* error =
+      CheckSize("CompileArgs", args->struct_size, sizeof(AbiCompileArgs));
+  if (error != NULL) return error;
+  const AbiProgram* program = args->program;
+  error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
+  if (error != NULL) return error;
+  // All that the sizes promise must be there.
+  unsigned sum = 0;
+  for (size_t i = 0; i < program->struct_size; ++i) {
+    sum += ((const unsigned char*)program)[i];
+  }
+  if (sum == 0) abort();
+  if (program->format_size != 3 || memcmp(program->format, "hlo", 3) != 0) {
+    return MakeError(kAbiInvalidArgument, "fake: unknown format");
+  }
+  if (Begins(program->code, program->code_size, "bad")) {
+    return MakeError(kAbiUnimplemented, "fake: cannot compile %.*s",
+                     (int)program->code_size, program->code);
+  }
+  FakeLoadedExecutable* loaded = malloc(sizeof(*loaded));
+  if (loaded == NULL) abort();
+  loaded->program = Duplicate(program->code, program->code_size);
+  loaded->program_size = program->code_size;
+  loaded->options =
+      Duplicate(args->compile_options, args->compile_options_size);
+  loaded->options_size = args->compile_options_size;
+  ++live_loaded_executables;
+  args->executable = (PJRT_LoadedExecutable*)loaded;
+  WriteTail(args, args->struct_size, sizeof(AbiCompileArgs));
+  return NULL;
+}
+
+static PJRT_Error* LoadedExecutableDestroy(
+    AbiLoadedExecutableDestroyArgs* args) {
+  PJRT_Error* error =
+      CheckSize("LoadedExecutableDestroyArgs", args->struct_size,
+                sizeof(AbiLoadedExecutableDestroyArgs));
+  if (error != NULL) return error;
+  FakeLoadedExecutable* loaded = (FakeLoadedExecutable*)args->executable;
+  free(loaded->program);
+  free(loaded->options);
+  free(loaded);
+  --live_loaded_executables;
+  return NULL;
+}
+
+static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
+  PJRT_Error* error = CheckSize("GetExecutableArgs", args->struct_size,
+                                sizeof(AbiGetExecutableArgs));
+  if (error != NULL) return error;
+  const FakeLoadedExecutable* loaded =
+      (const FakeLoadedExecutable*)args->loaded_executable;
+  if (Begins(loaded->program, loaded->program_size, "closed")) {
+    return MakeError(kAbiInternal, "fake: no executable");
+  }
+  FakeExecutable* executable = malloc(sizeof(*executable));
+  if (executable == NULL) abort();
+  executable->loaded = loaded;
+  executable->format = Duplicate("fake_optimized", 14);
+  ++live_executables;
+  args->executable = (PJRT_Executable*)executable;
+  return NULL;
+}
+
+static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
+  FakeExecutable* executable = (FakeExecutable*)args->executable;
+  free(executable->format);
+  free(executable);
+  --live_executables;
+  return NULL;
+}
+
+static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
+  AbiProgram* program = args->program;
+  PJRT_Error* error =
+      CheckSize("Program", program->struct_size, sizeof(AbiProgram));
+  if (error != NULL) return error;
+  const FakeExecutable* executable = (const FakeExecutable*)args->executable;
+  const FakeLoadedExecutable* loaded = executable->loaded;
+  if (Begins(loaded->program, loaded->program_size, "opaque")) {
+    return MakeError(kAbiUnimplemented, "fake: no optimized program");
+  }
+  // The format lives only as long as this executable.
+  program->format = executable->format;
+  program->format_size = 14;
+  const size_t size = loaded->program_size + 5;
+  if (program->code == NULL) {
+    program->code_size = size;
+    return NULL;
+  }
+  error = CheckSize("code", program->code_size, size);
+  if (error != NULL) return error;
+  memcpy(program->code, "fast:", 5);
+  memcpy(program->code + 5, loaded->program, loaded->program_size);
+  return NULL;
+}
+
+static size_t ExpectedOptionsSize(void) {
+  if (minor_version > 105) return 256;
+  if (minor_version >= 97) return 120;
+  if (minor_version >= 78) return 112;
+  if (minor_version >= 76) return 88;
+  return minor_version >= 64 ? 80 : 72;
+}
+
+static PJRT_Error* Execute(AbiExecuteArgs* args) {
+  record.execute_args = args;
+  record.execute_options = args->options;
+  PJRT_Error* error =
+      CheckSize("ExecuteArgs", args->struct_size, sizeof(AbiExecuteArgs));
+  if (error != NULL) return error;
+  if (args->options != NULL) {
+    const size_t size = args->options->struct_size;
+    const size_t expected = ExpectedOptionsSize();
+    // Strict both ways, but for a caller that is ahead of all we know.
+    if (size != expected && !(expected == 256 && size > expected)) {
+      return MakeError(kAbiInvalidArgument,
+                       "fake: ExecuteOptions has %zu bytes, expected %zu", size,
+                       expected);
+    }
+    record.execute_options_size = size;
+    memcpy(record.execute_options_bytes, args->options, size);
+  }
+  void*** outputs = args->output_lists;
+  if (outputs != NULL) outputs[0][0] = &record;
+  void** events = args->device_complete_events;
+  if (events != NULL) events[0] = &minor_version;
+  WriteTail(args, args->struct_size, sizeof(AbiExecuteArgs));
+  return NULL;
+}
+
+static PJRT_Error* Other(void* args) {
+  (void)args;
+  return MakeError(kAbiUnimplemented, "fake: no such function");
+}
+
+static void Fill(AbiApi* api, int slots, const char* fault) {
+  for (int i = 0; i < slots; ++i) api->slots[i] = (AbiFunction)Other;
+  if (slots < kSlots) return;
+  api->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
+  api->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
+  api->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
+  api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
+  api->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
+  api->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
+  api->slots[kSlotExecutableOptimizedProgram] = (AbiFunction)OptimizedProgram;
+  api->slots[kSlotLoadedExecutableDestroy] =
+      (AbiFunction)LoadedExecutableDestroy;
+  api->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
+  api->slots[kSlotLoadedExecutableExecute] = (AbiFunction)Execute;
+  if (strcmp(fault, "no_errors") == 0) api->slots[kSlotErrorMessage] = NULL;
+  if (strcmp(fault, "bare") == 0) {
+    api->slots[kSlotExecutableOptimizedProgram] = NULL;
+    api->slots[kSlotLoadedExecutableExecute] = NULL;
+    api->slots[kSlotErrorForEachPayload] = NULL;
+  }
+}
+
+// The table is exactly as long as it says, so that reading on is seen.
+EXPORT const AbiApi* GetPjrtApi(void) {
+  static AbiApi* api = NULL;
+  static int extensions[2][6];
+  if (api != NULL) return api;
+  const char* fault = getenv("FAKE_PLUGIN_FAULT");
+  if (fault == NULL) fault = "";
+  const char* minor = getenv("FAKE_PLUGIN_MINOR");
+  if (minor != NULL) minor_version = atoi(minor);
+  if (strcmp(fault, "null") == 0) return NULL;
+  if (strcmp(fault, "tiny") == 0) {
+    api = malloc(16);
+    if (api == NULL) abort();
+    api->struct_size = 16;
+    api->extension_start = NULL;
+    return api;
+  }
+  int slots =
+      strcmp(fault, "short") == 0 ? kSlotLoadedExecutableExecute : (int)kSlots;
+  const size_t size =
+      offsetof(AbiApi, slots) + (size_t)slots * sizeof(AbiFunction);
+  api = malloc(size);
+  if (api == NULL) abort();
+  api->struct_size = size;
+  api->extension_start = extensions[0];
+  api->version.struct_size = ABI_SIZE(AbiVersion, minor_version);
+  api->version.extension_start = NULL;
+  api->version.major_version = strcmp(fault, "major") == 0;
+  api->version.minor_version = minor_version;
+  Fill(api, slots, fault);
+  return api;
+}

@@ -1,0 +1,55 @@
+// A PJRT plugin with faults, for the tests of the shim. The environment chooses
+// them when the library hands out its table:
+//
+// FAKE_PLUGIN_MINOR  the API version it speaks, 0.81 unless told
+// FAKE_PLUGIN_FAULT  null: no table; tiny: a table shorter than its header;
+//                    short: one that ends before Execute; major: version 1.0;
+//                    no_errors: without error functions; bare: without the
+//                    entries that a plugin may lack
+//
+// It checks every struct that it is handed as strictly as any plugin does, and
+// aborts on an error that is not its own.
+
+#ifndef TEST_CSRC_FAKE_PLUGIN_H_
+#define TEST_CSRC_FAKE_PLUGIN_H_
+
+#include <stddef.h>
+
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+
+enum {
+  // Argument structs of a version that does not exist yet: more fields, of
+  // which the last is an output.
+  kFakeMaxTail = 512,
+  kFakeTailOutput = 0x5a,
+};
+
+// What the plugin saw last.
+typedef struct {
+  const void* compile_args;
+  PJRT_Error* error;  // the last one made
+  const void* execute_args;
+  const void* execute_options;
+  size_t execute_options_size;
+  char execute_options_bytes[kFakeMaxTail];
+  int live_errors;
+  int live_loaded_executables;
+  int live_executables;
+} FakeRecord;
+
+// Exported under this name.
+const FakeRecord* FakePlugin_Record(void);
+#define FAKE_PLUGIN_RECORD "FakePlugin_Record"
+
+// What a loaded executable of the fake plugin is: it remembers its source.
+//
+// A program that begins with "bad" fails to compile, one with "opaque" has no
+// optimized program, one with "closed" has no executable.
+typedef struct {
+  char* program;
+  size_t program_size;
+  char* options;
+  size_t options_size;
+} FakeLoadedExecutable;
+
+#endif  // TEST_CSRC_FAKE_PLUGIN_H_

@@ -1,0 +1,216 @@
+// Opening the inner plugin, the table, and the errors.
+
+#include <pthread.h>
+
+#include "test/csrc/driver.h"
+
+static const char kEnvironment[] = "PJRT_SHARDY_INNER_LIBRARY";
+
+// Opens, must fail with the code, and with a message that has both texts.
+static void ExpectRefused(const char* path, int code, const char* part) {
+  char message[512] = "unwritten";
+  CHECK(shim.open(path, message, sizeof(message)) == code);
+  CHECK_HAS(message, part);
+  if (path != NULL) CHECK_HAS(message, path);
+}
+
+static void Version(void) { CHECK(shim.version() == PJRT_SHARDY_VERSION); }
+
+static void OpenErrors(void) {
+  ExpectRefused(NULL, kAbiInvalidArgument, "give the path");
+  ExpectRefused("", kAbiInvalidArgument, "give the path");
+  ExpectRefused("./no/such/plugin.so", kAbiNotFound, "check the path");
+  ExpectRefused(__FILE__, kAbiNotFound, "cannot load");
+  ExpectRefused(not_a_plugin_path, kAbiInvalidArgument, "no PJRT plugin");
+  ExpectRefused(shim_path, kAbiInvalidArgument, "is pjrt_shardy itself");
+  // A short buffer is cut, none is fine.
+  char small[8] = "1234567";
+  CHECK(shim.open("./no/such/plugin.so", small, 5) == kAbiNotFound);
+  CHECK(strcmp(small, "cann") == 0 && small[5] == '6');
+  CHECK(shim.open("./no/such/plugin.so", NULL, 0) == kAbiNotFound);
+  // None of that is for ever.
+  const AbiApi* api = OpenInner();
+  CHECK(api->struct_size == InnerApi()->struct_size);
+  CHECK(OpenInner() == api);
+  ExpectRefused(not_a_plugin_path, kAbiFailedPrecondition, inner_path);
+  CHECK(shim.get_api() == api);
+}
+
+// A table whose every entry fails, and whose error functions work.
+static void ExpectBroken(const AbiApi* api, const char* part) {
+  CHECK(api != NULL);
+  const size_t slots =
+      (api->struct_size - offsetof(AbiApi, slots)) / sizeof(AbiFunction);
+  CHECK(slots >= 118);
+  CHECK(api->version.major_version == 0);
+  CHECK(api->version.struct_size == ABI_SIZE(AbiVersion, minor_version));
+  for (int i = 0; i < (int)slots; ++i) {
+    if (i == kSlotErrorDestroy || i == kSlotErrorMessage ||
+        i == kSlotErrorGetCode || i == kSlotErrorForEachPayload) {
+      continue;
+    }
+    char args[256] = {0};
+    PJRT_Error* error = Call(api, i, args);
+    AbiErrorForEachPayloadArgs payload = {64, NULL, error};
+    CHECK(Call(api, kSlotErrorForEachPayload, &payload) == NULL);
+    AbiErrorGetCodeArgs code = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL,
+                                error, 0};
+    CHECK(Call(api, kSlotErrorGetCode, &code) == NULL);
+    ExpectError(api, error, code.code, part);
+    CHECK(code.code != 0);
+  }
+}
+
+static void NoInner(void) {
+  const AbiApi* api = shim.get_api();
+  ExpectBroken(api, kEnvironment);
+  CHECK(shim.get_api() == api);
+  // The path of the environment counts from the next call on.
+  setenv(kEnvironment, "./no/such/plugin.so", 1);
+  ExpectBroken(shim.get_api(), "./no/such/plugin.so");
+  setenv(kEnvironment, inner_path, 1);
+  CHECK(shim.get_api()->struct_size == InnerApi()->struct_size);
+}
+
+static void OpenByEnvironment(void) {
+  setenv(kEnvironment, inner_path, 1);
+  const AbiApi* api = shim.get_api();
+  CHECK(api->struct_size == InnerApi()->struct_size);
+  CHECK(OpenInner() == api);
+}
+
+// The fake plugin refuses or breaks; EXPECT_TEXT says what must be told.
+static void Refused(void) {
+  const char* text = getenv("EXPECT_TEXT");
+  CHECK(text != NULL);
+  char message[512];
+  const int code = shim.open(inner_path, message, sizeof(message));
+  CHECK(code == kAbiFailedPrecondition || code == kAbiInternal);
+  CHECK_HAS(message, inner_path);
+  CHECK_HAS(message, text);
+  setenv(kEnvironment, inner_path, 1);
+  ExpectBroken(shim.get_api(), text);
+}
+
+// All is the inner plugin's but for the entries that are overridden.
+static void Table(void) {
+  const AbiApi* api = OpenInner();
+  const AbiApi* inner = InnerApi();
+  CHECK(api != inner);
+  CHECK(api->struct_size == inner->struct_size);
+  CHECK(api->extension_start == inner->extension_start);
+  CHECK(api->extension_start != NULL);
+  CHECK(memcmp(&api->version, &inner->version, sizeof(api->version)) == 0);
+  const size_t slots =
+      (api->struct_size - offsetof(AbiApi, slots)) / sizeof(AbiFunction);
+  const bool payloads = api->version.minor_version >= 99;
+  for (int i = 0; i < (int)slots; ++i) {
+    const bool ours = i == kSlotErrorDestroy || i == kSlotErrorMessage ||
+                      i == kSlotErrorGetCode || i == kSlotClientCompile ||
+                      i == kSlotLoadedExecutableExecute ||
+                      (payloads && i == kSlotErrorForEachPayload);
+    CHECK((api->slots[i] != inner->slots[i]) == ours);
+  }
+}
+
+// What the plugin does not have, the shim does not promise.
+static void BareTable(void) {
+  const AbiApi* api = OpenInner();
+  CHECK(api->slots[kSlotLoadedExecutableExecute] == NULL);
+  CHECK(api->slots[kSlotExecutableOptimizedProgram] == NULL);
+  CHECK(api->slots[kSlotErrorForEachPayload] == NULL);
+  CHECK(api->slots[kSlotClientCompile] != NULL);
+}
+
+// An error of the shim's own: Execute with a struct that holds nothing.
+static PJRT_Error* OwnError(const AbiApi* api) {
+  AbiExecuteArgs args = {.struct_size = 8};
+  return Call(api, kSlotLoadedExecutableExecute, &args);
+}
+
+static void Errors(void) {
+  const AbiApi* api = OpenInner();
+  // Both kinds at once, destroyed in another order than made.
+  PJRT_Error* own = OwnError(api);
+  PJRT_Error* inner = Call(api, 3, NULL);
+  CHECK(inner == Record()->error);
+  PJRT_Error* second = OwnError(api);
+  PJRT_Error* third = OwnError(api);
+  ExpectError(api, second, kAbiInvalidArgument, "8 bytes");
+  ExpectError(api, inner, kAbiUnimplemented, "fake: no such function");
+  ExpectError(api, own, kAbiInvalidArgument, "8 bytes");
+  ExpectError(api, third, kAbiInvalidArgument, "8 bytes");
+  ExpectNothingAlive();
+  AbiErrorDestroyArgs none = {sizeof(none), NULL, NULL};
+  ((AbiVoidFunction)api->slots[kSlotErrorDestroy])(&none);
+}
+
+// Argument structs of error functions that are too short are left alone.
+static void ShortErrorArgs(void) {
+  const AbiApi* api = OpenInner();
+  PJRT_Error* own = OwnError(api);
+  AbiErrorMessageArgs text = {24, NULL, own, NULL, 7};
+  ((AbiVoidFunction)api->slots[kSlotErrorMessage])(&text);
+  CHECK(text.message == NULL && text.message_size == 7);
+  AbiErrorGetCodeArgs code = {24, NULL, own, 77};
+  ExpectError(api, Call(api, kSlotErrorGetCode, &code), kAbiInvalidArgument,
+              "24 bytes");
+  CHECK(code.code == 77);
+  AbiErrorDestroyArgs destroy = {8, NULL, own};
+  ((AbiVoidFunction)api->slots[kSlotErrorDestroy])(&destroy);
+  ExpectError(api, own, kAbiInvalidArgument, "8 bytes");
+}
+
+static void Payloads(void) {
+  const AbiApi* api = OpenInner();
+  PJRT_Error* own = OwnError(api);
+  AbiErrorForEachPayloadArgs args = {40, NULL, own};
+  CHECK(Call(api, kSlotErrorForEachPayload, &args) == NULL);
+  PJRT_Error* inner = Call(api, 3, NULL);
+  args.error = inner;
+  ExpectError(api, Call(api, kSlotErrorForEachPayload, &args), kAbiInternal,
+              "payloads were asked for");
+  ExpectError(api, inner, kAbiUnimplemented, "fake");
+  ExpectError(api, own, kAbiInvalidArgument, "8 bytes");
+  ExpectNothingAlive();
+}
+
+static void* OpenOnce(void* unused) {
+  (void)unused;
+  return (void*)OpenInner();
+}
+
+// Every thread sees the same table, and errors do not get lost.
+static void* ManyErrors(void* api) {
+  for (int i = 0; i < 200; ++i) {
+    ExpectError(api, OwnError(api), kAbiInvalidArgument, "8 bytes");
+  }
+  return NULL;
+}
+
+static void OpenThreads(void) {
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) {
+    CHECK(pthread_create(&threads[i], NULL, OpenOnce, NULL) == 0);
+  }
+  void* tables[4];
+  for (int i = 0; i < 4; ++i) CHECK(!pthread_join(threads[i], &tables[i]));
+  for (int i = 0; i < 4; ++i) CHECK(tables[i] == shim.get_api());
+  for (int i = 0; i < 4; ++i) {
+    CHECK(pthread_create(&threads[i], NULL, ManyErrors, tables[0]) == 0);
+  }
+  for (int i = 0; i < 4; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+const Scenario open_scenarios[] = {{"version", Version},
+                                   {"open_errors", OpenErrors},
+                                   {"no_inner", NoInner},
+                                   {"open_by_environment", OpenByEnvironment},
+                                   {"refused", Refused},
+                                   {"table", Table},
+                                   {"bare_table", BareTable},
+                                   {"errors", Errors},
+                                   {"short_error_args", ShortErrorArgs},
+                                   {"payloads", Payloads},
+                                   {"open_threads", OpenThreads},
+                                   {NULL, NULL}};

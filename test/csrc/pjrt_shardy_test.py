@@ -1,0 +1,119 @@
+"""The shim before a plugin with faults, under valgrind and the sanitizers.
+
+Each scenario of the C driver runs in a process of its own, once with the
+library of the wheel under valgrind, once with one built with the address,
+leak and undefined-behaviour sanitizers. Either makes the run fail at the first
+wrong read or leaked byte.
+"""
+
+import shutil
+import subprocess
+from typing import Dict, List, Tuple
+
+import pytest
+from shim_build import Build, clean_environment
+
+# Each struct version of PJRT_ExecuteOptions begins at one of these, and ends
+# before another; 57 is the oldest that is taken, 105 the newest known.
+MINORS = (57, 63, 64, 75, 76, 77, 78, 81, 96, 97, 105, 106, 116)
+# One of each size.
+SIZE_MINORS = (57, 64, 76, 81, 105, 106)
+# Scenarios that run as they are.
+PLAIN = ('version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
+         'short_error_args', 'open_threads', 'compile_pass', 'compile_replaced',
+         'compile_short', 'compile_inner_error', 'compile_twice',
+         'compile_fail', 'compile_fail_messages', 'compile_nothing',
+         'compiled_program', 'callback_replaces_itself', 'callback_threads',
+         'callback_awaited', 'execute_misuse', 'execute_inner_error',
+         'execute_large_args')
+# Scenarios that run with several versions of the plugin.
+SKEWED = {
+    'execute_skew': MINORS,
+    'execute_dropped': SIZE_MINORS,
+    'execute_odd_sizes': SIZE_MINORS,
+}
+# What is wrong with the plugin, and what must be said about it.
+FAULTS = {
+    'null': 'returned no table',
+    'tiny': '16 bytes',
+    'short': 'at least 488 are needed',
+    'major': '1.81',
+    'no_errors': 'lacks the error functions',
+}
+CANARIES = ('canary_read', 'canary_leak')
+
+VALGRIND = ('valgrind', '--quiet', '--error-exitcode=99', '--leak-check=full',
+            '--errors-for-leak-kinds=definite,indirect,possible')
+CHECKERS = ('valgrind', 'sanitizers')
+
+
+def _cases() -> List[Tuple[str, Dict[str, str]]]:
+  cases = [(name, {}) for name in PLAIN]
+  for name, minors in SKEWED.items():
+    cases += [(name, {'FAKE_PLUGIN_MINOR': str(minor)}) for minor in minors]
+  for minor in ('57', '98', '99', '116'):
+    cases.append(('table', {'FAKE_PLUGIN_MINOR': minor}))
+  for fault, text in FAULTS.items():
+    cases.append(('refused', {'FAKE_PLUGIN_FAULT': fault, 'EXPECT_TEXT': text}))
+  cases.append(('refused', {
+      'FAKE_PLUGIN_MINOR': '56',
+      'EXPECT_TEXT': 'older than 0.57'
+  }))
+  bare = {'FAKE_PLUGIN_FAULT': 'bare', 'FAKE_PLUGIN_MINOR': '99'}
+  cases += [('bare_table', bare), ('compiled_program_missing', bare)]
+  cases.append(('payloads', {'FAKE_PLUGIN_MINOR': '99'}))
+  return cases
+
+
+def _name(case: object) -> str:
+  if isinstance(case, dict):
+    return '-'.join(v.replace(' ', '_') for v in case.values()) or 'plain'
+  return str(case)
+
+
+def _run(build: Build, checker: str, scenario: str,
+         variables: Dict[str, str]) -> 'subprocess.CompletedProcess[str]':
+  if checker == 'valgrind':
+    assert shutil.which('valgrind'), 'install valgrind (a Debian package)'
+    command = [*VALGRIND, build.driver, build.library, build.fake]
+  else:
+    command = [
+        build.sanitized_driver, build.sanitized_library, build.sanitized_fake
+    ]
+  return subprocess.run(
+      [*map(str, command),
+       str(build.not_a_plugin), scenario],
+      env={
+          **clean_environment(), 'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',
+          **variables
+      },
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      timeout=60,
+      text=True,
+      check=False)
+
+
+@pytest.mark.parametrize('checker', CHECKERS)
+@pytest.mark.parametrize('scenario, variables', _cases(), ids=_name)
+def test_scenario(build: Build, checker: str, scenario: str,
+                  variables: Dict[str, str]) -> None:
+  done = _run(build, checker, scenario, variables)
+  assert (done.returncode, done.stdout) == (0, f'ok {scenario}\n')
+
+
+@pytest.mark.parametrize('checker', CHECKERS)
+@pytest.mark.parametrize('canary', CANARIES)
+def test_checker_sees_a_fault(build: Build, checker: str, canary: str) -> None:
+  done = _run(build, checker, canary, {})
+  assert done.returncode not in (0, 2), done.stdout
+  assert 'driver.c' in done.stdout
+
+
+def test_every_scenario_is_run(build: Build) -> None:
+  listed = subprocess.run([build.driver, '--list'],
+                          stdout=subprocess.PIPE,
+                          text=True,
+                          check=True).stdout.split()
+  run = {scenario for scenario, _ in _cases()}
+  assert sorted(listed) == sorted(run | set(CANARIES))

@@ -1,0 +1,199 @@
+// One compile in flight: what the callback may do with it, and the result.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "torch_xla/csrc/pjrt_shardy/internal.h"
+
+static void DestroyError(PJRT_Error* error) {
+  if (error == NULL) return;
+  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
+                              error};
+  ShardyErrorDestroy(&args);
+}
+
+static int ErrorCode(PJRT_Error* error) {
+  AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
+                              kAbiUnknown};
+  DestroyError(ShardyErrorGetCode(&args));
+  return args.code == kAbiOk ? kAbiUnknown : args.code;
+}
+
+// Frees what the last call on the compilation lent out.
+static void ForgetLoans(PjrtShardy_Compilation* compilation) {
+  free(compilation->message);
+  free(compilation->optimized);
+  free(compilation->optimized_format);
+  compilation->message = NULL;
+  compilation->message_size = 0;
+  compilation->optimized = NULL;
+  compilation->optimized_format = NULL;
+}
+
+// Keeps the error's message, returns its code. The error stays the caller's.
+static int KeepMessage(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
+  AbiErrorMessageArgs args = {ABI_SIZE(AbiErrorMessageArgs, message_size), NULL,
+                              error, "", 0};
+  ShardyErrorMessage(&args);
+  char* copy = malloc(args.message_size + 1);
+  if (copy != NULL) {
+    if (args.message_size > 0) memcpy(copy, args.message, args.message_size);
+    copy[args.message_size] = '\0';
+    compilation->message = copy;
+    compilation->message_size = args.message_size;
+  }
+  return ErrorCode(error);
+}
+
+// The same, and frees the error.
+static int TakeError(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
+  int code = KeepMessage(compilation, error);
+  DestroyError(error);
+  return code;
+}
+
+// Frees the last result, executable or error.
+static void ForgetResult(PjrtShardy_Compilation* compilation) {
+  if (compilation->compiled) {
+    AbiLoadedExecutableDestroyArgs args = {
+        ABI_SIZE(AbiLoadedExecutableDestroyArgs, executable), NULL,
+        compilation->inner_args->executable};
+    DestroyError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
+                                 "PJRT_LoadedExecutable_Destroy", &args));
+    compilation->compiled = false;
+  }
+  DestroyError(compilation->inner_error);
+  compilation->inner_error = NULL;
+}
+
+SHARDY_EXPORT int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
+                                            const char* program,
+                                            size_t program_size,
+                                            const char* options,
+                                            size_t options_size) {
+  ForgetLoans(compilation);
+  ForgetResult(compilation);
+  const AbiCompileArgs* args = compilation->args;
+  AbiProgram* inner_program = compilation->inner_program;
+  memcpy(inner_program, args->program, args->program->struct_size);
+  inner_program->code = (char*)program;  // the ABI lacks the const
+  inner_program->code_size = program_size;
+  AbiCompileArgs* inner_args = compilation->inner_args;
+  memcpy(inner_args, args, args->struct_size);
+  inner_args->program = inner_program;
+  inner_args->compile_options = options;
+  inner_args->compile_options_size = options_size;
+  inner_args->executable = NULL;
+  PJRT_Error* error =
+      ShardyInnerCall(kSlotClientCompile, "PJRT_Client_Compile", inner_args);
+  compilation->compiled = error == NULL;
+  compilation->inner_error = error;
+  return error == NULL ? kAbiOk : KeepMessage(compilation, error);
+}
+
+SHARDY_EXPORT const char* PjrtShardy_CompileMessage(
+    PjrtShardy_Compilation* compilation, size_t* size) {
+  if (size != NULL) *size = compilation->message_size;
+  return compilation->message != NULL ? compilation->message : "";
+}
+
+// Reads the optimized program into the compilation's own buffers.
+static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
+                                 PJRT_Executable* executable,
+                                 size_t* program_size, size_t* format_size) {
+  AbiProgram program = {
+      ABI_SIZE(AbiProgram, format_size), NULL, NULL, 0, "", 0};
+  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
+                                  NULL, executable, &program};
+  static const char kName[] = "PJRT_Executable_OptimizedProgram";
+  PJRT_Error* error =
+      ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, &args);
+  if (error != NULL) return error;
+  char* code = malloc(program.code_size + 1);
+  if (code == NULL) {
+    return ShardyError(kAbiResourceExhausted,
+                       "no memory for a compiled program of %zu bytes",
+                       program.code_size);
+  }
+  compilation->optimized = program.code = code;
+  error = ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, &args);
+  if (error != NULL) return error;
+  // The format belongs to the plugin, perhaps to the executable.
+  char* format = malloc(program.format_size + 1);
+  if (format == NULL) {
+    return ShardyError(kAbiResourceExhausted,
+                       "no memory for the name of a program format");
+  }
+  if (program.format_size > 0) {
+    memcpy(format, program.format, program.format_size);
+  }
+  compilation->optimized_format = format;
+  *program_size = program.code_size;
+  *format_size = program.format_size;
+  return NULL;
+}
+
+SHARDY_EXPORT int PjrtShardy_CompiledProgram(
+    PjrtShardy_Compilation* compilation, const char** program,
+    size_t* program_size, const char** format, size_t* format_size) {
+  ForgetLoans(compilation);
+  *program = *format = NULL;
+  *program_size = *format_size = 0;
+  if (!compilation->compiled) {
+    return TakeError(compilation,
+                     ShardyError(kAbiFailedPrecondition,
+                                 "there is no compiled program: call "
+                                 "PjrtShardy_CompileProgram first, and look "
+                                 "at what it returns"));
+  }
+  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
+                              compilation->inner_args->executable, NULL};
+  PJRT_Error* error =
+      ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
+                      "PJRT_LoadedExecutable_GetExecutable", &get);
+  if (error != NULL) return TakeError(compilation, error);
+  size_t code_bytes = 0;
+  size_t format_bytes = 0;
+  error =
+      ReadOptimized(compilation, get.executable, &code_bytes, &format_bytes);
+  AbiExecutableDestroyArgs destroy = {
+      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
+  DestroyError(ShardyInnerCall(kSlotExecutableDestroy,
+                               "PJRT_Executable_Destroy", &destroy));
+  if (error != NULL) return TakeError(compilation, error);
+  *program = compilation->optimized;
+  *program_size = code_bytes;
+  *format = compilation->optimized_format;
+  *format_size = format_bytes;
+  return kAbiOk;
+}
+
+SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
+                                   int code, const char* message,
+                                   size_t message_size) {
+  ForgetLoans(compilation);
+  DestroyError(compilation->failure);
+  compilation->failure = ShardyErrorFromBytes(code, message, message_size);
+}
+
+PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
+                                    AbiCompileArgs* args) {
+  ForgetLoans(compilation);
+  if (compilation->failure != NULL) {
+    ForgetResult(compilation);
+    return compilation->failure;
+  }
+  if (compilation->compiled) {
+    // All of it: a later version may have outputs that we do not know.
+    AbiCompileArgs* inner_args = compilation->inner_args;
+    inner_args->program = args->program;
+    inner_args->compile_options = args->compile_options;
+    inner_args->compile_options_size = args->compile_options_size;
+    memcpy(args, inner_args, args->struct_size);
+    return NULL;
+  }
+  if (compilation->inner_error != NULL) return compilation->inner_error;
+  return ShardyError(kAbiInternal,
+                     "the registered compile callback compiled nothing: it "
+                     "must call PjrtShardy_CompileProgram or PjrtShardy_Fail");
+}

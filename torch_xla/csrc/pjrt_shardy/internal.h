@@ -1,0 +1,89 @@
+// What the sources of the shim share. Nothing here is exported.
+
+#ifndef TORCH_XLA_CSRC_PJRT_SHARDY_INTERNAL_H_
+#define TORCH_XLA_CSRC_PJRT_SHARDY_INTERNAL_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_shardy.h"
+
+#define SHARDY_EXPORT __attribute__((visibility("default")))
+#define SHARDY_PRINTF(text, first) __attribute__((format(printf, text, first)))
+
+// errors.c
+
+// A new error of our own, never NULL. The caller hands it to the framework,
+// which frees it through Error_Destroy.
+PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
+// The same from bytes that need not be NUL-terminated.
+PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
+
+// Entries of the table that know our errors and the inner plugin's apart.
+void ShardyErrorDestroy(AbiErrorDestroyArgs* args);
+void ShardyErrorMessage(AbiErrorMessageArgs* args);
+PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args);
+PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
+
+// inner.c
+
+// The inner plugin's own table, or NULL while none is open. Never freed.
+const AbiApi* ShardyInner(void);
+// The inner plugin's entry, or NULL if it has none.
+AbiFunction ShardyInnerSlot(int slot);
+// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
+PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args);
+// The table to hand to the framework, or NULL while no plugin is open.
+const AbiApi* ShardyTable(void);
+
+// api.c
+
+const AbiApi* GetPjrtApi(void);
+
+// execute.c
+
+PJRT_Error* ShardyExecute(AbiExecuteArgs* args);
+
+// compilation.c
+
+struct PjrtShardy_Compilation {
+  const AbiCompileArgs* args;  // the framework's, read only
+  AbiCompileArgs* inner_args;  // copies, as large as the framework's
+  AbiProgram* inner_program;
+  // The last result: an executable, in inner_args, or the inner plugin's error.
+  bool compiled;
+  PJRT_Error* inner_error;
+  PJRT_Error* failure;  // of our own, from PjrtShardy_Fail
+  // What the control functions lend out.
+  char* message;
+  size_t message_size;
+  char* optimized;
+  char* optimized_format;
+};
+
+// Turns the state that the callback left into the framework's result: writes
+// the outputs to `args` and returns NULL, or returns an error. Ownership of
+// either passes to the caller; all else is freed.
+PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
+                                    AbiCompileArgs* args);
+
+// compile.c
+
+PJRT_Error* ShardyCompile(AbiCompileArgs* args);
+
+// callback.c
+
+typedef struct ShardyRegistration {
+  PjrtShardy_CompileCallback callback;
+  void* user;
+  int references;
+  bool awaited;
+} ShardyRegistration;
+
+// The callback in force, or NULL if there is none. Each success must be paired
+// with one ShardyReleaseCallback on the same thread.
+ShardyRegistration* ShardyAcquireCallback(void);
+void ShardyReleaseCallback(ShardyRegistration* registration);
+
+#endif  // TORCH_XLA_CSRC_PJRT_SHARDY_INTERNAL_H_

@@ -1,0 +1,90 @@
+// Control functions of libpjrt_shardy.so, the PJRT plugin that wraps another.
+//
+// A framework loads the library as any PJRT plugin, through GetPjrtApi. Before
+// that, the process names the plugin to wrap (PjrtShardy_Open, or the
+// environment variable PJRT_SHARDY_INNER_LIBRARY) and may register a callback
+// that sees, and may replace, every program on its way to the compiler.
+//
+// Codes are those of PJRT_Error_Code: 0 is success. All functions may be called
+// from any thread, except that one compilation belongs to one thread.
+
+#ifndef TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
+#define TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The version of this interface, raised when it changes incompatibly.
+#define PJRT_SHARDY_VERSION 1
+int PjrtShardy_Version(void);
+
+// Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
+// `message_size` bytes, that names the path and what to do. Again with the same
+// path: no-op; with another path once one is open: FAILED_PRECONDITION. After a
+// failure another attempt may be made. The plugin is never unloaded.
+int PjrtShardy_Open(const char* library_path, char* message,
+                    size_t message_size);
+
+// One call of PJRT_Client_Compile in flight. Valid only within the callback.
+typedef struct PjrtShardy_Compilation PjrtShardy_Compilation;
+
+// What the framework asked to be compiled. Borrowed, valid only within the
+// callback; none of the strings is NUL-terminated.
+typedef struct {
+  size_t struct_size;
+  const char* program;
+  size_t program_size;
+  const char* format;
+  size_t format_size;
+  const char* options;  // serialized CompileOptionsProto
+  size_t options_size;
+} PjrtShardy_CompileRequest;
+
+typedef void (*PjrtShardy_CompileCallback)(
+    PjrtShardy_Compilation* compilation,
+    const PjrtShardy_CompileRequest* request, void* user);
+
+// Registers the callback for all later compiles; NULL: programs pass straight
+// to the inner plugin. Returns only when no other thread runs the previous
+// callback any more, so `user` and the callback's own memory may then be freed;
+// the caller must therefore hold no lock that the callback waits for. Called
+// from within a callback it does not wait.
+void PjrtShardy_SetCompileCallback(PjrtShardy_CompileCallback callback,
+                                   void* user);
+
+// Compiles a program, in the format of the request, with the inner plugin. A
+// later call replaces, and frees, the result of an earlier one. When the
+// callback returns, the last result, executable or error, is the result of the
+// compile. Returns 0 or the inner plugin's error code.
+int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
+                              const char* program, size_t program_size,
+                              const char* options, size_t options_size);
+
+// Why the last PjrtShardy_CompileProgram or PjrtShardy_CompiledProgram failed;
+// "" if it did not. NUL-terminated, valid until the next call on this
+// compilation. `size` may be NULL.
+const char* PjrtShardy_CompileMessage(PjrtShardy_Compilation* compilation,
+                                      size_t* size);
+
+// The optimized program of the last successful PjrtShardy_CompileProgram, as
+// the inner plugin reports it, and its format (e.g. "hlo_with_config"). The
+// compilation owns both; valid until the next call on it. Returns 0 or an error
+// code, with the reason in PjrtShardy_CompileMessage.
+int PjrtShardy_CompiledProgram(PjrtShardy_Compilation* compilation,
+                               const char** program, size_t* program_size,
+                               const char** format, size_t* format_size);
+
+// Makes this compile fail with the given code and message, whatever was
+// compiled. The message is copied. A code that is no error code counts as
+// UNKNOWN. The last call wins.
+void PjrtShardy_Fail(PjrtShardy_Compilation* compilation, int code,
+                     const char* message, size_t message_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
