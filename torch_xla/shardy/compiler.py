@@ -1,0 +1,58 @@
+"""What the door calls for each program: lower, have it compiled, record."""
+
+import time
+
+from . import compile_options, proto, records
+from .door import Compilation
+from .errors import BackendCompileError
+from .mode import Mode
+
+# Said of every program that the mode does not reach yet.
+_MLIR_NOTE = 'StableHLO is handed on unchanged'
+_SHARDY_NOTE = 'lowering to Shardy is not built yet: GSPMD partitions'
+
+
+def _name(program: bytes, program_format: str) -> str:
+  if program_format != 'hlo':
+    return ''
+  return proto.parse('HloModuleProto', program).name
+
+
+def compile_program(compilation: Compilation, mode: Mode) -> None:
+  """Hands `compilation` on to the backend and files its record.
+
+  Raises:
+    BackendCompileError: the backend refused the program.
+    ValueError: the program or its options are damaged.
+  """
+  name = _name(compilation.program, compilation.format)
+  program = compilation.program
+  options = compile_options.with_partitioner(compilation.options,
+                                             compile_options.Partitioner.GSPMD)
+  read = compile_options.read(options)
+  note = ''
+  if compilation.format != 'hlo':
+    note = _MLIR_NOTE
+  elif (mode is Mode.SHARDY and
+        read.partitioner is not compile_options.Partitioner.NONE):
+    note = _SHARDY_NOTE
+  error = None
+  start = time.perf_counter()
+  try:
+    compilation.compile(program, options)
+  except BackendCompileError as e:
+    error = str(e)
+    raise
+  finally:
+    records.add(
+        records.ProgramRecord(
+            name=name,
+            format=compilation.format,
+            options=read,
+            seconds=time.perf_counter() - start,
+            note=note,
+            error=error,
+            sent=compilation.program,
+            handed_on=program,
+            options_sent=compilation.options,
+            options_handed_on=options))

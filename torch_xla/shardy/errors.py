@@ -1,0 +1,21 @@
+"""Exceptions of the path between torch_xla and the backend's compiler."""
+
+
+class DoorError(RuntimeError):
+  """The door could not be put before the backend's plugin."""
+
+
+class TooLateError(DoorError):
+  """The mode was asked for when the runtime already existed."""
+
+
+class BackendCompileError(RuntimeError):
+  """The backend refused a program.
+
+  Attributes:
+    code: the PJRT_Error_Code that the backend gave.
+  """
+
+  def __init__(self, code: int, message: str):
+    super().__init__(message)
+    self.code = code
