@@ -1,0 +1,86 @@
+# Sourced by demo.sh and test.sh: brings the machine and .venv to the state they
+# need. Everything is kept in the checkout but Bazel and valgrind, which are
+# Debian packages.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly PYTHON="${PYTHON:-python3.11}"
+readonly VENV_PYTHON=.venv/bin/python
+step_name='start'
+step_hint=''
+
+# step NAME HINT: announces a step; on failure both are shown.
+step() {
+  step_name="$1"
+  step_hint="$2"
+  printf '==> %s\n' "$step_name"
+}
+
+on_exit() {
+  local status=$?
+  if ((status != 0)); then
+    printf '\nFAILED (status %s): %s\n' "$status" "$step_name" >&2
+    printf 'what to do: %s\n' "$step_hint" >&2
+  fi
+}
+trap on_exit EXIT
+
+# need_debian COMMAND PACKAGE: installs PACKAGE unless COMMAND is there.
+need_debian() {
+  command -v "$1" > /dev/null && return
+  step "installing $2 (Debian package)" \
+    "install '$2' by hand, so that '$1' is on the PATH"
+  local sudo=''
+  if [[ $(id -u) != 0 ]]; then sudo='sudo -n'; fi
+  $sudo apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
+    --no-install-recommends "$2" > /dev/null
+}
+
+# need_packages FILE: installs the pinned packages of FILE into .venv, once for
+# each content of FILE.
+need_packages() {
+  local stamp
+  stamp=".venv/installed-$(basename "$1")"
+  cmp -s "$1" "$stamp" && return
+  step "installing the packages of $1 into .venv (some minutes when new)" \
+    "see pip's message above; the package index must be reachable"
+  "$VENV_PYTHON" -m pip install --disable-pip-version-check -r "$1"
+  cp "$1" "$stamp"
+}
+
+# Digest of everything that the wheel is made of.
+wheel_inputs() {
+  find torch_xla patches infra setup.py pyproject.toml README.md LICENSE BUILD \
+    WORKSPACE .bazelrc .bazelversion -type f \
+    -not -path '*/__pycache__/*' -print0 |
+    sort -z | xargs -0 sha256sum | sha256sum
+}
+
+set_up() {
+  step "looking for $PYTHON" \
+    'install CPython 3.11, or name one with PYTHON=/path/to/python3.11'
+  "$PYTHON" -c 'import sys; assert sys.version_info[:2] == (3, 11), sys.version'
+  need_debian bazel bazel-bootstrap
+  step 'looking for a C compiler' 'install gcc'
+  command -v gcc > /dev/null
+
+  if [[ ! -x "$VENV_PYTHON" ]]; then
+    step 'creating .venv' "$PYTHON needs its venv module (python3.11-venv)"
+    "$PYTHON" -m venv .venv
+  fi
+  need_packages infra/requirements.txt
+
+  local inputs
+  inputs=$(wheel_inputs)
+  if [[ ! -f .venv/wheel-inputs || $(< .venv/wheel-inputs) != "$inputs" ]]; then
+    step 'building the wheel into dist/' 'the message above names the reason'
+    "$VENV_PYTHON" setup.py bdist_wheel
+    step 'installing the wheel into .venv' "see pip's message above"
+    "$VENV_PYTHON" -m pip install --quiet --disable-pip-version-check \
+      --force-reinstall --no-deps dist/torch_xla-*-cp311-*.whl
+    "$VENV_PYTHON" -m pip check
+    printf '%s\n' "$inputs" > .venv/wheel-inputs
+  fi
+}
