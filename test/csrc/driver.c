@@ -43,6 +43,10 @@ static void LoadShim(void) {
   *(void**)&shim.message = Symbol(library, "PjrtShardy_CompileMessage");
   *(void**)&shim.compiled = Symbol(library, "PjrtShardy_CompiledProgram");
   *(void**)&shim.fail = Symbol(library, "PjrtShardy_Fail");
+  *(void**)&shim.set_readback =
+      Symbol(library, "PjrtShardy_SetReadbackCallback");
+  *(void**)&shim.replace = Symbol(library, "PjrtShardy_ReplaceProgram");
+  *(void**)&shim.fail_readback = Symbol(library, "PjrtShardy_FailReadback");
 }
 
 const AbiApi* OpenInner(void) {
@@ -112,8 +116,9 @@ static const Scenario canaries[] = {
     {"canary_read", CanaryRead}, {"canary_leak", CanaryLeak}, {NULL, NULL}};
 
 int main(int argc, char** argv) {
-  const Scenario* groups[] = {open_scenarios, compile_scenarios,
-                              callback_scenarios, execute_scenarios, canaries};
+  const Scenario* groups[] = {open_scenarios,     compile_scenarios,
+                              callback_scenarios, execute_scenarios,
+                              readback_scenarios, canaries};
   const bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
   if (!list && argc != 5) {
     fprintf(stderr, "usage: driver SHIM INNER NOT_A_PLUGIN SCENARIO\n");

@@ -28,12 +28,16 @@ static FakeRecord record;
 static atomic_int live_errors;
 static atomic_int live_loaded_executables;
 static atomic_int live_executables;
+static atomic_int optimized_calls;
+static const void* _Atomic optimized_args;
 static int minor_version = 81;
 
 EXPORT const FakeRecord* FakePlugin_Record(void) {
   record.live_errors = live_errors;
   record.live_loaded_executables = live_loaded_executables;
   record.live_executables = live_executables;
+  record.optimized_calls = optimized_calls;
+  record.optimized_args = optimized_args;
   return &record;
 }
 
@@ -180,10 +184,16 @@ static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
 }
 
 static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
-  AbiProgram* program = args->program;
-  PJRT_Error* error =
-      CheckSize("Program", program->struct_size, sizeof(AbiProgram));
+  optimized_args = args;
+  ++optimized_calls;
+  PJRT_Error* error = CheckSize("OptimizedProgramArgs", args->struct_size,
+                                sizeof(AbiOptimizedProgramArgs));
   if (error != NULL) return error;
+  AbiProgram* program = args->program;
+  error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
+  if (error != NULL) return error;
+  WriteTail(args, args->struct_size, sizeof(AbiOptimizedProgramArgs));
+  WriteTail(program, program->struct_size, sizeof(AbiProgram));
   const FakeExecutable* executable = (const FakeExecutable*)args->executable;
   const FakeLoadedExecutable* loaded = executable->loaded;
   if (Begins(loaded->program, loaded->program_size, "opaque")) {
@@ -199,6 +209,12 @@ static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
   }
   error = CheckSize("code", program->code_size, size);
   if (error != NULL) return error;
+  if (Begins(loaded->program, loaded->program_size, "shy")) {
+    return MakeError(kAbiInternal, "fake: only the size");
+  }
+  if (Begins(loaded->program, loaded->program_size, "growing")) {
+    program->code_size = size + 1;
+  }
   memcpy(program->code, "fast:", 5);
   memcpy(program->code + 5, loaded->program, loaded->program_size);
   return NULL;

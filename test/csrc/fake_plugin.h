@@ -28,10 +28,12 @@ enum {
 typedef struct {
   const void* compile_args;
   PJRT_Error* error;  // the last one made
+  const void* optimized_args;
   const void* execute_args;
   const void* execute_options;
   size_t execute_options_size;
   char execute_options_bytes[kFakeMaxTail];
+  int optimized_calls;
   int live_errors;
   int live_loaded_executables;
   int live_executables;
@@ -44,7 +46,8 @@ const FakeRecord* FakePlugin_Record(void);
 // What a loaded executable of the fake plugin is: it remembers its source.
 //
 // A program that begins with "bad" fails to compile, one with "opaque" has no
-// optimized program, one with "closed" has no executable.
+// optimized program, one with "shy" tells only its size, one with "growing" has
+// more than it told, one with "closed" has no executable.
 typedef struct {
   char* program;
   size_t program_size;

@@ -107,6 +107,7 @@ static void Table(void) {
   for (int i = 0; i < (int)slots; ++i) {
     const bool ours = i == kSlotErrorDestroy || i == kSlotErrorMessage ||
                       i == kSlotErrorGetCode || i == kSlotClientCompile ||
+                      i == kSlotExecutableOptimizedProgram ||
                       i == kSlotLoadedExecutableExecute ||
                       (payloads && i == kSlotErrorForEachPayload);
     CHECK((api->slots[i] != inner->slots[i]) == ours);

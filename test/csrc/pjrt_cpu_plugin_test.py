@@ -15,6 +15,7 @@ ENVIRONMENT = {'TF_CPP_MIN_LOG_LEVEL': '2'}
 INVALID_ARGUMENT = 3
 PLUGIN_INITIALIZE, CLIENT_CREATE, CLIENT_DESTROY = 3, 10, 11
 CLIENT_COMPILE, LOADED_DESTROY, EXECUTE = 20, 50, 55
+EXECUTABLE_DESTROY, OPTIMIZED_PROGRAM, GET_EXECUTABLE = 40, 48, 51
 EVENT_DESTROY, EVENT_AWAIT, BUFFER_DESTROY, BUFFER_TO_HOST = 5, 8, 58, 70
 
 PROGRAM = b'''module @constant {
@@ -27,6 +28,9 @@ PROGRAM = b'''module @constant {
 OPTIONS = bytes([0x1a, 4, 0x20, 1, 0x28, 1])
 
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                             ctypes.c_void_p)
+_READBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                             ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t,
                              ctypes.c_void_p)
 
 
@@ -91,6 +95,20 @@ class Plugin:
     args = _words(0, client, _address(program), _address(options), len(OPTIONS),
                   0)
     return self.call(CLIENT_COMPILE, args)[6]
+
+  def read(self, loaded: int) -> Tuple[bytes, bytes]:
+    """The program of a loaded executable and its format."""
+    executable = self.call(GET_EXECUTABLE, _words(0, loaded, 0))[3]
+    try:
+      program = _words(0, 0, 0, 0, 0)
+      args = _words(0, executable, _address(program))
+      self.call(OPTIMIZED_PROGRAM, args)
+      code = ctypes.create_string_buffer(program[3] or 1)
+      program[2] = _address(code)
+      self.call(OPTIMIZED_PROGRAM, args)
+      return code.raw[:program[3]], ctypes.string_at(program[4], program[5])
+    finally:
+      self.call(EXECUTABLE_DESTROY, _words(0, executable))
 
   def run(self, executable: int, options_words: int) -> List[float]:
     """Executes with options of that many words; the two floats it returns."""
@@ -195,7 +213,9 @@ def test_table_is_the_plugins_own(plugin: Plugin, inner: Plugin) -> None:
   changed = [
       i for i, (a, b) in enumerate(zip(plugin.slots, inner.slots)) if a != b
   ]
-  assert set(changed) - {132} == {0, 1, 2, CLIENT_COMPILE, EXECUTE}
+  assert set(changed) - {132} == {
+      0, 1, 2, CLIENT_COMPILE, OPTIMIZED_PROGRAM, EXECUTE
+  }
 
 
 def test_inner_error_comes_through(plugin: Plugin) -> None:
@@ -275,3 +295,121 @@ def test_callback_fails_the_compile(shim: ctypes.CDLL, plugin: Plugin,
   with pytest.raises(PjrtError) as caught:
     _with_callback(shim, callback, lambda: plugin.compile(client, PROGRAM))
   assert caught.value.args == (INVALID_ARGUMENT, 'ValueError: no such axis')
+
+
+class Rewrite:
+  """A readback callback that replaces the program; notes what it saw."""
+
+  def __init__(self, shim: ctypes.CDLL, rewrite: Callable[[bytes],
+                                                          bytes]) -> None:
+    self.seen: List[Tuple[bytes, bytes]] = []
+
+    def body(readback: int, program: int, program_size: int, kind: int,
+             kind_size: int, _: int) -> None:
+      old = ctypes.string_at(program, program_size)
+      self.seen.append((old, ctypes.string_at(kind, kind_size)))
+      new = rewrite(old)
+      shim.PjrtShardy_ReplaceProgram(
+          ctypes.c_void_p(readback), new, ctypes.c_size_t(len(new)))
+
+    self.function = _READBACK(body)
+
+
+def _unordered(reading: Tuple[bytes, bytes]) -> Tuple[bytes, bytes]:
+  """XLA serializes maps in another order each time."""
+  program, kind = reading
+  return bytes(sorted(program)), kind
+
+
+@pytest.fixture
+def executable(plugin: Plugin, client: int) -> Iterator[int]:
+  executable = plugin.compile(client, PROGRAM)
+  yield executable
+  plugin.call(LOADED_DESTROY, _words(0, executable))
+
+
+@pytest.fixture
+def readback(shim: ctypes.CDLL) -> Iterator[Callable[..., None]]:
+  yield lambda function: shim.PjrtShardy_SetReadbackCallback(function, None)
+  shim.PjrtShardy_SetReadbackCallback(None, None)
+
+
+def test_program_reads_as_the_plugins_own(plugin: Plugin, inner: Plugin,
+                                          executable: int) -> None:
+  program, kind = plugin.read(executable)
+  assert _unordered((program, kind)) == _unordered(inner.read(executable))
+  assert kind == b'hlo_with_config' and b'constant' in program
+
+
+@pytest.mark.parametrize('name', [b'c', b'shardings', b'a_much_longer_name'])
+def test_callback_replaces_what_is_read(shim: ctypes.CDLL, plugin: Plugin,
+                                        inner: Plugin, executable: int,
+                                        readback: Callable[..., None],
+                                        name: bytes) -> None:
+  own = _unordered(inner.read(executable))
+  rewrite = Rewrite(shim, lambda old: old.replace(b'constant', name))
+  readback(rewrite.function)
+  program, kind = plugin.read(executable)
+  (seen,) = rewrite.seen
+  assert _unordered(seen) == own
+  assert (program, kind) == (seen[0].replace(b'constant', name), seen[1])
+  assert program != seen[0]
+  # It is a reading only: the plugin's program is what it was.
+  assert _unordered(inner.read(executable)) == own
+  assert plugin.run(executable, 10) == [1.5, 2.5]
+  readback(None)
+  assert _unordered(plugin.read(executable)) == own
+  assert len(rewrite.seen) == 1
+
+
+def test_callback_leaves_what_is_read(plugin: Plugin, inner: Plugin,
+                                      executable: int,
+                                      readback: Callable[..., None]) -> None:
+  function = _READBACK(lambda *_: None)
+  readback(function)
+  assert _unordered(plugin.read(executable)) == _unordered(
+      inner.read(executable))
+  readback(None)
+
+
+def test_callback_fails_the_reading(shim: ctypes.CDLL, plugin: Plugin,
+                                    executable: int,
+                                    readback: Callable[..., None]) -> None:
+  text = b'ValueError: no such sharding'
+
+  @_READBACK
+  def function(readback_: int, *_: int) -> None:
+    shim.PjrtShardy_FailReadback(
+        ctypes.c_void_p(readback_), INVALID_ARGUMENT, text,
+        ctypes.c_size_t(len(text)))
+
+  readback(function)
+  with pytest.raises(PjrtError) as caught:
+    plugin.read(executable)
+  assert caught.value.args == (INVALID_ARGUMENT, text.decode())
+  readback(None)
+
+
+def test_compile_callback_reads_past_the_readback(
+    shim: ctypes.CDLL, plugin: Plugin, client: int,
+    readback: Callable[..., None]) -> None:
+  rewrite = Rewrite(shim, lambda old: b'rewritten')
+  readback(rewrite.function)
+  own: List[bytes] = []
+
+  def callback(compilation: ctypes.c_void_p, request: Request) -> None:
+    _compile(shim, compilation, PROGRAM, request)
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    kind, kind_size = ctypes.c_void_p(), ctypes.c_size_t()
+    shim.PjrtShardy_CompiledProgram(
+        compilation, *map(ctypes.byref, (program, size, kind, kind_size)))
+    own.append(ctypes.string_at(program.value, size.value))
+
+  executable = _with_callback(shim, callback,
+                              lambda: plugin.compile(client, PROGRAM))
+  assert not rewrite.seen
+  assert plugin.read(executable) == (b'rewritten', b'hlo_with_config')
+  (seen,) = rewrite.seen
+  assert _unordered(seen) == _unordered((own[0], b'hlo_with_config'))
+  plugin.call(LOADED_DESTROY, _words(0, executable))
+  readback(None)

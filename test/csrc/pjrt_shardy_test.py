@@ -25,7 +25,13 @@ PLAIN = ('version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
          'compile_fail', 'compile_fail_messages', 'compile_nothing',
          'compiled_program', 'callback_replaces_itself', 'callback_threads',
          'callback_awaited', 'execute_misuse', 'execute_inner_error',
-         'execute_large_args')
+         'execute_large_args', 'readback_pass', 'readback_replaced',
+         'readback_short', 'readback_inner_error', 'readback_fail',
+         'readback_bytes_only', 'readback_small_buffer', 'readback_asked_again',
+         'readback_eviction', 'readback_other_executable', 'readback_cleared',
+         'readback_not_for_compile', 'readback_replaces_itself',
+         'readback_nested', 'readback_threads', 'readback_swapped',
+         'readback_awaited')
 # Scenarios that run with several versions of the plugin.
 SKEWED = {
     'execute_skew': MINORS,

@@ -11,6 +11,7 @@ _SOURCES = [
     "execute.c",
     "inner.c",
     "internal.h",
+    "readback.c",
 ]
 
 _EXPORTS = _PACKAGE + "exports.lds"

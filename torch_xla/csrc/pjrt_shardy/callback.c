@@ -1,5 +1,5 @@
-// The registered callback, counted so that it can be replaced while compiles
-// run on other threads.
+// The registered callbacks, counted so that they can be replaced while they run
+// on other threads.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
-// Holds one reference; NULL if no callback is registered.
-static ShardyRegistration* current = NULL;
-// How many callbacks are running on this thread.
+// Each holds one reference; NULL if no callback of that kind is registered.
+static ShardyRegistration* current[kShardyCallbackKinds] = {NULL};
+// How many callbacks, of whichever kind, are running on this thread.
 static _Thread_local int depth = 0;
 
 // Drops one reference. The mutex is held. A waiter frees what it waits for.
@@ -23,9 +23,9 @@ static void DropLocked(ShardyRegistration* registration) {
   }
 }
 
-ShardyRegistration* ShardyAcquireCallback(void) {
+ShardyRegistration* ShardyAcquireCallback(ShardyCallbackKind kind) {
   pthread_mutex_lock(&mutex);
-  ShardyRegistration* registration = current;
+  ShardyRegistration* registration = current[kind];
   if (registration != NULL) {
     ++registration->references;
     ++depth;
@@ -41,19 +41,19 @@ void ShardyReleaseCallback(ShardyRegistration* registration) {
   pthread_mutex_unlock(&mutex);
 }
 
-SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
-    PjrtShardy_CompileCallback callback, void* user) {
+static void SetCallback(ShardyCallbackKind kind, AbiFunction callback,
+                        void* user) {
   ShardyRegistration* next = NULL;
   if (callback != NULL) {
     next = malloc(sizeof(*next));
     // There is no way to report it, and to go on without the callback would
-    // silently compile other programs than asked for.
+    // silently do something else than asked for.
     if (next == NULL) abort();
     *next = (ShardyRegistration){callback, user, 1, false};
   }
   pthread_mutex_lock(&mutex);
-  ShardyRegistration* previous = current;
-  current = next;
+  ShardyRegistration* previous = current[kind];
+  current[kind] = next;
   if (previous != NULL) {
     // Waiting for itself would never end.
     if (depth == 0) {
@@ -64,4 +64,14 @@ SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
     DropLocked(previous);
   }
   pthread_mutex_unlock(&mutex);
+}
+
+SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
+    PjrtShardy_CompileCallback callback, void* user) {
+  SetCallback(kShardyCompileCallback, (AbiFunction)callback, user);
+}
+
+SHARDY_EXPORT void PjrtShardy_SetReadbackCallback(
+    PjrtShardy_ReadbackCallback callback, void* user) {
+  SetCallback(kShardyReadbackCallback, (AbiFunction)callback, user);
 }

@@ -5,17 +5,10 @@
 
 #include "torch_xla/csrc/pjrt_shardy/internal.h"
 
-static void DestroyError(PJRT_Error* error) {
-  if (error == NULL) return;
-  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
-                              error};
-  ShardyErrorDestroy(&args);
-}
-
 static int ErrorCode(PJRT_Error* error) {
   AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
                               kAbiUnknown};
-  DestroyError(ShardyErrorGetCode(&args));
+  ShardyDestroyError(ShardyErrorGetCode(&args));
   return args.code == kAbiOk ? kAbiUnknown : args.code;
 }
 
@@ -48,7 +41,7 @@ static int KeepMessage(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
 // The same, and frees the error.
 static int TakeError(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
   int code = KeepMessage(compilation, error);
-  DestroyError(error);
+  ShardyDestroyError(error);
   return code;
 }
 
@@ -58,11 +51,11 @@ static void ForgetResult(PjrtShardy_Compilation* compilation) {
     AbiLoadedExecutableDestroyArgs args = {
         ABI_SIZE(AbiLoadedExecutableDestroyArgs, executable), NULL,
         compilation->inner_args->executable};
-    DestroyError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
-                                 "PJRT_LoadedExecutable_Destroy", &args));
+    ShardyDestroyError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
+                                       "PJRT_LoadedExecutable_Destroy", &args));
     compilation->compiled = false;
   }
-  DestroyError(compilation->inner_error);
+  ShardyDestroyError(compilation->inner_error);
   compilation->inner_error = NULL;
 }
 
@@ -105,19 +98,9 @@ static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
       ABI_SIZE(AbiProgram, format_size), NULL, NULL, 0, "", 0};
   AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
                                   NULL, executable, &program};
-  static const char kName[] = "PJRT_Executable_OptimizedProgram";
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, &args);
+  PJRT_Error* error = ShardyReadProgram(&args);
   if (error != NULL) return error;
-  char* code = malloc(program.code_size + 1);
-  if (code == NULL) {
-    return ShardyError(kAbiResourceExhausted,
-                       "no memory for a compiled program of %zu bytes",
-                       program.code_size);
-  }
-  compilation->optimized = program.code = code;
-  error = ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, &args);
-  if (error != NULL) return error;
+  compilation->optimized = program.code;
   // The format belongs to the plugin, perhaps to the executable.
   char* format = malloc(program.format_size + 1);
   if (format == NULL) {
@@ -158,8 +141,8 @@ SHARDY_EXPORT int PjrtShardy_CompiledProgram(
       ReadOptimized(compilation, get.executable, &code_bytes, &format_bytes);
   AbiExecutableDestroyArgs destroy = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  DestroyError(ShardyInnerCall(kSlotExecutableDestroy,
-                               "PJRT_Executable_Destroy", &destroy));
+  ShardyDestroyError(ShardyInnerCall(kSlotExecutableDestroy,
+                                     "PJRT_Executable_Destroy", &destroy));
   if (error != NULL) return TakeError(compilation, error);
   *program = compilation->optimized;
   *program_size = code_bytes;
@@ -172,7 +155,7 @@ SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
                                    int code, const char* message,
                                    size_t message_size) {
   ForgetLoans(compilation);
-  DestroyError(compilation->failure);
+  ShardyDestroyError(compilation->failure);
   compilation->failure = ShardyErrorFromBytes(code, message, message_size);
 }
 

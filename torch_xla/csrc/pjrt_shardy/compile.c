@@ -40,7 +40,9 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
         sizeof(request),           program->code,        program->code_size,
         program->format,           program->format_size, args->compile_options,
         args->compile_options_size};
-    registration->callback(&compilation, &request, registration->user);
+    PjrtShardy_CompileCallback callback =
+        (PjrtShardy_CompileCallback)registration->callback;
+    callback(&compilation, &request, registration->user);
     error = ShardyFinishCompilation(&compilation, args);
   } else {
     error = ShardyError(kAbiResourceExhausted,
@@ -54,7 +56,8 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
 // Compiles through the callback, or straight if there is none. The framework
 // owns the executable or the error, which may be the inner plugin's own.
 PJRT_Error* ShardyCompile(AbiCompileArgs* args) {
-  ShardyRegistration* registration = ShardyAcquireCallback();
+  ShardyRegistration* registration =
+      ShardyAcquireCallback(kShardyCompileCallback);
   if (registration == NULL) {
     return ShardyInnerCall(kSlotClientCompile, "PJRT_Client_Compile", args);
   }

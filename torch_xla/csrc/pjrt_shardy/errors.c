@@ -105,6 +105,13 @@ void ShardyErrorDestroy(AbiErrorDestroyArgs* args) {
   if (inner != NULL) inner(args);
 }
 
+void ShardyDestroyError(PJRT_Error* error) {
+  if (error == NULL) return;
+  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
+                              error};
+  ShardyErrorDestroy(&args);
+}
+
 void ShardyErrorMessage(AbiErrorMessageArgs* args) {
   if (!ABI_HOLDS(AbiErrorMessageArgs, message_size, args->struct_size)) return;
   const OwnError* error = Find(args->error);

@@ -129,6 +129,8 @@ static AbiApi* MakeTable(const AbiApi* inner) {
              (AbiFunction)ShardyErrorForEachPayload);
   }
   Override(table, kSlotClientCompile, (AbiFunction)ShardyCompile);
+  Override(table, kSlotExecutableOptimizedProgram,
+           (AbiFunction)ShardyOptimizedProgram);
   Override(table, kSlotLoadedExecutableExecute, (AbiFunction)ShardyExecute);
   return table;
 }

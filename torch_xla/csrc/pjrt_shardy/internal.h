@@ -19,6 +19,8 @@
 PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
 // The same from bytes that need not be NUL-terminated.
 PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
+// Frees an error, ours or the inner plugin's; NULL is none.
+void ShardyDestroyError(PJRT_Error* error);
 
 // Entries of the table that know our errors and the inner plugin's apart.
 void ShardyErrorDestroy(AbiErrorDestroyArgs* args);
@@ -72,10 +74,24 @@ PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
 
 PJRT_Error* ShardyCompile(AbiCompileArgs* args);
 
+// readback.c
+
+PJRT_Error* ShardyOptimizedProgram(AbiOptimizedProgramArgs* args);
+// Asks the inner plugin for the size and then for the bytes. On success the
+// caller frees `args->program->code`, which has room for one byte more. The
+// format stays the plugin's.
+PJRT_Error* ShardyReadProgram(AbiOptimizedProgramArgs* args);
+
 // callback.c
 
+typedef enum {
+  kShardyCompileCallback,   // a PjrtShardy_CompileCallback
+  kShardyReadbackCallback,  // a PjrtShardy_ReadbackCallback
+  kShardyCallbackKinds,
+} ShardyCallbackKind;
+
 typedef struct ShardyRegistration {
-  PjrtShardy_CompileCallback callback;
+  AbiFunction callback;  // to be cast to the type of its kind
   void* user;
   int references;
   bool awaited;
@@ -83,7 +99,7 @@ typedef struct ShardyRegistration {
 
 // The callback in force, or NULL if there is none. Each success must be paired
 // with one ShardyReleaseCallback on the same thread.
-ShardyRegistration* ShardyAcquireCallback(void);
+ShardyRegistration* ShardyAcquireCallback(ShardyCallbackKind kind);
 void ShardyReleaseCallback(ShardyRegistration* registration);
 
 #endif  // TORCH_XLA_CSRC_PJRT_SHARDY_INTERNAL_H_
