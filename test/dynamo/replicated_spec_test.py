@@ -92,6 +92,23 @@ def test_change_of_sharding_retraces_once(traces, mesh):
     assert traces['n'] == before + 1, spec
 
 
+def test_same_placement_written_otherwise_does_not_retrace(traces):
+  """The texts compared are XLA's own, which has one for each placement."""
+  meshes = [
+      xs.Mesh(np.arange(8), (2, 4), ('x', 'y')),
+      xs.Mesh(np.arange(8), (2, 2, 2), ('x', 'y', 'z')),
+      # Other orders inside the replica groups.
+      xs.Mesh(np.array([3, 1, 0, 2, 4, 7, 6, 5]), (2, 4), ('x', 'y')),
+  ]
+  f = compiled(lambda a: a * 2 + 1)
+  x = torch.randn(8, 8)
+  for mesh in meshes:
+    a = x.to('xla')
+    xs.mark_sharding(a, mesh, ('x', None))
+    torch.testing.assert_close(f(a).cpu(), x * 2 + 1)
+  assert traces['n'] == 1
+
+
 def test_sharding_taken_away_retraces_once(traces, mesh):
   f = compiled(lambda a: a * 2 + 1)
   x = torch.randn(8, 8)
