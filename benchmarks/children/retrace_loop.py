@@ -1,0 +1,85 @@
+"""The loop of pytorch/xla#9755: a compiled model, a fresh input each step."""
+
+import time
+
+import numpy as np
+from sections import Sections, arguments, median_ms, report
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.debug.metrics as met
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla._dynamo import dynamo_bridge
+from train_sharded import count_traces
+
+_WIDTH, _BATCH = 64, 8
+_REST = 'rest: guards, Python'
+# Timed inside torch_xla, some on another thread: they overlap the sections.
+_METRICS = ('TransferToDeviceTime', 'LazyTracing', 'ExecuteReplicatedTime')
+
+
+def metric_ms() -> dict:
+  """Total time of each metric so far."""
+  data = {name: met.metric_data(name) for name in _METRICS}
+  return {name: d[1] / 1e6 if d else 0.0 for name, d in data.items()}
+
+
+def main() -> None:
+  asked = arguments()
+  xr.use_spmd()
+  torch.manual_seed(0)
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
+  layers = [torch.nn.Linear(_WIDTH, _WIDTH) for _ in range(asked['layers'])]
+  model = torch.nn.Sequential(*layers).to('xla')
+  for layer in model:
+    xs.mark_sharding(layer.weight, mesh, ('model', None))
+  compiled = torch.compile(model, backend='openxla')
+  host = torch.randn(_BATCH, _WIDTH)
+  sections = Sections()
+
+  def step() -> float:
+    start = time.perf_counter()
+    with sections.section('input transfer'):
+      x = host.to('xla')
+    y = compiled(x)
+    # In every step: queued steps would hide the host's share.
+    xm.wait_device_ops()
+    seconds = time.perf_counter() - start
+    del y
+    return seconds
+
+  with torch.no_grad(), count_traces() as counter:
+    for _ in range(asked['warm_up']):
+      step()
+    cpu = time.process_time()
+    seconds = [step() for _ in range(asked['steps'])]
+    cpu = time.process_time() - cpu
+
+    # A second pass, because watching costs time of its own.
+    box = torch_xla._XLAC
+    sections.watch(dynamo_bridge, 'extract_graph_helper', 'tracing')
+    sections.watch(box, '_get_xla_sharding_specs', 'sharding check')
+    sections.watch(box, '_run_cached_graph', 'dispatch')
+    sections.watch(box, '_xla_wait_device_ops', 'execution (wait)')
+    sections.seconds.clear()
+    before = metric_ms()
+    total = sum(step() for _ in range(asked['steps']))
+    after = metric_ms()
+
+  sections.seconds[_REST] = total - sum(sections.seconds.values())
+  report(
+      version=torch_xla.__version__,
+      steps=asked['warm_up'] + 2 * asked['steps'],
+      traces=counter['traces'],
+      ms=median_ms(seconds),
+      cpu_ms=1e3 * cpu / asked['steps'],
+      breakdown=sections.milliseconds(asked['steps']),
+      metrics={
+          name: (after[name] - before[name]) / asked['steps']
+          for name in _METRICS
+      })
+
+
+if __name__ == '__main__':
+  main()

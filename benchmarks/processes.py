@@ -1,0 +1,87 @@
+"""Runs measurements in fresh processes, the variants in turn."""
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, Sequence
+
+from .errors import BenchmarkError
+from .variants import ROOT, Variant
+
+_CHILDREN = Path(__file__).resolve().parent / 'children'
+_SECONDS = 600
+# Settings of the caller that would change what is measured.
+_DROPPED = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_', 'NPROC',
+            'TPU_', 'PT_XLA_', 'TF_CPP_', 'PYTHON', 'TORCH')
+
+Samples = Dict[str, List[Dict[str, Any]]]
+
+
+def measure_in_turn(
+    child: str,
+    arguments: Dict[str, Any],
+    variants: Sequence[Variant],
+    rounds: int,
+    say: Callable[[str], None],
+) -> Samples:
+  """Runs `child` once per round for each variant: A B C, B C A, C A B, ...
+
+  In turn, so that what else goes on in the machine meets all variants alike,
+  and rotated, so that none always runs after the same other one.
+
+  Returns:
+    What the processes reported, by variant and in order of the rounds.
+  """
+  samples: Samples = {variant.name: [] for variant in variants}
+  for number in range(rounds):
+    first = number % len(variants)
+    for variant in [*variants[first:], *variants[:first]]:
+      say(f'{child} {arguments}, round {number + 1} of {rounds}: '
+          f'{variant.name}')
+      samples[variant.name].append(run_child(child, arguments, variant))
+  return samples
+
+
+def run_child(child: str, arguments: Dict[str, Any],
+              variant: Variant) -> Dict[str, Any]:
+  """What one process of `child` reports.
+
+  Raises:
+    BenchmarkError: it failed, hung, or ran another torch_xla than it should.
+  """
+  kept = {
+      name: value
+      for name, value in os.environ.items()
+      if not name.startswith(_DROPPED)
+  }
+  path = os.pathsep.join([str(variant.path), str(ROOT / 'examples')])
+  where = f'{child} with {variant.name}'
+  try:
+    done = subprocess.run(
+        [sys.executable,
+         str(_CHILDREN / f'{child}.py'),
+         json.dumps(arguments)],
+        env={
+            **kept,
+            **variant.environment(), 'PYTHONPATH': path
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=_SECONDS,
+        check=False)
+  except subprocess.TimeoutExpired:
+    raise BenchmarkError(f'{where}: no end after {_SECONDS} s') from None
+  if done.returncode:
+    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
+    raise BenchmarkError(f'{where}: exit status {done.returncode}\n{tail}')
+  report = json.loads(done.stdout.strip().splitlines()[-1])
+  if report['version'] != variant.version:
+    raise BenchmarkError(
+        f'{where}: torch_xla {report["version"]} ran and {variant.version} '
+        'should have. Build and install the wheel of this checkout: '
+        'bash benchmarks/run.sh does it')
+  return report
