@@ -8,7 +8,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import compile_options, door, proto, switch
+from torch_xla.shardy import compile_options, door, lower, proto, switch
 from torch_xla.shardy.compile_options import Partitioner
 
 ENVIRONMENT = {
@@ -61,7 +61,9 @@ def test_lazy_step_is_recorded(mesh):
   assert program.seconds > 0
   assert program.error is None
   assert 'GSPMD' in program.note
-  assert program.handed_on == program.sent
+  assert program.handed_on == lower.lower(program.sent).program
+  assert program.handed_on != program.sent
+  assert (program.shardings.v2, program.shardings.v1) == (1, 0)
   assert proto.parse('HloModuleProto', program.sent).name == program.name
   assert program.options_handed_on == program.options_sent
   # What is kept for good is the same, less the bytes.

@@ -2,7 +2,7 @@
 
 import time
 
-from . import compile_options, proto, records
+from . import compile_options, lower, records
 from .door import Compilation
 from .errors import BackendCompileError
 from .mode import Mode
@@ -12,21 +12,17 @@ _MLIR_NOTE = 'StableHLO is handed on unchanged'
 _SHARDY_NOTE = 'lowering to Shardy is not built yet: GSPMD partitions'
 
 
-def _name(program: bytes, program_format: str) -> str:
-  if program_format != 'hlo':
-    return ''
-  return proto.parse('HloModuleProto', program).name
-
-
 def compile_program(compilation: Compilation, mode: Mode) -> None:
-  """Hands `compilation` on to the backend and files its record.
+  """Hands `compilation` on to the backend, lowered, and files its record.
 
   Raises:
     BackendCompileError: the backend refused the program.
     ValueError: the program or its options are damaged.
   """
-  name = _name(compilation.program, compilation.format)
-  program = compilation.program
+  if compilation.format == 'hlo':
+    lowered = lower.lower(compilation.program)
+  else:
+    lowered = lower.Lowered(compilation.program, '', lower.LoweringReport())
   options = compile_options.with_partitioner(compilation.options,
                                              compile_options.Partitioner.GSPMD)
   read = compile_options.read(options)
@@ -39,20 +35,21 @@ def compile_program(compilation: Compilation, mode: Mode) -> None:
   error = None
   start = time.perf_counter()
   try:
-    compilation.compile(program, options)
+    compilation.compile(lowered.program, options)
   except BackendCompileError as e:
     error = str(e)
     raise
   finally:
     records.add(
         records.ProgramRecord(
-            name=name,
+            name=lowered.name,
             format=compilation.format,
             options=read,
             seconds=time.perf_counter() - start,
+            shardings=lowered.report,
             note=note,
             error=error,
             sent=compilation.program,
-            handed_on=program,
+            handed_on=lowered.program,
             options_sent=compilation.options,
             options_handed_on=options))

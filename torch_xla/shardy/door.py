@@ -9,7 +9,7 @@ import ctypes
 import functools
 import logging
 import os
-from typing import Callable, Optional
+from typing import Callable, Optional, Tuple
 
 from .errors import BackendCompileError, DoorError
 
@@ -36,6 +36,9 @@ class _CompileRequest(ctypes.Structure):
 _CompileCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p,
                                     ctypes.POINTER(_CompileRequest),
                                     ctypes.c_void_p)
+_ReadbackCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                                     ctypes.c_size_t, ctypes.c_void_p,
+                                     ctypes.c_size_t, ctypes.c_void_p)
 
 
 @functools.lru_cache(maxsize=None)
@@ -50,6 +53,10 @@ def _library() -> ctypes.CDLL:
   except OSError as e:
     raise DoorError(f'cannot load the PJRT shim: {e}; it is part of the wheel, '
                     'so install torch_xla again') from e
+  version = library.PjrtShardy_Version()
+  if version != _VERSION:
+    raise DoorError(f'the PJRT shim speaks version {version}, this package '
+                    f'version {_VERSION}; install torch_xla again')
   size, text, handle = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
   library.PjrtShardy_Open.argtypes = [text, text, size]
   library.PjrtShardy_SetCompileCallback.argtypes = [handle, handle]
@@ -57,12 +64,21 @@ def _library() -> ctypes.CDLL:
   library.PjrtShardy_CompileProgram.argtypes = [handle, text, size, text, size]
   library.PjrtShardy_CompileMessage.argtypes = [handle, ctypes.POINTER(size)]
   library.PjrtShardy_CompileMessage.restype = handle
+  library.PjrtShardy_CompiledProgram.argtypes = [
+      handle,
+      ctypes.POINTER(handle),
+      ctypes.POINTER(size),
+      ctypes.POINTER(handle),
+      ctypes.POINTER(size)
+  ]
   library.PjrtShardy_Fail.argtypes = [handle, ctypes.c_int, text, size]
   library.PjrtShardy_Fail.restype = None
-  version = library.PjrtShardy_Version()
-  if version != _VERSION:
-    raise DoorError(f'the PJRT shim speaks version {version}, this package '
-                    f'version {_VERSION}; install torch_xla again')
+  library.PjrtShardy_SetReadbackCallback.argtypes = [handle, handle]
+  library.PjrtShardy_SetReadbackCallback.restype = None
+  library.PjrtShardy_ReplaceProgram.argtypes = [handle, text, size]
+  library.PjrtShardy_ReplaceProgram.restype = None
+  library.PjrtShardy_FailReadback.argtypes = [handle, ctypes.c_int, text, size]
+  library.PjrtShardy_FailReadback.restype = None
   return library
 
 
@@ -94,19 +110,37 @@ class Compilation:
     code = library.PjrtShardy_CompileProgram(self._handle,
                                              program, len(program), options,
                                              len(options))
+    self._check(code)
+
+  def compiled_program(self) -> Tuple[bytes, str]:
+    """What `compile` last made, and its format: 'hlo_with_config', say.
+
+    Raises:
+      BackendCompileError: nothing was compiled, or the backend does not tell.
+    """
+    program, program_size = ctypes.c_void_p(), ctypes.c_size_t()
+    form, form_size = ctypes.c_void_p(), ctypes.c_size_t()
+    self._check(_library().PjrtShardy_CompiledProgram(
+        self._handle, ctypes.byref(program), ctypes.byref(program_size),
+        ctypes.byref(form), ctypes.byref(form_size)))
+    return (ctypes.string_at(program, program_size.value),
+            ctypes.string_at(form, form_size.value).decode())
+
+  def _check(self, code: int) -> None:
     if code:
       size = ctypes.c_size_t()
-      message = library.PjrtShardy_CompileMessage(self._handle,
-                                                  ctypes.byref(size))
+      message = _library().PjrtShardy_CompileMessage(self._handle,
+                                                     ctypes.byref(size))
       raise BackendCompileError(
           code,
           ctypes.string_at(message, size.value).decode(errors='replace'))
 
 
 Compiler = Callable[[Compilation], None]
+Readback = Callable[[bytes, str], Optional[bytes]]
 
-# Holds the C callback that the shim may call: it must outlive its
-# registration, and a compile may still be in flight when it is replaced.
+# Holds the C callbacks that the shim may call: each must outlive its
+# registration, and a call may still be in flight when it is replaced.
 _callbacks = []
 _opened = False
 
@@ -141,6 +175,39 @@ def set_compiler(compiler: Optional[Compiler]) -> None:
   callback = _CompileCallback(on_compile)
   _callbacks.append(callback)
   _library().PjrtShardy_SetCompileCallback(callback, None)
+
+
+def set_readback(readback: Optional[Readback]) -> None:
+  """Registers what the runtime's readings of compiled programs go through.
+
+  `readback(program, format)` gives the program that the runtime is to see, or
+  None: the compiled program itself. None in its place hands all through. An
+  exception becomes the error of that reading.
+
+  Raises:
+    DoorError: the shim cannot be loaded.
+  """
+  if readback is None:
+    _library().PjrtShardy_SetReadbackCallback(None, None)
+    return
+
+  def on_readback(handle, program, program_size, form, form_size, _):
+    try:
+      changed = readback(
+          ctypes.string_at(program, program_size),
+          ctypes.string_at(form, form_size).decode())
+      if changed is not None:
+        _library().PjrtShardy_ReplaceProgram(handle, changed, len(changed))
+    except BaseException as e:  # pylint: disable=broad-except
+      logger.debug('readback callback failed', exc_info=True)
+      message = ('torch_xla.shardy could not read a compiled program: '
+                 f'{type(e).__name__}: {e}')
+      data = message.encode()
+      _library().PjrtShardy_FailReadback(handle, _INTERNAL, data, len(data))
+
+  callback = _ReadbackCallback(on_readback)
+  _callbacks.append(callback)
+  _library().PjrtShardy_SetReadbackCallback(callback, None)
 
 
 def is_open() -> bool:

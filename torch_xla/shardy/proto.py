@@ -2,15 +2,24 @@
 
 A message declared here keeps every field that it does not name: protobuf holds
 on to unknown fields and writes them back. Field numbers are those of
-xla/pjrt/proto/compile_options.proto and xla/service/hlo.proto.
+xla/pjrt/proto/compile_options.proto, xla/service/hlo.proto and
+xla/xla_data.proto. Enums are declared as int32, which they are on the wire.
+
+Shardings and shapes are declared as the bytes that they are on the wire: a
+module has many, few of them different, and what is not understood is kept to
+the byte. `op_sharding` reads them.
 """
 
 import functools
 from typing import Any
 
-_BOOL, _INT64, _STRING = 'TYPE_BOOL', 'TYPE_INT64', 'TYPE_STRING'
+_BOOL, _BYTES, _STRING = 'TYPE_BOOL', 'TYPE_BYTES', 'TYPE_STRING'
+_INT32, _INT64 = 'TYPE_INT32', 'TYPE_INT64'
+_REPEATED = 'repeated'
+# With presence: an OpSharding of no bytes is {replicated}, and not none.
+_OPTIONAL = 'optional'
 
-# Message -> ((field, number, scalar type or message), ...).
+# Message -> ((field, number, scalar type or message[, label]), ...).
 _MESSAGES = {
     'ExecutableBuildOptionsProto': (
         ('num_replicas', 4, _INT64),
@@ -20,7 +29,36 @@ _MESSAGES = {
     ),
     'CompileOptionsProto': (
         ('executable_build_options', 3, 'ExecutableBuildOptionsProto'),),
-    'HloModuleProto': (('name', 1, _STRING),),
+    'HloModuleProto': (
+        ('name', 1, _STRING),
+        ('computations', 3, 'HloComputationProto', _REPEATED),
+        ('spmd_output_sharding', 12, _BYTES, _OPTIONAL),
+        ('spmd_parameters_shardings', 14, _BYTES, _REPEATED),
+    ),
+    'HloModuleProtoWithConfig': (('hlo_module', 1, 'HloModuleProto'),),
+    'HloComputationProto': (
+        ('instructions', 2, 'HloInstructionProto', _REPEATED),),
+    'HloInstructionProto': (
+        ('shape', 3, _BYTES),
+        ('sharding', 40, _BYTES, _OPTIONAL),
+        ('domain_entry_sharding', 54, _BYTES, _OPTIONAL),
+        ('domain_exit_sharding', 55, _BYTES, _OPTIONAL),
+    ),
+    'ShapeProto': (
+        ('element_type', 2, _INT32),
+        ('dimensions', 3, _INT64, _REPEATED),
+        ('tuple_shapes', 4, 'ShapeProto', _REPEATED),
+    ),
+    'OpSharding': (
+        ('type', 1, _INT32),
+        ('tile_assignment_dimensions', 3, _INT64, _REPEATED),
+        ('tile_assignment_devices', 4, _INT64, _REPEATED),
+        ('tuple_shardings', 5, _BYTES, _REPEATED),
+        ('replicate_on_last_tile_dim', 6, _BOOL),
+        ('last_tile_dims', 8, _INT32, _REPEATED),
+        ('iota_reshape_dims', 9, _INT64, _REPEATED),
+        ('iota_transpose_perm', 10, _INT32, _REPEATED),
+    ),
 }
 # A package of our own: XLA's descriptors may be in the same process.
 _PACKAGE = 'torch_xla.shardy'
@@ -35,9 +73,16 @@ def _pool() -> Any:
       name='torch_xla/shardy/xla.proto', package=_PACKAGE, syntax='proto3')
   for message_name, fields in _MESSAGES.items():
     message = file.message_type.add(name=message_name)
-    for name, number, kind in fields:
+    for name, number, kind, *label in fields:
       field = message.field.add(
-          name=name, number=number, label=field_type.LABEL_OPTIONAL)
+          name=name,
+          number=number,
+          label=(field_type.LABEL_REPEATED
+                 if label == [_REPEATED] else field_type.LABEL_OPTIONAL))
+      if label == [_OPTIONAL]:  # How proto3 writes it down.
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f'_{name}')
       if kind in _MESSAGES:
         field.type = field_type.TYPE_MESSAGE
         field.type_name = f'.{_PACKAGE}.{kind}'

@@ -6,6 +6,7 @@ import threading
 from typing import Iterator, List, Optional, Tuple
 
 from .compile_options import CompileOptions, Partitioner
+from .lower import LoweringReport
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +18,7 @@ class ProgramRecord:
     format: 'hlo' or 'mlir'.
     options: how the program was spread out, as handed on.
     seconds: what the backend took to compile it.
+    shardings: how many went to the backend in V2 and in V1, and why.
     note: why the program was handed on other than asked; empty if it was not.
     error: the backend's message if it refused the program, else None.
     sent: the program as the runtime sent it; None outside `record()`.
@@ -28,6 +30,7 @@ class ProgramRecord:
   format: str
   options: CompileOptions
   seconds: float
+  shardings: LoweringReport = LoweringReport()
   note: str = ''
   error: Optional[str] = None
   sent: Optional[bytes] = dataclasses.field(default=None, repr=False)

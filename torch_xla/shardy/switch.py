@@ -47,7 +47,7 @@ def switch_on(wanted: Mode) -> None:
   import torch_xla
   from torch_xla.experimental import plugins
 
-  from . import door, plugin
+  from . import door, plugin, readback
   if wanted is _mode:
     return
   if torch_xla._XLAC._xla_runtime_is_initialized():
@@ -60,7 +60,9 @@ def switch_on(wanted: Mode) -> None:
   if device == 'CPU':
     plugin.XlaCpuPlugin.check_installed()
   door.set_compiler(compiler_for(wanted))
+  door.set_readback(readback.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
+  atexit.register(door.set_readback, None)
   atexit.register(door.set_compiler, None)
   _mode = wanted
   plugins.use_dynamic_plugins()
