@@ -99,6 +99,6 @@ def _check_base(tree: Path, read: Reader, change: Change, patch: Patch,
     message += (f'\nThe file was changed before by {touched[change.path]}. '
                 'Patches to one file have to chain; if they belong to two '
                 'series, one has to depend on the other.')
-  elif actual == change.new:
+  elif any(actual == c.new for p in patches for c in p.changes):
     message += '\nThe patch is applied already.'
   raise BuildError(message)
