@@ -104,7 +104,7 @@ def demo_step(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
           'ours, shim, NPROC=cores',
           XLA_SHARDING_V2='1',
           **{_POOL: str(os.cpu_count())}),
-      wheels.official('official, NPROC=32', **{_POOL: '32'})
+      wheels.official('official, NPROC=20', **{_POOL: '20'})
   ]
   arguments = {
       'blocks': sizes.blocks,

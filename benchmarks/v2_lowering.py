@@ -21,8 +21,7 @@ import os
 import time
 from typing import Callable, List, Sequence
 
-os.environ.update(
-    PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1', NPROC='32')
+os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1')
 
 import numpy as np
 import torch

@@ -144,19 +144,24 @@ def test_training_matches_one_device(mesh):
 
 
 def test_400_queued_collective_steps(mesh):
-  """Without enough threads this aborts the process after ten seconds."""
-  x = torch.ones(64, 64).to('xla')
-  w = torch.eye(64).to('xla')
-  xs.mark_sharding(x, mesh, ('x', 'y'))
-  xs.mark_sharding(w, mesh, ('y', None))
+  """With as many threads as devices this aborts the process: see plugin.py."""
+  torch.manual_seed(0)
+  up, down = (torch.randn(1024, 1024).to('xla') for _ in range(2))
+  x = torch.zeros(256, 1024).to('xla')
+  for tensor, spec in ((up, ('y', None)), (down, (None, 'y')), (x, ('x',
+                                                                    None))):
+    xs.mark_sharding(tensor, mesh, spec)
   torch_xla.sync()
   with torch_xla.shardy.record() as programs:
     for _ in range(400):
-      x = x @ w
-      xs.mark_sharding(x, mesh, ('x', 'y'))
+      x = F.linear(F.linear(x, up).relu(), down) * 1e-4 + 1
+      xs.mark_sharding(x, mesh, ('x', None))
       torch_xla.sync()
   assert len(programs) <= 2
-  close(x.cpu(), torch.ones(64, 64))
+  up, down, y = up.cpu(), down.cpu(), torch.zeros(1, 1024)
+  for _ in range(400):
+    y = F.linear(F.linear(y, up).relu(), down) * 1e-4 + 1
+  close(x.cpu(), y.expand(256, -1), rtol=1e-3, atol=1e-3)
 
 
 def test_sharded_tensor_reads_whole(mesh):

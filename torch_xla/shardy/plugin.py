@@ -15,11 +15,13 @@ from .errors import DoorError
 CPU_DEVICE = 'XLACPU'
 _CPU_PACKAGE = 'xla_plugins.xla_cpu_pjrt'
 _CPU_LIBRARY = 'xla_cpu_pjrt.so'
-# XLA:CPU sizes its thread pool by this variable. With one thread per core,
-# queued collectives of more devices than cores wait for each other until the
-# 10 s rendezvous timeout aborts the process.
+# XLA:CPU sizes its thread pools by this variable. With one thread per core, or
+# one per device, queued collectives wait for each other until the 10 s
+# rendezvous timeout aborts the process: each device blocks a thread, and the
+# work that they wait for needs threads too. Two per device never did; many
+# more only make the cores change between them (benchmarks/README.md).
 _THREADS_VARIABLE = 'NPROC'
-_THREADS_PER_DEVICE = 4
+_THREADS_PER_DEVICE = _THREADS_PER_CORE = 2
 
 
 class XlaCpuPlugin(plugins.DevicePlugin):
@@ -55,9 +57,9 @@ class XlaCpuPlugin(plugins.DevicePlugin):
       raise ValueError(
           f'CPU_NUM_DEVICES={text!r} is not a positive number of devices')
     count = int(text)
-    os.environ.setdefault(
-        _THREADS_VARIABLE,
-        str(max(os.cpu_count() or 1, _THREADS_PER_DEVICE * count)))
+    threads = (
+        _THREADS_PER_DEVICE * count + _THREADS_PER_CORE * (os.cpu_count() or 1))
+    os.environ.setdefault(_THREADS_VARIABLE, str(threads))
     return {'cpu_device_count': count}
 
 
