@@ -101,4 +101,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem) -> bool:
   if not any(r['when'] == 'teardown' for r in reports.get(item.nodeid, [])):
     hook.pytest_runtest_logreport(report=_failure(item, reports[''][0]['text']))
   hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+  # What the item before set up may be of no use to the next.
+  item.session._setupstate.teardown_exact(nextitem)
   return True

@@ -275,10 +275,10 @@ def test_unknown_fields_and_opcodes_are_kept():
   """In the module, a computation, an instruction and the sharding itself."""
   sharding = _bytes(_V1['tiled']) + _field(500, b'in the sharding')
   shape = proto.message_class('ShapeProto')(element_type=11, dimensions=[8, 8])
-  # Field 2 of an instruction is its opcode.
   instruction = proto.message_class('HloInstructionProto')(
-      shape=shape.SerializeToString(), sharding=sharding).SerializeToString()
-  instruction += b'\x12\x04warp' + _field(500, b'in the instruction')
+      opcode='warp', shape=shape.SerializeToString(),
+      sharding=sharding).SerializeToString()
+  instruction += _field(500, b'in the instruction')
   computation = bytes(
       [0x12, 0x80 | len(instruction) & 127,
        len(instruction) >> 7]) + instruction
@@ -300,7 +300,8 @@ def test_unknown_fields_and_opcodes_are_kept():
   message = op_sharding.parse(instruction.sharding)
   assert unknown(module) == [(500, b'in the module')]
   assert unknown(computation) == [(500, b'in the computation')]
-  assert unknown(instruction) == [(2, b'warp'), (500, b'in the instruction')]
+  assert instruction.opcode == 'warp'
+  assert unknown(instruction) == [(500, b'in the instruction')]
   assert unknown(message) == [(500, b'in the sharding')]
   assert list(message.iota_reshape_dims) == [2, 4]
 

@@ -6,8 +6,16 @@ backend's plugin. With the mode on (`XLA_USE_SHARDY=1`, `XLA_SHARDING_V2=1` or
 this package first. With the mode off nothing here runs.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 import contextlib
-from typing import Iterator, List, Tuple
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+  import torch
+
+  from . import records
 
 from .errors import BackendCompileError, DoorError, TooLateError
 from .mode import Mode
@@ -15,23 +23,23 @@ from .switch import behind_door, current_mode, device_name, start, switch_on
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'Mode', 'TooLateError', 'behind_door',
-    'current_mode', 'device_name', 'programs', 'record', 'start', 'switch_on'
+    'current_mode', 'device_name', 'lower_text', 'name_tensors', 'programs',
+    'record', 'start', 'switch_on'
 ]
 
 
-def programs() -> Tuple['records.ProgramRecord', ...]:
+def programs() -> tuple[records.ProgramRecord, ...]:
   """All programs that this process compiled through the door, oldest first.
 
   Empty with the mode off. The programs' bytes are not kept; `record()` keeps
-  them. What came out of a persistent compilation cache was not compiled and is
-  not here.
+  them. What `torch_xla.shardy.cache` loaded instead of compiling is here, too.
   """
   from . import records
   return records.programs()
 
 
 @contextlib.contextmanager
-def record() -> Iterator[List['records.ProgramRecord']]:
+def record() -> Iterator[list[records.ProgramRecord]]:
   """Collects one record per program compiled in the block, bytes included.
 
   >>> with torch_xla.shardy.record() as programs:
@@ -45,3 +53,28 @@ def record() -> Iterator[List['records.ProgramRecord']]:
   switch.check_door()
   with records.collect() as collected:
     yield collected
+
+
+def lower_text(tensors: Sequence[torch.Tensor]) -> str:
+  """The program that the backend would get for pending tensors, as HLO text.
+
+  Nothing is compiled and nothing is run. The program is lowered as the mode
+  says; the backend may still get another one if Shardy's program turns out not
+  to keep the layouts that are stored.
+
+  Args:
+    tensors: XLA tensors, one at least with work pending.
+
+  Raises:
+    DoorError: programs do not pass the door, so none is lowered.
+    ValueError: none of the tensors has anything pending.
+  """
+  from . import pending, switch
+  switch.check_door()
+  return pending.lower_text(tensors)
+
+
+def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
+  """Gives tensors names that records show: `dict(model.named_parameters())`."""
+  from . import names
+  names.name_tensors(tensors)

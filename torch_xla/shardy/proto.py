@@ -14,7 +14,7 @@ import functools
 from typing import Any
 
 _BOOL, _BYTES, _STRING = 'TYPE_BOOL', 'TYPE_BYTES', 'TYPE_STRING'
-_INT32, _INT64 = 'TYPE_INT32', 'TYPE_INT64'
+_FLOAT, _INT32, _INT64 = 'TYPE_FLOAT', 'TYPE_INT32', 'TYPE_INT64'
 _REPEATED = 'repeated'
 # With presence: an OpSharding of no bytes is {replicated}, and not none.
 _OPTIONAL = 'optional'
@@ -32,18 +32,42 @@ _MESSAGES = {
     'HloModuleProto': (
         ('name', 1, _STRING),
         ('computations', 3, 'HloComputationProto', _REPEATED),
+        ('entry_computation_id', 6, _INT64),
         ('spmd_output_sharding', 12, _BYTES, _OPTIONAL),
         ('spmd_parameters_shardings', 14, _BYTES, _REPEATED),
+        ('buffer_donor', 18, 'HloBufferDonorProto'),
+        ('frontend_attributes', 19, 'FrontendAttributes'),
     ),
+    'HloBufferDonorProto': (('entries', 1, 'BufferDonorEntryProto', _REPEATED),
+                           ),
+    'BufferDonorEntryProto': (('parameter_number', 1, _INT64),),
+    # A map, as it is on the wire.
+    'FrontendAttributes': (('map', 1, 'FrontendAttribute', _REPEATED),),
+    'FrontendAttribute': (('key', 1, _STRING), ('value', 2, _STRING)),
     'HloModuleProtoWithConfig': (('hlo_module', 1, 'HloModuleProto'),),
     'HloComputationProto': (
-        ('instructions', 2, 'HloInstructionProto', _REPEATED),),
+        ('instructions', 2, 'HloInstructionProto', _REPEATED),
+        ('id', 5, _INT64),
+        ('root_id', 6, _INT64),
+    ),
     'HloInstructionProto': (
+        ('name', 1, _STRING),
+        ('opcode', 2, _STRING),
         ('shape', 3, _BYTES),
+        ('metadata', 7, 'OpMetadata'),
+        ('literal', 8, 'LiteralProto'),
+        ('parameter_number', 9, _INT64),
+        ('custom_call_target', 28, _STRING),
+        ('id', 35, _INT64),
+        ('operand_ids', 36, _INT64, _REPEATED),
         ('sharding', 40, _BYTES, _OPTIONAL),
         ('domain_entry_sharding', 54, _BYTES, _OPTIONAL),
         ('domain_exit_sharding', 55, _BYTES, _OPTIONAL),
+        ('frontend_attributes', 68, 'FrontendAttributes'),
+        ('custom_call_api_version', 77, _INT32),
     ),
+    'OpMetadata': (('op_name', 2, _STRING),),
+    'LiteralProto': (('shape', 1, _BYTES), ('f32s', 8, _FLOAT, _REPEATED)),
     'ShapeProto': (
         ('element_type', 2, _INT32),
         ('dimensions', 3, _INT64, _REPEATED),

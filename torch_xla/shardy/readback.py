@@ -15,7 +15,7 @@ from .hlo_sharding import ShardingType
 from .tile_assignment import ShardingError
 
 # The format of a compiled program -> its message.
-_FORMATS = {
+FORMATS = {
     'hlo': 'HloModuleProto',
     'hlo_with_config': 'HloModuleProtoWithConfig',
 }
@@ -35,7 +35,7 @@ def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
   Raises:
     ValueError: `program` is damaged.
   """
-  kind = _FORMATS.get(program_format)
+  kind = FORMATS.get(program_format)
   if kind is None:
     return None
   message = proto.parse(kind, program)

@@ -1,7 +1,6 @@
 """Puts the door before the backend's plugin, once and in time."""
 
 import atexit
-import functools
 import os
 from typing import Callable
 
@@ -10,6 +9,7 @@ from .mode import Mode, mode_from_environment
 
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
 _mode = Mode.OFF
+_settled_by = ''
 
 
 def current_mode() -> Mode:
@@ -30,8 +30,15 @@ def start() -> None:
 
 def compiler_for(wanted: Mode) -> Callable:
   """What the door calls for each program in mode `wanted`."""
+  if wanted is Mode.SHARDY:
+    try:
+      from . import sdy_compiler
+    except ImportError as e:
+      raise DoorError('this build of torch_xla lacks the series '
+                      'sharding-priority; XLA_SHARDING_V2=1 works') from e
+    return sdy_compiler.compile_program
   from . import compiler
-  return functools.partial(compiler.compile_program, mode=wanted)
+  return compiler.compile_program
 
 
 def switch_on(wanted: Mode) -> None:
@@ -56,6 +63,9 @@ def switch_on(wanted: Mode) -> None:
         'up. Call torch_xla.runtime.use_shardy() before the first XLA tensor '
         'or device, or set XLA_USE_SHARDY=1 (XLA_SHARDING_V2=1 for V2 alone) '
         'in the environment before torch_xla is imported')
+  if _settled_by:
+    raise TooLateError(f'cannot switch to mode {wanted.value!r}: {_settled_by} '
+                       'was set up for the mode before; switch first')
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     plugin.XlaCpuPlugin.check_installed()
@@ -72,6 +82,12 @@ def switch_on(wanted: Mode) -> None:
     plugins.register_plugin(plugin.CPU_DEVICE, plugin.XlaCpuPlugin())
   if device:
     os.environ[_DEVICE_VARIABLE] = device_name(device)
+
+
+def settle(what: str) -> None:
+  """Keeps the mode from changing any more; `what` depends on it."""
+  global _settled_by
+  _settled_by = what
 
 
 def behind_door(device_plugin):
