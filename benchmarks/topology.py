@@ -32,8 +32,12 @@ def stablehlo(program: bytes) -> str:
   return str(_module(program))
 
 
-def compile_for(name: str, program: bytes) -> Any:
+def compile_for(name: str, program: bytes, shardy: bool = False) -> Any:
   """Compiles a serialised HloModuleProto for all devices of topology `name`.
+
+  Args:
+    shardy: whether Shardy is to partition; it places the results as it likes,
+      as torch_xla lets it.
 
   Returns:
     The compiled program, an HloModule of jaxlib.
@@ -45,6 +49,9 @@ def compile_for(name: str, program: bytes) -> Any:
   build = options.executable_build_options
   build.num_replicas, build.num_partitions = 1, len(devices)
   build.use_spmd_partitioning = True
+  if shardy:
+    build.use_shardy_partitioner = True
+    build.allow_spmd_sharding_propagation_to_output = [True]
   build.device_assignment = xla_client.DeviceAssignment.create(
       np.arange(len(devices)).reshape(1, -1))
   executable = devices[0].client.compile(

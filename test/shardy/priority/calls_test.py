@@ -1,0 +1,292 @@
+"""Bindings and marks leave the program, and what they said is kept."""
+
+import pytest
+
+from torch_xla.shardy import annotation, calls, proto
+from torch_xla.shardy.annotation import (Annotation, AnnotationTextError,
+                                         UserMesh)
+
+hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_A = Annotation.of(_MESH, (0, None), (1, None))
+_B = Annotation.of(_MESH, (None, 1), None)
+_C = Annotation.of(_MESH, (1, 0), (0, 2))
+_F = 'f32[8,8]{1,0}'
+
+
+def _call(target: str) -> str:
+  quoted = target.replace('\\', '\\\\').replace('"', '\\"')
+  return f'custom_call_target="{quoted}"'
+
+
+def _bind(*said: Annotation) -> str:
+  return _call(annotation.binding_target(said))
+
+
+def _mark(said: Annotation) -> str:
+  return _call(annotation.mark_target(said))
+
+
+def _module(entry: str, others: str = '', header: str = ''):
+  text = f'HloModule m{header}\n{others}\nENTRY e {{\n{entry}\n}}\n'
+  return proto.parse(
+      'HloModuleProto',
+      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+
+def _text(module) -> str:
+  """The module's computations as XLA prints them, after it checked them."""
+  text = hlo.HloModule.from_serialized_hlo_module_proto(
+      module.SerializeToString()).to_string()
+  return text.partition('\n')[2].replace('%', '').strip()
+
+
+def _names(module, found: dict) -> dict:
+  """Annotations by the names of their instructions."""
+  names = {
+      (c.id, i.id): i.name for c in module.computations for i in c.instructions
+  }
+  return {names[key]: said for key, said in found.items()}
+
+
+def test_no_calls_no_change():
+  module = _module(f'  ROOT p0 = {_F} parameter(0)')
+  before = module.SerializeToString()
+  assert calls.take(module) == calls.Taken()
+  assert module.SerializeToString() == before
+
+
+def test_binding():
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    s = {_F} add(p0, p1)
+    b = f32[] custom-call(p1, p0), {_bind(_A, _B)}
+    ROOT t = ({_F}, f32[]) tuple(s, b)''')
+  taken = calls.take(module)
+  assert taken == calls.Taken(True, {1: _A, 0: _B}, {}, (1, 0))
+  assert _text(module) == '''\
+ENTRY e (p0: f32[8,8], p1: f32[8,8]) -> (f32[8,8], f32[]) {
+  p0 = f32[8,8]{1,0} parameter(0)
+  p1 = f32[8,8]{1,0} parameter(1)
+  s = f32[8,8]{1,0} add(p0, p1)
+  b = f32[] constant(0)
+  ROOT t = (f32[8,8]{1,0}, f32[]) tuple(s, b)
+}'''
+
+
+def test_binding_as_root_with_everything_on_it():
+  """Nothing of the call stays on the constant."""
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    ROOT b = f32[] custom-call(p0), {_bind(_A)}, sharding={{replicated}},
+      frontend_attributes={{a="1"}}, api_version=API_VERSION_ORIGINAL''')
+  assert calls.take(module).parameters == {0: _A}
+  assert _text(module) == '''\
+ENTRY e (p0: f32[8,8]) -> f32[] {
+  p0 = f32[8,8]{1,0} parameter(0)
+  ROOT b = f32[] constant(0)
+}'''
+
+
+def test_several_bindings():
+  """The last word on a tensor counts; operands are listed in order."""
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    b = f32[] custom-call(p0, p1), {_bind(_A, _B)}
+    c = f32[] custom-call(p0), {_bind(_C)}
+    ROOT t = (f32[], f32[]) tuple(b, c)''')
+  assert calls.take(module) == calls.Taken(True, {0: _C, 1: _B}, {}, (0, 1, 0))
+  assert _text(module).count('constant(0)') == 2
+
+
+def test_operand_that_is_no_parameter():
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    s = {_F} negate(p0)
+    ROOT b = f32[] custom-call(s, p0), {_bind(_A, _B)}''')
+  taken = calls.take(module)
+  assert taken.operands == (-1, 0)
+  assert taken.parameters == {0: _B}
+
+
+def test_mark():
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    s = {_F} negate(p0)
+    k = {_F} custom-call(s), {_mark(_A)}
+    c = {_F} custom-call(k), custom_call_target="Sharding",
+      sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
+    ROOT r = {_F} add(c, p0)''')
+  taken = calls.take(module)
+  assert taken.found and not taken.parameters and not taken.operands
+  assert _names(module, taken.constraints) == {'c': _A}
+  assert _text(module) == '''\
+ENTRY e (p0: f32[8,8]) -> f32[8,8] {
+  p0 = f32[8,8]{1,0} parameter(0)
+  s = f32[8,8]{1,0} negate(p0)
+  c = f32[8,8]{1,0} custom-call(s), custom_call_target="Sharding", \
+sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  ROOT r = f32[8,8]{1,0} add(c, p0)
+}'''
+
+
+def test_chained_marks():
+  """Each Sharding call is told by the mark right before it."""
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    k = {_F} custom-call(p0), {_mark(_A)}
+    l = {_F} custom-call(k), {_mark(_B)}
+    c = {_F} custom-call(l), custom_call_target="Sharding",
+      sharding={{replicated}}
+    m = {_F} custom-call(c), {_mark(_C)}
+    d = {_F} custom-call(m), custom_call_target="Sharding",
+      sharding={{replicated}}
+    ROOT r = {_F} add(k, d)''')
+  taken = calls.take(module)
+  assert _names(module, taken.constraints) == {'c': _B, 'd': _C}
+  text = _text(module)
+  assert 'shardy' not in text
+  assert 'c = f32[8,8]{1,0} custom-call(p0)' in text
+  assert 'd = f32[8,8]{1,0} custom-call(c)' in text
+  assert 'add(p0, d)' in text
+
+
+def test_mark_as_root():
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    s = {_F} negate(p0)
+    k = {_F} custom-call(s), {_mark(_A)}
+    ROOT l = {_F} custom-call(k), {_mark(_B)}''')
+  assert calls.take(module).found
+  assert _text(module) == '''\
+ENTRY e (p0: f32[8,8]) -> f32[8,8] {
+  p0 = f32[8,8]{1,0} parameter(0)
+  ROOT s = f32[8,8]{1,0} negate(p0)
+}'''
+
+
+def test_binding_of_a_mark():
+  """The mark goes, and the binding names what was marked."""
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    k = {_F} custom-call(p0), {_mark(_A)}
+    ROOT b = f32[] custom-call(k), {_bind(_B)}''')
+  taken = calls.take(module)
+  assert taken.parameters == {0: _B}
+  assert taken.operands == (0,)
+
+
+def test_nested_computations():
+  """A while loop's body, and a binding in it is none of the entry's."""
+  pair = f'({_F}, f32[])'
+  module = _module(
+      f'''
+    p0 = {_F} parameter(0)
+    z = f32[] constant(0)
+    t = {pair} tuple(p0, z)
+    w = {pair} while(t), condition=more, body=step
+    ROOT r = {_F} get-tuple-element(w), index=0''',
+      others=f'''
+step {{
+  q = {pair} parameter(0)
+  g = {_F} get-tuple-element(q), index=0
+  s = {_F} negate(g)
+  k = {_F} custom-call(s), {_mark(_A)}
+  c = {_F} custom-call(k), custom_call_target="Sharding",
+    sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
+  n = f32[] get-tuple-element(q), index=1
+  ROOT o = {pair} tuple(c, n)
+}}
+
+more {{
+  u = {pair} parameter(0)
+  ROOT no = pred[] constant(false)
+}}
+''')
+  taken = calls.take(module)
+  assert _names(module, taken.constraints) == {'c': _A}
+  (computation, _), = taken.constraints
+  assert computation != module.entry_computation_id
+  assert 'shardy' not in _text(module)
+  assert 'c = f32[8,8]{1,0} custom-call(s)' in _text(module)
+
+
+_DONOR = ', buffer_donor={ (0, {}), (1, {}), (2, {}) }'
+
+
+def test_what_only_a_binding_used_is_not_donated():
+  """Its tensor lives on: without the binding it was not in the program."""
+  module = _module(
+      f'''
+    p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    p2 = {_F} parameter(2)
+    k = {_F} custom-call(p2), {_mark(_A)}
+    s = {_F} add(p0, k)
+    b = f32[] custom-call(p1, p0), {_bind(_A, _B)}
+    ROOT t = ({_F}, f32[]) tuple(s, b)''',
+      header=_DONOR)
+  assert len(module.buffer_donor.entries) == 3
+  calls.take(module)
+  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 2]
+  assert _text(module).count('parameter(') == 3
+
+
+def test_what_nothing_used_before_stays_donated():
+  module = _module(
+      f'''
+    p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    p2 = {_F} parameter(2)
+    s = {_F} add(p0, p1)
+    b = f32[] custom-call(p0), {_bind(_A)}
+    ROOT t = ({_F}, f32[]) tuple(s, b)''',
+      header=_DONOR)
+  calls.take(module)
+  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
+
+
+def test_a_parameter_that_is_the_result_stays_donated():
+  module = _module(
+      f'''
+    ROOT p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    p2 = {_F} parameter(2)
+    b = f32[] custom-call(p0), {_bind(_A)}''',
+      header=_DONOR)
+  calls.take(module)
+  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
+
+
+@pytest.mark.parametrize('entry, message', [
+    (f'ROOT b = f32[] custom-call(p0, p0), {_bind(_A)}',
+     '1 annotations for 2 tensors'),
+    (f'ROOT b = f32[] custom-call(p0), {_bind(_A, _B)}',
+     '2 annotations for 1 tensors'),
+    (f'ROOT b = f32[] custom-call(p0), {_bind(_A)}'.replace(
+        'meshes', 'mesh'), 'damaged annotations'),
+    ('ROOT b = f32[] custom-call(p0), '
+     'custom_call_target="torch_xla.shardy.bind "', 'damaged annotations'),
+    (f'''k = {_F} custom-call(p0),
+          custom_call_target="torch_xla.shardy.mark garbage"
+        ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
+          sharding={{replicated}}''', 'damaged annotations'),
+])
+def test_damaged_calls(entry, message):
+  module = _module(f'    p0 = {_F} parameter(0)\n    {entry}')
+  with pytest.raises(AnnotationTextError, match=message):
+    calls.take(module)
+
+
+def test_mark_of_two_annotations():
+  quoted = _mark(_A).replace('[[0,[[0],[]],[1,null]]]',
+                             '[[0,[[0],[]],[1,null]],[0,[[0],[]],[1,null]]]')
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    k = {_F} custom-call(p0), {quoted}
+    ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
+      sharding={{replicated}}''')
+  with pytest.raises(ValueError):
+    calls.take(module)

@@ -1,0 +1,320 @@
+"""Ties annotations to tensors, and to the programs that use them.
+
+`xs.mark_sharding` comes through `annotate`. An intermediate tensor gets a mark
+into its graph, right away and for good. For a tensor with data the annotation
+is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
+graph that `torch.compile` extracts gets one binding that names these tensors
+as its operands. `annotation` says what bindings and marks are.
+
+An operand has to be the data that the pending graph starts from. An in-place
+update gives a tensor another inner tensor, so the inner one is held from the
+time of the annotation, or of the last sync, until the next. Where a
+read has executed part of the graph in between, it counts only if the tensor's
+alias id names it, by which the runtime, too, knows what an update started from.
+
+All annotated tensors that live are operands, whether a graph uses them or not:
+nothing tells which it uses. They are parameters of the program, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+import logging
+import re
+from typing import Any, Optional
+import weakref
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+import torch_xla
+
+from . import annotation, names, switch
+from .annotation import Annotation, Priority, UserMesh
+from .mode import Mode
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(eq=False)
+class _Bound:
+  """An annotated tensor with data.
+
+  Attributes:
+    even: whether the annotation splits it into equal parts.
+    inner: what a graph that starts from its data names. None where holding it
+      holds the tensor itself: without functionalization.
+    inner_id: the id of `inner`.
+    fresh: annotated since the last sync: its graph may outlive the tensor.
+  """
+  tensor: weakref.ref
+  annotation: Annotation
+  even: bool = True
+  inner: Optional[torch.Tensor] = None
+  inner_id: int = -1
+  fresh: bool = True
+
+  def hold(self, t: torch.Tensor) -> None:
+    """Takes the data that `t` has now."""
+    if torch._is_functional_tensor(t):
+      self.inner = torch._from_functional_tensor(t)
+      self.inner_id = torch_xla._XLAC._xla_get_tensor_id(self.inner)
+
+
+# By tensor object: an in-place update keeps it, and tied weights share it.
+_bound: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+# Those of `_bound`, and fresh ones whose tensor has died since.
+_held: list[_Bound] = []
+_binding_names: tuple[str, ...] = ()
+_generation = 0
+_target: tuple[list[Annotation], str] = ([], '')
+_partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
+_growth = 0  # Syncs in a row that found more annotated tensors.
+_GROWTH_TO_WARN = 8
+_said: set[str] = set()
+
+
+def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
+             mesh: Any, partition_spec: Sequence[Any],
+             priority: Optional[Priority]) -> None:
+  """Gives `t` its placement, by `annotate_func`, and remembers the rest.
+
+  Args:
+    annotate_func: `_xla_mark_sharding`, or `_xla_annotate_custom_sharding`,
+      which only constrains, also a tensor with data.
+    t: the global tensor.
+    mesh: an `xs.Mesh`.
+    partition_spec: mesh axes by index.
+    priority: as `annotation.check_priority` gives it.
+  """
+  global _generation
+  if switch.current_mode() is not Mode.SHARDY:
+    if priority is not None:
+      _say_once('mark_sharding(priority=...) has no effect: Shardy is off. Set '
+                'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
+                'torch_xla.runtime.use_shardy() before the first XLA tensor')
+    annotate_func(t, op_sharding)
+    return
+  said = Annotation.of(
+      UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids),
+      partition_spec, priority)
+  only_constrains = annotate_func is (
+      torch_xla._XLAC._xla_annotate_custom_sharding)
+  if only_constrains or _is_pending(t):
+    _mark(t, said)
+    annotate_func(t, op_sharding)
+    return
+  annotate_func(t, op_sharding)
+  bound = _bound.get(t)
+  if bound is None or bound.annotation != said:
+    _generation += 1
+  if bound is None:
+    _drop_dead()
+    bound = _bound[t] = _Bound(weakref.ref(t), said)
+    _held.append(bound)
+  bound.annotation, bound.fresh = said, True
+  bound.even = said.divides(t.shape)
+  bound.hold(t)
+
+
+def forget(t: torch.Tensor) -> None:
+  """Drops the annotation of `t`; graphs traced with it keep it."""
+  global _generation
+  bound = _bound.pop(t, None)
+  if bound is not None:
+    _generation += 1
+    _held[:] = [other for other in _held if other is not bound]
+
+
+def annotation_of(t: torch.Tensor) -> Optional[Annotation]:
+  """What was said of a tensor with data; None if nothing was."""
+  bound = _bound.get(t)
+  return None if bound is None else bound.annotation
+
+
+def before_sync() -> Optional[torch.Tensor]:
+  """A binding to keep until the sync has started; None if it needs none.
+
+  It needs none when nothing is pending: an idle sync executes nothing.
+  """
+  if not _held or torch_xla._XLAC._get_use_eager_mode():
+    return None
+  return _binding(_held) if _anything_pending() else None
+
+
+def after_sync() -> None:
+  """Takes the data that graphs will start from until the next sync."""
+  global _growth, _partial_syncs_before
+  if not _held:
+    return
+  _partial_syncs_before = _partial_syncs()
+  before = sum(not bound.fresh for bound in _held)
+  kept = []
+  for bound in _held:
+    t = bound.tensor()
+    if t is not None:
+      bound.hold(t)
+      bound.fresh = False
+      kept.append(bound)
+  _held[:] = kept
+  _growth = _growth + 1 if len(kept) > before > 0 else 0
+  if _growth == _GROWTH_TO_WARN:
+    _say_once(
+        f'{len(kept)} annotated tensors are alive, more at each of '
+        f'{_GROWTH_TO_WARN} syncs. Each is a parameter of every program, so '
+        'each sync compiles anew: let go of tensors that you no longer need, '
+        'or clear_sharding() them')
+
+
+def of_graph(arguments: Iterable[torch.Tensor],
+             outputs: Sequence[torch.Tensor]) -> Optional[torch.Tensor]:
+  """A binding for a graph that was just traced from `arguments`.
+
+  None if no argument is annotated, or if there is nothing to compute.
+  """
+  bound = [_bound[t] for t in _unique(arguments) if t in _bound]
+  if not bound or not any(
+      torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
+    return None
+  return _binding(bound)
+
+
+class TracedAnnotations:
+  """What was said of a compiled graph's arguments when it was traced."""
+
+  def __init__(self, arguments: Sequence[torch.Tensor]):
+    self._annotations = [annotation_of(t) for t in arguments]
+    self._remember(arguments)
+
+  def _remember(self, arguments: Sequence[torch.Tensor]) -> None:
+    self._generation = _generation
+    # What was not annotated may die: another tensor with its id is not
+    # annotated either, unless the generation has changed.
+    self._seen = [
+        id(t) if said is None else weakref.ref(t)
+        for t, said in zip(arguments, self._annotations)
+    ]
+
+  def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
+    """Whether the graph has to be traced again for these arguments."""
+    if self._generation == _generation and all(
+        seen == id(t) if said is None else seen() is t
+        for t, seen, said in zip(arguments, self._seen, self._annotations)):
+      return False
+    if self._annotations != [annotation_of(t) for t in arguments]:
+      return True
+    self._remember(arguments)
+    return False
+
+
+def binding_names() -> tuple[str, ...]:
+  """Names of the operands of the binding made last, empty where unknown."""
+  return _binding_names
+
+
+def _binding(candidates: Iterable[_Bound]) -> Optional[torch.Tensor]:
+  global _binding_names, _target
+  xlac = torch_xla._XLAC
+  found = _operands([(bound, t)
+                     for bound in candidates
+                     if (t := bound.tensor()) is not None or
+                     bound.fresh and bound.inner is not None])
+  # Shardy refuses programs that have an uneven parameter, even an unused one;
+  # those that use it are found by their placements.
+  found = [pair for pair in found if pair[0].even] or found
+  if not found:
+    return None
+  annotations = [bound.annotation for bound, _ in found]
+  if _target[0] != annotations:
+    _target = annotations, annotation.binding_target(annotations)
+  tensors = [bound.tensor() for bound, _ in found]
+  _binding_names = tuple('' if t is None else names.name_of(t) for t in tensors)
+  binding, = xlac._xla_custom_call([t for _, t in found], _target[1], [[]],
+                                   [torch.float32], False, '', 1, {})
+  return binding
+
+
+def _operands(
+    candidates: Sequence[tuple[_Bound, Optional[torch.Tensor]]]
+) -> list[tuple[_Bound, torch.Tensor]]:
+  """The data that a pending graph would start from, where it is known."""
+  xlac = torch_xla._XLAC
+  current = [bound.inner if t is None else _inner(t) for bound, t in candidates]
+  pending = xlac._check_tensor_need_materialization(current)
+  read = _partial_syncs() != _partial_syncs_before
+  found = []
+  for (bound, _), operand, is_pending in zip(candidates, current, pending):
+    if is_pending:
+      # Updated in place, so it started from what is held, unless what it
+      # started from was itself computed since, by a read, or is the very tensor
+      # that was updated.
+      unknown = bound.inner is None or (
+          xlac._xla_get_tensor_id(operand) == bound.inner_id or
+          read and _alias_id(operand) != bound.inner_id)
+      if unknown:
+        _say_once('an annotated tensor was updated in place so that the data '
+                  'it had before is not known: its priority does not count in '
+                  'this program')
+        continue
+      operand = bound.inner
+    # Data that a compiled graph may take could be gone.
+    if not xlac._get_buffer_donation(operand):
+      found.append((bound, operand))
+  return found
+
+
+def _partial_syncs() -> tuple[Optional[int], Optional[int]]:
+  """Grows with each graph that is executed outside of `torch_xla.sync()`."""
+  value = torch_xla._XLAC._xla_counter_value
+  return value('CachedCompile'), value('UncachedCompile')
+
+
+def _alias_id(t: torch.Tensor) -> int:
+  """The id of the data that an updated tensor started from. Slow."""
+  text = torch_xla._XLAC._get_xla_tensor_debug_info(t)
+  found = re.search(r'^AliasID: (\d+)$', text, re.MULTILINE)
+  return int(found[1]) if found else -1
+
+
+def _drop_dead() -> None:
+  """Lets go of data whose tensor is dead, if no graph can need it."""
+  if len(_held) > len(_bound) and not _anything_pending():
+    _held[:] = [bound for bound in _held if bound.tensor() is not None]
+
+
+def _mark(t: torch.Tensor, said: Annotation) -> None:
+  marked, = torch_xla._XLAC._xla_custom_call([t], annotation.mark_target(said),
+                                             [list(t.shape)], [t.dtype], False,
+                                             '', 1, {})
+  if torch._is_functional_tensor(t):
+    torch._functionalize_replace(t, _inner(marked))
+  else:
+    torch_xla._XLAC._replace_xla_tensor(t, marked)
+
+
+def _anything_pending() -> bool:
+  try:
+    return any(torch_xla._XLAC._check_device_tensor_need_materialization(''))
+  except RuntimeError:
+    # It refuses tensors in states that a sync takes.
+    return True
+
+
+def _is_pending(t: torch.Tensor) -> bool:
+  return torch_xla._XLAC._check_tensor_need_materialization([t])[0]
+
+
+def _inner(t: torch.Tensor) -> torch.Tensor:
+  return torch._from_functional_tensor(t) if torch._is_functional_tensor(
+      t) else t
+
+
+def _unique(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+  return list({id(t): t for t in tensors}.values())
+
+
+def _say_once(message: str) -> None:
+  kind = message[:20].lstrip('0123456789')
+  if kind not in _said:
+    _said.add(kind)
+    logger.warning('%s', message)
