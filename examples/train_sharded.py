@@ -168,10 +168,7 @@ def main() -> None:
 
   print('compiled programs:')
   for program in torch_xla.shardy.programs():
-    print(f'  {program.name:22} {program.partitioner.value:6} '
-          f'{program.options.num_partitions} partitions  shardings: '
-          f'{program.shardings.v2:3} V2 {program.shardings.v1:3} V1  '
-          f'compiled in {program.seconds:.2f} s')
+    print(f'  {str(program).splitlines()[0]}')
   for note in {p.note for p in torch_xla.shardy.programs() if p.note}:
     print(f'note: {note}')
   print(f'compiles: {len(torch_xla.shardy.programs())} for {steps} steps and '
