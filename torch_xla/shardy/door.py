@@ -16,7 +16,7 @@ from .errors import BackendCompileError, DoorError
 logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(os.path.dirname(__file__), 'libpjrt_shardy.so')
-_VERSION = 1
+_VERSION = 2
 _MESSAGE_SIZE = 4096
 _INTERNAL = 13  # PJRT_Error_Code_INTERNAL
 
@@ -71,6 +71,11 @@ def _library() -> ctypes.CDLL:
       ctypes.POINTER(handle),
       ctypes.POINTER(size)
   ]
+  library.PjrtShardy_SerializedExecutable.argtypes = [
+      handle, ctypes.POINTER(handle),
+      ctypes.POINTER(size)
+  ]
+  library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
   library.PjrtShardy_Fail.argtypes = [handle, ctypes.c_int, text, size]
   library.PjrtShardy_Fail.restype = None
   library.PjrtShardy_SetReadbackCallback.argtypes = [handle, handle]
@@ -125,6 +130,29 @@ class Compilation:
         ctypes.byref(form), ctypes.byref(form_size)))
     return (ctypes.string_at(program, program_size.value),
             ctypes.string_at(form, form_size.value).decode())
+
+  def serialized_executable(self) -> bytes:
+    """What `compile` or `load` last made, in the backend's own form.
+
+    Raises:
+      BackendCompileError: nothing was compiled, or the backend cannot.
+    """
+    data, size = ctypes.c_void_p(), ctypes.c_size_t()
+    self._check(_library().PjrtShardy_SerializedExecutable(
+        self._handle, ctypes.byref(data), ctypes.byref(size)))
+    return ctypes.string_at(data, size.value)
+
+  def load(self, serialized: bytes) -> None:
+    """Loads what `serialized_executable` gave, in place of `compile`.
+
+    Backends trust these bytes: damaged ones may end the process.
+
+    Raises:
+      BackendCompileError: the backend refused. As after `compile`, that is the
+        last result: compile to make up for it.
+    """
+    self._check(_library().PjrtShardy_LoadExecutable(self._handle, serialized,
+                                                     len(serialized)))
 
   def _check(self, code: int) -> None:
     if code:

@@ -17,10 +17,12 @@ static void ForgetLoans(PjrtShardy_Compilation* compilation) {
   free(compilation->message);
   free(compilation->optimized);
   free(compilation->optimized_format);
+  free(compilation->serialized);
   compilation->message = NULL;
   compilation->message_size = 0;
   compilation->optimized = NULL;
   compilation->optimized_format = NULL;
+  compilation->serialized = NULL;
 }
 
 // Keeps the error's message, returns its code. The error stays the caller's.
@@ -116,39 +118,124 @@ static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
   return NULL;
 }
 
-SHARDY_EXPORT int PjrtShardy_CompiledProgram(
-    PjrtShardy_Compilation* compilation, const char** program,
-    size_t* program_size, const char** format, size_t* format_size) {
-  ForgetLoans(compilation);
-  *program = *format = NULL;
-  *program_size = *format_size = 0;
+// The last result, to be given back with PutExecutable.
+static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
+                                 PJRT_Executable** executable) {
   if (!compilation->compiled) {
-    return TakeError(compilation,
-                     ShardyError(kAbiFailedPrecondition,
-                                 "there is no compiled program: call "
-                                 "PjrtShardy_CompileProgram first, and look "
-                                 "at what it returns"));
+    return ShardyError(kAbiFailedPrecondition,
+                       "there is no compiled program: call "
+                       "PjrtShardy_CompileProgram first, and look at what it "
+                       "returns");
   }
   AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
                               compilation->inner_args->executable, NULL};
   PJRT_Error* error =
       ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
                       "PJRT_LoadedExecutable_GetExecutable", &get);
+  *executable = get.executable;
+  return error;
+}
+
+static void PutExecutable(PJRT_Executable* executable) {
+  AbiExecutableDestroyArgs destroy = {
+      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, executable};
+  ShardyDestroyError(ShardyInnerCall(kSlotExecutableDestroy,
+                                     "PJRT_Executable_Destroy", &destroy));
+}
+
+SHARDY_EXPORT int PjrtShardy_CompiledProgram(
+    PjrtShardy_Compilation* compilation, const char** program,
+    size_t* program_size, const char** format, size_t* format_size) {
+  ForgetLoans(compilation);
+  *program = *format = NULL;
+  *program_size = *format_size = 0;
+  PJRT_Executable* executable = NULL;
+  PJRT_Error* error = GetExecutable(compilation, &executable);
   if (error != NULL) return TakeError(compilation, error);
   size_t code_bytes = 0;
   size_t format_bytes = 0;
-  error =
-      ReadOptimized(compilation, get.executable, &code_bytes, &format_bytes);
-  AbiExecutableDestroyArgs destroy = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  ShardyDestroyError(ShardyInnerCall(kSlotExecutableDestroy,
-                                     "PJRT_Executable_Destroy", &destroy));
+  error = ReadOptimized(compilation, executable, &code_bytes, &format_bytes);
+  PutExecutable(executable);
   if (error != NULL) return TakeError(compilation, error);
   *program = compilation->optimized;
   *program_size = code_bytes;
   *format = compilation->optimized_format;
   *format_size = format_bytes;
   return kAbiOk;
+}
+
+// Copies the serialized executable into the compilation's own buffer.
+static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
+                                  const PJRT_Executable* executable,
+                                  size_t* size) {
+  AbiSerializeArgs args = {
+      ABI_SIZE(AbiSerializeArgs, serialized_executable_deleter),
+      NULL,
+      executable,
+      NULL,
+      0,
+      NULL,
+      NULL};
+  PJRT_Error* error = ShardyInnerCall(kSlotExecutableSerialize,
+                                      "PJRT_Executable_Serialize", &args);
+  if (error != NULL) return error;
+  const size_t bytes = args.serialized_bytes_size;
+  char* copy = malloc(bytes + 1);
+  if (copy != NULL && bytes > 0) memcpy(copy, args.serialized_bytes, bytes);
+  if (args.serialized_executable_deleter != NULL) {
+    args.serialized_executable_deleter(args.serialized_executable);
+  }
+  if (copy == NULL) {
+    return ShardyError(kAbiResourceExhausted,
+                       "no memory for a serialized executable of %zu bytes",
+                       bytes);
+  }
+  compilation->serialized = copy;
+  *size = bytes;
+  return NULL;
+}
+
+SHARDY_EXPORT int PjrtShardy_SerializedExecutable(
+    PjrtShardy_Compilation* compilation, const char** bytes, size_t* size) {
+  ForgetLoans(compilation);
+  *bytes = NULL;
+  *size = 0;
+  PJRT_Executable* executable = NULL;
+  PJRT_Error* error = GetExecutable(compilation, &executable);
+  if (error != NULL) return TakeError(compilation, error);
+  size_t read = 0;
+  error = ReadSerialized(compilation, executable, &read);
+  PutExecutable(executable);
+  if (error != NULL) return TakeError(compilation, error);
+  *bytes = compilation->serialized;
+  *size = read;
+  return kAbiOk;
+}
+
+SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
+                                            const char* bytes, size_t size) {
+  ForgetLoans(compilation);
+  ForgetResult(compilation);
+  AbiDeserializeAndLoadArgs args = {
+      ABI_SIZE(AbiDeserializeAndLoadArgs, overridden_compile_options_size),
+      NULL,
+      compilation->args->client,
+      bytes,
+      size,
+      NULL,
+      NULL,
+      0};
+  PJRT_Error* error =
+      ShardyInnerCall(kSlotExecutableDeserializeAndLoad,
+                      "PJRT_Executable_DeserializeAndLoad", &args);
+  if (error == NULL) {
+    AbiCompileArgs* inner_args = compilation->inner_args;
+    memcpy(inner_args, compilation->args, compilation->args->struct_size);
+    inner_args->executable = args.loaded_executable;
+  }
+  compilation->compiled = error == NULL;
+  compilation->inner_error = error;
+  return error == NULL ? kAbiOk : KeepMessage(compilation, error);
 }
 
 SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,

@@ -62,6 +62,7 @@ struct PjrtShardy_Compilation {
   size_t message_size;
   char* optimized;
   char* optimized_format;
+  char* serialized;
 };
 
 // Turns the state that the callback left into the framework's result: writes

@@ -19,6 +19,7 @@ typedef struct PJRT_Error PJRT_Error;
 typedef struct PJRT_Client PJRT_Client;
 typedef struct PJRT_Executable PJRT_Executable;
 typedef struct PJRT_LoadedExecutable PJRT_LoadedExecutable;
+typedef struct PJRT_SerializedExecutable PJRT_SerializedExecutable;
 
 // True if a struct of `struct_size` bytes holds all of `field`.
 #define ABI_HOLDS(type, field, struct_size) \
@@ -113,6 +114,28 @@ typedef struct {
   PJRT_LoadedExecutable* executable;
 } AbiLoadedExecutableDestroyArgs;
 
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  const PJRT_Executable* executable;
+  const char* serialized_bytes;                      // out
+  size_t serialized_bytes_size;                      // out
+  PJRT_SerializedExecutable* serialized_executable;  // out, owns the bytes
+  void (*serialized_executable_deleter)(PJRT_SerializedExecutable*);  // out
+} AbiSerializeArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  PJRT_Client* client;
+  const char* serialized_executable;
+  size_t serialized_executable_size;
+  PJRT_LoadedExecutable* loaded_executable;  // out
+  // NULL: those that it was compiled with. Older plugins do not look here.
+  const char* overridden_compile_options;
+  size_t overridden_compile_options_size;
+} AbiDeserializeAndLoadArgs;
+
 // Grew over time; execute.c knows which version ends where.
 typedef struct {
   size_t struct_size;
@@ -173,9 +196,11 @@ enum {
   kSlotClientCompile = 20,
   kSlotExecutableDestroy = 40,
   kSlotExecutableOptimizedProgram = 48,
+  kSlotExecutableSerialize = 49,
   kSlotLoadedExecutableDestroy = 50,
   kSlotLoadedExecutableGetExecutable = 51,
   kSlotLoadedExecutableExecute = 55,
+  kSlotExecutableDeserializeAndLoad = 56,
   // From 0.99. A client calls it on every error, so on ours too.
   kSlotErrorForEachPayload = 132,
 };

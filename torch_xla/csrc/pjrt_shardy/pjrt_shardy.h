@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 1
+#define PJRT_SHARDY_VERSION 2
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -65,8 +65,8 @@ int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
                               const char* program, size_t program_size,
                               const char* options, size_t options_size);
 
-// Why the last PjrtShardy_CompileProgram or PjrtShardy_CompiledProgram failed;
-// "" if it did not. NUL-terminated, valid until the next call on this
+// Why the last call on the compilation that returns a code failed; "" if it did
+// not. NUL-terminated, valid until the next call on this
 // compilation. `size` may be NULL.
 const char* PjrtShardy_CompileMessage(PjrtShardy_Compilation* compilation,
                                       size_t* size);
@@ -78,6 +78,20 @@ const char* PjrtShardy_CompileMessage(PjrtShardy_Compilation* compilation,
 int PjrtShardy_CompiledProgram(PjrtShardy_Compilation* compilation,
                                const char** program, size_t* program_size,
                                const char** format, size_t* format_size);
+
+// The executable of the last successful PjrtShardy_CompileProgram or
+// PjrtShardy_LoadExecutable, in the inner plugin's own serialized form. The
+// compilation owns the bytes; valid until the next call on it. Returns 0 or an
+// error code, with the reason in PjrtShardy_CompileMessage.
+int PjrtShardy_SerializedExecutable(PjrtShardy_Compilation* compilation,
+                                    const char** bytes, size_t* size);
+
+// Loads what PjrtShardy_SerializedExecutable gave, in this process or another,
+// with the inner plugin instead of compiling. As PjrtShardy_CompileProgram, the
+// outcome is the last result. Plugins trust these bytes: damaged ones, or those
+// of another version of the plugin, may end the process.
+int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
+                              const char* bytes, size_t size);
 
 // Makes this compile fail with the given code and message, whatever was
 // compiled. The message is copied. A code that is no error code counts as
