@@ -1,0 +1,9 @@
+"""The reads to the host again, with Shardy on."""
+
+from host_reads_test import *
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+}
