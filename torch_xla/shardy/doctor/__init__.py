@@ -1,0 +1,33 @@
+"""Checks that a process was started as torch_xla needs it, and its devices.
+
+The contract: runtime flags before torch_xla is imported, SPMD before any XLA
+tensor, plugin and mode before the runtime. `check()` looks at this process and
+starts nothing; `probe()` runs on every device and compares numbers. From a
+shell, `python -m torch_xla.shardy.doctor` does both before anything else runs.
+
+>>> import torch_xla
+>>> from torch_xla.shardy import doctor
+>>> doctor.track_first_tensor()  # Only where `check()` is to name the place.
+>>> print(doctor.check())
+"""
+
+from . import device_probe
+from .contract import check
+from .device_probe import probe
+from .first_use import track_first_tensor
+from .report import Finding, Report, Status
+
+__all__ = [
+    'Finding', 'Report', 'Status', 'check', 'diagnose', 'probe',
+    'track_first_tensor'
+]
+
+
+def diagnose(probe: bool = True) -> Report:
+  """What `check()` finds and, with `probe`, what `probe()` finds after it.
+
+  Args:
+    probe: whether to run on the devices too, which starts the runtime.
+  """
+  report = check()
+  return report + device_probe.probe() if probe else report

@@ -1,0 +1,279 @@
+"""The startup contract, checked without starting the runtime."""
+
+import os
+import sys
+from typing import Iterator, List, Optional
+
+import torch
+import torch_xla
+import torch_xla.runtime as xr
+from torch_xla._internal import tpu
+from torch_xla.experimental import plugins
+
+from .. import door
+from ..mode import Mode, mode_from_environment
+from ..plugin import CPU_DEVICE, DoorPlugin
+from ..switch import current_mode
+from . import first_use, variables, versions
+from .report import Finding, Report, Status
+from .variables import Moment, Timing
+
+_CPU_NAMES = ('CPU', CPU_DEVICE)
+# How the runtime names the devices of these. A vendor's plugin may run under
+# another name than its devices have, so of others nothing can be said.
+_DEVICE_KINDS = {'CPU': 'CPU', CPU_DEVICE: 'CPU', 'TPU': 'TPU'}
+_TRACK = ('call torch_xla.shardy.doctor.track_first_tensor() right after '
+          'importing torch_xla, and the next report says')
+
+
+def check() -> Report:
+  """The contract as this process has kept it; starts no runtime.
+
+  Raises nothing of its own: what is wrong is a finding.
+  """
+  return Report(tuple(_findings()))
+
+
+def started_with() -> Optional[variables.Environment]:
+  """The environment that this process began with; None where unknown."""
+  try:
+    with open('/proc/self/environ', 'rb') as f:
+      entries = os.fsdecode(f.read()).split('\0')
+  except OSError:
+    return None
+  return dict(e.split('=', 1) for e in entries if '=' in e)
+
+
+def _findings() -> Iterator[Finding]:
+  device = os.environ.get('PJRT_DEVICE', '')
+  pins = versions.pins()
+  on_tpu = device == 'TPU'
+  yield versions.judge_torch(torch.__version__, torch_xla.__version__)
+  yield versions.judge_torch_xla(torch_xla.__version__,
+                                 versions.installed('torch_xla'))
+  yield versions.judge_package('libtpu', versions.installed('libtpu'),
+                               pins.get('libtpu'), on_tpu)
+  yield versions.judge_package('jaxlib', versions.installed('jaxlib'),
+                               pins.get('jaxlib'), on_tpu or
+                               'jax' in sys.modules)
+  yield _device(device)
+  yield _plugin(device)
+  yield from _environment(device)
+  yield _mode()
+  yield _spmd()
+  yield _jax(on_tpu)
+
+
+def _runtime_is_up() -> bool:
+  return torch_xla._XLAC._xla_runtime_is_initialized()
+
+
+def _devices_known() -> List[str]:
+  """The names that PJRT_DEVICE may have in this process."""
+  known = {'CPU', 'TPU', 'NEURON', 'XPU', *plugins._plugin_registry}
+  return sorted(known)
+
+
+def _device(device: str) -> Finding:
+  make = lambda *rest: Finding('device', *rest)
+  found = f'PJRT_DEVICE={device}'
+  if device not in _devices_known() and device != 'LIBRARY':
+    if device == CPU_DEVICE:
+      return make(
+          Status.ERROR, found + ' exists only with the mode on',
+          'set XLA_USE_SHARDY=1 or XLA_SHARDING_V2=1, or PJRT_DEVICE='
+          'CPU')
+    return make(
+        Status.ERROR, found + ': no plugin of that name is registered',
+        'use one of ' + ', '.join(_devices_known()) +
+        ', or install the plugin that brings the device')
+  if _runtime_is_up():
+    real = torch_xla._XLAC._xla_real_devices()
+    found += f', the runtime has {len(real)} device(s): ' + ' '.join(real)
+    kinds = {_DEVICE_KINDS.get(device), real[0].split(':')[0]}
+    if len(kinds & set(_DEVICE_KINDS.values())) > 1:
+      return make(
+          Status.ERROR, found,
+          'PJRT_DEVICE was changed after the runtime had started; set '
+          'it before torch_xla is imported')
+    wanted = os.environ.get('CPU_NUM_DEVICES', '1')
+    if device in _CPU_NAMES and wanted != str(len(real)):
+      return make(
+          Status.ERROR, f'{found}, but CPU_NUM_DEVICES={wanted}',
+          'CPU_NUM_DEVICES is read when the runtime starts; set it before the '
+          'first XLA tensor or device')
+    return make(Status.OK, found)
+  if device == 'TPU' and not tpu.num_available_chips():
+    return make(Status.WARNING,
+                found + ', but no TPU chip is on this machine\'s PCI '
+                'bus', 'run on a TPU VM, or set PJRT_DEVICE=CPU')
+  if device in _CPU_NAMES:
+    found += f', CPU_NUM_DEVICES={os.environ.get("CPU_NUM_DEVICES", "1")}'
+  return make(Status.OK, found)
+
+
+def _plugin(device: str) -> Finding:
+  if device == 'CPU':
+    return Finding('plugin', Status.OK,
+                   "the CPU client that is built into _XLAC; it has no door")
+  registered = plugins._plugin_registry.get(device)
+  if isinstance(registered, DoorPlugin):
+    registered = registered.inner
+  if registered is not None:
+    try:
+      library = registered.library_path()
+    except Exception as e:  # A vendor's code: whatever it raises is the finding.
+      return Finding('plugin', Status.ERROR,
+                     f'{device} does not name its library: {e}',
+                     'install the package that holds it')
+  elif device == 'LIBRARY':
+    library = os.environ.get('PJRT_LIBRARY_PATH', '')
+  else:
+    return Finding('plugin', Status.SKIPPED,
+                   f'no plugin is registered for {device or "no device"}')
+  return versions.judge_plugin(library, current_mode() is not Mode.OFF)
+
+
+def _passed(moment: Moment) -> bool:
+  xlac = torch_xla._XLAC
+  return {
+      Moment.IMPORT: lambda: True,
+      Moment.RUNTIME: xlac._xla_runtime_is_initialized,
+      Moment.TENSOR: lambda: first_use.tensors_made() > 0,
+      Moment.CACHE: xlac._xla_computation_cache_is_initialized,
+  }[moment]()
+
+
+def _environment(device: str) -> Iterator[Finding]:
+  """A finding per variable that is set too late or misread, or one in all."""
+  start, tracker = started_with(), first_use.tracker()
+  seen = tracker.environments if tracker else {}
+  wrong = unknown = 0
+  for variable in variables.VARIABLES:
+    name, value = variable.name, os.environ.get(variable.name)
+    shown = f'{name} is unset' if value is None else f'{name}={value}'
+    why = variables.misread(variable, value) if value is not None else ''
+    if why:
+      wrong += 1
+      counts = variable.kind is variables.Kind.COUNT
+      yield Finding('environment', Status.ERROR if counts else Status.WARNING,
+                    f'{shown} {why}', f'correct {name}')
+    if variable.moment is None or variable.device not in ('', device):
+      continue
+    early = start
+    if variable.moment is Moment.CACHE:  # Tensors come before programs.
+      early = seen.get(Moment.TENSOR, start)
+    when = variables.timing(variable, early, os.environ,
+                            seen.get(variable.moment), _passed(variable.moment))
+    read = variable.moment.value
+    if when is Timing.LATE:
+      wrong += 1
+      yield Finding('environment', Status.ERROR,
+                    f'{shown} was set too late: it is read when {read}',
+                    f'set {name} before that')
+    elif when is Timing.UNKNOWN:
+      unknown += 1
+      yield Finding(
+          'environment', Status.SKIPPED,
+          f'{shown} was set while the process ran, and whether before {read} '
+          'is not known',
+          f'set {name} before torch_xla is imported' if tracker else _TRACK)
+  if not wrong and not unknown:
+    yield Finding('environment', Status.OK,
+                  'no variable was set too late, none is misread')
+
+
+def _mode() -> Finding:
+  make = lambda *rest: Finding('mode', *rest)
+  mode, wanted = current_mode(), mode_from_environment(os.environ)
+  if wanted is not Mode.OFF and wanted is not mode and mode is not Mode.SHARDY:
+    return make(
+        Status.ERROR,
+        f'the environment asks for mode {wanted.value}, the process runs in '
+        f'mode {mode.value}',
+        'the variable is read when torch_xla is imported; set it before, or '
+        'call torch_xla.runtime.use_shardy() before the first XLA tensor')
+  if mode is Mode.OFF:
+    return make(Status.OK, 'off: programs go to the compiler as they are')
+  if not _runtime_is_up():
+    return make(Status.OK, f'{mode.value}, in time: the runtime is not up yet')
+  if not door.is_open():
+    return make(
+        Status.ERROR, f'{mode.value}, but the runtime came up without the door',
+        'set PJRT_DEVICE before torch_xla is imported, or call '
+        'torch_xla.runtime.set_device_type')
+  return make(Status.OK, f'{mode.value}, the door is open')
+
+
+def _spmd_is_real() -> bool:
+  """Whether a new tensor goes to the device that spans all others.
+
+  After a late `use_spmd()` torch_xla says that SPMD is on, and new tensors
+  still go to one device; the first of them to meet a sharded program crashes
+  the process. Only to be called when SPMD is settled, as it then changes
+  nothing: the tensor holds no data.
+  """
+  with first_use.unseen():
+    try:
+      tensor = torch.ops.aten.empty.memory_format([0], device='xla')
+      kind = torch_xla._XLAC._xla_get_device_hw_type(tensor)
+    except RuntimeError:  # The runtime knows the default device no more.
+      return False
+  return kind.startswith('SPMD')
+
+
+def _first_use() -> str:
+  tracker = first_use.tracker()
+  device, tensor = (tracker.device, tracker.tensor) if tracker else (None, None)
+  if device is None:
+    return 'an XLA tensor or device was there before'
+  if tensor is None:
+    return f'the first XLA device is from {device}'
+  if str(tensor) == str(device):
+    return f'the first XLA tensor is from {tensor}'
+  return (f'the first XLA device is from {device}, the first XLA tensor from '
+          f'{tensor}')
+
+
+def _spmd() -> Finding:
+  make = lambda *rest: Finding('spmd', *rest)
+  # True once a device or a tensor made torch_xla settle on SPMD or not.
+  settled = torch_xla._XLAC._xla_get_spmd_config_is_locked()
+  if not settled:
+    if xr.is_spmd():
+      return make(Status.OK, 'on, before the first XLA tensor or device')
+    return make(Status.OK, 'off; it can still be turned on')
+  first = _first_use()
+  more = '' if first_use.tracker() else f'; to see where it was, {_TRACK}'
+  if xr.is_spmd():
+    if _spmd_is_real():
+      return make(Status.OK, 'on')
+    return make(
+        Status.ERROR, f'turned on too late: {first}. New tensors still go to '
+        'one device, and a sharded program may crash the process',
+        'call torch_xla.runtime.use_spmd() before it' + more)
+  if _runtime_is_up() and torch_xla._XLAC._xla_num_runtime_devices() == 1:
+    return make(Status.OK, 'off, with one device')
+  return make(Status.WARNING, f'off, and too late to be turned on: {first}',
+              'for SPMD, call torch_xla.runtime.use_spmd() before it' + more)
+
+
+def _jax(on_tpu: bool) -> Finding:
+  make = lambda *rest: Finding('jax', *rest)
+  if 'jax' not in sys.modules:
+    return make(Status.OK, 'not imported')
+  if _runtime_is_up():
+    return make(Status.OK, 'imported; torch_xla has its devices')
+  if not on_tpu:
+    return make(
+        Status.WARNING,
+        'imported before the runtime is up; harmless here, but on a TPU it '
+        'would take the TPU from torch_xla',
+        'call torch_xla._internal.jax_workarounds.jax_import_guard() before '
+        'importing jax')
+  return make(
+      Status.ERROR,
+      'imported before the runtime is up: JAX may hold the TPU, and torch_xla '
+      'would wait for it for ever',
+      'call torch_xla._internal.jax_workarounds.jax_import_guard() before '
+      'importing jax')

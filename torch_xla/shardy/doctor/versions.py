@@ -1,0 +1,173 @@
+"""Which versions of torch, torch_xla, libtpu, jaxlib and plugin belong together.
+"""
+
+import importlib.metadata
+import re
+import signal
+import subprocess
+import sys
+from typing import Mapping, Optional, Tuple
+
+from .report import Finding, Status, one_line
+
+# torch_xla 2.9.0 was built with this PJRT API; the shim refuses plugins older
+# than _OLDEST_PLUGIN (csrc/pjrt_shardy/pjrt_abi.h).
+RUNTIME_API = (0, 75)
+_OLDEST_PLUGIN = (0, 57)
+_PLUGIN_SECONDS = 60
+# Loading a plugin can abort, take a device or print: a process of its own. The
+# struct is the head of PJRT_Api: size, extensions, then PJRT_Api_Version.
+_READ_VERSION = '''
+import ctypes, sys
+class Head(ctypes.Structure):
+  _fields_ = [('size', ctypes.c_size_t), ('extensions', ctypes.c_void_p),
+              ('version_size', ctypes.c_size_t),
+              ('version_extensions', ctypes.c_void_p),
+              ('major', ctypes.c_int), ('minor', ctypes.c_int)]
+try:
+  library = ctypes.CDLL(sys.argv[1])
+  get = library.GetPjrtApi
+except OSError as e:
+  sys.exit(f'cannot be loaded: {e}')
+except AttributeError:
+  sys.exit('is no PJRT plugin: it has no GetPjrtApi')
+get.restype = ctypes.POINTER(Head)
+head = get()
+if not head:
+  sys.exit('is no working PJRT plugin: GetPjrtApi gives null')
+print('pjrt-api', head.contents.major, head.contents.minor, flush=True)
+'''
+
+
+class PluginError(RuntimeError):
+  """A library is not a PJRT plugin that can be loaded."""
+
+
+def api_version(library: str) -> Tuple[int, int]:
+  """The PJRT API version, (major, minor), of the plugin at `library`.
+
+  Raises:
+    PluginError: it cannot be loaded, is no PJRT plugin, or dies or hangs.
+  """
+  try:
+    done = subprocess.run([sys.executable, '-c', _READ_VERSION, library],
+                          stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
+                          text=True,
+                          errors='replace',
+                          timeout=_PLUGIN_SECONDS,
+                          check=False)
+  except subprocess.TimeoutExpired:
+    raise PluginError(
+        f'{library} does not finish loading in {_PLUGIN_SECONDS} s') from None
+  found = re.search(r'^pjrt-api (-?\d+) (-?\d+)$', done.stdout, re.MULTILINE)
+  if found:
+    return int(found[1]), int(found[2])
+  if done.returncode < 0:
+    raise PluginError(f'{library} kills the process that loads it '
+                      f'({signal.Signals(-done.returncode).name})')
+  said = done.stderr.strip().splitlines()[-1:]
+  raise PluginError(f'{library} ' + one_line(
+      said[0] if said else f'ends the process (status {done.returncode})'))
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+  """The release numbers of a version: (2, 9, 0) of '2.9.0+cu128'."""
+  return tuple(int(n) for n in re.findall(r'\d+', version.split('+')[0]))
+
+
+def installed(package: str) -> Optional[str]:
+  """The installed version of `package`; None if it is not installed."""
+  try:
+    return importlib.metadata.version(package)
+  except importlib.metadata.PackageNotFoundError:
+    return None
+
+
+def pins() -> Mapping[str, str]:
+  """The versions that torch_xla's metadata pin with `==`, extras included."""
+  try:
+    lines = importlib.metadata.requires('torch_xla') or []
+  except importlib.metadata.PackageNotFoundError:
+    return {}
+  matches = [re.match(r'([\w.-]+)\s*\(?==\s*([\w.+]+)', line) for line in lines]
+  return {m[1]: m[2] for m in matches if m}
+
+
+def judge_torch(torch: str, torch_xla: str) -> Finding:
+  """Whether torch `torch` and torch_xla `torch_xla` are of one release."""
+  found = f'torch {torch} with torch_xla {torch_xla}'
+  if _numbers(torch)[:2] == _numbers(torch_xla)[:2]:
+    return Finding('torch', Status.OK, found)
+  release = '.'.join(map(str, _numbers(torch_xla)[:2]))
+  return Finding(
+      'torch', Status.ERROR, found + ': they are not of one release',
+      f"torch_xla is built for one release of torch; pip install "
+      f"'torch=={release}.*'")
+
+
+def judge_torch_xla(imported: str, in_metadata: Optional[str]) -> Finding:
+  """Whether the package that runs is the one that pip knows of."""
+  if in_metadata is None:
+    return Finding('torch_xla', Status.WARNING,
+                   f'torch_xla {imported} runs, but pip knows of none',
+                   'install the wheel, so that versions can be compared')
+  if _numbers(imported)[:3] == _numbers(in_metadata)[:3]:
+    return Finding('torch_xla', Status.OK, f'torch_xla {in_metadata}')
+  return Finding(
+      'torch_xla', Status.ERROR,
+      f'torch_xla {imported} runs, but pip knows of {in_metadata}',
+      'two installations are mixed; uninstall torch_xla until none is left, '
+      'then install one')
+
+
+def judge_package(package: str, version: Optional[str], pinned: Optional[str],
+                  needed: bool) -> Finding:
+  """Whether an optional package goes with this torch_xla.
+
+  Args:
+    package: 'libtpu' or 'jaxlib'.
+    version: what is installed; None for nothing.
+    pinned: what torch_xla's metadata pin; None if they do not say.
+    needed: whether this process uses it.
+  """
+  if version is None:
+    return Finding(package, Status.OK, f'{package} is not installed')
+  found = f'{package} {version}'
+  if pinned is None or _numbers(version) == _numbers(pinned):
+    return Finding(package, Status.OK, found)
+  found += f', while torch_xla pins {pinned}'
+  if not needed:
+    return Finding(package, Status.OK, found + '; not used here')
+  older = _numbers(version) < _numbers(pinned)
+  status = Status.ERROR if older else Status.WARNING
+  return Finding(package, status, found, f"pip install '{package}=={pinned}'")
+
+
+def judge_plugin(library: str, mode_is_on: bool) -> Finding:
+  """Whether the plugin at `library` can be loaded and speaks our PJRT API."""
+  try:
+    version = api_version(library)
+  except PluginError as e:
+    return Finding(
+        'plugin', Status.ERROR, str(e),
+        'name a PJRT plugin: TPU_LIBRARY_PATH for a TPU, library_path() of the '
+        'registered plugin for any other device')
+  text, ours = ('.'.join(map(str, v)) for v in (version, RUNTIME_API))
+  found = f'{library} speaks PJRT API {text}, torch_xla {ours}'
+  if version[0] != RUNTIME_API[0]:
+    return Finding('plugin', Status.ERROR, found,
+                   'their major versions must be the same: use another plugin')
+  if mode_is_on and version < _OLDEST_PLUGIN:
+    oldest = '.'.join(map(str, _OLDEST_PLUGIN))
+    return Finding('plugin', Status.ERROR,
+                   found + f'; the shim needs {oldest} or later',
+                   'use a newer plugin, or switch the mode off')
+  if not mode_is_on and version > RUNTIME_API:
+    return Finding(
+        'plugin', Status.WARNING,
+        found + '; a newer plugin may refuse structs of the older size',
+        'if it does, switch a mode on (XLA_SHARDING_V2=1): the shim then fits '
+        'them')
+  return Finding('plugin', Status.OK, found)
