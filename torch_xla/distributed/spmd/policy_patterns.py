@@ -1,0 +1,86 @@
+"""Patterns over the dotted names of parameters and modules.
+
+A pattern is a glob that has to match the whole name:
+
+  *       anything within one part of the name
+  ?       one character within a part
+  {a,b}   either of these within a part
+  **      any number of whole parts, none included
+
+as in `blocks.*.{up,qkv}.weight` and `**.bias`. The pattern of no characters is
+that of the model itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+
+class PolicyError(ValueError):
+  """A sharding policy that cannot be used; the base of this package's."""
+
+
+class RuleError(PolicyError):
+  """A rule or boundary that says nothing that could be done."""
+
+
+class PatternError(RuleError):
+  """A malformed pattern."""
+
+
+def matches(pattern: str, name: str) -> bool:
+  """Whether the glob matches the whole name."""
+  return compile_pattern(pattern).fullmatch(name) is not None
+
+
+@functools.lru_cache(maxsize=None)
+def compile_pattern(pattern: str) -> re.Pattern[str]:
+  """The regular expression that a whole name has to match.
+
+  Raises:
+    PatternError: malformed.
+  """
+  if not isinstance(pattern, str):
+    raise PatternError(f'pattern {pattern!r} is not text')
+  if pattern == '':
+    return re.compile('')
+  parts = pattern.split('.')
+  regex, separator = '', ''
+  for i, part in enumerate(parts):
+    if part == '**':
+      if parts[i - 1:i] == ['**']:
+        raise PatternError(f'pattern {pattern!r}: "**" twice in a row')
+      if i < len(parts) - 1:
+        regex += separator + r'(?:[^.]+\.)*'
+        separator = ''
+      else:
+        regex += r'(?:\.[^.]+)*' if i else '.+'
+    else:
+      regex += separator + _part(part, pattern)
+      separator = r'\.'
+  return re.compile(regex, re.DOTALL)
+
+
+def _part(part: str, pattern: str) -> str:
+  """The regular expression of what stands between two dots."""
+  regex = ''
+  for token in re.findall(r'\{[^{}]*\}|.', part, re.DOTALL):
+    if token == '*':
+      regex += '[^.]*'
+    elif token == '?':
+      regex += '[^.]'
+    elif len(token) > 1:
+      choices = '|'.join(_part(c, pattern) for c in token[1:-1].split(','))
+      regex += f'(?:{choices})'
+    elif token in '{}[]':
+      raise PatternError(
+          f'pattern {pattern!r}: {token!r} is out of place; there are *, ?, '
+          '{a,b} within a part of the name, and ** for whole parts')
+    else:
+      regex += re.escape(token)
+  if not part or '**' in part:
+    raise PatternError(f'pattern {pattern!r}: ' + (
+        'an empty part between dots' if not part else
+        f'"**" stands for whole parts of the name, not within {part!r}'))
+  return regex

@@ -1,0 +1,259 @@
+"""What an audit found: plain values, the same for every run of the same set-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+import json
+from typing import Any, Optional
+
+SCHEMA = 1
+
+
+class Kind(enum.Enum):
+  """What differs, or went wrong."""
+  POLICY = 'policy'
+  NEVER_ANNOTATED = 'never annotated'
+  ANNOTATION = 'annotation'
+  STORED = 'stored placement'
+  COMPILED = 'compiled program'
+  FALLBACK = 'fallback'
+  BOUNDARY = 'boundary'
+  REPLICATED_BYTES = 'replicated bytes'
+  NOTHING_RAN = 'nothing ran'
+  GOLDEN = 'golden file'
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """One reason for the audit to fail.
+
+  Attributes:
+    name: of the tensor, module, program or figure.
+    text: what differs from what.
+  """
+  kind: Kind
+  name: str
+  text: str
+
+  def __str__(self) -> str:
+    return f'{self.name}: {self.kind.value}: {self.text}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+  """A tensor's sharding, where one looked for it.
+
+  Attributes:
+    sharding: as XLA prints it, V2 where that exists; None if not known.
+    priority: the priorities that were said there, where any can be.
+    unknown: why it is not known; empty if it is.
+    programs: the compiled programs that say so, in order, each once.
+  """
+  sharding: Optional[str] = None
+  priority: Optional[tuple[Optional[int], ...]] = None
+  unknown: str = ''
+  programs: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorRow:
+  """One parameter or buffer.
+
+  Attributes:
+    aliases: its other names, where it is tied.
+    kind: 'parameter' or 'buffer'.
+    rule: the pattern that claims it, or 'default'; empty if nothing does.
+    spec: what the policy says, with axis names; empty if it says nothing.
+    shape, nbytes: of all of it.
+    local_shape, local_nbytes: of what one device holds, padding included.
+    replicated_nbytes: what all devices together hold beyond one copy.
+    policy, annotation, stored: its sharding at each stage.
+    compiled: in the compiled programs that used it: one entry per sharding, or
+      one that says why it is not known.
+    form: how the sharding leaves for the compiler: 'V2' or 'V1'.
+    why_not_v2: empty for V2.
+    partitioners: of the programs that used it.
+    fallbacks: why any of these was not partitioned by Shardy as asked.
+    unused_axes: mesh axes larger than 1 that do not split it.
+  """
+  name: str
+  aliases: tuple[str, ...]
+  kind: str
+  rule: str
+  spec: str
+  shape: tuple[int, ...]
+  dtype: str
+  nbytes: int
+  local_shape: tuple[int, ...]
+  local_nbytes: int
+  replicated_nbytes: int
+  policy: Seen
+  annotation: Seen
+  stored: Seen
+  compiled: tuple[Seen, ...]
+  form: str
+  why_not_v2: str
+  partitioners: tuple[str, ...]
+  fallbacks: tuple[str, ...]
+  unused_axes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Activation:
+  """A result of one shape that a boundary marked.
+
+  Attributes:
+    shape: None for one that torch.compile traced.
+    local_shape: what one device is to hold of it.
+    uneven: (dimension, tiles) where the one does not divide into the other.
+    constrained: how many instructions of the compiled programs are constrained
+      so; its gradient is one too. None where programs do not tell.
+  """
+  shape: Optional[tuple[int, ...]]
+  local_shape: Optional[tuple[int, ...]]
+  uneven: tuple[tuple[int, int], ...]
+  constrained: Optional[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundaryRow:
+  """A module whose result the policy marks.
+
+  Attributes:
+    hooked: whether the hook of `policy.apply` is in place.
+    activations: what it marked since; none if the module never ran.
+  """
+  module: str
+  output: Optional[int]
+  spec: str
+  priority: Optional[tuple[Optional[int], ...]]
+  hooked: bool
+  activations: tuple[Activation, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectiveRow:
+  """The collectives of one kind in one program; bytes as in `Collective`."""
+  kind: str
+  count: int
+  nbytes: int
+  smallest: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramRow:
+  """A program that was compiled since the policy was applied.
+
+  Attributes:
+    v2, v1: shardings handed over in each form.
+    why_not_v2: (reason, how many).
+    note: why it was handed on other than asked; empty if it was not.
+    fallback: whether Shardy should have partitioned it and did not.
+    collectives: None where the backend does not tell.
+  """
+  name: str
+  partitioner: str
+  partitions: int
+  v2: int
+  v1: int
+  why_not_v2: tuple[tuple[str, int], ...]
+  note: str
+  fallback: bool
+  collectives: Optional[tuple[CollectiveRow, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Totals:
+  """Sums over all tensors; bytes.
+
+  Attributes:
+    replicated_nbytes: what all devices together hold beyond one copy.
+    tolerance: the most of that which is allowed; None: no limit was set.
+  """
+  tensors: int
+  nbytes: int
+  local_nbytes: int
+  replicated_nbytes: int
+  tolerance: Optional[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """A whole audit.
+
+  Attributes:
+    mode: 'off', 'v2' or 'shardy'.
+    mesh: (axis, size), from major to minor.
+    devices: ids in the mesh's row-major order.
+    programs: in the order they were compiled; None where the mode is off and
+      nobody sees them.
+    counts: compiles and traces since the policy was applied, by name; None
+      where the counters were cleared meanwhile.
+  """
+  mode: str
+  mesh: tuple[tuple[str, int], ...]
+  devices: tuple[int, ...]
+  tensors: tuple[TensorRow, ...]
+  boundaries: tuple[BoundaryRow, ...]
+  programs: Optional[tuple[ProgramRow, ...]]
+  counts: Mapping[str, Optional[int]]
+  totals: Totals
+  differences: tuple[Difference, ...] = ()
+
+  @property
+  def ok(self) -> bool:
+    return not self.differences
+
+  def to_dict(self) -> dict[str, Any]:
+    """The report as JSON values; neither times nor addresses are in it."""
+    data = dataclasses.asdict(self)
+    data['differences'] = [{
+        'kind': d.kind.value,
+        'name': d.name,
+        'text': d.text
+    } for d in self.differences]
+    # By name, so that a golden file's diff shows the tensor that changed.
+    data['tensors'] = {row.pop('name'): row for row in data['tensors']}
+    data['schema'] = SCHEMA
+    return data
+
+  def to_json(self) -> str:
+    return json.dumps(self.to_dict(), indent=1, sort_keys=True) + '\n'
+
+  def to_html(self) -> str:
+    """One HTML page that needs nothing else."""
+    from .page import html
+    return html(self)
+
+  def __str__(self) -> str:
+    from .table import text
+    return text(self)
+
+
+def collective_totals(report: Report) -> tuple[CollectiveRow, ...]:
+  """The collectives of all programs, by kind."""
+  kinds: dict[str, CollectiveRow] = {}
+  for _, row in collectives(report):
+    so_far = kinds.get(row.kind, CollectiveRow(row.kind, 0, 0, row.smallest))
+    kinds[row.kind] = CollectiveRow(row.kind, so_far.count + row.count,
+                                    so_far.nbytes + row.nbytes,
+                                    min(so_far.smallest, row.smallest))
+  return tuple(kinds[kind] for kind in sorted(kinds))
+
+
+def smallest_collectives(report: Report,
+                         count: int) -> tuple[tuple[str, CollectiveRow], ...]:
+  """(program, collectives) with the smallest ones of all, smallest first."""
+  found = sorted(
+      collectives(report), key=lambda c: (c[1].smallest, c[0], c[1].kind))
+  return tuple(found[:count])
+
+
+def collectives(report: Report) -> list[tuple[str, CollectiveRow]]:
+  """(program, its collectives of one kind)."""
+  return [(program.name, row)
+          for program in report.programs or ()
+          for row in program.collectives or ()]
