@@ -42,6 +42,9 @@ static void LoadShim(void) {
   *(void**)&shim.compile = Symbol(library, "PjrtShardy_CompileProgram");
   *(void**)&shim.message = Symbol(library, "PjrtShardy_CompileMessage");
   *(void**)&shim.compiled = Symbol(library, "PjrtShardy_CompiledProgram");
+  *(void**)&shim.serialized =
+      Symbol(library, "PjrtShardy_SerializedExecutable");
+  *(void**)&shim.load = Symbol(library, "PjrtShardy_LoadExecutable");
   *(void**)&shim.fail = Symbol(library, "PjrtShardy_Fail");
   *(void**)&shim.set_readback =
       Symbol(library, "PjrtShardy_SetReadbackCallback");
@@ -94,6 +97,7 @@ void ExpectNothingAlive(void) {
   CHECK(Record()->live_errors == 0);
   CHECK(Record()->live_loaded_executables == 0);
   CHECK(Record()->live_executables == 0);
+  CHECK(Record()->live_serialized == 0);
 }
 
 // The canaries do what the checkers must see; a run that passes is a failure.
@@ -116,9 +120,10 @@ static const Scenario canaries[] = {
     {"canary_read", CanaryRead}, {"canary_leak", CanaryLeak}, {NULL, NULL}};
 
 int main(int argc, char** argv) {
-  const Scenario* groups[] = {open_scenarios,     compile_scenarios,
-                              callback_scenarios, execute_scenarios,
-                              readback_scenarios, canaries};
+  const Scenario* groups[] = {open_scenarios,    compile_scenarios,
+                              cache_scenarios,   callback_scenarios,
+                              execute_scenarios, readback_scenarios,
+                              canaries};
   const bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
   if (!list && argc != 5) {
     fprintf(stderr, "usage: driver SHIM INNER NOT_A_PLUGIN SCENARIO\n");

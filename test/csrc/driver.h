@@ -43,6 +43,8 @@ typedef struct {
   const char* (*message)(PjrtShardy_Compilation*, size_t*);
   int (*compiled)(PjrtShardy_Compilation*, const char**, size_t*, const char**,
                   size_t*);
+  int (*serialized)(PjrtShardy_Compilation*, const char**, size_t*);
+  int (*load)(PjrtShardy_Compilation*, const char*, size_t);
   void (*fail)(PjrtShardy_Compilation*, int, const char*, size_t);
   void (*set_readback)(PjrtShardy_ReadbackCallback, void*);
   void (*replace)(PjrtShardy_Readback*, const char*, size_t);
@@ -65,7 +67,7 @@ PJRT_Error* Call(const AbiApi* api, int slot, void* args);
 // Checks code and part of the message through the table, and destroys.
 void ExpectError(const AbiApi* api, PJRT_Error* error, int code,
                  const char* part);
-// No errors or executables may be left in the plugin.
+// No errors, executables or serialized ones may be left in the plugin.
 void ExpectNothingAlive(void);
 
 // Fills a table of scenarios; main finds them by name.
@@ -74,6 +76,7 @@ typedef struct {
   void (*run)(void);
 } Scenario;
 extern const Scenario open_scenarios[];
+extern const Scenario cache_scenarios[];
 extern const Scenario callback_scenarios[];
 extern const Scenario compile_scenarios[];
 extern const Scenario execute_scenarios[];

@@ -24,10 +24,16 @@ typedef struct {
   char* format;
 } FakeExecutable;
 
+struct PJRT_SerializedExecutable {
+  int magic;
+  char* bytes;
+};
+
 static FakeRecord record;
 static atomic_int live_errors;
 static atomic_int live_loaded_executables;
 static atomic_int live_executables;
+static atomic_int live_serialized;
 static atomic_int optimized_calls;
 static const void* _Atomic optimized_args;
 static int minor_version = 81;
@@ -36,6 +42,7 @@ EXPORT const FakeRecord* FakePlugin_Record(void) {
   record.live_errors = live_errors;
   record.live_loaded_executables = live_loaded_executables;
   record.live_executables = live_executables;
+  record.live_serialized = live_serialized;
   record.optimized_calls = optimized_calls;
   record.optimized_args = optimized_args;
   return &record;
@@ -109,6 +116,20 @@ static void WriteTail(void* args, size_t size, size_t known) {
   if (size > known) ((char*)args)[size - 1] = kFakeTailOutput;
 }
 
+static PJRT_LoadedExecutable* MakeLoaded(const char* program,
+                                         size_t program_size,
+                                         const char* options,
+                                         size_t options_size) {
+  FakeLoadedExecutable* loaded = malloc(sizeof(*loaded));
+  if (loaded == NULL) abort();
+  loaded->program = Duplicate(program, program_size);
+  loaded->program_size = program_size;
+  loaded->options = Duplicate(options, options_size);
+  loaded->options_size = options_size;
+  ++live_loaded_executables;
+  return (PJRT_LoadedExecutable*)loaded;
+}
+
 static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
   record.compile_args = args;
   PJRT_Error* error =
@@ -130,15 +151,9 @@ static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
     return MakeError(kAbiUnimplemented, "fake: cannot compile %.*s",
                      (int)program->code_size, program->code);
   }
-  FakeLoadedExecutable* loaded = malloc(sizeof(*loaded));
-  if (loaded == NULL) abort();
-  loaded->program = Duplicate(program->code, program->code_size);
-  loaded->program_size = program->code_size;
-  loaded->options =
-      Duplicate(args->compile_options, args->compile_options_size);
-  loaded->options_size = args->compile_options_size;
-  ++live_loaded_executables;
-  args->executable = (PJRT_LoadedExecutable*)loaded;
+  args->executable =
+      MakeLoaded(program->code, program->code_size, args->compile_options,
+                 args->compile_options_size);
   WriteTail(args, args->struct_size, sizeof(AbiCompileArgs));
   return NULL;
 }
@@ -220,6 +235,71 @@ static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
   return NULL;
 }
 
+static void DeleteSerialized(PJRT_SerializedExecutable* serialized) {
+  if (serialized->magic != kMagic) {
+    fprintf(stderr, "fake plugin: this is nothing that I serialized\n");
+    abort();
+  }
+  free(serialized->bytes);
+  free(serialized);
+  --live_serialized;
+  ++record.deleted_serialized;
+}
+
+static PJRT_Error* Serialize(AbiSerializeArgs* args) {
+  PJRT_Error* error =
+      CheckSize("SerializeArgs", args->struct_size, sizeof(AbiSerializeArgs));
+  if (error != NULL) return error;
+  const FakeLoadedExecutable* loaded =
+      ((const FakeExecutable*)args->executable)->loaded;
+  if (Begins(loaded->program, loaded->program_size, "unsaved")) {
+    return MakeError(kAbiUnimplemented, "fake: cannot serialize");
+  }
+  if (Begins(loaded->program, loaded->program_size, "hollow")) return NULL;
+  PJRT_SerializedExecutable* serialized = malloc(sizeof(*serialized));
+  // Exactly as long as told.
+  const size_t size = loaded->program_size + loaded->options_size + 7;
+  char* bytes = malloc(size);
+  if (serialized == NULL || bytes == NULL) abort();
+  serialized->magic = kMagic;
+  serialized->bytes = bytes;
+  memcpy(bytes, "saved:", 6);
+  memcpy(bytes + 6, loaded->program, loaded->program_size);
+  bytes[6 + loaded->program_size] = ';';
+  memcpy(bytes + 7 + loaded->program_size, loaded->options,
+         loaded->options_size);
+  ++live_serialized;
+  args->serialized_bytes = bytes;
+  args->serialized_bytes_size = size;
+  args->serialized_executable = serialized;
+  args->serialized_executable_deleter = DeleteSerialized;
+  return NULL;
+}
+
+static PJRT_Error* DeserializeAndLoad(AbiDeserializeAndLoadArgs* args) {
+  ++record.load_calls;
+  PJRT_Error* error = CheckSize("DeserializeAndLoadArgs", args->struct_size,
+                                sizeof(AbiDeserializeAndLoadArgs));
+  if (error != NULL) return error;
+  record.load_client = args->client;
+  if (args->overridden_compile_options != NULL ||
+      args->overridden_compile_options_size != 0) {
+    return MakeError(kAbiInvalidArgument, "fake: options to load with");
+  }
+  const char* bytes = args->serialized_executable;
+  const size_t size = args->serialized_executable_size;
+  const char* end = size > 0 ? memchr(bytes, ';', size) : NULL;
+  if (end == NULL || !Begins(bytes, size, "saved:")) {
+    return MakeError(kAbiInvalidArgument, "fake: cannot load %.*s", (int)size,
+                     size > 0 ? bytes : "");
+  }
+  const char* program = bytes + 6;
+  args->loaded_executable =
+      MakeLoaded(program, (size_t)(end - program), end + 1,
+                 (size_t)(bytes + size - (end + 1)));
+  return NULL;
+}
+
 static size_t ExpectedOptionsSize(void) {
   if (minor_version > 105) return 256;
   if (minor_version >= 97) return 120;
@@ -261,22 +341,29 @@ static PJRT_Error* Other(void* args) {
 
 static void Fill(AbiApi* api, int slots, const char* fault) {
   for (int i = 0; i < slots; ++i) api->slots[i] = (AbiFunction)Other;
-  if (slots < kSlots) return;
+  if (slots <= kSlotLoadedExecutableExecute) return;
   api->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
   api->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
   api->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
-  api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
   api->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
   api->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
   api->slots[kSlotExecutableOptimizedProgram] = (AbiFunction)OptimizedProgram;
+  api->slots[kSlotExecutableSerialize] = (AbiFunction)Serialize;
   api->slots[kSlotLoadedExecutableDestroy] =
       (AbiFunction)LoadedExecutableDestroy;
   api->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
   api->slots[kSlotLoadedExecutableExecute] = (AbiFunction)Execute;
+  if (strcmp(fault, "old") == 0) api->slots[kSlotExecutableSerialize] = NULL;
+  if (slots < kSlots) return;
+  api->slots[kSlotExecutableDeserializeAndLoad] =
+      (AbiFunction)DeserializeAndLoad;
+  api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
   if (strcmp(fault, "no_errors") == 0) api->slots[kSlotErrorMessage] = NULL;
   if (strcmp(fault, "bare") == 0) {
     api->slots[kSlotExecutableOptimizedProgram] = NULL;
+    api->slots[kSlotExecutableSerialize] = NULL;
     api->slots[kSlotLoadedExecutableExecute] = NULL;
+    api->slots[kSlotExecutableDeserializeAndLoad] = NULL;
     api->slots[kSlotErrorForEachPayload] = NULL;
   }
 }
@@ -298,8 +385,9 @@ EXPORT const AbiApi* GetPjrtApi(void) {
     api->extension_start = NULL;
     return api;
   }
-  int slots =
-      strcmp(fault, "short") == 0 ? kSlotLoadedExecutableExecute : (int)kSlots;
+  int slots = kSlots;
+  if (strcmp(fault, "short") == 0) slots = kSlotLoadedExecutableExecute;
+  if (strcmp(fault, "old") == 0) slots = kSlotLoadedExecutableExecute + 1;
   const size_t size =
       offsetof(AbiApi, slots) + (size_t)slots * sizeof(AbiFunction);
   api = malloc(size);

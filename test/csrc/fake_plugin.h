@@ -3,7 +3,8 @@
 //
 // FAKE_PLUGIN_MINOR  the API version it speaks, 0.81 unless told
 // FAKE_PLUGIN_FAULT  null: no table; tiny: a table shorter than its header;
-//                    short: one that ends before Execute; major: version 1.0;
+//                    short: one that ends before Execute; old: one that ends
+//                    with it and cannot serialize; major: version 1.0;
 //                    no_errors: without error functions; bare: without the
 //                    entries that a plugin may lack
 //
@@ -33,10 +34,14 @@ typedef struct {
   const void* execute_options;
   size_t execute_options_size;
   char execute_options_bytes[kFakeMaxTail];
+  PJRT_Client* load_client;
   int optimized_calls;
+  int load_calls;
+  int deleted_serialized;  // ever, where the others count what is there
   int live_errors;
   int live_loaded_executables;
   int live_executables;
+  int live_serialized;
 } FakeRecord;
 
 // Exported under this name.
@@ -47,7 +52,11 @@ const FakeRecord* FakePlugin_Record(void);
 //
 // A program that begins with "bad" fails to compile, one with "opaque" has no
 // optimized program, one with "shy" tells only its size, one with "growing" has
-// more than it told, one with "closed" has no executable.
+// more than it told, one with "closed" has no executable, one with "unsaved"
+// cannot be serialized, one with "hollow" is serialized to nothing, which has
+// no deleter.
+//
+// Serialized, it is "saved:PROGRAM;OPTIONS"; nothing else can be loaded.
 typedef struct {
   char* program;
   size_t program_size;

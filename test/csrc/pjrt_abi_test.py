@@ -22,9 +22,18 @@ STRUCTS = {
     'AbiOptimizedProgramArgs': 'PJRT_Executable_OptimizedProgram_Args',
     'AbiExecutableDestroyArgs': 'PJRT_Executable_Destroy_Args',
     'AbiLoadedExecutableDestroyArgs': 'PJRT_LoadedExecutable_Destroy_Args',
+    'AbiSerializeArgs': 'PJRT_Executable_Serialize_Args',
+    'AbiDeserializeAndLoadArgs': 'PJRT_Executable_DeserializeAndLoad_Args',
     'AbiExecuteOptions': 'PJRT_ExecuteOptions',
     'AbiExecuteArgs': 'PJRT_LoadedExecutable_Execute_Args',
     'AbiVersion': 'PJRT_Api_Version',
+}
+# Fields whose names are ours too.
+RENAMED_FIELDS = {
+    'overridden_compile_options':
+        'overridden_serialized_compile_options',
+    'overridden_compile_options_size':
+        'overridden_serialized_compile_options_size',
 }
 # What the plugin's header, of 0.81, cannot tell yet: where these came later.
 LATER_STRUCTS = {'AbiErrorForEachPayloadArgs': 99}
@@ -62,12 +71,14 @@ def _assertions(minor: int) -> str:
     if LATER_STRUCTS.get(ours, 0) > minor:
       continue
     whole = ours not in OPEN_ENDED
-    for field in re.findall(r'(\w+);', structs[ours]):
+    # A field, or a pointer to a function.
+    for field in re.findall(r'(\w+)(?:\)\([^()]*\))?;', structs[ours]):
       if LATER_FIELDS.get((ours, field), 0) > minor:
         whole = False
         continue
-      same(f'offsetof({ours}, {field})', f'offsetof({theirs}, {field})')
-      same(f'sizeof((({ours}*)0)->{field})', f'sizeof((({theirs}*)0)->{field})')
+      their = RENAMED_FIELDS.get(field, field)
+      same(f'offsetof({ours}, {field})', f'offsetof({theirs}, {their})')
+      same(f'sizeof((({ours}*)0)->{field})', f'sizeof((({theirs}*)0)->{their})')
       last = field
     if whole:
       same(f'ABI_SIZE({ours}, {last})', f'{theirs}_STRUCT_SIZE')
@@ -76,7 +87,7 @@ def _assertions(minor: int) -> str:
        'offsetof(PJRT_Api, extension_start)')
   same('offsetof(AbiApi, version)', 'offsetof(PJRT_Api, pjrt_api_version)')
   slots = _constants(code, 'kSlot')
-  assert len(slots) == 10
+  assert len(slots) == 12
   for name in slots:
     theirs = re.sub(r'^(Error|Client|Executable|LoadedExecutable)(?=[A-Z])',
                     r'PJRT_\1_', name.removeprefix('kSlot'))

@@ -23,12 +23,14 @@ PLAIN = ('version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
          'short_error_args', 'open_threads', 'compile_pass', 'compile_replaced',
          'compile_short', 'compile_inner_error', 'compile_twice',
          'compile_fail', 'compile_fail_messages', 'compile_nothing',
-         'compiled_program', 'callback_replaces_itself', 'callback_threads',
-         'callback_awaited', 'execute_misuse', 'execute_inner_error',
-         'execute_large_args', 'readback_pass', 'readback_replaced',
-         'readback_short', 'readback_inner_error', 'readback_fail',
-         'readback_bytes_only', 'readback_small_buffer', 'readback_asked_again',
-         'readback_eviction', 'readback_other_executable', 'readback_cleared',
+         'compiled_program', 'cache_serialized', 'cache_loaded',
+         'cache_refused', 'cache_replaced', 'cache_fail', 'cache_lent',
+         'callback_replaces_itself', 'callback_threads', 'callback_awaited',
+         'execute_misuse', 'execute_inner_error', 'execute_large_args',
+         'readback_pass', 'readback_replaced', 'readback_short',
+         'readback_inner_error', 'readback_fail', 'readback_bytes_only',
+         'readback_small_buffer', 'readback_asked_again', 'readback_eviction',
+         'readback_other_executable', 'readback_cleared',
          'readback_not_for_compile', 'readback_replaces_itself',
          'readback_nested', 'readback_threads', 'readback_swapped',
          'readback_awaited')
@@ -67,6 +69,10 @@ def _cases() -> List[Tuple[str, Dict[str, str]]]:
   }))
   bare = {'FAKE_PLUGIN_FAULT': 'bare', 'FAKE_PLUGIN_MINOR': '99'}
   cases += [('bare_table', bare), ('compiled_program_missing', bare)]
+  cases += [('cache_missing', bare),
+            ('cache_missing', {
+                'FAKE_PLUGIN_FAULT': 'old'
+            })]
   cases.append(('payloads', {'FAKE_PLUGIN_MINOR': '99'}))
   return cases
 

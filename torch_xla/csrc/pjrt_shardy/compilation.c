@@ -12,7 +12,8 @@ static int ErrorCode(PJRT_Error* error) {
   return args.code == kAbiOk ? kAbiUnknown : args.code;
 }
 
-// Frees what the last call on the compilation lent out.
+// Frees what the last call on the compilation lent out. A caller may hand that
+// on: only when nothing reads the arguments any more.
 static void ForgetLoans(PjrtShardy_Compilation* compilation) {
   free(compilation->message);
   free(compilation->optimized);
@@ -66,7 +67,6 @@ SHARDY_EXPORT int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
                                             size_t program_size,
                                             const char* options,
                                             size_t options_size) {
-  ForgetLoans(compilation);
   ForgetResult(compilation);
   const AbiCompileArgs* args = compilation->args;
   AbiProgram* inner_program = compilation->inner_program;
@@ -81,6 +81,7 @@ SHARDY_EXPORT int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
   inner_args->executable = NULL;
   PJRT_Error* error =
       ShardyInnerCall(kSlotClientCompile, "PJRT_Client_Compile", inner_args);
+  ForgetLoans(compilation);
   compilation->compiled = error == NULL;
   compilation->inner_error = error;
   return error == NULL ? kAbiOk : KeepMessage(compilation, error);
@@ -214,7 +215,6 @@ SHARDY_EXPORT int PjrtShardy_SerializedExecutable(
 
 SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                                             const char* bytes, size_t size) {
-  ForgetLoans(compilation);
   ForgetResult(compilation);
   AbiDeserializeAndLoadArgs args = {
       ABI_SIZE(AbiDeserializeAndLoadArgs, overridden_compile_options_size),
@@ -228,6 +228,7 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
   PJRT_Error* error =
       ShardyInnerCall(kSlotExecutableDeserializeAndLoad,
                       "PJRT_Executable_DeserializeAndLoad", &args);
+  ForgetLoans(compilation);
   if (error == NULL) {
     AbiCompileArgs* inner_args = compilation->inner_args;
     memcpy(inner_args, compilation->args, compilation->args->struct_size);
@@ -241,9 +242,9 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
 SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
                                    int code, const char* message,
                                    size_t message_size) {
-  ForgetLoans(compilation);
   ShardyDestroyError(compilation->failure);
   compilation->failure = ShardyErrorFromBytes(code, message, message_size);
+  ForgetLoans(compilation);
 }
 
 PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
