@@ -69,6 +69,7 @@ _binding_names: tuple[str, ...] = ()
 _generation = 0
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
+_living = 0  # Of `_held`, after the last sync.
 _growth = 0  # Syncs in a row that found more annotated tensors.
 _GROWTH_TO_WARN = 8
 _said: set[str] = set()
@@ -144,11 +145,10 @@ def before_sync() -> Optional[torch.Tensor]:
 
 def after_sync() -> None:
   """Takes the data that graphs will start from until the next sync."""
-  global _growth, _partial_syncs_before
+  global _growth, _living, _partial_syncs_before
   if not _held:
     return
   _partial_syncs_before = _partial_syncs()
-  before = sum(not bound.fresh for bound in _held)
   kept = []
   for bound in _held:
     t = bound.tensor()
@@ -157,7 +157,8 @@ def after_sync() -> None:
       bound.fresh = False
       kept.append(bound)
   _held[:] = kept
-  _growth = _growth + 1 if len(kept) > before > 0 else 0
+  _growth = _growth + 1 if len(kept) > _living > 0 else 0
+  _living = len(kept)
   if _growth == _GROWTH_TO_WARN:
     _say_once(
         f'{len(kept)} annotated tensors are alive, more at each of '

@@ -434,6 +434,19 @@ def test_ever_more_living_annotated_tensors_are_warned_of():
   assert done.stderr.count('annotated tensors are alive, more at each') == 1
 
 
+def test_a_fresh_annotated_input_at_each_sync_is_not_warned_of():
+  script = _GROWING.replace('kept.append(', 'kept = [(').replace(
+      '(0, None)))', '(0, None)))]')
+  assert script != _GROWING
+  done = run(
+      START + script,
+      PJRT_DEVICE='CPU',
+      CPU_NUM_DEVICES='8',
+      XLA_USE_SHARDY='1')
+  assert done.returncode == 0, done.stderr
+  assert 'annotated tensors are alive' not in done.stderr
+
+
 def test_weight_updated_and_read_before_a_sync_keeps_its_priority(ways):
   not_read, read = ways.on('read_back_updated')['results']
   assert read == not_read
