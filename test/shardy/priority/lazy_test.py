@@ -435,8 +435,8 @@ def test_ever_more_living_annotated_tensors_are_warned_of():
 
 
 def test_a_fresh_annotated_input_at_each_sync_is_not_warned_of():
-  script = _GROWING.replace('kept.append(', 'kept = [(').replace(
-      '(0, None)))', '(0, None)))]')
+  script = _GROWING.replace('kept.append(',
+                            'kept = [(').replace('(0, None)))', '(0, None)))]')
   assert script != _GROWING
   done = run(
       START + script,
