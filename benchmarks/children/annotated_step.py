@@ -40,7 +40,7 @@ def main() -> None:
     model.requires_grad_(False)
   host = torch.randn(_BATCH, _WIDTH)
   hooks = Sections()
-  for name in ('before_sync', 'after_sync', 'updated'):
+  for name in ('before_sync', 'after_sync'):
     hooks.watch(binding, name, 'hooks')
   hooks.watch(binding.TracedAnnotations, 'changed', 'hooks')
 
