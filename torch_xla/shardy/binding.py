@@ -44,28 +44,25 @@ class _Bound:
     even: whether the annotation splits it into equal parts.
     inner: what a graph that starts from its data names. None where holding it
       holds the tensor itself: without functionalization.
-    inner_id: the id of `inner`.
     fresh: annotated since the last sync: its graph may outlive the tensor.
   """
   tensor: weakref.ref
   annotation: Annotation
   even: bool = True
   inner: Optional[torch.Tensor] = None
-  inner_id: int = -1
   fresh: bool = True
 
   def hold(self, t: torch.Tensor) -> None:
     """Takes the data that `t` has now."""
     if torch._is_functional_tensor(t):
       self.inner = torch._from_functional_tensor(t)
-      self.inner_id = torch_xla._XLAC._xla_get_tensor_id(self.inner)
 
 
 # By tensor object: an in-place update keeps it, and tied weights share it.
 _bound: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 # Those of `_bound`, and fresh ones whose tensor has died since.
 _held: list[_Bound] = []
-_binding_names: tuple[str, ...] = ()
+_bound_last: list[_Bound] = []
 _generation = 0
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
@@ -140,7 +137,7 @@ def before_sync() -> Optional[torch.Tensor]:
   """
   if not _held or torch_xla._XLAC._get_use_eager_mode():
     return None
-  return _binding(_held) if _anything_pending() else None
+  return _binding(_held, _anything_pending)
 
 
 def after_sync() -> None:
@@ -210,16 +207,19 @@ class TracedAnnotations:
 
 def binding_names() -> tuple[str, ...]:
   """Names of the operands of the binding made last, empty where unknown."""
-  return _binding_names
+  tensors = [bound.tensor() for bound in _bound_last]
+  return tuple('' if t is None else names.name_of(t) for t in tensors)
 
 
-def _binding(candidates: Iterable[_Bound]) -> Optional[torch.Tensor]:
-  global _binding_names, _target
+def _binding(
+    candidates: Iterable[_Bound],
+    is_needed: Callable[[], bool] = lambda: True) -> Optional[torch.Tensor]:
+  global _bound_last, _target
   xlac = torch_xla._XLAC
   found = _operands([(bound, t)
                      for bound in candidates
                      if (t := bound.tensor()) is not None or
-                     bound.fresh and bound.inner is not None])
+                     bound.fresh and bound.inner is not None], is_needed)
   # Shardy refuses programs that have an uneven parameter, even an unused one;
   # those that use it are found by their placements.
   found = [pair for pair in found if pair[0].even] or found
@@ -228,20 +228,24 @@ def _binding(candidates: Iterable[_Bound]) -> Optional[torch.Tensor]:
   annotations = [bound.annotation for bound, _ in found]
   if _target[0] != annotations:
     _target = annotations, annotation.binding_target(annotations)
-  tensors = [bound.tensor() for bound, _ in found]
-  _binding_names = tuple('' if t is None else names.name_of(t) for t in tensors)
+  _bound_last = [bound for bound, _ in found]
   binding, = xlac._xla_custom_call([t for _, t in found], _target[1], [[]],
                                    [torch.float32], False, '', 1, {})
   return binding
 
 
 def _operands(
-    candidates: Sequence[tuple[_Bound, Optional[torch.Tensor]]]
-) -> list[tuple[_Bound, torch.Tensor]]:
-  """The data that a pending graph would start from, where it is known."""
+    candidates: Sequence[tuple[_Bound, Optional[torch.Tensor]]],
+    is_needed: Callable[[], bool]) -> list[tuple[_Bound, torch.Tensor]]:
+  """The data that a pending graph would start from, where it is known.
+
+  Empty if nothing is pending; `is_needed` is asked only if no candidate is.
+  """
   xlac = torch_xla._XLAC
   current = [bound.inner if t is None else _inner(t) for bound, t in candidates]
   pending = xlac._check_tensor_need_materialization(current)
+  if not any(pending) and not is_needed():
+    return []
   read = _partial_syncs() != _partial_syncs_before
   found = []
   for (bound, _), operand, is_pending in zip(candidates, current, pending):
@@ -249,18 +253,17 @@ def _operands(
       # Updated in place, so it started from what is held, unless what it
       # started from was itself computed since, by a read, or is the very tensor
       # that was updated.
-      unknown = bound.inner is None or (
-          xlac._xla_get_tensor_id(operand) == bound.inner_id or
-          read and _alias_id(operand) != bound.inner_id)
+      unknown = bound.inner is None or operand is bound.inner or (
+          read and _alias_id(operand) != xlac._xla_get_tensor_id(bound.inner))
       if unknown:
         _say_once('an annotated tensor was updated in place so that the data '
                   'it had before is not known: its priority does not count in '
                   'this program')
         continue
       operand = bound.inner
-    # Data that a compiled graph may take could be gone.
-    if not xlac._get_buffer_donation(operand):
-      found.append((bound, operand))
+    elif xlac._get_buffer_donation(operand):
+      continue  # A compiled graph may have taken its data.
+    found.append((bound, operand))
   return found
 
 
