@@ -62,7 +62,7 @@ class _Bound:
 _bound: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 # Those of `_bound`, and fresh ones whose tensor has died since.
 _held: list[_Bound] = []
-_bound_last: list[_Bound] = []
+_bound_last: list[weakref.ref] = []
 _generation = 0
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
@@ -207,7 +207,7 @@ class TracedAnnotations:
 
 def binding_names() -> tuple[str, ...]:
   """Names of the operands of the binding made last, empty where unknown."""
-  tensors = [bound.tensor() for bound in _bound_last]
+  tensors = [tensor() for tensor in _bound_last]
   return tuple('' if t is None else names.name_of(t) for t in tensors)
 
 
@@ -228,7 +228,7 @@ def _binding(
   annotations = [bound.annotation for bound, _ in found]
   if _target[0] != annotations:
     _target = annotations, annotation.binding_target(annotations)
-  _bound_last = [bound for bound, _ in found]
+  _bound_last = [bound.tensor for bound, _ in found]
   binding, = xlac._xla_custom_call([t for _, t in found], _target[1], [[]],
                                    [torch.float32], False, '', 1, {})
   return binding
