@@ -112,6 +112,11 @@ class _Constraint(NamedTuple):
   placement: HloSharding
   annotation: Optional[Annotation]
 
+  @property
+  def is_open(self) -> bool:
+    """Whether it leaves a dimension open."""
+    return not all(dim.closed for dim in self.dims)
+
 
 class _ModuleLowering:
   """The lowering of one module over one mesh."""
@@ -146,19 +151,15 @@ class _ModuleLowering:
 
   def _computation(self, computation: Any) -> None:
     is_entry = computation.id == self._module.entry_computation_id
-    added: dict[int, list[Any]] = {}  # After which instruction.
+    added: dict[int, Any] = {}  # After which instruction.
     constrained: dict[int, _Constraint] = {}
-    replaced: dict[int, int] = {}
     by_id = {i.id: i for i in computation.instructions}
     for instruction in computation.instructions:
       _check_supported(instruction)
       if instruction.opcode == 'parameter' and is_entry:
         constraint = self._parameter(instruction)
-        opened = self._opened(constraint)
-        if opened:
-          call = self._sharding_call(instruction, opened)
-          added[instruction.id] = [call]
-          replaced[instruction.id] = call.id
+        if constraint.is_open:
+          added[instruction.id] = self._sharding_call(instruction, constraint)
       elif instruction.custom_call_target == calls.SHARDING_TARGET:
         key = computation.id, instruction.id
         constraint = self._constraint(instruction,
@@ -170,13 +171,12 @@ class _ModuleLowering:
         constraint = self._constraint(instruction, None)
         if constraint.dims:
           call = self._sharding_call(instruction, constraint)
-          added[instruction.id] = [call]
-          replaced[instruction.id] = call.id
+          added[instruction.id] = call
           constrained[call.id] = constraint
         # Inside loops XLA keeps it, and libtpu then heeds no priorities there.
         instruction.ClearField('sharding')
-    if replaced:
-      self._redirect(computation, replaced, added)
+    if added:
+      _redirect(computation, added)
     if is_entry:
       self._pin_results(computation, constrained)
 
@@ -191,17 +191,13 @@ class _ModuleLowering:
         ) for dim in constraint.dims)
     text = sdy.sharding_attribute(self._mesh, closed)
     _set_attribute(instruction, _ATTRIBUTE, text)
-    said = constraint.dims if self._opened(constraint) else closed
+    said = constraint.dims if constraint.is_open else closed
     self._parameters[instruction.parameter_number] = Tensor(
         instruction.parameter_number, instruction.name, shape,
         placement, constraint.annotation,
         sdy.sharding_attribute(self._mesh,
                                said), (instruction.name, instruction.opcode))
     return constraint
-
-  def _opened(self, constraint: _Constraint) -> Optional[_Constraint]:
-    """The constraint, if it leaves a dimension open."""
-    return None if all(dim.closed for dim in constraint.dims) else constraint
 
   def _constraint(self, instruction: Any,
                   annotation: Optional[Annotation]) -> _Constraint:
@@ -254,20 +250,6 @@ class _ModuleLowering:
     _set_attribute(call, _ATTRIBUTE, sdy.per_value_attribute(self._mesh, dims))
     return call
 
-  def _redirect(self, computation: Any, replaced: dict[int, int],
-                added: dict[int, list[Any]]) -> None:
-    """Has all uses of the replaced instructions use what follows them."""
-    instructions = []
-    for instruction in computation.instructions:
-      for place, operand in enumerate(instruction.operand_ids):
-        if operand in replaced:
-          instruction.operand_ids[place] = replaced[operand]
-      instructions.append(instruction)
-      instructions.extend(added.get(instruction.id, ()))
-    computation.root_id = replaced.get(computation.root_id, computation.root_id)
-    del computation.instructions[:]
-    computation.instructions.extend(instructions)
-
   def _pin_results(self, computation: Any,
                    constrained: dict[int, _Constraint]) -> None:
     by_id = {i.id: i for i in computation.instructions}
@@ -277,7 +259,7 @@ class _ModuleLowering:
     pins = []
     for place, result in enumerate(results):
       constraint = constrained.get(result)
-      if constraint is None or self._opened(constraint):
+      if constraint is None or constraint.is_open:
         continue
       pin = self._call(by_id[result], _RESULT_TARGET, constraint.dims)
       pins.append(pin)
@@ -292,6 +274,22 @@ class _ModuleLowering:
       order = [*rest, *pins, root] if is_tuple else [*rest, root, *pins]
       del computation.instructions[:]
       computation.instructions.extend(order)
+
+
+def _redirect(computation: Any, added: dict[int, Any]) -> None:
+  """Has all uses of an instruction use what is added after it."""
+  instructions = []
+  for instruction in computation.instructions:
+    for place, operand in enumerate(instruction.operand_ids):
+      if operand in added:
+        instruction.operand_ids[place] = added[operand].id
+    instructions.append(instruction)
+    if instruction.id in added:
+      instructions.append(added[instruction.id])
+  if computation.root_id in added:
+    computation.root_id = added[computation.root_id].id
+  del computation.instructions[:]
+  computation.instructions.extend(instructions)
 
 
 def _placement(instruction: Any) -> Optional[HloSharding]:

@@ -1,37 +1,20 @@
 """Bindings and marks leave the program, and what they said is kept."""
 
+import annotated_modules as modules
 import pytest
 
-from torch_xla.shardy import annotation, calls, proto
+from torch_xla.shardy import calls
 from torch_xla.shardy.annotation import (Annotation, AnnotationTextError,
                                          UserMesh)
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+_bind, _mark = modules.bind, modules.mark
+_module = modules.module_of
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _A = Annotation.of(_MESH, (0, None), (1, None))
 _B = Annotation.of(_MESH, (None, 1), None)
 _C = Annotation.of(_MESH, (1, 0), (0, 2))
 _F = 'f32[8,8]{1,0}'
-
-
-def _call(target: str) -> str:
-  quoted = target.replace('\\', '\\\\').replace('"', '\\"')
-  return f'custom_call_target="{quoted}"'
-
-
-def _bind(*said: Annotation) -> str:
-  return _call(annotation.binding_target(said))
-
-
-def _mark(said: Annotation) -> str:
-  return _call(annotation.mark_target(said))
-
-
-def _module(entry: str, others: str = '', header: str = ''):
-  text = f'HloModule m{header}\n{others}\nENTRY e {{\n{entry}\n}}\n'
-  return proto.parse(
-      'HloModuleProto',
-      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
 
 
 def _text(module) -> str:

@@ -3,14 +3,17 @@
 import re
 import time
 
+import annotated_modules as modules
 import pytest
 
-from torch_xla.shardy import annotation, calls, op_sharding, proto, sdy_lower
+from torch_xla.shardy import calls, op_sharding, sdy_lower
 from torch_xla.shardy.annotation import Annotation, UserMesh
 from torch_xla.shardy.factoring import InexpressibleError
 from torch_xla.shardy.hlo_sharding import HloSharding
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+_bind, _mark = modules.bind, modules.mark
+_module = modules.module_of
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _F = 'f32[8,8]{1,0}'
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
@@ -20,26 +23,6 @@ _MINOR_X = '{devices=[1,2,4]<=[8] last_tile_dim_replicate}'
 
 def _say(spec, priority=None, mesh=_MESH) -> Annotation:
   return Annotation.of(mesh, spec, priority)
-
-
-def _call(target: str) -> str:
-  quoted = target.replace('\\', '\\\\').replace('"', '\\"')
-  return f'custom_call_target="{quoted}"'
-
-
-def _bind(*said: Annotation) -> str:
-  return _call(annotation.binding_target(said))
-
-
-def _mark(said: Annotation) -> str:
-  return _call(annotation.mark_target(said))
-
-
-def _module(entry: str, others: str = ''):
-  text = f'HloModule m\n{others}\nENTRY e {{\n{entry}\n}}\n'
-  return proto.parse(
-      'HloModuleProto',
-      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
 
 
 def _print(module) -> str:
