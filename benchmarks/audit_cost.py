@@ -11,12 +11,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from typing import Any, Callable, Dict, List
 
 from .errors import BenchmarkError
+from .processes import run_process
 
 _SECONDS = 900
 _DROPPED = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_', 'NPROC',
@@ -95,24 +95,8 @@ def train(marks: str, mode: str, layers: int, steps: int) -> Dict[str, Any]:
       **_MODES[mode]
   }
   command = [sys.executable, '-c', _CHILD, marks, str(layers), str(steps)]
-  try:
-    done = subprocess.run(
-        command,
-        env={
-            **kept,
-            **settings
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False)
-  except subprocess.TimeoutExpired:
-    raise BenchmarkError(f'{marks}: no end after {_SECONDS} s') from None
-  if done.returncode:
-    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
-    raise BenchmarkError(f'{marks}: exit status {done.returncode}\n{tail}')
-  return json.loads(done.stdout.strip().splitlines()[-1])
+  lines = run_process(command, {**kept, **settings}, marks, _SECONDS)
+  return json.loads(lines[-1])
 
 
 def measure(mode: str, layers: int, steps: int, rounds: int,

@@ -11,13 +11,13 @@ import json
 import os
 from pathlib import Path
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from typing import Any, Dict, List
 
 from .errors import BenchmarkError
+from .processes import run_process
 
 _EXAMPLES = Path(__file__).resolve().parent.parent / 'examples'
 _SECONDS = 600
@@ -67,24 +67,11 @@ def start_demo(root: str, mode: str) -> Dict[str, Any]:
       'TF_CPP_MIN_LOG_LEVEL': '2',
   }
   start = time.perf_counter()
-  try:
-    done = subprocess.run([sys.executable, '-c', _CHILD, root],
-                          env={
-                              **kept,
-                              **settings
-                          },
-                          stdin=subprocess.DEVNULL,
-                          capture_output=True,
-                          text=True,
-                          timeout=_SECONDS,
-                          check=False)
-  except subprocess.TimeoutExpired:
-    raise BenchmarkError(f'the demo: no end after {_SECONDS} s') from None
+  lines = run_process([sys.executable, '-c', _CHILD, root], {
+      **kept,
+      **settings
+  }, 'the demo', _SECONDS)
   seconds = time.perf_counter() - start
-  if done.returncode:
-    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
-    raise BenchmarkError(f'the demo: exit status {done.returncode}\n{tail}')
-  lines = done.stdout.strip().splitlines()
   return {**json.loads(lines[-1]), 'process': seconds, 'losses': lines[-2]}
 
 

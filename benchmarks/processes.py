@@ -58,30 +58,42 @@ def run_child(child: str, arguments: Dict[str, Any],
   }
   path = os.pathsep.join([str(variant.path), str(ROOT / 'examples')])
   where = f'{child} with {variant.name}'
-  try:
-    done = subprocess.run(
-        [sys.executable,
-         str(_CHILDREN / f'{child}.py'),
-         json.dumps(arguments)],
-        env={
-            **kept,
-            **variant.environment(), 'PYTHONPATH': path
-        },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=_SECONDS,
-        check=False)
-  except subprocess.TimeoutExpired:
-    raise BenchmarkError(f'{where}: no end after {_SECONDS} s') from None
-  if done.returncode:
-    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
-    raise BenchmarkError(f'{where}: exit status {done.returncode}\n{tail}')
-  report = json.loads(done.stdout.strip().splitlines()[-1])
+  lines = run_process(
+      [sys.executable,
+       str(_CHILDREN / f'{child}.py'),
+       json.dumps(arguments)], {
+           **kept,
+           **variant.environment(), 'PYTHONPATH': path
+       }, where, _SECONDS)
+  report = json.loads(lines[-1])
   if report['version'] != variant.version:
     raise BenchmarkError(
         f'{where}: torch_xla {report["version"]} ran and {variant.version} '
         'should have. Build and install the wheel of this checkout: '
         'bash benchmarks/run.sh does it')
   return report
+
+
+def run_process(command: Sequence[str], environment: Dict[str, str], where: str,
+                seconds: float) -> List[str]:
+  """The lines that `command` prints; `where` is what an error calls it.
+
+  Raises:
+    BenchmarkError: it failed, or did not end within `seconds`.
+  """
+  try:
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=seconds,
+        check=False)
+  except subprocess.TimeoutExpired:
+    raise BenchmarkError(f'{where}: no end after {seconds} s') from None
+  if done.returncode:
+    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
+    raise BenchmarkError(f'{where}: exit status {done.returncode}\n{tail}')
+  return done.stdout.strip().splitlines()
