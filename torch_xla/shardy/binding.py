@@ -8,7 +8,7 @@ as its operands. `annotation` says what bindings and marks are.
 
 An operand has to be the data that the pending graph starts from. An in-place
 update gives a tensor another inner tensor, so the inner one is held from the
-time of the annotation, or of the last sync, until the next. Where a
+time of the annotation, or of the last sync, until the next begins. Where a
 read has executed part of the graph in between, it counts only if the tensor's
 alias id names it, by which the runtime, too, knows what an update started from.
 
@@ -26,7 +26,6 @@ from typing import Any, Optional
 import weakref
 
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
 import torch_xla
 
 from . import annotation, names, switch
@@ -36,7 +35,7 @@ from .mode import Mode
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class _Bound:
   """An annotated tensor with data.
 
@@ -44,9 +43,10 @@ class _Bound:
     even: whether the annotation splits it into equal parts.
     inner: what a graph that starts from its data names. None where holding it
       holds the tensor itself: without functionalization.
-    fresh: annotated since the last sync: its graph may outlive the tensor.
+    fresh: no sync and no compiled graph has seen it since it was annotated: a
+      pending graph may outlive the tensor.
   """
-  tensor: weakref.ref
+  tensor: weakref.ref[torch.Tensor]
   annotation: Annotation
   even: bool = True
   inner: Optional[torch.Tensor] = None
@@ -58,12 +58,13 @@ class _Bound:
       self.inner = torch._from_functional_tensor(t)
 
 
-# By tensor object: an in-place update keeps it, and tied weights share it.
-_bound: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-# Those of `_bound`, and fresh ones whose tensor has died since.
-_held: list[_Bound] = []
+# By the id of the living tensor object: an in-place update keeps it, and tied
+# weights share it. Each step asks for all of them, so a lookup must be cheap.
+_bound: dict[int, _Bound] = {}
+# Those of `_bound`, and fresh ones whose tensor has died since, in the order of
+# annotation, whatever the collector of garbage does.
+_held: dict[_Bound, None] = {}
 _bound_last: list[weakref.ref] = []
-_generation = 0
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
 _living = 0  # Of `_held`, after the last sync.
@@ -85,7 +86,6 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
     partition_spec: mesh axes by index.
     priority: as `annotation.check_priority` gives it.
   """
-  global _generation
   if switch.current_mode() is not Mode.SHARDY:
     if priority is not None:
       _say_once('mark_sharding(priority=...) has no effect: Shardy is off. Set '
@@ -103,13 +103,13 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
     annotate_func(t, op_sharding)
     return
   annotate_func(t, op_sharding)
-  bound = _bound.get(t)
-  if bound is None or bound.annotation != said:
-    _generation += 1
+  bound = _bound.get(id(t))
   if bound is None:
-    _drop_dead()
-    bound = _bound[t] = _Bound(weakref.ref(t), said)
-    _held.append(bound)
+    if len(_held) > len(_bound) and not _anything_pending():
+      _drop_dead()
+    bound = _Bound(weakref.ref(t, _at_death(id(t))), said)
+    _bound[id(t)] = bound
+    _held[bound] = None
   bound.annotation, bound.fresh = said, True
   bound.even = said.divides(t.shape)
   bound.hold(t)
@@ -117,16 +117,14 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
 
 def forget(t: torch.Tensor) -> None:
   """Drops the annotation of `t`; graphs traced with it keep it."""
-  global _generation
-  bound = _bound.pop(t, None)
+  bound = _bound.pop(id(t), None)
   if bound is not None:
-    _generation += 1
-    _held[:] = [other for other in _held if other is not bound]
+    del _held[bound]
 
 
 def annotation_of(t: torch.Tensor) -> Optional[Annotation]:
   """What was said of a tensor with data; None if nothing was."""
-  bound = _bound.get(t)
+  bound = _bound.get(id(t))
   return None if bound is None else bound.annotation
 
 
@@ -137,7 +135,13 @@ def before_sync() -> Optional[torch.Tensor]:
   """
   if not _held or torch_xla._XLAC._get_use_eager_mode():
     return None
-  return _binding(_held, _anything_pending)
+  held = tuple(_held)
+  binding = _binding(held, _anything_pending)
+  if binding is not None:
+    # From here on the binding holds the data, and lets go of it with the graph.
+    for bound in held:
+      bound.inner = None
+  return binding
 
 
 def after_sync() -> None:
@@ -146,19 +150,17 @@ def after_sync() -> None:
   if not _held:
     return
   _partial_syncs_before = _partial_syncs()
-  kept = []
-  for bound in _held:
-    t = bound.tensor()
-    if t is not None:
+  _drop_dead()
+  for bound in tuple(_held):
+    bound.fresh = False
+    if (t := bound.tensor()) is not None:
       bound.hold(t)
-      bound.fresh = False
-      kept.append(bound)
-  _held[:] = kept
-  _growth = _growth + 1 if len(kept) > _living > 0 else 0
-  _living = len(kept)
+  living = len(_held)
+  _growth = _growth + 1 if living > _living > 0 else 0
+  _living = living
   if _growth == _GROWTH_TO_WARN:
     _say_once(
-        f'{len(kept)} annotated tensors are alive, more at each of '
+        f'{living} annotated tensors are alive, more at each of '
         f'{_GROWTH_TO_WARN} syncs. Each is a parameter of every program, so '
         'each sync compiles anew: let go of tensors that you no longer need, '
         'or clear_sharding() them')
@@ -170,7 +172,8 @@ def of_graph(arguments: Iterable[torch.Tensor],
 
   None if no argument is annotated, or if there is nothing to compute.
   """
-  bound = [_bound[t] for t in _unique(arguments) if t in _bound]
+  keys = dict.fromkeys(map(id, arguments))
+  bound = [_bound[key] for key in keys if key in _bound]
   if not bound or not any(
       torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
     return None
@@ -181,28 +184,19 @@ class TracedAnnotations:
   """What was said of a compiled graph's arguments when it was traced."""
 
   def __init__(self, arguments: Sequence[torch.Tensor]):
-    self._annotations = [annotation_of(t) for t in arguments]
-    self._remember(arguments)
-
-  def _remember(self, arguments: Sequence[torch.Tensor]) -> None:
-    self._generation = _generation
-    # What was not annotated may die: another tensor with its id is not
-    # annotated either, unless the generation has changed.
-    self._seen = [
-        id(t) if said is None else weakref.ref(t)
-        for t, said in zip(arguments, self._annotations)
-    ]
+    self._annotations = self._now(arguments)
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
-    if self._generation == _generation and all(
-        seen == id(t) if said is None else seen() is t
-        for t, seen, said in zip(arguments, self._seen, self._annotations)):
-      return False
-    if self._annotations != [annotation_of(t) for t in arguments]:
-      return True
-    self._remember(arguments)
-    return False
+    return self._annotations != self._now(arguments)
+
+  def _now(self, arguments: Sequence[torch.Tensor]) -> list[Any]:
+    annotations = []
+    for bound in map(_bound.get, map(id, arguments)):
+      if bound is not None:
+        bound.fresh = False
+      annotations.append(bound and bound.annotation)
+    return annotations
 
 
 def binding_names() -> tuple[str, ...]:
@@ -280,10 +274,22 @@ def _alias_id(t: torch.Tensor) -> int:
   return int(found[1]) if found else -1
 
 
+def _at_death(key: int) -> Callable[[weakref.ref], None]:
+
+  def died(_: weakref.ref) -> None:
+    bound = _bound.pop(key, None)
+    if bound is not None and not bound.fresh:
+      _held.pop(bound, None)
+
+  return died
+
+
 def _drop_dead() -> None:
-  """Lets go of data whose tensor is dead, if no graph can need it."""
-  if len(_held) > len(_bound) and not _anything_pending():
-    _held[:] = [bound for bound in _held if bound.tensor() is not None]
+  """Lets go of the data of dead tensors."""
+  if len(_held) > len(_bound):
+    for bound in tuple(_held):
+      if bound.tensor() is None:
+        _held.pop(bound, None)
 
 
 def _mark(t: torch.Tensor, said: Annotation) -> None:
@@ -311,10 +317,6 @@ def _is_pending(t: torch.Tensor) -> bool:
 def _inner(t: torch.Tensor) -> torch.Tensor:
   return torch._from_functional_tensor(t) if torch._is_functional_tensor(
       t) else t
-
-
-def _unique(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-  return list({id(t): t for t in tensors}.values())
 
 
 def _say_once(message: str) -> None:
