@@ -119,7 +119,7 @@ class UserMesh:
     names = tuple(map(str, axis_names)) if axis_names else None
     if device_ids is not None:
       device_ids = np.asarray(device_ids).reshape(-1)
-      if np.array_equal(device_ids, np.arange(device_ids.size)):
+      if partition.in_plain_order(device_ids):
         device_ids = None
       else:
         device_ids = tuple(device_ids.tolist())

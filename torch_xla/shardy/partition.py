@@ -90,6 +90,11 @@ def iota_args(
           types)
 
 
+def in_plain_order(device_ids: np.ndarray) -> bool:
+  """Whether these device ids, of rank 1, are 0 to n - 1."""
+  return np.array_equal(device_ids, np.arange(device_ids.size))
+
+
 def _check_mesh(
     mesh_shape: Sequence[int], device_ids: Optional[DeviceIds]
 ) -> tuple[tuple[int, ...], Optional[np.ndarray]]:
@@ -104,7 +109,7 @@ def _check_mesh(
     raise TileAssignmentError(f'mesh {list(mesh_shape)} needs '
                               f'{math.prod(mesh_shape)} device ids, '
                               f'got {device_ids.size}')
-  if np.array_equal(device_ids, np.arange(device_ids.size)):
+  if in_plain_order(device_ids):
     return mesh_shape, None
   return mesh_shape, DeviceList(device_ids).to_array()
 

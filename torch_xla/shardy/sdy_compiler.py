@@ -150,17 +150,15 @@ def _annotated(
         parameter, said = None, taken.constraints.get((computation.id, i.id))
       if said is not None and not array_shape.is_tuple(i.shape):
         found.append(
-            records.TensorRecord(
+            sdy_lower.Tensor(
                 parameter=parameter,
                 instruction=i.name,
                 shape=array_shape.arrays_of(i.shape)[0],
-                spec=said.spec_text,
-                priority=said.priority,
+                placement=said.sharding,
+                annotation=said,
                 sdy='',
-                placement=str(said.sharding),
-                source=(i.name, i.opcode),
-                name=names.get(parameter, '')))
-  return tuple(found)
+                source=(i.name, i.opcode)))
+  return tuple(_record(tensor, names) for tensor in found)
 
 
 def _warn(note: str) -> None:
