@@ -156,7 +156,7 @@ def after_sync() -> None:
   _partial_syncs_before = _partial_syncs()
   for bound in _syncing:
     bound.fresh = False
-    if (t := bound.tensor()) is not None:
+    if (t := _tensor_of(bound.tensor)) is not None:
       bound.hold(t)
   _syncing = ()
   _drop_dead()
@@ -206,7 +206,7 @@ class TracedAnnotations:
 
 def binding_names() -> tuple[str, ...]:
   """Names of the operands of the binding made last, empty where unknown."""
-  tensors = [tensor() for tensor in _bound_last]
+  tensors = map(_tensor_of, _bound_last)
   return tuple('' if t is None else names.name_of(t) for t in tensors)
 
 
@@ -217,7 +217,7 @@ def _binding(
   xlac = torch_xla._XLAC
   found = _operands([(bound, t)
                      for bound in candidates
-                     if (t := bound.tensor()) is not None or
+                     if (t := _tensor_of(bound.tensor)) is not None or
                      bound.fresh and bound.inner is not None], is_needed)
   # Shardy refuses programs that have an uneven parameter, even an unused one;
   # those that use it are found by their placements.
@@ -287,6 +287,14 @@ def _at_death(key: int) -> Callable[[weakref.ref], None]:
       _held.pop(bound, None)
 
   return died
+
+
+def _tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
+  """The tensor, None if it is dead; as torch.utils.weak takes it."""
+  t = ref()
+  if t is not None:
+    t._fix_weakref()  # It may be C++ alone that keeps the Python object.
+  return t
 
 
 def _drop_dead() -> None:

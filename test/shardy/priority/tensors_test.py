@@ -195,6 +195,22 @@ def odd_ones():
           'said': [said(p) for p in compiled[before:] if p.tensors]}
 
 @section
+def kept_by_autograd_alone():
+  w = put((8, 8), ('x', None), (1, None)).requires_grad_()
+  expected = 2 * w.detach().cpu()
+  sync()
+  before, loss = len(compiled), (w * w).sum()
+  del w
+  gc.collect()
+  costs = [counted(sync)]
+  loss.backward()
+  costs.append(counted(sync))
+  product, _ = loss.grad_fn.next_functions[0]
+  leaf, _ = product.next_functions[0]
+  return {'same': [costs, error(leaf.variable.grad, expected)],
+          'said': [said(p) for p in compiled[before:] if p.tensors]}
+
+@section
 def given_other_data():
   w = torch.nn.Parameter(torch.randn(8, 8).to('xla'))
   mark(w, ('y', None), (1, None))
@@ -265,6 +281,12 @@ def test_sharded_tensor_arguments(ways):
 ])
 def test_as_without_priorities(section, ways):
   ways.on(section)
+
+
+def test_kept_by_autograd_alone(ways):
+  """No Python name is left; the tensor and what was said of it are."""
+  said = ways.on('kept_by_autograd_alone')['said']
+  assert said == [['shardy', [["('x', None)", '(1, None)']]]] * 2
 
 
 def test_odd_ones(ways):
