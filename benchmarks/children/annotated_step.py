@@ -51,7 +51,7 @@ def _added_ms(step: Callable[[], float], syncs: bool,
       seconds = step()
       cpu = time.thread_time() - cpu
     if syncs and not bound:
-      binding._syncing = tuple(binding._held)
+      binding._syncing = list(binding._held)
       binding.after_sync()
     return seconds, cpu
 

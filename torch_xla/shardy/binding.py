@@ -8,7 +8,7 @@ as its operands. `annotation` says what bindings and marks are.
 
 An operand has to be the data that the pending graph starts from. An in-place
 update gives a tensor another inner tensor, so the inner one is held from the
-time of the annotation, or of the last sync, until the next begins. Where a
+time of the annotation, or of the last sync, until the next. Where a
 read has executed part of the graph in between, it counts only if the tensor's
 alias id names it, by which the runtime, too, knows what an update started from.
 
@@ -43,8 +43,7 @@ class _Bound:
     even: whether the annotation splits it into equal parts.
     inner: what a graph that starts from its data names. None where holding it
       holds the tensor itself: without functionalization.
-    fresh: no sync and no compiled graph has seen it since it was annotated: a
-      pending graph may outlive the tensor.
+    fresh: annotated since the last sync: its graph may outlive the tensor.
   """
   tensor: weakref.ref[torch.Tensor]
   annotation: Annotation
@@ -64,7 +63,10 @@ _bound: dict[int, _Bound] = {}
 # Those of `_bound`, and fresh ones whose tensor has died since, in the order of
 # annotation, whatever the collector of garbage does.
 _held: dict[_Bound, None] = {}
-_syncing: tuple[_Bound, ...] = ()  # `_held` as a sync began, while it runs.
+_orphans: list[_Bound] = []  # Those of `_held` whose tensor has died.
+_syncing: list[_Bound] = []  # `_held` as a sync began, while it runs.
+# Not a local variable of the sync, which the exception of a failed one keeps.
+_binding_of_sync: Optional[torch.Tensor] = None
 _bound_last: list[weakref.ref] = []
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
@@ -104,9 +106,9 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
     annotate_func(t, op_sharding)
     return
   annotate_func(t, op_sharding)
-  bound = _bound.get(id(t))
+  bound = _bound_of(t)
   if bound is None:
-    if len(_held) > len(_bound) and not _anything_pending():
+    if _is_worth_asking() and not _anything_pending():
       _drop_dead()
     bound = _Bound(weakref.ref(t, _at_death(id(t))), said)
     _bound[id(t)] = bound
@@ -118,47 +120,62 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
 
 def forget(t: torch.Tensor) -> None:
   """Drops the annotation of `t`; graphs traced with it keep it."""
-  bound = _bound.pop(id(t), None)
+  bound = _bound_of(t)
   if bound is not None:
-    del _held[bound]
+    del _bound[id(t)], _held[bound]
 
 
 def annotation_of(t: torch.Tensor) -> Optional[Annotation]:
   """What was said of a tensor with data; None if nothing was."""
-  bound = _bound.get(id(t))
+  bound = _bound_of(t)
   return None if bound is None else bound.annotation
 
 
-def before_sync() -> Optional[torch.Tensor]:
-  """A binding to keep until the sync has started; None if it needs none.
+def warn_placed_only() -> None:
+  """Says that a loader takes no priority.
+
+  What it loads ahead would be part of programs that it is not for: as many
+  tensors as there happen to be.
+  """
+  _say_once(
+      'input_sharding of a loader places what it loads, and its priority '
+      'has no effect: call mark_sharding(priority=...) on the batch where '
+      'it is used')
+
+
+def pending_binding() -> Optional[torch.Tensor]:
+  """A binding for what is pending now; None if it needs none.
 
   It needs none when nothing is pending: an idle sync executes nothing.
   """
-  global _syncing
-  # Made now: malloc consolidates its heap at the first large block after a graph
-  # is gone, which took 2 ms of each step when after_sync made this.
-  _syncing = tuple(_held)
   if not _held or torch_xla._XLAC._get_use_eager_mode():
     return None
-  binding = _binding(_syncing, _anything_pending)
-  if binding is not None:
-    # From here on the binding holds the data, and lets go of it with the graph.
-    for bound in _syncing:
-      bound.inner = None
-  return binding
+  return _binding(list(_held), _anything_pending)
+
+
+def before_sync() -> None:
+  """Binds what is pending: while the binding lives, the sync computes it too."""
+  global _binding_of_sync, _syncing
+  # Of a sync that failed: no other would get past it.
+  _binding_of_sync = None
+  # Made now: malloc consolidates its heap at the first large block after a graph
+  # is gone, which took 2 ms of each step when after_sync made this.
+  _syncing = list(_held)
+  _binding_of_sync = pending_binding()
 
 
 def after_sync() -> None:
   """Takes the data that graphs will start from until the next sync."""
-  global _growth, _living, _partial_syncs_before, _syncing
+  global _binding_of_sync, _growth, _living, _partial_syncs_before, _syncing
+  _binding_of_sync = None
+  synced, _syncing = _syncing, []
   if not _held:
     return
   _partial_syncs_before = _partial_syncs()
-  for bound in _syncing:
+  for bound in synced:
     bound.fresh = False
     if (t := _tensor_of(bound.tensor)) is not None:
       bound.hold(t)
-  _syncing = ()
   _drop_dead()
   living = len(_held)
   _growth = _growth + 1 if living > _living > 0 else 0
@@ -177,8 +194,8 @@ def of_graph(arguments: Iterable[torch.Tensor],
 
   None if no argument is annotated, or if there is nothing to compute.
   """
-  keys = dict.fromkeys(map(id, arguments))
-  bound = [_bound[key] for key in keys if key in _bound]
+  unique = {id(t): t for t in arguments}.values()
+  bound = [bound for t in unique if (bound := _bound_of(t)) is not None]
   if not bound or not any(
       torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
     return None
@@ -196,12 +213,10 @@ class TracedAnnotations:
     return self._annotations != self._now(arguments)
 
   def _now(self, arguments: Sequence[torch.Tensor]) -> list[Any]:
-    annotations = []
-    for bound in map(_bound.get, map(id, arguments)):
-      if bound is not None:
-        bound.fresh = False
-      annotations.append(bound and bound.annotation)
-    return annotations
+    return [
+        bound and bound.annotation
+        for bound in map(_bound.get, map(id, arguments))
+    ]
 
 
 def binding_names() -> tuple[str, ...]:
@@ -279,12 +294,28 @@ def _alias_id(t: torch.Tensor) -> int:
   return int(found[1]) if found else -1
 
 
+def _bound_of(t: torch.Tensor) -> Optional[_Bound]:
+  """What is known of `t`, and not of a dead tensor that had its id.
+
+  Python drops what goes wrong in `_at_death`, such as a keyboard interrupt.
+  """
+  bound = _bound.get(id(t))
+  if bound is not None and bound.tensor() is not t:
+    del _bound[id(t)]
+    return None
+  return bound
+
+
 def _at_death(key: int) -> Callable[[weakref.ref], None]:
 
-  def died(_: weakref.ref) -> None:
-    bound = _bound.pop(key, None)
-    if bound is not None and not bound.fresh:
-      _held.pop(bound, None)
+  def died(ref: weakref.ref) -> None:
+    bound = _bound.get(key)
+    if bound is not None and bound.tensor is ref:
+      del _bound[key]
+      if bound.fresh:
+        _orphans.append(bound)
+      else:
+        _held.pop(bound, None)
 
   return died
 
@@ -297,10 +328,21 @@ def _tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
   return t
 
 
+def _is_worth_asking() -> bool:
+  """Whether dead tensors hold enough to ask if a graph can need them.
+
+  The question walks all living tensors; in a loop of small steps that calls a
+  compiled graph and never syncs, every input would ask it.
+  """
+  return len(_orphans) >= 8 or sum(
+      0 if b.inner is None else b.inner.nbytes for b in _orphans) >= 2**20
+
+
 def _drop_dead() -> None:
   """Lets go of the data of dead tensors."""
+  _orphans.clear()
   if len(_held) > len(_bound):
-    for bound in tuple(_held):
+    for bound in list(_held):
       if bound.tensor() is None:
         _held.pop(bound, None)
 

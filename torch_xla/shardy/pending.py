@@ -22,7 +22,7 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
                      'program to show. Ask before torch_xla.sync()')
   if switch.current_mode() is Mode.SHARDY:
     from . import binding, sdy_compiler
-    bound = binding.before_sync()
+    bound = binding.pending_binding()
     program = sdy_compiler.lower_program(
         xlac._get_xla_tensors_hlo_proto(tensors if bound is
                                         None else [*tensors, bound]),

@@ -184,20 +184,38 @@ def unused_and_returned_arguments():
               error(d, w.cpu())]
   return {'same': [costs, right]}
 
-@section
-def no_syncs():
-  w = put((8, 8), ('y', None), (1, None))
+def living_over(rows, calls):
+  """XLA tensors alive after each call without a sync, the tracing left out."""
+  w = put((256, 8), ('y', None), (1, None))
   f = openxla(lambda x: x @ w)
   living = []
-  for _ in range(6):
-    x = put((8, 8), ('x', None), (0, None))
+  for _ in range(calls + 2):
+    x = put((rows, 256), ('x', None), (0, None))
     f(x).cpu()
     del x
     gc.collect()
     living.append((met.counter_value('CreateXlaTensor') or 0) -
                   (met.counter_value('DestroyXlaTensor') or 0))
-  # From the third call on, that is without the tracing.
-  return {'same': [b - a for a, b in zip(living[2:], living[3:])]}
+  return living[2:]
+
+@section
+def no_syncs():
+  large, small = living_over(1024, 4), living_over(8, 48)
+  return {'same': [[b - a for a, b in zip(large, large[1:])],
+                   max(small[24:]) - max(small[:24])]}
+
+@section
+def input_of_a_lazy_graph_too():
+  w = put((8, 8), ('y', None), (1, None))
+  f = openxla(lambda x: x @ w)
+  def step(x):
+    return f(x) + x + w
+  results = []
+  for _ in range(3):
+    out = step(put((8, 8), ('x', None), (0, None)))  # It dies before the sync.
+    sync()
+    results.append(_XLAC._get_xla_sharding_spec(out))
+  return {'same': [], 'results': results}
 
 @section
 def pending_annotated_argument():
@@ -313,5 +331,12 @@ def test_donated_argument(mode):
   assert 'RIGHT 0.0' in _own(_DONATED, mode)
 
 
-def test_inference_without_syncs_holds_no_inputs(ways):
+def test_inference_without_syncs_holds_few_inputs(ways):
+  """Of large ones the last, of small ones no more after the tenth call."""
   ways.on('no_syncs')
+
+
+def test_input_of_a_lazy_graph_too(ways):
+  results = ways.on('input_of_a_lazy_graph_too')['results']
+  # 'x' is propagated first.
+  assert [r[:15] for r in results] == ['{devices=[2,1,4'] * 3

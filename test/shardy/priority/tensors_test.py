@@ -211,6 +211,38 @@ def kept_by_autograd_alone():
           'said': [said(p) for p in compiled[before:] if p.tensors]}
 
 @section
+def looked_at():
+  w, v = put((8, 8), ('y', None), (0, None)), put((8, 8), ('x', None), (1, None))
+  sync()
+  costs, equal, results = [], [], []
+  for looks in (0, 2, 0):
+    w.add_(1)
+    out = put((8, 8), ('x', None), (2, None)) + w + v  # An operand dies.
+    texts = [torch_xla.shardy.lower_text([out]) for _ in range(looks)]
+    equal.append(len(set(texts)) <= 1)
+    costs.append(counted(sync))
+    results.append(_XLAC._get_xla_sharding_spec(out))
+  return {'same': [costs, equal], 'results': results}
+
+@section
+def after_a_failed_sync():
+  w, x = put((8, 8), ('y', None), (1, None)), put((8, 8), ('x', None), (0, None))
+  sync()
+  unknown = _XLAC._xla_custom_call([x], 'no.such.target', [[8, 8]],
+                                   [torch.float32], False, '', 1, {})
+  try:
+    sync()
+    raised = ''
+  except ValueError as e:
+    raised = str(e)
+  del unknown
+  before, out = len(compiled), x @ w
+  w.add_(1)
+  sync()
+  return {'same': ['no.such.target' in raised],
+          'said': [said(p) for p in compiled[before:] if p.tensors]}
+
+@section
 def given_other_data():
   w = torch.nn.Parameter(torch.randn(8, 8).to('xla'))
   mark(w, ('y', None), (1, None))
@@ -281,6 +313,16 @@ def test_sharded_tensor_arguments(ways):
 ])
 def test_as_without_priorities(section, ways):
   ways.on(section)
+
+
+def test_looking_at_the_program_changes_nothing(ways):
+  first, *others = ways.on('looked_at')['results']
+  assert first and others == [first] * 2
+
+
+def test_a_failed_sync_loses_no_priority(ways):
+  said = ways.on('after_a_failed_sync')['said']
+  assert said == [['shardy', _BOTH]]
 
 
 def test_kept_by_autograd_alone(ways):
