@@ -447,6 +447,30 @@ def test_a_fresh_annotated_input_at_each_sync_is_not_warned_of():
   assert 'annotated tensors are alive' not in done.stderr
 
 
+_LOADER = '''
+import torch_xla.distributed.parallel_loader as pl
+w = put((8, 8), ('y', None), (1, None))
+spec = xs.ShardingSpec(mesh, ('x', None), priority=(0, None))
+batches = [torch.randn(8, 8) for _ in range(4)]
+loader = pl.MpDeviceLoader(batches, 'xla', input_sharding=spec)
+for x, batch in zip(loader, batches):
+  out = x @ w
+  sync()
+  assert error(out, batch @ w.cpu()) < 1e-4
+assert not any('x' in (t.spec or '') for p in compiled for t in p.tensors)
+'''
+
+
+def test_priority_that_a_loader_does_not_take_is_warned_of():
+  done = run(
+      START + _LOADER,
+      PJRT_DEVICE='CPU',
+      CPU_NUM_DEVICES='8',
+      XLA_USE_SHARDY='1')
+  assert done.returncode == 0, done.stderr
+  assert done.stderr.count('input_sharding of a loader places') == 1
+
+
 def test_weight_updated_and_read_before_a_sync_keeps_its_priority(ways):
   not_read, read = ways.on('read_back_updated')['results']
   assert read == not_read
