@@ -8,12 +8,6 @@ from processes import output_of
 import pytest
 
 _SCRIPT = '''
-def living():
-  """XLA tensors alive in C++."""
-  gc.collect()
-  return ((met.counter_value('CreateXlaTensor') or 0) -
-          (met.counter_value('DestroyXlaTensor') or 0))
-
 def results(program):
   module = proto.parse('HloModuleProto', program)
   entry, = (c for c in module.computations if c.id == module.entry_computation_id)
