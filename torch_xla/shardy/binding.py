@@ -6,11 +6,10 @@ is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
 graph that `torch.compile` extracts gets one binding that names these tensors
 as its operands. `annotation` says what bindings and marks are.
 
-An operand has to be the data that the pending graph starts from. An in-place
-update gives a tensor another inner tensor, so the inner one is held from the
-time of the annotation, or of the last sync, until the next. Where a
-read has executed part of the graph in between, it counts only if the tensor's
-alias id names it, by which the runtime, too, knows what an update started from.
+An operand is the data that the pending graph starts from, as `annotated` holds
+it. Where a read has executed part of the graph since, it counts only if the
+tensor's alias id names it, by which the runtime, too, knows what an update
+started from.
 
 All annotated tensors that live are operands, whether a graph uses them or not:
 nothing tells which it uses. They are parameters of the program, no more.
@@ -19,7 +18,6 @@ nothing tells which it uses. They are parameters of the program, no more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-import dataclasses
 import logging
 import re
 from typing import Any, Optional
@@ -29,48 +27,20 @@ import torch
 import torch_xla
 
 from . import annotation, names, switch
+from .annotated import Annotated, AnnotatedTensors, inner_of, tensor_of
 from .annotation import Annotation, Priority, UserMesh
 from .mode import Mode
 
 logger = logging.getLogger(__name__)
 
-
-@dataclasses.dataclass(eq=False, slots=True)
-class _Bound:
-  """An annotated tensor with data.
-
-  Attributes:
-    even: whether the annotation splits it into equal parts.
-    inner: what a graph that starts from its data names. None where holding it
-      holds the tensor itself: without functionalization.
-    fresh: annotated since the last sync: its graph may outlive the tensor.
-  """
-  tensor: weakref.ref[torch.Tensor]
-  annotation: Annotation
-  even: bool = True
-  inner: Optional[torch.Tensor] = None
-  fresh: bool = True
-
-  def hold(self, t: torch.Tensor) -> None:
-    """Takes the data that `t` has now."""
-    if torch._is_functional_tensor(t):
-      self.inner = torch._from_functional_tensor(t)
-
-
-# By the id of the living tensor object: an in-place update keeps it, and tied
-# weights share it. Each step asks for all of them, so a lookup must be cheap.
-_bound: dict[int, _Bound] = {}
-# Those of `_bound`, and fresh ones whose tensor has died since, in the order of
-# annotation, whatever the collector of garbage does.
-_held: dict[_Bound, None] = {}
-_orphans: list[_Bound] = []  # Those of `_held` whose tensor has died.
-_syncing: list[_Bound] = []  # `_held` as a sync began, while it runs.
+_tensors = AnnotatedTensors()
+_syncing: list[Annotated] = []  # All as a sync began, while it runs.
 # Not a local variable of the sync, which the exception of a failed one keeps.
 _binding_of_sync: Optional[torch.Tensor] = None
-_bound_last: list[weakref.ref] = []
+_bound_last: list[weakref.ref[torch.Tensor]] = []
 _target: tuple[list[Annotation], str] = ([], '')
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
-_living = 0  # Of `_held`, after the last sync.
+_living = 0  # Of `_tensors`, after the last sync.
 _growth = 0  # Syncs in a row that found more annotated tensors.
 _GROWTH_TO_WARN = 8
 _said: set[str] = set()
@@ -106,29 +76,20 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
     annotate_func(t, op_sharding)
     return
   annotate_func(t, op_sharding)
-  bound = _bound_of(t)
-  if bound is None:
-    if _is_worth_asking() and not _anything_pending():
-      _drop_dead()
-    bound = _Bound(weakref.ref(t, _at_death(id(t))), said)
-    _bound[id(t)] = bound
-    _held[bound] = None
-  bound.annotation, bound.fresh = said, True
-  bound.even = said.divides(t.shape)
-  bound.hold(t)
+  if _tensors.is_drop_worthwhile() and not _anything_pending():
+    _tensors.drop_dead()
+  _tensors.annotate(t, said)
 
 
 def forget(t: torch.Tensor) -> None:
   """Drops the annotation of `t`; graphs traced with it keep it."""
-  bound = _bound_of(t)
-  if bound is not None:
-    del _bound[id(t)], _held[bound]
+  _tensors.forget(t)
 
 
 def annotation_of(t: torch.Tensor) -> Optional[Annotation]:
   """What was said of a tensor with data; None if nothing was."""
-  bound = _bound_of(t)
-  return None if bound is None else bound.annotation
+  one = _tensors.find(t)
+  return None if one is None else one.annotation
 
 
 def warn_placed_only() -> None:
@@ -148,9 +109,9 @@ def pending_binding() -> Optional[torch.Tensor]:
 
   It needs none when nothing is pending: an idle sync executes nothing.
   """
-  if not _held or torch_xla._XLAC._get_use_eager_mode():
+  if not _tensors or torch_xla._XLAC._get_use_eager_mode():
     return None
-  return _binding(list(_held), _anything_pending)
+  return _binding(_tensors.all(), _anything_pending)
 
 
 def before_sync() -> None:
@@ -160,7 +121,7 @@ def before_sync() -> None:
   _binding_of_sync = None
   # Made now: malloc consolidates its heap at the first large block after a graph
   # is gone, which took 2 ms of each step when after_sync made this.
-  _syncing = list(_held)
+  _syncing = _tensors.all()
   _binding_of_sync = pending_binding()
 
 
@@ -169,15 +130,15 @@ def after_sync() -> None:
   global _binding_of_sync, _growth, _living, _partial_syncs_before, _syncing
   _binding_of_sync = None
   synced, _syncing = _syncing, []
-  if not _held:
+  if not _tensors:
     return
   _partial_syncs_before = _partial_syncs()
-  for bound in synced:
-    bound.fresh = False
-    if (t := _tensor_of(bound.tensor)) is not None:
-      bound.hold(t)
-  _drop_dead()
-  living = len(_held)
+  for one in synced:
+    one.fresh = False
+    if (t := tensor_of(one.ref)) is not None:
+      one.hold(t)
+  _tensors.drop_dead()
+  living = len(_tensors)
   _growth = _growth + 1 if living > _living > 0 else 0
   _living = living
   if _growth == _GROWTH_TO_WARN:
@@ -195,89 +156,83 @@ def of_graph(arguments: Iterable[torch.Tensor],
   None if no argument is annotated, or if there is nothing to compute.
   """
   unique = {id(t): t for t in arguments}.values()
-  bound = [bound for t in unique if (bound := _bound_of(t)) is not None]
-  if not bound or not any(
+  annotated = [one for t in unique if (one := _tensors.find(t)) is not None]
+  if not annotated or not any(
       torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
     return None
-  return _binding(bound)
+  return _binding(annotated)
 
 
 class TracedAnnotations:
   """What was said of a compiled graph's arguments when it was traced."""
 
   def __init__(self, arguments: Sequence[torch.Tensor]):
-    self._annotations = self._now(arguments)
+    self._annotations = _tensors.annotations(arguments)
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
-    return self._annotations != self._now(arguments)
-
-  def _now(self, arguments: Sequence[torch.Tensor]) -> list[Any]:
-    return [
-        bound and bound.annotation
-        for bound in map(_bound.get, map(id, arguments))
-    ]
+    return self._annotations != _tensors.annotations(arguments)
 
 
 def binding_names() -> tuple[str, ...]:
   """Names of the operands of the binding made last, empty where unknown."""
-  tensors = map(_tensor_of, _bound_last)
+  tensors = map(tensor_of, _bound_last)
   return tuple('' if t is None else names.name_of(t) for t in tensors)
 
 
 def _binding(
-    candidates: Iterable[_Bound],
+    candidates: Iterable[Annotated],
     is_needed: Callable[[], bool] = lambda: True) -> Optional[torch.Tensor]:
   global _bound_last, _target
   xlac = torch_xla._XLAC
-  found = _operands([(bound, t)
-                     for bound in candidates
-                     if (t := _tensor_of(bound.tensor)) is not None or
-                     bound.fresh and bound.inner is not None], is_needed)
+  found = _operands([(one, t)
+                     for one in candidates
+                     if (t := tensor_of(one.ref)) is not None or
+                     one.fresh and one.inner is not None], is_needed)
   # Shardy refuses programs that have an uneven parameter, even an unused one;
   # those that use it are found by their placements.
   found = [pair for pair in found if pair[0].even] or found
   if not found:
     return None
-  annotations = [bound.annotation for bound, _ in found]
+  annotations = [one.annotation for one, _ in found]
   if _target[0] != annotations:
     _target = annotations, annotation.binding_target(annotations)
-  _bound_last = [bound.tensor for bound, _ in found]
+  _bound_last = [one.ref for one, _ in found]
   binding, = xlac._xla_custom_call([t for _, t in found], _target[1], [[]],
                                    [torch.float32], False, '', 1, {})
   return binding
 
 
 def _operands(
-    candidates: Sequence[tuple[_Bound, Optional[torch.Tensor]]],
-    is_needed: Callable[[], bool]) -> list[tuple[_Bound, torch.Tensor]]:
+    candidates: Sequence[tuple[Annotated, Optional[torch.Tensor]]],
+    is_needed: Callable[[], bool]) -> list[tuple[Annotated, torch.Tensor]]:
   """The data that a pending graph would start from, where it is known.
 
   Empty if nothing is pending; `is_needed` is asked only if no candidate is.
   """
   xlac = torch_xla._XLAC
-  current = [bound.inner if t is None else _inner(t) for bound, t in candidates]
+  current = [one.inner if t is None else inner_of(t) for one, t in candidates]
   pending = xlac._check_tensor_need_materialization(current)
   if not any(pending) and not is_needed():
     return []
   read = _partial_syncs() != _partial_syncs_before
   found = []
-  for (bound, _), operand, is_pending in zip(candidates, current, pending):
+  for (one, _), operand, is_pending in zip(candidates, current, pending):
     if is_pending:
       # Updated in place, so it started from what is held, unless what it
       # started from was itself computed since, by a read, or is the very tensor
       # that was updated.
-      unknown = bound.inner is None or operand is bound.inner or (
-          read and _alias_id(operand) != xlac._xla_get_tensor_id(bound.inner))
+      unknown = one.inner is None or operand is one.inner or (
+          read and _alias_id(operand) != xlac._xla_get_tensor_id(one.inner))
       if unknown:
         _say_once('an annotated tensor was updated in place so that the data '
                   'it had before is not known: its priority does not count in '
                   'this program')
         continue
-      operand = bound.inner
+      operand = one.inner
     elif xlac._get_buffer_donation(operand):
       continue  # A compiled graph may have taken its data.
-    found.append((bound, operand))
+    found.append((one, operand))
   return found
 
 
@@ -294,65 +249,12 @@ def _alias_id(t: torch.Tensor) -> int:
   return int(found[1]) if found else -1
 
 
-def _bound_of(t: torch.Tensor) -> Optional[_Bound]:
-  """What is known of `t`, and not of a dead tensor that had its id.
-
-  Python drops what goes wrong in `_at_death`, such as a keyboard interrupt.
-  """
-  bound = _bound.get(id(t))
-  if bound is not None and bound.tensor() is not t:
-    del _bound[id(t)]
-    return None
-  return bound
-
-
-def _at_death(key: int) -> Callable[[weakref.ref], None]:
-
-  def died(ref: weakref.ref) -> None:
-    bound = _bound.get(key)
-    if bound is not None and bound.tensor is ref:
-      del _bound[key]
-      if bound.fresh:
-        _orphans.append(bound)
-      else:
-        _held.pop(bound, None)
-
-  return died
-
-
-def _tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
-  """The tensor, None if it is dead; as torch.utils.weak takes it."""
-  t = ref()
-  if t is not None:
-    t._fix_weakref()  # It may be C++ alone that keeps the Python object.
-  return t
-
-
-def _is_worth_asking() -> bool:
-  """Whether dead tensors hold enough to ask if a graph can need them.
-
-  The question walks all living tensors; in a loop of small steps that calls a
-  compiled graph and never syncs, every input would ask it.
-  """
-  return len(_orphans) >= 8 or sum(
-      0 if b.inner is None else b.inner.nbytes for b in _orphans) >= 2**20
-
-
-def _drop_dead() -> None:
-  """Lets go of the data of dead tensors."""
-  _orphans.clear()
-  if len(_held) > len(_bound):
-    for bound in list(_held):
-      if bound.tensor() is None:
-        _held.pop(bound, None)
-
-
 def _mark(t: torch.Tensor, said: Annotation) -> None:
   marked, = torch_xla._XLAC._xla_custom_call([t], annotation.mark_target(said),
                                              [list(t.shape)], [t.dtype], False,
                                              '', 1, {})
   if torch._is_functional_tensor(t):
-    torch._functionalize_replace(t, _inner(marked))
+    torch._functionalize_replace(t, inner_of(marked))
   else:
     torch_xla._XLAC._replace_xla_tensor(t, marked)
 
@@ -367,11 +269,6 @@ def _anything_pending() -> bool:
 
 def _is_pending(t: torch.Tensor) -> bool:
   return torch_xla._XLAC._check_tensor_need_materialization([t])[0]
-
-
-def _inner(t: torch.Tensor) -> torch.Tensor:
-  return torch._from_functional_tensor(t) if torch._is_functional_tensor(
-      t) else t
 
 
 def _say_once(message: str) -> None:

@@ -1,0 +1,137 @@
+"""The annotated tensors that live, and the data that graphs start from.
+
+An operand of a binding has to be the data that the pending graph starts from.
+An in-place update gives a tensor another inner tensor, so the inner one is held
+from the time of the annotation, or of the last sync, until the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import dataclasses
+from typing import Optional
+import weakref
+
+import torch
+
+from .annotation import Annotation
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Annotated:
+  """An annotated tensor with data.
+
+  Attributes:
+    ref: to the tensor.
+    even: whether the annotation splits it into equal parts.
+    inner: what a graph that starts from its data names. None where holding it
+      holds the tensor itself: without functionalization.
+    fresh: annotated since the last sync: its graph may outlive the tensor.
+  """
+  ref: weakref.ref[torch.Tensor]
+  annotation: Annotation
+  even: bool = True
+  inner: Optional[torch.Tensor] = None
+  fresh: bool = True
+
+  def hold(self, t: torch.Tensor) -> None:
+    """Takes the data that `t` has now."""
+    if torch._is_functional_tensor(t):
+      self.inner = inner_of(t)
+
+
+class AnnotatedTensors:
+  """All annotated tensors that live, and what the dead ones leave.
+
+  A dead one that is fresh stays until `drop_dead`, as a pending graph may start
+  from its data. Each step asks for all of them, so a lookup must be cheap.
+  """
+
+  def __init__(self):
+    # By the id of the living tensor object: an in-place update keeps it, and
+    # tied weights share it.
+    self._by_id: dict[int, Annotated] = {}
+    # In the order of annotation, whatever the collector of garbage does.
+    self._all: dict[Annotated, None] = {}
+    self._orphans: list[Annotated] = []  # Those of `_all` that have died.
+
+  def __len__(self) -> int:
+    return len(self._all)
+
+  def all(self) -> list[Annotated]:
+    return list(self._all)
+
+  def find(self, t: torch.Tensor) -> Optional[Annotated]:
+    """What is known of `t`, and not of a dead tensor that had its id.
+
+    Python drops what goes wrong in `_at_death`, such as a keyboard interrupt.
+    """
+    one = self._by_id.get(id(t))
+    if one is not None and one.ref() is not t:
+      self._orphans.append(self._by_id.pop(id(t)))
+      return None
+    return one
+
+  def annotations(
+      self, tensors: Sequence[torch.Tensor]) -> list[Optional[Annotation]]:
+    """What was said of each, None where nothing was."""
+    return [
+        one and one.annotation for one in map(self._by_id.get, map(id, tensors))
+    ]
+
+  def annotate(self, t: torch.Tensor, said: Annotation) -> None:
+    one = self.find(t)
+    if one is None:
+      one = Annotated(weakref.ref(t, self._at_death(id(t))), said)
+      self._by_id[id(t)] = one
+      self._all[one] = None
+    one.annotation, one.fresh = said, True
+    one.even = said.divides(t.shape)
+    one.hold(t)
+
+  def forget(self, t: torch.Tensor) -> None:
+    one = self.find(t)
+    if one is not None:
+      del self._by_id[id(t)], self._all[one]
+
+  def drop_dead(self) -> None:
+    """Lets go of the data of dead tensors."""
+    while self._orphans:
+      self._all.pop(self._orphans.pop(), None)
+
+  def is_drop_worthwhile(self) -> bool:
+    """Whether dead tensors hold enough to ask if a graph can need them.
+
+    The question walks all living tensors; in a loop of small steps that calls a
+    compiled graph and never syncs, every input would ask it.
+    """
+    return len(self._orphans) >= 8 or sum(
+        0 if one.inner is None else one.inner.nbytes
+        for one in self._orphans) >= 2**20
+
+  def _at_death(self, key: int) -> Callable[[weakref.ref], None]:
+
+    def died(ref: weakref.ref) -> None:
+      one = self._by_id.get(key)
+      if one is not None and one.ref is ref:
+        del self._by_id[key]
+        if one.fresh:
+          self._orphans.append(one)
+        else:
+          self._all.pop(one, None)
+
+    return died
+
+
+def tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
+  """The tensor, None if it is dead; as torch.utils.weak takes it."""
+  t = ref()
+  if t is not None:
+    t._fix_weakref()  # It may be C++ alone that keeps the Python object.
+  return t
+
+
+def inner_of(t: torch.Tensor) -> torch.Tensor:
+  """The tensor of the runtime itself, where functionalization wraps it."""
+  return torch._from_functional_tensor(t) if torch._is_functional_tensor(
+      t) else t
