@@ -19,7 +19,7 @@ from .variants import Wheels
 
 Say = Callable[[str], None]
 Data = Dict[str, Any]
-_PAIRS = {'lazy': 200, 'dynamo': 500}
+_PAIRS = {'lazy': 120, 'dynamo': 900}
 _LIMIT = 0.02
 
 

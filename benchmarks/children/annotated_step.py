@@ -6,6 +6,7 @@ longer a step is than one without bindings, taken in turn in this process.
 
 import contextlib
 import time
+import types
 from typing import Callable, Tuple
 from unittest import mock
 
@@ -19,48 +20,83 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import binding, switch
 from torch_xla.shardy.mode import Mode
 
+Forward = Callable[[torch.Tensor], torch.Tensor]
 _WIDTH, _BATCH = 128, 64
+_VARIANTS = 4
 
 _HOOKS = (
     (binding, 'annotate', lambda place, t, sharding, *_: place(t, sharding)),
     (binding, 'before_sync', lambda: None),
     (binding, 'after_sync', lambda: None),
+    (binding, 'of_graph', lambda *_: None),
     (binding.TracedAnnotations, 'changed', lambda *_: False),
 )
 
 
-def _added_ms(step: Callable[[], float], syncs: bool,
-              pairs: int) -> Tuple[float, float]:
+def _variant(model: torch.nn.Module, way: str, number: int = 0) -> Forward:
+  """The model; each `number` is a program of its own."""
+
+  def forward(x: torch.Tensor) -> torch.Tensor:
+    y = model(x)
+    for _ in range(number):
+      y = -y
+    return y
+
+  if way == 'lazy':
+    return forward
+  # torch.compile knows functions by their code object: this one is traced anew.
+  code = forward.__code__.replace()
+  return torch.compile(
+      types.FunctionType(code, globals(), closure=forward.__closure__),
+      backend='openxla')
+
+
+def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
+              way: str, pairs: int) -> Tuple[float, float]:
   """How much longer a step is with bindings; A B, B A, A B, ... in turn.
+
+  What a compiled graph was traced with, it keeps. Two compilations of one graph
+  differ by more than bindings cost, so several of each kind take turns.
 
   Returns:
     Medians over the pairs: by the clock, and CPU time of the thread that runs
     the model, which other load and the devices' own threads do not move.
   """
+  syncs = way == 'lazy'
+  count = min(_VARIANTS, pairs)
+  variants = {
+      bound: [_variant(model, way, number) for number in range(count)]
+      for bound in (True, False)
+  }
 
-  def measure(bound: bool) -> Tuple[float, float]:
+  def measure(bound: bool, number: int) -> Tuple[float, float]:
     if syncs and not bound:
-      for one in binding._held:
+      for one in binding._tensors.all():
         one.inner = None  # Without bindings, nothing would hold it.
     # Both put something in place, as what runs before a step changes its time.
     with contextlib.ExitStack() as patched:
       for owner, name, plain in _HOOKS:
         hook = getattr(owner, name) if bound else plain
         patched.enter_context(mock.patch.object(owner, name, hook))
-      cpu = time.thread_time()
-      seconds = step()
-      cpu = time.thread_time() - cpu
+      # The second counts: what one leaves to free, the next one pays for.
+      for _ in range(2):
+        cpu = time.thread_time()
+        seconds = step(variants[bound][number % count])
+        cpu = time.thread_time() - cpu
     if syncs and not bound:
-      binding._syncing = list(binding._held)
+      binding._syncing = binding._tensors.all()
       binding.after_sync()
     return seconds, cpu
 
-  for bound in (False, True) * 3:
-    measure(bound)
+  for number in range(2 * count):
+    for bound in (False, True):
+      measure(bound, number)
   differences = []
   for number in range(pairs):
     first = number % 2 == 0
-    measured = {bound: measure(bound) for bound in (first, not first)}
+    measured = {
+        bound: measure(bound, number // 2) for bound in (first, not first)
+    }
     differences.append(
         [ours - plain for ours, plain in zip(measured[True], measured[False])])
   wall, cpu = map(median_ms, zip(*differences))
@@ -83,13 +119,12 @@ def main() -> None:
     said = {'priority': priority} if asked['priority'] else {}
     xs.mark_sharding(layer.weight, mesh, spec, **said)
   optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-  forward = model
   if asked['way'] == 'dynamo':
-    forward = torch.compile(model, backend='openxla')
     model.requires_grad_(False)
+  plain = _variant(model, asked['way'])
   host = torch.randn(_BATCH, _WIDTH)
 
-  def step() -> float:
+  def step(forward: Forward = plain) -> float:
     start = time.perf_counter()
     x = host.to('xla')
     xs.mark_sharding(x, mesh, ('data', None))
@@ -104,12 +139,12 @@ def main() -> None:
 
   for _ in range(asked['warm_up']):
     step()
-  added = 0.0, 0.0
-  if asked.get('pairs') and switch.current_mode() is Mode.SHARDY:
-    added = _added_ms(step, asked['way'] == 'lazy', asked['pairs'])
   cpu = time.process_time()
   seconds = [step() for _ in range(asked['steps'])]
   cpu = time.process_time() - cpu
+  added = 0.0, 0.0
+  if asked.get('pairs') and switch.current_mode() is Mode.SHARDY:
+    added = _added_ms(step, model, asked['way'], asked['pairs'])
   steps = asked['steps']
   programs = torch_xla.shardy.programs()
   report(

@@ -27,8 +27,7 @@ def test_steps_with_and_without_bindings_are_measured(way, wheels):
           'steps': 2,
           'pairs': 2
       }, wheels.ours(XLA_USE_SHARDY='1'))
-  # In lazy mode a step without bindings is a program that GSPMD partitions.
-  without = ['gspmd'] if way == 'lazy' else []
-  assert report['partitioners'] == [*without, 'shardy']
+  # A step without bindings is a program that GSPMD partitions.
+  assert report['partitioners'] == ['gspmd', 'shardy']
   assert report['ms'] > 0
   assert report['added_cpu_ms'] != 0
