@@ -76,7 +76,8 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
     annotate_func(t, op_sharding)
     return
   annotate_func(t, op_sharding)
-  if _tensors.is_drop_worthwhile() and not _anything_pending():
+  is_new = annotation_of(t) is None
+  if is_new and _tensors.is_drop_worthwhile() and not _anything_pending():
     _tensors.drop_dead()
   _tensors.annotate(t, said)
 
