@@ -71,6 +71,7 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
 
   def measure(bound: bool, number: int) -> Tuple[float, float]:
     if syncs and not bound:
+      binding._armed.release()
       for one in binding._tensors.all():
         one.inner = None  # Without bindings, nothing would hold it.
     # Both put something in place, as what runs before a step changes its time.

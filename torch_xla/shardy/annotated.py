@@ -2,7 +2,8 @@
 
 An operand of a binding has to be the data that the pending graph starts from.
 An in-place update gives a tensor another inner tensor, so the inner one is held
-from the time of the annotation, or of the last sync, until the next.
+from the time of the annotation, or of the last sync, until the next; except for
+weights, where `armed` has a binding that does so for all.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ class Annotated:
     inner: what a graph that starts from its data names. None where holding it
       holds the tensor itself: without functionalization.
     fresh: annotated since the last sync: its graph may outlive the tensor.
+    is_weight: whether `armed` may bind it ahead.
   """
   ref: weakref.ref[torch.Tensor]
   annotation: Annotation
+  is_weight: bool
   even: bool = True
   inner: Optional[torch.Tensor] = None
   fresh: bool = True
@@ -47,7 +50,8 @@ class AnnotatedTensors:
   from its data. Each step asks for all of them, so a lookup must be cheap.
   """
 
-  def __init__(self):
+  def __init__(self, at_death: Callable[[Annotated], None]):
+    self._at_death = at_death
     # By the id of the living tensor object: an in-place update keeps it, and
     # tied weights share it.
     self._by_id: dict[int, Annotated] = {}
@@ -64,7 +68,7 @@ class AnnotatedTensors:
   def find(self, t: torch.Tensor) -> Optional[Annotated]:
     """What is known of `t`, and not of a dead tensor that had its id.
 
-    Python drops what goes wrong in `_at_death`, such as a keyboard interrupt.
+    Python drops what goes wrong in `_died`, such as a keyboard interrupt.
     """
     one = self._by_id.get(id(t))
     if one is not None and one.ref() is not t:
@@ -82,7 +86,9 @@ class AnnotatedTensors:
   def annotate(self, t: torch.Tensor, said: Annotation) -> None:
     one = self.find(t)
     if one is None:
-      one = Annotated(weakref.ref(t, self._at_death(id(t))), said)
+      one = Annotated(
+          weakref.ref(t, self._died(id(t))), said,
+          isinstance(t, torch.nn.Parameter))
       self._by_id[id(t)] = one
       self._all[one] = None
     one.annotation, one.fresh = said, True
@@ -109,7 +115,7 @@ class AnnotatedTensors:
         0 if one.inner is None else one.inner.nbytes
         for one in self._orphans) >= 2**20
 
-  def _at_death(self, key: int) -> Callable[[weakref.ref], None]:
+  def _died(self, key: int) -> Callable[[weakref.ref], None]:
 
     def died(ref: weakref.ref) -> None:
       one = self._by_id.get(key)
@@ -119,6 +125,7 @@ class AnnotatedTensors:
           self._orphans.append(one)
         else:
           self._all.pop(one, None)
+        self._at_death(one)
 
     return died
 

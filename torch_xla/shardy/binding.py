@@ -3,13 +3,9 @@
 `xs.mark_sharding` comes through `annotate`. An intermediate tensor gets a mark
 into its graph, right away and for good. For a tensor with data the annotation
 is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
-graph that `torch.compile` extracts gets one binding that names these tensors
-as its operands. `annotation` says what bindings and marks are.
-
-An operand is the data that the pending graph starts from, as `annotated` holds
-it. Where a read has executed part of the graph since, it counts only if the
-tensor's alias id names it, by which the runtime, too, knows what an update
-started from.
+graph that `torch.compile` extracts gets bindings that name these tensors as
+their operands: a sync one for weights, which `armed` makes ahead, and one for
+all others. `annotation` says what bindings and marks are.
 
 All annotated tensors that live are operands, whether a graph uses them or not:
 nothing tells which it uses. They are parameters of the program, no more.
@@ -17,9 +13,9 @@ nothing tells which it uses. They are parameters of the program, no more.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Sequence
 import logging
-import re
 from typing import Any, Optional
 import weakref
 
@@ -29,16 +25,22 @@ import torch_xla
 from . import annotation, names, switch
 from .annotated import Annotated, AnnotatedTensors, inner_of, tensor_of
 from .annotation import Annotation, Priority, UserMesh
+from .armed import Armed
 from .mode import Mode
+from .operands import anything_pending, are_pending, even_first
+from .operands import find_operands, Operand, partial_syncs
 
 logger = logging.getLogger(__name__)
 
-_tensors = AnnotatedTensors()
+_armed = Armed()
+_tensors = AnnotatedTensors(_armed.died)
 _syncing: list[Annotated] = []  # All as a sync began, while it runs.
 # Not a local variable of the sync, which the exception of a failed one keeps.
-_binding_of_sync: Optional[torch.Tensor] = None
+_bindings_of_sync: list[torch.Tensor] = []
 _bound_last: list[weakref.ref[torch.Tensor]] = []
-_target: tuple[list[Annotation], str] = ([], '')
+# Of the last bindings, as a text takes longer to make than to compare.
+_targets: collections.deque[tuple[list[Annotation],
+                                  str]] = collections.deque(maxlen=4)
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
 _living = 0  # Of `_tensors`, after the last sync.
 _growth = 0  # Syncs in a row that found more annotated tensors.
@@ -71,19 +73,26 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
       partition_spec, priority)
   only_constrains = annotate_func is (
       torch_xla._XLAC._xla_annotate_custom_sharding)
-  if only_constrains or _is_pending(t):
+  if only_constrains or are_pending([t])[0]:
     _mark(t, said)
     annotate_func(t, op_sharding)
     return
   annotate_func(t, op_sharding)
-  is_new = annotation_of(t) is None
-  if is_new and _tensors.is_drop_worthwhile() and not _anything_pending():
+  one = _tensors.find(t)
+  if one is None and _tensors.is_drop_worthwhile() and not anything_pending(
+      but=_armed.scalars()):
     _tensors.drop_dead()
+  if one in _armed and one.annotation == said:
+    return
+  if isinstance(t, torch.nn.Parameter):
+    _armed.drop_if_free()  # It is to name this weight as well, from now on.
   _tensors.annotate(t, said)
 
 
 def forget(t: torch.Tensor) -> None:
   """Drops the annotation of `t`; graphs traced with it keep it."""
+  if _tensors.find(t) in _armed:
+    _armed.drop_if_free()
   _tensors.forget(t)
 
 
@@ -105,39 +114,67 @@ def warn_placed_only() -> None:
       'it is used')
 
 
-def pending_binding() -> Optional[torch.Tensor]:
-  """A binding for what is pending now; None if it needs none.
+def pending_bindings() -> list[torch.Tensor]:
+  """Bindings for what is pending now: of weights, and of other tensors.
 
-  It needs none when nothing is pending: an idle sync executes nothing.
+  None when nothing is pending: an idle sync executes nothing.
   """
+  global _bound_last
   if not _tensors or torch_xla._XLAC._get_use_eager_mode():
-    return None
-  return _binding(_tensors.all(), _anything_pending)
+    return []
+  ahead, is_weight_pending = _armed.current()
+  scalars, bound = ([], []) if ahead is None else ([ahead.scalar],
+                                                   list(ahead.ids))
+  found, is_pending = _operands(
+      one for one in _tensors.all()
+      if one.fresh or ahead is None or one not in ahead.ids)
+  if not (is_weight_pending or is_pending or anything_pending(but=scalars)):
+    return []
+  found = even_first(found, ahead is None)
+  # A program gives its results by age. To be the same program whether armed or
+  # not, the first must be no older than the graph, and older than the second.
+  bindings = [scalar.clone() for scalar in scalars]
+  for is_weight in (True, False):
+    group = [pair for pair in found if pair[0].is_weight == is_weight]
+    if group:
+      bindings.append(_bind(group))
+      bound.extend(one for one, _ in group)
+  _bound_last = [one.ref for one in bound]
+  return bindings
 
 
 def before_sync() -> None:
-  """Binds what is pending: while the binding lives, the sync computes it too."""
-  global _binding_of_sync, _syncing
-  # Of a sync that failed: no other would get past it.
-  _binding_of_sync = None
+  """Binds what is pending: while a binding lives, the sync computes it too."""
+  global _bindings_of_sync, _syncing
+  # Of a sync that failed: no other would get past them.
+  _bindings_of_sync = []
   # Made now: malloc consolidates its heap at the first large block after a graph
   # is gone, which took 2 ms of each step when after_sync made this.
   _syncing = _tensors.all()
-  _binding_of_sync = pending_binding()
+  _bindings_of_sync = pending_bindings()
+  _armed.release()
 
 
 def after_sync() -> None:
   """Takes the data that graphs will start from until the next sync."""
-  global _binding_of_sync, _growth, _living, _partial_syncs_before, _syncing
-  _binding_of_sync = None
+  global _bindings_of_sync, _growth, _living, _partial_syncs_before, _syncing
+  _bindings_of_sync = []
   synced, _syncing = _syncing, []
   if not _tensors:
     return
-  _partial_syncs_before = _partial_syncs()
+  _partial_syncs_before = partial_syncs()
+  takes_weights = not torch_xla._XLAC._get_use_eager_mode()
+  weights = []
   for one in synced:
     one.fresh = False
-    if (t := tensor_of(one.ref)) is not None:
+    if (t := tensor_of(one.ref)) is None:
+      continue
+    if (takes_weights and one.is_weight and one.even and
+        torch._is_functional_tensor(t)):
+      weights.append((one, t))
+    else:
       one.hold(t)
+  _armed.arm(weights, _bind)
   _tensors.drop_dead()
   living = len(_tensors)
   _growth = _growth + 1 if living > _living > 0 else 0
@@ -156,12 +193,16 @@ def of_graph(arguments: Iterable[torch.Tensor],
 
   None if no argument is annotated, or if there is nothing to compute.
   """
+  global _bound_last
+  _armed.drop_if_free()  # All that is pending is cleared after this graph.
   unique = {id(t): t for t in arguments}.values()
   annotated = [one for t in unique if (one := _tensors.find(t)) is not None]
   if not annotated or not any(
       torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
     return None
-  return _binding(annotated)
+  found = even_first(_operands(annotated)[0])
+  _bound_last = [one.ref for one, _ in found]
+  return _bind(found) if found else None
 
 
 class TracedAnnotations:
@@ -172,82 +213,36 @@ class TracedAnnotations:
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
+    _armed.may_be_donated = True
     return self._annotations != _tensors.annotations(arguments)
 
 
 def binding_names() -> tuple[str, ...]:
-  """Names of the operands of the binding made last, empty where unknown."""
+  """Names of the operands of the last bindings, empty where unknown."""
   tensors = map(tensor_of, _bound_last)
   return tuple('' if t is None else names.name_of(t) for t in tensors)
 
 
-def _binding(
-    candidates: Iterable[Annotated],
-    is_needed: Callable[[], bool] = lambda: True) -> Optional[torch.Tensor]:
-  global _bound_last, _target
-  xlac = torch_xla._XLAC
-  found = _operands([(one, t)
-                     for one in candidates
-                     if (t := tensor_of(one.ref)) is not None or
-                     one.fresh and one.inner is not None], is_needed)
-  # Shardy refuses programs that have an uneven parameter, even an unused one;
-  # those that use it are found by their placements.
-  found = [pair for pair in found if pair[0].even] or found
-  if not found:
-    return None
-  annotations = [one.annotation for one, _ in found]
-  if _target[0] != annotations:
-    _target = annotations, annotation.binding_target(annotations)
-  _bound_last = [one.ref for one, _ in found]
-  binding, = xlac._xla_custom_call([t for _, t in found], _target[1], [[]],
-                                   [torch.float32], False, '', 1, {})
+def _bind(operands: Sequence[Operand]) -> torch.Tensor:
+  annotations = [one.annotation for one, _ in operands]
+  target = next((text for of, text in _targets if of == annotations), None)
+  if target is None:
+    target = annotation.binding_target(annotations)
+    _targets.append((annotations, target))
+  binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands], target,
+                                              [[]], [torch.float32], False, '',
+                                              1, {})
   return binding
 
 
-def _operands(
-    candidates: Sequence[tuple[Annotated, Optional[torch.Tensor]]],
-    is_needed: Callable[[], bool]) -> list[tuple[Annotated, torch.Tensor]]:
-  """The data that a pending graph would start from, where it is known.
-
-  Empty if nothing is pending; `is_needed` is asked only if no candidate is.
-  """
-  xlac = torch_xla._XLAC
-  current = [one.inner if t is None else inner_of(t) for one, t in candidates]
-  pending = xlac._check_tensor_need_materialization(current)
-  if not any(pending) and not is_needed():
-    return []
-  read = _partial_syncs() != _partial_syncs_before
-  found = []
-  for (one, _), operand, is_pending in zip(candidates, current, pending):
-    if is_pending:
-      # Updated in place, so it started from what is held, unless what it
-      # started from was itself computed since, by a read, or is the very tensor
-      # that was updated.
-      unknown = one.inner is None or operand is one.inner or (
-          read and _alias_id(operand) != xlac._xla_get_tensor_id(one.inner))
-      if unknown:
-        _say_once('an annotated tensor was updated in place so that the data '
-                  'it had before is not known: its priority does not count in '
-                  'this program')
-        continue
-      operand = one.inner
-    elif xlac._get_buffer_donation(operand):
-      continue  # A compiled graph may have taken its data.
-    found.append((one, operand))
-  return found
-
-
-def _partial_syncs() -> tuple[Optional[int], Optional[int]]:
-  """Grows with each graph that is executed outside of `torch_xla.sync()`."""
-  value = torch_xla._XLAC._xla_counter_value
-  return value('CachedCompile'), value('UncachedCompile')
-
-
-def _alias_id(t: torch.Tensor) -> int:
-  """The id of the data that an updated tensor started from. Slow."""
-  text = torch_xla._XLAC._get_xla_tensor_debug_info(t)
-  found = re.search(r'^AliasID: (\d+)$', text, re.MULTILINE)
-  return int(found[1]) if found else -1
+def _operands(ones: Iterable[Annotated]) -> tuple[list[Operand], bool]:
+  """Those that are known, and whether anything of them is pending."""
+  found = find_operands(ones, partial_syncs() != _partial_syncs_before)
+  if found.any_unknown:
+    _say_once(
+        'an annotated tensor was updated in place so that the data it had '
+        'before is not known: its priority does not count in this program')
+  return found.operands, found.any_pending
 
 
 def _mark(t: torch.Tensor, said: Annotation) -> None:
@@ -258,18 +253,6 @@ def _mark(t: torch.Tensor, said: Annotation) -> None:
     torch._functionalize_replace(t, inner_of(marked))
   else:
     torch_xla._XLAC._replace_xla_tensor(t, marked)
-
-
-def _anything_pending() -> bool:
-  try:
-    return any(torch_xla._XLAC._check_device_tensor_need_materialization(''))
-  except RuntimeError:
-    # It refuses tensors in states that a sync takes.
-    return True
-
-
-def _is_pending(t: torch.Tensor) -> bool:
-  return torch_xla._XLAC._check_tensor_need_materialization([t])[0]
 
 
 def _say_once(message: str) -> None:

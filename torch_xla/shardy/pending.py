@@ -22,10 +22,9 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
                      'program to show. Ask before torch_xla.sync()')
   if switch.current_mode() is Mode.SHARDY:
     from . import binding, sdy_compiler
-    bound = binding.pending_binding()
     program = sdy_compiler.lower_program(
-        xlac._get_xla_tensors_hlo_proto(tensors if bound is
-                                        None else [*tensors, bound]),
+        xlac._get_xla_tensors_hlo_proto([*tensors,
+                                         *binding.pending_bindings()]),
         runtime.global_runtime_device_count())
   else:
     program = lower.lower(xlac._get_xla_tensors_hlo_proto(tensors)).program

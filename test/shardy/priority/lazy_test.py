@@ -2,7 +2,8 @@
 
 The same script runs in a process with Shardy on and in one with V2 alone,
 where no priority has an effect and no binding is made. What a program costs
-(traces, compiles, runs, donations) and computes must be the same.
+(traces, compiles, runs, donations) and computes must be the same. And it runs
+with weights for tensors, which are bound in another way and to the same effect.
 """
 
 import json
@@ -12,7 +13,7 @@ from processes import output_of, run
 import pytest
 
 START = '''
-import contextlib, copy, gc, json, sys
+import contextlib, copy, gc, json, os, sys
 import numpy as np, torch, torch_xla
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
@@ -29,13 +30,27 @@ compiled = everything.enter_context(torch_xla.shardy.record())
 def mark(t, spec, priority=None):
   return xs.mark_sharding(t, mesh, spec, priority=priority)
 
-def put(shape, spec, priority=None):
+def put(shape, spec, priority=None, may_be_weight=True):
   t = torch.randn(shape).to('xla')
+  if may_be_weight and os.environ.get('PUT') == 'weights':
+    t = torch.nn.Parameter(t, requires_grad=False)
   mark(t, spec, priority)
   return t
 
 def sync():
   torch_xla.sync(wait=True)
+
+def fails_to_sync(t):
+  """Whether a sync of what no backend knows says so."""
+  unknown = _XLAC._xla_custom_call([t], 'no.such.target', [[8, 8]],
+                                   [torch.float32], False, '', 1, {})
+  try:
+    sync()
+    return False
+  except ValueError as e:
+    return 'no.such.target' in str(e)
+  finally:
+    del unknown  # The exception keeps this frame.
 
 def counts():
   """Compiles, programs found in the cache and traces of torch.compile so far.
@@ -93,7 +108,18 @@ def section(f):
   print('SECTION', json.dumps([f.__name__, result]), flush=True)
 '''
 
-_MODES = {'on': 'XLA_USE_SHARDY', 'off': 'XLA_SHARDING_V2'}
+_MODES = {
+    'on': {
+        'XLA_USE_SHARDY': '1'
+    },
+    'weights': {
+        'XLA_USE_SHARDY': '1',
+        'PUT': 'weights'
+    },
+    'off': {
+        'XLA_SHARDING_V2': '1'
+    },
+}
 
 
 class Ways:
@@ -101,12 +127,12 @@ class Ways:
 
   def __init__(self, script: str, **variables: str):
     self._results: Dict[str, Dict[str, Any]] = {}
-    for mode, variable in _MODES.items():
+    for mode, settings in _MODES.items():
       output = output_of(
           START + script,
           PJRT_DEVICE='CPU',
           CPU_NUM_DEVICES='8',
-          **{variable: '1'},
+          **settings,
           **variables)
       self._results[mode] = dict(
           json.loads(line.split(' ', 1)[1])
@@ -115,10 +141,11 @@ class Ways:
 
   def on(self, section: str) -> Dict[str, Any]:
     """With Shardy on; what must be the same without has been compared."""
-    on, off = (self._results[mode][section] for mode in _MODES)
+    on, weights, off = (self._results[mode][section] for mode in _MODES)
     assert 'error' not in off, off
     assert 'error' not in on, on
     assert on['same'] == off['same']
+    assert weights == on
     assert on['leaked'] == 0
     assert not off.get('said') or all(p[0] == 'gspmd' for p in off['said'])
     return on
