@@ -20,7 +20,7 @@ import torch
 import torch_xla
 
 from .annotated import Annotated, tensor_of
-from .operands import are_pending, Operand
+from .operands import alias_id, are_pending, Operand, partial_syncs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +44,6 @@ class Armed:
   """Holds the binding that was made ahead, while it is of use.
 
   A weight may die at any time, in a collection of garbage, and take it along.
-
-  Attributes:
-    may_be_donated: whether a compiled graph ran since, which may have taken
-      the data of its arguments.
   """
 
   def __init__(self):
@@ -56,12 +52,17 @@ class Armed:
   def release(self) -> None:
     """Forgets the binding. Its weights' data is not held by anything then."""
     self._ahead: Optional[Ahead] = None
-    self._dead = 0
-    self._is_needed = False
-    self.may_be_donated = False
+    self._gone = 0
+    self._needed_after: Optional[tuple] = None
+    self._is_doubtful = False
+    self._partial_syncs = partial_syncs()
 
-  def __contains__(self, one: Optional[Annotated]) -> bool:
-    return self._ahead is not None and one in self._ahead.ids
+  def __contains__(self, weight: tuple[Optional[Annotated],
+                                       torch.Tensor]) -> bool:
+    """Whether it names the data that a weight, which is not pending, has."""
+    one, t = weight
+    return self._ahead is not None and self._ahead.ids.get(
+        one) == torch_xla._XLAC._xla_get_tensor_id(t)
 
   def scalars(self) -> list[torch.Tensor]:
     """What it keeps pending: one scalar, or nothing."""
@@ -78,25 +79,10 @@ class Armed:
     for one, _ in weights:
       one.inner = None
 
-  def drop_if_free(self) -> None:
-    """Lets every weight hold its own data again, before one of them changes.
-
-    Not while one is pending, as nothing but the binding knows what that started
-    from; nor again before the next sync, as the question walks all weights.
-    """
-    if self._ahead is None or self._is_needed:
-      return
-    living = self._ahead.living()
-    self._is_needed = any(are_pending([t for _, t in living]))
-    if not self._is_needed:
-      self._give_back(living)
-
   def current(self) -> tuple[Optional[Ahead], bool]:
-    """The binding, if it names what the weights were or were updated from.
+    """The binding, if it names the data that pending graphs start from.
 
-    If not, it is dropped. A weight that was executed by a read since, or was
-    given other data, has another id; a compiled graph that updates a weight, or
-    the user, may have donated the data that the binding names.
+    If not, it is dropped, and each weight that is not pending holds its data.
 
     Returns:
       The binding, and whether any of its weights is pending.
@@ -106,32 +92,73 @@ class Armed:
       return None, False
     living = ahead.living()
     is_bound, *pending = are_pending([ahead.scalar, *(t for _, t in living)])
-    if is_bound and not self._may_be_gone(ahead, living, pending):
-      self._is_needed = any(pending)
-      return ahead, self._is_needed
+    if is_bound and self._is_exact(ahead, living, pending):
+      return ahead, any(pending)
     self._give_back(
         [weight for weight, waits in zip(living, pending) if not waits])
     return None, False
 
-  def died(self, one: Annotated) -> None:
-    """Frees the data of a dead weight, where no graph may start from it."""
-    if one in self:
-      self._dead += 1
-      if self._dead == len(self._ahead.ids):
+  def drop_unless_pending(self) -> None:
+    """Lets every weight hold its own data again, if none is pending.
+
+    What a pending one started from is known to the binding alone. The question
+    walks all weights, so it is asked again only after something ran.
+    """
+    if self._ahead is None or self._needed_after == partial_syncs():
+      return
+    living = self._ahead.living()
+    if any(are_pending([t for _, t in living])):
+      self._needed_after = partial_syncs()
+    else:
+      self._give_back(living)
+
+  def let_go(self, one: Annotated) -> None:
+    """Frees the data of a weight that is dead or not annotated any more.
+
+    Where another weight is pending, that waits for the sync, which then runs a
+    program that has the data as a parameter.
+    """
+    if self._ahead is not None and one in self._ahead.ids:
+      self._gone += 1
+      if self._gone == len(self._ahead.ids):
         self.release()
       else:
-        self.drop_if_free()
+        self.drop_unless_pending()
 
-  def _may_be_gone(self, ahead: Ahead, living: Sequence[Operand],
-                   pending: Sequence[bool]) -> bool:
+  def compiled_graph_runs(self) -> None:
+    """Drops it before a graph of torch.compile updates a weight in place.
+
+    The runtime then knows the new data by the old id, and may have taken the
+    old. If a weight is pending, the binding is kept and not used.
+    """
+    self.drop_unless_pending()
+    self._is_doubtful = True
+
+  def _is_exact(self, ahead: Ahead, living: Sequence[Operand],
+                pending: Sequence[bool]) -> bool:
+    """Whether no weight has, or was updated from, other data than it had.
+
+    What runs between syncs may compute a weight and take the data that it had,
+    so that a program with the binding would fail: then all pending ones are
+    looked at, and a dead one may be such a weight. If nothing ran, weights may
+    have been given other data, and if one was, so as a rule was the first.
+    `alias_id` is slow.
+    """
     xlac = torch_xla._XLAC
-    if self.may_be_donated and len(living) < len(ahead.ids):
-      return True
-    return any(
-        xlac._xla_get_tensor_id(t) != ahead.ids[one] or
-        xlac._get_buffer_donation(t)
-        for (one, t), waits in zip(living, pending)
-        if not waits)
+    anything_ran = partial_syncs() != self._partial_syncs
+    if self._is_doubtful or anything_ran and len(living) < len(ahead.ids):
+      return False
+    to_look_at = len(living) if anything_ran else 1
+    for (one, t), waits in zip(living, pending):
+      if not waits:
+        if (xlac._xla_get_tensor_id(t) != ahead.ids[one] or
+            xlac._get_buffer_donation(t)):
+          return False
+      elif to_look_at > 0:
+        to_look_at -= 1
+        if alias_id(t) != ahead.ids[one]:
+          return False
+    return True
 
   def _give_back(self, weights: Sequence[Operand]) -> None:
     for one, t in weights:

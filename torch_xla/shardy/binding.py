@@ -13,7 +13,6 @@ nothing tells which it uses. They are parameters of the program, no more.
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable, Iterable, Sequence
 import logging
 from typing import Any, Optional
@@ -33,14 +32,13 @@ from .operands import find_operands, Operand, partial_syncs
 logger = logging.getLogger(__name__)
 
 _armed = Armed()
-_tensors = AnnotatedTensors(_armed.died)
+_tensors = AnnotatedTensors(_armed.let_go)
 _syncing: list[Annotated] = []  # All as a sync began, while it runs.
 # Not a local variable of the sync, which the exception of a failed one keeps.
 _bindings_of_sync: list[torch.Tensor] = []
 _bound_last: list[weakref.ref[torch.Tensor]] = []
 # Of the last bindings, as a text takes longer to make than to compare.
-_targets: collections.deque[tuple[list[Annotation],
-                                  str]] = collections.deque(maxlen=4)
+_targets: tuple[tuple[list[Annotation], str], ...] = ()
 _partial_syncs_before: tuple[Optional[int], Optional[int]] = (None, None)
 _living = 0  # Of `_tensors`, after the last sync.
 _growth = 0  # Syncs in a row that found more annotated tensors.
@@ -82,18 +80,19 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
   if one is None and _tensors.is_drop_worthwhile() and not anything_pending(
       but=_armed.scalars()):
     _tensors.drop_dead()
-  if one in _armed and one.annotation == said:
+  if (one, t) in _armed and one.annotation == said:
     return
   if isinstance(t, torch.nn.Parameter):
-    _armed.drop_if_free()  # It is to name this weight as well, from now on.
+    _armed.drop_unless_pending()  # It is to name this weight as well.
   _tensors.annotate(t, said)
 
 
 def forget(t: torch.Tensor) -> None:
   """Drops the annotation of `t`; graphs traced with it keep it."""
-  if _tensors.find(t) in _armed:
-    _armed.drop_if_free()
-  _tensors.forget(t)
+  one = _tensors.find(t)
+  if one is not None:
+    _tensors.forget(t)
+    _armed.let_go(one)
 
 
 def annotation_of(t: torch.Tensor) -> Optional[Annotation]:
@@ -123,11 +122,11 @@ def pending_bindings() -> list[torch.Tensor]:
   if not _tensors or torch_xla._XLAC._get_use_eager_mode():
     return []
   ahead, is_weight_pending = _armed.current()
-  scalars, bound = ([], []) if ahead is None else ([ahead.scalar],
-                                                   list(ahead.ids))
+  scalars = [] if ahead is None else [ahead.scalar]
+  bound = [] if ahead is None else list(ahead.ids)
+  named = set(bound)
   found, is_pending = _operands(
-      one for one in _tensors.all()
-      if one.fresh or ahead is None or one not in ahead.ids)
+      one for one in _tensors.all() if one.fresh or one not in named)
   if not (is_weight_pending or is_pending or anything_pending(but=scalars)):
     return []
   found = even_first(found, ahead is None)
@@ -194,7 +193,7 @@ def of_graph(arguments: Iterable[torch.Tensor],
   None if no argument is annotated, or if there is nothing to compute.
   """
   global _bound_last
-  _armed.drop_if_free()  # All that is pending is cleared after this graph.
+  _armed.drop_unless_pending()  # After this, all that is pending is cleared.
   unique = {id(t): t for t in arguments}.values()
   annotated = [one for t in unique if (one := _tensors.find(t)) is not None]
   if not annotated or not any(
@@ -213,8 +212,10 @@ class TracedAnnotations:
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
-    _armed.may_be_donated = True
-    return self._annotations != _tensors.annotations(arguments)
+    annotations = _tensors.annotations(arguments)
+    if any(annotations):
+      _armed.compiled_graph_runs()
+    return self._annotations != annotations
 
 
 def binding_names() -> tuple[str, ...]:
@@ -224,11 +225,12 @@ def binding_names() -> tuple[str, ...]:
 
 
 def _bind(operands: Sequence[Operand]) -> torch.Tensor:
+  global _targets
   annotations = [one.annotation for one, _ in operands]
   target = next((text for of, text in _targets if of == annotations), None)
   if target is None:
     target = annotation.binding_target(annotations)
-    _targets.append((annotations, target))
+    _targets = ((annotations, target), *_targets[:3])
   binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands], target,
                                               [[]], [torch.float32], False, '',
                                               1, {})

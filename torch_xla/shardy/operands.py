@@ -58,8 +58,7 @@ def find_operands(ones: Iterable[Annotated], was_read: bool) -> Found:
       # started from was itself computed since, by a read, or is the very tensor
       # that was updated.
       if one.inner is None or operand is one.inner or (
-          was_read and
-          _alias_id(operand) != xlac._xla_get_tensor_id(one.inner)):
+          was_read and alias_id(operand) != xlac._xla_get_tensor_id(one.inner)):
         any_unknown = True
         continue
       operand = one.inner
@@ -102,7 +101,7 @@ def partial_syncs() -> tuple[Optional[int], Optional[int]]:
   return value('CachedCompile'), value('UncachedCompile')
 
 
-def _alias_id(t: torch.Tensor) -> int:
+def alias_id(t: torch.Tensor) -> int:
   """The id of the data that an updated tensor started from. Slow."""
   text = torch_xla._XLAC._get_xla_tensor_debug_info(t)
   found = re.search(r'^AliasID: (\d+)$', text, re.MULTILINE)

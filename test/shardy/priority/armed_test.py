@@ -8,6 +8,7 @@ from processes import output_of
 import pytest
 
 _SCRIPT = '''
+import torch_xla.core.xla_model as xm
 from torch_xla._dynamo.dynamo_bridge import alias_with_buffer_donor_config
 
 sizes = iter(range(8, 800, 8))
@@ -63,6 +64,56 @@ def read_while_pending():
   costs.append(counted(sync))
   return {'same': [costs, error(out, total + 2) < 1e-5,
                    error(out2, total + 4) < 1e-5], 'said': of_syncs(before)}
+
+@section
+def donated_between_syncs():
+  w, v, total, before = two()
+  costs = []
+  for _ in range(3):
+    w.add_(1)
+    v.add_(1)
+    xm.unlazy([w])  # Runs a graph that takes the data which w had.
+    w.add_(1)
+    out = w + v
+    costs.append(counted(sync))
+  return {'same': [costs, error(out, total + 9) < 1e-4],
+          'said': of_syncs(before)}
+
+@section
+def donated_and_dead():
+  w, v, total, before = two()
+  w.add_(1)
+  v.add_(1)
+  xm.unlazy([w])
+  del w
+  return {'same': [counted(sync)], 'said': of_syncs(before)}
+
+@section
+def given_other_data_and_marked_as_before():
+  w, v, total, before = two()
+  w.data = torch.ones(w.shape).to('xla')
+  mark(w, ('y', None), (1, None))
+  w.add_(1)
+  out = w * 1
+  costs = [counted(sync)]
+  return {'same': [costs, error(out, torch.full(w.shape, 2.)) < 1e-5],
+          'said': of_syncs(before)}
+
+@section
+def loaded_while_pending():
+  w, v, total, before = two()
+  for t in (w, v):
+    t.copy_(torch.ones(t.shape))
+    t.add_(1)
+  out = w + v
+  costs = [counted(sync)]
+  w.add_(1)
+  v.add_(1)
+  out2 = w + v
+  costs.append(counted(sync))
+  return {'same': [costs, error(out, torch.full(w.shape, 4.)) < 1e-5,
+                   error(out2, torch.full(w.shape, 6.)) < 1e-5],
+          'said': of_syncs(before)}
 
 @section
 def marked_anew_while_pending():
@@ -192,6 +243,37 @@ def donated_by_a_compiled_graph():
   return {'same': [right]}
 
 @section
+def donated_as_asked_for_by_a_compiled_graph():
+  from torch_xla._internal import custom_kernel  # Defines the operator.
+  w, v, total, before = two()
+  @torch.compile(backend='openxla')
+  def update(w, v):
+    torch.ops.xla.dynamo_set_buffer_donor_(w, True)
+    w.add_(1)
+    return w + v
+  for _ in range(4):
+    update(w, v)
+    w.add_(1)
+    v.add_(1)
+    sync()
+  return {'same': [error(w + v, total + 12) < 1e-4]}
+
+@section
+def updated_between_calls_of_a_compiled_graph():
+  w, v, total, before = two()
+  double = torch.compile(lambda x: x * 2, backend='openxla')
+  outs = []
+  for _ in range(3):
+    for _ in range(2):
+      outs.append(double(w))
+      w.add_(1)
+      v.add_(1)
+    sync()
+  start = total - v.cpu() + 6
+  right = [error(out, 2 * (start + i)) < 1e-4 for i, out in enumerate(outs)]
+  return {'same': [right, error(w + v, total + 12) < 1e-4]}
+
+@section
 def compiled_between_steps():
   w, v, total, before = two()
   def step():
@@ -220,6 +302,7 @@ def ways_fixture() -> Ways:
     ('one_of_two_dies', [[_V]]),
     ('dies_while_pending', [[_V, _W], [_V]]),
     ('marked_anew_while_pending', [[_V, ["('y', None)", '(7, None)']]]),
+    ('given_other_data_and_marked_as_before', [[_V, _W]]),
     ('cleared', [[_V]]),
     ('cleared_while_pending', [[_V, _W], [_V]]),
     ('second_model', [[["('x', None)", '(0, None)'], _W]] * 2),
@@ -233,8 +316,13 @@ def test_programs_are_told_of_the_weights_that_they_start_from(
 
 
 @pytest.mark.parametrize('section', [
+    'donated_and_dead',
+    'donated_between_syncs',
     'donated_by_a_compiled_graph',
+    'donated_as_asked_for_by_a_compiled_graph',
     'donated_by_the_user',
+    'loaded_while_pending',
+    'updated_between_calls_of_a_compiled_graph',
     'eager_in_between',
 ])
 def test_as_without_priorities(section, ways):
