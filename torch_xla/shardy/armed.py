@@ -139,25 +139,21 @@ class Armed:
     """Whether no weight has, or was updated from, other data than it had.
 
     What runs between syncs may compute a weight and take the data that it had,
-    so that a program with the binding would fail: then all pending ones are
-    looked at, and a dead one may be such a weight. If nothing ran, weights may
-    have been given other data, and if one was, so as a rule was the first.
-    `alias_id` is slow.
+    so that a program with the binding would fail. The alias id of a pending one
+    tells, where the update was not through a view; a dead one may be such a
+    weight.
     """
     xlac = torch_xla._XLAC
     anything_ran = partial_syncs() != self._partial_syncs
     if self._is_doubtful or anything_ran and len(living) < len(ahead.ids):
       return False
-    to_look_at = len(living) if anything_ran else 1
     for (one, t), waits in zip(living, pending):
       if not waits:
         if (xlac._xla_get_tensor_id(t) != ahead.ids[one] or
             xlac._get_buffer_donation(t)):
           return False
-      elif to_look_at > 0:
-        to_look_at -= 1
-        if alias_id(t) != ahead.ids[one]:
-          return False
+      elif anything_ran and alias_id(t) != ahead.ids[one]:
+        return False
     return True
 
   def _give_back(self, weights: Sequence[Operand]) -> None:
