@@ -55,12 +55,9 @@ class Armed:
     self._gone = 0
     self._needed_after: Optional[tuple] = None
     self._is_doubtful = False
-    self._partial_syncs = partial_syncs()
 
-  def __contains__(self, weight: tuple[Optional[Annotated],
-                                       torch.Tensor]) -> bool:
-    """Whether it names the data that a weight, which is not pending, has."""
-    one, t = weight
+  def names(self, one: Optional[Annotated], t: torch.Tensor) -> bool:
+    """Whether it names the data of a tensor that is not pending."""
     return self._ahead is not None and self._ahead.ids.get(
         one) == torch_xla._XLAC._xla_get_tensor_id(t)
 
@@ -79,10 +76,13 @@ class Armed:
     for one, _ in weights:
       one.inner = None
 
-  def current(self) -> tuple[Optional[Ahead], bool]:
+  def current(self, was_read: bool) -> tuple[Optional[Ahead], bool]:
     """The binding, if it names the data that pending graphs start from.
 
     If not, it is dropped, and each weight that is not pending holds its data.
+
+    Args:
+      was_read: whether any graph was executed since it was armed.
 
     Returns:
       The binding, and whether any of its weights is pending.
@@ -92,7 +92,7 @@ class Armed:
       return None, False
     living = ahead.living()
     is_bound, *pending = are_pending([ahead.scalar, *(t for _, t in living)])
-    if is_bound and self._is_exact(ahead, living, pending):
+    if is_bound and self._is_exact(ahead, living, pending, was_read):
       return ahead, any(pending)
     self._give_back(
         [weight for weight, waits in zip(living, pending) if not waits])
@@ -135,7 +135,7 @@ class Armed:
     self._is_doubtful = True
 
   def _is_exact(self, ahead: Ahead, living: Sequence[Operand],
-                pending: Sequence[bool]) -> bool:
+                pending: Sequence[bool], was_read: bool) -> bool:
     """Whether no weight has, or was updated from, other data than it had.
 
     What runs between syncs may compute a weight and take the data that it had,
@@ -144,15 +144,14 @@ class Armed:
     weight.
     """
     xlac = torch_xla._XLAC
-    anything_ran = partial_syncs() != self._partial_syncs
-    if self._is_doubtful or anything_ran and len(living) < len(ahead.ids):
+    if self._is_doubtful or was_read and len(living) < len(ahead.ids):
       return False
     for (one, t), waits in zip(living, pending):
       if not waits:
         if (xlac._xla_get_tensor_id(t) != ahead.ids[one] or
             xlac._get_buffer_donation(t)):
           return False
-      elif anything_ran and alias_id(t) != ahead.ids[one]:
+      elif was_read and alias_id(t) != ahead.ids[one]:
         return False
     return True
 

@@ -80,7 +80,7 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
   if one is None and _tensors.is_drop_worthwhile() and not anything_pending(
       but=_armed.scalars()):
     _tensors.drop_dead()
-  if (one, t) in _armed and one.annotation == said:
+  if _armed.names(one, t) and one.annotation == said:
     return
   if isinstance(t, torch.nn.Parameter):
     _armed.drop_unless_pending()  # It is to name this weight as well.
@@ -121,10 +121,8 @@ def pending_bindings() -> list[torch.Tensor]:
   global _bound_last
   if not _tensors or torch_xla._XLAC._get_use_eager_mode():
     return []
-  ahead, is_weight_pending = _armed.current()
-  scalars = [] if ahead is None else [ahead.scalar]
-  bound = [] if ahead is None else list(ahead.ids)
-  named = set(bound)
+  ahead, is_weight_pending = _armed.current(_was_read())
+  scalars, named = ([], {}) if ahead is None else ([ahead.scalar], ahead.ids)
   found, is_pending = _operands(
       one for one in _tensors.all() if one.fresh or one not in named)
   if not (is_weight_pending or is_pending or anything_pending(but=scalars)):
@@ -132,9 +130,9 @@ def pending_bindings() -> list[torch.Tensor]:
   found = even_first(found, ahead is None)
   # A program gives its results by age. To be the same program whether armed or
   # not, the first must be no older than the graph, and older than the second.
-  bindings = [scalar.clone() for scalar in scalars]
+  bindings, bound = [scalar.clone() for scalar in scalars], list(named)
   for is_weight in (True, False):
-    group = [pair for pair in found if pair[0].is_weight == is_weight]
+    group = [operand for operand in found if operand[0].is_weight == is_weight]
     if group:
       bindings.append(_bind(group))
       bound.extend(one for one, _ in group)
@@ -196,8 +194,7 @@ def of_graph(arguments: Iterable[torch.Tensor],
   _armed.drop_unless_pending()  # After this, all that is pending is cleared.
   unique = {id(t): t for t in arguments}.values()
   annotated = [one for t in unique if (one := _tensors.find(t)) is not None]
-  if not annotated or not any(
-      torch_xla._XLAC._check_tensor_need_materialization(list(outputs))):
+  if not annotated or not any(are_pending(outputs)):
     return None
   found = even_first(_operands(annotated)[0])
   _bound_last = [one.ref for one, _ in found]
@@ -239,12 +236,17 @@ def _bind(operands: Sequence[Operand]) -> torch.Tensor:
 
 def _operands(ones: Iterable[Annotated]) -> tuple[list[Operand], bool]:
   """Those that are known, and whether anything of them is pending."""
-  found = find_operands(ones, partial_syncs() != _partial_syncs_before)
+  found = find_operands(ones, _was_read())
   if found.any_unknown:
     _say_once(
         'an annotated tensor was updated in place so that the data it had '
         'before is not known: its priority does not count in this program')
   return found.operands, found.any_pending
+
+
+def _was_read() -> bool:
+  """Whether any graph was executed since the last sync."""
+  return partial_syncs() != _partial_syncs_before
 
 
 def _mark(t: torch.Tensor, said: Annotation) -> None:
