@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import functools
 import json
 import math
 from typing import Any, Optional
@@ -127,6 +128,12 @@ class UserMesh:
 
   def axis_name(self, axis: int) -> str:
     return self.axis_names[axis] if self.axis_names else f'axis_{axis}'
+
+
+@functools.lru_cache(maxsize=8)
+def user_mesh(mesh: Any) -> UserMesh:
+  """What an `xs.Mesh` is; each step may mark its inputs with the same."""
+  return UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids)
 
 
 @dataclasses.dataclass(frozen=True)

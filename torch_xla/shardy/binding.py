@@ -23,7 +23,7 @@ import torch_xla
 
 from . import annotation, names, switch
 from .annotated import Annotated, AnnotatedTensors, inner_of, tensor_of
-from .annotation import Annotation, Priority, UserMesh
+from .annotation import Annotation, Priority, user_mesh
 from .armed import Armed
 from .mode import Mode
 from .operands import anything_pending, are_pending, even_first
@@ -66,9 +66,7 @@ def annotate(annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
                 'torch_xla.runtime.use_shardy() before the first XLA tensor')
     annotate_func(t, op_sharding)
     return
-  said = Annotation.of(
-      UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids),
-      partition_spec, priority)
+  said = Annotation.of(user_mesh(mesh), partition_spec, priority)
   only_constrains = annotate_func is (
       torch_xla._XLAC._xla_annotate_custom_sharding)
   if only_constrains or are_pending([t])[0]:

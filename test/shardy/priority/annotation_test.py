@@ -189,6 +189,18 @@ def test_meshes():
   assert _MESH.axis_name(1) == 'y'
 
 
+def test_the_mesh_of_a_user():
+
+  class Mesh:
+    mesh_shape, axis_names = (4, 2), ('x', 'y')
+    device_ids = np.arange(8)[::-1]
+
+  mesh = Mesh()
+  same = annotation.user_mesh(mesh)
+  assert same == UserMesh((4, 2), ('x', 'y'), tuple(range(7, -1, -1)))
+  assert annotation.user_mesh(mesh) is same
+
+
 @pytest.mark.parametrize('mesh, spec, sharding, text', [
     (_MESH, (0, None), '{devices=[2,1,4]<=[8] last_tile_dim_replicate}',
      "('x', None)"),

@@ -11,7 +11,7 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 import torch_xla
 import torch_xla.debug.metrics as met
-from torch_xla.shardy.annotation import Annotation, UserMesh
+from torch_xla.shardy.annotation import Annotation, user_mesh
 
 from . import xla_sharding
 from .policy_patterns import PolicyError
@@ -189,7 +189,7 @@ def annotation_for(mesh: xla_sharding.Mesh, spec: Spec,
   """What marking with a spec of axis names says."""
   index = {str(name): i for i, name in enumerate(mesh.axis_names)}
   return Annotation.of(
-      UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids),
+      user_mesh(mesh),
       [tuple(index[a] for a in axes_of(entry)) for entry in spec], priority)
 
 
