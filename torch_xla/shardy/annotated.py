@@ -55,6 +55,9 @@ class AnnotatedTensors:
     # By the id of the living tensor object: an in-place update keeps it, and
     # tied weights share it.
     self._by_id: dict[int, Annotated] = {}
+    # What was said of each of them. To ask for all arguments of a graph takes
+    # as long as what it touches takes to reach the processor's cache.
+    self._said: dict[int, Annotation] = {}
     # In the order of annotation, whatever the collector of garbage does.
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
@@ -72,16 +75,15 @@ class AnnotatedTensors:
     """
     one = self._by_id.get(id(t))
     if one is not None and one.ref() is not t:
-      self._orphans.append(self._by_id.pop(id(t)))
+      self._drop_id(id(t))
+      self._orphans.append(one)
       return None
     return one
 
   def annotations(
       self, tensors: Sequence[torch.Tensor]) -> list[Optional[Annotation]]:
     """What was said of each, None where nothing was."""
-    return [
-        one and one.annotation for one in map(self._by_id.get, map(id, tensors))
-    ]
+    return list(map(self._said.get, map(id, tensors)))
 
   def annotate(self, t: torch.Tensor, said: Annotation) -> None:
     one = self.find(t)
@@ -91,14 +93,16 @@ class AnnotatedTensors:
           isinstance(t, torch.nn.Parameter))
       self._by_id[id(t)] = one
       self._all[one] = None
-    one.annotation, one.fresh = said, True
+    self._said[id(t)] = one.annotation = said
+    one.fresh = True
     one.even = said.divides(t.shape)
     one.hold(t)
 
   def forget(self, t: torch.Tensor) -> None:
     one = self.find(t)
     if one is not None:
-      del self._by_id[id(t)], self._all[one]
+      self._drop_id(id(t))
+      del self._all[one]
 
   def drop_dead(self) -> None:
     """Lets go of the data of dead tensors."""
@@ -115,12 +119,16 @@ class AnnotatedTensors:
         0 if one.inner is None else one.inner.nbytes
         for one in self._orphans) >= 2**20
 
+  def _drop_id(self, key: int) -> None:
+    self._said.pop(key, None)  # First, and gone already if interrupted then.
+    del self._by_id[key]
+
   def _died(self, key: int) -> Callable[[weakref.ref], None]:
 
     def died(ref: weakref.ref) -> None:
       one = self._by_id.get(key)
       if one is not None and one.ref is ref:
-        del self._by_id[key]
+        self._drop_id(key)
         if one.fresh:
           self._orphans.append(one)
         else:

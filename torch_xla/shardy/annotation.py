@@ -159,7 +159,7 @@ class Annotation:
         tuple(map(int, entry)) if isinstance(entry, (tuple,
                                                      list)) else (int(entry),)
         for entry in partition_spec)
-    return cls(mesh, spec, priority)
+    return _first_of_equals(cls(mesh, spec, priority))
 
   @property
   def sharding(self) -> HloSharding:
@@ -182,6 +182,12 @@ class Annotation:
       entries.append('None' if not names else names[0] if len(names) ==
                      1 else f'({", ".join(names)})')
     return f'({", ".join(entries)}{"," if len(entries) == 1 else ""})'
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_of_equals(annotation: Annotation) -> Annotation:
+  """One object for the many tensors of which the same is said."""
+  return annotation
 
 
 def binding_target(annotations: Iterable[Annotation]) -> str:
