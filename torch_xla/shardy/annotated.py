@@ -55,8 +55,8 @@ class AnnotatedTensors:
     # By the id of the living tensor object: an in-place update keeps it, and
     # tied weights share it.
     self._by_id: dict[int, Annotated] = {}
-    # What was said of each of them. To ask for all arguments of a graph takes
-    # as long as what it touches takes to reach the processor's cache.
+    # What was said of each of them, apart: a compiled graph asks for all of its
+    # arguments at each call, and each object on the way is a cache miss.
     self._said: dict[int, Annotation] = {}
     # In the order of annotation, whatever the collector of garbage does.
     self._all: dict[Annotated, None] = {}
@@ -120,7 +120,7 @@ class AnnotatedTensors:
         for one in self._orphans) >= 2**20
 
   def _drop_id(self, key: int) -> None:
-    self._said.pop(key, None)  # First, and gone already if interrupted then.
+    self._said.pop(key, None)  # An interrupted call may have come this far.
     del self._by_id[key]
 
   def _died(self, key: int) -> Callable[[weakref.ref], None]:
