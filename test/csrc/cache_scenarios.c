@@ -1,6 +1,6 @@
 // Compiled programs out of, and into, the compile callback.
 
-#include "test/csrc/compile_request.h"
+#include "test/csrc/compile_call.h"
 
 static int Load(PjrtShardy_Compilation* compilation, const char* bytes) {
   return shim.load(compilation, bytes, strlen(bytes));
@@ -60,17 +60,17 @@ static void CacheSerialized(void) {
       {NULL, kAbiFailedPrecondition, "PjrtShardy_CompileProgram first", 0}};
   for (int i = 0; i < 7; ++i) {
     Serializing serializing = cases[i];
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(Serialize, &serializing, request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(Serialize, &serializing, call);
     // Serializing, or failing to, changes nothing about the result.
     if (i < 5) {
       CHECK(error == NULL);
-      ExpectCompiled(request, serializing.program, "other");
+      ExpectCompiled(call, serializing.program, "other");
     } else {
       ExpectError(api, error, i == 5 ? kAbiUnimplemented : kAbiInternal,
                   i == 5 ? "bad" : "compiled nothing");
     }
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -100,15 +100,15 @@ static void CacheLoaded(void) {
   int client = 0;
   for (int i = 0; i < 4; ++i) {
     char bytes[] = "saved:kept;as then";
-    Request request = MakeRequest(tails[i][0], tails[i][1]);
-    request.args->client = (PJRT_Client*)&client;
-    CHECK(CompileThrough(LoadAndRead, bytes, request) == NULL);
-    ExpectCompiled(request, "kept", "as then");
-    CHECK(request.args->client == (PJRT_Client*)&client);
+    CompileCall call = MakeCompileCall(tails[i][0], tails[i][1]);
+    call.args->client = (PJRT_Client*)&client;
+    CHECK(CompileThrough(LoadAndRead, bytes, call) == NULL);
+    ExpectCompiled(call, "kept", "as then");
+    CHECK(call.args->client == (PJRT_Client*)&client);
     CHECK(Record()->load_client == (PJRT_Client*)&client);
     CHECK(Record()->load_calls == i + 1);
     CHECK(Record()->compile_args == NULL);  // never asked to compile
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -152,12 +152,12 @@ static void CacheRefused(void) {
   const char* texts[] = {"junk one",  "junk two",  "junk three",
                          "junk four", "junk five", "bad six"};
   for (int i = 0; i < 6; ++i) {
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(TryEach, steps[i], request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(TryEach, steps[i], call);
     CHECK(Record()->live_errors == 1);
     ExpectError(api, error, i < 5 ? kAbiInvalidArgument : kAbiUnimplemented,
                 texts[i]);
-    FreeRequest(request);
+    FreeCompileCall(call);
     ExpectNothingAlive();
   }
 }
@@ -170,10 +170,10 @@ static void CacheReplaced(void) {
       {"good", "saved:kept;", NULL},   {"bad", "saved:kept;", NULL},
       {"junk", "saved:kept;", NULL},   {"saved:old;", "saved:kept;", NULL}};
   for (int i = 0; i < 8; ++i) {
-    Request request = MakeRequest(8, 0);
-    CHECK(CompileThrough(TryEach, steps[i], request) == NULL);
-    ExpectCompiled(request, i < 4 ? "better" : "kept", i < 4 ? "other" : "");
-    FreeRequest(request);
+    CompileCall call = MakeCompileCall(8, 0);
+    CHECK(CompileThrough(TryEach, steps[i], call) == NULL);
+    ExpectCompiled(call, i < 4 ? "better" : "kept", i < 4 ? "other" : "");
+    FreeCompileCall(call);
     ExpectNothingAlive();
   }
 }
@@ -192,11 +192,11 @@ static void CacheFail(void) {
   const AbiApi* api = OpenInner();
   for (int i = 0; i < 2; ++i) {
     bool early = i == 0;
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(LoadAndFail, &early, request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(LoadAndFail, &early, call);
     CHECK(Record()->live_loaded_executables == 0);
     ExpectError(api, error, kAbiNotFound, "Python said no");
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -225,15 +225,15 @@ static void CacheLent(void) {
   const AbiApi* api = OpenInner();
   for (int i = 0; i < 2; ++i) {
     bool fail = i == 1;
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(HandOn, &fail, request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(HandOn, &fail, call);
     if (fail) {
       ExpectError(api, error, kAbiInternal, "fake: cannot load junk");
     } else {
       CHECK(error == NULL);
-      ExpectCompiled(request, "fast:good", "fake_optimized");
+      ExpectCompiled(call, "fast:good", "fake_optimized");
     }
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -262,16 +262,16 @@ static void CacheMissing(void) {
   CHECK(api->struct_size == InnerApi()->struct_size);
   for (int i = 0; i < 2; ++i) {
     bool compile = i == 1;
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(UseMissing, &compile, request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(UseMissing, &compile, call);
     if (compile) {
       CHECK(error == NULL);
-      ExpectCompiled(request, "better", "other");
+      ExpectCompiled(call, "better", "other");
     } else {
       ExpectError(api, error, kAbiUnimplemented,
                   "no PJRT_Executable_DeserializeAndLoad");
     }
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }

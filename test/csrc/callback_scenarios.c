@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "test/csrc/compile_request.h"
+#include "test/csrc/compile_call.h"
 
 static void UseText(PjrtShardy_Compilation* compilation,
                     const PjrtShardy_CompileRequest* request, void* user) {
@@ -28,11 +28,11 @@ static void CallbackReplacesItself(void) {
   int calls = 0;
   shim.set_callback(ReplaceSelf, &calls);
   for (int i = 0; i < 2; ++i) {
-    Request request = MakeRequest(0, 0);
-    CHECK(Compile(request) == NULL);
-    ExpectCompiled(request, i == 0 ? "replaced" : "first",
+    CompileCall call = MakeCompileCall(0, 0);
+    CHECK(Compile(call) == NULL);
+    ExpectCompiled(call, i == 0 ? "replaced" : "first",
                    i == 0 ? "other" : "options");
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   CHECK(calls == 1);
   ExpectNothingAlive();
@@ -40,10 +40,10 @@ static void CallbackReplacesItself(void) {
 
 static void* CompileMany(void* unused) {
   for (int i = 0; i < 100; ++i) {
-    Request request = MakeRequest(0, 0);
-    CHECK(Compile(request) == NULL);
-    CHECK(request.args->executable != NULL);
-    FreeRequest(request);
+    CompileCall call = MakeCompileCall(0, 0);
+    CHECK(Compile(call) == NULL);
+    CHECK(call.args->executable != NULL);
+    FreeCompileCall(call);
   }
   return unused;
 }

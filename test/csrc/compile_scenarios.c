@@ -1,15 +1,15 @@
 // Compile through the callback.
 
-#include "test/csrc/compile_request.h"
+#include "test/csrc/compile_call.h"
 
 // Without a callback the plugin gets the framework's very struct.
 static void CompilePass(void) {
   const AbiApi* api = OpenInner();
-  Request request = MakeRequest(0, 0);
-  CHECK(Compile(request) == NULL);
-  CHECK(Record()->compile_args == request.args);
-  ExpectCompiled(request, "first", "options");
-  FreeRequest(request);
+  CompileCall call = MakeCompileCall(0, 0);
+  CHECK(Compile(call) == NULL);
+  CHECK(Record()->compile_args == call.args);
+  ExpectCompiled(call, "first", "options");
+  FreeCompileCall(call);
   AbiCompileArgs args = {.struct_size = 8};
   ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
               "fake: CompileArgs has 8");
@@ -34,14 +34,14 @@ static void CompileReplaced(void) {
   const size_t tails[][2] = {{0, 0}, {8, 0}, {0, 8}, {512, 40}};
   int calls = 0;
   for (int i = 0; i < 4; ++i) {
-    Request request = MakeRequest(tails[i][0], tails[i][1]);
-    CHECK(CompileThrough(Replace, &calls, request) == NULL);
-    ExpectCompiled(request, "replaced", "other");
+    CompileCall call = MakeCompileCall(tails[i][0], tails[i][1]);
+    CHECK(CompileThrough(Replace, &calls, call) == NULL);
+    ExpectCompiled(call, "replaced", "other");
     if (tails[i][0] > 0) {
-      const char* bytes = (const char*)request.args;
-      CHECK(bytes[request.args->struct_size - 1] == kFakeTailOutput);
+      const char* bytes = (const char*)call.args;
+      CHECK(bytes[call.args->struct_size - 1] == kFakeTailOutput);
     }
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   CHECK(calls == 4);
   ExpectNothingAlive();
@@ -104,11 +104,11 @@ static void CompileInnerError(void) {
                                {"bad three", "bad four", NULL}};
   const char* texts[] = {"bad one", "bad two", "bad four"};
   for (int i = 0; i < 3; ++i) {
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(TryAll, programs[i], request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(TryAll, programs[i], call);
     CHECK(error == Record()->error);  // the plugin's own, not a copy
     ExpectError(api, error, kAbiUnimplemented, texts[i]);
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -119,10 +119,10 @@ static void CompileTwice(void) {
                                {"bad", "better", NULL},
                                {"good", "bad", "better", NULL}};
   for (int i = 0; i < 3; ++i) {
-    Request request = MakeRequest(0, 0);
-    CHECK(CompileThrough(TryAll, programs[i], request) == NULL);
-    ExpectCompiled(request, "better", "other");
-    FreeRequest(request);
+    CompileCall call = MakeCompileCall(0, 0);
+    CHECK(CompileThrough(TryAll, programs[i], call) == NULL);
+    ExpectCompiled(call, "better", "other");
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -150,13 +150,13 @@ static void CompileFail(void) {
                               {"good", 0, 2}, {NULL, 17, 2},  {"good", -1, 2}};
   for (int i = 0; i < 6; ++i) {
     Failure failure = failures[i];
-    Request request = MakeRequest(8, 0);
-    PJRT_Error* error = CompileThrough(FailAfter, &failure, request);
+    CompileCall call = MakeCompileCall(8, 0);
+    PJRT_Error* error = CompileThrough(FailAfter, &failure, call);
     AbiErrorMessageArgs text = {sizeof(text), NULL, error, NULL, 0};
     ((AbiVoidFunction)api->slots[kSlotErrorMessage])(&text);
     CHECK(text.message_size == 14);
     ExpectError(api, error, failure.expected, "Python said no");
-    FreeRequest(request);
+    FreeCompileCall(call);
     ExpectNothingAlive();
   }
 }
@@ -174,10 +174,10 @@ static void CompileFailMessages(void) {
   memset(huge, 'y', 100000);
   void* messages[] = {NULL, huge};
   for (int i = 0; i < 2; ++i) {
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(FailOddly, messages[i], request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(FailOddly, messages[i], call);
     ExpectError(api, error, 13, i == 0 ? "" : "yyyy");
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   free(huge);
 }
@@ -190,11 +190,11 @@ static void DoNothing(PjrtShardy_Compilation* compilation,
 }
 
 static void CompileNothing(void) {
-  Request request = MakeRequest(0, 0);
+  CompileCall call = MakeCompileCall(0, 0);
   const AbiApi* api = OpenInner();
-  ExpectError(api, CompileThrough(DoNothing, NULL, request), kAbiInternal,
+  ExpectError(api, CompileThrough(DoNothing, NULL, call), kAbiInternal,
               "compiled nothing");
-  FreeRequest(request);
+  FreeCompileCall(call);
 }
 
 typedef struct {
@@ -241,16 +241,16 @@ static void CompiledProgram(void) {
       {NULL, kAbiFailedPrecondition, "PjrtShardy_CompileProgram first"}};
   for (int i = 0; i < 6; ++i) {
     Reading reading = readings[i];
-    Request request = MakeRequest(0, 0);
-    PJRT_Error* error = CompileThrough(Read, &reading, request);
+    CompileCall call = MakeCompileCall(0, 0);
+    PJRT_Error* error = CompileThrough(Read, &reading, call);
     // Reading, or failing to, changes nothing about the result.
     if (i < 4) {
       CHECK(error == NULL);
-      ExpectCompiled(request, reading.program, "other");
+      ExpectCompiled(call, reading.program, "other");
     } else {
       ExpectError(api, error, i == 4 ? kAbiUnimplemented : kAbiInternal, "");
     }
-    FreeRequest(request);
+    FreeCompileCall(call);
   }
   ExpectNothingAlive();
 }
@@ -259,9 +259,9 @@ static void CompiledProgramMissing(void) {
   OpenInner();
   Reading reading = {"good", kAbiUnimplemented,
                      "no PJRT_Executable_OptimizedProgram"};
-  Request request = MakeRequest(0, 0);
-  CHECK(CompileThrough(Read, &reading, request) == NULL);
-  FreeRequest(request);
+  CompileCall call = MakeCompileCall(0, 0);
+  CHECK(CompileThrough(Read, &reading, call) == NULL);
+  FreeCompileCall(call);
   ExpectNothingAlive();
 }
 

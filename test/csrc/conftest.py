@@ -1,9 +1,9 @@
 """Builds the shim and its test programs with Bazel, once."""
 
 import pytest
-from shim_build import Build, run_bazel
+from shim_build import Build, build_once
 
 
 @pytest.fixture(scope='session')
 def build() -> Build:
-  return run_bazel()
+  return build_once()

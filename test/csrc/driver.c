@@ -1,13 +1,22 @@
-// Runs one scenario against the shim, in a process of its own: the shim opens
+// Runs scenarios against the shim, each in a process of its own: the shim opens
 // one plugin per process. Meant to be run under valgrind and, built with
-// them, under the address and undefined-behaviour sanitizers.
+// them, under the address and undefined-behaviour sanitizers. The processes are
+// forked, one after the other, so that valgrind has to start only once.
 //
-//   driver SHIM INNER NOT_A_PLUGIN SCENARIO
+//   driver SHIM INNER NOT_A_PLUGIN SCENARIO[,VARIABLE=VALUE]...  ...
 //   driver --list
+//
+// After what each prints comes a line "end STATUS SCENARIO...", where a signal
+// is a negative status.
 
 #include "test/csrc/driver.h"
 
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Ends a scenario that hangs.
+enum { kScenarioSeconds = 60 };
 
 Shim shim;
 const char* shim_path;
@@ -119,29 +128,71 @@ static void CanaryLeak(void) {
 static const Scenario canaries[] = {
     {"canary_read", CanaryRead}, {"canary_leak", CanaryLeak}, {NULL, NULL}};
 
-int main(int argc, char** argv) {
-  const Scenario* groups[] = {open_scenarios,    compile_scenarios,
-                              cache_scenarios,   callback_scenarios,
-                              execute_scenarios, readback_scenarios,
-                              canaries};
-  const bool list = argc == 2 && strcmp(argv[1], "--list") == 0;
-  if (!list && argc != 5) {
-    fprintf(stderr, "usage: driver SHIM INNER NOT_A_PLUGIN SCENARIO\n");
-    return 2;
+static const Scenario* const groups[] = {
+    open_scenarios,    compile_scenarios,  cache_scenarios, callback_scenarios,
+    execute_scenarios, readback_scenarios, canaries};
+enum { kGroups = sizeof(groups) / sizeof(groups[0]) };
+
+static void List(void) {
+  for (int i = 0; i < kGroups; ++i) {
+    for (const Scenario* s = groups[i]; s->name != NULL; ++s) puts(s->name);
   }
-  for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); ++i) {
+}
+
+static const Scenario* Find(const char* name) {
+  for (int i = 0; i < kGroups; ++i) {
     for (const Scenario* s = groups[i]; s->name != NULL; ++s) {
-      if (list) puts(s->name);
-      if (list || strcmp(argv[4], s->name) != 0) continue;
-      shim_path = argv[1];
-      inner_path = argv[2];
-      not_a_plugin_path = argv[3];
-      LoadShim();
-      s->run();
-      printf("ok %s\n", s->name);
-      return 0;
+      if (strcmp(name, s->name) == 0) return s;
     }
   }
-  if (!list) fprintf(stderr, "no scenario %s\n", argv[4]);
-  return list ? 0 : 2;
+  return NULL;
+}
+
+// Runs one in this process. Cuts `text`, SCENARIO[,VARIABLE=VALUE]..., up.
+static int RunScenario(char* text) {
+  char* rest = NULL;
+  const char* name = strtok_r(text, ",", &rest);
+  char* variable;
+  while ((variable = strtok_r(NULL, ",", &rest)) != NULL) {
+    CHECK(putenv(variable) == 0);
+  }
+  const Scenario* scenario = Find(name);
+  if (scenario == NULL) {
+    fprintf(stderr, "no scenario %s\n", name);
+    return 2;
+  }
+  LoadShim();
+  scenario->run();
+  printf("ok %s\n", name);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+    List();
+    return 0;
+  }
+  if (argc < 5) {
+    fprintf(stderr, "usage: driver SHIM INNER NOT_A_PLUGIN SCENARIO...\n");
+    return 2;
+  }
+  shim_path = argv[1];
+  inner_path = argv[2];
+  not_a_plugin_path = argv[3];
+  for (int i = 4; i < argc; ++i) {
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      alarm(kScenarioSeconds);
+      return RunScenario(argv[i]);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    printf("end %d %s\n",
+           WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+           argv[i]);
+    // What is left in the buffer, the next child would print too.
+    fflush(stdout);
+  }
+  return 0;
 }

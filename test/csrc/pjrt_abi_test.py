@@ -1,10 +1,11 @@
 """Our declarations of the PJRT ABI against a real plugin's header."""
 
+from __future__ import annotations
+
 import importlib.util
 from pathlib import Path
 import re
 import subprocess
-from typing import Dict
 
 import pytest
 from shim_build import ROOT
@@ -43,12 +44,12 @@ LATER_SLOTS = {'PJRT_Error_ForEachPayload': 99}
 OPEN_ENDED = ('AbiErrorForEachPayloadArgs',)
 
 
-def _structs(code: str) -> Dict[str, str]:
+def _structs(code: str) -> dict[str, str]:
   found = re.findall(r'typedef struct \{(.*?)\} (\w+);', code, re.DOTALL)
   return {name: body for body, name in found}
 
 
-def _constants(code: str, prefix: str) -> Dict[str, int]:
+def _constants(code: str, prefix: str) -> dict[str, int]:
   found = re.findall(rf'\b({prefix}\w+) = (\d+)', code)
   return {name: int(value) for name, value in found}
 
@@ -117,7 +118,7 @@ def include() -> Path:
 
 
 def _compile(include: Path,
-             assertions: str) -> 'subprocess.CompletedProcess[str]':
+             assertions: str) -> subprocess.CompletedProcess[str]:
   source = ('#include "pjrt_c_api.h"\n'
             '#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"\n' + assertions)
   return subprocess.run([

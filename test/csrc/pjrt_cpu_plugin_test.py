@@ -1,16 +1,20 @@
 """The shim before XLA's CPU plugin, through ctypes as Python uses it."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import ctypes
 import importlib.util
 import os
 from pathlib import Path
-from typing import Callable, Iterator, List, Optional, Tuple
+from typing import Optional
 
 import pytest
 from shim_build import Build
 
-# The plugin stays loaded and runs threads: a process of its own.
-ENVIRONMENT = {'TF_CPP_MIN_LOG_LEVEL': '2'}
+# The plugin stays loaded and runs threads: a process of its own. Nothing here
+# looks at these variables: with those of other tests, their server serves.
+ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 
 INVALID_ARGUMENT = 3
 PLUGIN_INITIALIZE, CLIENT_CREATE, CLIENT_DESTROY = 3, 10, 11
@@ -96,7 +100,7 @@ class Plugin:
                   0)
     return self.call(CLIENT_COMPILE, args)[6]
 
-  def read(self, loaded: int) -> Tuple[bytes, bytes]:
+  def read(self, loaded: int) -> tuple[bytes, bytes]:
     """The program of a loaded executable and its format."""
     executable = self.call(GET_EXECUTABLE, _words(0, loaded, 0))[3]
     try:
@@ -110,7 +114,7 @@ class Plugin:
     finally:
       self.call(EXECUTABLE_DESTROY, _words(0, executable))
 
-  def run(self, executable: int, options_words: int) -> List[float]:
+  def run(self, executable: int, options_words: int) -> list[float]:
     """Executes with options of that many words; the two floats it returns."""
     options = _words(*[0] * (options_words - 1))
     outputs = (ctypes.c_size_t * 1)()
@@ -239,8 +243,8 @@ def test_program_runs(plugin: Plugin, inner: Plugin, client: int) -> None:
 
 def test_callback_replaces_the_program(shim: ctypes.CDLL, plugin: Plugin,
                                        client: int) -> None:
-  seen: List[Tuple[bytes, bytes, bytes]] = []
-  results: List[Tuple[int, bytes, bool]] = []
+  seen: list[tuple[bytes, bytes, bytes]] = []
+  results: list[tuple[int, bytes, bool]] = []
 
   def callback(compilation: ctypes.c_void_p, request: Request) -> None:
     program = ctypes.string_at(request.program, request.program_size)
@@ -268,7 +272,7 @@ def test_callback_replaces_the_program(shim: ctypes.CDLL, plugin: Plugin,
 
 def test_garbage_is_the_plugins_error(shim: ctypes.CDLL, plugin: Plugin,
                                       client: int) -> None:
-  told: List[Tuple[int, bytes]] = []
+  told: list[tuple[int, bytes]] = []
 
   def callback(compilation: ctypes.c_void_p, request: Request) -> None:
     code = _compile(shim, compilation, b'\x00garbage', request)
@@ -302,7 +306,7 @@ class Rewrite:
 
   def __init__(self, shim: ctypes.CDLL, rewrite: Callable[[bytes],
                                                           bytes]) -> None:
-    self.seen: List[Tuple[bytes, bytes]] = []
+    self.seen: list[tuple[bytes, bytes]] = []
 
     def body(readback: int, program: int, program_size: int, kind: int,
              kind_size: int, _: int) -> None:
@@ -315,7 +319,7 @@ class Rewrite:
     self.function = _READBACK(body)
 
 
-def _unordered(reading: Tuple[bytes, bytes]) -> Tuple[bytes, bytes]:
+def _unordered(reading: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
   """XLA serializes maps in another order each time."""
   program, kind = reading
   return bytes(sorted(program)), kind
@@ -395,7 +399,7 @@ def test_compile_callback_reads_past_the_readback(
     readback: Callable[..., None]) -> None:
   rewrite = Rewrite(shim, lambda old: b'rewritten')
   readback(rewrite.function)
-  own: List[bytes] = []
+  own: list[bytes] = []
 
   def callback(compilation: ctypes.c_void_p, request: Request) -> None:
     _compile(shim, compilation, PROGRAM, request)

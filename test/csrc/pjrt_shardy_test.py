@@ -3,12 +3,16 @@
 Each scenario of the C driver runs in a process of its own, once with the
 library of the wheel under valgrind, once with one built with the address,
 leak and undefined-behaviour sanitizers. Either makes the run fail at the first
-wrong read or leaked byte.
+wrong read or leaked byte. The driver forks these processes, because starting
+valgrind takes longer than any scenario.
 """
 
+from __future__ import annotations
+
+import re
 import shutil
 import subprocess
-from typing import Dict, List, Tuple
+from typing import NamedTuple
 
 import pytest
 from shim_build import Build, clean_environment
@@ -52,10 +56,16 @@ CANARIES = ('canary_read', 'canary_leak')
 
 VALGRIND = ('valgrind', '--quiet', '--error-exitcode=99', '--leak-check=full',
             '--errors-for-leak-kinds=definite,indirect,possible')
-CHECKERS = ('valgrind', 'sanitizers')
+CHECKERS = (pytest.param('valgrind', marks=pytest.mark.slow), 'sanitizers')
 
 
-def _cases() -> List[Tuple[str, Dict[str, str]]]:
+class Ended(NamedTuple):
+  """The end of a scenario: its exit status and all that it printed."""
+  status: int
+  output: str
+
+
+def _cases() -> list[tuple[str, dict[str, str]]]:
   cases = [(name, {}) for name in PLAIN]
   for name, minors in SKEWED.items():
     cases += [(name, {'FAKE_PLUGIN_MINOR': str(minor)}) for minor in minors]
@@ -83,43 +93,54 @@ def _name(case: object) -> str:
   return str(case)
 
 
-def _run(build: Build, checker: str, scenario: str,
-         variables: Dict[str, str]) -> 'subprocess.CompletedProcess[str]':
-  if checker == 'valgrind':
+def _argument(scenario: str, variables: dict[str, str]) -> str:
+  return ','.join([scenario, *(f'{k}={v}' for k, v in variables.items())])
+
+
+@pytest.fixture(scope='module')
+def ended(request: pytest.FixtureRequest, build: Build) -> dict[str, Ended]:
+  """How each scenario ended under a checker, by the driver's argument."""
+  if request.param == 'valgrind':
     assert shutil.which('valgrind'), 'install valgrind (a Debian package)'
     command = [*VALGRIND, build.driver, build.library, build.fake]
   else:
     command = [
         build.sanitized_driver, build.sanitized_library, build.sanitized_fake
     ]
-  return subprocess.run(
-      [*map(str, command),
-       str(build.not_a_plugin), scenario],
-      env={
-          **clean_environment(), 'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',
-          **variables
-      },
-      stdout=subprocess.PIPE,
-      stderr=subprocess.STDOUT,
-      timeout=60,
-      text=True,
-      check=False)
+  # The faults first: they must be nobody else's.
+  scenarios = [*CANARIES, *(_argument(*case) for case in _cases())]
+  environment = {
+      **clean_environment(), 'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99'
+  }
+  done = subprocess.run([*command, build.not_a_plugin, *scenarios],
+                        env=environment,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        timeout=600,
+                        text=True,
+                        check=False)
+  assert done.returncode == 0, done.stdout
+  ends = re.findall(
+      r'(.*?)^end (-?\d+) (.*?)\n', done.stdout, flags=re.DOTALL | re.MULTILINE)
+  assert [scenario for _, _, scenario in ends] == scenarios, done.stdout
+  return {
+      scenario: Ended(int(status), output) for output, status, scenario in ends
+  }
 
 
-@pytest.mark.parametrize('checker', CHECKERS)
+@pytest.mark.parametrize('ended', CHECKERS, indirect=True)
 @pytest.mark.parametrize('scenario, variables', _cases(), ids=_name)
-def test_scenario(build: Build, checker: str, scenario: str,
-                  variables: Dict[str, str]) -> None:
-  done = _run(build, checker, scenario, variables)
-  assert (done.returncode, done.stdout) == (0, f'ok {scenario}\n')
+def test_scenario(ended: dict[str, Ended], scenario: str,
+                  variables: dict[str, str]) -> None:
+  end = ended[_argument(scenario, variables)]
+  assert end == (0, f'ok {scenario}\n'), end.output
 
 
-@pytest.mark.parametrize('checker', CHECKERS)
+@pytest.mark.parametrize('ended', CHECKERS, indirect=True)
 @pytest.mark.parametrize('canary', CANARIES)
-def test_checker_sees_a_fault(build: Build, checker: str, canary: str) -> None:
-  done = _run(build, checker, canary, {})
-  assert done.returncode not in (0, 2), done.stdout
-  assert 'driver.c' in done.stdout
+def test_checker_sees_a_fault(ended: dict[str, Ended], canary: str) -> None:
+  assert ended[canary].status not in (0, 2), ended[canary].output
+  assert 'driver.c' in ended[canary].output
 
 
 def test_every_scenario_is_run(build: Build) -> None:

@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "test/csrc/compile_request.h"
+#include "test/csrc/compile_call.h"
 
 // An executable, and a question about it whose structs may be longer than any
 // known version's.
@@ -411,10 +411,10 @@ static void ReadbackNotForCompile(void) {
   OpenInner();
   Rewrite rewrite = {"new text", 0};
   shim.set_readback(Replace, &rewrite);
-  Request request = MakeRequest(0, 0);
-  CHECK(CompileThrough(ReadCompiled, NULL, request) == NULL);
+  CompileCall call = MakeCompileCall(0, 0);
+  CHECK(CompileThrough(ReadCompiled, NULL, call) == NULL);
   CHECK(rewrite.calls == 0);
-  FreeRequest(request);
+  FreeCompileCall(call);
   shim.set_readback(NULL, NULL);
   ExpectNothingAlive();
 }

@@ -1,13 +1,21 @@
 """Building the shim and its test programs, for the tests of this folder."""
 
+from __future__ import annotations
+
 import dataclasses
+import fcntl
 import os
 from pathlib import Path
 import shutil
 import subprocess
-from typing import Dict
+import tempfile
 
 ROOT = Path(__file__).resolve().parents[2]
+# The folder that a session shares with the test processes that it starts.
+_FOLDER_VARIABLE = 'SHARDY_TEST_BUILD'
+if _FOLDER_VARIABLE not in os.environ:
+  _folder = tempfile.TemporaryDirectory(prefix='shim-build-')
+  os.environ[_FOLDER_VARIABLE] = _folder.name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +30,7 @@ class Build:
   not_a_plugin: Path
 
 
-def clean_environment() -> Dict[str, str]:
+def clean_environment() -> dict[str, str]:
   """This process's environment without what steers shim or fake plugin."""
   return {
       name: value
@@ -31,21 +39,19 @@ def clean_environment() -> Dict[str, str]:
   }
 
 
-def run_bazel() -> Build:
-  """Builds everything; fails with Bazel's own words."""
-  bazel = shutil.which(os.environ.get('BAZEL') or 'bazel')
-  assert bazel, 'no bazel on the path: install it (Debian: bazel-bootstrap)'
-  done = subprocess.run([
-      bazel, '--batch', 'build', '//torch_xla/csrc/pjrt_shardy:all',
-      '//test/csrc:all'
-  ],
-                        cwd=ROOT,
-                        env=clean_environment(),
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.STDOUT,
-                        text=True,
-                        check=False)
-  assert done.returncode == 0, done.stdout[-6000:]
+def build_once() -> Build:
+  """Builds everything, unless this session did so in another process.
+
+  Raises:
+    AssertionError: the build fails; with Bazel's own words.
+  """
+  # Bazel takes seconds to find that there is nothing to do.
+  folder = Path(os.environ[_FOLDER_VARIABLE])
+  with open(folder / 'lock', 'w') as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    if not (folder / 'built').exists():
+      _run_bazel()
+      (folder / 'built').touch()
   output = ROOT / 'build/bazel-bin'
   tests = output / 'test/csrc'
   return Build(
@@ -56,3 +62,28 @@ def run_bazel() -> Build:
       fake=tests / 'libfake_plugin.so',
       sanitized_fake=tests / 'libfake_plugin_sanitized.so',
       not_a_plugin=tests / 'libnot_a_plugin.so')
+
+
+def _run_bazel() -> None:
+  bazel = shutil.which(os.environ.get('BAZEL') or 'bazel')
+  assert bazel, 'no bazel on the path: install it (Debian: bazel-bootstrap)'
+  command = [
+      bazel,
+      '--batch',
+      # As the wheel is built (infra/wheel/shim.py): what that compiled serves.
+      f'--output_user_root={ROOT / "build" / "bazel-root"}',
+      # Most of so short a run goes into the JVM's optimising compiler.
+      '--host_jvm_args=-XX:TieredStopAtLevel=1',
+      'build',
+      '//torch_xla/csrc/pjrt_shardy:all',
+      '//test/csrc:all'
+  ]
+  done = subprocess.run(
+      command,
+      cwd=ROOT,
+      env=clean_environment(),
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      text=True,
+      check=False)
+  assert done.returncode == 0, done.stdout[-6000:]

@@ -57,7 +57,7 @@ SHARDY_EXPORT int PjrtShardy_Version(void) { return PJRT_SHARDY_VERSION; }
 // names it; without either, or if it cannot be opened, a table whose entries
 // all fail with the reason. Owned by the library, valid for ever.
 SHARDY_EXPORT const AbiApi* GetPjrtApi(void) {
-  const AbiApi* table = ShardyTable();
+  const AbiApi* table = ShardyOurTable();
   if (table != NULL) return table;
   char reason[sizeof(broken_reason)];
   int code;
@@ -70,7 +70,7 @@ SHARDY_EXPORT const AbiApi* GetPjrtApi(void) {
            "library");
   } else {
     code = PjrtShardy_Open(path, reason, sizeof(reason));
-    table = ShardyTable();
+    table = ShardyOurTable();
     if (table != NULL) return table;
   }
   pthread_mutex_lock(&mutex);

@@ -5,12 +5,14 @@ _PACKAGE = "//torch_xla/csrc/pjrt_shardy:"
 _SOURCES = [
     "api.c",
     "callback.c",
+    "client_compile.c",
     "compilation.c",
-    "compile.c",
     "errors.c",
     "execute.c",
-    "inner.c",
+    "inner_call.c",
+    "inner_table.c",
     "internal.h",
+    "open.c",
     "readback.c",
 ]
 

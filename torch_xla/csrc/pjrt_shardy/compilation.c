@@ -1,4 +1,5 @@
-// One compile in flight: what the callback may do with it, and the result.
+// PjrtShardy_Compilation, one compile in flight: what the callback may do with
+// it, and the result.
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 static int ErrorCode(PJRT_Error* error) {
   AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
                               kAbiUnknown};
-  ShardyDestroyError(ShardyErrorGetCode(&args));
+  ShardyFreeError(ShardyErrorGetCode(&args));
   return args.code == kAbiOk ? kAbiUnknown : args.code;
 }
 
@@ -44,7 +45,7 @@ static int KeepMessage(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
 // The same, and frees the error.
 static int TakeError(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
   int code = KeepMessage(compilation, error);
-  ShardyDestroyError(error);
+  ShardyFreeError(error);
   return code;
 }
 
@@ -54,11 +55,11 @@ static void ForgetResult(PjrtShardy_Compilation* compilation) {
     AbiLoadedExecutableDestroyArgs args = {
         ABI_SIZE(AbiLoadedExecutableDestroyArgs, executable), NULL,
         compilation->inner_args->executable};
-    ShardyDestroyError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
-                                       "PJRT_LoadedExecutable_Destroy", &args));
+    ShardyFreeError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
+                                    "PJRT_LoadedExecutable_Destroy", &args));
     compilation->compiled = false;
   }
-  ShardyDestroyError(compilation->inner_error);
+  ShardyFreeError(compilation->inner_error);
   compilation->inner_error = NULL;
 }
 
@@ -140,8 +141,8 @@ static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
 static void PutExecutable(PJRT_Executable* executable) {
   AbiExecutableDestroyArgs destroy = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, executable};
-  ShardyDestroyError(ShardyInnerCall(kSlotExecutableDestroy,
-                                     "PJRT_Executable_Destroy", &destroy));
+  ShardyFreeError(ShardyInnerCall(kSlotExecutableDestroy,
+                                  "PJRT_Executable_Destroy", &destroy));
 }
 
 SHARDY_EXPORT int PjrtShardy_CompiledProgram(
@@ -242,7 +243,7 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
 SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
                                    int code, const char* message,
                                    size_t message_size) {
-  ShardyDestroyError(compilation->failure);
+  ShardyFreeError(compilation->failure);
   compilation->failure = ShardyErrorFromBytes(code, message, message_size);
   ForgetLoans(compilation);
 }

@@ -105,7 +105,7 @@ void ShardyErrorDestroy(AbiErrorDestroyArgs* args) {
   if (inner != NULL) inner(args);
 }
 
-void ShardyDestroyError(PJRT_Error* error) {
+void ShardyFreeError(PJRT_Error* error) {
   if (error == NULL) return;
   AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
                               error};

@@ -1,6 +1,6 @@
-// Execute: the options struct grew over the years, and a plugin may refuse one
-// that is shorter than its own. This is the hot path: no allocation, and no
-// copy where both sides agree.
+// PJRT_LoadedExecutable_Execute: the options struct grew over the years, and a
+// plugin may refuse one that is shorter than its own. This is the hot path: no
+// allocation, and no copy where both sides agree.
 
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +67,8 @@ static PJRT_Error* CheckDropped(const AbiExecuteOptions* options, size_t kept) {
         "PJRT_LoadedExecutable_Execute: the options set %s, which the inner "
         "plugin (PJRT API %d.%d) does not know; leave it unset or use a newer "
         "plugin",
-        FieldName(i), ShardyInner()->version.major_version,
-        ShardyInner()->version.minor_version);
+        FieldName(i), ShardyInnerTable()->version.major_version,
+        ShardyInnerTable()->version.minor_version);
   }
   return NULL;
 }
@@ -101,7 +101,7 @@ static PJRT_Error* ExecuteWith(AbiExecuteArgs* args,
 // Executes with options of the size that the inner plugin's version declares:
 // a shorter struct is padded with zeroes, a longer one cut unless that would
 // lose a setting. Errors are the plugin's own but for those cases.
-PJRT_Error* ShardyExecute(AbiExecuteArgs* args) {
+PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args) {
   if (!ABI_HOLDS(AbiExecuteArgs, options, args->struct_size)) {
     return ShardyError(kAbiInvalidArgument,
                        "PJRT_LoadedExecutable_Execute: the argument struct has "
@@ -109,7 +109,7 @@ PJRT_Error* ShardyExecute(AbiExecuteArgs* args) {
                        args->struct_size, ABI_SIZE(AbiExecuteArgs, options));
   }
   const AbiExecuteOptions* options = args->options;
-  const size_t wanted = OptionsSize(ShardyInner()->version.minor_version);
+  const size_t wanted = OptionsSize(ShardyInnerTable()->version.minor_version);
   const bool future = wanted == kFutureOptionsSize;
   if (options == NULL || options->struct_size == wanted ||
       (future && options->struct_size > wanted)) {

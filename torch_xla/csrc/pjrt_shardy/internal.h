@@ -12,6 +12,17 @@
 #define SHARDY_EXPORT __attribute__((visibility("default")))
 #define SHARDY_PRINTF(text, first) __attribute__((format(printf, text, first)))
 
+// inner_table.c
+
+// The inner plugin's own table, or NULL while none is open. Never freed.
+const AbiApi* ShardyInnerTable(void);
+// Called once, before ShardyOurTable gives a table.
+void ShardySetInnerTable(const AbiApi* table);
+// Whether a table, of whichever plugin, is long enough to have the slot.
+bool ShardyHoldsSlot(const AbiApi* table, int slot);
+// The inner plugin's entry, or NULL if it has none.
+AbiFunction ShardyInnerSlot(int slot);
+
 // errors.c
 
 // A new error of our own, never NULL. The caller hands it to the framework,
@@ -20,32 +31,35 @@ PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
 // The same from bytes that need not be NUL-terminated.
 PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
 // Frees an error, ours or the inner plugin's; NULL is none.
-void ShardyDestroyError(PJRT_Error* error);
+void ShardyFreeError(PJRT_Error* error);
 
-// Entries of the table that know our errors and the inner plugin's apart.
+// inner_call.c
+
+// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
+PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args);
+
+// Our entries of the table, each named as PJRT names it (and kSlot* does).
+
+// errors.c: these know our errors and the inner plugin's apart.
 void ShardyErrorDestroy(AbiErrorDestroyArgs* args);
 void ShardyErrorMessage(AbiErrorMessageArgs* args);
 PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args);
 PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
+// client_compile.c
+PJRT_Error* ShardyClientCompile(AbiCompileArgs* args);
+// readback.c
+PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args);
+// execute.c
+PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args);
 
-// inner.c
+// open.c
 
-// The inner plugin's own table, or NULL while none is open. Never freed.
-const AbiApi* ShardyInner(void);
-// The inner plugin's entry, or NULL if it has none.
-AbiFunction ShardyInnerSlot(int slot);
-// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
-PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args);
 // The table to hand to the framework, or NULL while no plugin is open.
-const AbiApi* ShardyTable(void);
+const AbiApi* ShardyOurTable(void);
 
 // api.c
 
 const AbiApi* GetPjrtApi(void);
-
-// execute.c
-
-PJRT_Error* ShardyExecute(AbiExecuteArgs* args);
 
 // compilation.c
 
@@ -71,13 +85,8 @@ struct PjrtShardy_Compilation {
 PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
                                     AbiCompileArgs* args);
 
-// compile.c
-
-PJRT_Error* ShardyCompile(AbiCompileArgs* args);
-
 // readback.c
 
-PJRT_Error* ShardyOptimizedProgram(AbiOptimizedProgramArgs* args);
 // Asks the inner plugin for the size and then for the bytes. On success the
 // caller frees `args->program->code`, which has room for one byte more. The
 // format stays the plugin's.

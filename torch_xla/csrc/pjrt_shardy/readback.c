@@ -1,5 +1,5 @@
-// OptimizedProgram: what the framework reads back from an executable goes
-// through the callback.
+// PJRT_Executable_OptimizedProgram: what the framework reads back from an
+// executable goes through the callback.
 //
 // The framework asks twice, for the size and for the bytes, and must get the
 // same program both times: what the first call found is kept for the second.
@@ -71,7 +71,7 @@ SHARDY_EXPORT void PjrtShardy_ReplaceProgram(PjrtShardy_Readback* readback,
                                              size_t program_size) {
   char* copy = malloc(program_size + 1);
   if (copy == NULL) {
-    ShardyDestroyError(readback->failure);
+    ShardyFreeError(readback->failure);
     readback->failure =
         ShardyError(kAbiResourceExhausted,
                     "no memory for a program of %zu bytes", program_size);
@@ -86,7 +86,7 @@ SHARDY_EXPORT void PjrtShardy_ReplaceProgram(PjrtShardy_Readback* readback,
 SHARDY_EXPORT void PjrtShardy_FailReadback(PjrtShardy_Readback* readback,
                                            int code, const char* message,
                                            size_t message_size) {
-  ShardyDestroyError(readback->failure);
+  ShardyFreeError(readback->failure);
   readback->failure = ShardyErrorFromBytes(code, message, message_size);
 }
 
@@ -229,7 +229,7 @@ static bool HoldsProgram(const AbiOptimizedProgramArgs* args) {
 // The program that the framework reads: what the callback made of it, or the
 // inner plugin's own. What was announced is what is delivered, even if the
 // callback was replaced in between.
-PJRT_Error* ShardyOptimizedProgram(AbiOptimizedProgramArgs* args) {
+PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyReadbackCallback);
   PJRT_Error* error = NULL;

@@ -1,5 +1,5 @@
-// Compile: hands each program to the callback, and what comes of it back to
-// the framework.
+// PJRT_Client_Compile: hands each program to the callback, and what comes of it
+// back to the framework. What the callback does with it is in compilation.c.
 
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
 
 // Compiles through the callback, or straight if there is none. The framework
 // owns the executable or the error, which may be the inner plugin's own.
-PJRT_Error* ShardyCompile(AbiCompileArgs* args) {
+PJRT_Error* ShardyClientCompile(AbiCompileArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyCompileCallback);
   if (registration == NULL) {

@@ -21,36 +21,12 @@ __asm__(".symver dlerror,dlerror@GLIBC_2.2.5");
 typedef const AbiApi* (*GetPjrtApiFunction)(void);
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-// Set once, in this order of dependence, and never changed or freed.
+// Both are set once, and never changed or freed.
 static char* opened_path = NULL;
-static const AbiApi* _Atomic inner_table = NULL;
 static AbiApi* _Atomic our_table = NULL;
 
-const AbiApi* ShardyInner(void) {
-  return atomic_load_explicit(&inner_table, memory_order_acquire);
-}
-
-const AbiApi* ShardyTable(void) {
+const AbiApi* ShardyOurTable(void) {
   return atomic_load_explicit(&our_table, memory_order_acquire);
-}
-
-static bool HoldsSlot(const AbiApi* api, int slot) {
-  return api->struct_size >=
-         offsetof(AbiApi, slots) + ((size_t)slot + 1) * sizeof(AbiFunction);
-}
-
-AbiFunction ShardyInnerSlot(int slot) {
-  const AbiApi* inner = ShardyInner();
-  return inner != NULL && HoldsSlot(inner, slot) ? inner->slots[slot] : NULL;
-}
-
-PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args) {
-  AbiErrorFunction function = (AbiErrorFunction)ShardyInnerSlot(slot);
-  if (function == NULL) {
-    return ShardyError(kAbiUnimplemented, "the inner PJRT plugin has no %s",
-                       name);
-  }
-  return function(args);
 }
 
 static int Fail(char* message, size_t message_size, int code,
@@ -83,7 +59,7 @@ static int CheckTable(const AbiApi* api, const char* path, char* message,
                 path, api->version.major_version, api->version.minor_version,
                 kAbiMajor);
   }
-  if (!HoldsSlot(api, kSlotLoadedExecutableExecute)) {
+  if (!ShardyHoldsSlot(api, kSlotLoadedExecutableExecute)) {
     return Fail(
         message, message_size, kAbiFailedPrecondition,
         "%s: its PJRT function table has %zu bytes, at least %zu are "
@@ -111,7 +87,7 @@ static int CheckTable(const AbiApi* api, const char* path, char* message,
 
 // An entry that the inner plugin lacks stays absent: the framework asks.
 static void Override(AbiApi* table, int slot, AbiFunction function) {
-  if (HoldsSlot(table, slot) && table->slots[slot] != NULL) {
+  if (ShardyHoldsSlot(table, slot) && table->slots[slot] != NULL) {
     table->slots[slot] = function;
   }
 }
@@ -128,10 +104,11 @@ static AbiApi* MakeTable(const AbiApi* inner) {
     Override(table, kSlotErrorForEachPayload,
              (AbiFunction)ShardyErrorForEachPayload);
   }
-  Override(table, kSlotClientCompile, (AbiFunction)ShardyCompile);
+  Override(table, kSlotClientCompile, (AbiFunction)ShardyClientCompile);
   Override(table, kSlotExecutableOptimizedProgram,
-           (AbiFunction)ShardyOptimizedProgram);
-  Override(table, kSlotLoadedExecutableExecute, (AbiFunction)ShardyExecute);
+           (AbiFunction)ShardyExecutableOptimizedProgram);
+  Override(table, kSlotLoadedExecutableExecute,
+           (AbiFunction)ShardyLoadedExecutableExecute);
   return table;
 }
 
@@ -171,7 +148,7 @@ static int OpenLocked(const char* path, char* message, size_t message_size) {
                 "%s: out of memory while opening it", path);
   }
   opened_path = copy;
-  atomic_store_explicit(&inner_table, inner, memory_order_release);
+  ShardySetInnerTable(inner);
   atomic_store_explicit(&our_table, table, memory_order_release);
   return kAbiOk;
 }
