@@ -1,38 +1,160 @@
-"""Runs each test module that asks for it in a process of its own.
+"""Runs tests in processes with the environment that they ask for.
 
-The XLA runtime, its device and its mode are fixed once per process. A module
-that declares `ENVIRONMENT = {...}` is run by a child pytest with those
-variables set, once, and the child's reports are shown as this process's own.
-A child that dies or hangs fails the tests that it did not report.
+The XLA runtime, its device and its mode are fixed once per process. The tests
+of a module that declares `ENVIRONMENT = {...}` are run by one child pytest with
+those variables set. A test marked `environment(NAME='value', ...)` gets a child
+of its own, with these variables in addition to its module's.
+
+Children are forked from servers that have imported torch_xla (`fork_server`),
+two at a time, ahead of their turn. Their reports are shown as this process's
+own. A child that dies or hangs fails the tests that it did not report.
 """
 
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
 import json
 import os
-import subprocess
 import sys
 import tempfile
-from typing import Dict, List
+from typing import Any, Optional
 
 import pytest
-from processes import clean_environment
 
-_REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
+# Upstream's test/ is a package, so there pytest does not put it on the path.
+sys.path.insert(0, os.path.dirname(__file__))
+
+import processes
+import properties
+
+# Before pytest reads which profile is asked for.
+properties.register_profiles()
+
+REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
 _CHILD_SECONDS = 300
-_reports: Dict[str, Dict[str, List[dict]]] = {}
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-  path = os.environ.get(_REPORTS_VARIABLE)
-  if path:
-    data = _config.hook.pytest_report_to_serializable(
-        config=_config, report=report)
-    with open(path, 'a') as f:
-      f.write(json.dumps(data) + '\n')
+_CHILDREN_AT_A_TIME = 2
+_KEY = pytest.StashKey['_Children']()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-  global _config
-  _config = config
+  config.addinivalue_line(
+      'markers', 'environment(**variables): runs in a process of its own, with '
+      "these variables and its module's ENVIRONMENT")
+  config.addinivalue_line(
+      'markers', 'slow: left out of the inner loop (infra/test.sh --core)')
+  path = os.environ.get(REPORTS_VARIABLE)
+  if path:
+    config.pluginmanager.register(_Reporter(config, path))
+  else:
+    config.stash[_KEY] = _Children(config)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+  if _KEY in config.stash:
+    config.stash[_KEY].close()
+
+
+class _Reporter:
+  """The child's side: writes each report down."""
+
+  def __init__(self, config: pytest.Config, path: str):
+    self._config = config
+    self._path = path
+
+  def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    data = self._config.hook.pytest_report_to_serializable(
+        config=self._config, report=report)
+    with open(self._path, 'a') as f:
+      f.write(json.dumps(data) + '\n')
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reports:
+  """What a child reported.
+
+  Attributes:
+    by_node: reports by node id.
+    end: how the child ended, for tests that it did not report.
+  """
+  by_node: dict[str, list[dict[str, Any]]]
+  end: str
+
+
+class _Children:
+  """Runs the tests that need an environment, in the order of the session."""
+
+  def __init__(self, config: pytest.Config):
+    self._config = config
+    self._pool = concurrent.futures.ThreadPoolExecutor(_CHILDREN_AT_A_TIME)
+    self._futures: Optional[dict[str, concurrent.futures.Future]] = None
+
+  def reports_of(self, item: pytest.Item) -> _Reports:
+    """Waits for the child that runs `item`."""
+    if self._futures is None:
+      self._futures = {}
+      groups: dict[tuple, list[pytest.Item]] = {}
+      for other in item.session.items:
+        environment = _environment_of(other)
+        if environment is not None:
+          own = other.nodeid if other.get_closest_marker('environment') else ''
+          key = (other.path, own, *sorted(environment.items()))
+          groups.setdefault(key, []).append(other)
+      for items in groups.values():
+        future = self._pool.submit(self._run, items)
+        self._futures.update((i.nodeid, future) for i in items)
+    return self._futures[item.nodeid].result()
+
+  def close(self) -> None:
+    self._pool.shutdown(cancel_futures=True)
+
+  def _run(self, items: list[pytest.Item]) -> _Reports:
+    with tempfile.TemporaryDirectory() as directory:
+      path = os.path.join(directory, 'reports')
+      environment = processes.clean_environment(**_environment_of(items[0]))
+      job = functools.partial(
+          processes.run_pytest, str(self._config.rootpath),
+          [*_arguments(self._config), *(i.nodeid for i in items)],
+          {REPORTS_VARIABLE: path})
+      try:
+        ended = processes.servers.run(job, environment, _CHILD_SECONDS)
+      except (RuntimeError, OSError) as e:
+        return _Reports({}, f'the test process could not be started: {e}')
+      reports = _read(path)
+    status = (f'no end after {_CHILD_SECONDS} s'
+              if ended.status is None else f'exit status {ended.status}')
+    tail = (ended.stdout + ended.stderr).decode(errors='replace')[-6000:]
+    return _Reports(reports,
+                    f'the test process ended early ({status}):\n{tail}')
+
+
+def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
+  """The variables that a test asks for; None if it asks for none."""
+  of_module = getattr(getattr(item, 'module', None), 'ENVIRONMENT', None)
+  marker = item.get_closest_marker('environment')
+  if of_module is None and marker is None:
+    return None
+  return {**(of_module or {}), **(marker.kwargs if marker else {})}
+
+
+def _arguments(config: pytest.Config) -> list[str]:
+  """The options of this session that hold for its children."""
+  profile = config.getoption('hypothesis_profile', None)
+  return [f'--hypothesis-profile={profile}'] if profile else []
+
+
+def _read(path: str) -> dict[str, list[dict[str, Any]]]:
+  reports: dict[str, list[dict[str, Any]]] = {}
+  with contextlib.suppress(FileNotFoundError), open(path) as f:
+    for line in f:
+      data = json.loads(line)
+      # JSON has no tuples, and a skip's place is one.
+      if isinstance(data['longrepr'], list):
+        data['longrepr'] = tuple(data['longrepr'])
+      reports.setdefault(data['nodeid'], []).append(data)
+  return reports
 
 
 def _failure(item: pytest.Item, text: str) -> pytest.TestReport:
@@ -45,61 +167,21 @@ def _failure(item: pytest.Item, text: str) -> pytest.TestReport:
       when='call')
 
 
-def _run_child(item: pytest.Item) -> Dict[str, List[dict]]:
-  """Runs the selected tests of item's module; reports by node id.
-
-  What the child printed stands under the empty node id.
-  """
-  nodes = [i.nodeid for i in item.session.items if i.path == item.path]
-  with tempfile.TemporaryDirectory() as directory:
-    path = os.path.join(directory, 'reports')
-    environment = clean_environment(**item.module.ENVIRONMENT,
-                                    **{_REPORTS_VARIABLE: path})
-    command = [sys.executable, '-m', 'pytest', '-p', 'no:cacheprovider', *nodes]
-    try:
-      child = subprocess.run(
-          command,
-          cwd=item.config.rootpath,
-          env=environment,
-          stdin=subprocess.DEVNULL,
-          stdout=subprocess.PIPE,
-          stderr=subprocess.STDOUT,
-          timeout=_CHILD_SECONDS,
-          check=False)
-      output, status = child.stdout, f'exit status {child.returncode}'
-    except subprocess.TimeoutExpired as e:
-      output, status = e.stdout or b'', f'no end after {_CHILD_SECONDS} s'
-    reports: Dict[str, List[dict]] = {}
-    if os.path.exists(path):
-      with open(path) as f:
-        for line in f:
-          data = json.loads(line)
-          # JSON has no tuples, and a skip's place is one.
-          if isinstance(data['longrepr'], list):
-            data['longrepr'] = tuple(data['longrepr'])
-          reports.setdefault(data['nodeid'], []).append(data)
-  tail = output.decode(errors='replace')[-6000:]
-  reports[''] = [{'text': f'the test process ended early ({status}):\n{tail}'}]
-  return reports
-
-
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem) -> bool:
-  """Replays the child's reports where item's module has an ENVIRONMENT."""
-  module = getattr(item, 'module', None)
-  if os.environ.get(_REPORTS_VARIABLE) or not hasattr(module, 'ENVIRONMENT'):
+def pytest_runtest_protocol(item: pytest.Item, nextitem) -> Optional[bool]:
+  """Replays the child's reports where a test asks for an environment."""
+  if _KEY not in item.config.stash or _environment_of(item) is None:
     return None
   hook = item.ihook
   hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-  if str(item.path) not in _reports:
-    _reports[str(item.path)] = _run_child(item)
-  reports = _reports[str(item.path)]
-  for data in reports.get(item.nodeid, []):
+  reports = item.config.stash[_KEY].reports_of(item)
+  of_item = reports.by_node.get(item.nodeid, [])
+  for data in of_item:
     hook.pytest_runtest_logreport(
         report=hook.pytest_report_from_serializable(
             config=item.config, data=data))
-  if not any(r['when'] == 'teardown' for r in reports.get(item.nodeid, [])):
-    hook.pytest_runtest_logreport(report=_failure(item, reports[''][0]['text']))
+  if not any(r['when'] == 'teardown' for r in of_item):
+    hook.pytest_runtest_logreport(report=_failure(item, reports.end))
   hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
   # What the item before set up may be of no use to the next.
   item.session._setupstate.teardown_exact(nextitem)

@@ -1,16 +1,29 @@
-"""Runs scripts in processes that have just the runtime settings asked for."""
+"""Runs code in processes that have just the runtime settings asked for."""
 
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+import dataclasses
+import functools
 import os
+import pickle
 import subprocess
 import sys
-from typing import Dict
+import tempfile
+from typing import Any
+
+import fork_server
 
 _SECONDS = 240
 _RUNTIME_PREFIXES = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
                      'NPROC', 'TPU_', 'PT_XLA_')
 
+servers = fork_server.ForkServers()
+atexit.register(servers.close)
 
-def clean_environment(**variables: str) -> Dict[str, str]:
+
+def clean_environment(**variables: str) -> dict[str, str]:
   """This process's environment without runtime settings, plus `variables`."""
   kept = {
       name: value
@@ -20,7 +33,61 @@ def clean_environment(**variables: str) -> Dict[str, str]:
   return {**kept, **variables}
 
 
+@dataclasses.dataclass(frozen=True)
+class Called:
+  """What a function gave in a process of its own.
+
+  Attributes:
+    value: its result.
+    stdout: what the process printed.
+    stderr: likewise, warnings among it.
+  """
+  value: Any
+  stdout: str
+  stderr: str
+
+
+def call(function: Callable[..., Any], *arguments: Any,
+         **variables: str) -> Called:
+  """Calls a function of a module in a child with these variables.
+
+  The child has imported torch_xla, and its runtime is not up; see
+  `fork_server`. Function, arguments and result have to be picklable.
+
+  Raises:
+    AssertionError: the child did not come to the function's end; with all that
+      it printed.
+  """
+  with tempfile.NamedTemporaryFile() as result:
+    job = functools.partial(_call, result.name, function, arguments)
+    ended = servers.run(job, clean_environment(**variables), _SECONDS)
+    stdout, stderr = (
+        text.decode(errors='replace') for text in (ended.stdout, ended.stderr))
+    if ended.status != 0:
+      end = ('no end'
+             if ended.status is None else f'exit status {ended.status}')
+      raise AssertionError(f'{function.__name__}: {end}\n{stdout}\n{stderr}')
+    return Called(pickle.load(result), stdout, stderr)
+
+
+def _call(path: str, function: Callable[..., Any],
+          arguments: tuple[Any, ...]) -> None:
+  value = function(*arguments)
+  with open(path, 'wb') as file:
+    pickle.dump(value, file)
+
+
+def run_pytest(folder: str, arguments: list[str], variables: dict[str,
+                                                                  str]) -> None:
+  """What a child does that runs tests: ends with pytest's exit status."""
+  import pytest
+  os.chdir(folder)
+  os.environ.update(variables)
+  sys.exit(pytest.main(['-p', 'no:cacheprovider', *arguments]))
+
+
 def run(script: str, **variables: str) -> subprocess.CompletedProcess:
+  """Runs a script in a new process, for when starting one is the point."""
   return subprocess.run([sys.executable, '-c', script],
                         env=clean_environment(**variables),
                         stdout=subprocess.PIPE,

@@ -1,0 +1,272 @@
+"""Processes that have imported torch_xla already: forked, not started.
+
+Importing torch and torch_xla takes seconds, running a test often less. A base
+server imports torch once. For each environment that is asked for it forks a
+server which sets that environment and imports torch_xla, as a user's process
+would; that one forks a child for each job. Nothing has started the XLA runtime
+by then, so a child is as good as a new process.
+
+    client -> base server: an environment         <- the environment's server
+    client -> environment's server: a job         <- a pid, then its exit status
+
+A job is a pickled callable, called without arguments. What the callable raises
+ends the child as it would end a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import contextlib
+import dataclasses
+import functools
+import gc
+import importlib
+import json
+import os
+import pickle
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from typing import Any, Optional
+
+_SERVER_SECONDS = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+  """A child that has ended.
+
+  Attributes:
+    status: its exit status, negative for a signal; None if it was ended here
+      because it took too long.
+    output: what it printed, on stdout and on stderr.
+  """
+  status: Optional[int]
+  stdout: bytes
+  stderr: bytes
+
+
+class ForkServers:
+  """The client's side: starts the base server when it is first needed."""
+
+  def __init__(self):
+    self._mutex = threading.Lock()
+    self._base: Optional[subprocess.Popen] = None
+    self._folder: Optional[tempfile.TemporaryDirectory] = None
+    self._addresses: dict[tuple, str] = {}
+
+  def run(self, job: Callable[[], Any], environment: Mapping[str, str],
+          seconds: float) -> Ended:
+    """Runs `job` in a child that has just `environment`.
+
+    Raises:
+      RuntimeError: torch_xla cannot be imported in that environment.
+    """
+    address = self._address(environment)
+    with contextlib.ExitStack() as stack:
+      files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
+      connection = stack.enter_context(_connect(address, seconds))
+      message = pickle.dumps({
+          'job': pickle.dumps(job),
+          'path': sys.path,
+          'folder': os.getcwd()
+      })
+      _send(connection, message, [f.fileno() for f in files])
+      pid = json.loads(_receive(connection))
+      try:
+        status = json.loads(_receive(connection))
+      except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+          os.killpg(pid, signal.SIGKILL)
+        status = None
+      output = []
+      for file in files:
+        file.seek(0)
+        output.append(file.read())
+    return Ended(status, *output)
+
+  def close(self) -> None:
+    """Ends the servers."""
+    with self._mutex:
+      if self._base is not None:
+        self._base.stdin.close()  # Its end is the end of the servers.
+        self._base.wait()
+        self._folder.cleanup()
+        self._base = None
+        self._addresses.clear()
+
+  def _address(self, environment: Mapping[str, str]) -> str:
+    key = tuple(sorted(environment.items()))
+    with self._mutex:
+      if self._base is None:
+        self._start()
+      if key not in self._addresses:
+        name = f'{self._folder.name}/{len(self._addresses) + 1}'
+        with _connect(f'{self._folder.name}/0', _SERVER_SECONDS) as connection:
+          request = {'environment': dict(environment), 'address': name}
+          _send(connection, pickle.dumps(request))
+          problem = json.loads(_receive(connection))
+        if problem:
+          raise RuntimeError(f'torch_xla cannot be imported:\n{problem}')
+        self._addresses[key] = name
+      return self._addresses[key]
+
+  def _start(self) -> None:
+    self._folder = tempfile.TemporaryDirectory(prefix='forks-')
+    self._base = subprocess.Popen(
+        [sys.executable, __file__, f'{self._folder.name}/0'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE)
+    self._base.stdout.readline()  # It listens.
+
+
+class _Job(BaseException):
+  """Takes a child out of its server's stack: it then ends like any process."""
+
+  def __init__(self, run: Callable[[], Any]):
+    super().__init__()
+    self.run = run
+
+
+def _main(address: str) -> None:
+  """The base server, and all that are forked from it."""
+  # What torch_xla and the tests import in every environment.
+  for name in ('torch', 'torch._inductor.compile_fx', 'pytest', 'hypothesis'):
+    with contextlib.suppress(ImportError):
+      importlib.import_module(name)
+  # What is there stays: no collection of garbage in a child has to look at it.
+  gc.freeze()
+  run = None
+  try:
+    with _listen(address) as listener:
+      print('listening', flush=True)
+      _serve(listener, functools.partial(_fork_server, listener))
+  except _Job as job:
+    run = job.run
+  if run:
+    run()  # Outside of the block, which its exceptions would name.
+
+
+def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
+  """Forks the server of an environment, which answers the request itself."""
+  request = pickle.loads(_receive(connection))
+  pid = os.fork()
+  if pid:
+    connection.close()
+    return
+  listener.close()
+  os.environ.clear()
+  os.environ.update(request['environment'])
+  problem = ''
+  try:
+    import torch_xla  # pylint: disable=unused-import
+    import torch_xla.distributed.spmd  # pylint: disable=unused-import
+  except BaseException:  # pylint: disable=broad-except
+    problem = traceback.format_exc()
+  gc.freeze()
+  with _listen(request['address']) as own:
+    _send(connection, json.dumps(problem).encode())
+    connection.close()
+    if not problem:
+      _serve(own, functools.partial(_fork_child, own))
+  os._exit(0)
+
+
+def _fork_child(listener: socket.socket,
+                connection: socket.socket) -> Optional[tuple[int, Any]]:
+  """Forks a child for a job; returns it with whom its end is to be told."""
+  message, files = _receive_with_files(connection)
+  pid = os.fork()
+  if pid:
+    for file in files:
+      os.close(file)
+    with contextlib.suppress(BrokenPipeError):
+      _send(connection, json.dumps(pid).encode())
+    return pid, connection
+  listener.close()
+  connection.close()
+  os.setsid()
+  request = pickle.loads(message)
+  for file, number in zip((os.open(os.devnull, os.O_RDONLY), *files), range(3)):
+    os.dup2(file, number)
+    os.close(file)
+  os.chdir(request['folder'])
+  sys.path[:] = request['path']
+  raise _Job(pickle.loads(request['job']))
+
+
+def _serve(listener: socket.socket, answer: Callable) -> None:
+  """Answers requests and tells children's ends, until stdin ends."""
+  selector = selectors.DefaultSelector()
+  selector.register(0, selectors.EVENT_READ, 'end')
+  selector.register(listener, selectors.EVENT_READ, 'request')
+  while True:
+    for key, _ in selector.select():
+      if key.data == 'end':
+        return
+      if key.data == 'request':
+        connection, _ = listener.accept()
+        try:
+          child = answer(connection)
+        except OSError:  # The client is gone.
+          child = None
+        if child:
+          pid, connection = child
+          selector.register(
+              os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
+        continue
+      pid, connection = key.data
+      _, status = os.waitpid(pid, 0)
+      selector.unregister(key.fileobj)
+      os.close(key.fileobj)
+      with contextlib.suppress(OSError), connection:
+        _send(connection,
+              json.dumps(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _listen(address: str) -> socket.socket:
+  listener = socket.socket(socket.AF_UNIX)
+  listener.bind(address)
+  listener.listen()
+  return listener
+
+
+def _connect(address: str, seconds: float) -> socket.socket:
+  connection = socket.socket(socket.AF_UNIX)
+  connection.settimeout(seconds)
+  connection.connect(address)
+  return connection
+
+
+def _send(connection: socket.socket, data: bytes,
+          files: tuple[int, ...] = ()) -> None:
+  head = len(data).to_bytes(8, 'big')
+  socket.send_fds(connection, [head], list(files))
+  connection.sendall(data)
+
+
+def _receive_with_files(connection: socket.socket) -> tuple[bytes, list[int]]:
+  head, files, _, _ = socket.recv_fds(connection, 8, 2)
+  if len(head) < 8:
+    raise ConnectionError('a fork server ended')
+  data = bytearray()
+  size = int.from_bytes(head, 'big')
+  while len(data) < size:
+    part = connection.recv(size - len(data))
+    if not part:
+      raise ConnectionError('a fork server ended')
+    data += part
+  return bytes(data), list(files)
+
+
+def _receive(connection: socket.socket) -> bytes:
+  return _receive_with_files(connection)[0]
+
+
+if __name__ == '__main__':
+  _main(sys.argv[1])
