@@ -63,7 +63,7 @@ for _ in range(steps + 2):
   seconds.append(time.perf_counter() - start)
 said['first'], said['steps'] = seconds[0], seconds[2:]
 if marks == 'policy':
-  from torch_xla.shardy.audit import audit
+  from torch_xla.distributed.spmd.audit import audit
   audits = []
   for _ in range(5):
     start = time.perf_counter()

@@ -5,7 +5,7 @@ import os
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import summary
-from .processes import Samples, measure_in_turn
+from .processes import measure_in_turn, Samples
 from .variants import Wheels
 
 Say = Callable[[str], None]

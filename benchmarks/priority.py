@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict
 from . import summary
 from .errors import BenchmarkError
 from .processes import measure_in_turn, run_child
-from .variants import Wheels
+from .variants import QUICK, Wheels
 
 Say = Callable[[str], None]
 Data = Dict[str, Any]
@@ -161,7 +161,7 @@ def main() -> None:
 
   names = [arguments.only] if arguments.only else list(FIGURES)
   try:
-    wheels = Wheels(say)
+    wheels = Wheels(say, **(QUICK if arguments.quick else {}))
     results = {
         name: FIGURES[name](wheels, arguments.quick, arguments.rounds, say)
         for name in names

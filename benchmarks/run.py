@@ -13,10 +13,9 @@ import sys
 import time
 from typing import Any, Dict
 
-from . import figures
-from . import table
+from . import figures, table
 from .errors import BenchmarkError
-from .variants import Wheels
+from .variants import QUICK, Wheels
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -79,7 +78,7 @@ def main() -> None:
       f'{"" if where["load"] < 0.5 else ": NOT IDLE, expect noise"}')
   results = {}
   try:
-    wheels = Wheels(say)
+    wheels = Wheels(say, **(QUICK if arguments.quick else {}))
     for name in arguments.only or figures.FIGURES:
       results[name] = figures.FIGURES[name](wheels, sizes, say)
   except BenchmarkError as error:

@@ -6,16 +6,15 @@ one that the same partition spec gives on a larger mesh.
 
 from typing import Iterator, Tuple
 
+from examples import train_sharded
 import numpy as np
 import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.shardy import op_sharding, proto
-from torch_xla.shardy.hlo_sharding import HloSharding
-from torch_xla.shardy.partition import sharding_of
-
-from examples import train_sharded
+from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.sharding.hlo_sharding import HloSharding
+from torch_xla.shardy.sharding.partition_spec import sharding_of
 
 MESH = (2, 4)
 
@@ -56,7 +55,7 @@ def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
       known[data] = op_sharding.to_bytes(sharding)
     return known[data]
 
-  module = proto.parse('HloModuleProto', program)
+  module = messages.parse('HloModuleProto', program)
   op_sharding.rewrite_module(module, rewrite)
   return module.SerializeToString()
 

@@ -28,8 +28,10 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import compile_options, door, lower, op_sharding, proto
-from torch_xla.shardy.partition import sharding_of
+from torch_xla.shardy import door
+from torch_xla.shardy.hlo import compile_options, messages, op_sharding
+from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.sharding.partition_spec import sharding_of
 
 from . import scaled_step
 
@@ -67,10 +69,10 @@ def _bytes_tables() -> None:
   rows = []
   for n in _DEVICES:
     program = scaled_step.over(step, (n // 4, 4))
-    lowered = lower.lower(program)
-    assert lowered.report.v1 == 0, lowered.report
-    seconds = _time(lambda p=program: lower.lower(p), 3)
-    rows.append((n, len(program), len(lowered.program), lowered.report.v2,
+    lowered = to_v2.lower(program)
+    assert lowered.shardings.v1 == 0, lowered.shardings
+    seconds = _time(lambda p=program: to_v2.lower(p), 3)
+    rows.append((n, len(program), len(lowered.program), lowered.shardings.v2,
                  f'{seconds * 1e3:.1f}'))
   _table('one training step of examples/train_sharded.py, bytes',
          ('devices', 'V1', 'V2', 'shardings', 'lowering ms'), rows)
@@ -93,13 +95,13 @@ def _timing(instructions: int) -> _Timing:
   torch_xla.sync()
   timings: List[_Timing] = []
 
-  def compiler(compilation: door.Compilation) -> None:
+  def measure(compilation: door.Compilation, _: door.Compiler) -> None:
     program = compilation.program
     count = sum(
         len(c.instructions)
-        for c in proto.parse('HloModuleProto', program).computations)
-    seconds = _time(lambda: lower.lower(program), 5)
-    lowered = lower.lower(program)
+        for c in messages.parse('HloModuleProto', program).computations)
+    seconds = _time(lambda: to_v2.lower(program), 5)
+    lowered = to_v2.lower(program)
     options = compile_options.with_partitioner(
         compilation.options, compile_options.Partitioner.GSPMD)
     start = time.perf_counter()
@@ -113,12 +115,11 @@ def _timing(instructions: int) -> _Timing:
     if i % 10 == 0:
       y = y @ w
     xs.mark_sharding(y, mesh, ('x', None))
-  door.set_compiler(compiler)
+  undo = door.wrap(measure)
   try:
     torch_xla.sync()
   finally:
-    from torch_xla.shardy import switch
-    door.set_compiler(switch.compiler_for(torch_xla.shardy.current_mode()))
+    undo()
   return max(timings, key=lambda t: t.instructions)
 
 

@@ -10,8 +10,7 @@ import tempfile
 from typing import Callable, Dict
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 
 from .errors import BenchmarkError
 
@@ -25,6 +24,8 @@ _ENVIRONMENT = {
     'XLA_USE_SHARDY': '0',
     'TF_CPP_MIN_LOG_LEVEL': '2',
 }
+# Where times mean nothing, most of a process would be XLA's optimization.
+QUICK = {'XLA_FLAGS': '--xla_backend_optimization_level=0'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,17 +51,27 @@ class Wheels:
   """Makes variants of the official wheel and of ours.
 
   Both packages are first on PYTHONPATH, so that neither is found sooner.
+
+  Args:
+    settings: environment variables of all variants.
   """
 
-  def __init__(self, say: Callable[[str], None]):
+  def __init__(self, say: Callable[[str], None], **settings: str):
     self._official = unpack_official(say)
     self._ours = Path(sysconfig.get_paths()['platlib'])
+    self._settings = settings
 
   def official(self, name: str = 'official', **settings: str) -> Variant:
-    return Variant(name, self._official, pins.OFFICIAL_VERSION, settings)
+    return Variant(name, self._official, pins.OFFICIAL_VERSION, {
+        **self._settings,
+        **settings
+    })
 
   def ours(self, name: str = 'ours', **settings: str) -> Variant:
-    return Variant(name, self._ours, pins.VERSION, settings)
+    return Variant(name, self._ours, pins.VERSION, {
+        **self._settings,
+        **settings
+    })
 
 
 def unpack_official(say: Callable[[str], None]) -> Path:

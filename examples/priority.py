@@ -24,9 +24,8 @@ import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import record_text
-from torch_xla.shardy.hlo_sharding import HloSharding
-from torch_xla.shardy.records import ProgramRecord
+from torch_xla.shardy.compile.record import columns, ProgramRecord
+from torch_xla.shardy.sharding.text import parse_sharding
 
 VOCABULARY, FEATURES, CLASSES = 4096, 128, 16
 BATCH, LENGTH = 64, 32
@@ -97,7 +96,7 @@ def train(assignment: Assignment, mesh: xs.Mesh, steps: int) -> Outcome:
       seconds.append(time.perf_counter() - start)
   step = [p for p in programs if p.tensors][-1]
   placement = torch_xla._XLAC._get_xla_sharding_spec(rows)
-  return Outcome(step, str(HloSharding.parse(placement).canonical()),
+  return Outcome(step, str(parse_sharding(placement).canonical()),
                  statistics.median(seconds) * 1e3, tuple(losses))
 
 
@@ -146,7 +145,7 @@ def main() -> None:
   rows.append(
       line('loss',
            (f'{o.losses[0]:.4f} -> {o.losses[-1]:.4f}' for o in outcomes)))
-  print('\n'.join(record_text.columns(rows)))
+  print('\n'.join(columns(rows)))
   for outcome in outcomes:
     print(f'\n{outcome.step}')
   if not np.allclose(outcomes[0].losses, outcomes[1].losses, atol=1e-4):

@@ -12,10 +12,10 @@ import dataclasses
 import functools
 from pathlib import Path
 import re
-import subprocess
+import runpy
 import sys
 
-from processes import clean_environment
+from processes import call
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ _SECONDS = re.compile(r'\b\d+(\.\d+)? (ms|s)\b')
 # Between the outputs of two blocks.
 _SEPARATOR = '-- end of block --\n'
 _LANGUAGES = {'python', 'console', 'text', 'toml'}
-_PAGE_SECONDS = 240
+_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,26 +53,20 @@ def blocks_of(page: str) -> list[Block]:
   ]
 
 
-def outputs_of(page: str, directory: Path) -> list[str]:
-  """What each python block of a page prints, all run in one process."""
+def outputs_of(page: str, directory: Path,
+               capfd: pytest.CaptureFixture) -> list[str]:
+  """What each python block of a page prints, run in this process as a script.
+  """
   scripts = [b.text for b in blocks_of(page) if b.language == 'python']
   script = directory / 'page.py'
   script.write_text(''.join(
       f'{text}\nprint({_SEPARATOR!r}, end="", flush=True)\n'
       for text in scripts))
-  variables = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-  for names in _ENVIRONMENT.findall(PAGES[page]):
-    variables.update(entry.split('=', 1) for entry in names.split())
-  done = subprocess.run([sys.executable, script.name],
-                        cwd=directory,
-                        env=clean_environment(**variables),
-                        capture_output=True,
-                        text=True,
-                        timeout=_PAGE_SECONDS,
-                        check=False)
-  assert done.returncode == 0, f'{page}:\n{done.stdout}\n{done.stderr}'
-  *outputs, rest = done.stdout.split(_SEPARATOR)
-  assert (len(outputs), rest) == (len(scripts), ''), done.stdout
+  capfd.readouterr()
+  runpy.run_path(str(script), run_name='__main__')
+  printed = capfd.readouterr().out
+  *outputs, rest = printed.split(_SEPARATOR)
+  assert (len(outputs), rest) == (len(scripts), ''), printed
   return outputs
 
 
@@ -83,15 +77,29 @@ def comparable(text: str) -> list[str]:
   ]
 
 
-WITH_PYTHON = [
-    page for page in PAGES
+def environment_of(page: str) -> dict[str, str]:
+  """The variables that a page's python blocks run with."""
+  added = ' '.join(_ENVIRONMENT.findall(PAGES[page])).split()
+  return {**_CPU, **dict(entry.split('=', 1) for entry in added)}
+
+
+def marks_of(page: str) -> list[pytest.MarkDecorator]:
+  """In a process of its own, and in the inner loop where it is quick."""
+  environment = environment_of(page)
+  # What Shardy partitions takes longest to compile.
+  slow = [pytest.mark.slow] if 'XLA_USE_SHARDY' in environment else []
+  return [pytest.mark.environment(**environment), *slow]
+
+
+@pytest.mark.parametrize('page', [
+    pytest.param(page, id=page, marks=marks_of(page))
+    for page in PAGES
     if any(b.language == 'python' for b in blocks_of(page))
-]
-
-
-@pytest.mark.parametrize('page', WITH_PYTHON)
-def test_python_runs_and_prints_what_is_shown(page, tmp_path):
-  outputs = iter(outputs_of(page, tmp_path))
+])
+def test_python_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch,
+                                              capfd):
+  monkeypatch.chdir(tmp_path)
+  outputs = iter(outputs_of(page, tmp_path, capfd))
   output = None
   for block in blocks_of(page):
     if block.language == 'python':
@@ -118,18 +126,20 @@ def test_toml_is_toml(page):
       tomllib.loads(block.text)
 
 
+def ask_for_help(module: str) -> int:
+  """The exit status of `python -m module --help`."""
+  sys.argv[:] = [module, '--help']
+  with pytest.raises(SystemExit) as end:
+    runpy.run_module(module, run_name='__main__', alter_sys=True)
+  return end.value.code or 0
+
+
 @functools.lru_cache(maxsize=None)
-def help_of(module: str, directory: Path) -> str:
+def help_of(module: str) -> str:
   """What `python -m module --help` prints."""
-  done = subprocess.run([sys.executable, '-m', module, '--help'],
-                        cwd=directory,
-                        env=clean_environment(PJRT_DEVICE='CPU'),
-                        capture_output=True,
-                        text=True,
-                        timeout=_PAGE_SECONDS,
-                        check=False)
-  assert done.returncode == 0, done.stderr
-  return done.stdout
+  called = call(ask_for_help, module, **_CPU)
+  assert called.value == 0
+  return called.stdout
 
 
 def commands_of(page: str) -> list[str]:
@@ -141,13 +151,12 @@ def commands_of(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize('page', [page for page in PAGES if commands_of(page)])
-def test_commands_name_what_exists(page, tmp_path_factory):
+def test_commands_name_what_exists(page):
   for command in commands_of(page):
     own = command.split(' -- ')[0]
     options = re.findall(r'(?<=\s)(--[a-z][\w-]*)', own)
     if module := re.search(r'python -m (torch_xla[\w.]*)', own):
-      # Away from the checkout, whose torch_xla/ is only the overlay.
-      text = help_of(module[1], tmp_path_factory.getbasetemp())
+      text = help_of(module[1])
     elif module := re.search(r'python -m ([\w.]+)', own):
       if module[1] == 'pip':
         continue
@@ -196,15 +205,39 @@ def test_index_lists_all_pages():
   assert linked == pages - {'README.md'}
 
 
+def constants_of(module: ast.Module) -> dict[str, str]:
+  """The texts that a module gives names to, by name."""
+  pairs = []
+  for node in module.body:
+    if not isinstance(node, ast.Assign):
+      continue
+    target, value = node.targets[0], node.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+      pairs += zip(target.elts, value.elts)
+    else:
+      pairs.append((target, value))
+  return {
+      target.id: value.value
+      for target, value in pairs
+      if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
+  }
+
+
 def messages() -> str:
   """All text of the overlay's string literals; NUL for what is filled in."""
   found = []
   for path in sorted((ROOT / 'torch_xla').rglob('*.py')):
-    for node in ast.walk(ast.parse(path.read_text())):
+    module = ast.parse(path.read_text())
+    constants = constants_of(module)
+
+    def text_of(part: ast.expr) -> str:
+      if isinstance(part, ast.Constant):
+        return part.value
+      return str(constants.get(getattr(part.value, 'id', ''), '\0'))
+
+    for node in ast.walk(module):
       if isinstance(node, ast.JoinedStr):
-        found.append(''.join(
-            part.value if isinstance(part, ast.Constant) else '\0'
-            for part in node.values))
+        found.append(''.join(map(text_of, node.values)))
       elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         found.append(node.value)
   return '\n'.join(found)

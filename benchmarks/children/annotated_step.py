@@ -17,19 +17,21 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import binding, switch
-from torch_xla.shardy.mode import Mode
+from torch_xla.shardy.bind import binder
+from torch_xla.shardy.bind.binding import TracedAnnotations
+from torch_xla.shardy.bind.weights_ahead import Drop
+from torch_xla.shardy.mode import current_mode, Mode
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
 _WIDTH, _BATCH = 128, 64
 _VARIANTS = 4
 
 _HOOKS = (
-    (binding, 'annotate', lambda place, t, sharding, *_: place(t, sharding)),
-    (binding, 'before_sync', lambda: None),
-    (binding, 'after_sync', lambda: None),
-    (binding, 'of_graph', lambda *_: None),
-    (binding.TracedAnnotations, 'changed', lambda *_: False),
+    (binder, 'annotate', lambda place, t, sharding, *_: place(t, sharding)),
+    (binder, 'before_sync', lambda: None),
+    (binder, 'after_sync', lambda: None),
+    (binder, 'of_graph', lambda *_: None),
+    (TracedAnnotations, 'changed', lambda *_: False),
 )
 
 
@@ -71,8 +73,8 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
 
   def measure(bound: bool, number: int) -> Tuple[float, float]:
     if syncs and not bound:
-      binding._armed.release()
-      for one in binding._tensors.all():
+      binder._weights.drop(Drop.SYNCED)
+      for one in binder._tensors.all():
         one.inner = None  # Without bindings, nothing would hold it.
     # Both put something in place, as what runs before a step changes its time.
     with contextlib.ExitStack() as patched:
@@ -85,8 +87,8 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
         seconds = step(variants[bound][number % count])
         cpu = time.thread_time() - cpu
     if syncs and not bound:
-      binding._syncing = binding._tensors.all()
-      binding.after_sync()
+      binder._syncing = binder._tensors.all()
+      binder.after_sync()
     return seconds, cpu
 
   for number in range(2 * count):
@@ -144,7 +146,7 @@ def main() -> None:
   seconds = [step() for _ in range(asked['steps'])]
   cpu = time.process_time() - cpu
   added = 0.0, 0.0
-  if asked.get('pairs') and switch.current_mode() is Mode.SHARDY:
+  if asked.get('pairs') and current_mode() is Mode.SHARDY:
     added = _added_ms(step, model, asked['way'], asked['pairs'])
   steps = asked['steps']
   programs = torch_xla.shardy.programs()

@@ -4,7 +4,7 @@ import statistics
 import time
 
 import numpy as np
-from sections import Sections, arguments, median_ms, report
+from sections import arguments, median_ms, report, Sections
 import torch
 import torch.nn.functional as F
 import torch_xla

@@ -3,14 +3,14 @@
 import time
 
 import numpy as np
-from sections import Sections, arguments, median_ms, report
+from sections import arguments, median_ms, report, Sections
 import torch
 import torch_xla
+from torch_xla._dynamo import dynamo_bridge
 import torch_xla.core.xla_model as xm
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla._dynamo import dynamo_bridge
 from train_sharded import count_traces
 
 _WIDTH, _BATCH = 64, 8

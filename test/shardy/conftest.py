@@ -1,5 +1,6 @@
-"""XLA itself as the judge of what the core prints and understands."""
+"""XLA itself as the judge of what the core prints; wrappers at the door."""
 
+import contextlib
 import re
 from typing import List, Sequence
 
@@ -49,3 +50,11 @@ def xla() -> Xla:
       pytest.importorskip(
           'jaxlib.xla_client',
           reason='needs jaxlib: its HLO parser and printer are the judge'))
+
+
+@pytest.fixture(name='wrap')
+def wrap_fixture():
+  """`door.wrap`, for as long as the test runs or until the undo."""
+  from torch_xla.shardy import door
+  with contextlib.ExitStack() as undone:
+    yield lambda wrapper: undone.callback(door.wrap(wrapper))

@@ -1,7 +1,8 @@
-"""Which mode an environment asks for."""
+"""What an environment asks for."""
 
 import pytest
-from torch_xla.shardy.mode import Mode, mode_from_environment
+from torch_xla.shardy.mode import (leaves_as_stablehlo, Mode,
+                                   mode_from_environment)
 
 
 @pytest.mark.parametrize('environment, mode', [
@@ -35,3 +36,22 @@ from torch_xla.shardy.mode import Mode, mode_from_environment
 ])
 def test_mode_from_environment(environment, mode):
   assert mode_from_environment(environment) is mode
+
+
+@pytest.mark.parametrize('text, expected', [
+    (None, False),
+    ('true', True),
+    ('false', False),
+    ('1', True),
+    ('0', False),
+    ('2', True),
+    ('', False),
+    ('yes', False),
+    (' 1', True),
+    ('-1', True),
+])
+def test_leaves_as_stablehlo(text, expected):
+  """As `_XLAC` reads it: bind/stablehlo_compile_test.py asks it."""
+  name = 'XLA_STABLEHLO_COMPILE'
+  environment = {} if text is None else {name: text}
+  assert leaves_as_stablehlo(environment) is expected

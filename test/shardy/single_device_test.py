@@ -3,7 +3,7 @@
 import torch
 import torch_xla
 import torch_xla.runtime as xr
-from torch_xla.shardy.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'XLA_SHARDING_V2': '1'}
 close = torch.testing.assert_close

@@ -6,13 +6,13 @@ import torch_xla.runtime as xr
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '4',
-    'XLA_USE_SHARDY': '1',
-    'XLA_STABLEHLO_COMPILE': '1',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_SHARDING_V2': '1',
 }
 
 
-def test_handed_on_unchanged_and_recorded():
+def test_handed_on_unchanged_and_recorded(monkeypatch):
+  monkeypatch.setenv('XLA_STABLEHLO_COMPILE', '1')
   xr.use_spmd()
   x = torch.randn(4, 4)
   with torch_xla.shardy.record() as programs:

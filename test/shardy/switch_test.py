@@ -1,215 +1,229 @@
 """Switching the mode on: in time, and with a clear error where it cannot be."""
 
-import pytest
-from processes import error_of, output_of
-
-_HIDE_CPU_PLUGIN = '''
 import sys
 
-class Hide:
+from processes import error_of
+import pytest
+import torch
+import torch_xla
+from torch_xla.experimental import plugins
+import torch_xla.runtime as xr
+from torch_xla.shardy import current_mode, DoorError, Mode, TooLateError
+from torch_xla.shardy.door import shim
+from torch_xla.shardy.door.device_plugins import DoorPlugin
+
+_OFF = pytest.mark.environment(PJRT_DEVICE='CPU')
+_V2 = pytest.mark.environment(
+    PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1')
+# A device whose plugin a test registers, or nobody.
+_VENDOR = pytest.mark.environment(PJRT_DEVICE='VENDOR', XLA_SHARDING_V2='1')
+
+
+@_VENDOR
+def test_unknown_device():
+  with pytest.raises(
+      RuntimeError, match='No PjRtPlugin registered for: VENDOR'):
+    torch_xla.device()
+
+
+@_OFF
+def test_too_late():
+  torch_xla.device()
+  with pytest.raises(TooLateError, match='before the first XLA tensor'):
+    xr.use_shardy()
+
+
+@_OFF
+def test_cpu_plugin_not_installed_names_the_extra(monkeypatch):
+  monkeypatch.setattr(sys, 'meta_path', [_HidesCpuPlugin(), *sys.meta_path])
+  with pytest.raises(DoorError) as raised:
+    torch_xla.shardy.switch_on(Mode.V2)
+  assert "pip install 'torch_xla[cpu]'" in str(raised.value)
+  assert current_mode() is Mode.OFF
+
+
+class _HidesCpuPlugin:
+
+  def find_spec(self, name, path=None, target=None):
+    del path, target
+    if name.startswith('xla_plugins'):
+      raise ModuleNotFoundError(name)
+
+
+_IMPORT_WITHOUT_CPU_PLUGIN = '''
+import sys
+
+class Hides:
   def find_spec(self, name, path=None, target=None):
     if name.startswith('xla_plugins'):
       raise ModuleNotFoundError(name)
 
-sys.meta_path.insert(0, Hide())
-'''
-_REGISTER = '''
+sys.meta_path.insert(0, Hides())
 import torch_xla
-from torch_xla.experimental import plugins
-
-class Plugin(plugins.DevicePlugin):
-  def library_path(self):
-    return {library!r}
-
-plugins.register_plugin('VENDOR', Plugin())
-torch_xla.device()
 '''
 
 
-def test_unknown_device():
+@pytest.mark.slow
+def test_import_with_cpu_plugin_not_installed():
+  """A process of its own: it is the import that fails."""
   error = error_of(
-      'import torch_xla; torch_xla.device()',
-      PJRT_DEVICE='FOO',
-      XLA_USE_SHARDY='1')
-  assert 'No PjRtPlugin registered for: FOO' in error
-
-
-def test_too_late():
-  error = error_of(
-      'import torch_xla, torch_xla.runtime as xr\n'
-      'torch_xla.device()\n'
-      'xr.use_shardy()',
-      PJRT_DEVICE='CPU')
-  assert error.startswith('torch_xla.shardy.errors.TooLateError')
-  assert 'before the first XLA tensor' in error
-
-
-def test_cpu_plugin_not_installed_names_the_extra():
-  error = error_of(
-      _HIDE_CPU_PLUGIN + 'import torch_xla',
-      PJRT_DEVICE='CPU',
-      XLA_USE_SHARDY='1')
+      _IMPORT_WITHOUT_CPU_PLUGIN, PJRT_DEVICE='CPU', XLA_SHARDING_V2='1')
   assert "pip install 'torch_xla[cpu]'" in error
+
+
+class _Vendor(plugins.DevicePlugin):
+  """A plugin with something of its own."""
+  colour = 7
+
+  def __init__(self, library: str = ''):
+    super().__init__()
+    self._library = library
+
+  def library_path(self):
+    return self._library
+
+  def host_index(self):
+    return 3
+
+  def physical_chip_count(self):
+    return 4
+
+  def client_create_options(self):
+    return {'a': 1}
+
+  def requires_xla_coordinator(self):
+    return True
+
+  def configure_single_process(self):
+    return 'single'
+
+  def configure_multiprocess(self, local_rank, local_world_size):
+    return local_rank, local_world_size
 
 
 @pytest.mark.parametrize('library, reason', [
     ('/nonexistent/plugin.so', 'cannot open shared object file'),
-    (__file__, 'invalid ELF header'),
+    pytest.param(__file__, 'invalid ELF header', id='a text'),
     ('libm.so.6', 'is no PJRT plugin'),
 ])
+@_VENDOR
 def test_inner_library_that_is_no_plugin(library, reason):
-  error = error_of(
-      _REGISTER.format(library=library),
-      PJRT_DEVICE='VENDOR',
-      XLA_USE_SHARDY='1')
-  assert error.startswith('torch_xla.shardy.errors.DoorError')
-  assert library in error
-  assert reason in error
+  plugins.register_plugin('VENDOR', _Vendor(library))
+  with pytest.raises(DoorError) as raised:
+    torch_xla.device()
+  assert type(raised.value) is DoorError
+  assert library in str(raised.value)
+  assert reason in str(raised.value)
 
 
 @pytest.mark.parametrize('count', ['0', '-1', 'eight', ''])
-def test_bad_device_count(count):
-  error = error_of(
-      'import torch_xla; torch_xla.device()',
-      PJRT_DEVICE='CPU',
-      CPU_NUM_DEVICES=count,
-      XLA_SHARDING_V2='1')
-  assert f'CPU_NUM_DEVICES={count!r} is not a positive number' in error
+@_V2
+def test_bad_device_count(monkeypatch, count):
+  monkeypatch.setenv('CPU_NUM_DEVICES', count)
+  with pytest.raises(
+      ValueError, match=f"CPU_NUM_DEVICES='{count}' is not a positive number"):
+    torch_xla.device()
 
 
-def test_shim_missing_from_the_installation(tmp_path):
-  error = error_of(
-      'import torch_xla.shardy.door as door\n'
-      f'door.LIBRARY_PATH = {str(tmp_path / "gone.so")!r}\n'
-      'import torch_xla.runtime as xr\n'
-      'xr.use_shardy()',
-      PJRT_DEVICE='CPU')
-  assert 'cannot load the PJRT shim' in error
-  assert 'install torch_xla again' in error
+@_OFF
+def test_shim_missing_from_the_installation(monkeypatch, tmp_path):
+  monkeypatch.setattr(shim, 'LIBRARY_PATH', str(tmp_path / 'gone.so'))
+  with pytest.raises(DoorError, match='cannot load the PJRT shim') as raised:
+    torch_xla.shardy.switch_on(Mode.V2)
+  assert 'install torch_xla again' in str(raised.value)
 
 
-def test_runtime_that_came_up_without_the_door():
-  error = error_of(
-      'import os, torch_xla\n'
-      "os.environ['PJRT_DEVICE'] = 'CPU'\n"
-      'torch_xla.device()\n'
-      'with torch_xla.shardy.record():\n'
-      '  pass',
-      PJRT_DEVICE='TPU',
-      XLA_USE_SHARDY='1')
-  assert 'PJRT_DEVICE was changed after torch_xla was imported' in error
+@_V2
+def test_runtime_that_came_up_without_the_door(monkeypatch):
+  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
+  torch_xla.device()
+  with pytest.raises(
+      DoorError, match='PJRT_DEVICE was changed after torch_xla was imported'):
+    with torch_xla.shardy.record():
+      pass
 
 
+@_OFF
 def test_recording_with_the_mode_off():
-  error = error_of(
-      'import torch_xla\n'
-      'with torch_xla.shardy.record():\n'
-      '  pass',
-      PJRT_DEVICE='CPU')
-  assert 'set XLA_USE_SHARDY=1 or XLA_SHARDING_V2=1' in error
+  with pytest.raises(
+      DoorError, match='set XLA_USE_SHARDY=1 or XLA_SHARDING_V2=1'):
+    with torch_xla.shardy.record():
+      pass
 
 
-_REPORT = '''
-print(torch_xla.shardy.current_mode().value, xr.device_type(),
-      xr.global_runtime_device_count(), torch_xla.device())
-'''
+def _check_on_xlas_cpu_plugin(num_devices: int) -> None:
+  assert current_mode() is Mode.V2
+  assert xr.device_type() == 'XLACPU'
+  assert xr.global_runtime_device_count() == num_devices
+  assert str(torch_xla.device()) == 'xla:0'
 
 
-@pytest.mark.parametrize('variables, mode', [
-    ({
-        'XLA_USE_SHARDY': '1'
-    }, 'shardy'),
-    ({
-        'CONVERT_SHLO_TO_SHARDY': '1'
-    }, 'shardy'),
-    ({
-        'XLA_SHARDING_V2': '1'
-    }, 'v2'),
-])
-def test_environment_switches_on(variables, mode):
-  output = output_of(
-      'import torch_xla, torch_xla.runtime as xr' + _REPORT,
-      PJRT_DEVICE='CPU',
-      CPU_NUM_DEVICES='4',
-      **variables)
-  assert output == f'{mode} XLACPU 4 xla:0\n'
+@_V2
+def test_environment_switches_on():
+  _check_on_xlas_cpu_plugin(8)
 
 
-def test_use_shardy_switches_on():
-  output = output_of(
-      'import torch_xla, torch_xla.runtime as xr\n'
-      'xr.use_shardy()\n'
-      'xr.use_shardy()' + _REPORT,
-      PJRT_DEVICE='CPU',
-      CPU_NUM_DEVICES='4')
-  assert output == 'shardy XLACPU 4 xla:0\n'
+@_OFF
+def test_a_call_switches_on(monkeypatch):
+  monkeypatch.setenv('CPU_NUM_DEVICES', '4')
+  torch_xla.shardy.switch_on(Mode.V2)
+  torch_xla.shardy.switch_on(Mode.V2)
+  _check_on_xlas_cpu_plugin(4)
 
 
-def test_set_device_type_cpu_stays_behind_the_door():
-  output = output_of(
-      'import torch_xla, torch_xla.runtime as xr\n'
-      "xr.set_device_type('CPU')" + _REPORT +
-      "xr.set_device_type('CPU')  # No change, so no error.\n",
-      PJRT_DEVICE='TPU',
-      CPU_NUM_DEVICES='2',
-      XLA_USE_SHARDY='1')
-  assert output == 'shardy XLACPU 2 xla:0\n'
+@_VENDOR
+def test_set_device_type_cpu_stays_behind_the_door(monkeypatch):
+  monkeypatch.setenv('CPU_NUM_DEVICES', '2')
+  xr.set_device_type('CPU')
+  _check_on_xlas_cpu_plugin(2)
+  xr.set_device_type('CPU')  # No change, so no error.
 
 
+@_OFF
 def test_off_is_the_official_wheel():
-  output = output_of(
-      'import sys, torch, torch_xla, torch_xla.runtime as xr\n'
-      "print((torch.ones(2, device='xla') + 1).tolist())\n" + _REPORT +
-      'print(torch_xla.shardy.programs())\n'
-      "maps = open('/proc/self/maps').read()\n"
-      "print('libpjrt_shardy' in maps, 'xla_cpu_pjrt' in maps)\n"
-      "print('google.protobuf' in sys.modules)",
-      PJRT_DEVICE='CPU')
-  assert output == ('[2.0, 2.0]\noff CPU 1 xla:0\n()\nFalse False\nFalse\n')
+  assert (torch.ones(2, device='xla') + 1).tolist() == [2, 2]
+  assert current_mode() is Mode.OFF
+  assert xr.device_type() == 'CPU'
+  assert xr.global_runtime_device_count() == 1
+  assert str(torch_xla.device()) == 'xla:0'
+  assert torch_xla.shardy.programs() == ()
+  with open('/proc/self/maps') as file:
+    maps = file.read()
+  assert 'libpjrt_shardy' not in maps and 'xla_cpu_pjrt' not in maps
+  assert 'google.protobuf' not in sys.modules
 
 
+@pytest.mark.environment(
+    PJRT_DEVICE='XLACPU', CPU_NUM_DEVICES='2', XLA_SHARDING_V2='1')
 def test_child_process_inherits_the_device():
   """A spawned process finds PJRT_DEVICE=XLACPU and the mode's variable."""
-  output = output_of(
-      'import torch_xla, torch_xla.runtime as xr' + _REPORT,
-      PJRT_DEVICE='XLACPU',
-      CPU_NUM_DEVICES='2',
-      XLA_USE_SHARDY='1')
-  assert output == 'shardy XLACPU 2 xla:0\n'
+  _check_on_xlas_cpu_plugin(2)
 
 
+@_V2
 def test_installed_and_built_in_plugins_are_behind_the_door():
-  output = output_of(
-      'import torch_xla\n'
-      'from torch_xla.experimental import plugins\n'
-      'for name, plugin in sorted(plugins._plugin_registry.items()):\n'
-      '  print(name, type(plugin).__name__, type(plugin.inner).__name__)',
-      PJRT_DEVICE='CPU',
-      XLA_USE_SHARDY='1')
-  assert output == ('NEURON DoorPlugin NeuronPlugin\n'
-                    'TPU DoorPlugin TpuPlugin\n'
-                    'XLACPU DoorPlugin XlaCpuPlugin\n'
-                    'XPU DoorPlugin XpuPlugin\n')
+  registered = plugins._plugin_registry
+  assert all(type(plugin) is DoorPlugin for plugin in registered.values())
+  assert {
+      name: type(plugin.inner).__name__ for name, plugin in registered.items()
+  } == {
+      'LIBRARY': 'LibraryPlugin',
+      'NEURON': 'NeuronPlugin',
+      'TPU': 'TpuPlugin',
+      'XLACPU': 'XlaCpuPlugin',
+      'XPU': 'XpuPlugin',
+  }
 
 
+@_VENDOR
 def test_a_plugin_behind_the_door_offers_what_it_did():
-  output = output_of(
-      'import torch_xla\n'
-      'from torch_xla.experimental import plugins\n'
-      'class Plugin(plugins.DevicePlugin):\n'
-      '  colour = 7\n'
-      '  def host_index(self): return 3\n'
-      '  def physical_chip_count(self): return 4\n'
-      "  def client_create_options(self): return {'a': 1}\n"
-      '  def requires_xla_coordinator(self): return True\n'
-      "  def configure_single_process(self): return 'single'\n"
-      '  def configure_multiprocess(self, rank, size): return rank, size\n'
-      "plugins.register_plugin('VENDOR', Plugin())\n"
-      'p = plugins.default()\n'
-      'print(p.host_index(), p.physical_chip_count(),\n'
-      '      p.client_create_options(), p.requires_xla_coordinator(),\n'
-      '      p.configure_single_process(), p.configure_multiprocess(1, 2),\n'
-      '      p.colour)',
-      PJRT_DEVICE='VENDOR',
-      XLA_USE_SHARDY='1')
-  assert output == "3 4 {'a': 1} True single (1, 2) 7\n"
+  plugins.register_plugin('VENDOR', _Vendor())
+  plugin = plugins.default()
+  assert type(plugin) is DoorPlugin
+  assert plugin.host_index() == 3
+  assert plugin.physical_chip_count() == 4
+  assert plugin.client_create_options() == {'a': 1}
+  assert plugin.requires_xla_coordinator()
+  assert plugin.configure_single_process() == 'single'
+  assert plugin.configure_multiprocess(1, 2) == (1, 2)
+  assert plugin.colour == 7

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
   import torch
 
-  from . import records
+  from .compile.record import ProgramRecord
 
 from .errors import BackendCompileError, DoorError, TooLateError
-from .mode import Mode
-from .switch import behind_door, current_mode, device_name, start, switch_on
+from .mode import current_mode, Mode
+from .switch import behind_door, device_name, start, switch_on
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'Mode', 'TooLateError', 'behind_door',
@@ -28,18 +28,18 @@ __all__ = [
 ]
 
 
-def programs() -> tuple[records.ProgramRecord, ...]:
+def programs() -> tuple[ProgramRecord, ...]:
   """All programs that this process compiled through the door, oldest first.
 
   Empty with the mode off. The programs' bytes are not kept; `record()` keeps
   them. What `torch_xla.shardy.cache` loaded instead of compiling is here, too.
   """
-  from . import records
-  return records.programs()
+  from .compile import ledger
+  return ledger.of_process.programs()
 
 
 @contextlib.contextmanager
-def record() -> Iterator[list[records.ProgramRecord]]:
+def record() -> Iterator[list[ProgramRecord]]:
   """Collects one record per program compiled in the block, bytes included.
 
   >>> with torch_xla.shardy.record() as programs:
@@ -49,9 +49,10 @@ def record() -> Iterator[list[records.ProgramRecord]]:
   Raises:
     DoorError: programs do not pass the door, so nothing could be recorded.
   """
-  from . import records, switch
+  from . import switch
+  from .compile import ledger
   switch.check_door()
-  with records.collect() as collected:
+  with ledger.of_process.collect() as collected:
     yield collected
 
 
@@ -69,12 +70,12 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
     DoorError: programs do not pass the door, so none is lowered.
     ValueError: none of the tensors has anything pending.
   """
-  from . import pending, switch
+  from . import preview, switch
   switch.check_door()
-  return pending.lower_text(tensors)
+  return preview.lower_text(tensors)
 
 
 def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
   """Gives tensors names that records show: `dict(model.named_parameters())`."""
-  from . import names
-  names.name_tensors(tensors)
+  from . import tensor_names
+  tensor_names.name_tensors(tensors)

@@ -1,7 +1,12 @@
 """What the fork does to a program on its way to the compiler."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 import enum
-from typing import Mapping
+import re
+
+from .errors import TooLateError
 
 # Spellings that torch_xla's own flags take for true (`xu.check_env_flag`).
 _TRUE = frozenset(('ON', '1', 'YES', 'TRUE', 'Y'))
@@ -32,3 +37,51 @@ def mode_from_environment(environ: Mapping[str, str]) -> Mode:
   if any(is_set(name) for name in SHARDY_VARIABLES):
     return Mode.SHARDY
   return Mode.V2 if is_set(V2_VARIABLE) else Mode.OFF
+
+
+def leaves_as_stablehlo(environ: Mapping[str, str]) -> bool:
+  """Whether `_XLAC` converts programs before it hands them over.
+
+  It asks at each compile, and reads the text as its `GetEnvBool` does.
+  """
+  text = environ.get('XLA_STABLEHLO_COMPILE')
+  if text in (None, 'true', 'false'):
+    return text == 'true'
+  number = re.match(r'\s*[+-]?\d+', text, re.ASCII)
+  return number is not None and int(number.group()) != 0
+
+
+class ModeSetting:
+  """The mode of a process, until something depends on it."""
+
+  def __init__(self):
+    self.mode = Mode.OFF
+    self._settled_by = ''
+
+  def settle(self, what: str) -> None:
+    """Keeps the mode from changing any more; `what` depends on it."""
+    self._settled_by = what
+
+  def check_unsettled(self, wanted: Mode) -> None:
+    """Raises:
+
+      TooLateError: something depends on the mode.
+    """
+    if self._settled_by:
+      raise TooLateError(
+          f'cannot switch to mode {wanted.value!r}: {self._settled_by} was set '
+          'up for the mode before; switch first')
+
+
+# Of this process.
+setting = ModeSetting()
+
+
+def current_mode() -> Mode:
+  """The mode that this process runs in."""
+  return setting.mode
+
+
+def settle(what: str) -> None:
+  """Keeps this process's mode from changing any more."""
+  setting.settle(what)

@@ -8,15 +8,16 @@ import itertools
 from unittest import mock
 
 import numpy as np
-from processes import output_of
 import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy.hlo_sharding import HloSharding
-from torch_xla.shardy.partition import NoIotaError, PartitionSpecError
-from torch_xla.shardy.tile_assignment import IotaTileAssignment
+from torch_xla.shardy.sharding.hlo_sharding import HloSharding
+from torch_xla.shardy.sharding.partition_spec import (NoIotaError,
+                                                      PartitionSpecError)
+from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.sharding.tile_assignment import IotaTileAssignment
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 
@@ -94,7 +95,7 @@ def check(mesh, spec):
   sharding = mesh.get_hlo_sharding(spec)
   theirs = v1_text(mesh, spec)
   assert str(sharding.to_v1()) == theirs
-  assert sharding == HloSharding.parse(theirs)
+  assert sharding == parse_sharding(theirs)
   wanted = tiles_by_device(mesh, spec)
   assert tiles_in(sharding, len(spec), mesh.size()) == wanted
   if sharding.v1_reason is None:
@@ -185,45 +186,39 @@ def test_z_and_xy():
       ('z', ('x', 'y'))) == ([2, 4], [2, 2, 2], [2, 0, 1], [])
 
 
-_SIXTEEN_DEVICES = '''
-import numpy as np, torch, torch_xla
-import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
-xr.use_spmd()
-for shape, spec in [((2, 2, 4), ('z', 'y', 'x')), ((2, 2, 4), ('z', None)),
-                    ((2, 2, 2, 2), ('z', 'w', ('y', 'x')))]:
-  mesh = xs.Mesh(np.arange(16), shape, tuple('xyzw'[:len(shape)]))
+def texts_of(mesh, spec):
+  """The sharding, its V1 form, and what XLA holds for such a tensor."""
   sharding = mesh.get_hlo_sharding(spec)
-  t = torch.zeros([16] * len(spec)).to('xla')
-  xs.mark_sharding(t, mesh, spec)
-  print(sharding, sharding.to_v1(), torch_xla._XLAC._get_xla_sharding_spec(t),
-        sep='; ')
-'''
+  return str(sharding), str(sharding.to_v1()), v1_text(mesh, spec)
 
 
-def test_reversed_axes_of_sixteen_devices():
+@pytest.mark.environment()
+def test_reversed_axes_of_sixteen_devices(monkeypatch):
+  monkeypatch.setenv('CPU_NUM_DEVICES', '16')  # Until the runtime starts.
+  assert xr.global_runtime_device_count() == 16
   devices = '0,8,4,12,1,9,5,13,2,10,6,14,3,11,7,15'
   partial = '0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15'
-  v1 = [
-      f'{{devices=[4,2,2]{devices}}}',
-      f'{{devices=[4,1,4]{partial} last_tile_dim_replicate}}',
-      f'{{devices=[2,2,4]{devices}}}'
-  ]
-  v2 = [
-      '{devices=[4,2,2]<=[2,2,4]T(2,1,0)}',
-      '{devices=[4,1,4]<=[4,4]T(1,0) last_tile_dim_replicate}',
-      '{devices=[2,2,4]<=[2,2,4]T(2,1,0)}'
-  ]
-  output = output_of(_SIXTEEN_DEVICES, PJRT_DEVICE='CPU', CPU_NUM_DEVICES='16')
-  assert output.splitlines() == [f'{b}; {a}; {a}' for a, b in zip(v1, v2)]
+  for shape, spec, v1, v2 in (
+      ((2, 2, 4), ('z', 'y', 'x'), f'{{devices=[4,2,2]{devices}}}',
+       '{devices=[4,2,2]<=[2,2,4]T(2,1,0)}'),
+      ((2, 2, 4), ('z', None),
+       f'{{devices=[4,1,4]{partial} last_tile_dim_replicate}}',
+       '{devices=[4,1,4]<=[4,4]T(1,0) last_tile_dim_replicate}'),
+      ((2, 2, 2, 2), ('z', 'w', ('y', 'x')), f'{{devices=[2,2,4]{devices}}}',
+       '{devices=[2,2,4]<=[2,2,4]T(2,1,0)}'),
+  ):
+    mesh = xs.Mesh(np.arange(16), shape, tuple('xyzw'[:len(shape)]))
+    assert texts_of(mesh, spec) == (v2, v1, v1)
 
 
-def test_one_device():
-  script = _SIXTEEN_DEVICES.replace('(2, 2, 4)', '(1, 1, 1)').replace(
-      '(2, 2, 2, 2)', '(1, 1, 1, 1)').replace('16', '1')
-  output = output_of(script, PJRT_DEVICE='CPU', CPU_NUM_DEVICES='1')
-  assert set(output.split()) <= {'{replicated};', '{replicated}'}
-  assert output.count('{replicated}') == 9
+@pytest.mark.environment()
+def test_one_device(monkeypatch):
+  monkeypatch.setenv('CPU_NUM_DEVICES', '1')  # Until the runtime starts.
+  assert xr.global_runtime_device_count() == 1
+  for shape, spec in (((1, 1, 1), ('z', 'y', 'x')), ((1, 1, 1), ('z', None)),
+                      ((1, 1, 1, 1), ('z', 'w', ('y', 'x')))):
+    mesh = xs.Mesh(np.arange(1), shape, tuple('xyzw'[:len(shape)]))
+    assert set(texts_of(mesh, spec)) == {'{replicated}'}
 
 
 # Permuted meshes: with a V2 form that is not that of the plain order, with one

@@ -15,8 +15,9 @@ import re
 import types
 import zipfile
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 import numpy as np
+from properties import examples
 import pytest
 import rich.console
 import torch
@@ -24,11 +25,14 @@ import torch_xla
 from torch_xla.distributed.spmd import debugging
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy.device_grid import NoGridError
-from torch_xla.shardy.hlo_sharding import (HloSharding, ShardingTextError,
-                                           ShardingType,
-                                           UnsupportedShardingError)
-from torch_xla.shardy.tile_assignment import DeviceList, TileAssignmentError
+from torch_xla.shardy.sharding.drawing import NoGridError
+from torch_xla.shardy.sharding.hlo_sharding import (HloSharding,
+                                                    ShardingTextError,
+                                                    ShardingType,
+                                                    UnsupportedShardingError)
+from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.sharding.tile_assignment import (DeviceList,
+                                                       TileAssignmentError)
 
 official = pytest.importorskip(
     'infra.wheel.official', reason='needs the official wheel to compare with')
@@ -56,7 +60,7 @@ def official_visualize() -> Callable:
     source = file.read(name)
   module = types.ModuleType('official_debugging')
   exec(compile(source, name, 'exec'), module.__dict__)
-  assert 'device_grid' not in module.__dict__
+  assert 'drawing' not in module.__dict__
   return module.visualize_sharding
 
 
@@ -196,7 +200,7 @@ def after_first_line(text):
     '{devices=[8,1,2]<=[4,2,2]T(0,2,1) last_tile_dim_replicate}',
 ])
 def test_v2_is_drawn_as_its_v1(text, draw, official_visualize):
-  as_v1 = str(HloSharding.parse(text).to_v1())
+  as_v1 = str(parse_sharding(text).to_v1())
   drawn = draw(debugging.visualize_sharding, text)
   assert drawn.startswith(f'Visualizing {text} (')
   assert after_first_line(drawn) == after_first_line(
@@ -258,7 +262,7 @@ def test_cells(text, cells):
 def test_no_device_is_cut_off(text, columns):
   cells = cells_of(text)
   assert {len(row) for row in cells} == {columns}
-  tiles = HloSharding.parse(text).to_v1().tiles.to_array()
+  tiles = parse_sharding(text).to_v1().tiles.to_array()
   assert np.array(cells).reshape(-1).tolist() == tiles.reshape(-1).tolist()
 
 
@@ -305,7 +309,7 @@ def test_in_colour(draw, official_visualize, monkeypatch):
   assert re.findall(r'\d+', table) == [str(i) for i in range(64)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_every_device_is_in_the_cell_of_its_tile(data):
   dims = data.draw(

@@ -1,10 +1,12 @@
 """`python -m torch_xla.shardy.doctor`: is this environment fit for torch_xla?
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
-from typing import List, Optional
+from typing import Optional
 
 from .child import probe_in_child
 from .contract import check, started_with
@@ -47,7 +49,7 @@ def _progress(step: str) -> None:
   print(f'doctor: probe: {step}', file=sys.stderr, flush=True)
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: Optional[list[str]] = None) -> int:
   options = _parser().parse_args(arguments)
   report = check()
   if not options.no_probe:

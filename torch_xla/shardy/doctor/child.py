@@ -1,5 +1,8 @@
 """Runs the probe in a child process, so that its end is a finding, not ours."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import contextlib
 import json
 import os
@@ -10,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import IO, Callable, Iterator, List, Optional, Tuple
+from typing import IO, Optional
 
-from .report import Finding, Report, Status, one_line
+from .report import Finding, one_line, Report, Status
 from .variables import Environment
 
 _SERVE = ('import sys\n'
@@ -62,7 +65,7 @@ def probe_in_child(
   Returns:
     One finding for the process, and those of the steps that it finished.
   """
-  findings: List[Finding] = []
+  findings: list[Finding] = []
   last_step = 'import'
   with tempfile.TemporaryFile() as log, _child(environ, log) as (child, read):
     deadline = time.monotonic() + seconds
@@ -82,7 +85,7 @@ def probe_in_child(
 
 @contextlib.contextmanager
 def _child(environ: Environment,
-           log: IO[bytes]) -> Iterator[Tuple[subprocess.Popen, int]]:
+           log: IO[bytes]) -> Iterator[tuple[subprocess.Popen, int]]:
   """A child that probes, and the descriptor on which it tells."""
   read, write = os.pipe()
   try:

@@ -1,20 +1,23 @@
 """The startup contract, checked without starting the runtime."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 import os
 import sys
-from typing import Iterator, List, Optional
+from typing import Optional
 
 import torch
 import torch_xla
-import torch_xla.runtime as xr
 from torch_xla._internal import tpu
 from torch_xla.experimental import plugins
+import torch_xla.runtime as xr
 
-from .. import door
-from ..mode import Mode, mode_from_environment
-from ..plugin import CPU_DEVICE, DoorPlugin
-from ..switch import current_mode
 from . import first_use, variables, versions
+from .. import door
+from ..door.device_plugins import (CPU_DEVICE, DoorPlugin, LIBRARY_DEVICE,
+                                   LIBRARY_PATH_VARIABLE, LibraryPlugin)
+from ..mode import current_mode, Mode, mode_from_environment
 from .report import Finding, Report, Status
 from .variables import Moment, Timing
 
@@ -68,16 +71,18 @@ def _runtime_is_up() -> bool:
   return torch_xla._XLAC._xla_runtime_is_initialized()
 
 
-def _devices_known() -> List[str]:
+def _devices_known() -> list[str]:
   """The names that PJRT_DEVICE may have in this process."""
-  known = {'CPU', 'TPU', 'NEURON', 'XPU', *plugins._plugin_registry}
+  known = {
+      'CPU', 'TPU', 'NEURON', 'XPU', LIBRARY_DEVICE, *plugins._plugin_registry
+  }
   return sorted(known)
 
 
 def _device(device: str) -> Finding:
   make = lambda *rest: Finding('device', *rest)
   found = f'PJRT_DEVICE={device}'
-  if device not in _devices_known() and device != 'LIBRARY':
+  if device not in _devices_known():
     if device == CPU_DEVICE:
       return make(
           Status.ERROR, found + ' exists only with the mode on',
@@ -119,18 +124,18 @@ def _plugin(device: str) -> Finding:
   registered = plugins._plugin_registry.get(device)
   if isinstance(registered, DoorPlugin):
     registered = registered.inner
-  if registered is not None:
-    try:
-      library = registered.library_path()
-    except Exception as e:  # A vendor's code: whatever it raises is the finding.
-      return Finding('plugin', Status.ERROR,
-                     f'{device} does not name its library: {e}',
-                     'install the package that holds it')
-  elif device == 'LIBRARY':
-    library = os.environ.get('PJRT_LIBRARY_PATH', '')
-  else:
+  if registered is None and device == LIBRARY_DEVICE:
+    registered = LibraryPlugin()  # `_XLAC` has its own, by the same variable.
+  if registered is None:
     return Finding('plugin', Status.SKIPPED,
                    f'no plugin is registered for {device or "no device"}')
+  try:
+    library = registered.library_path()
+  except Exception as e:  # A vendor's code: whatever it raises is the finding.
+    return Finding(
+        'plugin', Status.ERROR, f'{device} does not name its library: {e}',
+        f'set {LIBRARY_PATH_VARIABLE} to the path of a PJRT plugin'
+        if device == LIBRARY_DEVICE else 'install the package that holds it')
   return versions.judge_plugin(library, current_mode() is not Mode.OFF)
 
 

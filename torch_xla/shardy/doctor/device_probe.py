@@ -1,20 +1,25 @@
 """Runs on every device and compares what comes back with known numbers."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import os
-from typing import Callable, Iterator, List, Tuple
 
 import numpy as np
 import torch
 import torch_xla
+import torch_xla.debug.metrics as metrics
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-from .. import door, proto, records, switch
-from ..mode import Mode
-from ..plugin import CPU_DEVICE
-from .report import Finding, Report, Status, one_line
+from .. import door
+from ..compile import ledger
+from ..door.device_plugins import CPU_DEVICE
+from ..hlo import messages
+from ..mode import current_mode, Mode
+from .report import Finding, one_line, Report, Status
 
 START, TRANSFER, COMPUTATION = 'start', 'transfer', 'computation'
 COLLECTIVE, DOOR = 'collective', 'door'
@@ -53,9 +58,8 @@ def run(
       DOOR: _door,
   }
   failed = ''
-  before = len(records.programs())
   with _compiled_programs() as compiled:
-    state = _State(before, compiled)
+    state = _State(len(ledger.of_process.programs()), _compiles(), compiled)
     for step in STEPS:
       check = f'probe.{step}'
       if failed:
@@ -76,11 +80,17 @@ class _State:
 
   Attributes:
     programs_before: how many programs had passed the door before the probe.
+    compiles_before: how many torch_xla had asked a compiler for by then.
     compiled: the probe's compiled programs, and their formats; none with the
       mode off.
   """
   programs_before: int
-  compiled: List[Tuple[bytes, str]]
+  compiles_before: int
+  compiled: list[tuple[bytes, str]]
+
+
+def _compiles() -> int:
+  return metrics.counter_value('UncachedCompile') or 0
 
 
 def _found(status: Status, text: str, remedy: str = '') -> Finding:
@@ -108,7 +118,7 @@ def _start(_: _State) -> Finding:
   return _found(Status.OK, found)
 
 
-def _shards(tensor: torch.Tensor) -> List[Tuple[str, int, torch.Tensor]]:
+def _shards(tensor: torch.Tensor) -> list[tuple[str, int, torch.Tensor]]:
   """A sharded tensor's (device, first row, data) of this process's devices."""
   sharded = xs.XLAShardedTensor(tensor)
   return [(s.shard_device, s.indices[0].start or 0,
@@ -121,7 +131,7 @@ def _mesh() -> xs.Mesh:
   return xs.Mesh(np.arange(count), (count,), (_AXIS,))
 
 
-def _on_devices(host: torch.Tensor) -> List[Tuple[str, torch.Tensor]]:
+def _on_devices(host: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
   """`host`, a row to each device, as (device, rows on an XLA device)."""
   if xr.is_spmd():
     tensor = host.to('xla')
@@ -133,8 +143,8 @@ def _on_devices(host: torch.Tensor) -> List[Tuple[str, torch.Tensor]]:
 
 
 def _rows(
-    pieces: List[Tuple[str,
-                       torch.Tensor]]) -> List[Tuple[str, int, torch.Tensor]]:
+    pieces: list[tuple[str,
+                       torch.Tensor]]) -> list[tuple[str, int, torch.Tensor]]:
   """Reads `_on_devices`' pieces: (device, row number, data on the host)."""
   if xr.is_spmd():
     return _shards(pieces[0][1])
@@ -151,7 +161,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
   return tensor.contiguous().view(torch.uint8)
 
 
-def _check_rows(rows: List[Tuple[str, int, torch.Tensor]],
+def _check_rows(rows: list[tuple[str, int, torch.Tensor]],
                 expected: torch.Tensor, what: str) -> None:
   """Raises:
 
@@ -172,7 +182,7 @@ def _check_rows(rows: List[Tuple[str, int, torch.Tensor]],
                        f'{_bits(want).numel()} bytes are wrong')
 
 
-def _samples(count: int) -> List[torch.Tensor]:
+def _samples(count: int) -> list[torch.Tensor]:
   """Host tensors, a row per device, that use the whole width of their types."""
   steps = torch.arange(count * _SIZE).reshape(count, _SIZE)
   reals = (steps - steps.numel() / 2) / 3
@@ -195,7 +205,7 @@ def _transfer(_: _State) -> Finding:
       f'for bit: {types}')
 
 
-def _real_devices() -> List[str]:
+def _real_devices() -> list[str]:
   return torch_xla._XLAC._xla_real_devices()
 
 
@@ -253,47 +263,46 @@ def _collective(state: _State) -> Finding:
 
 
 def _has_all_reduce(program: bytes, program_format: str) -> bool:
-  message = proto.parse(
-      'HloModuleProtoWithConfig'
-      if program_format == 'hlo_with_config' else 'HloModuleProto', program)
-  module = getattr(message, 'hlo_module', message)
+  parsed = messages.parse_compiled(program, program_format)
+  if parsed is None:
+    return False
+  _, module = parsed
   return any(instruction.opcode in _ALL_REDUCE
              for computation in module.computations
              for instruction in computation.instructions)
 
 
 @contextlib.contextmanager
-def _compiled_programs() -> Iterator[List[Tuple[bytes, str]]]:
+def _compiled_programs() -> Iterator[list[tuple[bytes, str]]]:
   """Collects what the backend makes of each program compiled in the block."""
-  mode = switch.current_mode()
-  compiled: List[Tuple[bytes, str]] = []
-  if mode is Mode.OFF:
-    yield compiled
-    return
-  compile_program = switch.compiler_for(mode)
+  compiled: list[tuple[bytes, str]] = []
 
-  def compile_and_keep(compilation: door.Compilation) -> None:
-    compile_program(compilation)
+  def keep(compilation: door.Compilation, rest: door.Compiler) -> None:
+    rest(compilation)
     compiled.append(compilation.compiled_program())
 
-  door.set_compiler(compile_and_keep)
+  undo = door.wrap(keep)
   try:
     yield compiled
   finally:
-    door.set_compiler(compile_program)
+    undo()
 
 
 def _door(state: _State) -> Finding:
-  mode = switch.current_mode()
+  mode = current_mode()
   if mode is Mode.OFF:
     return _found(Status.OK, 'mode off: programs pass no door')
-  passed = records.programs()[state.programs_before:]
+  passed = ledger.of_process.programs()[state.programs_before:]
   if not passed:
     if os.environ.get('XLA_PERSISTENT_CACHE_PATH'):
       return _found(
           Status.SKIPPED, 'nothing was compiled: the programs are from the '
           'persistent cache', 'unset XLA_PERSISTENT_CACHE_PATH to see them '
           'compiled')
+    if _compiles() == state.compiles_before:
+      return _found(
+          Status.SKIPPED, 'nothing was compiled: the programs are those of an '
+          'earlier probe of this process')
     return _found(Status.ERROR,
                   f'mode {mode.value} is on, but no program passed the '
                   'door', 'see the finding on mode')

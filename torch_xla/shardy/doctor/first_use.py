@@ -5,13 +5,16 @@ which Python reaches a device are wrapped until the first tensor exists, and put
 back as they were: what runs after that costs what it did without tracking.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import functools
 import os
 import threading
 import traceback
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Optional
 
 import torch
 import torch_xla
@@ -92,7 +95,7 @@ class Tracker:
     # Tensors that the doctor made, and is not to blame anyone for.
     self.ignored = 0
     self._lock = threading.Lock()
-    self._undo: List[Callable[[], None]] = []
+    self._undo: list[Callable[[], None]] = []
     for owner, names in ((torch_xla._XLAC, _RUNTIME_FUNCTIONS),
                          (torch, _FACTORIES), (torch.Tensor, _METHODS)):
       for name in names:

@@ -1,11 +1,13 @@
 """What the doctor found, as a table and as JSON."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 import dataclasses
 import enum
 import json
 import re
 import textwrap
-from typing import Iterable, Mapping, Tuple
 
 SCHEMA = 1
 _WIDTH = 80
@@ -50,7 +52,7 @@ class Finding:
 @dataclasses.dataclass(frozen=True)
 class Report:
   """All findings, in the order in which they were made."""
-  findings: Tuple[Finding, ...]
+  findings: tuple[Finding, ...]
 
   @property
   def ok(self) -> bool:

@@ -5,9 +5,12 @@ Read in torch_xla 2.9.0's `torch_xla/__init__.py`, `runtime.py` and
 use are left out, because they are never too late.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 import dataclasses
 import enum
-from typing import Mapping, Optional, Tuple
+from typing import Optional
 
 Environment = Mapping[str, str]
 
@@ -58,7 +61,7 @@ class Variable:
   device: str = ''
 
 
-VARIABLES: Tuple[Variable, ...] = (
+VARIABLES: tuple[Variable, ...] = (
     # By effect: `contract.py` compares them with the mode, the runtime's
     # devices and SPMD as they are.
     Variable('XLA_USE_SHARDY', None, Kind.MODE_FLAG),

@@ -1,14 +1,16 @@
-"""Which versions of torch, torch_xla, libtpu, jaxlib and plugin belong together.
-"""
+"""Which torch, torch_xla, libtpu, jaxlib and plugin belong together."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 import importlib.metadata
 import re
 import signal
 import subprocess
 import sys
-from typing import Mapping, Optional, Tuple
+from typing import Optional
 
-from .report import Finding, Status, one_line
+from .report import Finding, one_line, Status
 
 # torch_xla 2.9.0 was built with this PJRT API; the shim refuses plugins older
 # than _OLDEST_PLUGIN (csrc/pjrt_shardy/pjrt_abi.h).
@@ -43,7 +45,7 @@ class PluginError(RuntimeError):
   """A library is not a PJRT plugin that can be loaded."""
 
 
-def api_version(library: str) -> Tuple[int, int]:
+def api_version(library: str) -> tuple[int, int]:
   """The PJRT API version, (major, minor), of the plugin at `library`.
 
   Raises:
@@ -72,7 +74,7 @@ def api_version(library: str) -> Tuple[int, int]:
       said[0] if said else f'ends the process (status {done.returncode})'))
 
 
-def _numbers(version: str) -> Tuple[int, ...]:
+def _numbers(version: str) -> tuple[int, ...]:
   """The release numbers of a version: (2, 9, 0) of '2.9.0+cu128'."""
   return tuple(int(n) for n in re.findall(r'\d+', version.split('+')[0]))
 
@@ -152,8 +154,9 @@ def judge_plugin(library: str, mode_is_on: bool) -> Finding:
   except PluginError as e:
     return Finding(
         'plugin', Status.ERROR, str(e),
-        'name a PJRT plugin: TPU_LIBRARY_PATH for a TPU, library_path() of the '
-        'registered plugin for any other device')
+        'name a PJRT plugin: TPU_LIBRARY_PATH for a TPU, PJRT_LIBRARY_PATH for '
+        'PJRT_DEVICE=LIBRARY, library_path() of the registered plugin for any '
+        'other device')
   text, ours = ('.'.join(map(str, v)) for v in (version, RUNTIME_API))
   found = f'{library} speaks PJRT API {text}, torch_xla {ours}'
   if version[0] != RUNTIME_API[0]:

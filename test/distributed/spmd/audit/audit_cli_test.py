@@ -1,0 +1,159 @@
+"""`python -m torch_xla.distributed.spmd.audit` with real scripts."""
+
+import functools
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+from processes import clean_environment, servers
+import pytest
+
+_SECONDS = 240
+
+# As users' scripts do, it sets the runtime's variables before it imports
+# torch_xla. Arguments: the spec of the weight, then how to end.
+SCRIPT = '''
+import os, sys
+os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
+import numpy as np, torch, torch_xla
+import torch_xla.distributed.spmd as xs, torch_xla.runtime as xr
+from torch_xla.distributed.spmd.policy import REPLICATED, Rule, ShardingPolicy
+import beside
+
+def main():
+  assert __name__ == '__main__' and os.path.basename(sys.argv[0]) == 'train.py'
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
+  model = torch.nn.Linear(8, 16).to('xla')
+  axis = sys.argv[1]
+  ShardingPolicy((Rule('weight', (axis, None)),), REPLICATED).apply(model, mesh)
+  loss = model(torch.randn(4, 8).to('xla')).sum()
+  loss.backward()
+  # The end of the script leaves this step to the audit.
+  print('script has run', beside.WORD)
+
+main()
+'''
+POLICY = '''default = "replicated"
+[[rule]]
+pattern = "weight"
+spec = ["model", "-"]
+'''
+NO_POLICY = "import torch_xla\nprint('script has run')\n"
+FAILS = "raise ValueError('the script is wrong')\n"
+EXITS = "import sys\nsys.exit('that is enough')\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+  (tmp_path / 'train.py').write_text(SCRIPT)
+  (tmp_path / 'beside.py').write_text("WORD = 'well'\n")
+  (tmp_path / 'policy.toml').write_text(POLICY)
+  (tmp_path / 'no_policy.py').write_text(NO_POLICY)
+  (tmp_path / 'fails.py').write_text(FAILS)
+  (tmp_path / 'exits.py').write_text(EXITS)
+  return tmp_path
+
+
+def run_command(project: Path, *arguments: str) -> subprocess.CompletedProcess:
+  """The command, as a user's shell starts it."""
+  return subprocess.run(
+      [sys.executable, '-m', 'torch_xla.distributed.spmd.audit', *arguments],
+      cwd=project,
+      env=clean_environment(),
+      stdin=subprocess.DEVNULL,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      timeout=_SECONDS,
+      check=False)
+
+
+def run_main(folder: str, arguments: tuple[str, ...]) -> None:
+  from torch_xla.distributed.spmd.audit import __main__ as command
+  os.chdir(folder)
+  command.main(list(arguments))
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
+  """The command from where it has its arguments, in a forked process.
+
+  A new process starts where the command itself becomes one, to run the script.
+  """
+  ended = servers.run(
+      functools.partial(run_main, str(project), arguments), clean_environment(),
+      _SECONDS)
+  return subprocess.CompletedProcess(arguments, ended.status,
+                                     ended.stdout.decode(),
+                                     ended.stderr.decode())
+
+
+@pytest.mark.slow
+def test_a_script_is_audited_and_its_golden_file_kept(project):
+  made = run_command(project, 'train.py', '--policy', 'policy.toml', '--json',
+                     'golden.json', '--html', 'page.html', '--', 'model')
+  assert made.returncode == 0, made.stderr
+  assert 'script has run well' in made.stdout
+  assert 'mode shardy, mesh data=2, model=4' in made.stdout
+  assert made.stdout.endswith('no differences\n')
+  golden = json.loads((project / 'golden.json').read_text())
+  assert golden['tensors']['weight']['compiled'][0]['sharding'].startswith(
+      '{devices=[4,1,2]<=')
+  assert '</html>' in (project / 'page.html').read_text()
+  # Another process, the same set-up: the same file, to the byte.
+  again = run(project, 'train.py', '--policy', 'policy.toml', '--golden',
+              'golden.json', '--json', 'again.json', '--', 'model')
+  assert again.returncode == 0, again.stdout + again.stderr
+  assert (project / 'again.json').read_text() == (project /
+                                                  'golden.json').read_text()
+
+
+@pytest.mark.slow
+def test_differences_are_status_1(project):
+  done = run(project, 'train.py', '--policy', 'policy.toml', '--tolerance', '0',
+             '--json', 'found.json', '--', 'data')
+  assert done.returncode == 1, done.stderr
+  assert "weight: stored placement: the policy says ('model', None)" in (
+      done.stdout)
+  found = json.loads((project / 'found.json').read_text())['differences']
+  assert [(d['kind'], d['name']) for d in found
+         ] == [('annotation', 'weight'), ('stored placement', 'weight'),
+               ('compiled program', 'weight'),
+               ('replicated bytes', 'all tensors')]
+
+
+@pytest.mark.parametrize('script, text', [
+    pytest.param(
+        'no_policy.py',
+        'no_policy.py applied no policy: it has to call',
+        marks=pytest.mark.slow),
+    ('fails.py', "ValueError: the script is wrong\naudit: fails.py failed"),
+    ('exits.py', 'that is enough\naudit: exits.py failed'),
+])
+def test_scripts_that_cannot_be_audited_are_status_2(project, script, text):
+  done = run(project, script, '--policy', 'policy.toml')
+  assert done.returncode == 2
+  assert text in done.stderr
+
+
+def test_wrong_usage_is_status_2_before_the_script_runs(project):
+  (project / 'wrong.toml').write_text('[[rule]]\nspec = []\n')
+  for arguments, text in (
+      (('nowhere.py', '--policy', 'policy.toml'), "no script 'nowhere.py'"),
+      (('train.py', '--policy', 'wrong.toml'), 'rule 1: pattern is missing'),
+      (('train.py', '--policy', 'policy.toml', '--golden', 'nowhere.json'),
+       'write one with --json FILE'),
+  ):
+    done = run(project, *arguments)
+    assert done.returncode == 2
+    assert text in done.stderr and 'script has run' not in done.stdout
+
+
+def test_help_says_the_contract(project):
+  done = run(project, '--help')
+  assert done.returncode == 0
+  for text in ('--policy', '--golden', '--tolerance', '--json', '--html',
+               'Exit status', "apply(model, mesh)"):
+    assert text in done.stdout

@@ -1,0 +1,205 @@
+"""The audit's page, in a real browser, and the grids on it."""
+
+import html
+from pathlib import Path
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+from torch_xla.distributed.spmd.audit import examine
+from torch_xla.distributed.spmd.audit.grid import grid_of, ranges
+from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
+                                               ShardingPolicy)
+import torch_xla.runtime as xr
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+}
+# A name that is markup, and so long that it could burst a page.
+NASTY = '<script>document["title"]="run"</script>&' + 'x' * 120
+# What the test adds to a copy of the page: the page itself has no script.
+PROBE = '''<script>addEventListener('load', () => {
+  const say = (name, value) => document.body.setAttribute('data-' + name, value)
+  const root = document.documentElement
+  say('scroll', root.scrollWidth)
+  say('client', root.clientWidth)
+  say('grids', [...document.querySelectorAll('.grid')].map(g => {
+    const tiles = [...g.children], box = t => t.getBoundingClientRect()
+    const rows = new Set(tiles.map(t => Math.round(box(t).top)))
+    const colours = new Set(tiles.map(t => getComputedStyle(t).backgroundColor))
+    return [rows.size, tiles.length, colours.size,
+            tiles.map(t => t.textContent).join('/')].join(':')
+  }).join(';'))
+  say('dark', getComputedStyle(document.body).backgroundColor)
+  say('links', [...document.querySelectorAll('a.tag')].every(
+      a => document.querySelector(a.getAttribute('href'))))
+})</script></body>'''
+
+
+@pytest.fixture(scope='module')
+def browser():
+  found = shutil.which('chromium')
+  if not found:
+    pytest.skip("no browser: install Debian's chromium")
+  return found
+
+
+@pytest.fixture(scope='module')
+def report():
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
+  model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Linear(16, 8))
+  model = model.to('xla')
+  policy = ShardingPolicy(
+      (Rule('0.weight',
+            ('model', 'data')), Rule('1.weight', (None, ('data', 'model')))),
+      REPLICATED, (Boundary('0', ('data', None)),))
+  policy.apply(model, mesh)
+  model(torch.randn(4, 8).to('xla')).sum().backward()
+  torch_xla.sync(wait=True)
+  model.register_buffer(NASTY, torch.ones(3).to('xla'))
+  return examine(model, policy, tolerance=10)
+
+
+@pytest.fixture(scope='module')
+def page(report, tmp_path_factory) -> Path:
+  path = tmp_path_factory.mktemp('page') / 'audit.html'
+  path.write_text(report.to_html())
+  return path
+
+
+def dump(browser: str, path: Path, *options:
+         str) -> subprocess.CompletedProcess:
+  return subprocess.run([
+      browser, '--headless=new', '--no-sandbox', '--disable-gpu',
+      '--enable-logging=stderr', '--virtual-time-budget=3000', '--dump-dom',
+      *options,
+      path.as_uri()
+  ],
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        timeout=120,
+                        check=True)
+
+
+def probed(browser: str, page: Path, *options: str) -> dict:
+  """What a copy of the page with the probe says of itself."""
+  path = page.with_name('probe.html')
+  path.write_text(page.read_text().replace('</body>', PROBE))
+  dom = dump(browser, path, *options).stdout
+  return {
+      n: html.unescape(v)
+      for n, v in re.findall(r'data-(\w+)="([^"]*)"',
+                             dom.split('<body')[1].split('>')[0])
+  }
+
+
+@pytest.fixture(scope='module')
+def shown(browser, page) -> subprocess.CompletedProcess:
+  return dump(browser, page)
+
+
+@pytest.fixture(scope='module')
+def on_a_desk(browser, page) -> dict:
+  return probed(browser, page, '--window-size=1280,900')
+
+
+def test_the_page_holds_the_whole_audit(shown, report):
+  assert 'CONSOLE' not in shown.stderr
+  text = html.unescape(re.sub(r'<style>.*?</style>|<[^>]*>', '', shown.stdout))
+  for row in report.tensors:
+    assert row.name in text
+  for difference in report.differences:
+    assert difference.text in text
+  assert report.programs[0].name in text
+  assert f'{report.totals.replicated_nbytes:,}' in text
+  assert f"{report.programs[0].collectives[0].count} " + (
+      report.programs[0].collectives[0].kind) in text
+
+
+def test_the_page_needs_nothing_and_runs_nothing(shown, page):
+  source = page.read_text()
+  assert not re.search(
+      r'<script|<link rel="stylesheet|@import|url\(|https?:|'
+      r'\ssrc=', source)
+  assert '<title>Sharding audit</title>' in shown.stdout
+
+
+@pytest.mark.slow
+def test_grids_are_drawn_tile_by_tile(on_a_desk):
+  assert on_a_desk['links'] == 'true'
+  # rows:tiles:colours:devices
+  assert on_a_desk['grids'].split(';')[:3] == [
+      '4:8:8:0/4/1/5/2/6/3/7',
+      '1:1:1:0-7',
+      '1:8:8:0/1/2/3/4/5/6/7',
+  ]
+
+
+@pytest.mark.slow
+def test_the_page_fits_a_desk(on_a_desk):
+  assert 1200 < int(on_a_desk['client']) <= 1280
+  assert int(on_a_desk['scroll']) == int(on_a_desk['client'])
+
+
+@pytest.mark.slow
+def test_the_page_fits_a_phone(browser, page):
+  # A window cannot be as narrow, a frame can.
+  path = page.with_name('phone.html')
+  inner = html.escape(page.read_text().replace('</body>', PROBE), quote=True)
+  path.write_text(
+      '<!DOCTYPE html><body><iframe id="f" style="width:390px;height:800px;'
+      f'border:0" srcdoc="{inner}"></iframe><script>setTimeout(() => {{'
+      "const b = document.getElementById('f').contentDocument.body;"
+      "for (const n of ['scroll', 'client'])"
+      "document.body.setAttribute('data-' + n, b.getAttribute('data-' + n))"
+      '}, 1000)</script></body>')
+  body = dump(browser, path).stdout.split('<body')[1].split('>')[0]
+  scroll, client = (
+      int(re.search(rf'data-{n}="(\d+)"', body)[1])
+      for n in ('scroll', 'client'))
+  assert 350 < client <= 390
+  assert scroll == client
+
+
+@pytest.mark.slow
+def test_the_page_is_dark_where_that_is_asked_for(browser, page, on_a_desk):
+  light = on_a_desk['dark']
+  dark = probed(browser, page,
+                '--blink-settings=preferredColorScheme=0')['dark']
+  assert light == 'rgb(255, 255, 255)'
+  assert dark == 'rgb(20, 23, 27)'
+
+
+@pytest.mark.parametrize('sharding, tiles, rows', [
+    ('{replicated}', (), [[(0, 1, 2, 3)]]),
+    ('{maximal device=2}', (), [[(2,)]]),
+    ('{devices=[4]<=[4]}', (4,), [[(0,), (1,), (2,), (3,)]]),
+    ('{devices=[2,1,2]<=[4] last_tile_dim_replicate}',
+     (2, 1), [[(0, 1)], [(2, 3)]]),
+    ('{devices=[2,2]<=[2,2]T(1,0)}', (2, 2), [[(0,), (2,)], [(1,), (3,)]]),
+    ('{devices=[1,2,2]3,2,1,0}', (1, 2, 2), [[(3,), (2,), (1,), (0,)]]),
+])
+def test_which_devices_hold_which_tile(sharding, tiles, rows):
+  grid = grid_of(sharding, range(4))
+  assert grid.tiles == tiles
+  assert [[cell.devices for cell in row] for row in grid.rows] == rows
+
+
+def test_what_cannot_be_drawn():
+  assert grid_of('{manual}', range(4)) is None
+  assert grid_of('{devices=[2048]<=[2048]}', range(2048)) is None
+
+
+def test_ranges_of_devices():
+  assert ranges([0, 1, 2, 3]) == '0-3'
+  assert ranges([0, 1, 4, 5, 6, 9]) == '0, 1, 4-6, 9'
+  assert ranges([]) == ''

@@ -1,0 +1,367 @@
+"""Annotated tensors in `torch.compile(backend='openxla')`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sections import (counted, donated, error, living, mlp, Run, Seen,
+                      sharding_of, SHARDY, sync, V2)
+import torch
+import torch_xla.distributed.spmd as xs
+
+_X = ("('x', None)", (0, None))
+_Y = ("('y', None)", (1, None))
+_MLP = [_X, _Y, ("(None, 'y')", (None, 2))]
+
+
+def _openxla(f: Callable) -> Callable:
+  torch._dynamo.reset()
+  return torch.compile(f, backend='openxla')
+
+
+def inference(run: Run) -> Seen:
+  reference, model = mlp(), run.marked_mlp()
+  f = _openxla(model)
+  costs, errors, before = [], [], len(run.programs)
+  with torch.no_grad():
+    for _ in range(5):
+      x = torch.randn(8, 16)
+      data = x.to('xla')
+      run.mark(data, ('x', None), (0, None))
+      outs = []
+      costs.append(counted(lambda: (outs.append(f(data)), sync())))
+      errors.append(error(outs[0], reference(x)))
+  return Seen([costs, max(errors) < 1e-4, len(outs)], run.said(before))
+
+
+@pytest.mark.parametrize('section', [inference])
+def test_inference(section, ways):
+  assert ways.on(section).said == [('shardy', _MLP)]
+
+
+def _train(run: Run, optimizer: Callable) -> Seen:
+  reference, model = mlp(), run.marked_mlp()
+  f = _openxla(model)
+  o, ro = optimizer(model.parameters()), optimizer(reference.parameters())
+  costs, errors, before = [], [], len(run.programs)
+  for _ in range(6):
+    x = torch.randn(8, 16)
+    data = x.to('xla')
+    run.mark(data, ('x', None), (0, None))
+    losses = []
+
+    def step(f, o, x):
+      o.zero_grad()
+      loss = f(x).pow(2).mean()
+      loss.backward()
+      o.step()
+      losses.append(loss.detach())
+      sync()
+
+    costs.append(counted(lambda: step(f, o, data)))
+    step(reference, ro, x)
+    errors.append(error(*losses))
+  errors += [
+      error(a, b) for a, b in zip(model.parameters(), reference.parameters())
+  ]
+  return Seen(
+      [costs,
+       max(errors) < 1e-4, [donated(p) for p in run.programs[before:]]],
+      run.said(before))
+
+
+def training(run: Run) -> Seen:
+  return _train(run, lambda p: torch.optim.SGD(p, lr=.1, momentum=.9))
+
+
+def training_adam(run: Run) -> Seen:
+  return _train(run, lambda p: torch.optim.Adam(p, lr=1e-2))
+
+
+@pytest.mark.parametrize(
+    'section',
+    [training, pytest.param(training_adam, marks=pytest.mark.slow)])
+def test_training(section, ways):
+  seen = ways.on(section)
+  assert seen.said
+  assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
+  # Every priority in forward and in the update; backward has what it uses.
+  assert sum(tensors == _MLP for _, tensors in seen.said) >= 1
+  assert all(t in _MLP for _, tensors in seen.said for t in tensors)
+
+
+def inner_marks(run: Run) -> Seen:
+  w = run.put((16, 8), (None, 'y'), (None, 3))
+  where = str(run.mesh)
+
+  def g(x):
+    h = torch.ops.xla.aot_mark_sharding(x @ w, where, "('x', None)", '(1, 2)')
+    return h.relu()
+
+  f = _openxla(g)
+  costs, errors, before = [], [], len(run.programs)
+  for _ in range(3):
+    x = torch.randn(8, 16)
+    data, outs = x.to('xla'), []
+    costs.append(counted(lambda: (outs.append(f(data)), sync())))
+    errors.append(error(outs[0], (x @ w.cpu()).relu()))
+  return Seen([costs, max(errors) < 1e-4], run.said(before))
+
+
+@pytest.mark.parametrize('section', [inner_marks])
+def test_marks_inside(section, ways):
+  assert ways.on(section).said == [('shardy', [("('x', None)", (1, 2)),
+                                               ("(None, 'y')", (None, 3))])]
+
+
+def marks_with_gradients(run: Run) -> Seen:
+  w = torch.randn(16, 8).to('xla').requires_grad_()
+  f = _openxla(lambda x: xs.xla_sharding.mark_sharding_with_gradients(
+      x @ w, run.mesh, ('x', None), priority=(1, None)).relu().sum())
+  costs, errors, before = [], [], len(run.programs)
+  for _ in range(3):
+    x = torch.randn(8, 16)
+    data = x.to('xla')
+    w.grad = None
+    costs.append(counted(lambda: (f(data).backward(), sync())))
+    cpu = w.detach().cpu().requires_grad_()
+    (x @ cpu).relu().sum().backward()
+    errors.append(error(w.grad, cpu.grad))
+  return Seen([costs[2:], max(errors) < 1e-4], run.said(before))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('section', [marks_with_gradients])
+def test_marks_with_gradients(section, ways):
+  """The first two steps compile: the second one program more than off."""
+  assert any(("('x', None)", (1, None)) in tensors
+             for _, tensors in ways.on(section).said)
+
+
+class _Counter(torch.nn.Module):
+
+  def __init__(self):
+    super().__init__()
+    self.register_buffer('seen', torch.zeros(8, 8))
+
+  def forward(self, x):
+    self.seen.add_(x)
+    return self.seen * 2
+
+
+def buffers(run: Run) -> Seen:
+  model, reference = _Counter().to('xla'), _Counter()
+  run.mark(model.seen, ('y', None), (1, None))
+  f = _openxla(model)
+  costs, errors, before = [], [], len(run.programs)
+  for step in range(5):
+    x = torch.ones(8, 8)
+    data, outs = x.to('xla'), []
+    run.mark(data, ('x', None), (0, None))
+    costs.append(counted(lambda: (outs.append(f(data)), sync())))
+    errors.append(error(outs[0], reference(x)))
+    if step > 2:
+      with torch.no_grad():
+        model.seen.mul_(2)
+        reference.seen.mul_(2)
+      costs.append(counted(sync))
+  errors.append(error(model.seen, reference.seen))
+  return Seen([costs[3:], max(errors)], run.said(before))
+
+
+@pytest.mark.parametrize('section', [buffers])
+def test_buffers_updated_in_place(section, ways):
+  """As without priorities once it has settled: two compiles more before.
+
+  The bridge keeps the first step's input alive, and that is annotated, too.
+  """
+  seen = ways.on(section)
+  assert seen.said
+  assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
+  assert any(_Y in tensors for _, tensors in seen.said)
+
+
+def changed(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None))
+  x = run.put((8, 8), ('x', None), (0, None))
+  f = _openxla(lambda a: a + w)
+  costs, shardings, right = [], [], []
+  for priority in [1, 1, 1, None, 1, 1]:
+    if priority is None:
+      run.mark(w, ('y', None), (0, None))
+      run.mark(x, ('x', None), (1, None))
+    outs = []
+    costs.append(counted(lambda: (outs.append(f(x)), sync())))
+    shardings.append(sharding_of(outs[0]))
+    right.append(error(outs[0], x.cpu() + w.cpu()))
+  return Seen(right, shardings=shardings, more=costs)
+
+
+@pytest.mark.parametrize('section', [changed])
+def test_a_changed_priority_traces_once_and_takes_effect(section, ways):
+  seen = ways.on(section)
+  assert [c[0] for c in seen.more] == [1, 0, 0, 1, 0, 0]
+  over_x, over_y = seen.shardings[0], seen.shardings[3]
+  assert over_x != over_y
+  assert seen.shardings == [over_x] * 3 + [over_y] * 3
+
+
+def inputs_annotated_differently(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None))
+  first = run.put((8, 8), ('x', None), (0, None))
+  second = run.put((8, 8), ('x', None), (2, None))
+  f = _openxla(lambda a: a + w)
+  shardings = []
+  for x in (first, first, second, second, first):
+    out = f(x)
+    sync()
+    shardings.append(sharding_of(out))
+  return Seen([], shardings=shardings)
+
+
+@pytest.mark.parametrize('section', [inputs_annotated_differently])
+def test_inputs_that_are_annotated_differently(section, ways):
+  first, _, second, _, again = ways.on(section).shardings
+  assert first != second
+  assert again == first
+
+
+def graph_break(run: Run) -> Seen:
+  w = run.put((16, 8), (None, 'y'), (None, 3))
+
+  def g(x):
+    h = x @ w
+    torch._dynamo.graph_break()
+    return (h.relu() @ w.t()).sum()
+
+  f = _openxla(g)
+  costs, errors, before = [], [], len(run.programs)
+  for _ in range(3):
+    x = torch.randn(8, 16)
+    data, outs = x.to('xla'), []
+    run.mark(data, ('x', None), (0, None))
+    costs.append(counted(lambda: (outs.append(f(data)), sync())))
+    errors.append(error(outs[0], ((x @ w.cpu()).relu() @ w.cpu().t()).sum()))
+  return Seen([costs[1:], max(errors) < 1e-3], run.said(before))
+
+
+@pytest.mark.parametrize('section', [graph_break])
+def test_graph_breaks(section, ways):
+  """In the first step dynamo clears the counters."""
+  tensors = [tensors for _, tensors in ways.on(section).said]
+  assert tensors.count([_X, ("(None, 'y')", (None, 3))]) == 1
+  assert all(("(None, 'y')", (None, 3)) in t for t in tensors)
+
+
+def unused_and_returned_arguments(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None))
+  f = _openxla(lambda a, b: (a, b + 1, a))
+  g = _openxla(lambda a: a)
+  costs, right = [], []
+  for _ in range(3):
+    x = run.put((8, 8), ('x', None), (0, None))
+    outs = []
+    costs.append(counted(lambda: (outs.append((f(w, x), g(w))), sync())))
+    (a, b, c), d = outs[0]
+    right += [
+        error(a, w.cpu()),
+        error(b,
+              x.cpu() + 1),
+        error(c, w.cpu()),
+        error(d, w.cpu())
+    ]
+  return Seen([costs, right])
+
+
+@pytest.mark.parametrize('section', [unused_and_returned_arguments])
+def test_unused_and_returned_arguments(section, ways):
+  ways.on(section)
+
+
+def _living_over(run: Run, rows: int, calls: int) -> list[int]:
+  """XLA tensors alive after each call without a sync, the tracing left out."""
+  w = run.put((256, 8), ('y', None), (1, None))
+  f = _openxla(lambda x: x @ w)
+  alive = []
+  for _ in range(calls + 2):
+    x = run.put((rows, 256), ('x', None), (0, None))
+    f(x).cpu()
+    del x
+    alive.append(living())
+  return alive[2:]
+
+
+def no_syncs(run: Run) -> Seen:
+  large, small = _living_over(run, 1024, 4), _living_over(run, 8, 48)
+  return Seen([[b - a for a, b in zip(large, large[1:])],
+               max(small[24:]) - max(small[:24])])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('section', [no_syncs])
+def test_inference_without_syncs_holds_few_inputs(section, ways):
+  """Of large ones the last, of small ones no more after the tenth call."""
+  ways.on(section)
+
+
+def input_of_a_lazy_graph_too(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None))
+  f = _openxla(lambda x: x @ w)
+
+  def step(x):
+    return f(x) + x + w
+
+  shardings = []
+  for _ in range(3):
+    # It dies before the sync.
+    out = step(run.put((8, 8), ('x', None), (0, None)))
+    sync()
+    shardings.append(sharding_of(out))
+  return Seen([], shardings=shardings)
+
+
+@pytest.mark.parametrize('section', [input_of_a_lazy_graph_too])
+def test_input_of_a_lazy_graph_too(section, ways):
+  # 'x' is propagated first.
+  assert [s[:15] for s in ways.on(section).shardings] == ['{devices=[2,1,4'] * 3
+
+
+def pending_annotated_argument(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None))
+  f = _openxla(lambda a: a * 2)
+  y = f(w)
+  sync()
+  expected = w.cpu()
+  w.mul_(2)
+  y = f(w)  # Updates w with a program of its own, and donates its old data.
+  z = w + y
+  sync()
+  return Seen([error(z, expected * 6)])
+
+
+@pytest.mark.parametrize('section', [pending_annotated_argument])
+def test_annotated_argument_with_work_pending(section, ways):
+  ways.on(section)
+
+
+@pytest.mark.parametrize('mode', [
+    pytest.param('XLA_USE_SHARDY', marks=pytest.mark.environment(**SHARDY)),
+    pytest.param('XLA_SHARDING_V2', marks=pytest.mark.environment(**V2)),
+])
+def test_donated_argument(mode, run):
+  del mode
+  w = run.put((8, 8), ('y', None), (1, None))
+  x = run.put((8, 8), ('x', None), (0, None))
+  sync()
+
+  @torch.compile(backend='openxla')
+  def f(x):
+    torch.ops.xla.dynamo_set_buffer_donor_(x, True)
+    return x + 1
+
+  expected = x.cpu() + 1
+  y = f(x)
+  z = w + 1
+  sync()
+  assert error(y, expected) + error(z, w.cpu() + 1) == 0

@@ -1,0 +1,384 @@
+"""Annotations follow tensors: cleared, viewed, tied, donated, dying, odd ones.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+
+import pytest
+from sections import (counted, donated, error, fails_to_sync, living, Run, Seen,
+                      sharding_of, SHARDY, sync)
+import torch
+import torch_xla
+from torch_xla import _XLAC
+from torch_xla._dynamo.dynamo_bridge import alias_with_buffer_donor_config
+import torch_xla.distributed.spmd as xs
+from torch_xla.shardy.hlo import messages
+
+_X = ("('x', None)", (0, None))
+_Y = ("('y', None)", (1, None))
+
+
+def cleared(run: Run) -> Seen:
+  a = run.put((8, 8), ('x', None), (0, None))
+  b = run.put((8, 8), ('y', None), (1, None))
+  before = len(run.programs)
+  xs.clear_sharding(a)
+  run.mark(a, ('x', None), (2, None))
+  c = a + b
+  sync()
+  return Seen([error(c, a.cpu() + b.cpu())], run.said(before), [sharding_of(c)])
+
+
+@pytest.mark.parametrize('section', [cleared])
+def test_marked_again_after_clearing(section, ways):
+  seen = ways.on(section)
+  assert seen.said == [('shardy', [("('x', None)", (2, None)), _Y])]
+  # Now 'y' is propagated first.
+  sharding, = seen.shardings
+  assert sharding.startswith('{devices=[4,1,2]')
+
+
+def cleared_last(run: Run) -> Seen:
+  a = run.put((8, 8), ('x', None), (0, None))
+  b = run.put((8, 8), ('y', None), (1, None))
+  xs.clear_sharding(b)
+  c = a + b
+  sync()
+  return Seen([error(c, a.cpu() + b.cpu())])
+
+
+@pytest.mark.parametrize('section', [cleared_last])
+def test_clearing_any_annotated_tensor(section, ways):
+  ways.on(section)
+
+
+def views(run: Run) -> Seen:
+  w = run.put((8, 16), ('x', 'y'), (1, 2))
+  expected = w.cpu()
+  before, costs = len(run.programs), []
+  t, part = w.t(), w[2:6]
+  out, out2 = t * 2, part + 1
+  costs.append(counted(sync, out, out2))
+  w[2:6].add_(1)
+  expected[2:6] += 1
+  w.t().mul_(2)
+  expected *= 2
+  costs.append(counted(sync))
+  # A view of a base that is written after it was taken, then marked.
+  base = w * 1
+  view = base[0:4]
+  base.add_(1)
+  run.mark(view, ('x', None), (4, None))
+  view.mul_(2)
+  costs.append(counted(sync))
+  changed = expected + 1
+  changed[0:4] *= 2
+  return Seen([
+      costs,
+      error(w, expected),
+      error(base, changed),
+      error(view, changed[0:4])
+  ], run.said(before))
+
+
+@pytest.mark.parametrize('section', [views])
+def test_views(section, ways):
+  seen = ways.on(section)
+  assert seen.said
+  assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
+  assert [("('x', 'y')", (1, 2))] in [tensors for _, tensors in seen.said]
+  assert any(("('x', None)", (4, None)) in tensors for _, tensors in seen.said)
+
+
+class _Tied(torch.nn.Module):
+
+  def __init__(self):
+    super().__init__()
+    self.embedding = torch.nn.Embedding(32, 16)
+    self.head = torch.nn.Linear(16, 32, bias=False)
+    self.head.weight = self.embedding.weight
+
+  def forward(self, x):
+    return self.head(self.embedding(x))
+
+
+def tied(run: Run) -> Seen:
+  reference = _Tied()
+  model = copy.deepcopy(reference).to('xla')
+  model.head.weight = model.embedding.weight
+  run.mark(model.head.weight, ('y', None), (0, None))
+  run.mark(model.embedding.weight, ('y', None), (2, None))
+  o, ro = (
+      torch.optim.SGD(m.parameters(), lr=.1, momentum=.9)
+      for m in (model, reference))
+  costs, before = [], len(run.programs)
+  for _ in range(5):
+    x = torch.randint(0, 32, (8, 4))
+    for m, optimizer, given in ((reference, ro, x), (model, o, x.to('xla'))):
+      optimizer.zero_grad()
+      m(given).pow(2).mean().backward()
+      optimizer.step()
+    costs.append(counted(sync))
+  return Seen(
+      [costs, error(model.head.weight, reference.head.weight) < 1e-4],
+      run.said(before))
+
+
+@pytest.mark.parametrize('section', [tied])
+def test_tied_weights_have_the_last_annotation(section, ways):
+  seen = ways.on(section)
+  assert seen.said
+  assert all(program == ('shardy', [("('y', None)", (2, None))])
+             for program in seen.said)
+
+
+def dying(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None), may_be_weight=False)
+  sync()
+  start, alive, costs, before = living(), [], [], len(run.programs)
+  for _ in range(4):
+    x = run.put((8, 8), ('x', None), (0, None), may_be_weight=False)
+    out = x @ w
+    del x  # The program still starts from its data.
+    costs.append(counted(sync))
+    del out
+    alive.append(living() - start)
+  del w
+  sync()
+  alive.append(living() - start)
+  return Seen([costs, alive], run.said(before))
+
+
+@pytest.mark.parametrize('section', [dying])
+def test_dead_tensors_keep_nothing_alive(section, ways):
+  assert ways.on(section).said == [('shardy', [_X, _Y])]
+
+
+def sharded_tensors(run: Run) -> Seen:
+  w = run.mark(torch.randn(8, 8).to('xla'), ('y', None), (1, None))
+  x = run.mark(torch.randn(8, 8).to('xla'), ('x', None), (0, None))
+  before = len(run.programs)
+  out = x @ w
+  w.add_(1)
+  cost = counted(sync)
+  again = x @ w
+  cost2 = counted(sync, again)
+  return Seen([
+      type(w).__name__, cost, cost2,
+      error(out,
+            x.cpu() @ (w.cpu() - 1)) < 1e-4
+  ], run.said(before))
+
+
+@pytest.mark.parametrize('section', [sharded_tensors])
+def test_sharded_tensor_arguments(section, ways):
+  """An in-place update through one leaves its data unknown: no priority."""
+  seen = ways.on(section)
+  assert seen.said
+  for partitioner, tensors in seen.said:
+    assert partitioner == 'shardy'
+    assert _X in tensors
+
+
+def _results(program: bytes) -> int:
+  module = messages.parse('HloModuleProto', program)
+  entry, = (
+      c for c in module.computations if c.id == module.entry_computation_id)
+  root, = (i for i in entry.instructions if i.id == entry.root_id)
+  return len(root.operand_ids) if root.opcode == 'tuple' else 1
+
+
+def results_and_donations(run: Run) -> Seen:
+  model = run.marked_mlp()
+  unused = run.put((8, 8), ('x', None), (3, None))
+  o = torch.optim.SGD(model.parameters(), lr=.1, momentum=.9)
+  before = len(run.programs)
+  for _ in range(3):
+    x = run.put((8, 16), ('x', None), (0, None))
+    o.zero_grad()
+    model(x).pow(2).mean().backward()
+    o.step()
+    sync(unused)
+  for p in model.parameters():
+    p.data.zero_()  # Does not start from its data.
+  sync()
+  mine = run.programs[before:]
+  # A binding is one result more, for _XLAC; the compiled function's user does
+  # not see it.
+  bindings = [p.sent.count(b'torch_xla.shardy.bind ') for p in mine]
+  return Seen([[_results(p.handed_on) - b for p, b in zip(mine, bindings)],
+               [_results(p.sent) - b for p, b in zip(mine, bindings)],
+               [donated(p) for p in mine],
+               sum(p.cpu().abs().sum().item() for p in model.parameters())])
+
+
+def donated_by_the_user(run: Run) -> Seen:
+  given = run.put((8, 8), ('y', None), (1, None))
+  v = run.put((8, 8), ('x', None), (0, None))
+  expected = given.cpu()
+  sync()
+  _XLAC._set_buffer_donation(given, True)
+  before = len(run.programs)
+  with alias_with_buffer_donor_config():
+    out = v + 1  # Has nothing to do with `given`.
+    sync()
+  kept = error(given, expected)
+  with alias_with_buffer_donor_config():
+    out = given + 1
+    sync()
+  mine = run.programs[before:]
+  return Seen([kept, [donated(p) for p in mine], error(out, expected + 1)])
+
+
+def odd_ones(run: Run) -> Seen:
+  made, right = [], []
+  for dtype in (torch.bfloat16, torch.int32, torch.int64, torch.bool,
+                torch.float16, torch.uint8):
+    made.append((torch.ones(8, 8, dtype=dtype), ('x', 'y'), (1, 0)))
+  made += [(torch.ones(2, 2, 2, 2, 2), ('x', None, None, None, None),
+            (1, None, 2, None, 3)), (torch.ones(8, 1), ('x', None), (0, 1)),
+           (torch.tensor(3.), (), ()), (torch.ones(0, 8), (None, 'y'), (1, 2))]
+  before, tensors = len(run.programs), []
+  for t, spec, priority in made:
+    data = t.to('xla')
+    run.mark(data, spec, priority)
+    pending = t.to('xla') * torch.ones_like(t).to('xla')
+    run.mark(pending, spec, priority)
+    tensors.append((t, data, pending, data == data, pending * 1))
+  cost = counted(sync)
+  for t, data, pending, same, once in tensors:
+    right += [
+        torch.equal(data.cpu(), t),
+        torch.equal(pending.cpu(), t),
+        torch.equal(once.cpu(), t),
+        bool(same.cpu().all())
+    ]
+  return Seen([cost, right], run.said(before))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('section', [odd_ones])
+def test_odd_ones(section, ways):
+  (partitioner, tensors), = ways.on(section).said
+  assert partitioner == 'shardy'
+  assert ("('x', 'y')", (1, 0)) in tensors
+
+
+def kept_by_autograd_alone(run: Run) -> Seen:
+  w = run.put((8, 8), ('x', None), (1, None)).requires_grad_()
+  expected = 2 * w.detach().cpu()
+  sync()
+  before, loss = len(run.programs), (w * w).sum()
+  del w
+  gc.collect()
+  costs = [counted(sync)]
+  loss.backward()
+  costs.append(counted(sync))
+  product, _ = loss.grad_fn.next_functions[0]
+  leaf, _ = product.next_functions[0]
+  return Seen([costs, error(leaf.variable.grad, expected)], run.said(before))
+
+
+@pytest.mark.parametrize('section', [kept_by_autograd_alone])
+def test_kept_by_autograd_alone(section, ways):
+  """No Python name is left; the tensor and what was said of it are."""
+  assert ways.on(section).said == [('shardy', [("('x', None)", (1, None))])] * 2
+
+
+def looked_at(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (0, None))
+  v = run.put((8, 8), ('x', None), (1, None))
+  sync()
+  costs, equal, shardings = [], [], []
+  for looks in (0, 2, 0):
+    w.add_(1)
+    # An operand dies.
+    out = run.put((8, 8), ('x', None), (2, None)) + w + v
+    texts = [torch_xla.shardy.lower_text([out]) for _ in range(looks)]
+    equal.append(len(set(texts)) <= 1)
+    costs.append(counted(sync))
+    shardings.append(sharding_of(out))
+  return Seen([costs, equal], shardings=shardings)
+
+
+@pytest.mark.parametrize('section', [looked_at])
+def test_looking_at_the_program_changes_nothing(section, ways):
+  first, *others = ways.on(section).shardings
+  assert first and others == [first] * 2
+
+
+def after_a_failed_sync(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (1, None), may_be_weight=False)
+  x = run.put((8, 8), ('x', None), (0, None), may_be_weight=False)
+  sync()
+  failed = fails_to_sync(x)
+  before, out = len(run.programs), x @ w
+  w.add_(1)
+  sync(out)
+  return Seen([failed], run.said(before))
+
+
+@pytest.mark.parametrize('section', [after_a_failed_sync])
+def test_a_failed_sync_loses_no_priority(section, ways):
+  assert ways.on(section).said == [('shardy', [_X, _Y])]
+
+
+def given_other_data(run: Run) -> Seen:
+  w = torch.nn.Parameter(torch.randn(8, 8).to('xla'))
+  run.mark(w, ('y', None), (1, None))
+  sync()
+  w.data = torch.ones(8, 8).to('xla')
+  costs = []
+  for _ in range(2):
+    out = w + 1
+    costs.append(counted(sync))
+  w.data = torch.ones(4, 4, 4, dtype=torch.bfloat16).to('xla')
+  for _ in range(2):
+    out2 = w + 1
+    costs.append(counted(sync))
+  return Seen([costs, out.sum().item(), out2.sum().item()])
+
+
+@pytest.mark.parametrize('section', [
+    pytest.param(results_and_donations, marks=pytest.mark.slow),
+    donated_by_the_user, given_other_data
+])
+def test_as_without_priorities(section, ways):
+  ways.on(section)
+
+
+_WITHOUT_FUNCTIONALIZATION = pytest.mark.environment(
+    **SHARDY, XLA_DISABLE_FUNCTIONALIZATION='1')
+
+
+def _updated_in_place(run: Run) -> torch.Tensor:
+  """A tensor that has been used and updated in place, and synced."""
+  w = run.put((8, 8), ('y', None), (0, None))
+  v = run.put((8, 8), ('x', None), (1, None))
+  for _ in range(3):
+    w.add_(1)
+    c = w + v
+    sync(c)
+  return w
+
+
+@_WITHOUT_FUNCTIONALIZATION
+def test_updated_in_place_without_functionalization(run):
+  """What is updated in place loses its priority; the others keep theirs."""
+  _updated_in_place(run)
+  programs = run.said(0)
+  assert programs
+  for partitioner, tensors in programs:
+    assert partitioner == 'shardy'
+    assert ("('x', None)", (1, None)) in tensors
+
+
+@_WITHOUT_FUNCTIONALIZATION
+def test_dies_without_functionalization(run):
+  gone = weakref.ref(_updated_in_place(run))
+  gc.collect()
+  sync()
+  assert gone() is None

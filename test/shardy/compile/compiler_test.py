@@ -1,0 +1,303 @@
+"""The compiler's loop: which attempt is made, and what is recorded of it."""
+
+import logging
+
+from fake_backend import FakeCompilation, made_of, options_of
+import pytest
+from torch_xla.shardy.compile.attempt import Attempt
+from torch_xla.shardy.compile.compiler import Compiler
+from torch_xla.shardy.compile.ledger import Ledger
+from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.compile.record import TensorRecord
+from torch_xla.shardy.errors import BackendCompileError
+from torch_xla.shardy.hlo import compile_options, messages, op_sharding
+from torch_xla.shardy.hlo.array_shape import ArrayShape
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.lower.to_v2 import ShardingCounts
+from torch_xla.shardy.sharding.text import parse_sharding
+
+_GSPMD = Attempt(b'for gspmd', Partitioner.GSPMD, ShardingCounts(v2=2))
+_REFUSED = BackendCompileError(3, 'no such op')
+
+
+def _shardy(promise=lambda outcome: None, tensors=()) -> Attempt:
+  return Attempt(b'for shardy', Partitioner.SHARDY, ShardingCounts(v2=1),
+                 tensors, promise)
+
+
+def _plan(*attempts: Attempt, **fields) -> Plan:
+  return Plan('the name', attempts, **fields)
+
+
+def _compile(plan: Plan, *compilations: FakeCompilation):
+  """Has one compiler compile all of them by one plan; the last one's record."""
+  ledger = Ledger()
+  compiler = Compiler(lambda program, program_format, options: plan, ledger)
+  with ledger.collect() as programs:
+    for compilation in compilations:
+      compiler(compilation)
+  assert len(programs) == len(compilations)
+  return programs[-1]
+
+
+def _warnings(caplog) -> list[str]:
+  return [r.getMessage() for r in caplog.records if r.levelno > logging.INFO]
+
+
+def test_an_attempt_that_keeps_its_promise_is_the_last(caplog):
+  outcomes = []
+
+  def promise(outcome):
+    outcomes.append(outcome)
+
+  compilation = FakeCompilation()
+  record = _compile(_plan(_shardy(promise), _GSPMD), compilation)
+  (program, options), = compilation.handed_on
+  assert program == b'for shardy'
+  assert compile_options.read(options) == CompileOptions(
+      Partitioner.SHARDY, 1, 8)
+  outcome, = outcomes
+  assert outcome.options == options
+  assert outcome.error is None and outcome.compiled is not None
+  assert record.name == 'the name'
+  assert record.format == 'hlo'
+  assert record.options == CompileOptions(Partitioner.SHARDY, 1, 8)
+  assert record.shardings == ShardingCounts(v2=1)
+  assert record.collectives == ()
+  assert record.note == '' and record.error is None
+  assert record.sent == b'sent' and record.handed_on == b'for shardy'
+  assert record.options_sent == compilation.options
+  assert record.options_handed_on == options
+  assert not _warnings(caplog)
+
+
+def test_after_a_broken_promise_the_next_attempt_is_made(caplog):
+  compilation = FakeCompilation(seconds=0.02)
+  record = _compile(
+      _plan(_shardy(lambda outcome: 'it is laid out anew'), _GSPMD),
+      compilation)
+  assert [program for program, _ in compilation.handed_on
+         ] == [b'for shardy', b'for gspmd']
+  assert record.partitioner is Partitioner.GSPMD
+  assert record.shardings == ShardingCounts(v2=2)
+  assert record.handed_on == b'for gspmd'
+  assert record.options_handed_on == compilation.handed_on[1][1]
+  assert record.note == 'it is laid out anew: GSPMD partitions'
+  assert record.seconds >= 2 * 0.02  # Of both.
+  warning, = _warnings(caplog)
+  assert warning.startswith(f'{record.note}. ')
+  assert 'official wheel' in warning
+
+
+def test_three_attempts():
+  """The note says who partitions in the end, and why not the one before."""
+  again = Attempt(b'again', Partitioner.SHARDY, promise=lambda outcome: 'two')
+  compilation = FakeCompilation([made_of()] * 3)
+  record = _compile(
+      _plan(_shardy(lambda outcome: 'one'), again, _GSPMD), compilation)
+  assert len(compilation.handed_on) == 3
+  assert record.note == 'two: GSPMD partitions'
+
+
+def test_the_reason_of_a_plan_is_noted_and_warned_of(caplog):
+  record = _compile(_plan(_GSPMD, reason='it is manual'), FakeCompilation())
+  assert record.note == 'it is manual: GSPMD partitions'
+  assert len(_warnings(caplog)) == 1
+
+
+def test_the_note_of_a_plan_is_noted_alone(caplog):
+  record = _compile(_plan(_GSPMD, note='nothing to do'), FakeCompilation())
+  assert record.note == 'nothing to do'
+  assert not _warnings(caplog)
+
+
+def test_the_note_of_a_plan_gives_way_to_a_reason(caplog):
+  record = _compile(
+      _plan(
+          _shardy(lambda outcome: 'it is laid out anew'),
+          _GSPMD,
+          note='nothing to do'), FakeCompilation())
+  assert record.note == 'it is laid out anew: GSPMD partitions'
+  assert len(_warnings(caplog)) == 1
+
+
+def test_what_differs_in_numbers_alone_is_warned_of_once(caplog):
+  """Each program has its own note all the same."""
+  ledger, numbers = Ledger(), iter(range(5))
+  compiler = Compiler(
+      lambda program, program_format, options: _plan(
+          _GSPMD,
+          reason=f'parameter {next(numbers)}, f32[{len(program)},8], is odd'),
+      ledger)
+  for program in b'a', b'bcd':
+    compiler(FakeCompilation(program=program))
+  assert [program.note for program in ledger.programs()] == [
+      'parameter 0, f32[1,8], is odd: GSPMD partitions',
+      'parameter 1, f32[3,8], is odd: GSPMD partitions'
+  ]
+  assert len(_warnings(caplog)) == 1
+  assert 'parameter 0' in _warnings(caplog)[0]
+
+
+def test_what_differs_in_shapes_and_shardings_is_warned_of_once(caplog):
+  ledger = Ledger()
+  reasons = iter([
+      'f32[8] is stored as {replicated} and Shardy takes it as '
+      '{devices=[8]<=[8]}',
+      'f32[8,8] is stored as {devices=[8,1]<=[8]} and Shardy takes it as '
+      '{replicated}'
+  ])
+  compiler = Compiler(lambda *_: _plan(_GSPMD, reason=next(reasons)), ledger)
+  compiler(FakeCompilation())
+  compiler(FakeCompilation())
+  assert len(_warnings(caplog)) == 1
+
+
+def test_what_differs_in_words_is_warned_of_each_time(caplog):
+  ledger, reasons = Ledger(), iter(['it is manual', 'it is tupled'])
+  compiler = Compiler(
+      lambda program, program_format, options: _plan(
+          _GSPMD, reason=next(reasons)), ledger)
+  compiler(FakeCompilation())
+  compiler(FakeCompilation())
+  assert len(_warnings(caplog)) == 2
+
+
+def test_each_compiler_says_it_once(caplog):
+  plan = _plan(_GSPMD, reason='it is manual')
+  _compile(plan, FakeCompilation(), FakeCompilation())
+  _compile(plan, FakeCompilation(), FakeCompilation())
+  assert len(_warnings(caplog)) == 2
+
+
+def test_the_error_of_the_only_attempt_is_raised_and_recorded():
+  ledger = Ledger()
+  compiler = Compiler(lambda *_: _plan(_GSPMD), ledger)
+  with pytest.raises(BackendCompileError) as raised:
+    compiler(FakeCompilation([_REFUSED]))
+  assert raised.value is _REFUSED
+  record, = ledger.programs()
+  assert record.error == 'no such op'
+  assert record.collectives is None
+  assert record.partitioner is Partitioner.GSPMD
+
+
+def test_a_refused_attempt_breaks_its_promise_if_that_says_so():
+  outcomes = []
+
+  def promise(outcome):
+    outcomes.append(outcome)
+    return f'refused ({outcome.error})' if outcome.error else None
+
+  compilation = FakeCompilation([_REFUSED, made_of()])
+  record = _compile(_plan(_shardy(promise), _GSPMD), compilation)
+  assert outcomes[0].error is _REFUSED and outcomes[0].compiled is None
+  assert record.error is None
+  assert record.note == 'refused (no such op): GSPMD partitions'
+  assert record.handed_on == b'for gspmd'
+
+
+def test_the_error_of_the_last_attempt_counts():
+  ledger = Ledger()
+  compiler = Compiler(lambda *_: _plan(_shardy(lambda outcome: 'one'), _GSPMD),
+                      ledger)
+  last = BackendCompileError(13, 'out of memory')
+  with pytest.raises(BackendCompileError) as raised:
+    compiler(FakeCompilation([_REFUSED, last]))
+  assert raised.value is last
+  record, = ledger.programs()
+  assert record.error == 'out of memory'
+  assert record.note == 'one: GSPMD partitions'
+
+
+def test_an_attempt_that_promises_nothing_is_used_as_it_is():
+  """Refused or not, so nothing after it is ever tried."""
+  compilation = FakeCompilation([_REFUSED, made_of()])
+  with pytest.raises(BackendCompileError, match='no such op'):
+    _compile(_plan(_GSPMD, _GSPMD), compilation)
+  assert len(compilation.handed_on) == 1
+
+
+@pytest.mark.parametrize('tell', [
+    pytest.param(lambda: (b'', 'unheard-of'), id='another format'),
+    pytest.param(lambda: (b'\xff', 'hlo'), id='damaged'),
+    pytest.param(lambda: (_ for _ in ()).throw(_REFUSED), id='refuses'),
+])
+def test_a_backend_that_does_not_tell_what_it_made(tell):
+  """The promise decides what to make of that."""
+  outcomes = []
+
+  def promise(outcome):
+    outcomes.append(outcome)
+
+  compilation = FakeCompilation()
+  compilation.compiled_program = tell
+  record = _compile(_plan(_shardy(promise), _GSPMD), compilation)
+  assert outcomes[0].compiled is None and outcomes[0].error is None
+  assert record.collectives is None and record.error is None
+
+
+def test_damaged_options_are_an_error_before_anything_is_tried():
+  ledger, planned = Ledger(), []
+  compiler = Compiler(lambda *arguments: planned.append(arguments), ledger)
+  compilation = FakeCompilation(options=b'\xff')
+  with pytest.raises(ValueError, match='not a valid CompileOptionsProto'):
+    compiler(compilation)
+  assert not planned and not compilation.handed_on and not ledger.programs()
+
+
+def test_the_planners_error_goes_through():
+  ledger = Ledger()
+
+  def planner(program, program_format, options):
+    raise ValueError(f'{program} in {program_format} for {options}')
+
+  compilation = FakeCompilation(program_format='mlir')
+  with pytest.raises(ValueError, match="b'sent' in mlir for CompileOptions"):
+    Compiler(planner, ledger)(compilation)
+  assert not compilation.handed_on and not ledger.programs()
+
+
+def test_what_is_not_to_be_split_stays_whole():
+  """Whether anybody partitions is not the attempt's to say."""
+  options = options_of(1, spmd=False)
+  compilation = FakeCompilation(options=options)
+  record = _compile(_plan(_shardy(promise=None)), compilation)
+  assert compilation.handed_on == [(b'for shardy', options)]
+  assert record.partitioner is Partitioner.NONE
+
+
+def _tensor(parameter, instruction: str, opcode: str) -> TensorRecord:
+  return TensorRecord(
+      parameter=parameter,
+      instruction=instruction,
+      shape=ArrayShape('f32', (8, 8), 32),
+      spec=None,
+      priority=None,
+      sdy='',
+      placement='{replicated}',
+      source=(instruction, opcode))
+
+
+@pytest.mark.parametrize('partitioner, local', [(Partitioner.SHARDY, (2, 8)),
+                                                (Partitioner.GSPMD, None)])
+def test_tensors_are_found_in_the_compiled_program(partitioner, local):
+  """Parameters by number; intermediates by a name that Shardy's way keeps."""
+  tiled = parse_sharding('{devices=[4,1,2]<=[8] last_tile_dim_replicate}')
+  shape = messages.message_class('ShapeProto')(
+      element_type=11, dimensions=[2, 8]).SerializeToString()
+  module = messages.message_class('HloModuleProto')(
+      spmd_parameters_shardings=[op_sharding.to_bytes(tiled)])
+  instruction = module.computations.add().instructions.add(
+      opcode='add', shape=shape)
+  instruction.metadata.op_name = 'sum'
+  tensors = (_tensor(0, 'p0', 'parameter'), _tensor(None, 'sum', 'add'))
+  record = _compile(
+      _plan(Attempt(b'', partitioner, tensors=tensors)),
+      FakeCompilation([(module.SerializeToString(), 'hlo')]))
+  parameter, intermediate = record.tensors
+  assert parameter.compiled == str(tiled)
+  assert parameter.local_shape.dims == (2, 8)
+  assert intermediate.compiled is None
+  assert (None if intermediate.local_shape is None else
+          intermediate.local_shape.dims) == local

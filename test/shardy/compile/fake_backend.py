@@ -1,0 +1,69 @@
+"""A compilation without a backend, for what stands before one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import time
+from typing import Optional, Union
+
+from torch_xla.shardy.errors import BackendCompileError
+from torch_xla.shardy.hlo import messages
+
+# What a backend makes of a program, and in which format; or why it does not.
+Made = Union[tuple[bytes, str], BackendCompileError]
+
+
+def options_of(num_partitions: int = 8, spmd: bool = True) -> bytes:
+  """Options as torch_xla fills them."""
+  message = messages.message_class('CompileOptionsProto')()
+  build = message.executable_build_options
+  build.num_replicas, build.num_partitions = 1, num_partitions
+  build.use_spmd_partitioning = spmd
+  return message.SerializeToString()
+
+
+def made_of(*parameters: bytes) -> Made:
+  """A compiled program with these shardings of its parameters."""
+  module = messages.message_class('HloModuleProto')(
+      name='made', spmd_parameters_shardings=parameters)
+  return module.SerializeToString(), 'hlo'
+
+
+class FakeCompilation:
+  """A program that the runtime wants compiled.
+
+  Attributes:
+    handed_on: programs and options that the backend got, in order.
+  """
+
+  def __init__(self,
+               made: Sequence[Made] = (made_of(), made_of()),
+               program: bytes = b'sent',
+               program_format: str = 'hlo',
+               options: Optional[bytes] = None,
+               seconds: float = 0.):
+    """Args:
+
+      made: what the backend makes of what it is handed, in order.
+      seconds: what it takes each time.
+    """
+    self.program = program
+    self.format = program_format
+    self.options = options_of() if options is None else options
+    self.handed_on: list[tuple[bytes, bytes]] = []
+    self._made = made
+    self._seconds = seconds
+
+  def compile(self, program: bytes, options: bytes) -> None:
+    self.handed_on.append((program, options))
+    time.sleep(self._seconds)
+    self._check()
+
+  def compiled_program(self) -> tuple[bytes, str]:
+    return self._check()
+
+  def _check(self) -> tuple[bytes, str]:
+    made = self._made[len(self.handed_on) - 1]
+    if isinstance(made, BackendCompileError):
+      raise made
+    return made

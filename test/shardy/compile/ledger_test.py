@@ -1,0 +1,117 @@
+"""Ledgers: what is kept for good, and what while someone records."""
+
+import concurrent.futures
+import threading
+
+import pytest
+import torch_xla
+from torch_xla.shardy.compile import ledger
+from torch_xla.shardy.compile.ledger import Ledger
+from torch_xla.shardy.compile.record import ProgramRecord
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+
+
+def _record(name: str = 'm') -> ProgramRecord:
+  return ProgramRecord(
+      name,
+      'hlo',
+      CompileOptions(Partitioner.GSPMD, 1, 8),
+      1.5,
+      note='a note',
+      sent=b'sent',
+      handed_on=b'handed on',
+      options_sent=b'options',
+      options_handed_on=b'other options')
+
+
+def _names(programs) -> list[str]:
+  return [program.name for program in programs]
+
+
+def test_bytes_are_kept_only_for_those_who_record():
+  books = Ledger()
+  program = _record()
+  with books.collect() as recorded:
+    books.add(program)
+  assert recorded == [program]
+  kept, = books.programs()
+  assert kept == program.without_programs()
+  assert (kept.sent, kept.handed_on, kept.options_sent,
+          kept.options_handed_on) == (None,) * 4
+  assert kept.note == 'a note' and kept.seconds == 1.5
+
+
+def test_two_ledgers_are_independent():
+  one, other = Ledger(), Ledger()
+  with one.collect() as of_one, other.collect() as of_other:
+    one.add(_record('a'))
+    other.add(_record('b'))
+  assert _names(of_one) == _names(one.programs()) == ['a']
+  assert _names(of_other) == _names(other.programs()) == ['b']
+  assert not set(_names(ledger.of_process.programs())) & {'a', 'b'}
+
+
+def test_recordings_nest_and_overlap():
+  books = Ledger()
+  first, second = books.collect(), books.collect()
+  outer = first.__enter__()
+  books.add(_record('a'))
+  inner = second.__enter__()
+  books.add(_record('b'))
+  first.__exit__(None, None, None)
+  books.add(_record('c'))
+  second.__exit__(None, None, None)
+  books.add(_record('d'))
+  assert _names(outer) == ['a', 'b']
+  assert _names(inner) == ['b', 'c']
+  assert _names(books.programs()) == ['a', 'b', 'c', 'd']
+
+
+def test_ending_one_of_two_equal_recordings():
+  """As long as nothing was compiled, all recordings are equal."""
+  books = Ledger()
+  with books.collect() as outer:
+    with books.collect() as inner:
+      pass
+    books.add(_record())
+  assert len(outer) == 1 and not inner
+
+
+def test_a_recording_ends_with_an_exception():
+  books = Ledger()
+  with pytest.raises(KeyError):
+    with books.collect() as recorded:
+      books.add(_record('a'))
+      raise KeyError
+  books.add(_record('b'))
+  assert _names(recorded) == ['a']
+
+
+def test_programs_are_those_of_the_moment():
+  books = Ledger()
+  books.add(_record('a'))
+  before = books.programs()
+  books.add(_record('b'))
+  assert _names(before) == ['a']
+
+
+def test_threads():
+  """Each program is in every recording once, in the same order."""
+  books, start = Ledger(), threading.Barrier(4)
+
+  def add(thread: int) -> None:
+    start.wait()
+    for i in range(200):
+      with books.collect():
+        books.add(_record(f'{thread} {i}'))
+
+  with books.collect() as recorded:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+      list(pool.map(add, range(4)))
+  assert sorted(_names(recorded)) == sorted(
+      f'{thread} {i}' for thread in range(4) for i in range(200))
+  assert _names(recorded) == _names(books.programs())
+
+
+def test_the_processs_ledger_is_what_users_ask():
+  assert torch_xla.shardy.programs() == ledger.of_process.programs()

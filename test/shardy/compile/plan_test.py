@@ -1,0 +1,81 @@
+"""Plans: mode V2's, and what they are made of."""
+
+import pytest
+from torch_xla.shardy.compile import plan
+from torch_xla.shardy.compile.attempt import Attempt
+from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.lower.to_v2 import ShardingCounts
+from torch_xla.shardy.sharding.text import parse_sharding
+
+_EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
+
+
+def _program(sharding: str = '{devices=[4,2]0,4,1,5,2,6,3,7}') -> bytes:
+  module = messages.message_class('HloModuleProto')(name='m')
+  shape = messages.message_class('ShapeProto')(
+      element_type=11, dimensions=[8, 8])
+  module.computations.add().instructions.add(
+      shape=shape.SerializeToString(),
+      sharding=op_sharding.to_bytes(parse_sharding(sharding)))
+  return module.SerializeToString()
+
+
+def test_v2_is_one_attempt_by_gspmd():
+  program = _program()
+  lowered = to_v2.lower(program)
+  assert lowered.program == _program('{devices=[4,2]<=[2,4]T(1,0)}')
+  assert plan.plan_v2(program, 'hlo', _EIGHT) == Plan(
+      'm', (Attempt(lowered.program, Partitioner.GSPMD, ShardingCounts(v2=1)),))
+
+
+@pytest.mark.parametrize('options', [
+    CompileOptions(Partitioner.NONE, 1, 1),
+    CompileOptions(Partitioner.SHARDY, 2, 4),
+])
+def test_v2_is_the_same_however_a_program_is_spread_out(options):
+  program = _program()
+  assert plan.plan_v2(program, 'hlo',
+                      options) == plan.plan_v2(program, 'hlo', _EIGHT)
+
+
+def test_v2_keeps_what_no_iota_says():
+  """That is the record's to tell, and no reason to warn of."""
+  program = _program('{devices=[4,2]7,6,5,4,3,2,1,0}')
+  planned = plan.plan_v2(program, 'hlo', _EIGHT)
+  attempt, = planned.attempts
+  assert attempt.program is program
+  assert attempt.shardings.v1 == 1
+  assert planned.reason == planned.note == ''
+
+
+def test_stablehlo_is_handed_on():
+  planned = plan.plan_v2(b'ML\xefR', 'mlir', _EIGHT)
+  assert planned == Plan(
+      '', (Attempt(b'ML\xefR', Partitioner.GSPMD),),
+      note='StableHLO is handed on unchanged')
+  assert planned == plan.handed_on(b'ML\xefR')
+
+
+def test_a_damaged_program():
+  with pytest.raises(ValueError, match='not a valid HloModuleProto'):
+    plan.plan_v2(b'\xff' + _program(), 'hlo', _EIGHT)
+
+
+@pytest.mark.parametrize('attempts', [
+    (),
+    (Attempt(b'', Partitioner.SHARDY, promise=lambda outcome: None),),
+])
+def test_a_plan_ends_with_an_attempt_that_is_used_in_any_case(attempts):
+  with pytest.raises(ValueError, match='a plan needs attempts'):
+    Plan('m', attempts)
+
+
+def test_gspmds_attempt_promises_nothing():
+  lowered = to_v2.lower(_program())
+  planned = plan.gspmd(lowered, note='a remark')
+  assert planned.attempts == (plan.gspmd_attempt(lowered),)
+  assert planned.attempts[0].promise is None
+  assert (planned.name, planned.reason, planned.note) == ('m', '', 'a remark')

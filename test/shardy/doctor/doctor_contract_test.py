@@ -1,0 +1,233 @@
+"""The doctor's findings about processes that keep or break the contract."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+from types import ModuleType
+
+from processes import clean_environment
+import pytest
+import torch
+import torch_xla
+import torch_xla.runtime as xr
+
+# The doctor itself is imported by the tests: they see what that changes.
+
+ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+
+own_process = pytest.mark.environment
+
+
+def attributes() -> list[dict]:
+  """Where tracking would put functions of its own."""
+  return [dict(vars(owner)) for owner in (torch_xla._XLAC, torch, torch.Tensor)]
+
+
+def runtime_is_up() -> bool:
+  return torch_xla._XLAC._xla_runtime_is_initialized()
+
+
+@pytest.fixture
+def doctor(request: pytest.FixtureRequest,
+           monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+  """The doctor, imported after torch_xla, as a script would import it."""
+  assert 'torch_xla.shardy.doctor' not in sys.modules
+  before = attributes()
+  from torch_xla.shardy import doctor
+  assert attributes() == before  # Tracking off: nothing is installed.
+  # This process was forked, so /proc tells the environment of another one.
+  asked = request.node.get_closest_marker('environment').kwargs
+  started = clean_environment(**{**ENVIRONMENT, **asked})
+  from torch_xla.shardy.doctor import contract
+  monkeypatch.setattr(contract, 'started_with', lambda: started)
+  return doctor
+
+
+def checks(doctor: ModuleType) -> dict[str, list[tuple[str, str]]]:
+  """By check: the status, and what was found with what is to be done."""
+  found: dict[str, list[tuple[str, str]]] = {}
+  for finding in doctor.check().findings:
+    found.setdefault(finding.check, []).append(
+        (finding.status.value, f'{finding.found} -> {finding.remedy}'))
+  return found
+
+
+def statuses(findings: dict[str, list[tuple[str, str]]]) -> dict:
+  """Each check that is not simply OK, with its statuses."""
+  found = {
+      check: [status for status, _ in several]
+      for check, several in findings.items()
+  }
+  return {
+      check: several for check, several in found.items() if several != ['ok']
+  }
+
+
+@own_process()
+@pytest.mark.filterwarnings('ignore')
+def test_a_process_that_does_all_too_late(doctor, monkeypatch):
+  before = attributes()
+  doctor.track_first_tensor()
+  doctor.track_first_tensor()
+  assert statuses(checks(doctor)) == {}
+  xr.global_runtime_device_count()
+  counted = checks(doctor)
+  assert statuses(counted) == {}
+  assert counted['spmd'][0][1].startswith('off; it can still be')
+  device = torch_xla.device()
+  found = checks(doctor)
+  assert statuses(found) == {'spmd': ['warning']}
+  assert f'the first XLA device is from {__file__}:' in found['spmd'][0][1]
+  here = inspect.currentframe().f_lineno + 1
+  torch.ones(2).to(device)
+  assert attributes() == before  # Tracking ends with what it looked for.
+  found = checks(doctor)
+  assert statuses(found) == {'spmd': ['warning']}
+  place = f'{__file__}:{here}:'
+  assert f'the first XLA tensor from {place}' in found['spmd'][0][1]
+  monkeypatch.setenv('XLA_FLAGS', os.environ['XLA_FLAGS'] + ' --xla_dump_to=x')
+  monkeypatch.setenv('XLA_IR_DEBUG', '1')
+  monkeypatch.setenv('XLA_USE_BF16', '1')
+  # Nothing is compiled yet.
+  monkeypatch.setenv('XLA_PERSISTENT_CACHE_PATH', 'x')
+  monkeypatch.setenv('CPU_NUM_DEVICES', '3')
+  monkeypatch.setenv('XLA_USE_SHARDY', '1')
+  found = checks(doctor)
+  assert statuses(found) == {
+      'device': ['error'],
+      'environment': ['error'] * 3,
+      'mode': ['error'],
+      'spmd': ['warning'],
+  }
+  late = [text.split('=')[0] for _, text in found['environment']]
+  assert late == ['XLA_IR_DEBUG', 'XLA_FLAGS', 'XLA_USE_BF16']
+  assert 'CPU_NUM_DEVICES=3' in found['device'][0][1]
+  assert 'asks for mode shardy' in found['mode'][0][1]
+  xr.use_spmd()
+  status, text = checks(doctor)['spmd'][0]
+  assert status == 'error'
+  assert 'turned on too late' in text and place in text
+
+
+@pytest.mark.parametrize('mode', [
+    pytest.param('off:', id='off', marks=own_process()),
+    pytest.param(
+        'v2, the door is open', id='v2',
+        marks=own_process(XLA_SHARDING_V2='1')),
+])
+def test_a_process_that_does_all_in_time(doctor, monkeypatch, mode):
+  before = attributes()
+  xr.use_spmd()
+  assert statuses(checks(doctor)) == {}
+  assert not runtime_is_up()
+  doctor.track_first_tensor()
+  monkeypatch.setenv('XLA_COMPILATION_CACHE_SIZE', '9')
+
+  def make() -> None:
+    torch.nn.Linear(2, 2).to('xla')
+
+  # In another thread, and by another way in.
+  thread = threading.Thread(target=make)
+  thread.start()
+  thread.join()
+  from torch_xla.shardy.doctor import first_use
+  first = first_use.tracker().tensor
+  assert first.spmd
+  assert (first.file, first.code) == (__file__,
+                                      "torch.nn.Linear(2, 2).to('xla')")
+  assert attributes() == before
+  after = checks(doctor)
+  assert statuses(after) == {}
+  assert after['spmd'][0] == ('ok', 'on -> ')
+  assert not runtime_is_up()
+  (torch.ones(2, device='xla') + 1).cpu()
+  run = checks(doctor)
+  assert statuses(run) == {}
+  assert run['mode'][0][1].startswith(mode)
+  monkeypatch.setenv('XLA_PERSISTENT_CACHE_PATH', 'x')
+  assert statuses(checks(doctor)) == {'environment': ['skipped']}
+
+
+@own_process()
+@pytest.mark.filterwarnings('ignore')
+def test_without_tracking_the_doctor_says_what_it_cannot_know(
+    doctor, monkeypatch):
+  monkeypatch.setenv('JAX_PLATFORMS', 'cpu')
+  monkeypatch.setenv('XLA_USE_SPMD', 'True')
+  pytest.importorskip('jax', reason='the case is an imported JAX')
+  found = checks(doctor)
+  assert statuses(found)['jax'] == ['warning']
+  assert 'XLA_USE_SPMD=True is read as off' in found['environment'][0][1]
+  assert not runtime_is_up()
+  monkeypatch.setenv(
+      'XLA_FLAGS',
+      os.environ['XLA_FLAGS'] + ' --xla_cpu_enable_xprof_traceme=false')
+  torch_xla.device()
+  found = checks(doctor)
+  assert 'jax' not in statuses(found)
+  unknown = [
+      text for status, text in found['environment'] if status == 'skipped'
+  ]
+  assert len(unknown) == 1 and unknown[0].startswith('XLA_FLAGS=')
+  assert 'track_first_tensor()' in unknown[0]
+  with pytest.raises(RuntimeError, match='right after importing'):
+    doctor.track_first_tensor()
+  xr.use_spmd()
+  status, text = checks(doctor)['spmd'][0]
+  assert status == 'error' and 'track_first_tensor()' in text
+
+
+@own_process(PJRT_DEVICE='TPU', XLA_SHARDING_V2='1')
+def test_a_tpu_that_is_none(doctor, monkeypatch):
+  monkeypatch.setenv('TPU_LIBRARY_PATH', __file__)
+  # As if it were imported: it is only looked up.
+  monkeypatch.setitem(sys.modules, 'jax', sys)
+  found = checks(doctor)
+  before = statuses(found)
+  assert before['device'] == ['warning']
+  assert before['plugin'] == ['error']
+  assert before['jax'] == ['error']
+  assert 'no TPU chip' in found['device'][0][1]
+  assert 'invalid ELF header' in found['plugin'][0][1]
+  assert not runtime_is_up()
+  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
+  torch_xla.device()
+  assert 'came up without the door' in checks(doctor)['mode'][0][1]
+  monkeypatch.setenv('PJRT_DEVICE', 'TPU')
+  assert 'was changed after the runtime' in checks(doctor)['device'][0][1]
+  monkeypatch.setenv('PJRT_DEVICE', 'FOO')
+  found = checks(doctor)
+  status, text = found['device'][0]
+  assert status == 'error' and 'use one of CPU, ' in text
+  assert found['plugin'][0][0] == 'skipped'
+
+
+@pytest.mark.parametrize('mode', [
+    pytest.param('off', id='off', marks=own_process()),
+    pytest.param('v2', id='v2', marks=own_process(XLA_SHARDING_V2='1')),
+])
+def test_the_library_that_a_variable_names(doctor, monkeypatch, mode):
+  monkeypatch.setenv('PJRT_DEVICE', 'LIBRARY')
+  found = checks(doctor)
+  assert found['device'][0][0] == 'ok'
+  assert found['mode'][0][1].startswith(mode)
+  (status, text), = found['plugin']
+  assert status == 'error'
+  assert 'PJRT_LIBRARY_PATH names, and it is not set' in text
+  assert text.endswith('-> set PJRT_LIBRARY_PATH to the path of a PJRT plugin')
+  monkeypatch.setenv('PJRT_LIBRARY_PATH', __file__)
+  (status, text), = checks(doctor)['plugin']
+  assert status == 'error'
+  assert f'{__file__}: invalid ELF header' in text
+  assert 'PJRT_LIBRARY_PATH for PJRT_DEVICE=LIBRARY' in text
+  plugin = pytest.importorskip('xla_plugins.xla_cpu_pjrt')
+  library = os.path.join(list(plugin.__path__)[0], 'xla_cpu_pjrt.so')
+  monkeypatch.setenv('PJRT_LIBRARY_PATH', library)
+  (status, text), = checks(doctor)['plugin']
+  # It is newer than torch_xla, whose structs only the shim fits to it.
+  assert status == ('warning' if mode == 'off' else 'ok')
+  assert text.startswith(f'{library} speaks PJRT API 0.81')
+  assert not runtime_is_up()

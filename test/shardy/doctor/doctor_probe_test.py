@@ -1,0 +1,253 @@
+"""The doctor's probe on devices that work, and on what is none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import time
+
+from processes import clean_environment
+import pytest
+import torch
+import torch_xla
+from torch_xla.shardy import doctor
+from torch_xla.shardy.doctor import child, device_probe, Finding, Status
+from torch_xla.shardy.doctor.device_probe import STEPS
+
+_SECONDS = 120
+_CHECKS = [f'probe.{step}' for step in STEPS]
+_CONTRACT = [
+    'torch', 'torch_xla', 'libtpu', 'jaxlib', 'device', 'plugin', 'environment',
+    'mode', 'spmd', 'jax'
+]
+_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+
+
+def run_doctor(*arguments: str,
+               **variables: str) -> subprocess.CompletedProcess:
+  """The command, as a user's shell starts it."""
+  return subprocess.run(
+      [sys.executable, '-m', 'torch_xla.shardy.doctor', *arguments],
+      env=clean_environment(**variables),
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      timeout=2 * _SECONDS,
+      check=False)
+
+
+def probe(seconds: float = _SECONDS,
+          **variables: str) -> tuple[dict[str, Finding], list[str]]:
+  """The findings by check of a probe in a new process, and its steps."""
+  steps: list[str] = []
+  report = child.probe_in_child(
+      clean_environment(**variables), seconds, steps.append)
+  return {f.check: f for f in report.findings}, steps
+
+
+def served(folder: Path) -> dict[str, Finding]:
+  """What the child's side tells when this process is the child."""
+  told = folder / 'told'
+  child.serve(os.open(told, os.O_WRONLY | os.O_CREAT))
+  messages = [json.loads(line) for line in told.read_text().splitlines()]
+  found = [Finding.from_dict(m['finding']) for m in messages if 'finding' in m]
+  return {f.check: f for f in found}
+
+
+@pytest.mark.slow
+def test_json_of_a_sound_process():
+  done = run_doctor(
+      '--json',
+      PJRT_DEVICE='CPU',
+      CPU_NUM_DEVICES='4',
+      TF_CPP_MIN_LOG_LEVEL='2')
+  assert done.returncode == 0, (done.stdout, done.stderr)
+  data = json.loads(done.stdout)
+  assert sorted(data) == ['findings', 'ok', 'schema']
+  assert data['ok'] is True and data['schema'] == 1
+  assert [f['check'] for f in data['findings']
+         ] == _CONTRACT + ['probe.process'] + _CHECKS
+  assert all(
+      sorted(f) == ['check', 'found', 'remedy', 'status']
+      for f in data['findings'])
+  found = {f['check']: f['found'] for f in data['findings']}
+  # Known from /proc: nothing was set while the process ran.
+  assert found['environment'] == (
+      'no variable was set too late, none is misread')
+  assert found['probe.start'] == '4 device(s): CPU:0 CPU:1 CPU:2 CPU:3'
+  # The client that is built in shows no compiled program.
+  assert found['probe.collective'] == 'the sum over 4 devices is exact'
+  assert found['probe.door'] == 'mode off: programs pass no door'
+  progress = [f'doctor: probe: {step}' for step in ('import', *STEPS)]
+  assert done.stderr.splitlines() == progress
+
+
+@pytest.mark.parametrize('variable', [
+    pytest.param(
+        variable,
+        id=variable,
+        marks=pytest.mark.environment(**_CPU, **{variable: '1'}))
+    for variable in ('XLA_SHARDING_V2', 'XLA_USE_SHARDY')
+])
+def test_probe_behind_the_door(variable, tmp_path):
+  found = served(tmp_path)
+  assert list(found) == _CHECKS
+  assert all(f.status is Status.OK for f in found.values()), found
+  assert found['probe.collective'].found.endswith('exact, by an all-reduce')
+  assert 'program(s) passed, partitioned by ' in found['probe.door'].found
+  partitioners = found['probe.door'].found.split('partitioned by ')[1]
+  assert ('shardy' in partitioners) is (variable == 'XLA_USE_SHARDY')
+
+
+@pytest.mark.environment(**_CPU, XLA_USE_SHARDY='1')
+def test_probe_of_a_library(monkeypatch, tmp_path):
+  plugin = pytest.importorskip('xla_plugins.xla_cpu_pjrt')
+  library = os.path.join(list(plugin.__path__)[0], 'xla_cpu_pjrt.so')
+  monkeypatch.setenv('PJRT_DEVICE', 'LIBRARY')
+  monkeypatch.setenv('PJRT_LIBRARY_PATH', library)
+  found = served(tmp_path)
+  assert all(f.status is not Status.ERROR for f in found.values()), found
+  assert 'program(s) passed' in found['probe.door'].found
+  found = {f.check: f for f in doctor.check().findings}
+  assert found['device'].status is Status.OK
+  assert found['mode'].found == 'shardy, the door is open'
+  assert found['plugin'].status is Status.OK
+  assert library in found['plugin'].found
+
+
+@pytest.mark.slow
+def test_table_of_a_device_that_is_not_known():
+  done = run_doctor('--timeout', '60', PJRT_DEVICE='FOO')
+  assert done.returncode == 1
+  assert 'Traceback' not in done.stdout + done.stderr
+  assert max(map(len, done.stdout.splitlines())) <= 80
+  text = ' '.join(done.stdout.split())
+  assert 'PJRT_DEVICE=FOO: no plugin of that name is registered' in text
+  assert 'RuntimeError: No PjRtPlugin registered for: FOO' in text
+  assert text.count('probe.start failed') == len(STEPS) - 1
+  assert text.endswith('2 error(s), 0 warning(s)')
+
+
+@pytest.mark.slow
+def test_runtime_that_crashes_is_named_by_its_signal():
+  found, steps = probe(PJRT_DEVICE='CPU', XLA_FLAGS='--xla_nonsense=1')
+  assert list(found) == ['probe.process']
+  assert found['probe.process'].status is Status.ERROR
+  text = found['probe.process'].found
+  assert 'killed by SIGABRT in the step start' in text
+  assert 'Unknown flag in XLA_FLAGS: --xla_nonsense=1' in text
+  assert steps == ['import', 'start']
+
+
+@pytest.mark.environment(**_CPU)
+def test_no_device_at_all(monkeypatch, tmp_path):
+  # Read as 0 by the client that is built in, which is content with it.
+  monkeypatch.setenv('CPU_NUM_DEVICES', 'eight')
+  found = served(tmp_path)
+  assert found['probe.start'].status is Status.ERROR
+  assert 'the runtime has no device' in found['probe.start'].found
+  assert found['probe.door'].status is Status.SKIPPED
+
+
+@pytest.mark.environment(
+    PJRT_DEVICE='TPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1')
+def test_library_that_is_missing(monkeypatch, tmp_path):
+  monkeypatch.setenv('TPU_LIBRARY_PATH', '/nonexistent/libtpu.so')
+  found = served(tmp_path)
+  assert found['probe.start'].status is Status.ERROR
+  assert '/nonexistent/libtpu.so' in found['probe.start'].found
+
+
+@pytest.mark.environment(**_CPU)
+def test_tpu_that_is_not_there(monkeypatch, tmp_path):
+  pytest.importorskip('libtpu', reason='needs libtpu to look for a TPU')
+  monkeypatch.setenv('PJRT_DEVICE', 'TPU')
+  monkeypatch.setenv('TPU_SKIP_MDS_QUERY', '1')
+  found = served(tmp_path)
+  assert found['probe.start'].status is Status.ERROR
+  assert 'TPU initialization failed' in found['probe.start'].found
+
+
+@pytest.mark.slow
+def test_probe_that_does_not_end():
+  pytest.importorskip('libtpu', reason='needs libtpu to look for a TPU')
+  # It asks the metadata server, again and again, for minutes.
+  start = time.monotonic()
+  found, steps = probe(12, PJRT_DEVICE='TPU')
+  assert time.monotonic() - start < 20
+  assert list(found) == ['probe.process']
+  assert found['probe.process'].status is Status.ERROR
+  assert f'no end after 12 s, in the step {steps[-1]}' in (
+      found['probe.process'].found)
+
+
+_TELLS = '''
+import os, sys, time
+os.write(int(sys.argv[1]), b'{"step": "start"}\\n')
+print('E0000 00:00:1795267757.405682    6281 file.cc:77] it goes wrong',
+      flush=True)
+'''
+
+
+@pytest.mark.parametrize('end, status, text', [
+    ('', Status.OK, 'the probe ran to its end'),
+    ('sys.exit(3)', Status.ERROR, 'exit status 3 in the step start; it said '
+     'last: it goes wrong'),
+    ('os.abort()', Status.ERROR, 'killed by SIGABRT in the step start; it said '
+     'last: it goes wrong'),
+    ('time.sleep(600)', Status.ERROR, 'no end after 1 s, in the step start; it '
+     'said last: it goes wrong'),
+], ids=['well', 'status', 'signal', 'hangs'])  # yapf: disable
+def test_end_of_the_child_is_a_finding(end, status, text, monkeypatch):
+  monkeypatch.setattr(child, '_SERVE', _TELLS + end)
+  found, steps = probe(1 if 'sleep' in end else _SECONDS)
+  assert list(found) == ['probe.process']
+  assert (found['probe.process'].status,
+          found['probe.process'].found) == (status, text)
+  assert steps == ['import', 'start']
+
+
+@pytest.mark.parametrize('arguments', [
+    ('--timeout', '0'),
+    ('--timeout', 'nan'),
+    ('--timeout', 'soon'),
+    ('--unknown',),
+])
+def test_usage(arguments, capsys):
+  from torch_xla.shardy.doctor.__main__ import main
+  with pytest.raises(SystemExit) as e:
+    main(list(arguments))
+  assert e.value.code == 2
+  assert 'usage: python -m torch_xla.shardy.doctor' in capsys.readouterr().err
+
+
+@pytest.mark.environment(**_CPU)
+def test_probe_in_a_process_without_spmd(monkeypatch):
+  monkeypatch.setenv('CPU_NUM_DEVICES', '2')
+  pending = torch.ones(2, device='xla:1') + 1
+  text = torch_xla._XLAC._get_xla_tensors_text([pending])
+  report = doctor.diagnose()
+  assert [(f.check, f.status.value) for f in report.findings[10:]
+         ] == [('probe.start', 'ok'), ('probe.transfer', 'ok'),
+               ('probe.computation', 'ok'), ('probe.collective', 'skipped'),
+               ('probe.door', 'ok')]
+  assert report.ok
+  assert doctor.diagnose(probe=False).findings == report.findings[:10]
+  # What the process had pending is still so.
+  assert torch_xla._XLAC._get_xla_tensors_text([pending]) == text
+
+  rows = [('a', 0, torch.ones(1, 2)), ('b', 1, torch.ones(1, 2))]
+  for wrong, message in (
+      ([('a', 0, -rows[0][2]), rows[1]], 'sum on a: 2 of 8 bytes are wrong'),
+      (rows[:1], 'sum: 1 device(s) answered of 2'),
+      ([('a', 0, rows[0][2].int()),
+        rows[1]], 'sum on a: torch.int32 (1, 2) came back, torch.float32 '
+       '(1, 2) was expected'),
+  ):
+    with pytest.raises(device_probe.ProbeError) as e:
+      device_probe._check_rows(wrong, torch.ones(2, 2), 'sum')
+    assert str(e.value) == message
+  device_probe._check_rows(rows, torch.ones(2, 2), 'sum')

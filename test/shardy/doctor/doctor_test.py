@@ -1,0 +1,163 @@
+"""The doctor's reports, and its findings by versions and variables alone."""
+
+import ctypes.util
+import json
+import os
+
+import pytest
+from torch_xla.shardy.doctor import Finding, Report, Status, versions
+from torch_xla.shardy.doctor.variables import (Kind, misread, Moment, Timing,
+                                               timing, Variable)
+
+_TABLE = '''\
+STATUS   CHECK              FOUND
+ok       torch              torch 2.9.0
+error    probe.computation  bytes are wrong, and a-path/a-path/a-path/a-path/a-p
+                            ath/a-path/a-path/a-path/a-path/a-path/a-path/a-path
+                            /libtpu.so does not fit
+                            -> the device, its driver or its plugin is broken,
+                               or they do not match
+
+1 error(s), 0 warning(s)'''
+
+
+def test_table_fits_80_columns():
+  report = Report((
+      Finding('torch', Status.OK, 'torch 2.9.0'),
+      Finding(
+          'probe.computation', Status.ERROR,
+          f'bytes are wrong, and {"a-path/" * 12}libtpu.so does not fit',
+          'the device, its driver or its plugin is broken, or they do not '
+          'match'),
+  ))
+  assert str(report) == _TABLE
+  assert max(map(len, _TABLE.splitlines())) <= 80
+  assert not report.ok
+
+
+def test_json_is_sorted_and_says_all():
+  finding = Finding('spmd', Status.WARNING, 'off', 'turn it on')
+  report = Report((finding,))
+  data = json.loads(report.to_json())
+  assert data == {
+      'schema':
+          1,
+      'ok':
+          True,
+      'findings': [{
+          'check': 'spmd',
+          'found': 'off',
+          'remedy': 'turn it on',
+          'status': 'warning'
+      }]
+  }
+  assert report.to_json() == json.dumps(data, indent=2, sort_keys=True)
+  assert Finding.from_dict(data['findings'][0]) == finding
+
+
+_FLAGS = Variable('XLA_FLAGS', Moment.RUNTIME, Kind.XLA_FLAGS)
+_PATH = Variable('XLA_PERSISTENT_CACHE_PATH', Moment.CACHE)
+_DEBUG = Variable('XLA_IR_DEBUG', Moment.IMPORT, Kind.FLAG)
+_OWN = '--xla_cpu_enable_fast_math=false'
+
+
+@pytest.mark.parametrize(
+    'variable, start, now, seen, passed, expected',
+    [
+        # Whatever was set, it is not read yet.
+        (_PATH, None, 'a', None, False, Timing.IN_TIME),
+        (_PATH, 'a', 'a', None, True, Timing.IN_TIME),
+        (_PATH, None, 'a', None, True, Timing.UNKNOWN),
+        (_PATH, 'a', None, None, True, Timing.UNKNOWN),
+        (_PATH, None, 'a', 'a', True, Timing.IN_TIME),
+        (_PATH, 'a', 'b', 'a', True, Timing.LATE),
+        # What was set after import is known to be late; what was set between
+        # start and tracking may have been before import.
+        (_DEBUG, None, '1', None, True, Timing.UNKNOWN),
+        (_DEBUG, None, '1', '1', True, Timing.UNKNOWN),
+        (_DEBUG, '1', '1', '1', True, Timing.IN_TIME),
+        (_DEBUG, '0', '1', '0', True, Timing.LATE),
+        # torch_xla's own additions are nobody's change.
+        (_FLAGS, None, f' {_OWN}', None, True, Timing.IN_TIME),
+        (_FLAGS, '--a=1', f'--a=1 {_OWN}', None, True, Timing.IN_TIME),
+        (_FLAGS, None, f'{_OWN} --a=1', f' {_OWN}', True, Timing.LATE),
+    ])
+def test_timing(variable, start, now, seen, passed, expected):
+  environment = lambda value: {} if value is None else {variable.name: value}
+  seen_then = None if seen is None else environment(seen)
+  assert timing(variable, environment(start), environment(now), seen_then,
+                passed) is expected
+
+
+def test_timing_where_the_first_environment_is_unknown():
+  now = {_PATH.name: 'a'}
+  assert timing(_PATH, None, now, None, True) is Timing.UNKNOWN
+  assert timing(_PATH, None, {}, None, True) is Timing.IN_TIME
+
+
+@pytest.mark.parametrize('kind, value, wrong', [
+    (Kind.FLAG, '1', False),
+    (Kind.FLAG, 'true', False),
+    (Kind.FLAG, 'True', True),
+    (Kind.FLAG, 'on', True),
+    (Kind.MODE_FLAG, 'on', False),
+    (Kind.MODE_FLAG, 'enabled', True),
+    (Kind.COUNT, '8', False),
+    (Kind.COUNT, '0', True),
+    (Kind.COUNT, '-1', True),
+    (Kind.COUNT, 'eight', True),
+    (Kind.COUNT, '', True),
+])
+def test_misread(kind, value, wrong):
+  assert bool(misread(Variable('V', None, kind), value)) is wrong
+
+
+@pytest.mark.parametrize('torch, torch_xla, status', [
+    ('2.9.0+cu128', '2.9.0+shardy.1', Status.OK),
+    ('2.9.1', '2.9.0', Status.OK),
+    ('2.10.0', '2.9.0', Status.ERROR),
+])
+def test_torch_goes_with_torch_xla(torch, torch_xla, status):
+  assert versions.judge_torch(torch, torch_xla).status is status
+
+
+@pytest.mark.parametrize('version, needed, status', [
+    ('0.0.21', True, Status.OK),
+    ('0.0.9', True, Status.ERROR),
+    ('0.0.9', False, Status.OK),
+    ('0.0.42.1', True, Status.WARNING),
+    (None, True, Status.OK),
+])
+def test_libtpu_goes_with_torch_xla(version, needed, status):
+  finding = versions.judge_package('libtpu', version, '0.0.21', needed)
+  assert finding.status is status
+  assert bool(finding.remedy) is (status is not Status.OK)
+
+
+def test_torch_xla_of_two_installations():
+  assert versions.judge_torch_xla('2.9.0', '2.8.0').status is Status.ERROR
+  assert versions.judge_torch_xla('2.9.0', None).status is Status.WARNING
+
+
+def test_pins_are_those_of_the_wheel():
+  assert {'libtpu', 'jaxlib', 'jax'} <= set(versions.pins())
+
+
+@pytest.mark.parametrize('library, reason', [
+    ('/nonexistent/plugin.so', 'cannot open shared object file'),
+    (__file__, 'invalid ELF header'),
+    (ctypes.util.find_library('m'), 'is no PJRT plugin'),
+], ids=['missing', 'no library', 'no plugin'])  # yapf: disable
+def test_library_that_is_no_plugin(library, reason):
+  finding = versions.judge_plugin(library, True)
+  assert finding.status is Status.ERROR
+  assert library in finding.found and reason in finding.found
+
+
+def test_api_version_of_a_real_plugin():
+  plugin = pytest.importorskip('xla_plugins.xla_cpu_pjrt')
+  library = os.path.join(list(plugin.__path__)[0], 'xla_cpu_pjrt.so')
+  assert versions.api_version(library) == (0, 81)
+  assert versions.judge_plugin(library, True).status is Status.OK
+  # Older structs are refused where no shim fits them (measured: Execute is).
+  assert versions.judge_plugin(library, False).status is Status.WARNING

@@ -1,0 +1,240 @@
+"""A process with the mode on: every program passes the door, numbers hold."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla.shardy.hlo import compile_options, messages
+from torch_xla.shardy.hlo.compile_options import Partitioner
+from torch_xla.shardy.lower import to_v2
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_SHARDING_V2': '1',
+}
+close = torch.testing.assert_close
+
+
+@pytest.fixture(scope='module', autouse=True)
+def spmd_fixture():
+  xr.use_spmd()  # Before the first device.
+
+
+@pytest.fixture(name='mesh')
+def mesh_fixture() -> xs.Mesh:
+  torch._dynamo.reset()
+  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+
+
+def test_devices():
+  assert xr.device_type() == 'XLACPU'
+  assert xr.global_runtime_device_count() == 8
+  assert xm.xla_device_hw(torch_xla.device()) == 'CPU'
+
+
+def test_lazy_step_is_recorded(mesh):
+  torch.manual_seed(0)
+  w, x = torch.randn(16, 8), torch.randn(4, 8)
+  on_device = w.to('xla')
+  xs.mark_sharding(on_device, mesh, ('y', None))
+  torch_xla.sync()
+  with torch_xla.shardy.record() as programs:
+    y = F.linear(x.to('xla'), on_device).relu()
+    torch_xla.sync()
+  close(y.cpu(), F.linear(x, w).relu())
+  program, = programs
+  assert program.name.startswith('SyncTensorsGraph')
+  assert program.format == 'hlo'
+  assert program.options == compile_options.CompileOptions(
+      Partitioner.GSPMD, num_replicas=1, num_partitions=8)
+  assert program.seconds > 0
+  assert program.error is None
+  assert not program.note
+  assert program.handed_on == to_v2.lower(program.sent).program
+  assert program.handed_on != program.sent
+  assert (program.shardings.v2, program.shardings.v1) == (1, 0)
+  assert messages.parse('HloModuleProto', program.sent).name == program.name
+  assert program.options_handed_on == program.options_sent
+  # What is kept for good is the same, less the bytes.
+  assert torch_xla.shardy.programs()[-2:] != ()
+  assert program.without_programs() in torch_xla.shardy.programs()
+
+
+def test_records_nest_and_end(mesh):
+  del mesh
+  x = torch.ones(3).to('xla')
+  with torch_xla.shardy.record() as outer:
+    (x * 2).cpu()
+    with torch_xla.shardy.record() as inner:
+      (x * 3 + 1).cpu()
+  before = len(outer)
+  (x * 5 - 4).cpu()
+  assert len(inner) >= 1
+  assert len(outer) == before > len(inner)
+  assert outer[-len(inner):] == inner
+
+
+def test_torch_xla_compile(mesh):
+  w, x = torch.randn(8, 8), torch.randn(8, 8)
+  on_device, fed = w.to('xla'), x.to('xla')
+  xs.mark_sharding(on_device, mesh, ('x', 'y'))
+
+  @torch_xla.compile
+  def step(x):
+    return x @ on_device + 1
+
+  with torch_xla.shardy.record() as programs:
+    for _ in range(3):
+      y = step(fed)
+  close(y.cpu(), x @ w + 1)
+  assert len([p for p in programs if p.partitioner is Partitioner.GSPMD]) == 1
+
+
+def test_torch_compile(mesh):
+  w, x = torch.randn(8, 8), torch.randn(8, 8)
+  on_device = w.to('xla')
+  xs.mark_sharding(on_device, mesh, (None, 'y'))
+  f = torch.compile(lambda x: (x @ on_device).tanh(), backend='openxla')
+  fed = x.to('xla')
+  y = f(fed)
+  with torch_xla.shardy.record() as programs:
+    for _ in range(3):
+      y = f(fed)
+    torch_xla.sync()
+  assert programs == []
+  close(y.cpu(), (x @ w).tanh())
+
+
+def test_training_matches_one_device(mesh):
+  torch.manual_seed(1)
+  layers = lambda: torch.nn.Sequential(
+      torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
+  reference = layers()
+  model = layers()
+  model.load_state_dict(reference.state_dict())
+  model = model.to('xla')
+  xs.mark_sharding(model[0].weight, mesh, ('y', None))
+  xs.mark_sharding(model[2].weight, mesh, (None, 'y'))
+  optimizers = [
+      torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+      for m in (reference, model)
+  ]
+  for _ in range(4):
+    x = torch.randn(16, 8)
+    fed = x.to('xla')
+    xs.mark_sharding(fed, mesh, ('x', None))
+    for m, o, data in zip((reference, model), optimizers, (x, fed)):
+      o.zero_grad()
+      F.mse_loss(m(data), data).backward()
+      o.step()
+    torch_xla.sync()
+  for expected, got in zip(reference.parameters(), model.parameters()):
+    close(got.cpu(), expected)
+
+
+@pytest.mark.slow
+def test_400_queued_collective_steps(mesh):
+  """With as many threads as devices this aborts: see device_plugins.py."""
+  torch.manual_seed(0)
+  up, down = (torch.randn(1024, 1024).to('xla') for _ in range(2))
+  x = torch.zeros(256, 1024).to('xla')
+  for tensor, spec in ((up, ('y', None)), (down, (None, 'y')), (x, ('x',
+                                                                    None))):
+    xs.mark_sharding(tensor, mesh, spec)
+  torch_xla.sync()
+  with torch_xla.shardy.record() as programs:
+    for _ in range(400):
+      x = F.linear(F.linear(x, up).relu(), down) * 1e-4 + 1
+      xs.mark_sharding(x, mesh, ('x', None))
+      torch_xla.sync()
+  assert len(programs) <= 2
+  up, down, y = up.cpu(), down.cpu(), torch.zeros(1, 1024)
+  for _ in range(400):
+    y = F.linear(F.linear(y, up).relu(), down) * 1e-4 + 1
+  close(x.cpu(), y.expand(256, -1), rtol=1e-3, atol=1e-3)
+
+
+def test_sharded_tensor_reads_whole(mesh):
+  x = torch.arange(64.).reshape(8, 8)
+  on_device = x.to('xla')
+  xs.mark_sharding(on_device, mesh, ('x', 'y'))
+  close((on_device + 1).cpu(), x + 1)
+  close(on_device.cpu(), x)
+
+
+def test_exception_in_a_wrapper_is_the_compile_error(mesh, wrap):
+  del mesh
+
+  def broken(compilation, rest):
+    raise KeyError(f'no rule for {compilation.format}')
+
+  wrap(broken)
+  with pytest.raises(Exception, match='KeyError: .*no rule for hlo'):
+    (torch.ones(5).to('xla') * 7 - 2).cpu()
+
+
+def test_wrapper_that_compiles_nothing(mesh, wrap):
+  del mesh
+  wrap(lambda compilation, rest: None)
+  with pytest.raises(Exception, match='compiled nothing'):
+    (torch.ones(6).to('xla') * 7 - 2).cpu()
+
+
+def test_backend_error_comes_through_and_is_recorded(mesh, wrap):
+  del mesh
+
+  def damage(compilation, rest):
+    # Cuts the module off: computations are missing, but it still parses.
+    compilation.program = messages.message_class('HloModuleProto')(
+        name='damaged').SerializeToString()
+    rest(compilation)
+
+  wrap(damage)
+  with torch_xla.shardy.record() as programs:
+    with pytest.raises(Exception) as raised:
+      (torch.ones(7).to('xla') * 7 - 2).cpu()
+  program, = programs
+  assert program.name == 'damaged'
+  assert program.error
+  assert program.error.splitlines()[0] in str(raised.value)
+
+
+def test_undecodable_program_is_a_compile_error(mesh, wrap):
+  del mesh
+
+  def damage(compilation, rest):
+    compilation.program = b'\xff' + compilation.program
+    rest(compilation)
+
+  wrap(damage)
+  with pytest.raises(Exception, match='not a valid HloModuleProto'):
+    (torch.ones(8).to('xla') * 7 - 2).cpu()
+
+
+def test_backend_takes_the_shardy_option(mesh, wrap):
+  """The plumbing for the partitioner's choice, on a program without shardings.
+
+  One with shardings has to be lowered to Shardy first.
+  """
+  del mesh
+  seen = []
+
+  def choose(compilation, rest):
+    options = compile_options.with_partitioner(compilation.options,
+                                               Partitioner.SHARDY)
+    seen.append(compile_options.read(options).partitioner)
+    compilation.compile(compilation.program, options)
+
+  x = torch.full((9,), 2.).to('xla')
+  torch_xla.sync()
+  undo = wrap(choose)
+  y = x * 7 - 2
+  torch_xla.sync()
+  undo()
+  close(y.cpu(), torch.full((9,), 12.))
+  assert seen == [Partitioner.SHARDY]

@@ -1,0 +1,98 @@
+"""Shapes of arrays: XLA's printer judges the names and numbers of types."""
+
+import pytest
+from torch_xla.shardy.hlo import array_shape, messages
+
+_SIZES = {
+    'pred': 1,
+    's8': 1,
+    's16': 2,
+    's32': 4,
+    's64': 8,
+    'u8': 1,
+    'u16': 2,
+    'u32': 4,
+    'u64': 8,
+    'f16': 2,
+    'bf16': 2,
+    'f32': 4,
+    'f64': 8,
+    'c64': 8,
+    'c128': 16,
+    'f8e5m2': 1,
+    'f8e4m3fn': 1,
+}
+
+
+def _shapes_of(text: str) -> bytes:
+  """The serialised shape of a program's only instruction."""
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  module = messages.parse(
+      'HloModuleProto',
+      hlo.hlo_module_from_text(
+          f'HloModule m\n\nENTRY e {{\n  ROOT p0 = {text} parameter(0)\n}}\n').
+      as_serialized_hlo_module_proto())
+  return module.computations[0].instructions[0].shape
+
+
+@pytest.mark.parametrize('dtype, size', _SIZES.items())
+def test_types(dtype, size):
+  shape, = array_shape.arrays_of(_shapes_of(f'{dtype}[3,5]{{1,0}}'))
+  assert str(shape) == f'{dtype}[3,5]'
+  assert shape.dims == (3, 5)
+  assert shape.nbytes == 15 * size
+
+
+@pytest.mark.parametrize('dtype', ['s4', 'u4'])
+def test_half_bytes_are_rounded_up(dtype):
+  shape, = array_shape.arrays_of(_shapes_of(f'{dtype}[5]{{0}}'))
+  assert (str(shape), shape.nbytes) == (f'{dtype}[5]', 3)
+
+
+@pytest.mark.parametrize('text, expected, nbytes', [
+    ('f32[]', 'f32[]', 4),
+    ('s64[0]{0}', 's64[0]', 0),
+    ('bf16[4,0,2]{2,1,0}', 'bf16[4,0,2]', 0),
+    ('pred[2,1,1,1,3]{4,3,2,1,0}', 'pred[2,1,1,1,3]', 6),
+])
+def test_scalars_and_empty_arrays(text, expected, nbytes):
+  data = _shapes_of(text)
+  assert not array_shape.is_tuple(data)
+  shape, = array_shape.arrays_of(data)
+  assert (str(shape), shape.nbytes) == (expected, nbytes)
+
+
+def test_tuples_are_flattened():
+  data = _shapes_of('(f32[2]{0}, (s8[3]{0}, pred[]), ())')
+  assert array_shape.is_tuple(data)
+  assert [str(s) for s in array_shape.arrays_of(data)
+         ] == ['f32[2]', 's8[3]', 'pred[]']
+  empty = _shapes_of('()')
+  assert array_shape.is_tuple(empty)
+  assert array_shape.arrays_of(empty) == ()
+
+
+@pytest.mark.parametrize('text, ranks', [
+    ('f32[]', (0,)),
+    ('f32[4,8]', (2,)),
+    ('(f32[4], s32[2,2])', (1, 2)),
+    ('((f32[1,1,1], u8[]), f32[4])', (3, 0, 1)),
+    ('()', ()),
+    ('((), token[])', (0,)),
+])
+def test_ranks_of_the_leaves_of_a_shape(text, ranks):
+  arrays = array_shape.arrays_of(_shapes_of(text))
+  assert tuple(len(array.dims) for array in arrays) == ranks
+
+
+def test_types_that_are_not_listed_are_named_by_number():
+  data = messages.message_class('ShapeProto')(
+      element_type=99, dimensions=[2]).SerializeToString()
+  shape, = array_shape.arrays_of(data)
+  assert (str(shape), shape.nbytes) == ('type99[2]', 0)
+
+
+def test_damaged_shape():
+  for read in array_shape.arrays_of, array_shape.is_tuple:
+    with pytest.raises(ValueError, match='not a valid ShapeProto'):
+      read(b'\x1a\x09\x01')

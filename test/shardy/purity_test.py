@@ -1,0 +1,269 @@
+"""What imports what: no torch on the compile side, and never upwards."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+import enum
+import functools
+import itertools
+from pathlib import Path
+import sys
+from typing import NamedTuple
+
+import processes
+import pytest
+import torch_xla
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SHARDY = 'torch_xla.shardy'
+_SPMD = 'torch_xla.distributed.spmd'
+
+# What needs no torch and no device: it also runs where neither is installed.
+_PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'lower', 'annotate',
+         'compile', 'sdy')
+
+# Each folder, and each module that lies in none, from the bottom up: what it
+# may import when it is imported, and what else when it is called, or for types.
+_MAY_IMPORT = {
+    'errors': ((), ()),
+    'said_once': ((), ()),
+    'tensor_names': ((), ()),
+    'mode': (('errors',), ()),
+    'sharding': ((), ()),
+    'hlo': (('sharding',), ()),
+    'lower': (('hlo', 'sharding'), ()),
+    'annotate': (('sharding',), ()),
+    'door': (('errors',), ()),
+    'compile': (('door', 'errors', 'hlo', 'lower', 'said_once'), ()),
+    'sdy': (('annotate', 'compile', 'hlo', 'lower', 'sharding'), ()),
+    'switch': (('errors', 'mode'), ('compile', 'door', 'lower')),
+    'bind': (
+        ('annotate', 'mode', 'said_once', 'switch', 'tensor_names'), ('sdy',)),
+    'preview': (('hlo', 'mode', 'switch'), ()),
+    'shardy': (
+        ('errors', 'mode', 'switch'), ('compile', 'preview', 'tensor_names')),
+    'cache': (('door', 'errors', 'mode'), ()),
+    'doctor': (('compile', 'door', 'hlo', 'mode'), ()),
+    'metrics': ((), ()),
+    'policy': (('annotate', 'sharding'), ()),
+    'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
+               'sharding'), ()),
+}
+
+# A report is rendered by modules that read reports.
+_CIRCLES_OF_CALLS = [{
+    f'{_SPMD}.audit.{m}' for m in ('report', 'page', 'table')
+}]
+
+
+class When(enum.Enum):
+  """When an import happens; TYPING: never while anything runs."""
+  IMPORT = enum.auto()
+  CALL = enum.auto()
+  TYPING = enum.auto()
+
+
+class Import(NamedTuple):
+  """That `importer` imports `imported`, a module or a package."""
+  importer: str
+  imported: str
+  when: When
+
+
+@functools.lru_cache(maxsize=None)
+def _modules() -> dict[str, Path]:
+  """The files of the package that are ours, by the names of their modules."""
+  folders = [_ROOT / 'torch_xla/shardy'] + [
+      _ROOT / 'torch_xla/distributed/spmd' / name
+      for name in ('audit', 'metrics', 'policy')
+  ]
+  found = {}
+  for path in itertools.chain.from_iterable(f.rglob('*.py') for f in folders):
+    parts = path.relative_to(_ROOT).with_suffix('').parts
+    found['.'.join(parts).removesuffix('.__init__')] = path
+  return found
+
+
+def _place(module: str) -> str:
+  """The folder that a module lies in, as `_MAY_IMPORT` calls it."""
+  name = module.removeprefix(f'{_SHARDY}.').removeprefix(f'{_SPMD}.')
+  return 'shardy' if module == _SHARDY else name.partition('.')[0]
+
+
+@functools.lru_cache(maxsize=None)
+def _imports() -> tuple[Import, ...]:
+  """All imports in the files; of modules that are not ours, too."""
+  return tuple(
+      Import(name, imported, when)
+      for name, path in _modules().items()
+      for imported, when in _imports_in(
+          ast.parse(path.read_text()), When.IMPORT, name if path.name ==
+          '__init__.py' else name.rpartition('.')[0]))
+
+
+def _imports_in(node: ast.AST, when: When,
+                package: str) -> Iterator[tuple[str, When]]:
+  for child in ast.iter_child_nodes(node):
+    if isinstance(child, ast.Import):
+      for alias in child.names:
+        yield alias.name, when
+    elif isinstance(child, ast.ImportFrom):
+      above = package.split('.')[:len(package.split('.')) - child.level + 1]
+      base = '.'.join([*(above if child.level else []), child.module or ''])
+      for alias in child.names:
+        # A module of that package, or what stands in the package itself.
+        full = f'{base.rstrip(".")}.{alias.name}'
+        yield full if full in _modules() else base.rstrip('.'), when
+    inner = when
+    if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+      inner = When.CALL
+    elif isinstance(child, ast.If) and ast.unparse(
+        child.test) == 'TYPE_CHECKING':
+      inner = When.TYPING
+    yield from _imports_in(child, inner, package)
+
+
+def _circles(edges: Iterable[tuple[str, str]]) -> list[set[str]]:
+  """The sets of modules that all lead to one another."""
+  targets: dict[str, set[str]] = {}
+  for importer, imported in edges:
+    targets.setdefault(importer, set()).add(imported)
+
+  @functools.lru_cache(maxsize=None)
+  def reached(start: str) -> frozenset[str]:
+    found: set[str] = set()
+    todo = [start]
+    while todo:
+      new = targets.get(todo.pop(), set()) - found
+      found |= new
+      todo += new
+    return frozenset(found)
+
+  circles = {
+      frozenset(m
+                for m in reached(start)
+                if start in reached(m))
+      for start in targets
+      if start in reached(start)
+  }
+  return [set(circle) for circle in circles]
+
+
+def _edges(*when: When) -> Iterator[tuple[str, str]]:
+  """From module to module; what imports a module imports its packages first."""
+  for importer, imported, happens in _imports():
+    if happens in when:
+      parts = imported.split('.')
+      for end in range(1, len(parts) + 1):
+        name = '.'.join(parts[:end])
+        # Its own packages are there already, or it would not run.
+        if name in _modules() and not f'{importer}.'.startswith(f'{name}.'):
+          yield importer, name
+
+
+def test_no_circle_of_imports():
+  assert _circles(_edges(When.IMPORT)) == []
+
+
+def test_no_circle_of_imports_and_calls_but_one():
+  circles = _circles(_edges(When.IMPORT, When.CALL))
+  assert circles == [c for c in _CIRCLES_OF_CALLS if c <= set(_modules())]
+
+
+def test_circles_are_found():
+  assert _circles([('a', 'b'), ('b', 'c'), ('c', 'a'), ('c', 'd'),
+                   ('d', 'e')]) == [{'a', 'b', 'c'}]
+
+
+def test_every_place_is_in_the_table():
+  assert set(map(_place, _modules())) <= set(_MAY_IMPORT)
+
+
+def test_the_table_goes_down():
+  places = list(_MAY_IMPORT)
+  for place, (imported, called) in _MAY_IMPORT.items():
+    below = places[:places.index(place)]
+    assert set(imported) | set(called) <= set(below), place
+
+
+@pytest.mark.parametrize('place', _MAY_IMPORT)
+def test_imports_go_down(place):
+  imported, called = _MAY_IMPORT[place]
+  for one in _imports():
+    if _place(one.importer) == place and one.imported in _modules():
+      allowed = {place, *imported}
+      if one.when is not When.IMPORT:
+        allowed |= set(called)
+      assert _place(one.imported) in allowed, one
+
+
+@pytest.mark.parametrize('place', _PURE)
+def test_the_compile_side_imports_no_torch(place):
+  """Not even when it is called; test_it_runs_without_torch sees the rest."""
+  allowed = {*sys.stdlib_module_names, 'numpy', 'google'}
+  for one in _imports():
+    if _place(one.importer) == place and one.imported not in _modules():
+      assert one.imported.partition('.')[0] in allowed, one
+
+
+_WITHOUT_TORCH = '''
+import importlib, sys, types
+
+for name in 'torch', 'torch_xla._XLAC', '_XLAC', 'jax', 'jaxlib':
+  sys.modules[name] = None
+package = types.ModuleType('torch_xla')
+package.__path__ = {path!r}  # Without what its __init__ does.
+sys.modules['torch_xla'] = package
+for name in {modules!r}:
+  importlib.import_module(name)
+# That is for those who have a program.
+assert 'google.protobuf' not in sys.modules
+
+from torch_xla.shardy.compile.plan import plan_v2
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+planners = [plan_v2]
+if 'torch_xla.shardy.sdy.planner' in sys.modules:
+  planners.append(sys.modules['torch_xla.shardy.sdy.planner'].ShardyPlanner())
+for planner in planners:
+  plan = planner(b'', 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
+  assert plan.attempts[0].partitioner is Partitioner.GSPMD
+'''
+
+
+def test_it_runs_without_torch():
+  """In a new process: these modules, and programs planned by them."""
+  modules = [m for m in _modules() if _place(m) in _PURE]
+  modules += [f'{_SHARDY}.{m}' for m in ('door', 'door.chain', 'door.shim')]
+  processes.output_of(
+      _WITHOUT_TORCH.format(path=list(torch_xla.__path__), modules=modules))
+
+
+def _manifest():
+  manifest = pytest.importorskip(
+      'infra.patchset.manifest',
+      reason='needs the project: patches/series.toml')
+  return manifest.load_manifest(_ROOT)
+
+
+def _owner(manifest, module: str) -> str:
+  path = _modules()[module].relative_to(_ROOT).as_posix()
+  owner, = manifest.owners_of_overlay(path)
+  return owner
+
+
+def test_each_folder_belongs_to_one_series():
+  manifest = _manifest()
+  owners: dict[str, set[str]] = {}
+  for module in _modules():
+    owners.setdefault(_place(module), set()).add(_owner(manifest, module))
+  assert {p: o for p, o in owners.items() if len(o) != 1} == {}
+
+
+def test_imports_stay_within_what_a_series_depends_on():
+  """So that each series can be upstreamed without those after it."""
+  manifest = _manifest()
+  for one in _imports():
+    if one.imported in _modules():
+      known = manifest.with_dependencies(_owner(manifest, one.importer))
+      assert _owner(manifest, one.imported) in {s.name for s in known}, one

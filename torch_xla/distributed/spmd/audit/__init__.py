@@ -1,0 +1,103 @@
+"""Compares a sharding policy with what runs, down to the compiled program.
+
+>>> from torch_xla.distributed.spmd.policy import ShardingPolicy
+>>> from torch_xla.distributed.spmd.audit import audit
+>>> policy = ShardingPolicy.load('policy.toml')
+>>> policy.apply(model, mesh)
+>>> step(model); torch_xla.sync()
+>>> print(audit(model, policy, tolerance=64 << 20))
+
+For each parameter and buffer there are four stages: what the policy says, what
+`xs.mark_sharding` was told, what the tensor is stored as, and how the compiled
+programs that used it take it. A stage that cannot be seen says why, and never
+counts as agreement: compiled programs are seen with `XLA_USE_SHARDY=1`.
+
+From a shell:
+
+$ python -m torch_xla.distributed.spmd.audit script.py --policy policy.toml
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Optional, TYPE_CHECKING, Union
+
+if TYPE_CHECKING:
+  import torch
+  from torch_xla.distributed.spmd.policy import ShardingPolicy
+
+from .golden import GoldenFileError
+from .report import Difference, Kind, Report
+
+__all__ = [
+    'AuditError', 'Difference', 'GoldenFileError', 'Kind', 'Report', 'audit',
+    'examine'
+]
+
+# What an AuditError's text lists; its report has all.
+_LISTED = 20
+
+
+class AuditError(AssertionError):
+  """An audit that found differences.
+
+  Attributes:
+    report: all of it.
+  """
+
+  def __init__(self, report: Report):
+    lines = [f'  {difference}' for difference in report.differences[:_LISTED]]
+    rest = len(report.differences) - _LISTED
+    if rest > 0:
+      lines.append(f'  and {rest} more')
+    super().__init__(f'the audit found {len(report.differences)} '
+                     'difference(s):\n' + '\n'.join(lines))
+    self.report = report
+
+
+def audit(model: torch.nn.Module,
+          policy: ShardingPolicy,
+          *,
+          tolerance: Optional[int] = None,
+          golden: Optional[Union[str, os.PathLike]] = None) -> Report:
+  """`examine`, and an exception if that found any difference.
+
+  Raises:
+    AuditError: there is a difference; its `report` says all that was found.
+    NotAppliedError, GoldenFileError: as for `examine`.
+  """
+  report = examine(model, policy, tolerance=tolerance, golden=golden)
+  if not report.ok:
+    raise AuditError(report)
+  return report
+
+
+def examine(model: torch.nn.Module,
+            policy: ShardingPolicy,
+            *,
+            tolerance: Optional[int] = None,
+            golden: Optional[Union[str, os.PathLike]] = None) -> Report:
+  """Gathers and compares; runs nothing and reads no data.
+
+  Differences are: a tensor that the policy does not fit, that was never marked,
+  or whose mark, storage or compiled sharding is another than the policy says; a
+  boundary without its hook or its constraint; a program that Shardy was to
+  partition and GSPMD did; more replicated bytes than allowed; a value that is
+  not what it was in the golden file; and no program at all. Programs count from
+  `policy.apply` on.
+
+  Args:
+    model: one that a policy was applied to, after at least one step and
+      `torch_xla.sync()`.
+    policy: what it is held to; commonly the same.
+    tolerance: bytes that all devices together may hold beyond one copy of each
+      tensor; None: no limit.
+    golden: the path of a report's JSON that this one has to equal.
+
+  Raises:
+    NotAppliedError: no policy was applied to the model.
+    GoldenFileError: the golden file cannot be read.
+    PolicyError: the mesh has no axis names.
+  """
+  from .examination import examine as implementation
+  return implementation(model, policy, tolerance=tolerance, golden=golden)

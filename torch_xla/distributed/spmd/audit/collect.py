@@ -1,0 +1,261 @@
+"""Gathers what is known of a model's tensors, from policy to compiled program.
+
+Nothing is run and no data is read. Where something cannot be known, the row
+says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import functools
+import math
+from typing import Optional
+
+import torch
+import torch_xla
+from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.bind import binder
+from torch_xla.shardy.compile.record import ProgramRecord, TensorRecord
+from torch_xla.shardy.hlo.compile_options import Partitioner
+from torch_xla.shardy.mode import Mode
+from torch_xla.shardy.sharding.text import parse_sharding
+
+from .. import policy as spmd_policy, xla_sharding
+from ..policy import applied as policy_applied, claims as policy_claims, rules
+from .report import (Activation, BoundaryRow, CollectiveRow, ProgramRow, Seen,
+                     TensorRow)
+
+NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
+           'programs seen')
+NO_BINDING = ('in mode v2 a program does not say which of its parameters is '
+              'which tensor; XLA_USE_SHARDY=1 does')
+NO_PROGRAM = 'no program that was compiled since the policy was applied used it'
+PENDING = 'it is still pending: call torch_xla.sync() before the audit'
+NOT_ON_XLA = 'it is not on the device xla'
+NOT_PLACED = 'it has no placement: nobody marked it, or that was undone'
+NOT_SAID = 'nobody marked it'
+NOT_CLAIMED = 'the policy does not say'
+
+
+class Collector:
+  """Gathers the rows of one audit."""
+
+  def __init__(self, model: torch.nn.Module, policy: spmd_policy.ShardingPolicy,
+               applied: policy_applied.Applied):
+    self._model = model
+    self._policy = policy
+    self._applied = applied
+    self._mesh = applied.mesh
+    self._axes = spmd_policy.axes(applied.mesh)
+    self._mode = torch_xla.shardy.current_mode()
+    self._records = torch_xla.shardy.programs()[applied.start.programs:]
+    self._by_name: dict[str, list[tuple[str, TensorRecord, ProgramRecord]]] = {}
+    for record in self._records:
+      for tensor in record.tensors:
+        if tensor.parameter is not None and tensor.name:
+          self._by_name.setdefault(tensor.name, []).append(
+              (record.name, tensor, record))
+
+  def tensors(
+      self) -> tuple[tuple[TensorRow, ...], tuple[policy_claims.Problem, ...]]:
+    """A row per tensor, and where the policy does not fit the model."""
+    claims, problems = self._policy.claims(self._model, self._mesh)
+    parameters = {id(p) for p in self._model.parameters()}
+    rows = tuple(
+        self._tensor(names, t, claims.get(names[0]), 'parameter' if id(t) in
+                     parameters else 'buffer')
+        for names, t in spmd_policy.owned(self._model))
+    return rows, problems
+
+  def boundaries(
+      self) -> tuple[tuple[BoundaryRow, ...], list[policy_claims.Problem]]:
+    """A row per module that the policy names, and where it does not fit."""
+    modules, problems = policy_claims.claim_modules(
+        self._policy.boundaries,
+        [name for name, _ in self._model.named_modules()], self._axes)
+    hooks = {(h.module, h.boundary): h for h in self._applied.boundaries}
+    rows = []
+    for name, boundary in modules:
+      if all(
+          a in self._axes
+          for entry in boundary.spec
+          for a in rules.axes_of(entry)):
+        rows.append(self._boundary(name, boundary, hooks.get((name, boundary))))
+    return tuple(rows), problems
+
+  def programs(self) -> Optional[tuple[ProgramRow, ...]]:
+    """A row per program compiled since; None where nobody sees programs."""
+    if self._mode is Mode.OFF:
+      return None
+    return tuple(map(self._program, self._records))
+
+  def counts(self) -> dict[str, Optional[int]]:
+    """How often what was compiled or traced since; None if not known."""
+    start, now = self._applied.start, policy_applied.Counts()
+    since = {'compiles': now.compiles - start.compiles}
+    for name in policy_applied.COUNTERS:
+      since[name] = now.counters[name] - start.counters[name]
+    # A counter that was cleared meanwhile says less than nothing.
+    return {n: None if c < 0 else c for n, c in since.items()}
+
+  def _tensor(self, names: Sequence[str], t: torch.Tensor,
+              claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
+    said = self._said(claim)
+    policy = _seen(said) if said else Seen(unknown=NOT_CLAIMED)
+    stored = _stored(t)
+    form, why_not = self._form(policy.sharding or stored.sharding)
+    shape = tuple(t.shape)
+    placement = stored.sharding or policy.sharding
+    local = _local_shape(placement, shape)
+    size = t.element_size()
+    devices = math.prod(self._axes.values())
+    used = self._by_name.get(
+        self._applied.record_names.get(names[0], names[0]), [])
+    return TensorRow(
+        name=names[0],
+        aliases=tuple(names[1:]),
+        kind=kind,
+        rule=''
+        if claim is None else 'default' if claim.rule is None else claim.rule,
+        spec='' if said is None else said.spec_text,
+        shape=shape,
+        dtype=str(t.dtype).removeprefix('torch.'),
+        nbytes=math.prod(shape) * size,
+        local_shape=local,
+        local_nbytes=math.prod(local) * size,
+        replicated_nbytes=max(0,
+                              devices * math.prod(local) - math.prod(shape)) *
+        size,
+        policy=policy,
+        annotation=self._annotation(t),
+        stored=stored,
+        compiled=self._compiled(used),
+        form=form,
+        why_not_v2=why_not,
+        partitioners=_unique(r.partitioner.value for _, _, r in used),
+        fallbacks=_unique(r.note for _, _, r in used if self._is_fallback(r)),
+        unused_axes=() if said is None else self._unused(said))
+
+  def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
+    if claim is None:
+      return None
+    return policy_applied.annotation_for(self._mesh, claim.spec, claim.priority)
+
+  def _annotation(self, t: torch.Tensor) -> Seen:
+    t = xla_sharding.unwrap_sharded_tensor(t)
+    said = (
+        binder.annotation_of(t)
+        if self._mode is Mode.SHARDY else self._applied.annotations.get(t))
+    return _seen(said) if said is not None else Seen(unknown=NOT_SAID)
+
+  def _compiled(
+      self, used: Sequence[tuple[str, TensorRecord,
+                                 ProgramRecord]]) -> tuple[Seen, ...]:
+    if self._mode is not Mode.SHARDY:
+      return (Seen(unknown=NO_DOOR if self._mode is Mode.OFF else NO_BINDING),)
+    if not used:
+      return (Seen(unknown=NO_PROGRAM),)
+    found: dict[tuple, list[str]] = {}
+    for program, tensor, _ in used:
+      sharding = tensor.compiled and canonical(tensor.compiled)
+      found.setdefault((sharding, tensor.priority), []).append(program)
+    return tuple(
+        Seen(
+            sharding,
+            priority,
+            unknown='' if sharding else 'the backend does not tell',
+            programs=_unique(programs))
+        for (sharding, priority), programs in found.items())
+
+  def _form(self, sharding: Optional[str]) -> tuple[str, str]:
+    if self._mode is Mode.OFF:
+      return 'V1', 'the mode is off'
+    if sharding is None:
+      return '', 'its sharding is not known'
+    reason = parse_sharding(sharding).v1_reason
+    return ('V1', reason) if reason else ('V2', '')
+
+  def _unused(self, said: Annotation) -> tuple[str, ...]:
+    used = {axis for entry in said.partition_spec for axis in entry}
+    return tuple(name for i, (name, size) in enumerate(self._axes.items())
+                 if size > 1 and i not in used)
+
+  def _is_fallback(self, record: ProgramRecord) -> bool:
+    """Whether Shardy should have partitioned this program and did not."""
+    return (self._mode is Mode.SHARDY and
+            record.partitioner is Partitioner.GSPMD and
+            record.options.num_partitions > 1 and
+            bool(record.tensors or record.format != 'hlo'))
+
+  def _program(self, record: ProgramRecord) -> ProgramRow:
+    made = record.collectives
+    return ProgramRow(
+        name=record.name or '(StableHLO)',
+        partitioner=record.partitioner.value,
+        partitions=record.options.num_partitions,
+        v2=record.shardings.v2,
+        v1=record.shardings.v1,
+        why_not_v2=record.shardings.kept,
+        note=record.note,
+        fallback=self._is_fallback(record),
+        collectives=None if made is None else tuple(
+            CollectiveRow(c.kind, c.count, c.nbytes, c.smallest) for c in made))
+
+  def _boundary(self, name: str, boundary: rules.Boundary,
+                hook: Optional[policy_applied.BoundaryHook]) -> BoundaryRow:
+    said = policy_applied.annotation_for(self._mesh, boundary.spec,
+                                         boundary.priority)
+    activations = []
+    if hook is not None:
+      sharding = str(said.sharding)
+      for shape in hook.shapes:
+        activations.append(
+            Activation(shape, _local_shape(sharding, shape),
+                       tuple(rules.uneven(shape, boundary.spec, self._axes)),
+                       self._constrained(said, shape)))
+      if hook.compiled:
+        activations.append(
+            Activation(None, None, (), self._constrained(said, None)))
+    return BoundaryRow(name, boundary.output, said.spec_text, boundary.priority,
+                       hook is not None, tuple(activations))
+
+  def _constrained(self, said: Annotation,
+                   shape: Optional[tuple[int, ...]]) -> Optional[int]:
+    if self._mode is not Mode.SHARDY:
+      return None
+    return sum(t.parameter is None and t.spec == said.spec_text and
+               t.priority == said.priority and shape in (None, t.shape.dims)
+               for r in self._records
+               for t in r.tensors)
+
+
+@functools.lru_cache(maxsize=4096)
+def canonical(text: str) -> str:
+  """A sharding's text in V2 where that exists: equal ones are equal text."""
+  return str(parse_sharding(text).canonical())
+
+
+@functools.lru_cache(maxsize=4096)
+def _local_shape(sharding: Optional[str], shape: tuple[int,
+                                                       ...]) -> tuple[int, ...]:
+  return shape if sharding is None else parse_sharding(sharding).tile_shape(
+      shape)
+
+
+@functools.lru_cache(maxsize=4096)
+def _seen(said: Annotation) -> Seen:
+  return Seen(str(said.sharding.canonical()), said.priority)
+
+
+def _stored(t: torch.Tensor) -> Seen:
+  t = xla_sharding.unwrap_sharded_tensor(t)
+  if t.device.type != 'xla':
+    return Seen(unknown=NOT_ON_XLA)
+  if torch_xla._XLAC._check_tensor_need_materialization([t])[0]:
+    return Seen(unknown=PENDING)
+  text = torch_xla._XLAC._get_xla_sharding_spec(t)
+  return Seen(canonical(text)) if text else Seen(unknown=NOT_PLACED)
+
+
+def _unique(values: Iterable[str]) -> tuple[str, ...]:
+  return tuple(dict.fromkeys(values))

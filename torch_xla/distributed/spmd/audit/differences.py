@@ -1,0 +1,114 @@
+"""Everything that makes an audit fail, found in its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .report import (BoundaryRow, Difference, Kind, ProgramRow, Report, Seen,
+                     TensorRow)
+
+
+def find(report: Report, problems: Sequence[Any]) -> tuple[Difference, ...]:
+  """All differences, in the order of the report.
+
+  Args:
+    problems: where the policy does not fit the model.
+  """
+  found = [
+      Difference(Kind.POLICY, problem.name or '(the model)', problem.text)
+      for problem in problems
+  ]
+  found += _nothing_ran(report)
+  for row in report.tensors:
+    found += _of_tensor(row)
+  for boundary in report.boundaries:
+    found += _of_boundary(boundary)
+  for program in report.programs or ():
+    found += _of_program(program)
+  found += _of_totals(report)
+  return tuple(found)
+
+
+def _nothing_ran(report: Report) -> Iterator[Difference]:
+  compiles = report.counts['compiles']
+  if report.programs == () or (report.programs is None and compiles == 0):
+    yield Difference(
+        Kind.NOTHING_RAN, 'programs',
+        'none was compiled since the policy was applied, so nothing is known '
+        'of what runs: audit after a step. A graph that this process compiled '
+        'before, or that a persistent compilation cache has, does not count')
+
+
+def _of_tensor(row: TensorRow) -> Iterator[Difference]:
+  if row.annotation.sharding is None:
+    yield Difference(
+        Kind.NEVER_ANNOTATED, row.name,
+        f'{row.kind} {list(row.shape)}: no mark on it is known: it was made, '
+        'replaced or cleared after the policy was applied')
+  if row.policy.sharding is None:
+    return  # Among the problems of the policy.
+  if row.annotation.sharding is not None:
+    yield from _differs(row, Kind.ANNOTATION, row.annotation, 'it is marked')
+  if row.stored.sharding is None:
+    yield Difference(Kind.STORED, row.name, f'not known: {row.stored.unknown}')
+  else:
+    yield from _differs(row, Kind.STORED, row.stored, 'it is stored')
+  for seen in row.compiled:
+    if seen.programs:
+      yield from _differs(row, Kind.COMPILED, seen,
+                          f'{", ".join(seen.programs)} takes it')
+
+
+def _differs(row: TensorRow, kind: Kind, seen: Seen,
+             what: str) -> Iterator[Difference]:
+  if seen.sharding is None:
+    yield Difference(kind, row.name, f'not known: {seen.unknown}')
+  elif seen.sharding != row.policy.sharding:
+    yield Difference(
+        kind, row.name, f'the policy says {row.spec}, {row.policy.sharding}, '
+        f'and {what} as {seen.sharding}')
+  if kind is not Kind.STORED and seen.priority != row.policy.priority:
+    yield Difference(
+        kind, row.name, f'the policy says priority {row.policy.priority}, and '
+        f'{what} with priority {seen.priority}')
+
+
+def _of_boundary(row: BoundaryRow) -> Iterator[Difference]:
+  name = row.module or '(the model)'
+  if not row.hooked:
+    yield Difference(
+        Kind.BOUNDARY, name,
+        f'the policy marks its result {row.spec}, and no hook does so: it was '
+        'applied otherwise, or removed')
+  for activation in row.activations:
+    what = ('its result' if activation.shape is None else
+            f'its result {list(activation.shape)}')
+    for dim, tiles in activation.uneven:
+      yield Difference(
+          Kind.BOUNDARY, name,
+          f'dimension {dim} of {what} does not divide into {tiles}, as '
+          f'{row.spec} asks')
+    if activation.constrained == 0:
+      yield Difference(
+          Kind.BOUNDARY, name,
+          f'no program that was compiled since constrains {what} to '
+          f'{row.spec}, priority {row.priority}')
+
+
+def _of_program(row: ProgramRow) -> Iterator[Difference]:
+  if row.fallback:
+    yield Difference(Kind.FALLBACK, row.name,
+                     f'partitioned by {row.partitioner}: {row.note}')
+
+
+def _of_totals(report: Report) -> Iterator[Difference]:
+  totals = report.totals
+  if (totals.tolerance is not None and
+      totals.replicated_nbytes > totals.tolerance):
+    largest = max(report.tensors, key=lambda row: row.replicated_nbytes)
+    yield Difference(
+        Kind.REPLICATED_BYTES, 'all tensors',
+        f'{totals.replicated_nbytes:,} bytes are copies, and '
+        f'{totals.tolerance:,} are allowed; the most, '
+        f'{largest.replicated_nbytes:,}, are of {largest.name}')

@@ -1,0 +1,225 @@
+"""An audit as one HTML page that needs no script and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Optional
+
+from .grid import Grid, grid_of, ranges
+from .page_style import CSS
+from .report import collective_totals, Report, Seen, TensorRow
+from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
+                    priority_text, program_text, smallest_text)
+
+# Names that are listed with a placement; the table has all.
+_NAMES_SHOWN = 6
+
+
+def html(report: Report) -> str:
+  """The whole page."""
+  placements = _placements(report)
+  tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
+  body = [
+      f'<h1>Sharding audit</h1><p class="soft">{escape(heading(report))}</p>',
+      _verdict(report),
+      *_differences(report),
+      _totals(report),
+      '<h2>Device grids</h2><p class="soft">Each box is a tile of the tensor '
+      'with the devices that hold it: dimension 0 downwards, the others to the '
+      'right. One colour is one tile.</p><div class="placements">',
+      *(_placement(report, sharding, names, tags[sharding])
+        for sharding, names in placements.items()),
+      '</div>',
+      *_tensors(report, tags),
+      *_boundaries(report),
+      *_programs(report),
+      *_counts(report),
+  ]
+  return (
+      '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+      '<meta name="viewport" content="width=device-width, '
+      'initial-scale=1"><link rel="icon" href="data:,">'
+      f'<title>Sharding audit</title><style>{CSS}</style></head>\n<body>\n' +
+      '\n'.join(body) + '\n</body></html>\n')
+
+
+def _verdict(report: Report) -> str:
+  if report.ok:
+    return '<p class="verdict ok">No differences</p>'
+  return (f'<p class="verdict bad">{len(report.differences)} '
+          'difference(s)</p>')
+
+
+def _differences(report: Report) -> Iterator[str]:
+  if not report.ok:
+    yield '<h2>Differences</h2><ul class="differences">'
+    for d in report.differences:
+      yield (f'<li><b>{escape(d.name)}</b> <span class="soft">'
+             f'{escape(d.kind.value)}</span><br>{escape(d.text)}</li>')
+    yield '</ul>'
+
+
+def _totals(report: Report) -> str:
+  t = report.totals
+  limit = ('no tolerance was given'
+           if t.tolerance is None else f'tolerance {t.tolerance:,}')
+  return '<h2>Bytes</h2>' + _figures(
+      [(f'{t.nbytes:,}', 'in all tensors'),
+       (f'{t.local_nbytes:,}', 'on each device'),
+       (f'{t.replicated_nbytes:,}', f'replicated over all devices, {limit}')])
+
+
+def _figures(figures: Iterable[tuple[str, str]]) -> str:
+  items = ''.join(f'<li><b>{escape(value)}</b><span class="soft">'
+                  f'{escape(what)}</span></li>' for value, what in figures)
+  return f'<ul class="figures">{items}</ul>'
+
+
+def _placements(report: Report) -> dict[str, list[str]]:
+  """Every sharding that was seen anywhere, and what is stored so."""
+  placements: dict[str, list[str]] = {}
+  for row in report.tensors:
+    for seen in (row.policy, row.annotation, row.stored, *row.compiled):
+      if seen.sharding is not None:
+        placements.setdefault(seen.sharding, [])
+    if row.stored.sharding is not None:
+      placements[row.stored.sharding].append(row.name)
+  return placements
+
+
+def _tag(number: int) -> str:
+  """A to Z, then A1 to Z1, ..."""
+  rounds, letter = divmod(number, 26)
+  return chr(ord('A') + letter) + (str(rounds) if rounds else '')
+
+
+def _placement(report: Report, sharding: str, names: Sequence[str],
+               tag: str) -> str:
+  grid = grid_of(sharding, report.devices)
+  shown = ', '.join(names[:_NAMES_SHOWN])
+  if len(names) > _NAMES_SHOWN:
+    shown += f' and {len(names) - _NAMES_SHOWN} more'
+  drawing = ('<p class="soft">Too many tiles to draw, or none of its own.</p>'
+             if grid is None else _grid(grid))
+  return (f'<section class="placement" id="placement-{tag}"><h3>'
+          f'<span class="tag">{tag}</span> <code>{escape(sharding)}</code></h3>'
+          f'{drawing}<p class="soft">{_tiles_text(grid)}</p>'
+          f'<p>{escape(shown) or "nothing is stored so"}</p></section>')
+
+
+def _tiles_text(grid: Optional[Grid]) -> str:
+  if grid is None:
+    return ''
+  if not grid.tiles:
+    return 'whole on each of these devices'
+  return ' x '.join(map(str, grid.tiles)) + ' tiles'
+
+
+def _grid(grid: Grid) -> str:
+  count = sum(map(len, grid.rows))
+  cells = []
+  for row in grid.rows:
+    for cell in row:
+      devices = ranges(cell.devices)
+      if count == 1:
+        cells.append(f'<div class="tile whole">{devices}</div>')
+      else:
+        # Neighbours get distant hues, by steps of about the golden angle.
+        hue = cell.tile * 137.5 % 360 if count > 12 else cell.tile * 360 / count
+        cells.append(f'<div class="tile" style="--hue:{hue:.0f}">{devices}'
+                     '</div>')
+  return ('<div class="scroll"><div class="grid" style="grid-template-columns:'
+          f'repeat({len(grid.rows[0])},minmax(max-content,1fr))">'
+          f'{"".join(cells)}</div></div>')
+
+
+# (label, class)
+_COLUMNS = (('tensor', 'head'), ('shape', 'plain'), ('on a device', 'plain'),
+            ('dtype', 'plain'), ('bytes', 'num'), ('replicated', 'num'),
+            ('policy', 'plain'), ('priority', 'plain'), ('marked', ''),
+            ('stored', ''), ('compiled', ''), ('form', ''), ('partitioner', ''),
+            ('unused axes', ''))
+
+
+def _tensors(report: Report, tags: dict[str, str]) -> Iterator[str]:
+  heads = ''.join(
+      f'<th class="{kind}">{label}</th>' for label, kind in _COLUMNS)
+  yield ('<h2>Tensors</h2><div class="scroll"><table><thead>'
+         f'<tr>{heads}</tr></thead><tbody>')
+  for row in report.tensors:
+    yield '<tr>' + ''.join(f'<td class="{kind}{" differs" if differs else ""}" '
+                           f'data-label="{label}"><span>{text}</span></td>'
+                           for (label, kind), (text, differs) in zip(
+                               _COLUMNS, _cells(row, tags))) + '</tr>'
+  yield '</tbody></table></div>'
+
+
+def _cells(row: TensorRow, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
+  """(markup, whether it is no good) of each column."""
+  # A long name may break after its dots.
+  names = escape(' = '.join((row.name, *row.aliases)))
+  yield names.replace('.', '.<wbr>'), False
+  yield f'<span class="n">{list(row.shape)}</span>', False
+  yield f'<span class="n">{list(row.local_shape)}</span>', False
+  yield escape(row.dtype), False
+  yield f'{row.nbytes:,}', False
+  yield f'{row.replicated_nbytes:,}', False
+  policy = f'<code>{escape(row.spec)}</code> ' if row.spec else ''
+  yield policy + _seen((row.policy,), tags), row.policy.sharding is None
+  yield escape(priority_text(row.policy.priority)), False
+  for seen in ((row.annotation,), (row.stored,)):
+    yield _seen(seen, tags), seen[0].sharding != row.policy.sharding
+  yield _seen(row.compiled, tags), any(
+      s.sharding not in (None, row.policy.sharding) for s in row.compiled)
+  form = row.form
+  if row.why_not_v2:
+    form += f': {row.why_not_v2}'
+  yield escape(form), False
+  by = ', '.join((*row.partitioners, *row.fallbacks)) or '-'
+  yield escape(by), bool(row.fallbacks)
+  yield escape(', '.join(row.unused_axes) or '-'), False
+
+
+def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
+  parts = []
+  for s in seen:
+    if s.sharding is None:
+      parts.append(f'<span class="soft">not known: {escape(s.unknown)}</span>')
+    else:
+      tag = tags[s.sharding]
+      parts.append(f'<a class="tag" href="#placement-{tag}">{tag}</a>')
+  return ' '.join(dict.fromkeys(parts))
+
+
+def _boundaries(report: Report) -> Iterator[str]:
+  if report.boundaries:
+    yield '<h2>Boundary activations</h2>'
+    for row in report.boundaries:
+      yield f'<p>{escape(boundary_text(row))}</p>'
+
+
+def _programs(report: Report) -> Iterator[str]:
+  yield '<h2>Programs compiled since the policy was applied</h2>'
+  if report.programs is None:
+    yield ('<p class="soft">Not known: the mode is off, and only the door sees '
+           'programs.</p>')
+    return
+  totals = collective_totals(report)
+  if totals:
+    yield _figures((f'{c.count} {c.kind}', f'{c.nbytes:,} bytes, the smallest '
+                    f'{c.smallest:,}') for c in totals)
+    smallest = ', '.join(smallest_text(report))
+    yield f'<p>The smallest: {escape(smallest)}.</p>'
+  for row in report.programs:
+    note = (f'<br><span class="soft">{escape(row.note)}</span>'
+            if row.note else '')
+    yield (f'<p><code>{escape(program_text(row))}</code><br>collectives: '
+           f'{escape(collectives_text(row))}{note}</p>')
+
+
+def _counts(report: Report) -> Iterator[str]:
+  yield '<h2>Compiles and traces since the policy was applied</h2>'
+  yield _figures(
+      ('not known' if report.counts[name] is None else str(report.counts[name]),
+       text) for name, text in COUNT_TEXTS.items())

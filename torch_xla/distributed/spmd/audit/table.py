@@ -1,0 +1,178 @@
+"""An audit as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+import textwrap
+from typing import Optional
+
+from torch_xla.shardy.compile.record import columns
+
+from .report import (BoundaryRow, collective_totals, ProgramRow, Report, Seen,
+                     smallest_collectives, TensorRow)
+
+# How torch_xla's counters are to be read.
+COUNT_TEXTS = {
+    'compiles': 'programs compiled',
+    'MarkStep': 'lazy graphs cut, one per sync',
+    'DynamoExtractCompiledGraph': 'traces by torch.compile',
+    'UncachedCompile': 'graphs that were new',
+    'CachedCompile': 'graphs seen before',
+}
+SMALLEST_SHOWN = 3
+_WIDTH = 100
+_HEADER = ('tensor', 'shape', 'on a device', 'dtype', 'bytes', 'replicated',
+           'policy', 'priority', 'marked', 'stored', 'compiled', 'form', 'by',
+           'unused axes')
+
+
+def text(report: Report) -> str:
+  """The whole report; why something is not known, or not V2, is in notes."""
+  notes: list[str] = []
+  lines = [heading(report), '']
+  rows = [_row(tensor, notes) for tensor in report.tensors]
+  lines += columns([_HEADER, *rows])
+  lines += [f'({i}) {note}' for i, note in enumerate(notes, 1)]
+  lines += ['', totals(report)]
+  if report.boundaries:
+    lines += ['', 'boundaries']
+    lines += [f'  {boundary_text(row)}' for row in report.boundaries]
+  lines += ['', *_programs(report), '', *_counts(report), '']
+  lines += list(_verdict(report))
+  return '\n'.join(lines)
+
+
+def heading(report: Report) -> str:
+  """Mode and mesh in one line."""
+  axes = ', '.join(f'{name}={size}' for name, size in report.mesh)
+  return (f'mode {report.mode}, mesh {axes} of {len(report.devices)} devices, '
+          f'{report.totals.tensors} tensors')
+
+
+def totals(report: Report) -> str:
+  """Bytes of all tensors, and the tolerance."""
+  t = report.totals
+  limit = ('no tolerance was given'
+           if t.tolerance is None else f'tolerance {t.tolerance:,}')
+  return (f'{t.nbytes:,} bytes, {t.local_nbytes:,} on each device, '
+          f'{t.replicated_nbytes:,} replicated over all devices ({limit})')
+
+
+def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
+  return '-' if priority is None else str(tuple(priority))
+
+
+def boundary_text(row: BoundaryRow) -> str:
+  """What a boundary marked."""
+  where = row.module or '(the model)'
+  output = '' if row.output is None else f' [{row.output}]'
+  parts = []
+  for activation in row.activations:
+    what = ('traced by torch.compile' if activation.shape is None else
+            f'{list(activation.shape)}, {list(activation.local_shape)} on a '
+            'device')
+    if activation.constrained is not None:
+      what += f', {activation.constrained} constraint(s) in programs'
+    parts.append(what)
+  priority = '' if row.priority is None else f' priority {row.priority}'
+  ran = '; '.join(parts) if parts else (
+      'never ran' if row.hooked else 'no hook')
+  return f'{where}{output}  {row.spec}{priority}  {ran}'
+
+
+def program_text(row: ProgramRow) -> str:
+  """One line on a program."""
+  line = (f'{row.name}  {row.partitioner}  {row.partitions} partitions  '
+          f'shardings: {row.v2} V2 {row.v1} V1')
+  if row.why_not_v2:
+    line += ' (' + '; '.join(f'{n} x {why}' for why, n in row.why_not_v2) + ')'
+  return line
+
+
+def collectives_text(row: ProgramRow) -> str:
+  """A program's collectives."""
+  if row.collectives is None:
+    return 'the backend does not tell'
+  return ', '.join(f'{c.count} {c.kind} ({c.nbytes:,} bytes, the smallest '
+                   f'{c.smallest:,})' for c in row.collectives) or 'none'
+
+
+def smallest_text(report: Report) -> list[str]:
+  """The smallest collectives, in words."""
+  return [
+      f'{c.kind} of {c.smallest:,} bytes in {program}'
+      for program, c in smallest_collectives(report, SMALLEST_SHOWN)
+  ]
+
+
+def seen_text(seen: Sequence[Seen], policy: Seen) -> str:
+  """Each sharding, or 'same' where it is what the policy says."""
+  texts = [
+      'same' if s.sharding == policy.sharding else s.sharding for s in seen
+  ]
+  return ' '.join(dict.fromkeys(t for t in texts if t is not None))
+
+
+def _row(row: TensorRow, notes: list[str]) -> tuple[str, ...]:
+
+  def known(seen: Sequence[Seen]) -> str:
+    why = [s.unknown for s in seen if s.sharding is None]
+    numbers = ' '.join(_note(notes, f'not known: {w}') for w in why)
+    return f'{seen_text(seen, row.policy)} {numbers}'.strip()
+
+  name = ' = '.join((row.name, *row.aliases))
+  by = ' '.join(row.partitioners) or '-'
+  return (name, str(list(row.shape)), str(list(row.local_shape)), row.dtype,
+          f'{row.nbytes:,}', f'{row.replicated_nbytes:,}', row.spec or
+          known([row.policy]), priority_text(row.policy.priority),
+          known([row.annotation]), known([row.stored]), known(row.compiled),
+          row.form + (f' {_note(notes, f"not V2: {row.why_not_v2}")}'
+                      if row.why_not_v2 else ''),
+          by + (' (fallback)' if row.fallbacks else ''),
+          ' '.join(row.unused_axes) or '-')
+
+
+def _note(notes: list[str], text_: str) -> str:
+  if text_ not in notes:
+    notes.append(text_)
+  return f'({notes.index(text_) + 1})'
+
+
+def _programs(report: Report) -> Iterator[str]:
+  yield 'compiled since the policy was applied'
+  if report.programs is None:
+    yield '  not known: the mode is off, and only the door sees programs'
+    return
+  for row in report.programs:
+    yield f'  {program_text(row)}'
+    yield f'    collectives: {collectives_text(row)}'
+    if row.note:
+      yield f'    note: {row.note}'
+  for kind in collective_totals(report):
+    yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
+  smallest = smallest_text(report)
+  if smallest:
+    yield '  the smallest: ' + ', '.join(smallest)
+
+
+def _counts(report: Report) -> Iterator[str]:
+  for name, text_ in COUNT_TEXTS.items():
+    count = report.counts[name]
+    yield (
+        f'{"not known: the counters were cleared" if count is None else count}'
+        f'  {text_}')
+
+
+def _verdict(report: Report) -> Iterator[str]:
+  if report.ok:
+    yield 'no differences'
+    return
+  yield f'{len(report.differences)} difference(s)'
+  for difference in report.differences:
+    yield textwrap.fill(
+        str(difference),
+        _WIDTH,
+        initial_indent='  ',
+        subsequent_indent='    ',
+        break_long_words=False,
+        break_on_hyphens=False)

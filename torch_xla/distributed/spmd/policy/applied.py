@@ -1,0 +1,214 @@
+"""What stays of a policy that was applied to a model: marks, names, hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import os
+from typing import Any, Optional
+import weakref
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+import torch_xla
+import torch_xla.debug.metrics as met
+from torch_xla.shardy.annotate.annotation import Annotation, user_mesh
+
+from .. import xla_sharding
+from .patterns import PolicyError
+from .rules import axes_of, Boundary, Spec
+
+# Set by `python -m torch_xla.distributed.spmd.audit` for the script that it
+# runs: models are kept until the script has ended, to be audited then.
+KEEP_VARIABLE = 'TORCH_XLA_SHARDY_AUDIT'
+
+# Tracing and compiling, as torch_xla counts them.
+COUNTERS = ('MarkStep', 'DynamoExtractCompiledGraph', 'UncachedCompile',
+            'CachedCompile')
+
+
+class BoundaryError(PolicyError):
+  """A module's result that its boundary cannot be put on."""
+
+
+class Counts:
+  """Programs, compiles and traces of this process up to now.
+
+  Attributes:
+    programs: how many records `torch_xla.shardy.programs()` has.
+    compiles: how often a program was compiled.
+    counters: the values of COUNTERS.
+  """
+
+  def __init__(self):
+    self.programs = len(torch_xla.shardy.programs())
+    compiled = met.metric_data('CompileTime')
+    self.compiles = int(compiled[0]) if compiled else 0
+    self.counters = {
+        name: int(met.counter_value(name) or 0) for name in COUNTERS
+    }
+
+
+class _Marked(torch.autograd.Function):
+  """`xs.mark_sharding_with_gradients` of a mesh, spec and priority in text.
+
+  torch.compile traces hooks, and cannot trace how a mesh becomes text.
+  """
+
+  @staticmethod
+  def forward(ctx: Any, t: torch.Tensor, mesh: str, spec: str,
+              priority: Optional[str]) -> torch.Tensor:
+    ctx.said = mesh, spec, priority
+    return torch.ops.xla.aot_mark_sharding(t, mesh, spec, priority)
+
+  @staticmethod
+  def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    return (torch.ops.xla.aot_mark_sharding(gradient,
+                                            *ctx.said), None, None, None)
+
+
+class BoundaryHook:
+  """Marks a module's result, and its gradient.
+
+  Attributes:
+    module: the module's name.
+    shapes: of the results that it marked, outside torch.compile.
+    compiled: whether torch.compile traced it; its shapes are not known then.
+  """
+
+  def __init__(self, module: str, boundary: Boundary, mesh: xla_sharding.Mesh):
+    self.module = module
+    self.boundary = boundary
+    self.shapes: dict[tuple[int, ...], None] = {}
+    self.compiled = False
+    priority = boundary.priority
+    self._said = (str(mesh), str(boundary.spec),
+                  None if priority is None else str(priority))
+
+  def __call__(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+    place = self.boundary.output
+    if place is None:
+      return self._marked(output)
+    if not isinstance(
+        output, (tuple, list)) or not (-len(output) <= place < len(output)):
+      raise BoundaryError(f'{self._where}: there is no result {place} in a '
+                          f'{type(output).__name__}{_length(output)}')
+    outputs = list(output)
+    outputs[place] = self._marked(outputs[place])
+    if isinstance(output, list):
+      return outputs
+    # A named tuple takes its fields one by one.
+    return (type(output)(
+        *outputs) if hasattr(output, '_fields') else tuple(outputs))
+
+  def _marked(self, t: Any) -> torch.Tensor:
+    if not isinstance(t, torch.Tensor):
+      raise BoundaryError(f'{self._where}: the result is a '
+                          f'{type(t).__name__}{_length(t)} and no tensor; name '
+                          'one of a tuple with output=')
+    if t.dim() != len(self.boundary.spec):
+      raise BoundaryError(f'{self._where}: spec {self.boundary.spec} has '
+                          f'{len(self.boundary.spec)} entries, the result is '
+                          f'{list(t.shape)}')
+    if torch.compiler.is_compiling():
+      # Only ever written: what is read here would be a guard of the graph.
+      self.compiled = True
+    else:
+      self.shapes[tuple(t.shape)] = None
+    return _Marked.apply(t, *self._said)
+
+  @property
+  def _where(self) -> str:
+    return (f'boundary {self.boundary.module!r} on module '
+            f'{self.module or "(the model itself)"!r}')
+
+
+class Applied:
+  """A policy as it was applied to one model.
+
+  Attributes:
+    policy: the ShardingPolicy.
+    mesh: the mesh it was applied over.
+    record_names: the tensors' names in records of programs, by name; they
+      differ where another model has tensors of these names.
+    annotations: what was marked, by tensor object.
+    boundaries: the hooks.
+    start: counts before anything was marked.
+  """
+
+  def __init__(self, policy: Any, mesh: xla_sharding.Mesh,
+               tensors: Mapping[str, torch.Tensor]):
+    self.policy = policy
+    self.mesh = mesh
+    self.record_names = _free_names(tensors)
+    self.annotations: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    self.boundaries: list[BoundaryHook] = []
+    self.start = Counts()
+    self._handles: list[torch.utils.hooks.RemovableHandle] = []
+
+  def hook(self, module: torch.nn.Module, boundary: BoundaryHook) -> None:
+    self.boundaries.append(boundary)
+    self._handles.append(module.register_forward_hook(boundary))
+
+  def remove(self) -> None:
+    """Takes the hooks away; the tensors stay as they are marked."""
+    for handle in self._handles:
+      handle.remove()
+    self._handles.clear()
+    self.boundaries.clear()
+
+
+_applied: weakref.WeakKeyDictionary[torch.nn.Module, Applied] = (
+    weakref.WeakKeyDictionary())
+# By tensor, as long as it lives.
+_record_names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_kept: list[torch.nn.Module] = []
+
+
+def applied_to(model: torch.nn.Module) -> Optional[Applied]:
+  """The policy that was applied to `model` last; None if none was."""
+  return _applied.get(model)
+
+
+def register(model: torch.nn.Module, applied: Applied) -> None:
+  _applied[model] = applied
+  if os.environ.get(KEEP_VARIABLE) and all(m is not model for m in _kept):
+    _kept.append(model)
+
+
+def unregister(model: torch.nn.Module) -> None:
+  _applied.pop(model, None)
+
+
+def kept_models() -> tuple[torch.nn.Module, ...]:
+  """All models that a policy was applied to, under KEEP_VARIABLE."""
+  return tuple(_kept)
+
+
+def annotation_for(mesh: xla_sharding.Mesh, spec: Spec,
+                   priority: Any) -> Annotation:
+  """What marking with a spec of axis names says."""
+  index = {str(name): i for i, name in enumerate(mesh.axis_names)}
+  return Annotation.of(
+      user_mesh(mesh),
+      [tuple(index[a] for a in axes_of(entry)) for entry in spec], priority)
+
+
+def _free_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
+  """Their names, or with a number if a tensor of another model has one of them.
+
+  By tensor: one may outlive its model, and be in programs still.
+  """
+  own = {id(t) for t in tensors.values()}
+  others = {name for t, name in _record_names.items() if id(t) not in own}
+  number, suffix = 1, ''
+  while any(name + suffix in others for name in tensors):
+    number += 1
+    suffix = f' #{number}'
+  names = {name: name + suffix for name in tensors}
+  for name, t in tensors.items():
+    _record_names[t] = names[name]
+  return names
+
+
+def _length(output: Any) -> str:
+  return f' of {len(output)}' if isinstance(output, (tuple, list)) else ''

@@ -1,0 +1,217 @@
+"""Which tensor, and which module, each rule of a policy claims.
+
+Pure: names, shapes and mesh axes in, claims and problems out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+import enum
+from typing import Optional
+
+from torch_xla.shardy.annotate.priority import Priority
+
+from .patterns import matches, PolicyError
+from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule, Spec, uneven
+
+
+class PolicyMismatchError(PolicyError):
+  """A policy that does not fit the model, or the mesh.
+
+  Attributes:
+    problems: all of them, in the order of the model's tensors.
+  """
+
+  def __init__(self, problems: Sequence[Problem]):
+    lines = '\n'.join(f'  {problem}' for problem in problems)
+    super().__init__(f'the sharding policy does not fit the model in '
+                     f'{len(problems)} place(s); nothing was marked:\n{lines}')
+    self.problems = tuple(problems)
+
+
+class ProblemKind(enum.Enum):
+  """What is wrong with a policy for a model."""
+  UNMATCHED = 'unmatched'
+  CLAIMED_TWICE = 'claimed twice'
+  WRONG_RANK = 'wrong rank'
+  NOT_DIVISIBLE = 'not divisible'
+  UNKNOWN_AXIS = 'unknown axis'
+  MATCHES_NOTHING = 'matches nothing'
+  NOT_ON_XLA = 'not on XLA'
+  ALREADY_SHARDED = 'already sharded'
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+  """One reason why a policy does not fit.
+
+  Attributes:
+    name: of the tensor, module or rule.
+    text: what is wrong, and what to do.
+  """
+  kind: ProblemKind
+  name: str
+  text: str
+
+  def __str__(self) -> str:
+    return f'{self.name or "(the model itself)"}: {self.text}'
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnedTensor:
+  """A parameter or buffer of a model.
+
+  Attributes:
+    names: all of its names; more than one where weights are tied.
+  """
+  names: tuple[str, ...]
+  shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+  """What a policy says of one tensor.
+
+  Attributes:
+    name: the first of its names.
+    rule: the pattern that claims it; None if that is the policy's default.
+    spec: with an entry for each of its dimensions.
+  """
+  name: str
+  rule: Optional[str]
+  spec: Spec
+  priority: Optional[Priority] = None
+
+
+def claim_tensors(
+    rules: Sequence[Rule], default: Optional[Replicated],
+    tensors: Iterable[OwnedTensor],
+    axes: Mapping[str, int]) -> tuple[dict[str, Claim], tuple[Problem, ...]]:
+  """Finds the one rule of each tensor; no order of the rules decides anything.
+
+  Rules on different names of a tied tensor may claim it together if they say
+  the same.
+
+  Args:
+    default: for tensors that no rule claims; None makes them a problem.
+    axes: the mesh's axes and their sizes.
+
+  Returns:
+    The claims that can be carried out, by the tensor's first name, and all
+    problems.
+  """
+  claims: dict[str, Claim] = {}
+  problems: list[Problem] = []
+  used: set[int] = set()
+  for tensor in tensors:
+    claim, problem = _claim(rules, default, tensor, used)
+    found = [problem] if problem else _misfits(claim, tensor, axes)
+    problems += found
+    if not found:
+      claims[claim.name] = claim
+  problems += [
+      Problem(
+          ProblemKind.MATCHES_NOTHING, f'rule {rule.pattern!r}',
+          'no parameter and no buffer has such a name: mend the pattern, '
+          'or take the rule out')
+      for i, rule in enumerate(rules)
+      if i not in used
+  ]
+  return claims, tuple(problems)
+
+
+def claim_modules(
+    boundaries: Sequence[Boundary], modules: Sequence[str],
+    axes: Mapping[str,
+                  int]) -> tuple[list[tuple[str, Boundary]], list[Problem]]:
+  """The modules that boundaries name, in the model's order, and all problems.
+  """
+  found: list[tuple[str, Boundary]] = []
+  problems: list[Problem] = []
+  used: set[int] = set()
+  for name in modules:
+    outputs: dict[Optional[int], Boundary] = {}
+    for i, boundary in enumerate(boundaries):
+      if not matches(boundary.module, name):
+        continue
+      used.add(i)
+      other = outputs.setdefault(boundary.output, boundary)
+      if other is boundary:
+        found.append((name, boundary))
+      else:
+        problems.append(
+            Problem(
+                ProblemKind.CLAIMED_TWICE, name,
+                f'boundaries {other.module!r} and {boundary.module!r} both '
+                'claim the same result: narrow one of them'))
+  for i, boundary in enumerate(boundaries):
+    what = f'boundary {boundary.module!r}'
+    if i not in used:
+      problems.append(
+          Problem(
+              ProblemKind.MATCHES_NOTHING, what,
+              'no module has such a name: mend the pattern, or take the '
+              'boundary out'))
+    problems += _unknown_axes(what, boundary.spec, axes)
+  return found, problems
+
+
+def _claim(rules: Sequence[Rule], default: Optional[Replicated],
+           tensor: OwnedTensor,
+           used: set[int]) -> tuple[Optional[Claim], Optional[Problem]]:
+  name = tensor.names[0]
+  by_name = [[
+      i for i, rule in enumerate(rules) if matches(rule.pattern, alias)
+  ] for alias in tensor.names]
+  claiming = sorted({i for found in by_name for i in found})
+  used.update(claiming)
+  said = {(rules[i].spec, rules[i].priority) for i in claiming}
+  if len(said) > 1 or any(len(found) > 1 for found in by_name):
+    patterns = ' and '.join(repr(rules[i].pattern) for i in claiming)
+    tied = '' if len(
+        tensor.names) == 1 else (f' (tied: {", ".join(tensor.names)})')
+    return None, Problem(
+        ProblemKind.CLAIMED_TWICE, name,
+        f'rules {patterns} both claim it{tied}: narrow one of them')
+  if not claiming:
+    if default is None:
+      return None, Problem(
+          ProblemKind.UNMATCHED, name,
+          f'{list(tensor.shape)}: no rule claims it: add one, or set '
+          'default=REPLICATED')
+    return Claim(name, None, (None,) * len(tensor.shape)), None
+  rule = rules[claiming[0]]
+  spec = ((None,) * len(tensor.shape) if rule.spec is REPLICATED else rule.spec)
+  return Claim(name, rule.pattern, spec, rule.priority), None
+
+
+def _misfits(claim: Claim, tensor: OwnedTensor,
+             axes: Mapping[str, int]) -> list[Problem]:
+  where = f'of rule {claim.rule!r}'
+  if len(claim.spec) != len(tensor.shape):
+    return [
+        Problem(
+            ProblemKind.WRONG_RANK, claim.name,
+            f'spec {claim.spec} {where} has {len(claim.spec)} entries, the '
+            f'tensor is {list(tensor.shape)}')
+    ]
+  if unknown := _unknown_axes(claim.name, claim.spec, axes):
+    return unknown
+  return [
+      Problem(
+          ProblemKind.NOT_DIVISIBLE, claim.name,
+          f'dimension {dim} of {list(tensor.shape)} does not divide into '
+          f'{tiles}, as spec {claim.spec} {where} asks')
+      for dim, tiles in uneven(tensor.shape, claim.spec, axes)
+  ]
+
+
+def _unknown_axes(name: str, spec: Spec, axes: Mapping[str,
+                                                       int]) -> list[Problem]:
+  unknown = [a for entry in spec for a in axes_of(entry) if a not in axes]
+  return [
+      Problem(ProblemKind.UNKNOWN_AXIS, name,
+              f'the mesh has no axis {axis!r}, it has {list(axes)}')
+      for axis in unknown
+  ]

@@ -1,0 +1,162 @@
+"""A sharding policy as TOML, and back.
+
+  default = "replicated"         # Without it an unclaimed tensor is an error.
+
+  [[rule]]
+  pattern = "blocks.*.up.weight"
+  spec = ["model", "-"]          # "-": not split; a list: several axes.
+  priority = [0, "-"]            # "-": none for this dimension.
+
+  [[rule]]
+  pattern = "**.bias"
+  spec = "replicated"
+
+  [[boundary]]
+  module = "blocks.*"
+  spec = ["data", "-", ["model", "expert"]]
+  output = 0
+
+TOML has no null, so "-" stands for None; no mesh axis can have that name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import json
+from typing import Any, Optional, Union
+
+from torch_xla.shardy.annotate.priority import Priority, PriorityError
+
+from .patterns import PolicyError, RuleError
+from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule, Spec
+
+_NONE = '-'
+_REPLICATED = REPLICATED.value
+_RULE_KEYS = ('pattern', 'spec', 'priority')
+_BOUNDARY_KEYS = ('module', 'spec', 'priority', 'output')
+
+
+class PolicyTextError(PolicyError):
+  """TOML that does not say a policy: names the place."""
+
+
+def dump(rules: Sequence[Rule], boundaries: Sequence[Boundary],
+         default: Optional[Replicated]) -> str:
+  """The TOML of a policy; `parse` reads it back.
+
+  Raises:
+    PolicyTextError: a mesh axis named '-'.
+  """
+  tables = [] if default is None else [
+      f'default = {_string(default.value)}\n',
+  ]
+  for rule in rules:
+    tables.append(f'[[rule]]\npattern = {_string(rule.pattern)}\n' +
+                  _spec_lines(rule.spec, rule.priority))
+  for boundary in boundaries:
+    output = (''
+              if boundary.output is None else f'output = {boundary.output}\n')
+    tables.append(f'[[boundary]]\nmodule = {_string(boundary.module)}\n' +
+                  _spec_lines(boundary.spec, boundary.priority) + output)
+  return '\n'.join(tables)
+
+
+def parse(
+    text: str
+) -> tuple[tuple[Rule, ...], tuple[Boundary, ...], Optional[Replicated]]:
+  """Rules, boundaries and default in a TOML text.
+
+  Raises:
+    PolicyTextError: it is no TOML, or says something else than a policy.
+  """
+  toml = _toml()
+  try:
+    data = toml.loads(text)
+  except toml.TOMLDecodeError as e:
+    raise PolicyTextError(f'this is no TOML: {e}') from e
+  _check_keys(data, 'the policy', ('default', 'rule', 'boundary'))
+  default = data.get('default')
+  if default not in (None, _REPLICATED):
+    raise PolicyTextError(
+        f'default = {default!r}: there is only "{_REPLICATED}"')
+  return (tuple(
+      _parse_table(Rule, 'pattern', _RULE_KEYS, table, i)
+      for i, table in enumerate(_tables(data, 'rule'), 1)),
+          tuple(
+              _parse_table(Boundary, 'module', _BOUNDARY_KEYS, table, i)
+              for i, table in enumerate(_tables(data, 'boundary'), 1)),
+          None if default is None else REPLICATED)
+
+
+def _toml() -> Any:
+  try:
+    import tomllib
+  except ImportError:  # Python 3.10.
+    try:
+      import tomli as tomllib
+    except ImportError as e:
+      raise PolicyError('reading a policy from TOML needs Python 3.11, or the '
+                        'package tomli: pip install tomli') from e
+  return tomllib
+
+
+def _spec_lines(spec: Union[Spec, Replicated],
+                priority: Optional[Priority]) -> str:
+  if spec is REPLICATED:
+    return f'spec = {_string(_REPLICATED)}\n'
+  entries = []
+  for entry in spec:
+    axes = axes_of(entry)
+    if _NONE in axes:
+      raise PolicyTextError(f'a mesh axis named "{_NONE}" cannot be written: '
+                            'that is how TOML says None here')
+    texts = [_string(axis) for axis in axes]
+    entries.append(
+        _string(_NONE) if not texts else texts[0] if len(texts) ==
+        1 else f'[{", ".join(texts)}]')
+  lines = f'spec = [{", ".join(entries)}]\n'
+  if priority is not None:
+    numbers = (_string(_NONE) if p is None else str(p) for p in priority)
+    lines += f'priority = [{", ".join(numbers)}]\n'
+  return lines
+
+
+def _string(text: str) -> str:
+  """A TOML basic string; its escapes are JSON's, and DEL needs one too."""
+  return json.dumps(text, ensure_ascii=False).replace('\x7f', '\\u007f')
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+  tables = data.get(key, [])
+  if not isinstance(tables, list) or not all(
+      isinstance(t, dict) for t in tables):
+    raise PolicyTextError(f'write each {key} under a [[{key}]] of its own')
+  return tables
+
+
+def _check_keys(table: Mapping[str, Any], what: str,
+                known: Sequence[str]) -> None:
+  if unknown := sorted(set(table) - set(known)):
+    raise PolicyTextError(f'{what}: {unknown[0]!r} is not known; there is '
+                          f'{", ".join(known)}')
+
+
+def _parse_table(cls: type, key: str, known: Sequence[str],
+                 table: Mapping[str, Any], number: int) -> Any:
+  what = f'{cls.__name__.lower()} {number}'
+  _check_keys(table, what, known)
+  if missing := [k for k in (key, 'spec') if k not in table]:
+    raise PolicyTextError(f'{what}: {missing[0]} is missing')
+  spec, priority = table['spec'], table.get('priority')
+  if spec == _REPLICATED:
+    spec = REPLICATED
+  elif isinstance(spec, list):
+    spec = tuple(None if e == _NONE else tuple(e) if isinstance(e, list) else e
+                 for e in spec)
+  if isinstance(priority, list):
+    priority = tuple(None if p == _NONE else p for p in priority)
+  optional = {'output': table['output']} if 'output' in table else {}
+  try:
+    return cls(table[key], spec, priority, **optional)
+  except (RuleError, PriorityError) as e:
+    raise PolicyTextError(f'{what}: {e}') from e

@@ -1,0 +1,116 @@
+"""What a user says of a tensor's sharding: mesh, partition spec, priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import dataclasses
+import functools
+import math
+from typing import Any, Optional
+
+import numpy as np
+
+from ..sharding.hlo_sharding import HloSharding
+from ..sharding.partition_spec import in_plain_order, sharding_of, uneven_dims
+from .priority import Priority
+
+
+@dataclasses.dataclass(frozen=True)
+class UserMesh:
+  """A mesh as a user made it.
+
+  Attributes:
+    shape: the size of each axis.
+    axis_names: one per axis, or None where the mesh has none.
+    device_ids: in row-major order; None for 0 to n - 1.
+  """
+  shape: tuple[int, ...]
+  axis_names: Optional[tuple[str, ...]] = None
+  device_ids: Optional[tuple[int, ...]] = None
+
+  def __post_init__(self):
+    names = self.axis_names
+    if names is not None and (len(names) != len(self.shape) or
+                              not all(isinstance(n, str) for n in names)):
+      raise ValueError(f'axis names {names} for a mesh of '
+                       f'{len(self.shape)} axes')
+
+  @classmethod
+  def of(cls,
+         shape: Sequence[int],
+         axis_names: Optional[Sequence[str]],
+         device_ids: Optional[Sequence[int]] = None) -> UserMesh:
+    names = tuple(map(str, axis_names)) if axis_names else None
+    if device_ids is not None:
+      device_ids = np.asarray(device_ids).reshape(-1)
+      if in_plain_order(device_ids):
+        device_ids = None
+      else:
+        device_ids = tuple(device_ids.tolist())
+    return cls(tuple(map(int, shape)), names, device_ids)
+
+  def axis_name(self, axis: int) -> str:
+    return self.axis_names[axis] if self.axis_names else f'axis_{axis}'
+
+
+@functools.lru_cache(maxsize=8)
+def user_mesh(mesh: Any) -> UserMesh:
+  """What an `xs.Mesh` is; each step may mark its inputs with the same."""
+  return UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids)
+
+
+@dataclasses.dataclass(frozen=True)
+class Annotation:
+  """What `mark_sharding` was told of one tensor.
+
+  Attributes:
+    partition_spec: for each dimension the mesh axes it is split over, by index,
+      from major to minor; empty where it is not split.
+    priority: for each dimension a priority, or None where none was given; None
+      if the whole call gave none.
+  """
+  mesh: UserMesh
+  partition_spec: tuple[tuple[int, ...], ...]
+  priority: Optional[Priority] = None
+
+  @classmethod
+  def of(cls, mesh: UserMesh, partition_spec: Sequence[Any],
+         priority: Optional[Priority]) -> Annotation:
+    """From a partition spec that names axes by index: an int, a tuple, None."""
+    spec = tuple(
+        () if entry is None else
+        tuple(map(int, entry)) if isinstance(entry, (tuple,
+                                                     list)) else (int(entry),)
+        for entry in partition_spec)
+    return _first_of_equals(cls(mesh, spec, priority))
+
+  @property
+  def sharding(self) -> HloSharding:
+    """The placement that it asks for."""
+    return sharding_of(self.mesh.shape, self.mesh.device_ids,
+                       self.partition_spec)
+
+  def divides(self, shape: Sequence[int]) -> bool:
+    """Whether it splits a tensor of this shape into equal parts."""
+    tiles = [
+        math.prod(self.mesh.shape[axis]
+                  for axis in axes)
+        for axes in self.partition_spec
+    ]
+    return not uneven_dims(shape, tiles)
+
+  @property
+  def spec_text(self) -> str:
+    """The partition spec with the mesh's axis names."""
+    entries = []
+    for axes in self.partition_spec:
+      names = [repr(self.mesh.axis_name(axis)) for axis in axes]
+      entries.append('None' if not names else names[0] if len(names) ==
+                     1 else f'({", ".join(names)})')
+    return f'({", ".join(entries)}{"," if len(entries) == 1 else ""})'
+
+
+@functools.lru_cache(maxsize=1024)
+def _first_of_equals(annotation: Annotation) -> Annotation:
+  """One object for the many tensors of which the same is said."""
+  return annotation

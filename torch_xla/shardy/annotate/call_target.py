@@ -1,0 +1,97 @@
+"""How a program carries annotations: as the targets of custom calls.
+
+`xs.mark_sharding` hands the runtime a placement and no more. The mesh's axis
+names and the priorities travel inside the program, in calls that the lowering
+takes out again:
+
+- a *binding*, with the annotated tensors as operands, says which of them is
+  which parameter of the program;
+- a *tag*, between an intermediate tensor and its `Sharding` call, says the
+  same of that tensor.
+
+The target holds the whole text, because it is all that the graph's hash covers
+and all that survives when the node is cloned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import json
+
+from .annotation import Annotation, UserMesh
+from .priority import check_priority
+
+# Of every call that must not leave this process.
+PREFIX = 'torch_xla.shardy.'
+_BINDING = f'{PREFIX}bind '
+_TAG = f'{PREFIX}tag '
+
+
+class AnnotationTextError(ValueError):
+  """The target of a binding or a tag that does not say what it should."""
+
+
+def binding_target(annotations: Iterable[Annotation], of: str = '') -> str:
+  """The target of the binding of tensors with these annotations, in order.
+
+  Args:
+    of: a name for what is bound, so that no two bindings of one program are
+      alike.
+  """
+  return _BINDING + _dump(annotations, of)
+
+
+def tag_target(annotation: Annotation) -> str:
+  """The target of the tag of one tensor."""
+  return _TAG + _dump([annotation])
+
+
+def is_binding(target: str) -> bool:
+  return target.startswith(_BINDING)
+
+
+def is_tag(target: str) -> bool:
+  return target.startswith(_TAG)
+
+
+def parse_target(target: str) -> tuple[Annotation, ...]:
+  """The annotations in the target of a binding or a tag.
+
+  Raises:
+    AnnotationTextError: it is neither, or damaged.
+  """
+  prefix = next((p for p in (_BINDING, _TAG) if target.startswith(p)), None)
+  if prefix is None:
+    raise AnnotationTextError(f'{target[:80]!r} is no binding and no tag')
+  try:
+    data = json.loads(target[len(prefix):])
+    meshes = [
+        UserMesh(
+            tuple(shape), None if names is None else tuple(names),
+            None if ids is None else tuple(ids))
+        for shape, names, ids in data['meshes']
+    ]
+    annotations = []
+    for index, spec, priority in data['tensors']:
+      if index not in range(len(meshes)):
+        raise ValueError(f'there is no mesh {index}')
+      annotation = Annotation(meshes[index], tuple(map(tuple, spec)),
+                              check_priority(priority, len(spec)))
+      annotation.sharding  # Refuses axes and devices that are not there.
+      annotations.append(annotation)
+  except (ValueError, TypeError, KeyError, IndexError) as e:
+    raise AnnotationTextError(f'damaged annotations in a program: {e}') from e
+  return tuple(annotations)
+
+
+def _dump(annotations: Iterable[Annotation], of: str = '') -> str:
+  meshes: dict[UserMesh, int] = {}
+  tensors = [(meshes.setdefault(a.mesh,
+                                len(meshes)), a.partition_spec, a.priority)
+             for a in annotations]
+  data = {
+      'of': of,
+      'meshes': [(m.shape, m.axis_names, m.device_ids) for m in meshes],
+      'tensors': tensors,
+  }
+  return json.dumps(data, separators=(',', ':'))

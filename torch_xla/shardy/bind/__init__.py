@@ -1,0 +1,24 @@
+"""Which tensor something was said of: annotations, bound to programs.
+
+`binder` is this process's; patches to torch_xla call it.
+"""
+
+from __future__ import annotations
+
+from .. import switch
+from ..mode import Mode
+from .binding import Binder
+
+__all__ = ['Binder', 'binder', 'register']
+
+binder = Binder()
+
+
+def register() -> None:
+  """Has mode Shardy bind annotated tensors, and Shardy partition."""
+  switch.add_route(Mode.SHARDY, _route)
+
+
+def _route() -> switch.Route:
+  from ..sdy.planner import ShardyPlanner
+  return switch.Route(ShardyPlanner(binder.names.of), binder.pending_bindings)

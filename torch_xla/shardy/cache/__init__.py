@@ -1,0 +1,238 @@
+"""A compilation cache that outlives the process, with one writer per directory.
+
+It stands at the door: a program that was compiled before, from the same bytes
+and under the same rules, is loaded instead. torch_xla's own persistent cache
+cannot do this in 2.9.0: it writes entries, and then loads them by a call that
+no backend's client implements (pytorch/xla#9094).
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+import dataclasses
+import enum
+import functools
+import logging
+import os
+import socket
+from typing import Any, Optional
+
+from .. import door
+from ..errors import BackendCompileError, TooLateError
+from ..mode import current_mode, Mode, settle
+from .directory import Directory, open_root
+from .errors import CacheError, CacheInUseError
+from .lock import DirectoryLock, Holder
+from .rules import directory_name, program_key
+from .store import Report, Store
+
+__all__ = [
+    'Cache', 'CacheError', 'CacheInUseError', 'Holder', 'Report', 'Sharing',
+    'open_directory', 'use'
+]
+
+logger = logging.getLogger(__name__)
+
+_SHARED = 'shared'
+_DEFAULT_LIMIT_BYTES = 10 * 2**30
+
+
+class Sharing(enum.Enum):
+  """Who else uses the directory.
+
+  PRIVATE: nobody, as long as this process runs. Each process of a host gets the
+    first free one of the host's directories, so that a restarted process finds
+    what the one before it left.
+  WRITER: readers, on this host and others; this process alone writes.
+  READER: the writer and other readers; this process never writes.
+  """
+  PRIVATE = 'private'
+  WRITER = 'writer'
+  READER = 'reader'
+
+
+class Cache:
+  """An open compilation cache.
+
+  Attributes:
+    path: its directory.
+    readonly: whether this process only loads what others stored.
+    taken_over: the process that died as the writer before, if one did.
+  """
+
+  def __init__(self, path: str, find: Callable[[], Optional[Directory]],
+               lock: Optional[DirectoryLock], limit_bytes: int):
+    """See `open_directory`; `find` opens the directory, or finds none yet."""
+    self.path = path
+    self.readonly = lock is None
+    self.taken_over = lock.taken_over if lock else None
+    self._lock = lock
+    self._undo: Optional[Callable[[], None]] = None
+    self.store = Store(path, find, limit_bytes, lock.is_held if lock else
+                       (lambda: False))
+    if self.taken_over:
+      logger.warning(
+          'took over the compilation cache %s from %s, which ended without '
+          'giving it back', path, self.taken_over)
+
+  def report(self) -> Report:
+    """What was loaded, stored, evicted, and skipped as damaged so far."""
+    return self.store.report()
+
+  def evict(self) -> None:
+    """Keeps the directory to its limit now, as every store does.
+
+    Raises:
+      CacheError: `readonly`.
+    """
+    self.store.evict()
+
+  def close(self) -> None:
+    """Stops using the cache and lets another process write to it."""
+    global _in_use
+    if _in_use is self:
+      _in_use = None
+    if self._undo:
+      self._undo()
+      self._undo = None
+    if self._lock:
+      self._lock.release()
+
+  def stand_at_door(self, rules: str) -> None:
+    """Looks into the cache before any program is compiled from now on."""
+    self._undo = door.wrap(lambda compilation, rest: rest(
+        _CachedCompilation(compilation, self.store, rules)))
+
+
+# Two would store each program twice, so a process has one.
+_in_use: Optional[Cache] = None
+
+
+def use(root: str,
+        *,
+        share: Sharing = Sharing.PRIVATE,
+        limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> Cache:
+  """Loads programs from a cache under `root` from now on, and stores them.
+
+  Comes after the mode is chosen (the environment, or `xr.use_shardy()`), and
+  before the first program, which would be compiled without it.
+
+  Args:
+    root: a directory, made if need be, for this user alone; what is below it is
+      named by the rules that programs are compiled under. What lies there is
+      run as machine code: only this process's user and root may own it, and
+      nobody else write to it.
+    share: who else uses the same directory.
+    limit_bytes: how much the directory may take; the entries that were not used
+      for longest go first.
+
+  Raises:
+    CacheInUseError: another process is the writer; only for WRITER.
+    TooLateError: the runtime is up, so programs may have been compiled.
+    CacheError: the mode is off, this process has a cache already, others may
+      write to `root` or what is in it, or `root` or `limit_bytes` will not do.
+  """
+  global _in_use
+  import torch_xla
+  if current_mode() is Mode.OFF:
+    raise CacheError(
+        'with the mode off programs do not pass the door, so they cannot be '
+        'cached; set XLA_USE_SHARDY=1 or XLA_SHARDING_V2=1 before torch_xla is '
+        'imported')
+  if _in_use is not None:
+    raise CacheError(f'this process uses the compilation cache {_in_use.path} '
+                     'already; close() it first')
+  if torch_xla._XLAC._xla_runtime_is_initialized():
+    raise TooLateError(
+        'the XLA runtime is already up; call torch_xla.shardy.cache.use() '
+        'before the first XLA tensor or device')
+  rules = directory_name()
+  cache = open_directory(root, rules, share, limit_bytes)
+  cache.stand_at_door(rules)
+  settle(f'the compilation cache {cache.path}')
+  _in_use = cache
+  atexit.register(cache.close)
+  return cache
+
+
+def open_directory(root: str, rules: str, share: Sharing,
+                   limit_bytes: int) -> Cache:
+  """`use` without the door: opens the directory for `rules` under `root`."""
+  if limit_bytes <= 0:
+    raise CacheError(f'limit_bytes={limit_bytes} leaves no room; give a '
+                     'positive number of bytes')
+  root, share = os.path.abspath(os.fspath(root)), Sharing(share)
+  if share is Sharing.READER:
+    path = os.path.join(root, rules, _SHARED)
+    cache = Cache(path, functools.partial(_find, root, rules), None,
+                  limit_bytes)
+    if not cache.store.is_there():
+      logger.warning(
+          'there is no compilation cache %s yet; until a WRITER makes it, all '
+          'programs are compiled', path)
+    return cache
+  parent = open_root(root, make=True).subdirectory(rules, make=True)
+  if share is Sharing.PRIVATE:
+    return _open_private(parent, limit_bytes)
+  return _open_locked(parent.subdirectory(_SHARED, make=True), limit_bytes)
+
+
+def _find(root: str, rules: str) -> Optional[Directory]:
+  """The directory that readers share; None as long as it was not made."""
+  found = open_root(root, make=False)
+  for name in (rules, _SHARED):
+    if found is None:
+      break
+    found = found.subdirectory(name, make=False)
+  return found
+
+
+def _open_private(parent: Directory, limit_bytes: int) -> Cache:
+  slot = 0
+  while True:
+    directory = parent.subdirectory(f'{socket.gethostname()}-{slot}', make=True)
+    try:
+      return _open_locked(directory, limit_bytes)
+    except CacheInUseError:
+      slot += 1
+
+
+def _open_locked(directory: Directory, limit_bytes: int) -> Cache:
+  lock = DirectoryLock(directory)
+  try:
+    return Cache(directory.path, lambda: directory, lock, limit_bytes)
+  except BaseException:
+    lock.release()
+    raise
+
+
+@dataclasses.dataclass(frozen=True)
+class _CachedCompilation:
+  """A door's Compilation that looks into a cache before it compiles."""
+  inner: Any
+  store: Store
+  rules: str
+
+  def __getattr__(self, name: str) -> Any:
+    return getattr(self.inner, name)
+
+  def compile(self, program: bytes, options: bytes) -> None:
+    """As `door.Compilation.compile`."""
+    key = program_key(self.rules, self.inner.format, program, options)
+    data = self.store.get(key)
+    if data is not None:
+      try:
+        self.inner.load(data)
+        return
+      except BackendCompileError as e:
+        self.store.refused(key, str(e))
+    self.inner.compile(program, options)
+    if not self.store.may_write():
+      return
+    try:
+      data = self.inner.serialized_executable()
+    except BackendCompileError as e:
+      self.store.not_stored(f'{key}: the backend cannot serialise it: {e}')
+      return
+    self.store.put(key, data)

@@ -1,0 +1,256 @@
+"""Compiled programs as files of one directory, each with its own digest.
+
+An entry is written beside its place and then renamed to it, so it is whole or
+not there; its digest also finds what happens to it later. Readers may therefore
+look in at any time, and an entry that is evicted while one reads it stays whole
+for that reader. All are reached through the open directory, see `directory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import contextlib
+import dataclasses
+import hashlib
+import logging
+import os
+import stat
+import threading
+from typing import Optional
+
+from .directory import Directory
+from .errors import CacheError
+
+logger = logging.getLogger(__name__)
+
+# After the first line come the digest, 64 hexadecimal digits, and the data.
+_MAGIC = b'torch_xla.shardy executable 1\n'
+_DIGEST_SIZE = 64
+_ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What became of the entries that this process asked for or wrote.
+
+  Attributes:
+    loaded: programs that came out of the cache.
+    missing: programs that were not in it, and were compiled.
+    stored: programs that were put into it.
+    evicted: entries that were deleted for want of room.
+    damaged: one line for each entry that was skipped, and why; among them
+      those that others may write to.
+    not_stored: one line for each program that could not be put into it.
+  """
+  loaded: int = 0
+  missing: int = 0
+  stored: int = 0
+  evicted: int = 0
+  damaged: tuple[str, ...] = ()
+  not_stored: tuple[str, ...] = ()
+
+
+class Store:
+  """The entries of one directory.
+
+  Attributes:
+    path: the directory.
+    limit_bytes: how much all entries may take.
+    may_write: whether this process is the directory's writer, now.
+  """
+
+  def __init__(self, path: str, find: Callable[[], Optional[Directory]],
+               limit_bytes: int, may_write: Callable[[], bool]):
+    """Opens the directory.
+
+    Args:
+      path: the directory.
+      find: opens it. None says that it is not there yet: a reader then looks
+        again each time.
+      limit_bytes: how much all entries may take; the writer keeps to it.
+      may_write: whether this process is the directory's writer, now.
+    """
+    self.path = path
+    self.limit_bytes = limit_bytes
+    self.may_write = may_write
+    self._find = find
+    self._directory = find()
+    self._counts: dict[str, int] = dict.fromkeys(
+        ('loaded', 'missing', 'stored', 'evicted'), 0)
+    self._damaged: list[str] = []
+    self._not_stored: list[str] = []
+    # Programs may be compiled on several threads at once.
+    self._mutex = threading.RLock()
+    if may_write():
+      self._remove_unfinished()
+      self.evict()
+
+  def is_there(self) -> bool:
+    """Whether the directory was there when it was last looked for."""
+    return self._directory is not None
+
+  def report(self) -> Report:
+    return Report(
+        **self._counts,
+        damaged=tuple(self._damaged),
+        not_stored=tuple(self._not_stored))
+
+  def get(self, key: str) -> Optional[bytes]:
+    """The data stored under `key`; None if there is none, or none whole."""
+    with self._mutex:
+      return self._get(key)
+
+  def _get(self, key: str) -> Optional[bytes]:
+    try:
+      content = self._read(key + _ENTRY)
+    except OSError as e:
+      self.skip(key, f'cannot be read: {e.strerror}')
+      return None
+    except CacheError as e:
+      self.skip(key, str(e))
+      return None
+    if content is None:
+      self._counts['missing'] += 1
+      return None
+    start = len(_MAGIC) + _DIGEST_SIZE
+    data = memoryview(content)[start:]
+    if not content.startswith(_MAGIC):
+      self.skip(key, f'{len(content)} bytes that are no entry')
+      return None
+    if content[len(_MAGIC):start] != _digest(key, data):
+      self.skip(key, f'{len(content)} bytes that are not what was written')
+      return None
+    self._counts['loaded'] += 1
+    if self.may_write():
+      with contextlib.suppress(OSError):
+        # The time of the last use, for `evict`.
+        os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
+    return bytes(data)
+
+  def _read(self, name: str) -> Optional[bytes]:
+    """The contents of a file; None if it is not there."""
+    if self._directory is None:
+      self._directory = self._find()
+    if self._directory is None:
+      return None
+    try:
+      file = self._directory.open_file(name)
+    except FileNotFoundError:
+      return None
+    with open(file, 'rb') as f:
+      return f.read()
+
+  def skip(self, key: str, why: str) -> None:
+    """Reports an entry as damaged, and moves it aside if we may."""
+    line = f'{key}: {why}'
+    self._damaged.append(line)
+    self._counts['missing'] += 1
+    logger.warning(
+        'skipped a damaged entry of the compilation cache %s, and compile '
+        'instead: %s', self.path, line)
+    if self.may_write():
+      try:
+        self._rename(key + _ENTRY, key + _DAMAGED)
+      except OSError as e:
+        logger.debug('cannot move %s aside: %s', key, e)
+
+  def refused(self, key: str, why: str) -> None:
+    """Takes a `get` back: the backend would not load what it gave."""
+    self._counts['loaded'] -= 1
+    self.skip(key, f'the backend refused it: {why}')
+
+  def put(self, key: str, data: bytes) -> bool:
+    """Stores `data` under `key`; False, and reported, if that cannot be.
+
+    Never raises for the disk's sake: a program that is not stored still runs.
+    """
+    with self._mutex:
+      return self.may_write() and self._put(key, data)
+
+  def _put(self, key: str, data: bytes) -> bool:
+    size = len(_MAGIC) + _DIGEST_SIZE + len(data)
+    if size > self.limit_bytes:
+      self.not_stored(f'{key}: {size} bytes are more than the limit of '
+                      f'{self.limit_bytes}')
+      return False
+    unfinished = key + _UNFINISHED
+    try:
+      file = self._directory.open_file(unfinished,
+                                       os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+      with open(file, 'wb') as f:
+        f.write(_MAGIC)
+        f.write(_digest(key, data))
+        f.write(data)
+      self._rename(unfinished, key + _ENTRY)
+      self._counts['stored'] += 1
+      self.evict()
+    except (OSError, CacheError) as e:
+      why = e.strerror if isinstance(e, OSError) else e
+      self.not_stored(f'{key}: {why}')
+      # On a full disk, room for the next.
+      with contextlib.suppress(OSError):
+        os.unlink(unfinished, dir_fd=self._file)
+      return False
+    return True
+
+  def not_stored(self, line: str) -> None:
+    """Reports a program that does not get into the cache."""
+    if not self._not_stored:
+      logger.warning('cannot write to the compilation cache %s: %s', self.path,
+                     line)
+    self._not_stored.append(line)
+
+  def evict(self) -> None:
+    """Deletes what was not used for longest until the limit is kept.
+
+    Raises:
+      CacheError: another process is the writer.
+    """
+    if not self.may_write():
+      raise CacheError(f'{self.path} is open for reading only: its writer '
+                       'keeps it to its limit')
+    files = self._files()
+    total = sum(size for _, _, size, _ in files)
+    for _, _, size, name in files:
+      if total <= self.limit_bytes:
+        break
+      try:
+        os.unlink(name, dir_fd=self._file)
+      except FileNotFoundError:
+        pass
+      total -= size
+      self._counts['evicted'] += 1
+
+  def _files(self) -> list[tuple[bool, int, int, str]]:
+    """(is whole, time of last use, bytes, name): first to be evicted first."""
+    files = []
+    for name in os.listdir(self._file):
+      if name.endswith((_ENTRY, _DAMAGED)):
+        status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+          files.append(
+              (name.endswith(_ENTRY), status.st_mtime_ns, status.st_size, name))
+    return sorted(files)
+
+  def _remove_unfinished(self) -> None:
+    # Their writer died: there is none but us.
+    for name in os.listdir(self._file):
+      if name.endswith(_UNFINISHED):
+        os.unlink(name, dir_fd=self._file)
+        self._damaged.append(f'{name[:-len(_UNFINISHED)]}: its writer died '
+                             'while writing it')
+
+  def _rename(self, name: str, to: str) -> None:
+    os.replace(name, to, src_dir_fd=self._file, dst_dir_fd=self._file)
+
+  @property
+  def _file(self) -> int:
+    """The directory's descriptor; a writer always has one."""
+    return self._directory.file
+
+
+def _digest(key: str, data) -> bytes:
+  # With the key, so that a file under another entry's name counts as damaged.
+  digest = hashlib.sha256(key.encode())
+  digest.update(data)
+  return digest.hexdigest().encode()

@@ -1,0 +1,72 @@
+"""What is to be done with a program: attempts, in the order of preference.
+
+A mode is a planner. Each planner reads a program and touches no backend; the
+compiler (`compiler`) makes the attempts. A new route to a backend is one more
+attempt in a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+
+from ..hlo.compile_options import CompileOptions, Partitioner
+from ..lower import to_v2
+from .attempt import Attempt
+from .record import TensorRecord
+
+_MLIR_NOTE = 'StableHLO is handed on unchanged'
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """The attempts at one program.
+
+  Attributes:
+    name: of the program's module; empty where the format does not say.
+    attempts: one at least. Where the outcome of one breaks its promise, the
+      next is made; the last makes none.
+    reason: why the first attempt is not the one that the mode stands for; a
+      user has to know. Empty if it is that one.
+    note: a remark for the record that nobody has to be warned of.
+  """
+  name: str
+  attempts: tuple[Attempt, ...]
+  reason: str = ''
+  note: str = ''
+
+  def __post_init__(self):
+    if not self.attempts or self.attempts[-1].promise is not None:
+      raise ValueError('a plan needs attempts, the last of them one whose '
+                       'outcome is used whatever it is')
+
+
+# From a serialised program, its format ('hlo' or 'mlir') and how torch_xla wants
+# it spread out. Raises a ValueError where the program is damaged.
+Planner = Callable[[bytes, str, CompileOptions], Plan]
+
+
+def plan_v2(program: bytes, program_format: str,
+            options: CompileOptions) -> Plan:
+  """Mode V2: GSPMD partitions, or nobody, from V2 shardings."""
+  del options  # Whether anybody partitions is torch_xla's decision.
+  if program_format != 'hlo':
+    return handed_on(program)
+  return gspmd(to_v2.lower(program))
+
+
+def handed_on(program: bytes) -> Plan:
+  """A plan for a program in a format that is not lowered."""
+  return Plan('', (Attempt(program, Partitioner.GSPMD),), note=_MLIR_NOTE)
+
+
+def gspmd(lowered: to_v2.V2Program, note: str = '') -> Plan:
+  """A plan with GSPMD's attempt alone."""
+  return Plan(lowered.name, (gspmd_attempt(lowered),), note=note)
+
+
+def gspmd_attempt(
+    lowered: to_v2.V2Program, tensors: tuple[TensorRecord,
+                                             ...] = ()) -> Attempt:
+  """GSPMD's attempt, which promises nothing: as the official wheel's."""
+  return Attempt(lowered.program, Partitioner.GSPMD, lowered.shardings, tensors)

@@ -1,0 +1,263 @@
+"""Python's side of libpjrt_shardy.so, the plugin that wraps a plugin.
+
+The library stands between the runtime and the backend's PJRT plugin and hands
+every program that is about to be compiled to the compiler registered here.
+The C side is documented in csrc/pjrt_shardy/pjrt_shardy.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import ctypes
+import functools
+import logging
+import os
+from typing import Optional
+
+from ..errors import BackendCompileError, DoorError
+
+logger = logging.getLogger(__name__)
+
+LIBRARY_PATH = os.path.join(
+    os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
+_VERSION = 2
+_MESSAGE_SIZE = 4096
+_INTERNAL = 13  # PJRT_Error_Code_INTERNAL
+
+
+class _CompileRequest(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('program', ctypes.c_void_p),
+      ('program_size', ctypes.c_size_t),
+      ('format', ctypes.c_void_p),
+      ('format_size', ctypes.c_size_t),
+      ('options', ctypes.c_void_p),
+      ('options_size', ctypes.c_size_t),
+  ]
+
+
+_CompileCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p,
+                                    ctypes.POINTER(_CompileRequest),
+                                    ctypes.c_void_p)
+_ReadbackCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
+                                     ctypes.c_size_t, ctypes.c_void_p,
+                                     ctypes.c_size_t, ctypes.c_void_p)
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+  """The loaded shim.
+
+  Raises:
+    DoorError: the wheel lacks it, or it belongs to another version of it.
+  """
+  try:
+    library = ctypes.CDLL(LIBRARY_PATH)
+  except OSError as e:
+    raise DoorError(f'cannot load the PJRT shim: {e}; it is part of the wheel, '
+                    'so install torch_xla again') from e
+  version = library.PjrtShardy_Version()
+  if version != _VERSION:
+    raise DoorError(f'the PJRT shim speaks version {version}, this package '
+                    f'version {_VERSION}; install torch_xla again')
+  size, text, handle = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
+  library.PjrtShardy_Open.argtypes = [text, text, size]
+  library.PjrtShardy_SetCompileCallback.argtypes = [handle, handle]
+  library.PjrtShardy_SetCompileCallback.restype = None
+  library.PjrtShardy_CompileProgram.argtypes = [handle, text, size, text, size]
+  library.PjrtShardy_CompileMessage.argtypes = [handle, ctypes.POINTER(size)]
+  library.PjrtShardy_CompileMessage.restype = handle
+  library.PjrtShardy_CompiledProgram.argtypes = [
+      handle,
+      ctypes.POINTER(handle),
+      ctypes.POINTER(size),
+      ctypes.POINTER(handle),
+      ctypes.POINTER(size)
+  ]
+  library.PjrtShardy_SerializedExecutable.argtypes = [
+      handle, ctypes.POINTER(handle),
+      ctypes.POINTER(size)
+  ]
+  library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
+  library.PjrtShardy_Fail.argtypes = [handle, ctypes.c_int, text, size]
+  library.PjrtShardy_Fail.restype = None
+  library.PjrtShardy_SetReadbackCallback.argtypes = [handle, handle]
+  library.PjrtShardy_SetReadbackCallback.restype = None
+  library.PjrtShardy_ReplaceProgram.argtypes = [handle, text, size]
+  library.PjrtShardy_ReplaceProgram.restype = None
+  library.PjrtShardy_FailReadback.argtypes = [handle, ctypes.c_int, text, size]
+  library.PjrtShardy_FailReadback.restype = None
+  return library
+
+
+class Compilation:
+  """One program that the runtime wants compiled.
+
+  Only valid while the compiler that it was handed to runs.
+
+  Attributes:
+    program: the serialised program as the runtime sent it.
+    format: 'hlo' (an HloModuleProto) or 'mlir' (StableHLO).
+    options: the serialised CompileOptionsProto as the runtime sent it.
+  """
+
+  def __init__(self, handle: int, request: _CompileRequest):
+    self._handle = handle
+    self.program = ctypes.string_at(request.program, request.program_size)
+    self.format = ctypes.string_at(request.format, request.format_size).decode()
+    self.options = ctypes.string_at(request.options, request.options_size)
+
+  def compile(self, program: bytes, options: bytes) -> None:
+    """Has the backend compile `program`; the last call's result counts.
+
+    Raises:
+      BackendCompileError: the backend refused. If it is the last result, the
+        runtime gets the backend's own error, whether this is caught or not.
+    """
+    library = _library()
+    code = library.PjrtShardy_CompileProgram(self._handle,
+                                             program, len(program), options,
+                                             len(options))
+    self._check(code)
+
+  def compiled_program(self) -> tuple[bytes, str]:
+    """What `compile` last made, and its format: 'hlo_with_config', say.
+
+    Raises:
+      BackendCompileError: nothing was compiled, or the backend does not tell.
+    """
+    program, program_size = ctypes.c_void_p(), ctypes.c_size_t()
+    form, form_size = ctypes.c_void_p(), ctypes.c_size_t()
+    self._check(_library().PjrtShardy_CompiledProgram(
+        self._handle, ctypes.byref(program), ctypes.byref(program_size),
+        ctypes.byref(form), ctypes.byref(form_size)))
+    return (ctypes.string_at(program, program_size.value),
+            ctypes.string_at(form, form_size.value).decode())
+
+  def serialized_executable(self) -> bytes:
+    """What `compile` or `load` last made, in the backend's own form.
+
+    Raises:
+      BackendCompileError: nothing was compiled, or the backend cannot.
+    """
+    data, size = ctypes.c_void_p(), ctypes.c_size_t()
+    self._check(_library().PjrtShardy_SerializedExecutable(
+        self._handle, ctypes.byref(data), ctypes.byref(size)))
+    return ctypes.string_at(data, size.value)
+
+  def load(self, serialized: bytes) -> None:
+    """Loads what `serialized_executable` gave, in place of `compile`.
+
+    Backends trust these bytes: damaged ones may end the process.
+
+    Raises:
+      BackendCompileError: the backend refused. As after `compile`, that is the
+        last result: compile to make up for it.
+    """
+    self._check(_library().PjrtShardy_LoadExecutable(self._handle, serialized,
+                                                     len(serialized)))
+
+  def _check(self, code: int) -> None:
+    if code:
+      size = ctypes.c_size_t()
+      message = _library().PjrtShardy_CompileMessage(self._handle,
+                                                     ctypes.byref(size))
+      raise BackendCompileError(
+          code,
+          ctypes.string_at(message, size.value).decode(errors='replace'))
+
+
+Compiler = Callable[[Compilation], None]
+Readback = Callable[[bytes, str], Optional[bytes]]
+
+# Holds the C callbacks that the shim may call: each must outlive its
+# registration, and a call may still be in flight when it is replaced.
+_callbacks = []
+_opened = False
+
+
+def set_compiler(compiler: Optional[Compiler]) -> None:
+  """Registers what is called for each program; None hands programs through.
+
+  An exception out of `compiler` becomes the error of that compile, with the
+  exception's text; a BackendCompileError leaves the backend's error in place.
+
+  Raises:
+    DoorError: the shim cannot be loaded.
+  """
+  if compiler is None:
+    _library().PjrtShardy_SetCompileCallback(None, None)
+    return
+
+  def on_compile(handle, request, _):
+    # Nothing may leave a ctypes callback: it would be printed and lost.
+    compilation = None
+    try:
+      compilation = Compilation(handle, request.contents)
+      compiler(compilation)
+    except BackendCompileError:
+      pass
+    except BaseException as e:  # pylint: disable=broad-except
+      logger.debug('compiler callback failed', exc_info=True)
+      message = f'torch_xla.shardy could not compile: {type(e).__name__}: {e}'
+      data = message.encode()
+      _library().PjrtShardy_Fail(handle, _INTERNAL, data, len(data))
+
+  callback = _CompileCallback(on_compile)
+  _callbacks.append(callback)
+  _library().PjrtShardy_SetCompileCallback(callback, None)
+
+
+def set_readback(readback: Optional[Readback]) -> None:
+  """Registers what the runtime's readings of compiled programs go through.
+
+  `readback(program, format)` gives the program that the runtime is to see, or
+  None: the compiled program itself. None in its place hands all through. An
+  exception becomes the error of that reading.
+
+  Raises:
+    DoorError: the shim cannot be loaded.
+  """
+  if readback is None:
+    _library().PjrtShardy_SetReadbackCallback(None, None)
+    return
+
+  def on_readback(handle, program, program_size, form, form_size, _):
+    try:
+      changed = readback(
+          ctypes.string_at(program, program_size),
+          ctypes.string_at(form, form_size).decode())
+      if changed is not None:
+        _library().PjrtShardy_ReplaceProgram(handle, changed, len(changed))
+    except BaseException as e:  # pylint: disable=broad-except
+      logger.debug('readback callback failed', exc_info=True)
+      message = ('torch_xla.shardy could not read a compiled program: '
+                 f'{type(e).__name__}: {e}')
+      data = message.encode()
+      _library().PjrtShardy_FailReadback(handle, _INTERNAL, data, len(data))
+
+  callback = _ReadbackCallback(on_readback)
+  _callbacks.append(callback)
+  _library().PjrtShardy_SetReadbackCallback(callback, None)
+
+
+def is_open() -> bool:
+  """Whether a backend's plugin has been opened through the door."""
+  return _opened
+
+
+def open_inner(library_path: str) -> None:
+  """Opens the backend's plugin, which the shim then stands before.
+
+  Raises:
+    DoorError: it is missing, is not a PJRT plugin or of another major version,
+      or the process already has another one open.
+  """
+  global _opened
+  message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+  code = _library().PjrtShardy_Open(
+      os.fsencode(library_path), message, _MESSAGE_SIZE)
+  if code:
+    raise DoorError(message.value.decode(errors='replace'))
+  _opened = True

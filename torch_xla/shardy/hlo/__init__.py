@@ -1,0 +1,1 @@
+"""The parts of XLA's messages that are read or written here."""

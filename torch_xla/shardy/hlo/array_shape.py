@@ -1,0 +1,76 @@
+"""Shapes of arrays in XLA's protos: element type, dimensions, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import dataclasses
+import functools
+import math
+from typing import Any
+
+from . import messages
+
+_TUPLE = 13
+# xla.PrimitiveType -> name and bits per element, from xla_data.proto. Types
+# that are not listed have no elements in memory, or are newer than this.
+_TYPES = {
+    1: ('pred', 8),
+    2: ('s8', 8),
+    3: ('s16', 16),
+    4: ('s32', 32),
+    5: ('s64', 64),
+    6: ('u8', 8),
+    7: ('u16', 16),
+    8: ('u32', 32),
+    9: ('u64', 64),
+    10: ('f16', 16),
+    11: ('f32', 32),
+    12: ('f64', 64),
+    15: ('c64', 64),
+    16: ('bf16', 16),
+    18: ('c128', 128),
+    19: ('f8e5m2', 8),
+    20: ('f8e4m3fn', 8),
+    21: ('s4', 4),
+    22: ('u4', 4),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayShape:
+  """An array's element type, by XLA's name, and its dimensions."""
+  dtype: str
+  dims: tuple[int, ...]
+  bits: int
+
+  @property
+  def nbytes(self) -> int:
+    return -(-math.prod(self.dims) * self.bits // 8)
+
+  def __str__(self) -> str:
+    return f'{self.dtype}[{",".join(map(str, self.dims))}]'
+
+
+@functools.lru_cache(maxsize=4096)
+def arrays_of(shape: bytes) -> tuple[ArrayShape, ...]:
+  """The arrays in a serialised ShapeProto, tuples flattened.
+
+  Raises:
+    ValueError: `shape` is damaged.
+  """
+  return tuple(_arrays(messages.parse('ShapeProto', shape)))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_tuple(shape: bytes) -> bool:
+  return messages.parse('ShapeProto', shape).element_type == _TUPLE
+
+
+def _arrays(shape: Any) -> Iterator[ArrayShape]:
+  if shape.element_type == _TUPLE:
+    for element in shape.tuple_shapes:
+      yield from _arrays(element)
+  else:
+    name, bits = _TYPES.get(shape.element_type,
+                            (f'type{shape.element_type}', 0))
+    yield ArrayShape(name, tuple(shape.dimensions), bits)

@@ -1,0 +1,137 @@
+"""Reads what a compiler made of a program's shardings, and what it moves."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, Optional
+
+from . import array_shape, messages, op_sharding
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.tile_assignment import ShardingError
+from .array_shape import ArrayShape
+
+# An instruction before it was compiled: its name and opcode.
+Source = tuple[str, str]
+
+_COLLECTIVES = ('all-gather', 'all-reduce', 'all-to-all',
+                'collective-broadcast', 'collective-permute',
+                'ragged-all-to-all', 'reduce-scatter')
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+  """All collectives of one kind in a program.
+
+  Attributes:
+    kind: as XLA calls it: 'all-reduce'.
+    count: instructions; one in a loop counts once.
+    nbytes: their sum; of each, the larger of what one device gives and gets.
+    smallest: the nbytes of the smallest.
+  """
+  kind: str
+  count: int
+  nbytes: int
+  smallest: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CompiledProgram:
+  """What is read from a compiled program.
+
+  Attributes:
+    parameters: the sharding of each parameter; None where XLA does not say.
+    results: likewise of each result.
+    collectives: sorted by kind.
+    local_shapes: of the instructions asked for, what one device computes.
+  """
+  parameters: Optional[tuple[HloSharding, ...]]
+  results: Optional[tuple[HloSharding, ...]]
+  collectives: tuple[Collective, ...]
+  local_shapes: dict[Source, ArrayShape]
+
+
+def read(
+    program: bytes,
+    program_format: str,
+    sources: frozenset[Source] = frozenset()
+) -> Optional[CompiledProgram]:
+  """Reads a program as PJRT_Executable_OptimizedProgram gives it.
+
+  Args:
+    sources: instructions of the program before it was compiled.
+
+  Returns:
+    None for formats other than 'hlo' and 'hlo_with_config'.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  parsed = messages.parse_compiled(program, program_format)
+  if parsed is None:
+    return None
+  _, module = parsed
+  return CompiledProgram(
+      _shardings(module.spmd_parameters_shardings),
+      _shardings([module.spmd_output_sharding] if module.
+                 HasField('spmd_output_sharding') else []),
+      _collectives(module), _local_shapes(module, sources))
+
+
+def _shardings(data: Any) -> Optional[tuple[HloSharding, ...]]:
+  if not data:
+    return None
+  try:
+    shardings = [op_sharding.from_bytes(d) for d in data]
+  except ShardingError:
+    return None
+  if len(shardings) == 1 and shardings[0].type == ShardingType.TUPLE:
+    return shardings[0].elements
+  return tuple(shardings)
+
+
+def _collectives(module: Any) -> tuple[Collective, ...]:
+  sizes: dict[str, list[int]] = collections.defaultdict(list)
+  for computation in module.computations:
+    shapes: dict[int, bytes] = {}
+    for instruction in computation.instructions:
+      shapes[instruction.id] = instruction.shape
+      kind = instruction.opcode.removesuffix('-start')
+      if kind in _COLLECTIVES:
+        given = sum(_nbytes(shapes[i]) for i in instruction.operand_ids)
+        got = _nbytes(instruction.shape)
+        if instruction.opcode == 'all-gather-start':
+          got -= given  # It gives its operands back beside the results.
+        elif kind == 'collective-permute':
+          got = given  # A start of it gives semaphores, too.
+        sizes[kind].append(max(given, got))
+  return tuple(
+      Collective(kind, len(sizes[kind]), sum(sizes[kind]), min(sizes[kind]))
+      for kind in sorted(sizes))
+
+
+def _local_shapes(module: Any,
+                  sources: frozenset[Source]) -> dict[Source, ArrayShape]:
+  """What instructions stemming from `sources` compute on one device.
+
+  On Shardy's way an instruction's name becomes the op_name of all that is made
+  of it. One of the same opcode is the instruction itself, in its local shape;
+  two of different shapes say nothing.
+  """
+  found: dict[Source, set[ArrayShape]] = {}
+  if sources:
+    for computation in module.computations:
+      for instruction in computation.instructions:
+        source = instruction.metadata.op_name, instruction.opcode
+        if source in sources:
+          found.setdefault(source, set()).update(
+              array_shape.arrays_of(instruction.shape))
+  return {
+      source: shapes.pop()
+      for source, shapes in found.items()
+      if len(shapes) == 1
+  }
+
+
+def _nbytes(shape: bytes) -> int:
+  return sum(array.nbytes for array in array_shape.arrays_of(shape))

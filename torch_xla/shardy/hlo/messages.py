@@ -1,0 +1,158 @@
+"""The few fields of XLA's protobuf messages that the fork reads or writes.
+
+A message declared here keeps every field that it does not name: protobuf holds
+on to unknown fields and writes them back. Field numbers are those of
+xla/pjrt/proto/compile_options.proto, xla/service/hlo.proto and
+xla/xla_data.proto. Enums are declared as int32, which they are on the wire.
+
+Shardings and shapes are declared as the bytes that they are on the wire: a
+module has many, few of them different, and what is not understood is kept to
+the byte. `op_sharding` reads them.
+"""
+
+import functools
+from typing import Any, Optional
+
+_BOOL, _BYTES, _STRING = 'TYPE_BOOL', 'TYPE_BYTES', 'TYPE_STRING'
+_FLOAT, _INT32, _INT64 = 'TYPE_FLOAT', 'TYPE_INT32', 'TYPE_INT64'
+_REPEATED = 'repeated'
+# With presence: an OpSharding of no bytes is {replicated}, and not none.
+_OPTIONAL = 'optional'
+
+# Message -> ((field, number, scalar type or message[, label]), ...).
+_MESSAGES = {
+    'ExecutableBuildOptionsProto': (
+        ('num_replicas', 4, _INT64),
+        ('num_partitions', 5, _INT64),
+        ('use_spmd_partitioning', 6, _BOOL),
+        ('use_shardy_partitioner', 19, _BOOL),
+    ),
+    'CompileOptionsProto': (
+        ('executable_build_options', 3, 'ExecutableBuildOptionsProto'),),
+    'HloModuleProto': (
+        ('name', 1, _STRING),
+        ('computations', 3, 'HloComputationProto', _REPEATED),
+        ('entry_computation_id', 6, _INT64),
+        ('spmd_output_sharding', 12, _BYTES, _OPTIONAL),
+        ('spmd_parameters_shardings', 14, _BYTES, _REPEATED),
+        ('buffer_donor', 18, 'HloBufferDonorProto'),
+        ('frontend_attributes', 19, 'FrontendAttributes'),
+    ),
+    'HloBufferDonorProto': (('entries', 1, 'BufferDonorEntryProto', _REPEATED),
+                           ),
+    'BufferDonorEntryProto': (('parameter_number', 1, _INT64),),
+    # A map, as it is on the wire.
+    'FrontendAttributes': (('map', 1, 'FrontendAttribute', _REPEATED),),
+    'FrontendAttribute': (('key', 1, _STRING), ('value', 2, _STRING)),
+    'HloModuleProtoWithConfig': (('hlo_module', 1, 'HloModuleProto'),),
+    'HloComputationProto': (
+        ('instructions', 2, 'HloInstructionProto', _REPEATED),
+        ('id', 5, _INT64),
+        ('root_id', 6, _INT64),
+    ),
+    'HloInstructionProto': (
+        ('name', 1, _STRING),
+        ('opcode', 2, _STRING),
+        ('shape', 3, _BYTES),
+        ('metadata', 7, 'OpMetadata'),
+        ('literal', 8, 'LiteralProto'),
+        ('parameter_number', 9, _INT64),
+        ('custom_call_target', 28, _STRING),
+        ('id', 35, _INT64),
+        ('operand_ids', 36, _INT64, _REPEATED),
+        ('sharding', 40, _BYTES, _OPTIONAL),
+        ('domain_entry_sharding', 54, _BYTES, _OPTIONAL),
+        ('domain_exit_sharding', 55, _BYTES, _OPTIONAL),
+        ('frontend_attributes', 68, 'FrontendAttributes'),
+        ('custom_call_api_version', 77, _INT32),
+    ),
+    'OpMetadata': (('op_name', 2, _STRING),),
+    'LiteralProto': (('shape', 1, _BYTES), ('f32s', 8, _FLOAT, _REPEATED)),
+    'ShapeProto': (
+        ('element_type', 2, _INT32),
+        ('dimensions', 3, _INT64, _REPEATED),
+        ('tuple_shapes', 4, 'ShapeProto', _REPEATED),
+    ),
+    'OpSharding': (
+        ('type', 1, _INT32),
+        ('tile_assignment_dimensions', 3, _INT64, _REPEATED),
+        ('tile_assignment_devices', 4, _INT64, _REPEATED),
+        ('tuple_shardings', 5, _BYTES, _REPEATED),
+        ('replicate_on_last_tile_dim', 6, _BOOL),
+        ('last_tile_dims', 8, _INT32, _REPEATED),
+        ('iota_reshape_dims', 9, _INT64, _REPEATED),
+        ('iota_transpose_perm', 10, _INT32, _REPEATED),
+    ),
+}
+# A package of our own: XLA's descriptors may be in the same process.
+_PACKAGE = 'torch_xla.shardy'
+
+
+@functools.lru_cache(maxsize=None)
+def _pool() -> Any:
+  # Imported here because a process with the mode off never needs it.
+  from google.protobuf import descriptor_pb2, descriptor_pool
+  field_type = descriptor_pb2.FieldDescriptorProto
+  file = descriptor_pb2.FileDescriptorProto(
+      name='torch_xla/shardy/xla.proto', package=_PACKAGE, syntax='proto3')
+  for message_name, fields in _MESSAGES.items():
+    message = file.message_type.add(name=message_name)
+    for name, number, kind, *label in fields:
+      field = message.field.add(
+          name=name,
+          number=number,
+          label=(field_type.LABEL_REPEATED
+                 if label == [_REPEATED] else field_type.LABEL_OPTIONAL))
+      if label == [_OPTIONAL]:  # How proto3 writes it down.
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f'_{name}')
+      if kind in _MESSAGES:
+        field.type = field_type.TYPE_MESSAGE
+        field.type_name = f'.{_PACKAGE}.{kind}'
+      else:
+        field.type = getattr(field_type, kind)
+  pool = descriptor_pool.DescriptorPool()
+  pool.Add(file)
+  return pool
+
+
+@functools.lru_cache(maxsize=None)
+def message_class(name: str) -> type:
+  """The class of one of the messages declared above."""
+  from google.protobuf import message_factory
+  return message_factory.GetMessageClass(
+      _pool().FindMessageTypeByName(f'{_PACKAGE}.{name}'))
+
+
+def parse(name: str, data: bytes) -> Any:
+  """Parses `data` as message `name`.
+
+  Raises:
+    ValueError: `data` is damaged.
+  """
+  from google.protobuf.message import DecodeError
+  try:
+    return message_class(name).FromString(data)
+  except DecodeError as e:
+    raise ValueError(f'not a valid {name} ({len(data)} bytes): {e}') from e
+
+
+def parse_compiled(program: bytes,
+                   program_format: str) -> Optional[tuple[Any, Any]]:
+  """A program as PJRT_Executable_OptimizedProgram gives it.
+
+  Returns:
+    The message and the HloModuleProto message that it is or holds; None for
+    formats other than 'hlo' and 'hlo_with_config'.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  if program_format == 'hlo':
+    module = parse('HloModuleProto', program)
+    return module, module
+  if program_format == 'hlo_with_config':
+    message = parse('HloModuleProtoWithConfig', program)
+    return message, message.hlo_module
+  return None

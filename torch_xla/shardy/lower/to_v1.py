@@ -1,0 +1,65 @@
+"""Turns a compiled program's shardings back from V2 to V1, for `_XLAC`.
+
+`_XLAC` reads the shardings of a program's results from the compiled program
+and compares them, as serialised protos, with those that it makes itself. It
+makes V1 lists, so that is what it gets to see. The replica groups of
+collectives stay as they are: XLA writes iotas there for V1 shardings too.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..hlo import messages, op_sharding
+from ..sharding.hlo_sharding import ShardingType
+from ..sharding.tile_assignment import ShardingError
+
+
+def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
+  """A compiled program with every device of its shardings listed.
+
+  Args:
+    program: serialised, as PJRT_Executable_OptimizedProgram gives it.
+    program_format: 'hlo' or 'hlo_with_config'; of others none is known to have
+      shardings that `_XLAC` reads.
+
+  Returns:
+    The program; None if it can stay as it is.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  parsed = messages.parse_compiled(program, program_format)
+  if parsed is None:
+    return None
+  message, module = parsed
+  shardings: dict[bytes, bytes] = {}
+  rewrite = lambda data, _: _cached_v1(data, shardings)
+  if not op_sharding.rewrite_module(module, rewrite):
+    return None
+  return message.SerializeToString()
+
+
+def _cached_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
+  """`_sharding_to_v1`, worked out once; `data` itself if it is the same."""
+  if data not in known:
+    known[data] = _sharding_to_v1(data, known)
+  return data if known[data] == data else known[data]
+
+
+def _sharding_to_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
+  """The V1 form of a serialised OpSharding; its leaves go into `known`."""
+  try:
+    message = op_sharding.parse(data)
+    if message.type == ShardingType.TUPLE:
+      leaves = [_cached_v1(leaf, known) for leaf in message.tuple_shardings]
+      del message.tuple_shardings[:]
+      message.tuple_shardings.extend(leaves)
+    elif message.iota_reshape_dims:
+      op_sharding.write(op_sharding.read(message).to_v1(), message)
+    else:
+      return data
+  except ShardingError:
+    # The compiler's own, and of a kind that is not known here: `_XLAC` decides.
+    return data
+  return message.SerializeToString()

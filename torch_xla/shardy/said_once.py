@@ -1,0 +1,20 @@
+"""Warnings that are given once."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+
+class SaidOnce:
+  """Gives each warning once, for all that differ in numbers alone."""
+
+  def __init__(self, logger: logging.Logger):
+    self._logger = logger
+    self._said: set[str] = set()
+
+  def warning(self, message: str) -> None:
+    kind = re.sub(r'\{.*?\}|\[.*?\]|\d+', '', message)
+    if kind not in self._said:
+      self._said.add(kind)
+      self._logger.warning('%s', message)

@@ -1,0 +1,156 @@
+"""Finds the bindings and tags in a program, and takes them out.
+
+No backend knows these calls, so they leave every program, whoever partitions
+it. `annotate.call_target` says what they are.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any
+
+from ..annotate import call_target
+from ..annotate.annotation import Annotation
+
+# In HLO the Sharding call is how a user's sharding reaches a tensor.
+SHARDING_TARGET = 'Sharding'
+
+# An instruction: the ids of its computation and its own.
+InstructionKey = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+  """A binding that stood in a program.
+
+  Attributes:
+    target: the call's, by which the process knows it again.
+    parameters: the numbers of its operands; -1 for one that is no parameter.
+  """
+  target: str
+  parameters: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+  """What the calls of a program said.
+
+  Attributes:
+    found: whether there was any.
+    parameters: annotation by parameter number of the entry computation.
+    constraints: annotation of `Sharding` calls.
+    bindings: in order.
+  """
+  found: bool = False
+  parameters: dict[int, Annotation] = dataclasses.field(default_factory=dict)
+  constraints: dict[InstructionKey,
+                    Annotation] = dataclasses.field(default_factory=dict)
+  bindings: tuple[Binding, ...] = ()
+
+
+def take(module: Any) -> Taken:
+  """Takes the calls out of an HloModuleProto message, in place.
+
+  A binding's scalar result becomes the constant 0, so that the program still
+  gives as many results. A parameter that only a binding used is not donated:
+  its tensor was not going to be in this program.
+
+  Raises:
+    AnnotationTextError: a call whose target is damaged.
+  """
+  taken = Taken()
+  found_bindings: list[Binding] = []
+  found = False
+  for computation in module.computations:
+    calls = [
+        i for i in computation.instructions
+        if call_target.is_tag(i.custom_call_target) or
+        call_target.is_binding(i.custom_call_target)
+    ]
+    if not calls:
+      continue
+    found = True
+    _take_tags(computation, taken)
+    bindings = [
+        i for i in computation.instructions
+        if call_target.is_binding(i.custom_call_target)
+    ]
+    if bindings:
+      before = _used_parameters(computation)
+      for binding in bindings:
+        found_bindings.append(_take_binding(binding, computation, taken))
+      unused = before - _used_parameters(computation)
+      _keep_undonated(module, unused)
+  return dataclasses.replace(taken, found=found, bindings=tuple(found_bindings))
+
+
+def _take_tags(computation: Any, taken: Taken) -> None:
+  tags = {
+      i.id: i
+      for i in computation.instructions
+      if call_target.is_tag(i.custom_call_target)
+  }
+  if not tags:
+    return
+
+  def untagged(instruction_id: int) -> int:
+    while instruction_id in tags:
+      instruction_id = tags[instruction_id].operand_ids[0]
+    return instruction_id
+
+  for instruction in computation.instructions:
+    if instruction.id in tags:
+      continue
+    for place, operand in enumerate(instruction.operand_ids):
+      if operand in tags:
+        if instruction.custom_call_target == SHARDING_TARGET:
+          said, = call_target.parse_target(tags[operand].custom_call_target)
+          taken.constraints[computation.id, instruction.id] = said
+        instruction.operand_ids[place] = untagged(operand)
+  computation.root_id = untagged(computation.root_id)
+  kept = [i for i in computation.instructions if i.id not in tags]
+  del computation.instructions[:]
+  computation.instructions.extend(kept)
+
+
+def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
+  target = binding.custom_call_target
+  said = call_target.parse_target(target)
+  if len(said) != len(binding.operand_ids):
+    raise call_target.AnnotationTextError(
+        f'{len(said)} annotations for {len(binding.operand_ids)} tensors')
+  numbers = {
+      i.id: i.parameter_number
+      for i in computation.instructions
+      if i.opcode == 'parameter'
+  }
+  operands = [numbers.get(operand, -1) for operand in binding.operand_ids]
+  for number, annotated in zip(operands, said):
+    if number >= 0:
+      taken.parameters[number] = annotated
+  binding.opcode = 'constant'
+  binding.literal.shape = binding.shape
+  binding.literal.f32s.append(0.0)
+  for field in ('custom_call_target', 'operand_ids', 'sharding',
+                'frontend_attributes', 'custom_call_api_version'):
+    binding.ClearField(field)
+  return Binding(target, tuple(operands))
+
+
+def _used_parameters(computation: Any) -> set[int]:
+  used = collections.Counter(
+      operand for i in computation.instructions for operand in i.operand_ids)
+  return {
+      i.parameter_number
+      for i in computation.instructions
+      if i.opcode == 'parameter' and (used[i.id] or i.id == computation.root_id)
+  }
+
+
+def _keep_undonated(module: Any, parameters: set[int]) -> None:
+  entries = module.buffer_donor.entries
+  kept = [e for e in entries if e.parameter_number not in parameters]
+  if len(kept) != len(entries):
+    del entries[:]
+    entries.extend(kept)

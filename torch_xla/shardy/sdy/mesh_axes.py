@@ -1,0 +1,178 @@
+"""Writes any placement in the axes of one mesh, by sub-axes where it needs to.
+
+  >>> mesh = sdy.Mesh((('x', 2), ('y', 4)))
+  >>> sdy.text(mesh, dims_of(parse_sharding('{devices=[4,2]<=[8]}'), mesh, 2))
+  '<@mesh, [{"x", "y":(1)2}, {"y":(2)2}]>'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from . import attributes
+from ..annotate.annotation import Annotation, UserMesh
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.tile_assignment import DeviceList, IotaTileAssignment
+
+
+class InexpressibleError(ValueError):
+  """Nothing in Shardy's terms says this exactly; the message says what."""
+
+
+class _Digit(NamedTuple):
+  """`index // stride % size` of a device's place in the mesh."""
+  stride: int
+  size: int
+
+
+def mesh_of(user_mesh: UserMesh) -> attributes.Mesh:
+  """The mesh in Shardy's terms, with axis names made up where it has none."""
+  names = [user_mesh.axis_name(i) for i in range(len(user_mesh.shape))]
+  if len(
+      set(names)) != len(names) or not all(map(attributes.is_axis_name, names)):
+    names = [f'axis_{i}' for i in range(len(names))]
+  return attributes.Mesh(
+      tuple(zip(names, user_mesh.shape)), user_mesh.device_ids)
+
+
+def annotated_dims(annotation: Annotation,
+                   mesh: attributes.Mesh) -> attributes.TensorSharding:
+  """An annotation's dimensions: priorities kept, closed unless left open.
+
+  A dimension that is not split but has a priority is open.
+
+  Raises:
+    InexpressibleError: the annotation's mesh and `mesh` do not divide alike.
+  """
+  if mesh_of(annotation.mesh) == mesh:
+    names = [name for name, _ in mesh.axes]
+    placed = tuple(
+        attributes.DimSharding(
+            tuple(attributes.SubAxis(names[axis])
+                  for axis in axes))
+        for axes in annotation.partition_spec)
+  else:
+    placed = dims_of(annotation.sharding, mesh, len(annotation.partition_spec))
+  priorities = annotation.priority or (None,) * len(placed)
+  dims = []
+  for dim, named, priority in zip(placed, annotation.partition_spec,
+                                  priorities):
+    if named and not dim.axes:
+      priority = None  # An axis of size 1 of another mesh: split over nothing.
+    is_open = not named and priority is not None
+    dims.append(attributes.DimSharding(dim.axes, not is_open, priority))
+  return tuple(dims)
+
+
+def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
+            rank: int) -> attributes.TensorSharding:
+  """The closed dimensions that give a tensor of `rank` this placement.
+
+  Raises:
+    InexpressibleError: there are none over this mesh.
+  """
+  if sharding.type == ShardingType.REPLICATED:
+    return (attributes.DimSharding(),) * rank
+  if (sharding.type != ShardingType.OTHER or
+      set(sharding.subgroup_types) - {ShardingType.REPLICATED}):
+    raise InexpressibleError(f'the sharding {_short(sharding)}')
+  if sharding.tiles.num_devices != mesh.num_devices:
+    raise InexpressibleError(
+        f'the sharding {_short(sharding)} over {sharding.tiles.num_devices} '
+        f'of {mesh.num_devices} devices')
+  if sharding.rank != rank:
+    raise InexpressibleError(
+        f'the sharding {_short(sharding)} on a tensor of rank {rank}')
+  try:
+    digits = _digits(_in_mesh_order(sharding, mesh))
+    return tuple(
+        attributes.DimSharding(_sub_axes_of(dim, mesh))
+        for dim in digits[:rank])
+  except InexpressibleError as e:
+    raise InexpressibleError(
+        f'the sharding {_short(sharding)} over {mesh}') from e
+
+
+def _short(sharding: HloSharding) -> str:
+  text = str(sharding)
+  return text if len(text) <= 120 else f'{text[:117]}...'
+
+
+def _in_mesh_order(sharding: HloSharding,
+                   mesh: attributes.Mesh) -> IotaTileAssignment:
+  """The tiles with devices numbered by their place in the mesh."""
+  tiles = sharding.tiles
+  if mesh.device_ids is not None:
+    places = np.argsort(np.array(mesh.device_ids))
+    tiles = DeviceList(places[tiles.to_array()])
+    if sharding.replicate_on_last_tile_dim:
+      tiles = tiles.sort_groups(tiles.dims[-1])
+  iota = tiles if isinstance(tiles, IotaTileAssignment) else tiles.iota
+  if iota is None:
+    raise InexpressibleError('no iota')
+  return iota
+
+
+def _digits(iota: IotaTileAssignment) -> list[list[_Digit]]:
+  """For each tile dimension the digits it is made of, from major to minor."""
+  strides = np.cumprod((1, *iota.reshape_dims[:0:-1]))[::-1].tolist()
+  order = iota.transpose_perm
+  factors = [(strides[i], iota.reshape_dims[i]) for i in order]
+  factors.reverse()  # A stack: the major one is taken first.
+  dims = []
+  for need in iota.dims:
+    digits = []
+    while need > 1:
+      stride, size = factors.pop()
+      if size == 1:
+        continue
+      taken = size if need % size == 0 else need
+      if size % taken:
+        raise InexpressibleError('tiles cut a factor')
+      rest = size // taken
+      digits.append(_Digit(stride * rest, taken))
+      if rest > 1:
+        factors.append((stride, rest))
+      need //= taken
+    dims.append(digits)
+  return dims
+
+
+def _sub_axes_of(digits: Sequence[_Digit],
+                 mesh: attributes.Mesh) -> tuple[attributes.SubAxis, ...]:
+  """The sub-axes that give these digits, whole axes written as such."""
+  parts: list[tuple[str, int, int]] = []  # Name, pre-size, size.
+  for digit in digits:
+    for name, pre_size, size in _parts_of(digit, mesh):
+      if parts and parts[-1][0] == name and (parts[-1][1] * parts[-1][2]
+                                             == pre_size):
+        _, first, before = parts.pop()
+        parts.append((name, first, before * size))
+      else:
+        parts.append((name, pre_size, size))
+  sizes = dict(mesh.axes)
+  return tuple(
+      attributes.SubAxis(name) if size ==
+      sizes[name] else attributes.SubAxis(name, pre_size, size)
+      for name, pre_size, size in parts)
+
+
+def _parts_of(digit: _Digit,
+              mesh: attributes.Mesh) -> list[tuple[str, int, int]]:
+  """The parts of mesh axes that a digit runs over, from major to minor."""
+  parts = []
+  start, end = digit.stride, digit.stride * digit.size
+  low = mesh.num_devices
+  for name, axis_size in mesh.axes:
+    high, low = low, low // axis_size
+    first, last = max(start, low), min(end, high)
+    if last <= first:
+      continue
+    if first % low or last % first or high % last or first % start or (end %
+                                                                       last):
+      raise InexpressibleError('axes cut a digit')
+    parts.append((name, high // last, last // first))
+  return parts
