@@ -1,6 +1,7 @@
-"""Lists, checks, applies and exports the patch series under patches/."""
+"""Lists, checks, applies, exports and imports the series under patches/."""
 
 import argparse
+import functools
 from pathlib import Path
 import sys
 
@@ -13,9 +14,11 @@ from infra.patchset.apply import apply_to_folder
 from infra.patchset.apply import folder_reader
 from infra.patchset.check import check
 from infra.patchset.export import export
+from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import with_dependencies
 from infra.patchset.patch import load_patches
+from infra.patchset.standalone import check_alone
+from infra.patchset.standalone import CORE
 from infra.wheel import official
 from infra.wheel import pins
 from infra.wheel.build import running_python
@@ -43,13 +46,23 @@ def _parser() -> argparse.ArgumentParser:
       help='check the series',
       description='Checks form, order and base of every patch, that each '
       'series applies alone and with all others, and that the files that '
-      'series.toml lists are the files that there are.')
+      'series.toml lists are the files that there are. Then lays each series, '
+      'with what it depends on and nothing else, on the official wheel in '
+      'build/series/, imports it there and runs its tests. That takes this '
+      "Python's torch and pytest, and as long as the tests do.")
   command.add_argument(
       '--wheel',
       type=Path,
       metavar='DIR',
       help='an unpacked official wheel (default: the official '
       'wheel, fetched into build/wheels)')
+  what = command.add_mutually_exclusive_group()
+  what.add_argument(
+      '--no-run', action='store_true', help='import nothing and run no tests')
+  what.add_argument(
+      '--core', action='store_true', help='leave out what is marked slow')
+  command.add_argument(
+      '--only', metavar='SERIES', help='import and run just this series')
   command.set_defaults(run=_check)
 
   command = commands.add_parser(
@@ -86,12 +99,37 @@ def _parser() -> argparse.ArgumentParser:
       metavar='NAME',
       help='the branch to make (default: fork/SERIES)')
   command.set_defaults(run=_export)
+
+  command = commands.add_parser(
+      'import',
+      help='make patches of a branch that `export` made',
+      description='Brings back what was changed on a branch since it was '
+      'exported: commits, amended, new or removed, as patches with the order '
+      'in series.toml, and the new files and tests. The fields of a patch are '
+      "kept; a new commit's message has to have them.")
+  command.add_argument(
+      'branch',
+      metavar='BRANCH',
+      help='the branch, or the series that fork/SERIES is called after')
+  command.add_argument(
+      '--upstream',
+      type=Path,
+      metavar='CHECKOUT',
+      required=True,
+      help='your own checkout of upstream, where it was exported to')
+  command.add_argument(
+      '--series',
+      metavar='NAME',
+      help='the series to take (default: the one that the branch is called '
+      'after); also one that it depends on, if that was changed on the branch')
+  command.set_defaults(run=_import)
   return parser
 
 
 def _list(root: Path, options: argparse.Namespace) -> int:
   del options
-  for series in load_manifest(root):
+  manifest = load_manifest(root)
+  for series in manifest.series:
     print(f'{series.name}: {series.description}\n  {series.bug}')
     if series.depends_on:
       print(f'  depends on {", ".join(series.depends_on)}')
@@ -101,36 +139,44 @@ def _list(root: Path, options: argparse.Namespace) -> int:
     for kind, names in (('overlay', series.overlay), ('tests', series.tests)):
       for name in names:
         print(f'  {kind:8} {name}')
+  for name in manifest.test_base:
+    print(f'with the tests of each: {name}')
   return 0
 
 
 def _check(root: Path, options: argparse.Namespace) -> int:
-  if options.wheel:
-    if not options.wheel.is_dir():
-      raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
-    problems = check(root, folder_reader(options.wheel))
-  else:
-    # The Python files are the same in all official wheels.
-    python = running_python()
-    if python not in pins.OFFICIAL_SHA256:
-      python = next(iter(pins.OFFICIAL_SHA256))
-    wheel = official.official_wheel(python, official.default_cache(root), print)
-    with official.open_wheel(wheel) as archive:
-      names = set(archive.namelist())
-      problems = check(
-          root, lambda name: archive.read(name) if name in names else None)
+  if options.wheel and not options.wheel.is_dir():
+    raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
+  folder = options.wheel or _unpacked_wheel(root, options.no_run)
+  problems = check(root, folder_reader(folder))
   for problem in problems:
     print(f'error: {problem}', file=sys.stderr)
-  if not problems:
-    print('the series are in order')
-  return 1 if problems else 0
+  if problems:
+    return 1
+  print('the series are in order')
+  if options.no_run:
+    return 0
+  arguments = CORE if options.core else ()
+  say = functools.partial(print, flush=True)
+  return 0 if check_alone(root, folder, options.only, arguments, say) else 1
+
+
+def _unpacked_wheel(root: Path, any_python: bool) -> Path:
+  """The official wheel for this Python, or where there is none for another."""
+  python = running_python()
+  # The Python files are the same in all official wheels.
+  if any_python and python not in pins.OFFICIAL_SHA256:
+    python = next(iter(pins.OFFICIAL_SHA256))
+  wheel = official.official_wheel(python, official.default_cache(root), print)
+  return official.unpacked(wheel, root)
 
 
 def _apply(root: Path, options: argparse.Namespace) -> int:
-  all_series = load_manifest(root)
-  if options.only:
-    all_series = with_dependencies(all_series, options.only)
-  patches = [patch for s in all_series for patch in load_patches(root, s)]
+  manifest = load_manifest(root)
+  chosen = (
+      manifest.with_dependencies(options.only)
+      if options.only else manifest.series)
+  patches = [patch for s in chosen for patch in load_patches(root, s)]
   for path in apply_to_folder(options.wheel, patches):
     print(f'changed {path}')
   return 0
@@ -140,6 +186,11 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   following = export(root, options.upstream, options.series, options.onto,
                      options.branch)
   print(f'next: {following}')
+  return 0
+
+
+def _import(root: Path, options: argparse.Namespace) -> int:
+  import_branch(root, options.upstream, options.branch, options.series)
   return 0
 
 

@@ -1,12 +1,15 @@
-# Sourced by demo.sh and test.sh: brings the machine and .venv to the state they
-# need. Everything is kept in the checkout but Bazel and valgrind, which are
-# Debian packages.
+# Sourced by demo.sh, develop.sh and test.sh: brings the machine and .venv to
+# the state they need. Everything is kept in the checkout but Bazel, valgrind
+# and chromium, which are Debian packages.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly PYTHON="${PYTHON:-python3.11}"
 readonly VENV_PYTHON=.venv/bin/python
+# A link where the installed wheel runs the checkout's Python (develop.py).
+readonly SITE=.venv/lib/python3.11/site-packages
+readonly INSTALLED="$SITE/torch_xla/shardy/__init__.py"
 step_name='start'
 step_hint=''
 
@@ -50,12 +53,30 @@ need_packages() {
   cp "$1" "$stamp"
 }
 
-# Digest of everything that the wheel is made of.
-wheel_inputs() {
-  find torch_xla patches infra setup.py pyproject.toml README.md LICENSE BUILD \
-    WORKSPACE .bazelrc .bazelversion -type f \
-    -not -path '*/__pycache__/*' -print0 |
+# files_digest PATH... [-not -path PATTERN]: digest of the files there.
+files_digest() {
+  find "$@" -type f -not -path '*/__pycache__/*' -print0 |
     sort -z | xargs -0 sha256sum | sha256sum
+}
+
+# What the wheel is made of besides the Python that can be linked to. README.md
+# and LICENSE go into its metadata alone.
+readonly BUILD_INPUTS=(
+  patches torch_xla/csrc infra/__init__.py infra/errors.py infra/bazel
+  infra/patchset infra/wheel setup.py pyproject.toml BUILD WORKSPACE .bazelrc
+  .bazelversion
+)
+
+# is_stamp FILE TEXT: whether FILE says TEXT.
+is_stamp() {
+  [[ -f "$1" && $(< "$1") == "$2" ]]
+}
+
+# Has the installed wheel run the checkout's Python.
+link_overlay() {
+  step "linking the checkout's Python into .venv" \
+    'the message above names the reason'
+  "$VENV_PYTHON" infra/develop.py
 }
 
 set_up() {
@@ -72,9 +93,11 @@ set_up() {
   fi
   need_packages infra/requirements.txt
 
-  local inputs
-  inputs=$(wheel_inputs)
-  if [[ ! -f .venv/wheel-inputs || $(< .venv/wheel-inputs) != "$inputs" ]]; then
+  local linked='' inputs overlay
+  if [[ -L "$INSTALLED" ]]; then linked=1; fi
+  inputs=$(files_digest "${BUILD_INPUTS[@]}")
+  overlay=$(files_digest torch_xla -not -path 'torch_xla/csrc/*')
+  if ! is_stamp .venv/wheel-inputs "$inputs"; then
     step 'building the wheel into dist/' 'the message above names the reason'
     "$VENV_PYTHON" setup.py bdist_wheel
     step 'installing the wheel into .venv' "see pip's message above"
@@ -82,5 +105,10 @@ set_up() {
       --force-reinstall --no-deps dist/torch_xla-*-cp311-*.whl
     "$VENV_PYTHON" -m pip check
     printf '%s\n' "$inputs" > .venv/wheel-inputs
+    printf '%s\n' "$overlay" > .venv/overlay-inputs
+  fi
+  # Links stay, so that what follows need not set up again after each edit.
+  if [[ -n "$linked" ]] || ! is_stamp .venv/overlay-inputs "$overlay"; then
+    link_overlay
   fi
 }

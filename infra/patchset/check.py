@@ -5,13 +5,11 @@ from pathlib import Path
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files
 from infra.patchset.apply import Reader
-from infra.patchset.manifest import claimed_by
 from infra.patchset.manifest import FILE
 from infra.patchset.manifest import FOLDER
 from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import Manifest
 from infra.patchset.manifest import matches
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import with_dependencies
 from infra.patchset.patch import load_patch
 from infra.patchset.patch import Patch
 from infra.wheel.overlay import own_files
@@ -29,12 +27,12 @@ def check(root: Path, read: Reader) -> list[str]:
     The problems, as texts.
   """
   try:
-    all_series = load_manifest(root)
-    problems = _check_files(root, all_series)
+    manifest = load_manifest(root)
+    problems = _check_files(root, manifest)
   except BuildError as error:
     return [str(error)]
   patches: dict[str, list[Patch]] = {}
-  for series in all_series:
+  for series in manifest.series:
     patches[series.name] = []
     for name in series.patches:
       try:
@@ -43,19 +41,19 @@ def check(root: Path, read: Reader) -> list[str]:
       except BuildError as error:
         problems.append(str(error))
   # A patch that cannot be read would only make those behind it fail too.
-  if sum(map(len, patches.values())) == sum(len(s.patches) for s in all_series):
-    problems += _check_application(all_series, patches, read)
+  if sum(map(len,
+             patches.values())) == sum(len(s.patches) for s in manifest.series):
+    problems += _check_application(manifest, patches, read)
   return problems
 
 
-def _check_application(all_series: list[Series], patches: dict[str,
-                                                               list[Patch]],
+def _check_application(manifest: Manifest, patches: dict[str, list[Patch]],
                        read: Reader) -> list[str]:
   """Applies each series with what it depends on, and all together."""
   rounds = [(f'series {series.name} alone',
-             with_dependencies(all_series, series.name))
-            for series in all_series]
-  rounds.append(('all series together', all_series))
+             manifest.with_dependencies(series.name))
+            for series in manifest.series]
+  rounds.append(('all series together', manifest.series))
   problems = []
   for name, chosen in rounds:
     try:
@@ -65,11 +63,11 @@ def _check_application(all_series: list[Series], patches: dict[str,
   return problems
 
 
-def _check_files(root: Path, all_series: list[Series]) -> list[str]:
+def _check_files(root: Path, manifest: Manifest) -> list[str]:
   """Compares what series.toml lists with the files that there are."""
   problems = []
-  listed = {f'{s.name}/{name}' for s in all_series for name in s.patches}
-  for series in all_series:
+  listed = {f'{s.name}/{name}' for s in manifest.series for name in s.patches}
+  for series in manifest.series:
     if len(set(series.patches)) != len(series.patches):
       problems.append(f'{FILE}: {series.name} lists a patch twice')
   found = {
@@ -82,17 +80,26 @@ def _check_files(root: Path, all_series: list[Series]) -> list[str]:
   ]
   own = own_files(root)
   tests = test_files(root)
-  for series in all_series:
-    for kind, patterns, files in (('overlay file', series.overlay, own),
-                                  ('test', series.tests, tests)):
-      problems += [
-          f'{FILE}: {series.name} lists the {kind} {pattern}, and there is none'
-          for pattern in patterns
-          if not any(matches(pattern, path) for path in files)
-      ]
+  lists = [(s.name, 'overlay file', s.overlay, own) for s in manifest.series]
+  lists += [(s.name, 'test', s.tests, tests) for s in manifest.series]
+  lists += [('test_base', 'file', manifest.test_base, tests),
+            ('project_tests', 'test', manifest.project_tests, tests)]
+  for owner, kind, patterns, files in lists:
+    problems += [
+        f'{FILE}: {owner} lists the {kind} {pattern}, and there is none'
+        for pattern in patterns
+        if not any(matches(pattern, path) for path in files)
+    ]
   for path in own:
-    claims = claimed_by(all_series, path)
-    if len(claims) != 1:
-      whose = f'to {" and ".join(claims)}' if claims else 'to no series'
-      problems.append(f'{path} belongs {whose}; {FILE} has to give it to one')
+    problems += _check_owner(path, manifest.owners_of_overlay(path))
+  for path in tests:
+    problems += _check_owner(path, manifest.owners_of_test(path))
   return problems
+
+
+def _check_owner(path: str, owners: list[str]) -> list[str]:
+  """Every file belongs to one series, or is the base's or the project's."""
+  if len(owners) == 1:
+    return []
+  whose = f'to {" and ".join(owners)}' if owners else 'to no series'
+  return [f'{path} belongs {whose}; {FILE} has to give it to one']

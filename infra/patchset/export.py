@@ -7,19 +7,22 @@ import tempfile
 from typing import Callable, Iterator
 
 from infra.errors import BuildError
+from infra.patchset import files
 from infra.patchset import git
-from infra.patchset.manifest import claimed_by
 from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import matches
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import with_dependencies
 from infra.patchset.patch import load_patches
 from infra.patchset.patch import Patch
 from infra.wheel import pins
-from infra.wheel.overlay import own_files
-from infra.wheel.overlay import test_files
 
 Say = Callable[[str], None]
+
+BRANCH_PREFIX = 'fork/'
+_BASE_MESSAGE = """\
+test: add the new files that tests share
+
+Tests whose process needs settings of its own run in a child that is forked
+from a server, which has imported torch_xla with these settings.
+"""
 
 # The user's hooks are for the user's work, and these settings would move
 # branches that are not ours or apply what was recorded elsewhere.
@@ -51,35 +54,72 @@ def export(root: Path,
     BuildError: the checkout is not fit, the branch exists, a patch does not
       apply, or the rebase conflicts; then the branch stays on the tag.
   """
-  all_series = load_manifest(root)
-  chosen = with_dependencies(all_series, name)
-  branch = branch or f'fork/{name}'
+  manifest = load_manifest(root)
+  chosen = manifest.with_dependencies(name)
+  branch = branch or f'{BRANCH_PREFIX}{name}'
   _check_checkout(upstream, branch, onto)
+  base = files.test_base(root, manifest)
   with _work_tree(upstream) as tree:
     for series in chosen:
       for patch in load_patches(root, series):
         _commit_patch(tree, patch)
         say(f'{series.name}: {patch.subject}')
-      count = _commit_files(root, tree, series, all_series)
-      if count:
-        say(f'{series.name}: {count} new files')
+      tests = files.tests_of(root, manifest, series.name)
+      if tests and base:
+        _commit_files(root, tree, base, _BASE_MESSAGE)
+        say(f'test: {len(base)} new files')
+        base = []  # Once is enough.
+      new = files.overlay_of(root, manifest, series.name) + tests
+      if new:
+        _commit_files(
+            root, tree, new, f'{files_subject(series.name)}\n\n'
+            f'{series.description}\n\nBug: {series.bug}\n')
+        say(f'{series.name}: {len(new)} new files')
     if not _count_commits(tree, pins.OFFICIAL_TAG):
       raise BuildError(f'series {name} has no patches and no files yet')
     git.need(tree, *_CONFIG, 'switch', '--quiet', '--create', branch)
+    # By this `import` knows what was changed on the branch.
+    for series in chosen:
+      git.need(tree, 'update-ref', record_of(branch, series.name), 'HEAD')
     if onto:
       _rebase(tree, branch, onto)
-    base = onto or pins.OFFICIAL_TAG
-    say(f'branch {branch} on {base}, commits: {_count_commits(tree, base)}')
-  return f'git -C {upstream} format-patch -o OUTPUT_FOLDER {base}..{branch}'
+    start = onto or pins.OFFICIAL_TAG
+    say(f'branch {branch} on {start}, commits: {_count_commits(tree, start)}')
+  return f'git -C {upstream} format-patch -o OUTPUT_FOLDER {start}..{branch}'
+
+
+def files_subject(series: str) -> str:
+  """The subject of the commit that holds a series' new files."""
+  return f'{series}: add the new files and tests'
+
+
+def record_of(branch: str, series: str) -> str:
+  """The ref that keeps a branch as it was when a series was last the same.
+
+  It was so when `export` made the branch, on the official tag, and after each
+  `import` of the series.
+  """
+  return f'refs/exported/{branch}/{series}'
+
+
+def check_checkout(upstream: Path) -> None:
+  """Raises BuildError where there is no checkout with the official tag."""
+  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
+    raise BuildError(f'{upstream} is no git checkout')
+  if not has_commit(upstream, f'refs/tags/{pins.OFFICIAL_TAG}'):
+    raise BuildError(f'{upstream} has no tag {pins.OFFICIAL_TAG}. Fetch it: '
+                     f'git -C {upstream} fetch --tags <upstream>')
+
+
+def has_commit(folder: Path, ref: str) -> bool:
+  """Whether a ref names a commit."""
+  return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
+                 f'{ref}^{{commit}}').returncode == 0
 
 
 def _check_checkout(upstream: Path, branch: str, onto: str | None) -> None:
   """Raises BuildError if the user's checkout is not fit for an export."""
-  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
-    raise BuildError(f'{upstream} is no git checkout')
-  if not _has(upstream, f'refs/tags/{pins.OFFICIAL_TAG}'):
-    raise BuildError(f'{upstream} has no tag {pins.OFFICIAL_TAG}. Fetch it: '
-                     f'git -C {upstream} fetch --tags <upstream>')
+  check_checkout(upstream)
   bare = git.need(upstream, 'rev-parse', '--is-bare-repository') == 'true'
   if not bare and git.need(upstream, 'status', '--porcelain',
                            '--untracked-files=no'):
@@ -87,18 +127,12 @@ def _check_checkout(upstream: Path, branch: str, onto: str | None) -> None:
                      'them first.')
   if git.run(upstream, 'check-ref-format', '--branch', branch).returncode:
     raise BuildError(f'{branch} is no name for a branch')
-  if _has(upstream, f'refs/heads/{branch}'):
+  if has_commit(upstream, f'refs/heads/{branch}'):
     raise BuildError(f'{upstream} has a branch {branch} already. Delete it '
                      f'(git branch -D {branch}) or choose another name with '
                      '--branch.')
-  if onto and not _has(upstream, onto):
+  if onto and not has_commit(upstream, onto):
     raise BuildError(f'{upstream} has no commit {onto}')
-
-
-def _has(folder: Path, ref: str) -> bool:
-  """Whether a ref names a commit."""
-  return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
-                 f'{ref}^{{commit}}').returncode == 0
 
 
 @contextmanager
@@ -141,31 +175,19 @@ def _check_blob(tree: Path, patch: Patch, path: str, expected: str,
                      f'and the checkout has {actual}')
 
 
-def _commit_files(root: Path, tree: Path, series: Series,
-                  all_series: list[Series]) -> int:
-  """Commits the series' new files in the work tree; returns how many."""
-  files = [
-      path for path in own_files(root)
-      if claimed_by(all_series, path) == [series.name]
-  ]
-  files += [
-      path for path in test_files(root) if any(
-          matches(pattern, path) for pattern in series.tests)
-  ]
-  for name in files:
+def _commit_files(root: Path, tree: Path, names: list[str],
+                  message: str) -> None:
+  """Commits files of ours in the work tree."""
+  for name in names:
     target = tree / name
     if target.exists():
-      raise BuildError(f'{name} of series {series.name} would overwrite a file '
-                       f'of upstream at {pins.OFFICIAL_TAG}')
+      raise BuildError(f'{name} would overwrite a file of upstream at '
+                       f'{pins.OFFICIAL_TAG}')
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(root / name, target)
-  if files:
-    # Forced: upstream's .gitignore must not hold a file back.
-    git.need(tree, *_CONFIG, 'add', '--force', '--', *files)
-    _commit(
-        tree, f'{series.name}: add the new files and tests\n\n'
-        f'{series.description}\n\nBug: {series.bug}\n')
-  return len(files)
+  # Forced: upstream's .gitignore must not hold a file back.
+  git.need(tree, *_CONFIG, 'add', '--force', '--', *names)
+  _commit(tree, message)
 
 
 def _commit(tree: Path, message: str) -> None:

@@ -30,7 +30,8 @@ def find_git() -> str:
 
 def run(folder: Path,
         *arguments: str,
-        env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        env: dict[str, str] | None = None,
+        text: bool = True) -> subprocess.CompletedProcess:
   """Runs git in `folder`; the caller looks at the return code."""
   environ = {
       k: v for k, v in os.environ.items() if k not in _REPOSITORY_VARIABLES
@@ -42,7 +43,7 @@ def run(folder: Path,
                         cwd=folder,
                         env=environ,
                         capture_output=True,
-                        text=True,
+                        text=text,
                         check=False)
 
 
@@ -57,6 +58,15 @@ def need(folder: Path, *arguments: str) -> str:
     said = (done.stderr or done.stdout).strip()
     raise BuildError(f'git {_verb(arguments)} failed: {said}')
   return done.stdout.strip()
+
+
+def read(folder: Path, *arguments: str) -> bytes:
+  """As `need`, with what git prints byte by byte."""
+  done = run(folder, *arguments, text=False)
+  if done.returncode:
+    said = done.stderr.decode(errors='replace').strip()
+    raise BuildError(f'git {_verb(arguments)} failed: {said}')
+  return done.stdout
 
 
 def _verb(arguments: tuple[str, ...]) -> str:

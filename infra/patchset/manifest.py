@@ -1,9 +1,11 @@
 """Reads patches/series.toml."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields
 import fnmatch
 from pathlib import Path
+import re
 import tomllib
 from typing import Any
 
@@ -25,21 +27,82 @@ class Series:
   tests: tuple[str, ...]
 
 
-def load_manifest(root: Path) -> list[Series]:
-  """All series of the checkout at `root`, in order.
+@dataclass(frozen=True)
+class Manifest:
+  """What series.toml says.
+
+  Attributes:
+    test_base: the test tools that every series carries.
+    project_tests: tests of the project itself, which no series carries.
+    series: all series, in order.
+  """
+  test_base: tuple[str, ...]
+  project_tests: tuple[str, ...]
+  series: tuple[Series, ...]
+
+  def find(self, name: str) -> Series:
+    """The series called `name`.
+
+    Raises:
+      BuildError: there is none.
+    """
+    for series in self.series:
+      if series.name == name:
+        return series
+    known = ', '.join(series.name for series in self.series)
+    raise BuildError(f'there is no series {name}; there are: {known}')
+
+  def with_dependencies(self, name: str) -> tuple[Series, ...]:
+    """The series called `name` behind all that it depends on, in order.
+
+    Raises:
+      BuildError: there is no such series.
+    """
+    wanted = {name}
+    todo = [name]
+    while todo:
+      for dependency in self.find(todo.pop()).depends_on:
+        if dependency not in wanted:
+          wanted.add(dependency)
+          todo.append(dependency)
+    return tuple(series for series in self.series if series.name in wanted)
+
+  def owners_of_overlay(self, path: str) -> list[str]:
+    """The series that list a file under torch_xla/."""
+    return _owners({s.name: s.overlay for s in self.series}, path)
+
+  def owners_of_test(self, path: str) -> list[str]:
+    """The series, or else lists, that a file under test/ stands in."""
+    lists = {'test_base': self.test_base, 'project_tests': self.project_tests}
+    return _owners(lists | {s.name: s.tests for s in self.series}, path)
+
+
+def load_manifest(root: Path) -> Manifest:
+  """What series.toml of the checkout at `root` says.
 
   Raises:
     BuildError: the file is missing or says something that cannot be.
   """
   path = root / FILE
   try:
-    table = tomllib.loads(path.read_text(encoding='utf-8'))
+    text = path.read_text(encoding='utf-8')
   except FileNotFoundError:
     raise BuildError(f'{path} is missing') from None
-  except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+  except UnicodeDecodeError as error:
     raise BuildError(f'{FILE}: {error}') from error
-  if set(table) != {'series'} or not isinstance(table['series'], list):
-    raise BuildError(f'{FILE} holds [[series]] tables and nothing else')
+  return parse_manifest(text)
+
+
+def parse_manifest(text: str) -> Manifest:
+  """What a series.toml of this text says; errors as `load_manifest`."""
+  try:
+    table = tomllib.loads(text)
+  except tomllib.TOMLDecodeError as error:
+    raise BuildError(f'{FILE}: {error}') from error
+  keys = {'test_base', 'project_tests', 'series'}
+  if not set(table) <= keys or not isinstance(table.get('series'), list):
+    raise BuildError(f'{FILE} holds [[series]] tables, test_base, '
+                     'project_tests and nothing else')
   all_series: list[Series] = []
   for entry in table['series']:
     series = _series(entry)
@@ -51,36 +114,28 @@ def load_manifest(root: Path) -> list[Series]:
         raise BuildError(f'{FILE}: {series.name} depends on {dependency}, '
                          'which is not a series listed before it')
     all_series.append(series)
-  return all_series
+  return Manifest(
+      _texts(table.get('test_base', []), 'test_base'),
+      _texts(table.get('project_tests', []), 'project_tests'),
+      tuple(all_series))
 
 
-def find_series(all_series: list[Series], name: str) -> Series:
-  """The series called `name`.
-
-  Raises:
-    BuildError: there is none.
-  """
-  for series in all_series:
-    if series.name == name:
-      return series
-  known = ', '.join(series.name for series in all_series)
-  raise BuildError(f'there is no series {name}; there are: {known}')
-
-
-def with_dependencies(all_series: list[Series], name: str) -> list[Series]:
-  """The series called `name` behind all that it depends on, in order.
+def with_patches(text: str, name: str, patches: Sequence[str]) -> str:
+  """The text of a series.toml with other patches for the series `name`.
 
   Raises:
-    BuildError: there is no such series.
+    BuildError: the text is not laid out as this function expects.
   """
-  wanted = {name}
-  todo = [name]
-  while todo:
-    for dependency in find_series(all_series, todo.pop()).depends_on:
-      if dependency not in wanted:
-        wanted.add(dependency)
-        todo.append(dependency)
-  return [series for series in all_series if series.name in wanted]
+  entry = re.compile(
+      rf"""(^name\ =\ ["']{re.escape(name)}["']$(?:(?!^\[\[).)*?^patches\ =\ )
+      \[[^]]*\]$""", re.MULTILINE | re.DOTALL | re.VERBOSE)
+  lines = ''.join(f'    "{patch}",\n' for patch in patches)
+  new = entry.sub(lambda m: f'{m[1]}[\n{lines}]'
+                  if lines else f'{m[1]}[]', text)
+  if parse_manifest(new).find(name).patches != tuple(patches):
+    raise BuildError(f'{FILE}: the patches of {name} have to be a list that '
+                     'begins a line, behind the name')
+  return new
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -91,12 +146,12 @@ def matches(pattern: str, path: str) -> bool:
           fnmatch.fnmatchcase(path, pattern))
 
 
-def claimed_by(all_series: list[Series], path: str) -> list[str]:
-  """The names of the series whose overlay a file belongs to."""
-  literal = [s.name for s in all_series if path in s.overlay]
+def _owners(patterns: Mapping[str, Sequence[str]], path: str) -> list[str]:
+  """Whose patterns name a path: in full, or else with wildcards."""
+  literal = [owner for owner, of_owner in patterns.items() if path in of_owner]
   return literal or [
-      s.name for s in all_series if any(
-          matches(pattern, path) for pattern in s.overlay)
+      owner for owner, of_owner in patterns.items() if any(
+          matches(pattern, path) for pattern in of_owner)
   ]
 
 
@@ -110,12 +165,18 @@ def _series(entry: dict[str, Any]) -> Series:
   values: dict[str, Any] = {}
   for key, kind in kinds.items():
     value = entry[key]
-    if kind is str and isinstance(value, str) and value:
+    what = f'{key} of {name}'
+    if kind is not str:
+      values[key] = _texts(value, what)
+    elif isinstance(value, str) and value:
       values[key] = value
-    elif kind is not str and isinstance(value, list) and all(
-        isinstance(item, str) for item in value):
-      values[key] = tuple(value)
     else:
-      wanted = 'a text' if kind is str else 'a list of texts'
-      raise BuildError(f'{FILE}: {key} of {name} has to be {wanted}')
+      raise BuildError(f'{FILE}: {what} has to be a text')
   return Series(**values)
+
+
+def _texts(value: Any, what: str) -> tuple[str, ...]:
+  """Raises BuildError unless a value is a list of texts."""
+  if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+    raise BuildError(f'{FILE}: {what} has to be a list of texts')
+  return tuple(value)

@@ -1,18 +1,23 @@
 """Reads patch files and judges their form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 import hashlib
 from pathlib import Path
 import re
+import textwrap
 
 from infra.errors import BuildError
 from infra.patchset.manifest import FOLDER
 from infra.patchset.manifest import Series
 from infra.wheel import pins
 
-FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Why-not-overlay')
+FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Why-not-overlay',
+          'Remove-when')
 
 _SUBJECT = 'Subject: [PATCH] '
+_DIVIDER = '\n---\n'
+_COLUMNS = 80
 _FIELD = re.compile(r'([A-Z][A-Za-z-]*): +(\S.*)')
 _INDEX = re.compile(r'index ([0-9a-f]{40})\.\.([0-9a-f]{40}) 100(?:644|755)')
 _HUNK = re.compile(r'@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@')
@@ -28,12 +33,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Patch:
-  """One patch file."""
+  """One patch file.
+
+  Attributes:
+    diff: the text behind the divider.
+    changes: what the diff does.
+  """
   series: str
   file: Path
   subject: str
   body: str
   fields: dict[str, str]
+  diff: str
   changes: tuple[Change, ...]
 
   @property
@@ -49,6 +60,21 @@ def blob_id(data: bytes) -> str:
 def slug(subject: str) -> str:
   """The file name, without .patch, of a patch with this subject."""
   return re.sub(r'[^a-z0-9]+', '-', subject.lower()).strip('-')
+
+
+def write_patch(subject: str, body: str, fields: Mapping[str, str],
+                diff: str) -> str:
+  """The text of a patch file; fields are folded where they are long."""
+  folded = [
+      textwrap.fill(
+          f'{name}: {value}',
+          _COLUMNS,
+          subsequent_indent=' ',
+          break_long_words=False,
+          break_on_hyphens=False) for name, value in fields.items()
+  ]
+  head = '\n'.join([f'{_SUBJECT}{subject}', '', body, '', *folded])
+  return f'{head}{_DIVIDER}{diff}'
 
 
 def load_patches(root: Path, series: Series) -> list[Patch]:
@@ -74,7 +100,7 @@ def load_patch(file: Path, series: str) -> Patch:
     text = file.read_text(encoding='utf-8')
   except (OSError, UnicodeDecodeError) as error:
     raise BuildError(f'patch {name} cannot be read: {error}') from error
-  head, divider, diff = text.partition('\n---\n')
+  head, divider, diff = text.partition(_DIVIDER)
   if not divider:
     raise BuildError(f'patch {name} has no line --- between text and diff')
   try:
@@ -85,7 +111,7 @@ def load_patch(file: Path, series: str) -> Patch:
   if file.name != f'{slug(subject)}.patch':
     raise BuildError(f'patch {name}: a patch is called after its subject, so '
                      f'this one {slug(subject)}.patch')
-  return Patch(series, file, subject, body, fields, changes)
+  return Patch(series, file, subject, body, fields, diff, changes)
 
 
 def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
@@ -97,7 +123,7 @@ def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
   if not subject:
     raise BuildError('the subject is empty')
   paragraphs = re.split(r'\n{2,}', '\n'.join(lines[1:]).strip('\n'))
-  fields = _read_fields(paragraphs[-1])
+  fields = read_fields(paragraphs[-1])
   missing = [name for name in FIELDS if name not in fields]
   if missing:
     raise BuildError(f'the last paragraph lacks {", ".join(missing)}')
@@ -112,8 +138,12 @@ def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
   return subject, body, fields
 
 
-def _read_fields(paragraph: str) -> dict[str, str]:
-  """The `Name: value` lines of a paragraph, continuation lines joined."""
+def read_fields(paragraph: str) -> dict[str, str]:
+  """The `Name: value` lines of a paragraph, continuation lines joined.
+
+  Raises:
+    BuildError: a line is none, or a name stands there twice.
+  """
   fields: dict[str, str] = {}
   for line in re.sub(r'\n[ \t]+', ' ', paragraph).split('\n'):
     match = _FIELD.fullmatch(line)

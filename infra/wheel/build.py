@@ -81,7 +81,8 @@ def build_wheel(
       own[pins.SHIM_MEMBER] = shim_bytes or shim.build_shim(root, bazel)
 
     with steps.step(f'laying {len(own)} files on top, metadata'):
-      changed |= _overlay(own, upstream)
+      overlay.check_clashes(own, upstream.namelist())
+      changed |= own
       changed |= _metadata(root, upstream)
       members = _members(upstream, changed)
 
@@ -137,23 +138,12 @@ def _apply_series(root: Path, upstream: zipfile.ZipFile,
                   steps: _Steps) -> dict[str, bytes]:
   """The official files that the series change, changed."""
   patches = []
-  for series in load_manifest(root):
+  for series in load_manifest(root).series:
     steps.note(f'applying series {series.name}')
     patches += load_patches(root, series)
   names = set(upstream.namelist())
   return patched_files(
       lambda name: upstream.read(name) if name in names else None, patches)
-
-
-def _overlay(own: dict[str, bytes],
-             upstream: zipfile.ZipFile) -> dict[str, bytes]:
-  """Our files, none of which may be upstream's."""
-  clashes = sorted(own.keys() & set(upstream.namelist()))
-  if clashes:
-    raise BuildError(
-        f'{", ".join(clashes)} would overwrite a file of the official wheel. '
-        'Change such a file with a patch under patches/.')
-  return own
 
 
 def _metadata(root: Path, upstream: zipfile.ZipFile) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from pathlib import Path
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -109,3 +110,15 @@ def open_wheel(path: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(path)
   except zipfile.BadZipFile as error:
     raise BuildError(f'{path} is not a wheel: {error}') from error
+
+
+def unpacked(wheel: Path, root: Path) -> Path:
+  """An official wheel's files in a folder under build/, kept there."""
+  folder = root / 'build' / 'unpacked' / wheel.stem
+  if not folder.is_dir():
+    part = folder.with_name(f'{folder.name}.part')
+    shutil.rmtree(part, ignore_errors=True)
+    with open_wheel(wheel) as archive:
+      archive.extractall(part)
+    os.rename(part, folder)
+  return folder

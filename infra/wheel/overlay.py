@@ -1,5 +1,6 @@
 """The files of our own that the wheel takes from the checkout."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from infra.errors import BuildError
@@ -24,10 +25,24 @@ def test_files(root: Path) -> list[str]:
 
 def wheel_files(root: Path) -> list[str]:
   """Those of `own_files` that go into the wheel."""
+  return of_wheel(own_files(root))
+
+
+def of_wheel(names: list[str]) -> list[str]:
+  """Those of some of `own_files` that go into the wheel."""
   return [
-      name for name in own_files(root) if not name.startswith(_SOURCES) and
+      name for name in names if not name.startswith(_SOURCES) and
       name.rsplit('/', 1)[-1] not in _BAZEL_FILES
   ]
+
+
+def check_clashes(names: Iterable[str], official_names: Iterable[str]) -> None:
+  """Raises BuildError if one of our files is in the official wheel too."""
+  clashes = sorted({*names} & {*official_names})
+  if clashes:
+    raise BuildError(
+        f'{", ".join(clashes)} would overwrite a file of the official wheel. '
+        'Change such a file with a patch under patches/.')
 
 
 def _files(root: Path, folder: str) -> list[str]:

@@ -9,6 +9,9 @@ import subprocess
 from infra.errors import BuildError
 from infra.wheel import pins
 
+# As in .bazelrc: Bazel links its output folders from here.
+_LINKS = 'build/bazel-'
+
 _HOW_TO_GET = ('Install one (Debian and Ubuntu: apt-get install '
                'bazel-bootstrap), or name it: BAZEL=/path/to/bazel.')
 
@@ -33,9 +36,18 @@ def build_shim(root: Path, bazel: str) -> bytes:
   Raises:
     BuildError: the build fails or makes no shared library.
   """
-  _bazel(root, bazel, 'build', f'//{pins.SHIM_PACKAGE}:{pins.SHIM_LIBRARY}')
-  folder = Path(_bazel(root, bazel, 'info', 'bazel-bin').strip())
-  library = folder / pins.SHIM_PACKAGE / pins.SHIM_LIBRARY
+  # No server stays behind, and all that Bazel writes is under build/.
+  command = [
+      bazel, '--batch', f'--output_user_root={root / "build" / "bazel-root"}',
+      'build', f'--symlink_prefix={_LINKS}',
+      f'//{pins.SHIM_PACKAGE}:{pins.SHIM_LIBRARY}'
+  ]
+  done = subprocess.run(
+      command, cwd=root, capture_output=True, text=True, check=False)
+  if done.returncode:
+    said = '\n'.join(done.stderr.strip().splitlines()[-30:])
+    raise BuildError(f'`{" ".join(command)}` failed:\n{said}')
+  library = root / f'{_LINKS}bin' / pins.SHIM_PACKAGE / pins.SHIM_LIBRARY
   try:
     data = library.read_bytes()
   except OSError as error:
@@ -58,18 +70,3 @@ def check_glibc(library: bytes) -> None:
         f'{pins.SHIM_LIBRARY} needs glibc 2.{max(needs)}, and a wheel for '
         f'{pins.PLATFORM} must do with 2.{pins.GLIBC_MINOR}: avoid the newer '
         'symbol, or bind an older version of it with .symver')
-
-
-def _bazel(root: Path, bazel: str, *arguments: str) -> str:
-  """Runs Bazel in the checkout and returns what it prints."""
-  # No server stays behind, and all that Bazel writes is under build/.
-  command = [
-      bazel, '--batch', f'--output_user_root={root / "build" / "bazel-root"}',
-      *arguments
-  ]
-  done = subprocess.run(
-      command, cwd=root, capture_output=True, text=True, check=False)
-  if done.returncode:
-    said = '\n'.join(done.stderr.strip().splitlines()[-30:])
-    raise BuildError(f'`{" ".join(command)}` failed:\n{said}')
-  return done.stdout

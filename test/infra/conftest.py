@@ -1,12 +1,17 @@
 """Fixtures of the tools' tests: the official wheel, ours, and a project."""
 
 from pathlib import Path
+import shutil
 
+from infra_project import git
 from infra_project import Project
 from infra_project import ROOT
+from infra_project import TAG
+from infra_project import unpack
 import pytest
 
 from infra.wheel import official
+from infra.wheel import shim
 from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 
@@ -19,12 +24,42 @@ def official_wheel() -> Path:
 
 
 @pytest.fixture(scope='session')
-def built(tmp_path_factory) -> Path:
-  """The checkout's wheel, built for real."""
-  return build_wheel(ROOT, tmp_path_factory.mktemp('dist'))
+def built_shim() -> bytes:
+  """The shim, built for real."""
+  return shim.build_shim(ROOT, shim.find_bazel())
+
+
+@pytest.fixture(scope='session')
+def built(built_shim, tmp_path_factory) -> Path:
+  """The checkout's wheel."""
+  return build_wheel(
+      ROOT, tmp_path_factory.mktemp('dist'), shim_bytes=built_shim)
 
 
 @pytest.fixture
 def project(tmp_path, official_wheel) -> Project:
   """A project without series."""
   return Project(tmp_path / 'project', official_wheel)
+
+
+@pytest.fixture(scope='session')
+def upstream_template(official_wheel, tmp_path_factory) -> Path:
+  """A checkout such as a user may have of upstream, with the official tag."""
+  folder = unpack(official_wheel, tmp_path_factory.mktemp('upstream') / 'xla')
+  # version.py is made by upstream's build, and .gitignore is upstream's too.
+  (folder / 'torch_xla' / 'version.py').unlink()
+  (folder / '.gitignore').write_text('shardy\n')
+  git(folder, 'init', '-q', '-b', 'main')
+  git(folder, 'config', 'user.name', 'The User')
+  git(folder, 'config', 'user.email', 'user@example.org')
+  git(folder, 'add', '.')
+  git(folder, 'commit', '-q', '-m', 'release')
+  git(folder, 'tag', TAG)
+  git(folder, 'gc', '-q')
+  return folder
+
+
+@pytest.fixture
+def upstream(upstream_template, tmp_path) -> Path:
+  """That checkout, for one test."""
+  return shutil.copytree(upstream_template, tmp_path / 'upstream')

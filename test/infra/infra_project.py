@@ -1,7 +1,9 @@
 """The checkout, and throwaway projects beside it, for the tools' tests."""
 
+import copy
 from pathlib import Path
 import re
+import shutil
 import subprocess
 import sys
 from typing import Callable
@@ -11,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Behind everything else, so that an installed torch_xla keeps its place.
 sys.path.append(str(ROOT))
 
+from infra.patchset.check import check
 from infra.patchset.patch import slug
 from infra.wheel import pins
 
@@ -25,9 +28,13 @@ Forwarded: no
 Applies-to: torch_xla {version}
 Why-not-overlay: there would be
  nothing to test
+Remove-when: the test ends
 ---
 """
 
+CONFIG = 'torch_xla/_dynamo/config.py'
+RUNTIME = 'torch_xla/runtime.py'
+TAG = 'v2.9.0'
 Edit = Callable[[list[str]], list[str]]
 
 
@@ -43,9 +50,27 @@ def git(folder: Path, *arguments: str) -> str:
   return done.stdout.strip('\n')
 
 
+def insert(at: int, text: str):
+  """An edit that inserts a line."""
+  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at:]
+
+
+def replace(at: int, text: str):
+  """An edit that replaces a line."""
+  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at + 1:]
+
+
 def edit_file(path: Path, edit: Edit) -> None:
   """Changes the lines of a file."""
   path.write_text(''.join(edit(path.read_text().splitlines(True))))
+
+
+def unpack(wheel: Path, folder: Path) -> Path:
+  """Unpacks the text files of a wheel."""
+  with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(folder,
+                       [n for n in archive.namelist() if not n.endswith('.so')])
+  return folder
 
 
 class Project:
@@ -53,11 +78,22 @@ class Project:
 
   def __init__(self, root: Path, official_wheel: Path):
     self.root = root
+    self.test_base: list[str] = []
+    self.project_tests: list[str] = []
     self._series: dict[str, dict] = {}
     self._official = zipfile.ZipFile(official_wheel)
     (root / 'patches').mkdir(parents=True)
     (root / 'README.md').write_text('# Project\n')
     (root / 'LICENSE').write_text('A licence.\n')
+
+  def copy(self, root: Path) -> 'Project':
+    """The same project in another folder."""
+    other = copy.copy(self)
+    other.root = shutil.copytree(self.root, root)
+    other.test_base = list(self.test_base)
+    other.project_tests = list(self.project_tests)
+    other._series = copy.deepcopy(self._series)
+    return other
 
   def read(self, name: str) -> bytes | None:
     """Reads a file of the official wheel."""
@@ -78,7 +114,9 @@ class Project:
             tests=[]))
     entry.update(values)
     # The texts and lists of texts in use look the same in TOML.
-    (self.root / 'patches' / 'series.toml').write_text('\n'.join(
+    lists = (f'test_base = {self.test_base!r}\n'
+             f'project_tests = {self.project_tests!r}\n')
+    (self.root / 'patches' / 'series.toml').write_text(lists + '\n'.join(
         '[[series]]\n' + ''.join(f'{k} = {v!r}\n'
                                  for k, v in entry.items())
         for entry in self._series.values()))
@@ -112,3 +150,16 @@ class Project:
     name = f'{slug(subject)}.patch'
     self.series(series, patches=entry['patches'] + [name])
     return self.file(f'patches/{series}/{name}', f'{head}{diff}\n')
+
+
+def one_patch(project: Project) -> Path:
+  """Gives the project a series `one` with one good patch."""
+  return project.patch('one', 'config: add a line', CONFIG,
+                       insert(2, '# ours 1'))
+
+
+def problem(project: Project) -> str:
+  """The problems that `check` finds; there have to be some."""
+  problems = check(project.root, project.read)
+  assert problems
+  return '\n'.join(problems)

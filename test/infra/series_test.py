@@ -3,12 +3,16 @@
 from pathlib import Path
 import subprocess
 import sys
-import zipfile
 
-from infra_project import edit_file
+from infra_project import CONFIG
 from infra_project import git
+from infra_project import insert
+from infra_project import one_patch
+from infra_project import problem
 from infra_project import Project
 from infra_project import ROOT
+from infra_project import RUNTIME
+from infra_project import unpack
 import pytest
 
 from infra import series as command_line
@@ -17,60 +21,23 @@ from infra.patchset.apply import apply_to_folder
 from infra.patchset.apply import folder_reader
 from infra.patchset.apply import patched_files
 from infra.patchset.check import check
-from infra.patchset.export import export
-from infra.patchset.manifest import claimed_by
 from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import matches
-from infra.patchset.manifest import with_dependencies
+from infra.patchset.manifest import parse_manifest
+from infra.patchset.manifest import with_patches
 from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.patchset.patch import slug
-from infra.wheel.overlay import own_files
-
-CONFIG = 'torch_xla/_dynamo/config.py'
-RUNTIME = 'torch_xla/runtime.py'
-TAG = 'v2.9.0'
-
-
-def insert(at: int, text: str):
-  """An edit that inserts a line."""
-  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at:]
-
-
-def replace(at: int, text: str):
-  """An edit that replaces a line."""
-  return lambda lines: lines[:at] + [f'{text}\n'] + lines[at + 1:]
-
-
-def one_patch(project: Project) -> Path:
-  """Gives the project a series `one` with one good patch."""
-  return project.patch('one', 'config: add a line', CONFIG,
-                       insert(2, '# ours 1'))
 
 
 def two_patches(project: Project) -> list[Path]:
   """Gives the project a series `one` with two patches to one file."""
   first = one_patch(project)
-  [patch] = load_patches(project.root, load_manifest(project.root)[0])
+  [patch] = load_patches(project.root, load_manifest(project.root).series[0])
   base = patched_files(project.read, [patch])[CONFIG]
   second = project.patch('one', 'config: add another line', CONFIG,
                          insert(0, '# ours 2'), base)
   return [first, second]
-
-
-def problem(project: Project) -> str:
-  """The problems that `check` finds; there have to be some."""
-  problems = check(project.root, project.read)
-  assert problems
-  return '\n'.join(problems)
-
-
-def unpack(wheel: Path, folder: Path) -> Path:
-  """Unpacks the text files of a wheel."""
-  with zipfile.ZipFile(wheel) as archive:
-    archive.extractall(folder,
-                       [n for n in archive.namelist() if not n.endswith('.so')])
-  return folder
 
 
 # The checkout's own series.
@@ -87,15 +54,15 @@ def test_commands_on_the_checkout():
                           capture_output=True,
                           text=True,
                           check=True).stdout
-  for series in load_manifest(ROOT):
+  for series in load_manifest(ROOT).series:
     assert f'{series.name}: {series.description}' in listed
-  checked = subprocess.run([*script, 'check'],
+  checked = subprocess.run([*script, 'check', '--no-run'],
                            capture_output=True,
                            text=True,
                            check=False)
   assert checked.returncode == 0, checked.stderr
   assert 'in order' in checked.stdout
-  for command in ('list', 'check', 'apply', 'export'):
+  for command in ('list', 'check', 'apply', 'export', 'import'):
     subprocess.run([*script, command, '--help'],
                    stdout=subprocess.DEVNULL,
                    check=True)
@@ -105,7 +72,7 @@ def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
   wheel = unpack(official_wheel, tmp_path)
   assert command_line.main(['apply', '--wheel', str(wheel)]) == 0
   changed = {
-      change.path: change.new for series in load_manifest(ROOT)
+      change.path: change.new for series in load_manifest(ROOT).series
       for patch in load_patches(ROOT, series)
       for change in patch.changes
   }
@@ -127,8 +94,9 @@ def test_good_patches(project):
   project.series('one', overlay=['torch_xla/shardy/**'], tests=['test/*.py'])
   assert check(project.root, project.read) == []
   changed = patched_files(
-      project.read, load_patches(project.root,
-                                 load_manifest(project.root)[0]))
+      project.read,
+      load_patches(project.root,
+                   load_manifest(project.root).series[0]))
   lines = changed[CONFIG].decode().splitlines()
   assert lines[0] == '# ours 2' and lines[3] == '# ours 1'
 
@@ -250,9 +218,49 @@ def test_overlay_file_belongs_to_one_series(project):
   project.file('torch_xla/shardy/b.py')
   project.series('two', overlay=['torch_xla/shardy/a.py'])
   assert check(project.root, project.read) == []
-  all_series = load_manifest(project.root)
-  assert claimed_by(all_series, 'torch_xla/shardy/a.py') == ['two']
-  assert claimed_by(all_series, 'torch_xla/shardy/b.py') == ['one']
+  manifest = load_manifest(project.root)
+  assert manifest.owners_of_overlay('torch_xla/shardy/a.py') == ['two']
+  assert manifest.owners_of_overlay('torch_xla/shardy/b.py') == ['one']
+
+
+def test_test_file_belongs_to_one_place(project):
+  for name in ('test/tools.py', 'test/own_test.py', 'test/a/a_test.py'):
+    project.file(name)
+  project.series('one')
+  found = problem(project)
+  for name in ('tools.py', 'own_test.py', 'a/a_test.py'):
+    assert f'test/{name} belongs to no series' in found
+  project.test_base.append('test/tools.py')
+  project.project_tests += ['test/own_test.py', 'test/gone_test.py']
+  project.series('one', tests=['test/a/**'])
+  project.series('two', tests=['test/a/*', 'test/*'])
+  found = problem(project)
+  assert 'test/a/a_test.py belongs to one and two' in found
+  assert 'tools.py' not in found and 'own_test.py' not in found
+  assert 'project_tests lists the test test/gone_test.py' in found
+  project.project_tests.remove('test/gone_test.py')
+  project.test_base.append('test/a/a_test.py')
+  project.series('two', tests=[])
+  project.series('one', tests=[])
+  assert check(project.root, project.read) == []
+
+
+def test_patches_of_a_series_are_listed_anew():
+  text = (ROOT / 'patches' / 'series.toml').read_text()
+  for series in load_manifest(ROOT).series:
+    if series.patches:
+      assert with_patches(text, series.name, series.patches) == text
+    patches = [*series.patches, 'new.patch']
+    manifest = parse_manifest(with_patches(text, series.name, patches))
+    for other in manifest.series:
+      expected = tuple(patches) if other.name == series.name else (
+          load_manifest(ROOT).find(other.name).patches)
+      assert other.patches == expected
+    none = parse_manifest(with_patches(text, series.name, []))
+    assert none.find(series.name).patches == ()
+  laid_out_otherwise = text.replace('patches = ', '  patches = ')
+  with pytest.raises(BuildError, match='have to be a list that begins a line'):
+    with_patches(laid_out_otherwise, 'v2-sharding', [])
 
 
 def test_patterns():
@@ -293,10 +301,11 @@ def test_dependencies_come_first(project):
   project.series('b')
   project.series('c', depends_on=['a'])
   project.series('d', depends_on=['c'])
-  chosen = with_dependencies(load_manifest(project.root), 'd')
+  manifest = load_manifest(project.root)
+  chosen = manifest.with_dependencies('d')
   assert [series.name for series in chosen] == ['a', 'c', 'd']
   with pytest.raises(BuildError, match='there is no series e; there are: a, b'):
-    with_dependencies(load_manifest(project.root), 'e')
+    manifest.with_dependencies('e')
 
 
 def test_slug():
@@ -326,7 +335,7 @@ def test_apply_changes_all_or_nothing(project, tmp_path):
   project.file(f'wheel/{CONFIG}').write_bytes(project.read(CONFIG))
   other = project.read(RUNTIME) + b'# changed by somebody\n'
   project.file(f'wheel/{RUNTIME}').write_bytes(other)
-  patches = load_patches(project.root, load_manifest(project.root)[0])
+  patches = load_patches(project.root, load_manifest(project.root).series[0])
   with pytest.raises(BuildError) as raised:
     apply_to_folder(wheel, patches)
   message = str(raised.value)
@@ -352,7 +361,7 @@ def test_apply_works_inside_a_git_repository(project, tmp_path, monkeypatch):
   target = wheel / CONFIG
   target.parent.mkdir(parents=True)
   target.write_bytes(project.read(CONFIG))
-  patches = load_patches(project.root, load_manifest(project.root)[0])
+  patches = load_patches(project.root, load_manifest(project.root).series[0])
   assert apply_to_folder(wheel, patches) == [CONFIG]
   assert blob_id(target.read_bytes()) == patches[0].changes[0].new
 
@@ -365,178 +374,3 @@ def test_apply_ignores_the_users_git_settings(project, tmp_path, monkeypatch):
       '[apply]\n  whitespace = fix\n[core]\n  autocrlf = true\n')
   monkeypatch.setenv('GIT_CONFIG_GLOBAL', str(settings))
   assert check(project.root, project.read) == []
-
-
-# export
-
-
-@pytest.fixture
-def upstream(official_wheel, tmp_path) -> Path:
-  """A checkout such as a user may have of upstream, with the official tag."""
-  folder = unpack(official_wheel, tmp_path / 'upstream')
-  # version.py is made by upstream's build, and .gitignore is upstream's too.
-  (folder / 'torch_xla' / 'version.py').unlink()
-  (folder / '.gitignore').write_text('shardy\n')
-  git(folder, 'init', '-q', '-b', 'main')
-  git(folder, 'config', 'user.name', 'The User')
-  git(folder, 'config', 'user.email', 'user@example.org')
-  git(folder, 'add', '.')
-  git(folder, 'commit', '-q', '-m', 'release')
-  git(folder, 'tag', TAG)
-  return folder
-
-
-def moved_on(upstream: Path, path: str, *edits) -> str:
-  """Adds a commit to upstream's main branch; returns its id."""
-  for edit in edits:
-    edit_file(upstream / path, edit)
-  git(upstream, 'commit', '-q', '-a', '-m', 'upstream moves on')
-  return git(upstream, 'rev-parse', 'HEAD')
-
-
-@pytest.mark.parametrize('name', [s.name for s in load_manifest(ROOT)])
-def test_export_of_the_checkouts_series(name, upstream):
-  head = git(upstream, 'rev-parse', 'HEAD')
-  # The user is at work in a file that no series touches, without a commit.
-  (upstream / 'notes.txt').write_text('untracked\n')
-  following = export(ROOT, upstream, name)
-  branch = f'fork/{name}'
-  assert following.endswith(f'{TAG}..{branch}')
-  assert git(upstream, 'rev-parse', 'HEAD') == head
-  assert git(upstream, 'status', '--porcelain') == '?? notes.txt'
-  assert len(git(upstream, 'worktree', 'list').splitlines()) == 1
-
-  all_series = load_manifest(ROOT)
-  chosen = with_dependencies(all_series, name)
-  patches = [p for series in chosen for p in load_patches(ROOT, series)]
-  blobs = {c.path: c.new for patch in patches for c in patch.changes}
-  for path, blob in blobs.items():
-    assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob
-  names = {series.name for series in chosen}
-  overlay = [
-      path for path in own_files(ROOT)
-      if names & set(claimed_by(all_series, path))
-  ]
-  for path in overlay:
-    assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob_id(
-        (ROOT / path).read_bytes())
-  changed = git(upstream, 'diff', '--name-only', TAG, branch).splitlines()
-  assert set(changed) >= set(blobs) | set(overlay)
-  assert all(
-      c in blobs or c in overlay or c.startswith('test/') for c in changed)
-
-  log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..{branch}')
-  subjects = [s for s in log.splitlines() if ': add the new files' not in s]
-  assert subjects == [patch.subject for patch in patches]
-  messages = git(upstream, 'log', '--format=%an <%ae>%n%B', f'{TAG}..{branch}')
-  assert 'The User <user@example.org>' in messages
-  for field in ('Forwarded:', 'Applies-to:', 'Why-not-overlay:', '[PATCH]'):
-    assert field not in messages
-  assert f'Bug: {patches[0].fields["Bug"]}' in messages.splitlines()
-
-
-def test_export_puts_dependencies_files_and_tests_in(project, upstream):
-  one_patch(project)
-  project.file('torch_xla/shardy/a.py')
-  project.file('test/shardy/a_test.py')
-  project.series(
-      'one', overlay=['torch_xla/shardy/a.py'], tests=['test/shardy/**'])
-  project.patch('two', 'runtime: add a line', RUNTIME, insert(2, '# ours'))
-  project.series('two', depends_on=['one'])
-  export(project.root, upstream, 'two', branch='mine')
-  log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..mine')
-  assert log.splitlines() == [
-      'config: add a line', 'one: add the new files and tests',
-      'runtime: add a line'
-  ]
-  assert git(upstream, 'show', 'mine:torch_xla/shardy/a.py') == 'ours = True'
-  assert git(upstream, 'show', 'mine:test/shardy/a_test.py') == 'ours = True'
-
-
-def test_export_onto_a_commit_where_lines_moved(project, upstream):
-  project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
-  # Far enough not to conflict, near enough to move the place of the patch.
-  onto = moved_on(upstream, RUNTIME, insert(3, '# theirs'),
-                  insert(3, '# theirs'), replace(50, '# theirs'))
-  following = export(project.root, upstream, 'one', 'main')
-  assert following.endswith('main..fork/one')
-  assert git(upstream, 'rev-parse', 'fork/one~1') == onto
-  lines = git(upstream, 'show', f'fork/one:{RUNTIME}').splitlines()
-  assert lines[62] == '# ours' and lines[50] == '# theirs'
-  # And what comes next does what is said.
-  git(upstream, *following.replace('OUTPUT_FOLDER', 'out').split()[3:])
-  [made] = (upstream / 'out').iterdir()
-  assert made.name == '0001-runtime-add-a-line.patch'
-
-
-def test_export_onto_a_commit_that_conflicts(project, upstream):
-  one_patch(project)
-  project.patch('one', 'runtime: change a line', RUNTIME, replace(60, '# ours'))
-  moved_on(upstream, RUNTIME, replace(60, '# theirs'))
-  head = git(upstream, 'rev-parse', 'HEAD')
-  with pytest.raises(BuildError) as raised:
-    export(project.root, upstream, 'one', 'main')
-  message = str(raised.value)
-  assert '"runtime: change a line" conflicts with main' in message
-  assert RUNTIME in message and CONFIG not in message
-  assert 'fork/one stays as it is on v2.9.0' in message
-  assert git(upstream, 'rev-parse',
-             'fork/one~2') == git(upstream, 'rev-parse', f'{TAG}^{{commit}}')
-  assert git(upstream, 'rev-parse', 'HEAD') == head
-  assert git(upstream, 'status', '--porcelain') == ''
-  assert len(git(upstream, 'worktree', 'list').splitlines()) == 1
-
-
-def test_export_onto_a_commit_that_has_the_patch(project, upstream):
-  one_patch(project)
-  project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
-  moved_on(upstream, CONFIG, insert(2, '# ours 1'))
-  export(project.root, upstream, 'one', 'main')
-  log = git(upstream, 'log', '--format=%s', 'main..fork/one')
-  assert log == 'runtime: add a line'
-
-
-def test_export_runs_no_hooks(project, upstream):
-  one_patch(project)
-  for name in ('pre-commit', 'post-checkout', 'pre-rebase'):
-    hook = upstream / '.git' / 'hooks' / name
-    hook.write_text('#!/bin/sh\nexit 1\n')
-    hook.chmod(0o755)
-  export(project.root, upstream, 'one')
-
-
-def test_export_refuses_an_unfit_checkout(project, upstream, tmp_path, capsys):
-  one_patch(project)
-  project.series('empty')
-
-  def refused(*arguments: str) -> str:
-    full = ['export', '--upstream', str(upstream), *arguments]
-    assert command_line.main(full, project.root) == 1
-    branches = git(upstream, 'branch', '--format=%(refname:short)')
-    assert 'fork/' not in branches
-    return capsys.readouterr().err
-
-  assert 'there is no series three' in refused('three')
-  assert 'has no commit nowhere' in refused('one', '--onto', 'nowhere')
-  assert 'has a branch main already' in refused('one', '--branch', 'main')
-  assert 'is no name for a branch' in refused('one', '--branch', 'a..b')
-  assert 'no patches and no files' in refused('empty')
-  project.file('torch_xla/stablehlo.py')
-  project.series('one', overlay=['torch_xla/stablehlo.py'])
-  assert 'would overwrite a file of upstream' in refused('one')
-
-  edit_file(upstream / CONFIG, insert(0, '# at work'))
-  assert 'has uncommitted changes' in refused('one')
-  git(upstream, 'checkout', '-q', '.')
-
-  git(upstream, 'tag', '-d', TAG)
-  assert 'has no tag v2.9.0' in refused('one')
-  # A tag of that name on something else is no base either.
-  moved_on(upstream, CONFIG, insert(0, '# theirs'))
-  git(upstream, 'tag', TAG)
-  assert 'and the checkout has' in refused('one')
-
-  upstream_of_nobody = tmp_path / 'empty'
-  upstream_of_nobody.mkdir()
-  with pytest.raises(BuildError, match='is no git checkout'):
-    export(project.root, upstream_of_nobody, 'one')

@@ -1,0 +1,111 @@
+"""Lays the checkout's Python on an installed wheel, as links.
+
+An edit then takes effect without a build. What the wheel is made of besides,
+patches and the shim, stays as it was built.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection
+import csv
+from pathlib import Path
+import shutil
+import sys
+import sysconfig
+
+ROOT = Path(__file__).resolve().parents[1]
+if __name__ == '__main__':
+  sys.path[0] = str(ROOT)
+
+from infra.errors import BuildError
+from infra.wheel import official
+from infra.wheel import pins
+from infra.wheel.build import running_python
+from infra.wheel.overlay import check_clashes
+from infra.wheel.overlay import wheel_files
+
+
+def link(root: Path, site: Path, official_names: Collection[str]) -> int:
+  """Has every overlay file of an installed wheel be a link to the checkout's.
+
+  Files are linked, not folders, and the links stand in the wheel's RECORD: so
+  pip takes all of them away, and never what they point to.
+
+  Args:
+    root: the checkout.
+    site: where the wheel is installed: the folder that holds torch_xla.
+    official_names: the files of the official wheel.
+
+  Returns:
+    How many links were made, and files taken away.
+
+  Raises:
+    BuildError: no wheel of this project is installed there, or a file of the
+      checkout would take the place of an official one.
+  """
+  record = site / f'{pins.PACKAGE}-{pins.VERSION}.dist-info' / 'RECORD'
+  if not record.is_file():
+    raise BuildError(f'{site} has no {pins.PACKAGE} {pins.VERSION}: build the '
+                     'wheel and install it first (infra/develop.sh does)')
+  wanted = wheel_files(root)
+  check_clashes(wanted, official_names)
+  rows = list(csv.reader(record.read_text(encoding='utf-8').splitlines()))
+  installed = {row[0] for row in rows}
+  kept = {*official_names, *wanted, pins.SHIM_MEMBER}
+  gone = {
+      name for name in installed - kept
+      if name.startswith(f'{pins.PACKAGE}/') and '__pycache__' not in name
+  }
+  rows = [row for row in rows if row[0] not in gone]
+  rows += [[name, '', ''] for name in wanted if name not in installed]
+  with record.open('w', encoding='utf-8', newline='') as file:
+    csv.writer(file, lineterminator='\n').writerows(rows)
+
+  for name in gone:
+    _take_away(site / name)
+  changed = len(gone)
+  for name in wanted:
+    path, target = site / name, root / name
+    if path.is_symlink() and path.readlink() == target:
+      continue
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+    changed += 1
+  return changed
+
+
+def _take_away(path: Path) -> None:
+  """Removes a file, and its folder if that held nothing else."""
+  path.unlink(missing_ok=True)
+  folder = path.parent
+  # A folder without modules could still be imported.
+  while folder.is_dir() and all(
+      p.name == '__pycache__' for p in folder.iterdir()):
+    shutil.rmtree(folder)
+    folder = folder.parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+  """Links the checkout's Python into the environment of this one."""
+  parser = argparse.ArgumentParser(
+      prog='python infra/develop.py', description=__doc__)
+  parser.parse_args(arguments)
+  try:
+    wheel = official.official_wheel(running_python(),
+                                    official.default_cache(ROOT),
+                                    lambda line: None)
+    with official.open_wheel(wheel) as archive:
+      names = archive.namelist()
+    changed = link(ROOT, Path(sysconfig.get_path('purelib')), names)
+  except (BuildError, OSError) as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  print(f'torch_xla in {sys.prefix} runs the Python of {ROOT}; '
+        f'changed: {changed} files')
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())
