@@ -2,9 +2,9 @@
 
 import torch
 import torch_xla
+from torch_xla._dynamo import dynamo_bridge
 import torch_xla.debug.metrics as met
 import torch_xla.runtime as xr
-from torch_xla._dynamo import dynamo_bridge
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
 STEPS = 4

@@ -1,5 +1,6 @@
 """The cases of pytorch/xla#9755 again, with the programs behind the door."""
 
+import pytest
 from replicated_spec_test import *
 
 ENVIRONMENT = {
@@ -7,3 +8,4 @@ ENVIRONMENT = {
     'CPU_NUM_DEVICES': '8',
     'XLA_SHARDING_V2': '1',
 }
+pytestmark = pytest.mark.slow

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch_xla
+from torch_xla._dynamo import dynamo_bridge
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla._dynamo import dynamo_bridge
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 # Every step is checked: a threshold below this would hide a retrace.

@@ -113,8 +113,14 @@ def check(mesh, spec):
 
 
 @pytest.mark.parametrize('order', _ORDERS)
-@pytest.mark.parametrize('shape', [(8,), (2, 4), (4, 2), (1, 8), (2, 1, 4),
-                                   (2, 2, 2)])
+@pytest.mark.parametrize('shape', [
+    (8,),
+    (2, 4),
+    (4, 2),
+    (1, 8),
+    pytest.param((2, 1, 4), marks=pytest.mark.slow),
+    pytest.param((2, 2, 2), marks=pytest.mark.slow),
+])
 def test_every_partition_spec(shape, order):
   mesh = mesh_of(shape, order)
   for rank in (1, 2, 3):

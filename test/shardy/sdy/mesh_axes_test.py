@@ -76,10 +76,7 @@ def _orders(n: int):
     'doc', [attributes, mesh_axes], ids=lambda m: m.__name__)
 def test_docstrings(doc):
   failed, run = doctest.testmod(
-      doc, extraglobs={
-          'sdy': attributes,
-          'parse_sharding': parse_sharding
-      })
+      doc, extraglobs={'parse_sharding': parse_sharding})
   assert run and not failed
 
 

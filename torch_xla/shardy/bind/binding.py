@@ -154,7 +154,7 @@ class Binder:
     return bindings
 
   def before_sync(self) -> None:
-    """Binds what is pending: while a binding lives, the sync computes it too."""
+    """Binds what is pending; while a binding lives, the sync computes it."""
     # Of a sync that failed: no other would get past them.
     self._bindings_of_sync = []
     # Made now: malloc consolidates its heap at the first large block after a

@@ -26,7 +26,8 @@ class Annotated:
     ref: to the tensor.
     even: whether the annotation splits it into equal parts.
     inner: what a graph that starts from its data names. None where holding it
-      holds the tensor itself, without functionalization; and while it is bound ahead.
+      holds the tensor itself, without functionalization; and while it is bound
+      ahead.
     fresh: annotated since the last sync: its graph may outlive the tensor.
     is_weight: whether `weights_ahead` may bind it.
   """

@@ -41,8 +41,8 @@ class Plan:
                        'outcome is used whatever it is')
 
 
-# From a serialised program, its format ('hlo' or 'mlir') and how torch_xla wants
-# it spread out. Raises a ValueError where the program is damaged.
+# From a serialised program, its format ('hlo' or 'mlir') and how torch_xla
+# wants it spread out. Raises a ValueError where the program is damaged.
 Planner = Callable[[bytes, str, CompileOptions], Plan]
 
 

@@ -1,1 +1,1 @@
-"""Programs with V2 shardings on their way out, and with V1 on their way back."""
+"""Programs with V2 shardings on their way out, with V1 on their way back."""

@@ -3,7 +3,7 @@
 `_XLAC` writes device lists (V1), `devices=[4,2]0,4,1,5,2,6,3,7`. Here each
 becomes an iota, `devices=[4,2]<=[2,4]T(1,0)`, as XLA prints it. A sharding that
 has no such form, contradicts its shape or is damaged goes on as it came, and
-the report says why: what to make of it stays the compiler's decision.
+the counts say why: what to make of it stays the compiler's decision.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class V2Program(NamedTuple):
     program: serialised HloModuleProto; the very bytes that came if nothing was
       to change.
     name: the module's name.
+    shardings: what became of its shardings.
   """
   program: bytes
   name: str

@@ -1,7 +1,8 @@
 """Writes any placement in the axes of one mesh, by sub-axes where it needs to.
 
-  >>> mesh = sdy.Mesh((('x', 2), ('y', 4)))
-  >>> sdy.text(mesh, dims_of(parse_sharding('{devices=[4,2]<=[8]}'), mesh, 2))
+  >>> mesh = attributes.Mesh((('x', 2), ('y', 4)))
+  >>> sharding = parse_sharding('{devices=[4,2]<=[8]}')
+  >>> attributes.text(mesh, dims_of(sharding, mesh, 2))
   '<@mesh, [{"x", "y":(1)2}, {"y":(2)2}]>'
 """
 

@@ -148,8 +148,10 @@ def launch_replicas() -> None:
 
 @pytest.fixture(
     scope='module',
-    params=[(1, _OFF), (2, _SHARDY)],
-    ids=['one device each', 'spmd, Shardy'])
+    params=[
+        pytest.param((1, _OFF), id='one device each'),
+        pytest.param((2, _SHARDY), id='spmd, Shardy', marks=pytest.mark.slow)
+    ])
 def processes_found(request, tmp_path_factory) -> tuple[list[dict], int]:
   """What each of three processes found, and the devices that each has."""
   devices, variables = request.param
@@ -164,8 +166,10 @@ def processes_found(request, tmp_path_factory) -> tuple[list[dict], int]:
 
 @pytest.fixture(
     scope='module',
-    params=[_OFF, _SHARDY],
-    ids=['replicas', 'replicas, Shardy'])
+    params=[
+        pytest.param(_OFF, id='replicas'),
+        pytest.param(_SHARDY, id='replicas, Shardy', marks=pytest.mark.slow)
+    ])
 def replicas_found(request) -> list[dict]:
   """What each of four replicas found, two of which have no data."""
   output = call(launch_replicas, **request.param).stdout
