@@ -27,6 +27,7 @@ import pytest
 # Upstream's test/ is a package, so there pytest does not put it on the path.
 sys.path.insert(0, os.path.dirname(__file__))
 
+from fork_server import Place
 import processes
 import properties
 
@@ -36,6 +37,8 @@ properties.register_profiles()
 REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
 _CHILD_SECONDS = 300
 _CHILDREN_AT_A_TIME = 2
+# All passed, or some failed and are reported.
+_PYTESTS_STATUSES = (0, 1)
 _KEY = pytest.StashKey['_Children']()
 
 
@@ -102,27 +105,33 @@ class _Children:
           own = other.nodeid if other.get_closest_marker('environment') else ''
           key = (other.path, own, *sorted(environment.items()))
           groups.setdefault(key, []).append(other)
+      # As it is now: by a child's turn a test may have changed it for itself.
+      place = Place.here()
       for items in groups.values():
-        future = self._pool.submit(self._run, items)
+        environment = processes.clean_environment(**_environment_of(items[0]))
+        future = self._pool.submit(self._run, [i.nodeid for i in items],
+                                   environment, place)
         self._futures.update((i.nodeid, future) for i in items)
     return self._futures[item.nodeid].result()
 
   def close(self) -> None:
     self._pool.shutdown(cancel_futures=True)
 
-  def _run(self, items: list[pytest.Item]) -> _Reports:
+  def _run(self, nodes: list[str], environment: dict[str, str],
+           place: Place) -> _Reports:
     with tempfile.TemporaryDirectory() as directory:
       path = os.path.join(directory, 'reports')
-      environment = processes.clean_environment(**_environment_of(items[0]))
-      job = functools.partial(
-          processes.run_pytest, str(self._config.rootpath),
-          [*_arguments(self._config), *(i.nodeid for i in items)],
-          {REPORTS_VARIABLE: path})
+      job = functools.partial(processes.run_pytest, str(self._config.rootpath),
+                              [*_arguments(self._config), *nodes],
+                              {REPORTS_VARIABLE: path})
       try:
-        ended = processes.servers.run(job, environment, _CHILD_SECONDS)
-      except (RuntimeError, OSError) as e:
+        ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
+      except (RuntimeError, ValueError, OSError) as e:
         return _Reports({}, f'the test process could not be started: {e}')
       reports = _read(path)
+      if ended.status not in _PYTESTS_STATUSES:
+        # Whatever its tests said: what comes at its end is theirs, too.
+        reports.get(nodes[-1], []).clear()
     status = (f'no end after {_CHILD_SECONDS} s'
               if ended.status is None else f'exit status {ended.status}')
     tail = (ended.stdout + ended.stderr).decode(errors='replace')[-6000:]
@@ -133,10 +142,13 @@ class _Children:
 def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
   """The variables that a test asks for; None if it asks for none."""
   of_module = getattr(getattr(item, 'module', None), 'ENVIRONMENT', None)
-  marker = item.get_closest_marker('environment')
-  if of_module is None and marker is None:
+  marks = list(item.iter_markers('environment'))
+  if of_module is None and not marks:
     return None
-  return {**(of_module or {}), **(marker.kwargs if marker else {})}
+  variables = dict(of_module or {})
+  for mark in reversed(marks):  # The closest one counts.
+    variables.update(mark.kwargs)
+  return variables
 
 
 def _arguments(config: pytest.Config) -> list[str]:

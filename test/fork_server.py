@@ -15,7 +15,7 @@ ends the child as it would end a script.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
 import functools
@@ -35,6 +35,7 @@ import traceback
 from typing import Any, Optional
 
 _SERVER_SECONDS = 120
+_READ_AT_START = ('PYTHON', 'LD_')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,18 @@ class Ended:
   stderr: bytes
 
 
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """Where a child finds modules and files: `sys.path`, and the folder it is in.
+  """
+  path: tuple[str, ...]
+  folder: str
+
+  @classmethod
+  def here(cls) -> Place:
+    return cls(tuple(sys.path), os.getcwd())
+
+
 class ForkServers:
   """The client's side: starts the base server when it is first needed."""
 
@@ -60,21 +73,32 @@ class ForkServers:
     self._folder: Optional[tempfile.TemporaryDirectory] = None
     self._addresses: dict[tuple, str] = {}
 
-  def run(self, job: Callable[[], Any], environment: Mapping[str, str],
-          seconds: float) -> Ended:
+  def run(self,
+          job: Callable[[], Any],
+          environment: Mapping[str, str],
+          seconds: float,
+          place: Optional[Place] = None) -> Ended:
     """Runs `job` in a child that has just `environment`.
 
     Raises:
       RuntimeError: torch_xla cannot be imported in that environment.
+      ValueError: a variable that Python reads as it starts differs from this
+        process's, and a child does not start.
     """
+    place = place or Place.here()
+    for name in {*environment, *os.environ}:
+      if (name.startswith(_READ_AT_START) and
+          environment.get(name) != os.environ.get(name)):
+        raise ValueError(
+            f'{name} is read when Python starts: use processes.run')
     address = self._address(environment)
     with contextlib.ExitStack() as stack:
       files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
       connection = stack.enter_context(_connect(address, seconds))
       message = pickle.dumps({
           'job': pickle.dumps(job),
-          'path': sys.path,
-          'folder': os.getcwd()
+          'path': place.path,
+          'folder': place.folder
       })
       _send(connection, message, [f.fileno() for f in files])
       pid = json.loads(_receive(connection))
@@ -108,7 +132,11 @@ class ForkServers:
       if key not in self._addresses:
         name = f'{self._folder.name}/{len(self._addresses) + 1}'
         with _connect(f'{self._folder.name}/0', _SERVER_SECONDS) as connection:
-          request = {'environment': dict(environment), 'address': name}
+          request = {
+              'environment': dict(environment),
+              'path': sys.path,
+              'address': name
+          }
           _send(connection, pickle.dumps(request))
           problem = json.loads(_receive(connection))
         if problem:
@@ -159,22 +187,24 @@ def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
   if pid:
     connection.close()
     return
-  listener.close()
-  os.environ.clear()
-  os.environ.update(request['environment'])
-  problem = ''
-  try:
-    import torch_xla  # pylint: disable=unused-import
-    import torch_xla.distributed.spmd  # pylint: disable=unused-import
-  except BaseException:  # pylint: disable=broad-except
-    problem = traceback.format_exc()
-  gc.freeze()
-  with _listen(request['address']) as own:
-    _send(connection, json.dumps(problem).encode())
-    connection.close()
-    if not problem:
-      _serve(own, functools.partial(_fork_child, own))
-  os._exit(0)
+  with _nothing_but_a_job():
+    listener.close()
+    os.environ.clear()
+    os.environ.update(request['environment'])
+    sys.path[:] = request['path']
+    problem = ''
+    try:
+      import torch_xla  # pylint: disable=unused-import
+      import torch_xla.distributed.spmd  # pylint: disable=unused-import
+    except BaseException:  # pylint: disable=broad-except
+      problem = traceback.format_exc()
+    gc.freeze()
+    with _listen(request['address']) as own:
+      _send(connection, json.dumps(problem).encode())
+      connection.close()
+      if not problem:
+        _serve(own, functools.partial(_fork_child, own))
+    os._exit(0)
 
 
 def _fork_child(listener: socket.socket,
@@ -188,16 +218,30 @@ def _fork_child(listener: socket.socket,
     with contextlib.suppress(BrokenPipeError):
       _send(connection, json.dumps(pid).encode())
     return pid, connection
-  listener.close()
-  connection.close()
-  os.setsid()
-  request = pickle.loads(message)
-  for file, number in zip((os.open(os.devnull, os.O_RDONLY), *files), range(3)):
-    os.dup2(file, number)
-    os.close(file)
-  os.chdir(request['folder'])
-  sys.path[:] = request['path']
-  raise _Job(pickle.loads(request['job']))
+  with _nothing_but_a_job():
+    listener.close()
+    connection.close()
+    os.setsid()
+    request = pickle.loads(message)
+    for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), *files)):
+      os.dup2(file, number)
+      os.close(file)
+    os.chdir(request['folder'])
+    sys.path[:] = request['path']
+    raise _Job(pickle.loads(request['job']))
+
+
+@contextlib.contextmanager
+def _nothing_but_a_job() -> Iterator[None]:
+  """Ends a forked process that fails: it must not go on as what it was."""
+  try:
+    yield
+  except _Job:
+    raise
+  except BaseException:  # pylint: disable=broad-except
+    traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 def _serve(listener: socket.socket, answer: Callable) -> None:

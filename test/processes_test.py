@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 
-from fork_server import ForkServers
+from fork_server import ForkServers, Place
 import processes
 import pytest
 
@@ -81,6 +81,22 @@ def _sleep() -> None:
   time.sleep(1000)
 
 
+def test_what_python_reads_as_it_starts_needs_a_new_process():
+  with pytest.raises(ValueError, match='PYTHONHASHSEED is read'):
+    processes.call(_seen, '', PYTHONHASHSEED='1', **_SETTINGS)
+
+
+def test_a_child_that_cannot_start_its_job_says_why():
+  servers = ForkServers()
+  try:
+    ended = servers.run(_sleep, processes.clean_environment(**_SETTINGS), 100,
+                        Place(tuple(sys.path), '/no/such/folder'))
+  finally:
+    servers.close()
+  assert ended.status == 1
+  assert b'/no/such/folder' in ended.stderr
+
+
 _MODULE = '''
 import os
 import pytest
@@ -104,6 +120,11 @@ def test_skipped():
 @pytest.mark.environment()
 def test_dies():
   os._exit(3)
+
+@pytest.mark.environment()
+def test_dies_at_its_end():
+  import atexit
+  atexit.register(os._exit, 4)
 '''
 
 
@@ -125,6 +146,7 @@ def test_reports_of_children_are_the_sessions_own(tmp_path, request):
                         text=True,
                         timeout=200,
                         check=False)
-  assert '2 failed, 2 passed, 1 skipped' in done.stdout, done.stdout
+  assert '3 failed, 2 passed, 1 skipped' in done.stdout, done.stdout
   assert 'assert (1 + 1) == 3' in done.stdout
   assert 'the test process ended early (exit status 3)' in done.stdout
+  assert 'the test process ended early (exit status 4)' in done.stdout

@@ -75,6 +75,7 @@ def import_branch(root: Path,
   _check_base(root, upstream, branch, edited)
 
   here = {name: _content(patch) for name, patch in loaded.items()}
+  _check_drafts(root, series, loaded, edited.contents(loaded))
   before, there = export.contents(loaded), edited.contents(loaded)
   patches = _merge(f'{FOLDER}/{series.name}/', {*before, *there}, before, there,
                    here)
@@ -94,10 +95,23 @@ def import_branch(root: Path,
     written[path] = blob and git.read(upstream, 'cat-file', 'blob', blob)
   for path, data in written.items():
     _write(root / path, data, path, say)
+  for subject in edited.behind:
+    say(f'not taken: the commit "{subject}", which stands behind those of a '
+        f'later series; move it before them if it is of {series.name}')
   if not written:
     say(f'nothing of {series.name} was changed on {branch} since the export')
   # What comes next on the branch is compared with what is here now.
   git.need(upstream, 'update-ref', record, f'refs/heads/{branch}')
+
+
+def _check_drafts(root: Path, series: Series, loaded: dict[str, Patch],
+                  there: dict[str, Any]) -> None:
+  """Refuses to write over a patch file that series.toml does not list."""
+  for name in there:
+    file = root / FOLDER / series.name / name
+    if name not in loaded and file.exists():
+      raise BuildError(f'{FOLDER}/{series.name}/{name} is there and not listed '
+                       f'in {FILE}: list it, or take it away')
 
 
 @dataclass(frozen=True)
@@ -134,11 +148,13 @@ class _Side:
     base: the blob of each file that the series' own commits start from.
     commits: the series' own, by the name of the patch that each is.
     files: the blob of each file that upstream does not have.
+    behind: subjects of unknown commits behind those of a later series.
   """
   earlier: list[Series]
   base: dict[str, str]
   commits: dict[str, _Commit]
   files: dict[str, str]
+  behind: tuple[str, ...]
 
   @property
   def order(self) -> tuple[str, ...]:
@@ -199,11 +215,15 @@ def _read_side(upstream: Path, ref: str, manifest: Manifest,
   commits: dict[str, _Commit] = {}
   log = git.need(upstream, *_LOG, '--reverse', '--format=%H %s',
                  f'{_TAG}..{ref}')
+  is_later, behind = False, []
   for line in log.splitlines():
     commit, _, subject = line.partition(' ')
     title = slug(subject)
-    if title in later:
-      break
+    is_later = is_later or title in later
+    if is_later:
+      if title not in later:
+        behind.append(subject)
+      continue
     if title in earlier:
       base = commit
       commits.clear()
@@ -223,7 +243,7 @@ def _read_side(upstream: Path, ref: str, manifest: Manifest,
       for path, blob in _files_of(upstream, ref).items()
       if path not in official
   }
-  return _Side(found, _files_of(upstream, base), commits, files)
+  return _Side(found, _files_of(upstream, base), commits, files, tuple(behind))
 
 
 def _titles(series: Series) -> list[str]:

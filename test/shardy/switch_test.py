@@ -33,6 +33,13 @@ def test_too_late():
     xr.use_shardy()
 
 
+@_V2
+def test_a_mode_is_not_switched_off_again():
+  with pytest.raises(TooLateError, match='cannot switch mode .v2. off again'):
+    torch_xla.shardy.switch_on(Mode.OFF)
+  assert current_mode() is Mode.V2
+
+
 @_OFF
 def test_cpu_plugin_not_installed_names_the_extra(monkeypatch):
   monkeypatch.setattr(sys, 'meta_path', [_HidesCpuPlugin(), *sys.meta_path])

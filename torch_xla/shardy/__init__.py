@@ -61,7 +61,8 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
 
   Nothing is compiled and nothing is run. The program is lowered as the mode
   says; the backend may still get another one if Shardy's program turns out not
-  to keep the layouts that are stored.
+  to keep the layouts that are stored. With XLA_STABLEHLO_COMPILE set it is the
+  program that the StableHLO is made of.
 
   Args:
     tensors: XLA tensors, one at least with work pending.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import os
 
 import torch
 import torch_xla
@@ -11,7 +12,7 @@ from torch_xla.distributed.spmd import xla_sharding
 
 from . import switch
 from .hlo.compile_options import CompileOptions, Partitioner
-from .mode import current_mode
+from .mode import current_mode, leaves_as_stablehlo
 
 
 def lower_text(tensors: Sequence[torch.Tensor]) -> str:
@@ -23,9 +24,10 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
                      'program to show. Ask before torch_xla.sync()')
   route = switch.route(current_mode())
   program = xlac._get_xla_tensors_hlo_proto([*tensors, *route.companions()])
-  options = CompileOptions(Partitioner.GSPMD, 1,
-                           runtime.global_runtime_device_count())
-  plan = route.planner(program, 'hlo', options)
-  computation = xlac._xla_op_computation_from_module_proto(
-      'lowered', plan.attempts[0].program)
+  # StableHLO is made of the program as it is.
+  if not leaves_as_stablehlo(os.environ):
+    options = CompileOptions(Partitioner.GSPMD, 1,
+                             runtime.global_runtime_device_count())
+    program = route.planner(program, 'hlo', options).attempts[0].program
+  computation = xlac._xla_op_computation_from_module_proto('lowered', program)
   return xlac._xla_computation_text(computation)

@@ -53,8 +53,9 @@ def route(of: Mode) -> Route:
     DoorError: this build lacks the series that the mode comes from.
   """
   if of not in _routes:
-    raise DoorError('this build of torch_xla lacks the series '
-                    'sharding-priority; XLA_SHARDING_V2=1 works')
+    raise DoorError(f'this build of torch_xla lacks the series that mode '
+                    f'{of.value!r} comes from, sharding-priority; '
+                    'XLA_SHARDING_V2=1 works')
   return _routes[of]()
 
 
@@ -95,6 +96,10 @@ def switch_on(wanted: Mode) -> None:
         'up. Call torch_xla.runtime.use_shardy() before the first XLA tensor '
         'or device, or set XLA_USE_SHARDY=1 (XLA_SHARDING_V2=1 for V2 alone) '
         'in the environment before torch_xla is imported')
+  if wanted is Mode.OFF:
+    raise TooLateError(
+        f'cannot switch mode {current_mode().value!r} off again: the plugins '
+        'are behind the door. Start without XLA_USE_SHARDY and XLA_SHARDING_V2')
   mode.setting.check_unsettled(wanted)
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':

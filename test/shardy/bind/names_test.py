@@ -51,6 +51,20 @@ def test_a_weight_and_another_tensor_of_which_the_same_was_said(mesh):
   del out
 
 
+def test_a_weight_annotated_while_another_is_pending(mesh):
+  """A sync then has two bindings of weights of which the same was said."""
+  first = _put(mesh, 'first', True, 40)
+  torch_xla.sync()
+  first.mul_(2)
+  second = _put(mesh, 'second', True, 48)
+  with torch_xla.shardy.record() as programs:
+    out = first.sum() + second.sum()
+    torch_xla.sync()
+  shapes = {t.name: t.shape.dims for p in programs for t in p.tensors if t.name}
+  assert shapes == {'first': (16, 40), 'second': (16, 48)}
+  del out
+
+
 def test_two_compiled_models_of_which_the_same_was_said(mesh):
   first, second = _put(mesh, 'first', True), _put(mesh, 'second', True, 24)
   for name, weight in (('first', first), ('second', second)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_the_next_process_compiles_nothing(cold):
   assert warm['loaded'] == cold['missing']
   assert warm['y'] == cold['y']
   assert warm['path'] == cold['path']
+
+
+@pytest.mark.slow
+def test_processes_of_other_hash_seeds_share_programs(tmp_path):
+  """In new processes, as all forks of one share its seed."""
+  folders = [os.path.dirname(m) for m in (__file__, processes.__file__)]
+  script = (f'import sys; sys.path[:0] = {folders!r}\n'
+            'import json, cache_runtime_test\n'
+            'print(json.dumps(cache_runtime_test._use_and_compile('
+            f'{str(tmp_path)!r}, "private")))')
+  first, second = (
+      json.loads(
+          processes.output_of(script, PYTHONHASHSEED=seed,
+                              **_SHARDY).splitlines()[-1]) for seed in '12')
+  assert first['loaded'] == 0 and first['stored'] == first['missing'] > 0
+  assert second['missing'] == 0 and second['loaded'] == first['missing']
+  assert second['y'] == first['y']
 
 
 def test_another_mode_finds_nothing(cold):

@@ -39,6 +39,19 @@ def test_what_is_stored_is_found_here_and_by_readers(tmp_path, writer):
   assert reader.report() == cache.Report(loaded=1)
 
 
+def test_a_reader_finds_the_directory_that_takes_its_place(tmp_path):
+  root = tmp_path / 'cache'
+  first = _open(root)
+  reader = _open(root, Sharing.READER)
+  first.close()
+  os.rename(root, tmp_path / 'old')
+  second = _open(root)
+  second.store.put('a', b'data')
+  assert reader.store.get('a') is None
+  assert reader.store.get('a') == b'data'
+  second.close()
+
+
 def test_a_reader_never_writes(tmp_path):
   reader = _open(tmp_path / 'none', Sharing.READER)
   assert reader.store.get('a') is None

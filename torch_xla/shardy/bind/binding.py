@@ -36,8 +36,10 @@ from .weights_ahead import Drop, WeightsAhead
 logger = logging.getLogger(__name__)
 
 _GROWTH_TO_WARN = 8
-# What a binding is of. A sync has one of the first two each, a graph the third.
-_WEIGHTS, _OTHERS, _ARGUMENTS = 'weights', 'others', 'arguments'
+# What a binding is of. No program has two of one kind: a sync may have one of
+# each of the first three, a graph has one of the last.
+_WEIGHTS, _WEIGHTS_SINCE = 'weights', 'weights since'
+_OTHERS, _ARGUMENTS = 'others', 'arguments'
 _KEPT_TARGETS = 4
 
 
@@ -145,7 +147,8 @@ class Binder:
     # were bound ahead or not, the first must be no older than the graph, and
     # older than the second.
     bindings = [scalar.clone() for scalar in scalars]
-    for is_weight, of in ((True, _WEIGHTS), (False, _OTHERS)):
+    of_weights = _WEIGHTS if ahead is None else _WEIGHTS_SINCE
+    for is_weight, of in ((True, of_weights), (False, _OTHERS)):
       group = [
           operand for operand in found if operand[0].is_weight == is_weight
       ]

@@ -94,6 +94,13 @@ class Directory:
       raise
     return file
 
+  def is_gone(self) -> bool:
+    """Whether its path leads to another directory by now, or to none."""
+    try:
+      return not os.path.samestat(os.stat(self.path), os.fstat(self.file))
+    except OSError:
+      return True
+
   def check(self) -> None:
     """Raises CacheError if others may write to this directory."""
     _check(self.path, os.fstat(self.file))
@@ -196,7 +203,7 @@ def _check(path: str, status: os.stat_result) -> None:
     raise CacheError(
         f'{path} belongs to {_user(owner)}, and code in the compilation cache '
         f'would run as {_user(me)}: only that user and root may own it. Name '
-        'another directory')
+        'another directory, or one of your own in it')
   if status.st_mode & _OTHERS_WRITE:
     whom = ('everybody' if status.st_mode &
             stat.S_IWOTH else _group(status.st_gid))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import logging
 import os
@@ -135,7 +136,12 @@ class Store:
       return None
     try:
       file = self._directory.open_file(name)
-    except FileNotFoundError:
+    except OSError as e:
+      if e.errno not in (errno.ENOENT, errno.ESTALE):
+        raise
+      if not self.may_write() and self._directory.is_gone():
+        # Another may be in its place by now: for the next that asks.
+        self._directory = self._find()
       return None
     with open(file, 'rb') as f:
       return f.read()
@@ -226,7 +232,10 @@ class Store:
     files = []
     for name in os.listdir(self._file):
       if name.endswith((_ENTRY, _DAMAGED)):
-        status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+        try:
+          status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+        except FileNotFoundError:
+          continue
         if not stat.S_ISDIR(status.st_mode):
           files.append(
               (name.endswith(_ENTRY), status.st_mtime_ns, status.st_size, name))
@@ -236,7 +245,8 @@ class Store:
     # Their writer died: there is none but us.
     for name in os.listdir(self._file):
       if name.endswith(_UNFINISHED):
-        os.unlink(name, dir_fd=self._file)
+        with contextlib.suppress(FileNotFoundError):
+          os.unlink(name, dir_fd=self._file)
         self._damaged.append(f'{name[:-len(_UNFINISHED)]}: its writer died '
                              'while writing it')
 
