@@ -148,7 +148,8 @@ class _Side:
     base: the blob of each file that the series' own commits start from.
     commits: the series' own, by the name of the patch that each is.
     files: the blob of each file that upstream does not have.
-    behind: subjects of unknown commits behind those of a later series.
+    behind: subjects of other commits to files of upstream that stand behind
+      those of a later series.
   """
   earlier: list[Series]
   base: dict[str, str]
@@ -221,7 +222,8 @@ def _read_side(upstream: Path, ref: str, manifest: Manifest,
     title = slug(subject)
     is_later = is_later or title in later
     if is_later:
-      if title not in later:
+      if title not in later and _read_commit(upstream, commit, subject,
+                                             official.keys()):
         behind.append(subject)
       continue
     if title in earlier:

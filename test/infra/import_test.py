@@ -294,6 +294,26 @@ def test_import_refuses_what_changed_in_both_places(project, exported):
   assert f'patches/two/{patch.name} was changed here as well' in found
 
 
+def test_import_names_commits_behind_another_series(project, exported):
+  git(exported, 'switch', '-q', 'fork/two')
+  edit_file(exported / RUNTIME, insert(4, '# late'))
+  commit(exported, 'runtime: mend one, late')
+  said = brought_back(project, exported, 'fork/two', 'one')
+  assert said[0].startswith('not taken: the commit "runtime: mend one, late"')
+  assert said[1].startswith('nothing of one was changed')
+
+
+def test_import_writes_over_no_patch_that_is_not_listed(project, exported):
+  draft = project.root / 'patches/two/runtime-a-draft.patch'
+  draft.write_text('mine')
+  git(exported, 'switch', '-q', 'fork/two')
+  edit_file(exported / RUNTIME, insert(12, '# theirs'))
+  commit(exported, 'runtime: a draft')
+  found = refusal(project, exported, 'fork/two')
+  assert 'patches/two/runtime-a-draft.patch is there and not listed' in found
+  assert draft.read_text() == 'mine'
+
+
 def test_import_takes_one_series_alone(project, exported):
   git(exported, 'switch', '-q', 'fork/two')
   edit_file(exported / 'torch_xla/shardy/a.py', insert(0, '# changed'))
