@@ -4,6 +4,8 @@ from pathlib import Path
 import subprocess
 import sys
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ('benchmarks', 'examples', 'infra', 'test', 'torch_xla')
 
@@ -16,6 +18,7 @@ def files(*endings: str) -> list[str]:
   return sorted(map(str, found))
 
 
+@pytest.mark.slow
 def test_python():
   done = subprocess.run(
       [sys.executable, '-m', 'yapf', '--diff', '--parallel', *files('.py')],

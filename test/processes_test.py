@@ -7,7 +7,7 @@ import sys
 import textwrap
 import time
 
-from fork_server import ForkServers, Place
+from fork_server import Place
 import processes
 import pytest
 
@@ -67,14 +67,11 @@ def test_what_ends_a_child_is_an_error(function, text):
 
 
 def test_a_child_that_hangs_is_ended():
-  servers = ForkServers()
-  try:
-    start = time.monotonic()
-    ended = servers.run(_sleep, processes.clean_environment(**_SETTINGS), 10)
-    assert ended.status is None
-    assert time.monotonic() - start < 60
-  finally:
-    servers.close()
+  start = time.monotonic()
+  ended = processes.servers.run(_sleep,
+                                processes.clean_environment(**_SETTINGS), 4)
+  assert ended.status is None
+  assert time.monotonic() - start < 60
 
 
 def _sleep() -> None:
@@ -87,12 +84,9 @@ def test_what_python_reads_as_it_starts_needs_a_new_process():
 
 
 def test_a_child_that_cannot_start_its_job_says_why():
-  servers = ForkServers()
-  try:
-    ended = servers.run(_sleep, processes.clean_environment(**_SETTINGS), 100,
-                        Place(tuple(sys.path), '/no/such/folder'))
-  finally:
-    servers.close()
+  ended = processes.servers.run(_sleep,
+                                processes.clean_environment(**_SETTINGS), 100,
+                                Place(tuple(sys.path), '/no/such/folder'))
   assert ended.status == 1
   assert b'/no/such/folder' in ended.stderr
 
@@ -128,6 +122,7 @@ def test_dies_at_its_end():
 '''
 
 
+@pytest.mark.slow
 def test_reports_of_children_are_the_sessions_own(tmp_path, request):
   """A failure, a skip and an early death are shown, and nothing is lost."""
   (tmp_path / 'made_test.py').write_text(textwrap.dedent(_MODULE))

@@ -74,6 +74,7 @@ def read_fixture(built) -> dict[str, tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_name_and_archive(built, read):
   python = 'cp' + running_python().replace('.', '')
   assert built.name == (f'torch_xla-2.9.0+shardy.1-{python}-{python}-'
