@@ -21,6 +21,8 @@ from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.wheel.overlay import own_files
 
+pytestmark = pytest.mark.slow  # The inner loop has series_test.
+
 
 def moved_on(upstream: Path, path: str, *edits) -> str:
   """Adds a commit to upstream's main branch; returns its id."""

@@ -25,6 +25,8 @@ from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest
 from infra.patchset.patch import load_patches
 
+pytestmark = pytest.mark.slow  # The inner loop has series_test.
+
 
 @pytest.fixture(scope='module')
 def exported_template(official_wheel, upstream_template,

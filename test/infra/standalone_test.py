@@ -14,6 +14,8 @@ from infra.patchset.standalone import check_alone
 from infra.patchset.standalone import CORE
 from infra.wheel import official
 
+pytestmark = pytest.mark.slow  # The inner loop has series_test.
+
 FILE = 'torch_xla/a.py'
 
 # The checkout's own series; `series.py check` does this for all, in full.

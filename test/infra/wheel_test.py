@@ -23,6 +23,8 @@ from infra.wheel import shim
 from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 
+pytestmark = pytest.mark.slow  # The inner loop has series_test.
+
 INFO = f'torch_xla-{pins.VERSION}.dist-info'
 OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'
 SHIM = b'\x7fELF, as far as the wheel can tell'

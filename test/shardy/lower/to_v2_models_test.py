@@ -167,6 +167,7 @@ def test_input_sharding_of_the_loader(both, minibatch):
   check_same(both, v2=1)
 
 
+@pytest.mark.slow
 def test_checkpoint_save_and_load(both, tmp_path):
   """Loaded under another sharding than it was saved under.
 
