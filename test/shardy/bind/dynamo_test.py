@@ -35,6 +35,7 @@ def inference(run: Run) -> Seen:
   return Seen([costs, max(errors) < 1e-4, len(outs)], run.said(before))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [inference])
 def test_inference(section, ways):
   assert ways.on(section).said == [('shardy', _MLP)]

@@ -112,6 +112,7 @@ def on_a_desk(browser, page) -> dict:
   return probed(browser, page, '--window-size=1280,900')
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_whole_audit(shown, report):
   assert 'CONSOLE' not in shown.stderr
   text = html.unescape(re.sub(r'<style>.*?</style>|<[^>]*>', '', shown.stdout))
@@ -125,6 +126,7 @@ def test_the_page_holds_the_whole_audit(shown, report):
       report.programs[0].collectives[0].kind) in text
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_and_runs_nothing(shown, page):
   source = page.read_text()
   assert not re.search(
