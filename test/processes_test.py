@@ -66,6 +66,7 @@ def test_what_ends_a_child_is_an_error(function, text):
     processes.call(function, **_SETTINGS)
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_is_ended():
   start = time.monotonic()
   ended = processes.servers.run(_sleep,

@@ -10,6 +10,8 @@ from sections import (counted, donated, error, living, mlp, Run, Seen,
 import torch
 import torch_xla.distributed.spmd as xs
 
+pytestmark = pytest.mark.slow  # The inner loop has names_test.
+
 _X = ("('x', None)", (0, None))
 _Y = ("('y', None)", (1, None))
 _MLP = [_X, _Y, ("(None, 'y')", (None, 2))]
@@ -35,7 +37,6 @@ def inference(run: Run) -> Seen:
   return Seen([costs, max(errors) < 1e-4, len(outs)], run.said(before))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize('section', [inference])
 def test_inference(section, ways):
   assert ways.on(section).said == [('shardy', _MLP)]
