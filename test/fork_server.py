@@ -72,6 +72,7 @@ class ForkServers:
     self._base: Optional[subprocess.Popen] = None
     self._folder: Optional[tempfile.TemporaryDirectory] = None
     self._addresses: dict[tuple, str] = {}
+    self._asked = 0
 
   def run(self,
           job: Callable[[], Any],
@@ -130,7 +131,8 @@ class ForkServers:
       if self._base is None:
         self._start()
       if key not in self._addresses:
-        name = f'{self._folder.name}/{len(self._addresses) + 1}'
+        self._asked += 1  # One that failed has taken its address, too.
+        name = f'{self._folder.name}/{self._asked}'
         with _connect(f'{self._folder.name}/0', _SERVER_SECONDS) as connection:
           request = {
               'environment': dict(environment),

@@ -211,7 +211,8 @@ static void HandOn(PjrtShardy_Compilation* compilation,
   size_t size = 0;
   size_t format_size = 0;
   CHECK(shim.compiled(compilation, &bytes, &size, &format, &format_size) == 0);
-  CHECK(shim.compile(compilation, bytes, size, format, format_size) == 0);
+  CHECK(shim.compile(compilation, bytes, size, NULL, 0, format, format_size) ==
+        0);
   CHECK(shim.serialized(compilation, &bytes, &size) == 0);
   CHECK(shim.load(compilation, bytes, size) == 0);
   ExpectSerialized(compilation, "saved:fast:good;fake_optimized");

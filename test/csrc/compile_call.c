@@ -58,5 +58,6 @@ PJRT_Error* CompileThrough(PjrtShardy_CompileCallback callback, void* user,
 }
 
 int Try(PjrtShardy_Compilation* compilation, const char* program) {
-  return shim.compile(compilation, program, strlen(program), "other", 5);
+  return shim.compile(compilation, program, strlen(program), NULL, 0, "other",
+                      5);
 }

@@ -127,6 +127,38 @@ static void CompileTwice(void) {
   ExpectNothingAlive();
 }
 
+// Each in a format that is not the request's, and then in that.
+static void TryFormats(PjrtShardy_Compilation* compilation,
+                       const PjrtShardy_CompileRequest* request, void* user) {
+  (void)request;
+  (void)user;
+  char format[] = "mlir and more";
+  CHECK(shim.compile(compilation, "one", 3, format, 4, "", 0) == 0);
+  CHECK(strcmp(Record()->compile_format, "mlir") == 0);
+  CHECK(Try(compilation, "two") == 0);
+  CHECK(strcmp(Record()->compile_format, "hlo") == 0);
+  CHECK(shim.compile(compilation, "bad", 3, format, 4, "", 0) ==
+        kAbiUnimplemented);
+  // One that the compilation lent, and that it frees.
+  size_t size;
+  const char* message = shim.message(compilation, &size);
+  CHECK(shim.compile(compilation, "three", 5, message, size, "", 0) ==
+        kAbiInvalidArgument);
+  CHECK_HAS(shim.message(compilation, NULL), "unknown format fake: c");
+  CHECK(shim.compile(compilation, "last", 4, format, 4, "", 0) == 0);
+}
+
+static void CompileFormat(void) {
+  OpenInner();
+  CompileCall call = MakeCompileCall(0, 8);
+  CHECK(CompileThrough(TryFormats, NULL, call) == NULL);
+  CHECK(strcmp(Record()->compile_format, "mlir") == 0);
+  CHECK(call.program->format_size == 3);
+  ExpectCompiled(call, "last", "");
+  FreeCompileCall(call);
+  ExpectNothingAlive();
+}
+
 typedef struct {
   const char* program;  // compiled before, if not NULL
   int code;
@@ -271,6 +303,7 @@ const Scenario compile_scenarios[] = {
     {"compile_short", CompileShort},
     {"compile_inner_error", CompileInnerError},
     {"compile_twice", CompileTwice},
+    {"compile_format", CompileFormat},
     {"compile_fail", CompileFail},
     {"compile_fail_messages", CompileFailMessages},
     {"compile_nothing", CompileNothing},

@@ -48,12 +48,15 @@ static void LoadShim(void) {
   *(void**)&shim.open = Symbol(library, "PjrtShardy_Open");
   *(void**)&shim.set_callback =
       Symbol(library, "PjrtShardy_SetCompileCallback");
+  *(void**)&shim.attribute = Symbol(library, "PjrtShardy_PluginAttribute");
   *(void**)&shim.compile = Symbol(library, "PjrtShardy_CompileProgram");
   *(void**)&shim.message = Symbol(library, "PjrtShardy_CompileMessage");
   *(void**)&shim.compiled = Symbol(library, "PjrtShardy_CompiledProgram");
   *(void**)&shim.serialized =
       Symbol(library, "PjrtShardy_SerializedExecutable");
   *(void**)&shim.load = Symbol(library, "PjrtShardy_LoadExecutable");
+  *(void**)&shim.set_optimized =
+      Symbol(library, "PjrtShardy_SetOptimizedProgram");
   *(void**)&shim.fail = Symbol(library, "PjrtShardy_Fail");
   *(void**)&shim.set_readback =
       Symbol(library, "PjrtShardy_SetReadbackCallback");
@@ -129,8 +132,9 @@ static const Scenario canaries[] = {
     {"canary_read", CanaryRead}, {"canary_leak", CanaryLeak}, {NULL, NULL}};
 
 static const Scenario* const groups[] = {
-    open_scenarios,    compile_scenarios,  cache_scenarios, callback_scenarios,
-    execute_scenarios, readback_scenarios, canaries};
+    open_scenarios,    attribute_scenarios, compile_scenarios,
+    answer_scenarios,  cache_scenarios,     callback_scenarios,
+    execute_scenarios, readback_scenarios,  canaries};
 enum { kGroups = sizeof(groups) / sizeof(groups[0]) };
 
 static void List(void) {

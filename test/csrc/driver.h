@@ -38,13 +38,16 @@ typedef struct {
   int (*version)(void);
   int (*open)(const char*, char*, size_t);
   void (*set_callback)(PjrtShardy_CompileCallback, void*);
+  int (*attribute)(const char*, int64_t*, size_t, size_t*);
   int (*compile)(PjrtShardy_Compilation*, const char*, size_t, const char*,
-                 size_t);
+                 size_t, const char*, size_t);
   const char* (*message)(PjrtShardy_Compilation*, size_t*);
   int (*compiled)(PjrtShardy_Compilation*, const char**, size_t*, const char**,
                   size_t*);
   int (*serialized)(PjrtShardy_Compilation*, const char**, size_t*);
   int (*load)(PjrtShardy_Compilation*, const char*, size_t);
+  void (*set_optimized)(PjrtShardy_Compilation*, const char*, size_t,
+                        const char*, size_t);
   void (*fail)(PjrtShardy_Compilation*, int, const char*, size_t);
   void (*set_readback)(PjrtShardy_ReadbackCallback, void*);
   void (*replace)(PjrtShardy_Readback*, const char*, size_t);
@@ -75,6 +78,8 @@ typedef struct {
   const char* name;
   void (*run)(void);
 } Scenario;
+extern const Scenario answer_scenarios[];
+extern const Scenario attribute_scenarios[];
 extern const Scenario open_scenarios[];
 extern const Scenario cache_scenarios[];
 extern const Scenario callback_scenarios[];

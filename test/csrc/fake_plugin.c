@@ -144,8 +144,12 @@ static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
     sum += ((const unsigned char*)program)[i];
   }
   if (sum == 0) abort();
-  if (program->format_size != 3 || memcmp(program->format, "hlo", 3) != 0) {
-    return MakeError(kAbiInvalidArgument, "fake: unknown format");
+  char format[sizeof(record.compile_format)];
+  snprintf(format, sizeof(format), "%.*s", (int)program->format_size,
+           program->format);
+  memcpy(record.compile_format, format, sizeof(format));
+  if (strcmp(format, "hlo") != 0 && strcmp(format, "mlir") != 0) {
+    return MakeError(kAbiInvalidArgument, "fake: unknown format %s", format);
   }
   if (Begins(program->code, program->code_size, "bad")) {
     return MakeError(kAbiUnimplemented, "fake: cannot compile %.*s",
@@ -191,6 +195,9 @@ static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
 }
 
 static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
+  PJRT_Error* error = CheckSize("ExecutableDestroyArgs", args->struct_size,
+                                sizeof(AbiExecutableDestroyArgs));
+  if (error != NULL) return error;
   FakeExecutable* executable = (FakeExecutable*)args->executable;
   free(executable->format);
   free(executable);
@@ -334,6 +341,65 @@ static PJRT_Error* Execute(AbiExecuteArgs* args) {
   return NULL;
 }
 
+static const char* Fault(void) {
+  const char* fault = getenv("FAKE_PLUGIN_FAULT");
+  return fault != NULL ? fault : "";
+}
+
+enum { kAttributes = 6, kBool = 4, kLongValue = sizeof(AbiNamedValue) + 4 };
+
+// Arrays as long as told, and names without an end, so that reading on is seen.
+static const void* MakeAttributes(void) {
+  static const int64_t versions[] = {1, 13, 3};
+  static int64_t many[kFakeMany];
+  for (int i = 0; i < kFakeMany; ++i) many[i] = i;
+  AbiNamedValue values[kAttributes] = {
+      {.name = "number", .type = kAbiValueInt64, .int64_value = 42},
+      {.name = "none", .type = kAbiValueInt64List},
+      {.name = "flag", .type = kBool},
+      {.name = "text", .type = kAbiValueString, .string_value = "words"},
+      {.name = "versions",
+       .type = kAbiValueInt64List,
+       .int64_array_value = versions,
+       .value_size = 3},
+      {.name = "many",
+       .type = kAbiValueInt64List,
+       .int64_array_value = many,
+       .value_size = kFakeMany},
+  };
+  const bool is_long = strcmp(Fault(), "long_values") == 0;
+  const size_t stride = sizeof(AbiNamedValue) + (is_long ? 8 : 0);
+  char* array = calloc(kAttributes, stride);
+  if (array == NULL) abort();
+  for (int i = 0; i < kAttributes; ++i) {
+    AbiNamedValue* value = &values[i];
+    value->struct_size = is_long ? kLongValue : sizeof(*value);
+    value->name_size = strlen(value->name);
+    char* name = malloc(value->name_size);
+    if (name == NULL) abort();
+    value->name = memcpy(name, value->name, value->name_size);
+    if (i == 2 && strcmp(Fault(), "short_value") == 0) {
+      value->struct_size = offsetof(AbiNamedValue, value_size);
+    }
+    memcpy(array + (size_t)i * stride, value, sizeof(*value));
+  }
+  return array;
+}
+
+static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
+  static const AbiNamedValue* attributes = NULL;
+  PJRT_Error* error = CheckSize("PluginAttributesArgs", args->struct_size,
+                                sizeof(AbiPluginAttributesArgs));
+  if (error != NULL) return error;
+  if (strcmp(Fault(), "secret") == 0) {
+    return MakeError(kAbiInternal, "fake: I do not tell");
+  }
+  if (attributes == NULL) attributes = MakeAttributes();
+  args->attributes = attributes;
+  args->num_attributes = kAttributes;
+  return NULL;
+}
+
 static PJRT_Error* Other(void* args) {
   (void)args;
   return MakeError(kAbiUnimplemented, "fake: no such function");
@@ -353,6 +419,9 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
       (AbiFunction)LoadedExecutableDestroy;
   api->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
   api->slots[kSlotLoadedExecutableExecute] = (AbiFunction)Execute;
+  if (strcmp(fault, "untold") != 0) {
+    api->slots[kSlotPluginAttributes] = (AbiFunction)PluginAttributes;
+  }
   if (strcmp(fault, "old") == 0) api->slots[kSlotExecutableSerialize] = NULL;
   if (slots < kSlots) return;
   api->slots[kSlotExecutableDeserializeAndLoad] =
@@ -360,6 +429,7 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
   if (strcmp(fault, "no_errors") == 0) api->slots[kSlotErrorMessage] = NULL;
   if (strcmp(fault, "bare") == 0) {
+    api->slots[kSlotPluginAttributes] = NULL;
     api->slots[kSlotExecutableOptimizedProgram] = NULL;
     api->slots[kSlotExecutableSerialize] = NULL;
     api->slots[kSlotLoadedExecutableExecute] = NULL;
@@ -373,8 +443,7 @@ EXPORT const AbiApi* GetPjrtApi(void) {
   static AbiApi* api = NULL;
   static int extensions[2][6];
   if (api != NULL) return api;
-  const char* fault = getenv("FAKE_PLUGIN_FAULT");
-  if (fault == NULL) fault = "";
+  const char* fault = Fault();
   const char* minor = getenv("FAKE_PLUGIN_MINOR");
   if (minor != NULL) minor_version = atoi(minor);
   if (strcmp(fault, "null") == 0) return NULL;

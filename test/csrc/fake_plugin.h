@@ -6,7 +6,10 @@
 //                    short: one that ends before Execute; old: one that ends
 //                    with it and cannot serialize; major: version 1.0;
 //                    no_errors: without error functions; bare: without the
-//                    entries that a plugin may lack
+//                    entries that a plugin may lack; untold: attributes are
+//                    not implemented; secret: it refuses to tell them;
+//                    long_values: they are longer than known; short_value: one
+//                    is too short
 //
 // It checks every struct that it is handed as strictly as any plugin does, and
 // aborts on an error that is not its own.
@@ -28,6 +31,7 @@ enum {
 // What the plugin saw last.
 typedef struct {
   const void* compile_args;
+  char compile_format[8];
   PJRT_Error* error;  // the last one made
   const void* optimized_args;
   const void* execute_args;
@@ -47,6 +51,11 @@ typedef struct {
 // Exported under this name.
 const FakeRecord* FakePlugin_Record(void);
 #define FAKE_PLUGIN_RECORD "FakePlugin_Record"
+
+// Its attributes: a string "text", a bool "flag", the integer "number", 42, and
+// lists: "versions" of 1, 13 and 3, "many" of 0 to 11, and "none". "flag" is
+// the one that may be too short; "number" and "none" stand before it.
+enum { kFakeMany = 12 };
 
 // What a loaded executable of the fake plugin is: it remembers its source.
 //

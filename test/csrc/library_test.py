@@ -8,9 +8,11 @@ from shim_build import Build, ROOT
 EXPORTED = {
     'GetPjrtApi', 'PjrtShardy_CompileMessage', 'PjrtShardy_CompileProgram',
     'PjrtShardy_CompiledProgram', 'PjrtShardy_Fail', 'PjrtShardy_FailReadback',
-    'PjrtShardy_LoadExecutable', 'PjrtShardy_Open', 'PjrtShardy_ReplaceProgram',
+    'PjrtShardy_LoadExecutable', 'PjrtShardy_Open',
+    'PjrtShardy_PluginAttribute', 'PjrtShardy_ReplaceProgram',
     'PjrtShardy_SerializedExecutable', 'PjrtShardy_SetCompileCallback',
-    'PjrtShardy_SetReadbackCallback', 'PjrtShardy_Version'
+    'PjrtShardy_SetOptimizedProgram', 'PjrtShardy_SetReadbackCallback',
+    'PjrtShardy_Version'
 }
 # The wheel is tagged manylinux_2_28.
 NEWEST_GLIBC = (2, 28)

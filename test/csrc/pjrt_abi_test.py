@@ -17,6 +17,8 @@ STRUCTS = {
     'AbiErrorMessageArgs': 'PJRT_Error_Message_Args',
     'AbiErrorGetCodeArgs': 'PJRT_Error_GetCode_Args',
     'AbiErrorForEachPayloadArgs': 'PJRT_Error_ForEachPayload_Args',
+    'AbiNamedValue': 'PJRT_NamedValue',
+    'AbiPluginAttributesArgs': 'PJRT_Plugin_Attributes_Args',
     'AbiProgram': 'PJRT_Program',
     'AbiCompileArgs': 'PJRT_Client_Compile_Args',
     'AbiGetExecutableArgs': 'PJRT_LoadedExecutable_GetExecutable_Args',
@@ -88,18 +90,21 @@ def _assertions(minor: int) -> str:
        'offsetof(PJRT_Api, extension_start)')
   same('offsetof(AbiApi, version)', 'offsetof(PJRT_Api, pjrt_api_version)')
   slots = _constants(code, 'kSlot')
-  assert len(slots) == 12
+  assert len(slots) == 13
   for name in slots:
-    theirs = re.sub(r'^(Error|Client|Executable|LoadedExecutable)(?=[A-Z])',
-                    r'PJRT_\1_', name.removeprefix('kSlot'))
+    theirs = re.sub(
+        r'^(Error|Plugin|Client|Executable|LoadedExecutable)(?=[A-Z])',
+        r'PJRT_\1_', name.removeprefix('kSlot'))
     if LATER_SLOTS.get(theirs, 0) <= minor:
       same(f'offsetof(AbiApi, slots) + {name} * sizeof(AbiFunction)',
            f'offsetof(PJRT_Api, {theirs})')
+  for name in _constants(code, 'kAbiValue'):
+    same(name, 'PJRT_NamedValue_k' + name.removeprefix('kAbiValue'))
   codes = _constants(code, 'kAbi')
   same(f'{codes.pop("kAbiMajor")}', 'PJRT_API_MAJOR')
   same(f'{codes.pop("kAbiLastCode")}', 'PJRT_Error_Code_UNAUTHENTICATED')
   for name in codes:
-    if not name.endswith('Minor'):
+    if not name.endswith('Minor') and not name.startswith('kAbiValue'):
       same(name, 'PJRT_Error_Code_' + _upper(name.removeprefix('kAbi')))
   return '\n'.join(lines)
 

@@ -24,16 +24,20 @@ MINORS = (57, 63, 64, 75, 76, 77, 78, 81, 96, 97, 105, 106, 116)
 SIZE_MINORS = (57, 64, 76, 81, 105, 106)
 # Scenarios that run as they are.
 PLAIN = ('version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
-         'short_error_args', 'open_threads', 'compile_pass', 'compile_replaced',
-         'compile_short', 'compile_inner_error', 'compile_twice',
-         'compile_fail', 'compile_fail_messages', 'compile_nothing',
-         'compiled_program', 'cache_serialized', 'cache_loaded',
-         'cache_refused', 'cache_replaced', 'cache_fail', 'cache_lent',
-         'callback_replaces_itself', 'callback_threads', 'callback_awaited',
-         'execute_misuse', 'execute_inner_error', 'execute_large_args',
-         'readback_pass', 'readback_replaced', 'readback_short',
-         'readback_inner_error', 'readback_fail', 'readback_bytes_only',
-         'readback_small_buffer', 'readback_asked_again', 'readback_eviction',
+         'short_error_args', 'open_threads', 'attributes', 'compile_pass',
+         'compile_replaced', 'compile_short', 'compile_inner_error',
+         'compile_twice', 'compile_format', 'compile_fail',
+         'compile_fail_messages', 'compile_nothing', 'compiled_program',
+         'answer_given', 'answer_dropped', 'answer_fail',
+         'answer_not_for_compile', 'answer_lifetime', 'answer_of_another',
+         'answer_misuse', 'answer_inner_error', 'answer_threads',
+         'cache_serialized', 'cache_loaded', 'cache_refused', 'cache_replaced',
+         'cache_fail', 'cache_lent', 'callback_replaces_itself',
+         'callback_threads', 'callback_awaited', 'execute_misuse',
+         'execute_inner_error', 'execute_large_args', 'readback_pass',
+         'readback_replaced', 'readback_short', 'readback_inner_error',
+         'readback_fail', 'readback_bytes_only', 'readback_small_buffer',
+         'readback_asked_again', 'readback_eviction',
          'readback_other_executable', 'readback_cleared',
          'readback_not_for_compile', 'readback_replaces_itself',
          'readback_nested', 'readback_threads', 'readback_swapped',
@@ -79,6 +83,12 @@ def _cases() -> list[tuple[str, dict[str, str]]]:
   }))
   bare = {'FAKE_PLUGIN_FAULT': 'bare', 'FAKE_PLUGIN_MINOR': '99'}
   cases += [('bare_table', bare), ('compiled_program_missing', bare)]
+  cases += [('answer_missing', bare), ('attributes_missing', bare)]
+  for scenario, fault in (('attributes', 'long_values'), ('attributes_missing',
+                                                          'untold'),
+                          ('attributes_refused', 'secret'), ('attributes_short',
+                                                             'short_value')):
+    cases.append((scenario, {'FAKE_PLUGIN_FAULT': fault}))
   cases += [('cache_missing', bare),
             ('cache_missing', {
                 'FAKE_PLUGIN_FAULT': 'old'

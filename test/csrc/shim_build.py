@@ -28,6 +28,7 @@ class Build:
   fake: Path
   sanitized_fake: Path
   not_a_plugin: Path
+  stablehlo_plugin: Path
 
 
 def clean_environment() -> dict[str, str]:
@@ -35,7 +36,8 @@ def clean_environment() -> dict[str, str]:
   return {
       name: value
       for name, value in os.environ.items()
-      if not name.startswith(('PJRT_', 'FAKE_PLUGIN_', 'EXPECT_', 'LD_'))
+      if not name.startswith(('PJRT_', 'FAKE_PLUGIN_', 'STABLEHLO_PLUGIN_',
+                              'EXPECT_', 'LD_'))
   }
 
 
@@ -61,7 +63,8 @@ def build_once() -> Build:
       sanitized_driver=tests / 'driver_sanitized',
       fake=tests / 'libfake_plugin.so',
       sanitized_fake=tests / 'libfake_plugin_sanitized.so',
-      not_a_plugin=tests / 'libnot_a_plugin.so')
+      not_a_plugin=tests / 'libnot_a_plugin.so',
+      stablehlo_plugin=tests / 'libstablehlo_plugin.so')
 
 
 def _run_bazel() -> None:

@@ -34,6 +34,7 @@ class FakeCompilation:
 
   Attributes:
     handed_on: programs and options that the backend got, in order.
+    formats: the formats of these programs.
   """
 
   def __init__(self,
@@ -51,11 +52,16 @@ class FakeCompilation:
     self.format = program_format
     self.options = options_of() if options is None else options
     self.handed_on: list[tuple[bytes, bytes]] = []
+    self.formats: list[str] = []
     self._made = made
     self._seconds = seconds
 
-  def compile(self, program: bytes, options: bytes) -> None:
+  def compile(self,
+              program: bytes,
+              options: bytes,
+              program_format: Optional[str] = None) -> None:
     self.handed_on.append((program, options))
+    self.formats.append(program_format or self.format)
     time.sleep(self._seconds)
     self._check()
 

@@ -3,7 +3,9 @@
 _PACKAGE = "//torch_xla/csrc/pjrt_shardy:"
 
 _SOURCES = [
+    "answers.c",
     "api.c",
+    "attributes.c",
     "callback.c",
     "client_compile.c",
     "compilation.c",

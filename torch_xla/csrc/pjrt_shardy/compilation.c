@@ -6,13 +6,6 @@
 
 #include "torch_xla/csrc/pjrt_shardy/internal.h"
 
-static int ErrorCode(PJRT_Error* error) {
-  AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
-                              kAbiUnknown};
-  ShardyFreeError(ShardyErrorGetCode(&args));
-  return args.code == kAbiOk ? kAbiUnknown : args.code;
-}
-
 // Frees what the last call on the compilation lent out. A caller may hand that
 // on: only when nothing reads the arguments any more.
 static void ForgetLoans(PjrtShardy_Compilation* compilation) {
@@ -39,7 +32,7 @@ static int KeepMessage(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
     compilation->message = copy;
     compilation->message_size = args.message_size;
   }
-  return ErrorCode(error);
+  return ShardyErrorCode(error);
 }
 
 // The same, and frees the error.
@@ -49,7 +42,12 @@ static int TakeError(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
   return code;
 }
 
-// Frees the last result, executable or error.
+static void ForgetAnswer(PjrtShardy_Compilation* compilation) {
+  ShardyFreeAnswer(compilation->answer);
+  compilation->answer = NULL;
+}
+
+// Frees the last result, executable or error, and what was to be read from it.
 static void ForgetResult(PjrtShardy_Compilation* compilation) {
   if (compilation->compiled) {
     AbiLoadedExecutableDestroyArgs args = {
@@ -61,19 +59,23 @@ static void ForgetResult(PjrtShardy_Compilation* compilation) {
   }
   ShardyFreeError(compilation->inner_error);
   compilation->inner_error = NULL;
+  ForgetAnswer(compilation);
 }
 
-SHARDY_EXPORT int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
-                                            const char* program,
-                                            size_t program_size,
-                                            const char* options,
-                                            size_t options_size) {
+SHARDY_EXPORT int PjrtShardy_CompileProgram(
+    PjrtShardy_Compilation* compilation, const char* program,
+    size_t program_size, const char* format, size_t format_size,
+    const char* options, size_t options_size) {
   ForgetResult(compilation);
   const AbiCompileArgs* args = compilation->args;
   AbiProgram* inner_program = compilation->inner_program;
   memcpy(inner_program, args->program, args->program->struct_size);
   inner_program->code = (char*)program;  // the ABI lacks the const
   inner_program->code_size = program_size;
+  if (format != NULL) {
+    inner_program->format = format;
+    inner_program->format_size = format_size;
+  }
   AbiCompileArgs* inner_args = compilation->inner_args;
   memcpy(inner_args, args, args->struct_size);
   inner_args->program = inner_program;
@@ -240,6 +242,21 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
   return error == NULL ? kAbiOk : KeepMessage(compilation, error);
 }
 
+SHARDY_EXPORT void PjrtShardy_SetOptimizedProgram(
+    PjrtShardy_Compilation* compilation, const char* program,
+    size_t program_size, const char* format, size_t format_size) {
+  ForgetAnswer(compilation);
+  compilation->answer =
+      ShardyMakeAnswer(program, program_size, format, format_size);
+  if (compilation->answer == NULL) {
+    ShardyFreeError(compilation->failure);
+    compilation->failure =
+        ShardyError(kAbiResourceExhausted,
+                    "no memory for a program of %zu bytes", program_size);
+  }
+  ForgetLoans(compilation);
+}
+
 SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
                                    int code, const char* message,
                                    size_t message_size) {
@@ -262,8 +279,12 @@ PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
     inner_args->compile_options = args->compile_options;
     inner_args->compile_options_size = args->compile_options_size;
     memcpy(args, inner_args, args->struct_size);
+    if (compilation->answer != NULL) {
+      ShardyGiveAnswer(compilation->answer, args->executable);
+    }
     return NULL;
   }
+  ForgetAnswer(compilation);
   if (compilation->inner_error != NULL) return compilation->inner_error;
   return ShardyError(kAbiInternal,
                      "the registered compile callback compiled nothing: it "

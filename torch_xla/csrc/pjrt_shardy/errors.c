@@ -147,6 +147,13 @@ PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args) {
   return NULL;
 }
 
+int ShardyErrorCode(PJRT_Error* error) {
+  AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
+                              kAbiUnknown};
+  ShardyFreeError(ShardyErrorGetCode(&args));
+  return args.code == kAbiOk ? kAbiUnknown : args.code;
+}
+
 // Ours carry no payloads. Must not fail for them: clients ask for the payloads
 // of every error, and so of the one that this would return.
 PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {

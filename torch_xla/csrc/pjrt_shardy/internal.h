@@ -30,6 +30,8 @@ AbiFunction ShardyInnerSlot(int slot);
 PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
 // The same from bytes that need not be NUL-terminated.
 PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
+// Its code, never 0. The error stays the caller's.
+int ShardyErrorCode(PJRT_Error* error);
 // Frees an error, ours or the inner plugin's; NULL is none.
 void ShardyFreeError(PJRT_Error* error);
 
@@ -49,6 +51,10 @@ PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
 PJRT_Error* ShardyClientCompile(AbiCompileArgs* args);
 // readback.c
 PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args);
+// answers.c: these know which executables have an answer of our own.
+PJRT_Error* ShardyLoadedExecutableGetExecutable(AbiGetExecutableArgs* args);
+PJRT_Error* ShardyLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args);
+PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args);
 // execute.c
 PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args);
 
@@ -61,6 +67,33 @@ const AbiApi* ShardyOurTable(void);
 
 const AbiApi* GetPjrtApi(void);
 
+// answers.c
+
+// What an executable answers in place of the inner plugin, as a program and its
+// format. Counted: each executable that has it holds one reference.
+typedef struct {
+  int references;
+  size_t program_size;
+  size_t format_size;
+  const char* format;  // in the same allocation, as the program is
+  char program[];
+} ShardyAnswer;
+
+// A reference to an answer, ready to be given to an executable.
+typedef struct ShardyAnswerLink ShardyAnswerLink;
+
+// A new answer, copied; NULL without memory.
+ShardyAnswerLink* ShardyMakeAnswer(const char* program, size_t program_size,
+                                   const char* format, size_t format_size);
+// Frees one that was not given away; NULL is none.
+void ShardyFreeAnswer(ShardyAnswerLink* link);
+// Gives it to a loaded executable, and to those that will be got from it.
+void ShardyGiveAnswer(ShardyAnswerLink* link, PJRT_LoadedExecutable* loaded);
+// The answer of an executable, or NULL. Valid until ShardyReleaseAnswer, its
+// format until the executable is destroyed.
+ShardyAnswer* ShardyAcquireAnswer(const PJRT_Executable* executable);
+void ShardyReleaseAnswer(ShardyAnswer* answer);
+
 // compilation.c
 
 struct PjrtShardy_Compilation {
@@ -70,7 +103,8 @@ struct PjrtShardy_Compilation {
   // The last result: an executable, in inner_args, or the inner plugin's error.
   bool compiled;
   PJRT_Error* inner_error;
-  PJRT_Error* failure;  // of our own, from PjrtShardy_Fail
+  ShardyAnswerLink* answer;  // to be given to that executable, or NULL
+  PJRT_Error* failure;       // of our own, from PjrtShardy_Fail
   // What the control functions lend out.
   char* message;
   size_t message_size;

@@ -105,8 +105,14 @@ static AbiApi* MakeTable(const AbiApi* inner) {
              (AbiFunction)ShardyErrorForEachPayload);
   }
   Override(table, kSlotClientCompile, (AbiFunction)ShardyClientCompile);
-  Override(table, kSlotExecutableOptimizedProgram,
-           (AbiFunction)ShardyExecutableOptimizedProgram);
+  // Even where the plugin has none: an answer of our own may take its place.
+  table->slots[kSlotExecutableOptimizedProgram] =
+      (AbiFunction)ShardyExecutableOptimizedProgram;
+  Override(table, kSlotExecutableDestroy, (AbiFunction)ShardyExecutableDestroy);
+  Override(table, kSlotLoadedExecutableDestroy,
+           (AbiFunction)ShardyLoadedExecutableDestroy);
+  Override(table, kSlotLoadedExecutableGetExecutable,
+           (AbiFunction)ShardyLoadedExecutableGetExecutable);
   Override(table, kSlotLoadedExecutableExecute,
            (AbiFunction)ShardyLoadedExecutableExecute);
   return table;

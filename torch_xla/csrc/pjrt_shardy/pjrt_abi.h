@@ -69,6 +69,35 @@ typedef struct {
   // More follows, which is the inner plugin's business.
 } AbiErrorForEachPayloadArgs;
 
+// Types of a named value; there are more.
+enum {
+  kAbiValueString = 0,
+  kAbiValueInt64 = 1,
+  kAbiValueInt64List = 2,
+};
+
+// In arrays, one right after the other.
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  const char* name;
+  size_t name_size;
+  int type;
+  union {
+    const char* string_value;
+    int64_t int64_value;
+    const int64_t* int64_array_value;
+  };
+  size_t value_size;  // of a list or string; 1 of all else
+} AbiNamedValue;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  const AbiNamedValue* attributes;  // out, lives as long as the process
+  size_t num_attributes;            // out
+} AbiPluginAttributesArgs;
+
 typedef struct {
   size_t struct_size;
   void* extension_start;
@@ -193,6 +222,7 @@ enum {
   kSlotErrorDestroy = 0,
   kSlotErrorMessage = 1,
   kSlotErrorGetCode = 2,
+  kSlotPluginAttributes = 4,
   kSlotClientCompile = 20,
   kSlotExecutableDestroy = 40,
   kSlotExecutableOptimizedProgram = 48,

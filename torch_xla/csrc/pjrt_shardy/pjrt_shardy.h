@@ -14,13 +14,14 @@
 #define TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 2
+#define PJRT_SHARDY_VERSION 3
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -29,6 +30,15 @@ int PjrtShardy_Version(void);
 // failure another attempt may be made. The plugin is never unloaded.
 int PjrtShardy_Open(const char* library_path, char* message,
                     size_t message_size);
+
+// An attribute of the inner plugin that is an integer or a list of integers,
+// such as "stablehlo_current_version". Writes the first `capacity` of them and
+// how many there are. Valid once the framework has initialized the plugin.
+// Returns 0; NOT_FOUND if the plugin has no such attribute, or tells none;
+// INVALID_ARGUMENT if it is of another type; FAILED_PRECONDITION while no
+// plugin is open; or the code with which the plugin refused.
+int PjrtShardy_PluginAttribute(const char* name, int64_t* values,
+                               size_t capacity, size_t* count);
 
 // One call of PJRT_Client_Compile in flight. Valid only within the callback.
 typedef struct PjrtShardy_Compilation PjrtShardy_Compilation;
@@ -57,12 +67,13 @@ typedef void (*PjrtShardy_CompileCallback)(
 void PjrtShardy_SetCompileCallback(PjrtShardy_CompileCallback callback,
                                    void* user);
 
-// Compiles a program, in the format of the request, with the inner plugin. A
-// later call replaces, and frees, the result of an earlier one. When the
-// callback returns, the last result, executable or error, is the result of the
-// compile. Returns 0 or the inner plugin's error code.
+// Compiles a program with the inner plugin, in the given format; NULL: in that
+// of the request. A later call replaces, and frees, the result of an earlier
+// one. When the callback returns, the last result, executable or error, is the
+// result of the compile. Returns 0 or the inner plugin's error code.
 int PjrtShardy_CompileProgram(PjrtShardy_Compilation* compilation,
                               const char* program, size_t program_size,
+                              const char* format, size_t format_size,
                               const char* options, size_t options_size);
 
 // Why the last call on the compilation that returns a code failed; "" if it did
@@ -93,6 +104,16 @@ int PjrtShardy_SerializedExecutable(PjrtShardy_Compilation* compilation,
 int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                               const char* bytes, size_t size);
 
+// Has the framework read this program, in this format, from the last result, in
+// place of what the inner plugin has, and even if it has none: then the
+// framework's call would fail. For as long as the executable lives; no readback
+// callback sees it, and PjrtShardy_CompiledProgram still gives the inner
+// plugin's own. Both are copied. The last call wins; PjrtShardy_CompileProgram
+// and PjrtShardy_LoadExecutable undo it. Without memory the compile fails.
+void PjrtShardy_SetOptimizedProgram(PjrtShardy_Compilation* compilation,
+                                    const char* program, size_t program_size,
+                                    const char* format, size_t format_size);
+
 // Makes this compile fail with the given code and message, whatever was
 // compiled. The message is copied. A code that is no error code counts as
 // UNKNOWN. The last call wins.
@@ -117,7 +138,8 @@ typedef void (*PjrtShardy_ReadbackCallback)(PjrtShardy_Readback* readback,
 // Registers the callback for what frameworks read from now on; NULL: programs
 // are handed through untouched. A program whose size was already told is
 // delivered as told. Waits as PjrtShardy_SetCompileCallback does. Not called
-// for PjrtShardy_CompiledProgram, which always gives the inner plugin's own.
+// for PjrtShardy_CompiledProgram, which always gives the inner plugin's own,
+// nor for what PjrtShardy_SetOptimizedProgram gave.
 void PjrtShardy_SetReadbackCallback(PjrtShardy_ReadbackCallback callback,
                                     void* user);
 

@@ -1,5 +1,6 @@
 // PJRT_Executable_OptimizedProgram: what the framework reads back from an
-// executable goes through the callback.
+// executable goes through the callback, unless it has an answer of our own
+// (answers.c).
 //
 // The framework asks twice, for the size and for the bytes, and must get the
 // same program both times: what the first call found is kept for the second.
@@ -164,6 +165,12 @@ static PJRT_Error* DropStale(AbiOptimizedProgramArgs* inner_args, Kept* kept) {
   return error;
 }
 
+static PJRT_Error* TooSmall(size_t buffer_size, size_t program_size) {
+  return ShardyError(kAbiInvalidArgument,
+                     "%s: the buffer has %zu bytes, the program needs %zu",
+                     kName, buffer_size, program_size);
+}
+
 // Writes the answer to the framework's structs: the size, and the bytes if
 // there is a place for them. `kept` passes to the callee.
 static PJRT_Error* Answer(AbiOptimizedProgramArgs* args,
@@ -173,12 +180,8 @@ static PJRT_Error* Answer(AbiOptimizedProgramArgs* args,
   char* code = program->code;
   if (code != NULL) {
     if (program->code_size < kept.program_size) {
-      PJRT_Error* error =
-          ShardyError(kAbiInvalidArgument,
-                      "%s: the buffer has %zu bytes, the program needs %zu",
-                      kName, program->code_size, kept.program_size);
       free(kept.program);
-      return error;
+      return TooSmall(program->code_size, kept.program_size);
     }
     memcpy(code, kept.program, kept.program_size);
   }
@@ -226,10 +229,35 @@ static bool HoldsProgram(const AbiOptimizedProgramArgs* args) {
          ABI_HOLDS(AbiProgram, format_size, args->program->struct_size);
 }
 
-// The program that the framework reads: what the callback made of it, or the
-// inner plugin's own. What was announced is what is delivered, even if the
-// callback was replaced in between.
-PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* TooShort(const AbiOptimizedProgramArgs* args) {
+  return ShardyError(kAbiInvalidArgument,
+                     "%s: the argument struct of %zu bytes is too short, or "
+                     "has no program struct of at least %zu",
+                     kName, args->struct_size,
+                     ABI_SIZE(AbiProgram, format_size));
+}
+
+// Writes an answer of our own to the framework's structs.
+static PJRT_Error* Tell(const ShardyAnswer* answer,
+                        AbiOptimizedProgramArgs* args) {
+  if (!HoldsProgram(args)) return TooShort(args);
+  AbiProgram* program = args->program;
+  if (program->code != NULL) {
+    if (program->code_size < answer->program_size) {
+      return TooSmall(program->code_size, answer->program_size);
+    }
+    memcpy(program->code, answer->program, answer->program_size);
+  }
+  program->code_size = answer->program_size;
+  program->format = answer->format;
+  program->format_size = answer->format_size;
+  return NULL;
+}
+
+// What the callback made of the inner plugin's program, or that program. What
+// was announced is what is delivered, even if the callback was replaced in
+// between.
+static PJRT_Error* ReadInner(AbiOptimizedProgramArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyReadbackCallback);
   PJRT_Error* error = NULL;
@@ -245,12 +273,19 @@ PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args) {
   } else if (registration == NULL) {
     error = ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, args);
   } else {
-    error = ShardyError(kAbiInvalidArgument,
-                        "%s: the argument struct of %zu bytes is too short, or "
-                        "has no program struct of at least %zu",
-                        kName, args->struct_size,
-                        ABI_SIZE(AbiProgram, format_size));
+    error = TooShort(args);
   }
   if (registration != NULL) ShardyReleaseCallback(registration);
+  return error;
+}
+
+PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args) {
+  ShardyAnswer* answer = NULL;
+  if (ABI_HOLDS(AbiOptimizedProgramArgs, executable, args->struct_size)) {
+    answer = ShardyAcquireAnswer(args->executable);
+  }
+  if (answer == NULL) return ReadInner(args);
+  PJRT_Error* error = Tell(answer, args);
+  ShardyReleaseAnswer(answer);
   return error;
 }

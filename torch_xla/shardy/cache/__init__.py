@@ -217,9 +217,13 @@ class _CachedCompilation:
   def __getattr__(self, name: str) -> Any:
     return getattr(self.inner, name)
 
-  def compile(self, program: bytes, options: bytes) -> None:
+  def compile(self,
+              program: bytes,
+              options: bytes,
+              program_format: Optional[str] = None) -> None:
     """As `door.Compilation.compile`."""
-    key = program_key(self.rules, self.inner.format, program, options)
+    program_format = program_format or self.inner.format
+    key = program_key(self.rules, program_format, program, options)
     data = self.store.get(key)
     if data is not None:
       try:
@@ -227,7 +231,7 @@ class _CachedCompilation:
         return
       except BackendCompileError as e:
         self.store.refused(key, str(e))
-    self.inner.compile(program, options)
+    self.inner.compile(program, options, program_format)
     if not self.store.may_write():
       return
     try:

@@ -20,9 +20,15 @@ logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
-_VERSION = 2
+_VERSION = 3
 _MESSAGE_SIZE = 4096
-_INTERNAL = 13  # PJRT_Error_Code_INTERNAL
+# Of PJRT_Error_Code.
+_INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
+
+_ATTRIBUTE_REASONS = {
+    _INVALID_ARGUMENT: 'it is no integer and no list of integers',
+    _FAILED_PRECONDITION: 'no plugin is open yet',
+}
 
 
 class _CompileRequest(ctypes.Structure):
@@ -65,7 +71,13 @@ def _library() -> ctypes.CDLL:
   library.PjrtShardy_Open.argtypes = [text, text, size]
   library.PjrtShardy_SetCompileCallback.argtypes = [handle, handle]
   library.PjrtShardy_SetCompileCallback.restype = None
-  library.PjrtShardy_CompileProgram.argtypes = [handle, text, size, text, size]
+  library.PjrtShardy_PluginAttribute.argtypes = [
+      text, ctypes.POINTER(ctypes.c_int64), size,
+      ctypes.POINTER(size)
+  ]
+  library.PjrtShardy_CompileProgram.argtypes = [
+      handle, text, size, text, size, text, size
+  ]
   library.PjrtShardy_CompileMessage.argtypes = [handle, ctypes.POINTER(size)]
   library.PjrtShardy_CompileMessage.restype = handle
   library.PjrtShardy_CompiledProgram.argtypes = [
@@ -80,6 +92,10 @@ def _library() -> ctypes.CDLL:
       ctypes.POINTER(size)
   ]
   library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
+  library.PjrtShardy_SetOptimizedProgram.argtypes = [
+      handle, text, size, text, size
+  ]
+  library.PjrtShardy_SetOptimizedProgram.restype = None
   library.PjrtShardy_Fail.argtypes = [handle, ctypes.c_int, text, size]
   library.PjrtShardy_Fail.restype = None
   library.PjrtShardy_SetReadbackCallback.argtypes = [handle, handle]
@@ -108,17 +124,26 @@ class Compilation:
     self.format = ctypes.string_at(request.format, request.format_size).decode()
     self.options = ctypes.string_at(request.options, request.options_size)
 
-  def compile(self, program: bytes, options: bytes) -> None:
+  def compile(self,
+              program: bytes,
+              options: bytes,
+              program_format: Optional[str] = None) -> None:
     """Has the backend compile `program`; the last call's result counts.
+
+    Args:
+      program: serialised.
+      options: a serialised CompileOptionsProto.
+      program_format: of `program`, where it is not `format`.
 
     Raises:
       BackendCompileError: the backend refused. If it is the last result, the
         runtime gets the backend's own error, whether this is caught or not.
     """
     library = _library()
+    form = (program_format or self.format).encode()
     code = library.PjrtShardy_CompileProgram(self._handle,
-                                             program, len(program), options,
-                                             len(options))
+                                             program, len(program), form,
+                                             len(form), options, len(options))
     self._check(code)
 
   def compiled_program(self) -> tuple[bytes, str]:
@@ -157,6 +182,17 @@ class Compilation:
     """
     self._check(_library().PjrtShardy_LoadExecutable(self._handle, serialized,
                                                      len(serialized)))
+
+  def set_optimized_program(self, program: bytes, program_format: str) -> None:
+    """Has the runtime read this from what `compile` or `load` last made.
+
+    It takes the place of what the backend tells of the compiled program, or
+    does not tell. The readback does not see it, nor does `compiled_program`
+    give it. Another `compile` or `load` undoes it.
+    """
+    form = program_format.encode()
+    _library().PjrtShardy_SetOptimizedProgram(self._handle, program,
+                                              len(program), form, len(form))
 
   def _check(self, code: int) -> None:
     if code:
@@ -261,3 +297,29 @@ def open_inner(library_path: str) -> None:
   if code:
     raise DoorError(message.value.decode(errors='replace'))
   _opened = True
+
+
+def plugin_attribute(name: str) -> Optional[tuple[int, ...]]:
+  """The integers that the backend's plugin gives as its attribute `name`.
+
+  Call it once the runtime is up: plugins may tell nothing before that. None if
+  the plugin has no such attribute, or has none at all.
+
+  Raises:
+    DoorError: no plugin is open, the attribute is no integer and no list of
+      them, or the plugin refuses to tell.
+  """
+  capacity = 8
+  while True:
+    values, count = (ctypes.c_int64 * capacity)(), ctypes.c_size_t()
+    code = _library().PjrtShardy_PluginAttribute(name.encode(), values,
+                                                 capacity, ctypes.byref(count))
+    if code == _NOT_FOUND:
+      return None
+    if code:
+      raise DoorError(
+          f'the attribute {name} of the PJRT plugin cannot be read: '
+          f'{_ATTRIBUTE_REASONS.get(code) or f"PJRT error code {code}"}')
+    if count.value <= capacity:
+      return tuple(values[:count.value])
+    capacity = count.value

@@ -1,0 +1,503 @@
+// A PJRT plugin that behaves as vendors' that take StableHLO do, before a real
+// one that computes. All is the inner plugin's own but for what a program has
+// to be to be compiled, and what is told of it then. The environment says how
+// when the library hands out its table:
+//
+// STABLEHLO_PLUGIN_INNER    the path of the real plugin
+// STABLEHLO_PLUGIN_DEVICES  how many CPU devices, if the real one is XLA's; it
+//                           has 4 where nobody says, whatever XLA_FLAGS say
+// STABLEHLO_PLUGIN_VERSION  its stablehlo_current_version, as "1.13.3"; unset
+//                           or empty: what the real one says; none: it has
+//                           neither that nor a stablehlo_minimum_version
+// STABLEHLO_PLUGIN_FORBIDS  what programs must not hold, between commas
+// STABLEHLO_PLUGIN_ANSWERS  what it tells of a compiled program: "mlir", or
+//                           nothing, for text of its own (compiled_text.h),
+//                           "wrong" for the same with a wrong sharding,
+//                           "silent" for it without any, "damaged" for no
+//                           program, "echo" for the program that it got, "hlo"
+//                           for what the real one says, "none" for an error;
+//                           "absent": it has no such function
+// STABLEHLO_PLUGIN_DUMP     a folder for the Nth program: N.mlir and N.options
+//                           as they came, N.compiled as the real one tells
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/csrc/compiled_text.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define PRINTF(text, first) __attribute__((format(printf, text, first)))
+
+const AbiApi* GetPjrtApi(void);
+
+static const AbiApi* inner;                                // of the real plugin
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of both lists
+
+static void* Allocate(size_t size) {
+  void* bytes = calloc(1, size);
+  if (bytes == NULL) abort();
+  return bytes;
+}
+
+// The settings. A process may change its environment later.
+
+enum {
+  kInner,
+  kDevices,
+  kVersion,
+  kForbids,
+  kAnswers,
+  kDump,
+  kSettings,
+};
+
+static const char* settings[kSettings];  // "" where there is none
+
+static void ReadSettings(void) {
+  static const char* const names[kSettings] = {
+      "STABLEHLO_PLUGIN_INNER",   "STABLEHLO_PLUGIN_DEVICES",
+      "STABLEHLO_PLUGIN_VERSION", "STABLEHLO_PLUGIN_FORBIDS",
+      "STABLEHLO_PLUGIN_ANSWERS", "STABLEHLO_PLUGIN_DUMP"};
+  for (int i = 0; i < kSettings; ++i) {
+    const char* value = getenv(names[i]);
+    if (value == NULL) value = "";
+    settings[i] = strcpy(Allocate(strlen(value) + 1), value);
+  }
+}
+
+static PJRT_Error* CallInner(int slot, void* args) {
+  return ((AbiErrorFunction)inner->slots[slot])(args);
+}
+
+// Errors of our own, which the real plugin must not be asked about.
+
+typedef struct OwnError {
+  struct OwnError* next;
+  int code;
+  char message[512];
+} OwnError;
+
+static OwnError* own_errors;
+
+PRINTF(2, 3) static PJRT_Error* Refuse(int code, const char* format, ...) {
+  OwnError* error = Allocate(sizeof(*error));
+  error->code = code;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(error->message, sizeof(error->message), format, args);
+  va_end(args);
+  pthread_mutex_lock(&mutex);
+  error->next = own_errors;
+  own_errors = error;
+  pthread_mutex_unlock(&mutex);
+  return (PJRT_Error*)error;
+}
+
+// The error if it is ours; takes it off the list if told so.
+static OwnError* Own(const PJRT_Error* error, bool take) {
+  pthread_mutex_lock(&mutex);
+  OwnError** place = &own_errors;
+  while (*place != NULL && *place != (const void*)error) {
+    place = &(*place)->next;
+  }
+  OwnError* found = *place;
+  if (found != NULL && take) *place = found->next;
+  pthread_mutex_unlock(&mutex);
+  return found;
+}
+
+static void ErrorDestroy(AbiErrorDestroyArgs* args) {
+  OwnError* own = Own(args->error, true);
+  if (own == NULL) {
+    ((AbiVoidFunction)inner->slots[kSlotErrorDestroy])(args);
+  }
+  free(own);
+}
+
+static void ErrorMessage(AbiErrorMessageArgs* args) {
+  const OwnError* own = Own(args->error, false);
+  if (own == NULL) {
+    ((AbiVoidFunction)inner->slots[kSlotErrorMessage])(args);
+    return;
+  }
+  args->message = own->message;
+  args->message_size = strlen(own->message);
+}
+
+static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
+  const OwnError* own = Own(args->error, false);
+  if (own == NULL) return CallInner(kSlotErrorGetCode, args);
+  args->code = own->code;
+  return NULL;
+}
+
+static PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
+  if (Own(args->error, false) != NULL) return NULL;
+  return CallInner(kSlotErrorForEachPayload, args);
+}
+
+static void FreeInnerError(PJRT_Error* error) {
+  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
+                              error};
+  ((AbiVoidFunction)inner->slots[kSlotErrorDestroy])(&args);
+}
+
+// Attributes.
+
+static const char kCurrent[] = "stablehlo_current_version";
+static const char kMinimum[] = "stablehlo_minimum_version";
+
+static bool IsNamed(const AbiNamedValue* value, const char* name) {
+  return value->name_size == strlen(name) &&
+         memcmp(value->name, name, value->name_size) == 0;
+}
+
+static AbiNamedValue CurrentVersion(const char* text) {
+  static int64_t version[3];
+  int parts[3] = {0, 0, 0};
+  sscanf(text, "%d.%d.%d", &parts[0], &parts[1], &parts[2]);
+  for (int i = 0; i < 3; ++i) version[i] = parts[i];
+  return (AbiNamedValue){.struct_size = ABI_SIZE(AbiNamedValue, value_size),
+                         .name = kCurrent,
+                         .name_size = strlen(kCurrent),
+                         .type = kAbiValueInt64List,
+                         .int64_array_value = version,
+                         .value_size = 3};
+}
+
+static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
+  static AbiNamedValue* values;  // as long as the process, as the ABI wants
+  static size_t count;
+  const char* version = settings[kVersion];
+  const bool none = strcmp(version, "none") == 0;
+  PJRT_Error* error = CallInner(kSlotPluginAttributes, args);
+  if (error != NULL || version[0] == '\0') return error;
+  pthread_mutex_lock(&mutex);
+  if (values == NULL) {
+    values = Allocate((args->num_attributes + 1) * sizeof(values[0]));
+    for (size_t i = 0; i < args->num_attributes; ++i) {
+      const AbiNamedValue* value = &args->attributes[i];
+      const bool drop =
+          IsNamed(value, kCurrent) || (none && IsNamed(value, kMinimum));
+      if (!drop) values[count++] = *value;
+    }
+    if (!none) values[count++] = CurrentVersion(version);
+  }
+  pthread_mutex_unlock(&mutex);
+  args->attributes = values;
+  args->num_attributes = count;
+  return NULL;
+}
+
+// Devices.
+
+// The beginning of PJRT_Client_Create_Args.
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  const AbiNamedValue* options;
+  size_t num_options;
+} CreateArgs;
+
+enum { kSlotCreate = 10 };
+
+static PJRT_Error* ClientCreate(CreateArgs* args) {
+  const AbiNamedValue* const options = args->options;
+  const size_t count = args->num_options;
+  AbiNamedValue* more = Allocate((count + 1) * sizeof(more[0]));
+  if (count > 0) memcpy(more, options, count * sizeof(more[0]));
+  static const char name[] = "cpu_device_count";
+  more[count] =
+      (AbiNamedValue){.struct_size = ABI_SIZE(AbiNamedValue, value_size),
+                      .name = name,
+                      .name_size = strlen(name),
+                      .type = kAbiValueInt64,
+                      .int64_value = atoi(settings[kDevices]),
+                      .value_size = 1};
+  args->options = more;
+  args->num_options = count + 1;
+  PJRT_Error* error = CallInner(kSlotCreate, args);
+  args->options = options;
+  args->num_options = count;
+  free(more);
+  return error;
+}
+
+// What an executable was compiled from. Kept for good: tests do not last. One
+// that has ended, or that was not compiled, has no program.
+
+typedef struct Source {
+  struct Source* next;
+  const void* executable;  // loaded, or got from a loaded one
+  const char* program;
+  size_t size;
+} Source;
+
+static Source* sources;
+
+static void Remember(const void* executable, const char* program, size_t size) {
+  Source* source = Allocate(sizeof(*source));
+  *source = (Source){NULL, executable, program, size};
+  pthread_mutex_lock(&mutex);
+  source->next = sources;
+  sources = source;
+  pthread_mutex_unlock(&mutex);
+}
+
+// The newest at that address.
+static const Source* Recall(const void* executable) {
+  pthread_mutex_lock(&mutex);
+  const Source* source = sources;
+  while (source != NULL && source->executable != executable) {
+    source = source->next;
+  }
+  pthread_mutex_unlock(&mutex);
+  return source;
+}
+
+static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableGetExecutable, args);
+  const Source* source = Recall(args->loaded_executable);
+  if (error == NULL && source != NULL) {
+    Remember(args->executable, source->program, source->size);
+  }
+  return error;
+}
+
+static PJRT_Error* LoadedExecutableDestroy(
+    AbiLoadedExecutableDestroyArgs* args) {
+  Remember(args->executable, NULL, 0);
+  return CallInner(kSlotLoadedExecutableDestroy, args);
+}
+
+static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
+  Remember(args->executable, NULL, 0);
+  return CallInner(kSlotExecutableDestroy, args);
+}
+
+// Compiled programs.
+
+// What the real plugin tells; the bytes are for the caller to free.
+static PJRT_Error* ReadInner(PJRT_Executable* executable, AbiProgram* program) {
+  *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
+  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
+                                  NULL, executable, program};
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, &args);
+  if (error != NULL) return error;
+  program->code = Allocate(program->code_size + 1);
+  error = CallInner(kSlotExecutableOptimizedProgram, &args);
+  if (error != NULL) free(program->code);
+  return error;
+}
+
+// Answers the question for the size, or the one for the bytes.
+static PJRT_Error* Tell(AbiProgram* program, const char* code, size_t size) {
+  if (program->code != NULL && program->code_size < size) {
+    return Refuse(kAbiInvalidArgument, "the buffer is too small");
+  }
+  if (program->code != NULL) memcpy(program->code, code, size);
+  program->code_size = size;
+  program->format = "mlir";
+  program->format_size = 4;
+  return NULL;
+}
+
+static PJRT_Error* TellText(AbiOptimizedProgramArgs* args, Telling telling) {
+  AbiProgram compiled;
+  PJRT_Error* error = ReadInner(args->executable, &compiled);
+  if (error != NULL) return error;
+  char* text = CompiledText(compiled.code, compiled.code_size, telling);
+  free(compiled.code);
+  if (text == NULL) {
+    return Refuse(kAbiInternal, "the inner plugin tells of no HLO program");
+  }
+  error = Tell(args->program, text, strlen(text));
+  free(text);
+  return error;
+}
+
+static PJRT_Error* OptimizedMlir(AbiOptimizedProgramArgs* args) {
+  return TellText(args, kTellShardings);
+}
+
+static PJRT_Error* OptimizedWrong(AbiOptimizedProgramArgs* args) {
+  return TellText(args, kTellWrongSharding);
+}
+
+static PJRT_Error* OptimizedSilent(AbiOptimizedProgramArgs* args) {
+  return TellText(args, kTellNoShardings);
+}
+
+static PJRT_Error* OptimizedDamaged(AbiOptimizedProgramArgs* args) {
+  static const char text[] = "module @damaged { what no parser takes";
+  return Tell(args->program, text, strlen(text));
+}
+
+static PJRT_Error* OptimizedEcho(AbiOptimizedProgramArgs* args) {
+  const Source* source = Recall(args->executable);
+  if (source == NULL || source->program == NULL) {
+    return Refuse(kAbiUnimplemented, "this executable was not compiled here");
+  }
+  return Tell(args->program, source->program, source->size);
+}
+
+static PJRT_Error* OptimizedNone(AbiOptimizedProgramArgs* args) {
+  (void)args;
+  return Refuse(kAbiUnimplemented,
+                "PJRT_Executable_OptimizedProgram is not implemented");
+}
+
+// Programs.
+
+// Writes FOLDER/NUMBER.WHAT, if there is to be a dump.
+static void Dump(int number, const char* what, const char* bytes, size_t size) {
+  const char* folder = settings[kDump];
+  if (folder[0] == '\0') return;
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/%d.%s", folder, number, what);
+  FILE* file = fopen(path, "wb");
+  if (file == NULL || fwrite(bytes, 1, size, file) != size ||
+      fclose(file) != 0) {
+    perror(path);
+    abort();
+  }
+}
+
+static void DumpCompiled(int number, PJRT_LoadedExecutable* loaded) {
+  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
+                              loaded, NULL};
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableGetExecutable, &get);
+  AbiProgram compiled;
+  if (error == NULL) {
+    error = ReadInner(get.executable, &compiled);
+    if (error == NULL) {
+      Dump(number, "compiled", compiled.code, compiled.code_size);
+      free(compiled.code);
+    }
+    AbiExecutableDestroyArgs put = {
+        ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
+    CallInner(kSlotExecutableDestroy, &put);
+  }
+  if (error != NULL) FreeInnerError(error);
+}
+
+static PJRT_Error* CheckLacks(const AbiProgram* program, const char* text) {
+  if (memmem(program->code, program->code_size, text, strlen(text)) == NULL) {
+    return NULL;
+  }
+  return Refuse(kAbiInvalidArgument, "I do not take programs with '%s'", text);
+}
+
+static PJRT_Error* CheckProgram(const AbiProgram* program) {
+  if (program->format_size != 4 || memcmp(program->format, "mlir", 4) != 0) {
+    return Refuse(kAbiInvalidArgument,
+                  "I take programs of format 'mlir', and not '%.*s'",
+                  (int)program->format_size, program->format);
+  }
+  char forbidden[4096];
+  snprintf(forbidden, sizeof(forbidden),
+           "torch_xla.shardy.,mhlo.num_partitions,mhlo.num_replicas,%s",
+           settings[kForbids]);
+  PJRT_Error* error = NULL;
+  char* rest = NULL;
+  const char* text = strtok_r(forbidden, ",", &rest);
+  while (text != NULL && error == NULL) {
+    error = CheckLacks(program, text);
+    text = strtok_r(NULL, ",", &rest);
+  }
+  return error;
+}
+
+static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
+  static atomic_int programs;
+  const AbiProgram* program = args->program;
+  const int number = programs++;
+  Dump(number, "mlir", program->code, program->code_size);
+  Dump(number, "options", args->compile_options, args->compile_options_size);
+  PJRT_Error* error = CheckProgram(program);
+  if (error == NULL) error = CallInner(kSlotClientCompile, args);
+  if (error != NULL) return error;
+  char* copy = Allocate(program->code_size + 1);
+  memcpy(copy, program->code, program->code_size);
+  Remember(args->executable, copy, program->code_size);
+  if (settings[kDump][0] != '\0') {
+    DumpCompiled(number, args->executable);
+  }
+  return NULL;
+}
+
+// The table.
+
+// The entry for PJRT_Executable_OptimizedProgram; false if the setting is none.
+static bool ChooseAnswer(AbiFunction* entry) {
+  static const struct {
+    const char* name;
+    PJRT_Error* (*function)(AbiOptimizedProgramArgs*);
+  } answers[] = {{"", OptimizedMlir},       {"mlir", OptimizedMlir},
+                 {"wrong", OptimizedWrong}, {"silent", OptimizedSilent},
+                 {"echo", OptimizedEcho},   {"damaged", OptimizedDamaged},
+                 {"none", OptimizedNone},   {"absent", NULL}};
+  const char* name = settings[kAnswers];
+  if (strcmp(name, "hlo") == 0) return true;
+  for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); ++i) {
+    if (strcmp(name, answers[i].name) != 0) continue;
+    *entry = (AbiFunction)answers[i].function;
+    return true;
+  }
+  fprintf(stderr, "STABLEHLO_PLUGIN_ANSWERS: no answer is called '%s'\n", name);
+  return false;
+}
+
+// The real plugin's table, or NULL, with a message.
+static const AbiApi* OpenInner(void) {
+  const char* path = settings[kInner];
+  void* library = path[0] != '\0' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+  const AbiApi* (*get)(void) = NULL;
+  if (library != NULL) *(void**)&get = dlsym(library, "GetPjrtApi");
+  if (get != NULL) return get();
+  fprintf(stderr,
+          "STABLEHLO_PLUGIN_INNER='%s' has to be the path of a PJRT plugin\n",
+          path);
+  return NULL;
+}
+
+static AbiApi* MakeTable(void) {
+  ReadSettings();
+  inner = OpenInner();
+  if (inner == NULL) return NULL;
+  AbiApi* table = Allocate(inner->struct_size);
+  memcpy(table, inner, inner->struct_size);
+  table->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
+  table->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
+  table->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
+  table->slots[kSlotPluginAttributes] = (AbiFunction)PluginAttributes;
+  table->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
+  table->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
+  table->slots[kSlotLoadedExecutableDestroy] =
+      (AbiFunction)LoadedExecutableDestroy;
+  table->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
+  if (settings[kDevices][0] != '\0') {
+    table->slots[kSlotCreate] = (AbiFunction)ClientCreate;
+  }
+  if (inner->version.minor_version >= kAbiPayloadMinor) {
+    table->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
+  }
+  if (ChooseAnswer(&table->slots[kSlotExecutableOptimizedProgram])) {
+    return table;
+  }
+  free(table);
+  return NULL;
+}
+
+EXPORT const AbiApi* GetPjrtApi(void) {
+  static AbiApi* table;
+  if (table == NULL) table = MakeTable();
+  return table;
+}
