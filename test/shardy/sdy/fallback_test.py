@@ -126,20 +126,6 @@ def test_tupled_parameters(mesh, monkeypatch):
                                      'are handed over as one tuple')
 
 
-@pytest.mark.environment()  # Nothing is annotated.
-def test_stablehlo_is_handed_on_unchanged_and_recorded(monkeypatch):
-  monkeypatch.setenv('XLA_STABLEHLO_COMPILE', '1')
-  a = torch.randn(4, 4)
-  with torch_xla.shardy.record() as programs:
-    close((a.to('xla') * 2).cpu(), a * 2)
-  program = programs[0]
-  assert program.format == 'mlir'
-  assert program.name == ''
-  assert program.note == 'StableHLO is handed on unchanged'
-  assert program.handed_on == program.sent
-  assert program.sent.startswith(b'ML\xefR\rStableHLO_v')
-
-
 @pytest.mark.environment()  # Nothing was said yet.
 def test_it_is_said_once(mesh, caplog):
   """Two programs of one kind: one warning, two notes."""
@@ -338,7 +324,7 @@ def test_backend_that_refuses_the_shardy_program(mesh, wrap):
   def refuse(compilation, rest):
     hand_on = compilation.compile
 
-    def compile_(program, options):
+    def compile_(program, options, program_format=None):
       tried.append(b'xla.sdy' in program)
       # No backend can read this one.
       hand_on(b'\xff' if tried[-1] else program, options)
@@ -361,7 +347,7 @@ def test_backend_that_refuses_both(mesh, wrap):
 
   def refuse(compilation, rest):
     hand_on = compilation.compile
-    compilation.compile = lambda program, options: hand_on(b'\xff', options)
+    compilation.compile = lambda program, options, _: hand_on(b'\xff', options)
     rest(compilation)
 
   a = torch.randn(8, 8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 import dataclasses
 import functools
 import math
@@ -49,6 +49,27 @@ class ArrayShape:
 
   def __str__(self) -> str:
     return f'{self.dtype}[{",".join(map(str, self.dims))}]'
+
+
+# As MLIR writes the types that XLA calls otherwise.
+_MLIR_NAMES = {
+    'i1': 'pred',
+    **{
+        f'i{n}': f's{n}' for n in (4, 8, 16, 32, 64)
+    },
+    **{
+        f'ui{n}': f'u{n}' for n in (4, 8, 16, 32, 64)
+    },
+    'complex<f32>': 'c64',
+    'complex<f64>': 'c128',
+}
+_BITS = dict(_TYPES.values())
+
+
+def of_mlir(element_type: str, dims: Iterable[int]) -> ArrayShape:
+  """The array that MLIR calls `tensor<2x4xf32>`, from 'f32' and (2, 4)."""
+  name = _MLIR_NAMES.get(element_type, element_type.lower())
+  return ArrayShape(name, tuple(dims), _BITS.get(name, 0))
 
 
 @functools.lru_cache(maxsize=4096)

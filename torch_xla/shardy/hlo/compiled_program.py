@@ -14,9 +14,8 @@ from .array_shape import ArrayShape
 # An instruction before it was compiled: its name and opcode.
 Source = tuple[str, str]
 
-_COLLECTIVES = ('all-gather', 'all-reduce', 'all-to-all',
-                'collective-broadcast', 'collective-permute',
-                'ragged-all-to-all', 'reduce-scatter')
+COLLECTIVES = ('all-gather', 'all-reduce', 'all-to-all', 'collective-broadcast',
+               'collective-permute', 'ragged-all-to-all', 'reduce-scatter')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _collectives(module: Any) -> tuple[Collective, ...]:
     for instruction in computation.instructions:
       shapes[instruction.id] = instruction.shape
       kind = instruction.opcode.removesuffix('-start')
-      if kind in _COLLECTIVES:
+      if kind in COLLECTIVES:
         given = sum(_nbytes(shapes[i]) for i in instruction.operand_ids)
         got = _nbytes(instruction.shape)
         if instruction.opcode == 'all-gather-start':

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,38 @@ def mesh_of(user_mesh: UserMesh) -> attributes.Mesh:
     names = [f'axis_{i}' for i in range(len(names))]
   return attributes.Mesh(
       tuple(zip(names, user_mesh.shape)), user_mesh.device_ids)
+
+
+def mesh_of_placements(placements: Iterable[HloSharding],
+                       num_devices: int) -> attributes.Mesh:
+  """The mesh of as few axes as possible that gives all of these placements.
+
+  For a program in which no user names a mesh: its axes have made-up names.
+
+  Raises:
+    InexpressibleError: no mesh does.
+  """
+  tiled = [p for p in placements if p.type == ShardingType.OTHER]
+  for placement in tiled:
+    _check_tiled(placement, num_devices)
+  unordered = next((p for p in tiled if p.v1_reason), None)
+  device_ids = None
+  if unordered is not None:
+    device_ids = tuple(unordered.tiles.to_array().reshape(-1).tolist())
+  line = attributes.Mesh((('axis_0', num_devices),), device_ids)
+  ends = {1, num_devices}
+  for placement in tiled:
+    for digits in _digits(_in_mesh_order(placement, line)):
+      for digit in digits:
+        ends |= {digit.stride, digit.stride * digit.size}
+  sizes = []
+  for minor, major in itertools.pairwise(sorted(ends)):
+    if major % minor:
+      raise InexpressibleError('shardings that no mesh has in common')
+    sizes.append(major // minor)
+  axes = tuple(
+      (f'axis_{i}', size) for i, size in enumerate(reversed(sizes or [1])))
+  return attributes.Mesh(axes, device_ids)
 
 
 def annotated_dims(annotation: Annotation,
@@ -77,13 +110,7 @@ def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
   """
   if sharding.type == ShardingType.REPLICATED:
     return (attributes.DimSharding(),) * rank
-  if (sharding.type != ShardingType.OTHER or
-      set(sharding.subgroup_types) - {ShardingType.REPLICATED}):
-    raise InexpressibleError(f'the sharding {_short(sharding)}')
-  if sharding.tiles.num_devices != mesh.num_devices:
-    raise InexpressibleError(
-        f'the sharding {_short(sharding)} over {sharding.tiles.num_devices} '
-        f'of {mesh.num_devices} devices')
+  _check_tiled(sharding, mesh.num_devices)
   if sharding.rank != rank:
     raise InexpressibleError(
         f'the sharding {_short(sharding)} on a tensor of rank {rank}')
@@ -95,6 +122,16 @@ def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
   except InexpressibleError as e:
     raise InexpressibleError(
         f'the sharding {_short(sharding)} over {mesh}') from e
+
+
+def _check_tiled(sharding: HloSharding, num_devices: int) -> None:
+  if (sharding.type != ShardingType.OTHER or
+      set(sharding.subgroup_types) - {ShardingType.REPLICATED}):
+    raise InexpressibleError(f'the sharding {_short(sharding)}')
+  if sharding.tiles.num_devices != num_devices:
+    raise InexpressibleError(
+        f'the sharding {_short(sharding)} over {sharding.tiles.num_devices} '
+        f'of {num_devices} devices')
 
 
 def _short(sharding: HloSharding) -> str:

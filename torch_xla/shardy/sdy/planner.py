@@ -8,7 +8,7 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 import dataclasses
 from typing import Any, Optional
 
@@ -23,21 +23,39 @@ from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..lower import to_v2
 from .attributes import SdyError
+from .lowering import SdyProgram, Tensor
 from .mesh_axes import InexpressibleError
 from .promise import LayoutPromise
+from .tensor_records import names_of_parameters, NamesOf, records
 
 _NOT_ANNOTATED = 'no annotated tensor in it: GSPMD partitions'
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardyPlanner:
-  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them.
+class ShardyProgram:
+  """A program in HLO, lowered for Shardy and for GSPMD.
 
   Attributes:
-    names_of: the users' names of a binding's operands, by the binding's target;
-      empty where they are not known.
+    gspmd: with V2 shardings.
+    shardy: with Shardy's attributes, serialised; None where Shardy is not to
+      have it.
+    told: what Shardy is told; None likewise.
+    tensors: records of it, or of what was said.
+    names: the users' names of parameters.
+    reason: why Shardy is not to have an annotated program; empty otherwise.
   """
-  names_of: Callable[[str], tuple[str, ...]] = lambda target: ()
+  gspmd: to_v2.V2Program
+  shardy: Optional[bytes] = None
+  told: Optional[SdyProgram] = None
+  tensors: tuple[TensorRecord, ...] = ()
+  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
+  reason: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardyPlanner:
+  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them."""
+  names_of: NamesOf = lambda target: ()
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -48,56 +66,56 @@ class ShardyPlanner:
     """
     if program_format != 'hlo':
       return _handed_on(program)
+    lowered = self.lower(program, options)
+    gspmd = lowered.gspmd
+    if lowered.told is None:
+      attempt = plan.gspmd_attempt(gspmd, lowered.tensors)
+      note = '' if lowered.reason or not is_partitioned(
+          options) else _NOT_ANNOTATED
+      return Plan(gspmd.name, (attempt,), lowered.reason, note)
+    shardy = Attempt(lowered.shardy, Partitioner.SHARDY, gspmd.shardings,
+                     lowered.tensors,
+                     LayoutPromise.of(lowered.told, lowered.names).broken_by)
+    return Plan(gspmd.name,
+                (shardy, plan.gspmd_attempt(gspmd, lowered.tensors)))
+
+  def lower(self, program: bytes, options: CompileOptions) -> ShardyProgram:
+    """Lowers a program in HLO.
+
+    Raises:
+      ValueError: the program or its annotations are damaged.
+    """
     module = messages.parse('HloModuleProto', program)
     taken = extract.take(module)
     gspmd = to_v2.lowered(module)
-    if (options.partitioner is Partitioner.NONE or options.num_partitions == 1):
-      return plan.gspmd(gspmd)
-    if not taken.found:
-      return plan.gspmd(gspmd, note=_NOT_ANNOTATED)
-    names = self._names(taken)
+    if not is_partitioned(options) or not taken.found:
+      return ShardyProgram(gspmd)
+    names = names_of_parameters(taken.bindings, self.names_of)
     try:
       told = to_sdy.lower(module, taken, options.num_partitions)
     except (InexpressibleError, SdyError) as e:
-      attempt = plan.gspmd_attempt(gspmd, _annotated(module, taken, names))
-      return Plan(
-          gspmd.name, (attempt,), reason=f'Shardy cannot be told of {e}')
-    tensors = tuple(_record(tensor, names) for tensor in told.tensors)
-    shardy = Attempt(module.SerializeToString(), Partitioner.SHARDY,
-                     gspmd.shardings, tensors,
-                     LayoutPromise.of(told).broken_by)
-    return Plan(gspmd.name, (shardy, plan.gspmd_attempt(gspmd, tensors)))
+      return ShardyProgram(
+          gspmd,
+          tensors=_annotated(module, taken, names),
+          names=names,
+          reason=f'Shardy cannot be told of {e}')
+    return ShardyProgram(gspmd, module.SerializeToString(), told,
+                         records(told.tensors, names), names)
 
-  def _names(self, taken: extract.Taken) -> dict[int, str]:
-    """The users' names of parameters."""
-    names = {}
-    for binding in taken.bindings:
-      known = self.names_of(binding.target)
-      names.update(zip(binding.parameters, known))
-    return names
+
+def is_partitioned(options: CompileOptions) -> bool:
+  return (options.partitioner is not Partitioner.NONE and
+          options.num_partitions > 1)
 
 
 def _handed_on(program: bytes) -> Plan:
   # Bytecode holds strings as they are.
   if PREFIX.encode() in program:
     raise AnnotationTextError(
-        'annotations were made for a program in HLO, and it leaves as '
-        'StableHLO: set XLA_STABLEHLO_COMPILE before the first mark_sharding')
+        'a program with annotations leaves as StableHLO, and this build of '
+        'torch_xla lacks the series that lowers it, stablehlo: unset '
+        'XLA_STABLEHLO_COMPILE')
   return plan.handed_on(program)
-
-
-def _record(tensor: to_sdy.Tensor, names: Mapping[int, str]) -> TensorRecord:
-  said = tensor.annotation
-  return TensorRecord(
-      parameter=tensor.parameter,
-      instruction=tensor.instruction,
-      shape=tensor.shape,
-      spec=None if said is None else said.spec_text,
-      priority=None if said is None else said.priority,
-      sdy=tensor.sdy,
-      placement=str(tensor.placement),
-      source=tensor.source,
-      name=names.get(tensor.parameter, ''))
 
 
 def _annotated(module: Any, taken: extract.Taken,
@@ -114,7 +132,7 @@ def _annotated(module: Any, taken: extract.Taken,
         said = taken.parameters.get(parameter)
       if said is not None and not array_shape.is_tuple(i.shape):
         found.append(
-            to_sdy.Tensor(
+            Tensor(
                 parameter=parameter,
                 instruction=i.name,
                 shape=array_shape.arrays_of(i.shape)[0],
@@ -122,4 +140,4 @@ def _annotated(module: Any, taken: extract.Taken,
                 annotation=said,
                 sdy='',
                 source=(i.name, i.opcode)))
-  return tuple(_record(tensor, names) for tensor in found)
+  return records(found, names)

@@ -7,12 +7,14 @@ stored.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import dataclasses
 from typing import Optional
 
 from ..compile.attempt import Outcome
 from ..sharding.hlo_sharding import HloSharding
-from .to_sdy import SdyProgram, Tensor
+from ..sharding.partition_spec import uneven_dims
+from .lowering import SdyProgram, Tensor
 
 _NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'
 _NO_RESULTS = 'the backend does not tell how it lays out the results'
@@ -25,35 +27,62 @@ class LayoutPromise:
   Attributes:
     parameters: by number; each is to be laid out by its placement.
     results: the placement of each pinned result, by its number.
+    names: the users' names of parameters, where they are known.
+    who: partitions, in what is said of a difference.
+    trusts: whether a backend that tells nothing of tensors is taken to keep
+      what it was told, where these are split evenly.
   """
   parameters: tuple[Tensor, ...]
-  results: dict[int, HloSharding]
+  results: Mapping[int, HloSharding]
+  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
+  who: str = 'Shardy'
+  trusts: bool = False
 
   @classmethod
-  def of(cls, program: SdyProgram) -> LayoutPromise:
+  def of(cls, program: SdyProgram, names: Mapping[int, str]) -> LayoutPromise:
     return cls(
         tuple(t for t in program.tensors if t.parameter is not None),
-        program.results)
+        program.results, names)
 
   def broken_by(self, outcome: Outcome) -> Optional[str]:
     """Why the outcome cannot be used; None if it can."""
     if outcome.error is not None:
-      return f'the backend refused the program for Shardy ({outcome.error})'
+      return (f'the backend refused the program for {self.who} '
+              f'({outcome.error})')
     made = outcome.compiled
     if made is None:
-      return _NO_PARAMETERS
-    if self.parameters:
+      return self._untold_parameters() if self.trusts else _NO_PARAMETERS
+    if made.parameters is None and self.trusts:
+      if (reason := self._untold_parameters()) is not None:
+        return reason
+    elif self.parameters:
       if (made.parameters is None or
           len(made.parameters) != len(self.parameters)):
         return _NO_PARAMETERS
       for tensor, sharding in zip(self.parameters, made.parameters):
         if sharding != tensor.placement:
-          return (f'parameter {tensor.parameter}, {tensor.shape}, is stored as '
-                  f'{tensor.placement} and Shardy takes it as {sharding}')
+          return (f'{self._called(tensor)}, is stored as {tensor.placement} '
+                  f'and {self.who} takes it as {sharding}')
+    if made.results is None and self.trusts:
+      return None
     for place, placement in self.results.items():
       if made.results is None or place >= len(made.results):
         return _NO_RESULTS
       if made.results[place] != placement:
-        return (f'result {place} is to be laid out as {placement} and Shardy '
-                f'gives {made.results[place]}')
+        return (f'result {place} is to be laid out as {placement} and '
+                f'{self.who} gives {made.results[place]}')
     return None
+
+  def _untold_parameters(self) -> Optional[str]:
+    """A partitioner may lay out an uneven parameter otherwise than told."""
+    for tensor in self.parameters:
+      tiles = tensor.placement.tiles
+      if tiles is not None and uneven_dims(tensor.shape.dims, tiles.dims):
+        return (f'{self._called(tensor)}, is stored as {tensor.placement}, '
+                f'which does not divide evenly, and {_NO_PARAMETERS}')
+    return None
+
+  def _called(self, tensor: Tensor) -> str:
+    name = self.names.get(tensor.parameter)
+    known = f' ({name})' if name else ''
+    return f'parameter {tensor.parameter}{known}, {tensor.shape}'

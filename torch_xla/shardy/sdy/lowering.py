@@ -1,0 +1,170 @@
+"""The lowering to Shardy's terms, of whatever format a program is in.
+
+A program is read as *sites*, the places where it says how a tensor is placed.
+`lower` gives a mesh for all of them, and for each the constraint to write:
+
+    {devices=[2,1,4]<=[8] last_tile_dim_replicate}, ('x', None), priority (1, 2)
+    over <["x"=2, "y"=4]>  ->  [{"x"}p1, {?}p2]
+
+- Parameters keep the placement they are stored with: `Constraint.closed`.
+- What no user said (placements of tensors without an annotation, constraints
+  that the runtime adds to a tensor updated in place) is as binding, but gets a
+  priority after the last of the users': their order is decided first. Shardy
+  takes a dimension without a priority for p0, the highest.
+- Several meshes become the one that most tensors use and that serves all; where
+  no user named any, one is made up of the placements.
+
+`to_sdy` reads and writes programs in HLO, `stablehlo` those in MLIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+import contextlib
+import dataclasses
+from typing import NamedTuple, Optional, TypeVar
+
+from . import attributes, mesh_axes
+from ..annotate.annotation import Annotation, UserMesh
+from ..hlo.array_shape import ArrayShape
+from ..sharding.hlo_sharding import HloSharding
+from .mesh_axes import InexpressibleError
+
+Key = TypeVar('Key', bound=Hashable)
+
+
+class Site(NamedTuple):
+  """A place in a program where a tensor's sharding is said.
+
+  Attributes:
+    placement: what it is stored with, or is constrained to.
+    rank: of the tensor.
+    annotation: what a user said of it, or of a tensor before it.
+  """
+  placement: HloSharding
+  rank: int
+  annotation: Optional[Annotation] = None
+
+
+class Constraint(NamedTuple):
+  """What a site says in Shardy's terms.
+
+  Attributes:
+    annotation: None where no user said anything.
+  """
+  dims: attributes.TensorSharding
+  placement: HloSharding
+  annotation: Optional[Annotation]
+
+  @property
+  def is_open(self) -> bool:
+    """Whether it leaves a dimension open."""
+    return not all(dim.closed for dim in self.dims)
+
+  @property
+  def closed(self) -> attributes.TensorSharding:
+    """The same with every dimension closed: how a tensor is stored."""
+    return tuple(
+        dataclasses.replace(dim, closed=True) if dim.axes else attributes.
+        DimSharding() for dim in self.dims)
+
+
+class Tensor(NamedTuple):
+  """One tensor that got a sharding.
+
+  Attributes:
+    parameter: its number, or None for an intermediate.
+    instruction: the name of its instruction.
+    placement: what it is stored with, or is constrained to.
+    annotation: None where no user said anything.
+    sdy: the attribute's value, as handed over.
+    source: name and opcode of the instruction whose result it is.
+  """
+  parameter: Optional[int]
+  instruction: str
+  shape: ArrayShape
+  placement: HloSharding
+  annotation: Optional[Annotation]
+  sdy: str
+  source: tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class SdyProgram:
+  """A program in Shardy's terms.
+
+  Attributes:
+    tensors: parameters by number, then constraints.
+    results: placements that the compiled program must give, by result.
+  """
+  mesh: attributes.Mesh
+  tensors: tuple[Tensor, ...]
+  results: dict[int, HloSharding]
+
+
+def lower(sites: Mapping[Key, Site], annotations: Iterable[Annotation],
+          num_devices: int) -> tuple[attributes.Mesh, dict[Key, Constraint]]:
+  """The mesh and the constraint of each site.
+
+  Args:
+    sites: by whatever the program's format calls them.
+    annotations: all that the program carries, also of tensors whose placement
+      is another by now.
+
+  Raises:
+    InexpressibleError: Shardy's terms do not say it all.
+  """
+  annotations = list(annotations)
+  if not annotations:
+    mesh = mesh_axes.mesh_of_placements(
+        dict.fromkeys(site.placement for site in sites.values()), num_devices)
+    return mesh, _constraints(sites, mesh, None)
+  meshes: dict[UserMesh, int] = {}
+  for annotation in annotations:
+    meshes[annotation.mesh] = meshes.get(annotation.mesh, 0) + 1
+  given = [p for a in annotations for p in a.priority or () if p is not None]
+  unsaid_priority = 1 + max(given) if given else None
+  # The mesh that most tensors use, if it serves all of them.
+  *others, last = sorted(meshes, key=meshes.get, reverse=True)
+  for user_mesh in others:
+    with contextlib.suppress(InexpressibleError):
+      mesh = _mesh_of(user_mesh, num_devices)
+      return mesh, _constraints(sites, mesh, unsaid_priority)
+  mesh = _mesh_of(last, num_devices)
+  return mesh, _constraints(sites, mesh, unsaid_priority)
+
+
+def _mesh_of(user_mesh: UserMesh, num_devices: int) -> attributes.Mesh:
+  mesh = mesh_axes.mesh_of(user_mesh)
+  if mesh.num_devices != num_devices:
+    raise InexpressibleError(
+        f'a mesh of {mesh.num_devices} devices in a program for {num_devices}')
+  return mesh
+
+
+def _constraints(sites: Mapping[Key, Site], mesh: attributes.Mesh,
+                 unsaid_priority: Optional[int]) -> dict[Key, Constraint]:
+  # A program says few different things of many tensors.
+  known: dict[Site, Constraint] = {}
+  constraints = {}
+  for key, site in sites.items():
+    if site not in known:
+      known[site] = _constraint(site, mesh, unsaid_priority)
+    constraints[key] = known[site]
+  return constraints
+
+
+def _constraint(site: Site, mesh: attributes.Mesh,
+                unsaid_priority: Optional[int]) -> Constraint:
+  annotation = site.annotation
+  if annotation is not None and (len(annotation.partition_spec) != site.rank or
+                                 annotation.sharding != site.placement):
+    annotation = None  # Its tensor was given other data since.
+  if annotation is not None:
+    dims = mesh_axes.annotated_dims(annotation, mesh)
+  else:
+    dims = tuple(
+        dataclasses.replace(dim, priority=unsaid_priority) if dim.axes else dim
+        for dim in mesh_axes.dims_of(site.placement, mesh, site.rank))
+  attributes.check(mesh, dims)
+  return Constraint(dims, site.placement, annotation)

@@ -1,0 +1,41 @@
+"""Records of what Shardy is told of a program's tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ..compile.record import TensorRecord
+from .extract import Binding
+from .lowering import Tensor
+
+# The users' names of a binding's operands, by the binding's target; empty where
+# they are not known.
+NamesOf = Callable[[str], tuple[str, ...]]
+
+
+def names_of_parameters(bindings: Iterable[Binding],
+                        names_of: NamesOf) -> dict[int, str]:
+  """The users' names of a program's parameters."""
+  names: dict[int, str] = {}
+  for binding in bindings:
+    names.update(zip(binding.parameters, names_of(binding.target)))
+  return names
+
+
+def records(tensors: Iterable[Tensor],
+            names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+  return tuple(_record(tensor, names) for tensor in tensors)
+
+
+def _record(tensor: Tensor, names: Mapping[int, str]) -> TensorRecord:
+  said = tensor.annotation
+  return TensorRecord(
+      parameter=tensor.parameter,
+      instruction=tensor.instruction,
+      shape=tensor.shape,
+      spec=None if said is None else said.spec_text,
+      priority=None if said is None else said.priority,
+      sdy=tensor.sdy,
+      placement=str(tensor.placement),
+      source=tensor.source,
+      name=names.get(tensor.parameter, ''))
