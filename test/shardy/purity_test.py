@@ -38,6 +38,8 @@ _MAY_IMPORT = {
     'compile': (('door', 'errors', 'hlo', 'lower', 'said_once'), ()),
     'sdy': (('annotate', 'compile', 'hlo', 'lower', 'sharding'), ()),
     'switch': (('errors', 'mode'), ('compile', 'door', 'lower')),
+    'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo', 'lower',
+                   'mode', 'sdy', 'sharding', 'switch'), ()),
     'bind': (
         ('annotate', 'mode', 'said_once', 'switch', 'tensor_names'), ('sdy',)),
     'preview': (('hlo', 'mode', 'switch'), ()),

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
   from .compile.record import ProgramRecord
 
-from .errors import BackendCompileError, DoorError, TooLateError
+from .errors import (BackendCompileError, DoorError, LayoutError,
+                     TooLateError)
 from .mode import current_mode, Mode
 from .switch import behind_door, device_name, start, switch_on
 
 __all__ = [
-    'BackendCompileError', 'DoorError', 'Mode', 'TooLateError', 'behind_door',
-    'current_mode', 'device_name', 'lower_text', 'name_tensors', 'programs',
-    'record', 'start', 'switch_on'
+    'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
+    'behind_door', 'current_mode', 'device_name', 'lower_text', 'name_tensors',
+    'programs', 'record', 'start', 'switch_on'
 ]
 
 

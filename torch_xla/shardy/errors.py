@@ -19,3 +19,11 @@ class BackendCompileError(RuntimeError):
   def __init__(self, code: int, message: str):
     super().__init__(message)
     self.code = code
+
+
+class LayoutError(RuntimeError):
+  """A backend lays tensors out otherwise than torch_xla relies on.
+
+  Nothing is left to compile the program with, and to run it could give wrong
+  numbers.
+  """

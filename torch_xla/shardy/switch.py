@@ -47,6 +47,24 @@ def add_route(of: Mode, load: Callable[[], Route]) -> None:
   _routes[of] = load
 
 
+# How a mode's programs go where they leave as StableHLO: from the mode and its
+# route to a planner of programs in either format.
+ForStableHlo = Callable[[Mode, Route], 'Planner']
+_for_stablehlo: list[Callable[[], ForStableHlo]] = []
+
+
+def add_stablehlo(load: Callable[[], ForStableHlo]) -> None:
+  """Says how programs go that leave as StableHLO; that is a series, too."""
+  _for_stablehlo[:] = [load]
+
+
+def _planner(of: Mode) -> Planner:
+  on_its_way = route(of)
+  if not _for_stablehlo:
+    return on_its_way.planner
+  return _for_stablehlo[0]()(of, on_its_way)
+
+
 def route(of: Mode) -> Route:
   """Raises:
 
@@ -104,7 +122,7 @@ def switch_on(wanted: Mode) -> None:
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     device_plugins.XlaCpuPlugin.check_installed()
-  door.use(Compiler(route(wanted).planner, ledger.of_process), to_v1.to_v1)
+  door.use(Compiler(_planner(wanted), ledger.of_process), to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = wanted

@@ -19,7 +19,7 @@ def test_handed_on_unchanged_and_recorded(monkeypatch):
     torch.testing.assert_close((x.to('xla') * 2).cpu(), x * 2)
   program = programs[0]
   assert program.format == 'mlir'
-  assert program.name == ''
-  assert program.note == 'StableHLO is handed on unchanged'
+  assert program.name.startswith('SyncTensorsGraph')
+  assert program.note == '' and program.form == 'mhlo.sharding'
   assert program.handed_on == program.sent
   assert program.sent.startswith(b'ML\xefR\rStableHLO_v')

@@ -1,9 +1,4 @@
-"""Annotated tensors where programs leave as StableHLO, which carries nothing.
-
-With XLA_STABLEHLO_COMPILE `_XLAC` converts a program before it hands it over.
-There is nobody then to take a binding or a tag out of it again, and a backend
-knows neither.
-"""
+"""Training with annotated tensors where programs leave as StableHLO."""
 
 from __future__ import annotations
 
@@ -64,22 +59,20 @@ def _train(run: Run, model: torch.nn.Module,
 
 
 def _check(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-  """GSPMD partitioned all programs, nothing of ours is in them, and we say so.
-  """
+  """Shardy partitioned all programs, and nothing of ours is in them."""
   assert current_mode() is Mode.SHARDY
   assert run.programs
   for program in run.programs:
-    assert program.format == 'mlir'
-    assert program.partitioner is Partitioner.GSPMD
-    assert program.error is None
+    assert (program.format, program.form) == ('mlir', 'sdy')
+    assert program.partitioner is Partitioner.SHARDY
+    assert program.error is None and program.note == ''
     assert b'torch_xla.shardy.' not in program.handed_on
-  warning, = (
+  assert any(tensor.priority for program in run.programs
+             for tensor in program.tensors)
+  assert not [
       record for record in caplog.records
-      if record.name.startswith('torch_xla.shardy'))
-  assert warning.name == 'torch_xla.shardy.bind.binding'
-  assert warning.levelname == 'WARNING'
-  assert f'{_VARIABLE} is set' in warning.getMessage()
-  assert 'priorities do not count' in warning.getMessage()
+      if record.name.startswith('torch_xla.shardy')
+  ]
 
 
 @pytest.mark.parametrize('variable', [

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import logging
-import os
 from typing import Any, Optional
 
 import torch
@@ -26,7 +25,7 @@ from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.bound_names import BoundNames
 from ..annotate.priority import Priority
-from ..mode import current_mode, leaves_as_stablehlo, Mode
+from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
 from .graph_inputs import (anything_pending, are_pending, even_first,
                            find_operands, Operand, partial_syncs)
@@ -133,8 +132,7 @@ class Binder:
 
     None when nothing is pending: an idle sync executes nothing.
     """
-    if (not self._tensors or torch_xla._XLAC._get_use_eager_mode() or
-        leaves_as_stablehlo(os.environ)):
+    if not self._tensors or torch_xla._XLAC._get_use_eager_mode():
       return []
     ahead, is_weight_pending = self._weights.current(self._was_read())
     scalars, named = ([], {}) if ahead is None else ([ahead.scalar], ahead.ids)
@@ -173,8 +171,7 @@ class Binder:
     if not self._tensors:
       return
     self._partial_syncs_before = partial_syncs()
-    takes_weights = not (torch_xla._XLAC._get_use_eager_mode() or
-                         leaves_as_stablehlo(os.environ))
+    takes_weights = not torch_xla._XLAC._get_use_eager_mode()
     weights = []
     for one in synced:
       one.fresh = False
@@ -197,8 +194,6 @@ class Binder:
     """
     # After this, all that is pending is cleared.
     self._weights.drop(Drop.STALE)
-    if leaves_as_stablehlo(os.environ):
-      return None
     unique = {id(t): t for t in arguments}.values()
     annotated = [
         one for t in unique if (one := self._tensors.find(t)) is not None
@@ -231,12 +226,6 @@ class Binder:
             'mark_sharding(priority=...) has no effect: Shardy is off. Set '
             'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
             'torch_xla.runtime.use_shardy() before the first XLA tensor')
-      return False
-    if leaves_as_stablehlo(os.environ):
-      self._said.warning(
-          'XLA_STABLEHLO_COMPILE is set: programs leave as StableHLO, which '
-          'carries no annotations. GSPMD partitions them as in the official '
-          'wheel, and priorities do not count. Unset it to use Shardy')
       return False
     return True
 

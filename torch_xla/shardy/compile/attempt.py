@@ -18,6 +18,8 @@ from .record import TensorRecord
 
 logger = logging.getLogger(__name__)
 
+_UNIMPLEMENTED = 12  # PJRT_Error_Code_UNIMPLEMENTED
+
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
@@ -28,15 +30,27 @@ class Outcome:
     seconds: what it took.
     error: what it refused the program with, if it did.
     compiled: the program that it made, where it tells.
+    answer_format: of what it tells of the program: 'hlo_with_config', 'mlir'.
+    never_tells: whether it tells of no program at all.
   """
   options: bytes
   seconds: float
   error: Optional[BackendCompileError] = None
   compiled: Optional[CompiledProgram] = None
+  answer_format: str = ''
+  never_tells: bool = False
+
+  @property
+  def tells(self) -> bool:
+    """Whether the backend tells how it laid out the results, at least."""
+    return self.compiled is not None and self.compiled.results is not None
 
 
 # Why an outcome cannot be used; None if it can.
 Promise = Callable[[Outcome], Optional[str]]
+# From a compiled program, its format, and the instructions to look for.
+Reader = Callable[[bytes, str, frozenset[compiled_program.Source]],
+                  Optional[CompiledProgram]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +63,26 @@ class Attempt:
     shardings: how many go out in V2 and in V1, and why.
     tensors: what is known of its tensors.
     promise: what the result must keep to be used; None: it is used as it is.
+    program_format: that the program is in; None: that of the program that came.
+    read: reads the compiled program.
+    answer: the StableHLO, as text, that the runtime is to read in place of what
+      the backend tells; None: the backend's own.
+    made_if_told: the attempt is only for backends that tell how they lay
+      results out (True), or only for those that do not (False).
+    note_of: what the record says of an outcome that is used.
+    form: how the program says its shardings, where that is not the HLO way.
   """
   program: bytes
   partitioner: Partitioner
   shardings: ShardingCounts = ShardingCounts()
   tensors: tuple[TensorRecord, ...] = ()
   promise: Optional[Promise] = None
+  program_format: Optional[str] = None
+  read: Reader = compiled_program.read
+  answer: Callable[[Outcome], Optional[str]] = lambda outcome: None
+  made_if_told: Optional[bool] = None
+  note_of: Callable[[Outcome], str] = lambda outcome: ''
+  form: str = ''
 
   def run(self, compilation: Compilation) -> Outcome:
     """Has the backend compile it; what it refuses is an outcome, too.
@@ -66,17 +94,18 @@ class Attempt:
                                                self.partitioner)
     start = time.perf_counter()
     try:
-      compilation.compile(self.program, options)
+      compilation.compile(self.program, options, self.program_format)
     except BackendCompileError as e:
       return Outcome(options, time.perf_counter() - start, e)
     seconds = time.perf_counter() - start
+    compiled, answer_format, never_tells = None, '', False
     try:
-      compiled = compiled_program.read(*compilation.compiled_program(),
-                                       self._sources())
+      answer, answer_format = compilation.compiled_program()
+      compiled = self.read(answer, answer_format, self._sources())
     except (BackendCompileError, ValueError) as e:
       logger.debug('the compiled program cannot be read: %s', e)
-      compiled = None
-    return Outcome(options, seconds, None, compiled)
+      never_tells = getattr(e, 'code', None) == _UNIMPLEMENTED
+    return Outcome(options, seconds, None, compiled, answer_format, never_tells)
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

@@ -6,7 +6,7 @@ import logging
 from typing import Optional
 
 from ..door.shim import Compilation
-from ..errors import BackendCompileError
+from ..errors import LayoutError
 from ..hlo import compile_options
 from ..said_once import SaidOnce
 from .ledger import Ledger
@@ -23,12 +23,14 @@ class Compiler:
     self._planner = planner
     self._ledger = ledger
     self._said = SaidOnce(logger)
+    self._never_tells = False  # The backend, of any program.
 
   def __call__(self, compilation: Compilation) -> None:
     """Hands `compilation` on to the backend.
 
     Raises:
       BackendCompileError: the backend refused the last attempt's program.
+      LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
     plan = self._planner(compilation.program, compilation.format,
@@ -39,10 +41,14 @@ class Compiler:
       raise error
 
   def _carry_out(
-      self, plan: Plan, compilation: Compilation
-  ) -> tuple[ProgramRecord, Optional[BackendCompileError]]:
+      self, plan: Plan,
+      compilation: Compilation) -> tuple[ProgramRecord, Optional[Exception]]:
     reason, seconds = plan.reason, 0.0
-    for attempt in plan.attempts:
+    tells = False if self._never_tells else None
+    for attempt in plan.all_attempts():
+      if attempt.made_if_told is not None and (attempt.made_if_told
+                                               is (tells is False)):
+        continue
       note = plan.note
       if reason:
         note = f'{reason}: {attempt.partitioner.value.upper()} partitions'
@@ -51,22 +57,42 @@ class Compiler:
             'torch_xla.shardy.programs() has them all.')
       outcome = attempt.run(compilation)
       seconds += outcome.seconds
+      if outcome.error is None:
+        tells = outcome.tells
+        self._never_tells = self._never_tells or outcome.never_tells
+        if attempt.made_if_told and not tells:
+          broken = 'the backend does not tell how it lays tensors out'
+          continue
       broken = attempt.promise(outcome) if attempt.promise else None
       if broken is None:
         break
       reason = broken
+    error: Optional[Exception] = outcome.error
+    if error is None and broken is not None:
+      error = LayoutError(
+          f'program {plan.name or "(StableHLO)"} cannot be used: {broken}. '
+          'There is nothing else to compile it with: mark the tensor so that '
+          'its dimensions divide evenly, or not at all, or have the plugin '
+          'keep the layouts that it is told, and tell them')
+    elif error is None:
+      if said := attempt.note_of(outcome):
+        note = f'{note}; {said}' if note else said
+        self._said.warning(said)
+      if (answer := attempt.answer(outcome)) is not None:
+        compilation.set_optimized_program(answer.encode(), 'mlir')
     compiled = outcome.compiled
     return ProgramRecord(
         name=plan.name,
-        format=compilation.format,
+        format=attempt.program_format or compilation.format,
+        form=attempt.form,
         options=compile_options.read(outcome.options),
         seconds=seconds,
         shardings=attempt.shardings,
         tensors=with_compiled(attempt.tensors, compiled),
         collectives=compiled.collectives if compiled else None,
         note=note,
-        error=None if outcome.error is None else str(outcome.error),
+        error=None if error is None else str(error),
         sent=compilation.program,
         handed_on=attempt.program,
         options_sent=compilation.options,
-        options_handed_on=outcome.options), outcome.error
+        options_handed_on=outcome.options), error

@@ -7,7 +7,7 @@ attempt in a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 
 from ..hlo.compile_options import CompileOptions, Partitioner
@@ -25,20 +25,26 @@ class Plan:
   Attributes:
     name: of the program's module; empty where the format does not say.
     attempts: one at least. Where the outcome of one breaks its promise, the
-      next is made; the last makes none.
+      next is made; after the last the program is refused.
     reason: why the first attempt is not the one that the mode stands for; a
       user has to know. Empty if it is that one.
     note: a remark for the record that nobody has to be warned of.
+    later: more attempts, only worked out if none of the others is used.
   """
   name: str
   attempts: tuple[Attempt, ...]
   reason: str = ''
   note: str = ''
+  later: Callable[[], Iterable[Attempt]] = tuple
 
   def __post_init__(self):
-    if not self.attempts or self.attempts[-1].promise is not None:
-      raise ValueError('a plan needs attempts, the last of them one whose '
-                       'outcome is used whatever it is')
+    if not self.attempts:
+      raise ValueError('a plan needs attempts')
+
+  def all_attempts(self) -> Iterator[Attempt]:
+    """All attempts in order, those for later as they are asked for."""
+    yield from self.attempts
+    yield from self.later()
 
 
 # From a serialised program, its format ('hlo' or 'mlir') and how torch_xla

@@ -78,7 +78,7 @@ class ProgramRecord:
 
   Attributes:
     name: the module's name; empty where the format does not say (StableHLO).
-    format: 'hlo' or 'mlir'.
+    format: 'hlo' or 'mlir', as handed on.
     options: how the program was spread out, as handed on.
     seconds: what the backend took to compile it, or to load it from
       `torch_xla.shardy.cache`.
@@ -87,7 +87,10 @@ class ProgramRecord:
     collectives: in the compiled program, by kind; None where the backend does
       not tell.
     note: why the program was handed on other than asked; empty if it was not.
-    error: the backend's message if it refused the program, else None.
+    error: the backend's message if it refused the program, or why its result
+      cannot be used; else None.
+    form: how a program in StableHLO says its shardings: 'sdy', 'attributes',
+      'mhlo.sharding' or 'plain'; empty for HLO.
     sent: the program as the runtime sent it; None outside `record()`.
     handed_on: the program as the backend got it; None outside `record()`.
     options_sent: serialised CompileOptionsProto; None outside `record()`.
@@ -102,6 +105,7 @@ class ProgramRecord:
   collectives: Optional[tuple[Collective, ...]] = None
   note: str = ''
   error: Optional[str] = None
+  form: str = ''
   sent: Optional[bytes] = dataclasses.field(default=None, repr=False)
   handed_on: Optional[bytes] = dataclasses.field(default=None, repr=False)
   options_sent: Optional[bytes] = dataclasses.field(default=None, repr=False)

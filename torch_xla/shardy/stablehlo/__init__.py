@@ -1,0 +1,20 @@
+"""Programs that leave as StableHLO, for plugins that read nothing else.
+
+`XLA_STABLEHLO_COMPILE=1` has `_XLAC` convert programs before they reach the
+door; a plugin whose `program_format()` is 'mlir' has this package do it. Either
+needs jaxlib, the extra `torch_xla[stablehlo]`.
+"""
+
+from __future__ import annotations
+
+from .. import switch
+
+
+def register() -> None:
+  """Has programs in StableHLO lowered, whatever the mode."""
+  switch.add_stablehlo(_load)
+
+
+def _load() -> switch.ForStableHlo:
+  from .for_plugin import planner
+  return planner

@@ -1,0 +1,196 @@
+"""What a backend tells of a program that it compiled, in MLIR.
+
+    module attributes {mhlo.spmd_output_sharding = "{{devices=[2,1]<=[2]}}"} {
+      func.func @main(%arg0: .. {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> ..
+
+Of the layouts of parameters and results, whatever is there is read: XLA's texts
+`mhlo.sharding`, `mhlo.spmd_parameters_shardings` and
+`mhlo.spmd_output_sharding`, or Shardy's `sdy.sharding`. The function's body may
+be in any dialect.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+import re
+from typing import Any, Optional
+
+from . import dialects
+from ..hlo import compiled_program
+from ..hlo.compiled_program import Collective, CompiledProgram, Source
+from ..sdy.from_text import placement_of_text
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.text import parse_sharding
+from .functions import (ARGUMENTS, array_of, attributes_of, main_of, RESULTS,
+                        SDY_ATTRIBUTE, SHARDING_ATTRIBUTE, types_of)
+
+_OUTPUT = 'mhlo.spmd_output_sharding'
+_PARAMETERS = 'mhlo.spmd_parameters_shardings'
+_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
+_COLLECTIVES = {
+    f'stablehlo.{kind.replace("-", "_")}': kind
+    for kind in compiled_program.COLLECTIVES
+}
+
+
+def read(
+    program: bytes,
+    program_format: str,
+    sources: frozenset[Source] = frozenset()
+) -> Optional[CompiledProgram]:
+  """As `compiled_program.read`, and what is in MLIR, text or bytecode.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  if program_format != 'mlir':
+    return compiled_program.read(program, program_format, sources)
+  module = _parse(program)
+  main = main_of(module)
+  meshes = _meshes(module)
+  return CompiledProgram(
+      _layouts(main, ARGUMENTS, meshes) or _listed(module, _PARAMETERS),
+      _listed(module, _OUTPUT, len(types_of(main, RESULTS))) or
+      _layouts(main, RESULTS, meshes), _collectives(module), {})
+
+
+def _parse(program: bytes) -> Any:
+  try:
+    return dialects.read(program, allow_unknown=True)
+  except dialects.ProgramTextError:
+    signature = _signature(program)
+    if signature is None:
+      raise
+    return dialects.read(signature, allow_unknown=True)
+
+
+def _signature(program: bytes) -> Optional[bytes]:
+  """The text of a module without what main computes.
+
+  A vendor's dialect has a syntax of its own, which nobody else can read. What
+  is told here stands before it.
+  """
+  match = re.search(rb'func\.func\s+(?:public\s+)?@main\b', program)
+  if match is None:
+    return None
+  start = _after_brackets(program, program.find(b'(', match.end()))
+  if arrow := re.match(rb'\s*->\s*', program[start:]):
+    start += arrow.end()
+    if program[start:start + 1] == b'(':
+      start = _after_brackets(program, start)
+    else:
+      start += re.match(rb'[^\s{]*', program[start:]).end()
+  declared = program[match.end():start]
+  head = re.match(rb'\s*(?:#[^\n]*\n\s*)*module\b[^\n]*\{\s*\n', program)
+  meshes = b'\n'.join(re.findall(rb'^\s*sdy\.mesh [^\n]*$', program, re.M))
+  return (b'\n'.join((head.group() if head else b'module {', meshes,
+                      b'func.func private @main' + declared, b'}')))
+
+
+def _after_brackets(text: bytes, start: int) -> int:
+  """Behind the bracket that closes the one at `start`; strings are skipped."""
+  depth = 0
+  for match in re.compile(rb'"(?:[^"\\]|\\.)*"|[()]').finditer(text, start):
+    depth += {b'(': 1, b')': -1}.get(match.group(), 0)
+    if depth == 0:
+      return match.end()
+  return len(text)
+
+
+def _layouts(main: Any, which: str,
+             meshes: Mapping[str, Any]) -> Optional[tuple[HloSharding, ...]]:
+  """Of arguments or results; None if nothing is said of any of them."""
+  found = [
+      _layout(given, array_of(kind), meshes)
+      for given, kind in zip(attributes_of(main, which), types_of(main, which))
+  ]
+  if found and not any(found):
+    return None
+  return tuple(layout or _REPLICATED for layout in found)
+
+
+def _layout(given: Mapping[str, Any], array: Any,
+            meshes: Mapping[str, Any]) -> Optional[HloSharding]:
+  from jaxlib.mlir import ir
+  if SHARDING_ATTRIBUTE in given:
+    return parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
+  if SDY_ATTRIBUTE in given and array is not None:
+    return placement_of_text(str(given[SDY_ATTRIBUTE]), meshes, len(array.dims))
+  return None
+
+
+def _listed(module: Any,
+            name: str,
+            count: Optional[int] = None) -> Optional[tuple[HloSharding, ...]]:
+  """What one of XLA's attributes of a module lists."""
+  from jaxlib.mlir import ir
+  attributes = module.operation.attributes
+  if name not in attributes:
+    return None
+  given = attributes[name]
+  if dialects.is_a(given, ir.ArrayAttr):
+    listed = tuple(
+        parse_sharding(ir.StringAttr(one).value) for one in ir.ArrayAttr(given))
+  else:
+    listed = (parse_sharding(ir.StringAttr(given).value),)
+  if len(listed) == 1 and listed[0].type is ShardingType.TUPLE:
+    listed = listed[0].elements
+  if len(listed) == 1 and count is not None and count > 1:
+    listed *= count  # One for all leaves.
+  return listed
+
+
+def _meshes(module: Any) -> dict[str, str]:
+  return {
+      operation.attributes['sym_name'].value: str(operation.attributes['mesh'])
+      for operation in module.body.operations
+      if operation.operation.name == 'sdy.mesh'
+  }
+
+
+def _collectives(module: Any) -> tuple[Collective, ...]:
+  from jaxlib.mlir import ir
+  sizes: dict[str, list[int]] = collections.defaultdict(list)
+
+  def nbytes(values: Sequence[Any]) -> int:
+    arrays = (array_of(value.type) for value in values)
+    return sum(array.nbytes for array in arrays if array is not None)
+
+  def look(operation: Any) -> Any:
+    kind = _COLLECTIVES.get(operation.name)
+    if kind is not None:
+      sizes[kind].append(
+          max(nbytes(operation.operands), nbytes(operation.results)))
+    return ir.WalkResult.ADVANCE
+
+  module.operation.walk(look)
+  return tuple(
+      Collective(kind, len(sizes[kind]), sum(sizes[kind]), min(sizes[kind]))
+      for kind in sorted(sizes))
+
+
+def text_of(count: int, results: Optional[Sequence[HloSharding]]) -> str:
+  """A program as `_XLAC` is to read it, which looks for two things in it.
+
+  Results and layouts have to be as many: it does not check that.
+
+  Args:
+    count: of the program's results.
+    results: the layout of each; None for a program for one device.
+
+  Raises:
+    ValueError: there are not as many layouts as results.
+  """
+  attributes = ''
+  if results is not None:
+    if len(results) != count:
+      raise ValueError(f'{len(results)} layouts for {count} results')
+    # It compares shardings as device lists.
+    listed = ', '.join(str(sharding.to_v1()) for sharding in results)
+    attributes = f' attributes {{{_OUTPUT} = "{{{listed}}}"}}'
+  value = '%0 = stablehlo.constant dense<0.0> : tensor<f32>'
+  kinds = ', '.join(['tensor<f32>'] * count)
+  values = ', '.join(['%0'] * count) + f' : {kinds}' if count else ''
+  return (f'module @compiled{attributes} {{\n  func.func @main() -> ({kinds}) '
+          f'{{\n    {value}\n    return {values}\n  }}\n}}\n')

@@ -1,0 +1,172 @@
+"""MLIR by way of jaxlib's bindings: parse, print, portable artifacts.
+
+All that depends on jaxlib's own API is here. It is imported when a program
+needs it and not before. A context is made for each program: what types and
+attributes a context once held stays in memory as long as the context does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import importlib.util
+import re
+from typing import Any, Optional
+
+from ..errors import DoorError
+
+_ARTIFACT = re.compile(rb'ML\xefR\rStableHLO_v(\d+\.\d+\.\d+)\0')
+
+Version = tuple[int, ...]
+
+
+class ProgramTextError(ValueError):
+  """A program in MLIR that cannot be read, or not be written as asked."""
+
+
+def check_installed(why: str) -> None:
+  """Raises:
+
+    DoorError: jaxlib is missing; `why` says who needs it.
+  """
+  if importlib.util.find_spec('jaxlib') is None:
+    raise DoorError(
+        f'{why}, and jaxlib reads and writes it: it is not installed. '
+        "Install it with pip install 'torch_xla[stablehlo]'")
+
+
+def _context() -> Any:
+  check_installed('a program is to be StableHLO')
+  from jaxlib.mlir import ir
+  from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+  from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+  registry = ir.DialectRegistry()
+  _jax_mlir_ext.register_dialects(registry)
+  context = ir.Context()
+  context.append_dialect_registry(registry)
+  context.load_all_available_dialects()
+  for dialect in (chlo, sdy, stablehlo):
+    dialect.register_dialect(context)
+  mhlo.register_mhlo_dialect(context)
+  return context
+
+
+@contextlib.contextmanager
+def scope(module: Any) -> Iterator[None]:
+  """Makes operations and attributes in the module's context meanwhile."""
+  from jaxlib.mlir import ir
+  with module.context, ir.Location.unknown():
+    yield
+
+
+def artifact_version(program: bytes) -> Optional[Version]:
+  """The version that a portable artifact is written in; None for others."""
+  match = _ARTIFACT.match(program)
+  return None if match is None else parse_version(match[1].decode())
+
+
+def parse_version(text: str) -> Version:
+  return tuple(map(int, text.split('.')))
+
+
+def current_version() -> Version:
+  """The newest version that jaxlib writes."""
+  from jaxlib.mlir.dialects import stablehlo
+  return parse_version(stablehlo.get_current_version())
+
+
+def oldest_version() -> Version:
+  """The oldest version that jaxlib writes."""
+  from jaxlib.mlir.dialects import stablehlo
+  return parse_version(stablehlo.get_minimum_version())
+
+
+def cautious_version() -> Version:
+  """The version that plugins of the last twelve weeks read, as XLA assumes."""
+  from jaxlib.mlir.dialects import stablehlo
+  return parse_version(
+      stablehlo.get_version_from_compatibility_requirement(
+          stablehlo.StablehloCompatibilityRequirement.WEEK_12))
+
+
+def read(program: bytes, allow_unknown: bool = False) -> Any:
+  """The module of a portable artifact, of bytecode, or of text.
+
+  Args:
+    allow_unknown: whether operations of dialects that jaxlib does not know are
+      taken, in MLIR's generic form.
+
+  Raises:
+    ProgramTextError: it cannot be read.
+    DoorError: jaxlib is missing.
+  """
+  context = _context()
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  context.allow_unregistered_dialects = allow_unknown
+  with context, _saying(context, 'cannot read a program in MLIR'):
+    if artifact_version(program) is not None:
+      return stablehlo.deserialize_portable_artifact(context, program)
+    return ir.Module.parse(program)
+
+
+def from_hlo(program: bytes) -> Any:
+  """The module that a serialised HloModuleProto is converted to.
+
+  Raises:
+    ProgramTextError: it cannot be.
+    DoorError: jaxlib is missing.
+  """
+  context = _context()
+  from jaxlib import _jax
+  from jaxlib.mlir import ir
+  with context, _saying(context, 'cannot convert a program in HLO'):
+    return ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program))
+
+
+def write(module: Any, version: Version) -> bytes:
+  """A portable artifact; other dialects, such as sdy, stay in it as they are.
+
+  Uses the module up: it is turned into the versioned dialect, in place.
+
+  Raises:
+    ProgramTextError: the module is not valid, or has what `version` has not.
+  """
+  from jaxlib.mlir.dialects import stablehlo
+  target = '.'.join(map(str, version))
+  with _saying(module.context, f'cannot write a program as StableHLO {target}'):
+    module.operation.verify()
+    return stablehlo.serialize_portable_artifact(module, target, True)
+
+
+@contextlib.contextmanager
+def _saying(context: Any, what: str) -> Iterator[None]:
+  """Has MLIR's own errors in the exception, and not on stderr."""
+  from jaxlib.mlir import ir
+  import jaxlib
+  said: list[str] = []
+
+  def keep(diagnostic: Any) -> bool:
+    said.append(diagnostic.message)
+    return True
+
+  handler = context.attach_diagnostic_handler(keep)
+  try:
+    yield
+  except (ir.MLIRError, ValueError, RuntimeError) as e:
+    message = ' '.join('; '.join(said or [str(e)]).split())
+    raise ProgramTextError(
+        f'jaxlib {jaxlib.__version__} {what}: {message[:400]}') from e
+  finally:
+    handler.detach()
+
+
+def text(module: Any) -> str:
+  """The module as people and tools such as sdy_opt read it."""
+  return str(module)
+
+
+def is_a(value: Any, kind: Any) -> bool:
+  """Whether a type or an attribute is of a kind; older bindings ask it."""
+  ask = getattr(kind, 'isinstance', None)
+  return isinstance(value, kind) if ask is None else ask(value)

@@ -1,0 +1,141 @@
+"""Finds the bindings and tags in a program in MLIR, and takes them out.
+
+As `sdy.extract` does for HLO; `annotate.call_target` says what they are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Optional
+
+import numpy as np
+
+from . import dialects
+from ..annotate import call_target
+from ..annotate.annotation import Annotation
+from ..sdy.extract import Binding, SHARDING_TARGET
+from .functions import (ARGUMENTS, attributes_of, DONOR_ATTRIBUTE, main_of,
+                        owner_of, set_attributes, SHARDING_ATTRIBUTE)
+
+CUSTOM_CALL = 'stablehlo.custom_call'
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+  """What a program said of shardings, and where.
+
+  Attributes:
+    found: whether there was any binding or tag.
+    parameters: annotation by argument number of `main`.
+    constraints: annotation of `Sharding` calls, by place in `sharding_calls`.
+    bindings: in order.
+    sharding_calls: all of them, in the order of the program.
+    sharded: other operations with a sharding of their own.
+    calls: the targets of all other custom calls.
+  """
+  found: bool
+  parameters: dict[int, Annotation]
+  constraints: dict[int, Annotation]
+  bindings: tuple[Binding, ...]
+  sharding_calls: tuple[Any, ...]
+  sharded: tuple[Any, ...]
+  calls: frozenset[str]
+
+
+def take(module: Any) -> Taken:
+  """Takes the calls out of a module, in place.
+
+  A binding's scalar result becomes the constant 0, so that the program still
+  gives as many results. A parameter that only a binding used is not donated:
+  its tensor was not going to be in this program.
+
+  Raises:
+    AnnotationTextError: a call whose target is damaged.
+    ProgramTextError: the program has no main function.
+  """
+  from jaxlib.mlir import ir
+  sharding_calls, sharded = [], []
+  tags: list[Any] = []
+  found_bindings: list[tuple[Any, str]] = []
+  others = set()
+
+  def look(operation: Any) -> Any:
+    if operation.name == CUSTOM_CALL:
+      target = _target_of(operation)
+      if call_target.is_tag(target):
+        tags.append(operation.operation)
+      elif call_target.is_binding(target):
+        found_bindings.append((operation.operation, target))
+      elif target == SHARDING_TARGET:
+        sharding_calls.append(operation.operation)
+      else:
+        others.add(target)
+        if SHARDING_ATTRIBUTE in operation.attributes:
+          sharded.append(operation.operation)
+    elif SHARDING_ATTRIBUTE in operation.attributes:
+      sharded.append(operation.operation)
+    return ir.WalkResult.ADVANCE
+
+  module.operation.walk(look)
+  constraints = {}
+  for number, call in enumerate(sharding_calls):
+    said = _target_of(owner_of(call.operands[0]))
+    if call_target.is_tag(said):
+      constraints[number], = call_target.parse_target(said)
+  for tag in tags:
+    tag.results[0].replace_all_uses_with(tag.operands[0])
+    tag.erase()
+  parameters: dict[int, Annotation] = {}
+  main = main_of(module)
+  block = main.regions[0].blocks[0]
+  bindings = [
+      _take_binding(module, block, binding, target, parameters)
+      for binding, target in found_bindings
+  ]
+  _keep_undonated(module, main, parameters)
+  return Taken(
+      bool(tags or bindings), parameters, constraints, tuple(bindings),
+      tuple(sharding_calls), tuple(sharded), frozenset(others))
+
+
+def _target_of(operation: Optional[Any]) -> str:
+  """What a custom call calls; empty for anything else."""
+  if operation is None or operation.name != CUSTOM_CALL:
+    return ''
+  return operation.attributes['call_target_name'].value
+
+
+def _keep_undonated(module: Any, main: Any,
+                    parameters: dict[int, Annotation]) -> None:
+  arguments = main.regions[0].blocks[0].arguments
+  unused = [n for n in parameters if not any(True for _ in arguments[n].uses)]
+  given = attributes_of(main, ARGUMENTS)
+  if any(DONOR_ATTRIBUTE in given[number] for number in unused):
+    for number in unused:
+      given[number].pop(DONOR_ATTRIBUTE, None)
+    with dialects.scope(module):
+      set_attributes(main, ARGUMENTS, given)
+
+
+def _take_binding(module: Any, block: Any, binding: Any, target: str,
+                  parameters: dict[int, Annotation]) -> Binding:
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  said = call_target.parse_target(target)
+  operands = list(binding.operands)
+  if len(said) != len(operands):
+    raise call_target.AnnotationTextError(
+        f'{len(said)} annotations for {len(operands)} tensors')
+  numbers = [
+      ir.BlockArgument(operand).arg_number if operand.owner == block else -1
+      for operand in operands
+  ]
+  for number, annotated in zip(numbers, said):
+    if number >= 0:
+      parameters[number] = annotated
+  with dialects.scope(module), ir.InsertionPoint(binding):
+    zero = stablehlo.constant(
+        ir.DenseElementsAttr.get(np.zeros((), np.float32)))
+  binding.results[0].replace_all_uses_with(zero)
+  binding.erase()
+  return Binding(target, tuple(numbers))

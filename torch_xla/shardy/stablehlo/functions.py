@@ -1,0 +1,84 @@
+"""The main function of a module: types and attributes of what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional
+
+from . import dialects
+from ..hlo import array_shape
+from ..hlo.array_shape import ArrayShape
+
+ARGUMENTS, RESULTS = 'arg_attrs', 'res_attrs'
+SHARDING_ATTRIBUTE = 'mhlo.sharding'
+SDY_ATTRIBUTE = 'sdy.sharding'
+# A parameter that a result may take the memory of, as jax has XLA know it.
+DONOR_ATTRIBUTE = 'jax.buffer_donor'
+
+
+def main_of(module: Any) -> Any:
+  """The function that a program is.
+
+  Raises:
+    ProgramTextError: it has none.
+  """
+  for operation in module.body.operations:
+    operation = operation.operation
+    if (operation.name == 'func.func' and
+        operation.attributes['sym_name'].value == 'main'):
+      return operation
+  raise dialects.ProgramTextError('a program in MLIR without a function main')
+
+
+def name_of(module: Any) -> str:
+  """The module's name; empty if it has none."""
+  attributes = module.operation.attributes
+  return attributes['sym_name'].value if 'sym_name' in attributes else ''
+
+
+def attributes_of(function: Any, which: str) -> list[dict[str, Any]]:
+  """The attributes of each argument or result of a function, to be changed."""
+  from jaxlib.mlir import ir
+  if which in function.attributes:
+    return [{
+        a.name: a.attr for a in ir.DictAttr(one)
+    } for one in ir.ArrayAttr(function.attributes[which])]
+  return [{} for _ in types_of(function, which)]
+
+
+def set_attributes(function: Any, which: str,
+                   given: Iterable[Mapping[str, Any]]) -> None:
+  """Within `dialects.scope`."""
+  from jaxlib.mlir import ir
+  function.attributes[which] = ir.ArrayAttr.get(
+      [ir.DictAttr.get(dict(one)) for one in given])
+
+
+def types_of(function: Any, which: str) -> list[Any]:
+  from jaxlib.mlir import ir
+  kind = ir.FunctionType(
+      ir.TypeAttr(function.attributes['function_type']).value)
+  return list(kind.inputs if which == ARGUMENTS else kind.results)
+
+
+def returned_by(function: Any) -> Any:
+  """The operation that returns the function's results."""
+  return list(function.regions[0].blocks[0].operations)[-1]
+
+
+def owner_of(value: Any) -> Optional[Any]:
+  """The operation that a value is the result of; None for an argument."""
+  from jaxlib.mlir import ir
+  owner = value.owner
+  return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def array_of(kind: Any) -> Optional[ArrayShape]:
+  """The array that a type is; None for tuples, tokens, dynamic shapes."""
+  from jaxlib.mlir import ir
+  if not dialects.is_a(kind, ir.RankedTensorType):
+    return None
+  tensor = ir.RankedTensorType(kind)
+  if not tensor.has_static_shape:
+    return None
+  return array_shape.of_mlir(str(tensor.element_type), tensor.shape)

@@ -1,0 +1,298 @@
+"""The plan for a program that the backend gets as StableHLO.
+
+Programs come as StableHLO (XLA_STABLEHLO_COMPILE), or as HLO, which is
+converted. With Shardy on the first attempt is in Shardy's terms; where these do
+not say it all, or the backend refuses them or lays a tensor out otherwise, the
+program goes out as it would from the official wheel, in V2. In either case what
+the backend tells of its layouts is compared with what is stored, and a program
+that does not pass is refused: nobody is left to compile it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import functools
+from typing import Any, Optional
+
+from . import answer, dialects, extract, forms, from_hlo, to_sdy, to_v2
+from ..compile import plan
+from ..compile.attempt import Attempt, Outcome
+from ..compile.plan import Plan, Planner
+from ..compile.record import TensorRecord
+from ..hlo.compile_options import CompileOptions, Partitioner
+from ..lower.to_v2 import ShardingCounts
+from ..mode import Mode
+from ..sdy.attributes import SdyError
+from ..sdy.lowering import Tensor
+from ..sdy.mesh_axes import InexpressibleError
+from ..sdy.planner import is_partitioned
+from ..sdy.promise import LayoutPromise
+from ..sdy.tensor_records import names_of_parameters, NamesOf, records
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from .forms import Form
+from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
+                        RESULTS, types_of)
+from .target import Target
+
+_FORMAT = 'mlir'
+_V2_FORM = 'mhlo.sharding'
+_NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
+                'tensors out, and is taken to keep what it is told')
+_PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
+_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
+
+
+@dataclasses.dataclass(frozen=True)
+class StableHloPlanner:
+  """Plans programs that leave as StableHLO.
+
+  Attributes:
+    mode: V2 or SHARDY.
+    hlo: plans programs in HLO for plugins that take them.
+    names_of: the users' names of a binding's operands.
+    target: what the plugin reads; asked for when the first program comes.
+    takes_stablehlo: whether the plugin wants programs in HLO converted.
+  """
+  mode: Mode
+  hlo: Planner
+  names_of: NamesOf
+  target: Callable[[], Target]
+  takes_stablehlo: Callable[[], bool]
+
+  def __call__(self, program: bytes, program_format: str,
+               options: CompileOptions) -> Plan:
+    """See `compile.plan.Planner`.
+
+    Raises:
+      ValueError: the program or its annotations are damaged.
+      DoorError: jaxlib is missing, or cannot write what the plugin reads.
+    """
+    if program_format == _FORMAT:
+      read = functools.partial(dialects.read, program)
+    elif program_format == 'hlo' and self.takes_stablehlo():
+      read = functools.partial(from_hlo.convert, program)
+    elif program_format == 'hlo':
+      return self.hlo(program, program_format, options)
+    else:
+      return plan.handed_on(program)
+    target = self.target()
+    job = _Job(read, program if program_format == _FORMAT else None,
+               target.form, target.version_for(program), self.names_of)
+    if not is_partitioned(options):
+      return job.unpartitioned()
+    if target.form is Form.PLAIN:
+      return job.plain()
+    if self.mode is not Mode.SHARDY:
+      return job.v2()
+    try:
+      return job.sdy(options.num_partitions)
+    except (InexpressibleError, SdyError) as e:
+      return job.v2(f'Shardy cannot be told of {e}')
+
+
+@dataclasses.dataclass(frozen=True)
+class _Job:
+  """One program that is planned.
+
+  Each attempt starts from the program anew: only the first is made as a rule.
+
+  Attributes:
+    read: gives the module as it came.
+    original: the artifact, if it came as one.
+    form: what the plugin reads.
+    version: to write artifacts in.
+    names_of: the users' names of a binding's operands.
+  """
+  read: Callable[[], Any]
+  original: Optional[bytes]
+  form: Form
+  version: dialects.Version
+  names_of: NamesOf
+
+  def sdy(self, num_devices: int) -> Plan:
+    """For Shardy.
+
+    Raises:
+      InexpressibleError, SdyError: Shardy's terms do not say it all.
+    """
+
+    def later() -> Iterator[Attempt]:
+      yield self._sdy_attempt(num_devices, is_told=False)[1]
+      yield self._v2_attempt(is_told=True)[1]
+      yield self._v2_attempt(is_told=False)[1]
+
+    name, attempt = self._sdy_attempt(num_devices, is_told=True)
+    return Plan(name, (attempt,), later=later)
+
+  def v2(self, reason: str = '') -> Plan:
+    """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
+    name, attempt = self._v2_attempt(is_told=True)
+    return Plan(
+        name, (attempt,),
+        reason,
+        later=lambda: (self._v2_attempt(is_told=False)[1],))
+
+  def plain(self) -> Plan:
+    """For a plugin that takes no shardings."""
+    module = self.read()
+    taken = extract.take(module)
+    names = names_of_parameters(taken.bindings, self.names_of)
+    promise = LayoutPromise(_stored(module), {}, names, 'the plugin')
+    forms.remove_shardings(module)
+    name, count = name_of(module), _result_count(module)
+    attempt = functools.partial(
+        _attempt,
+        dialects.write(module, self.version),
+        Partitioner.GSPMD,
+        records(promise.parameters, names),
+        form=Form.PLAIN.value,
+        count=count)
+    attempts = [attempt(promise)]
+    if all(t.placement == _REPLICATED for t in promise.parameters):
+      # What is not split either way needs no word of the plugin's.
+      whole = dict.fromkeys(range(count), _REPLICATED)
+      attempts.append(
+          attempt(dataclasses.replace(promise, trusts=True), pinned=whole))
+    return Plan(name, tuple(attempts), note=_PLAIN_NOTE)
+
+  def unpartitioned(self) -> Plan:
+    """For one device: bindings and tags go."""
+    module, counts, is_changed, _ = self._to_v2()
+    if self.form is Form.PLAIN:
+      forms.remove_shardings(module)
+      is_changed = True
+    name, count = name_of(module), _result_count(module)
+    attempt = Attempt(
+        self._write_v2(module, is_changed),
+        Partitioner.GSPMD,
+        counts,
+        program_format=_FORMAT,
+        read=answer.read,
+        answer=lambda outcome: None
+        if outcome.answer_format else answer.text_of(count, None),
+        form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
+    return Plan(name, (attempt,))
+
+  def _sdy_attempt(self, num_devices: int,
+                   is_told: bool) -> tuple[str, Attempt]:
+    module = self.read()
+    taken = extract.take(module)
+    names = names_of_parameters(taken.bindings, self.names_of)
+    told = to_sdy.lower(module, taken, num_devices)
+    pinned = None if is_told else to_sdy.pin_results(module, told)
+    forms.write(module, self.form)
+    name, count = name_of(module), _result_count(module)
+    promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
+    return name, _attempt(
+        dialects.write(module, self.version),
+        Partitioner.SHARDY,
+        records(told.tensors, names),
+        promise,
+        form=self.form.value,
+        count=count,
+        pinned=pinned)
+
+  def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
+    module, counts, is_changed, names = self._to_v2()
+    stored = _stored(module)
+    pinned = None if is_told else to_v2.pin_results(module)
+    name, count = name_of(module), _result_count(module)
+    return name, _attempt(
+        self._write_v2(module, is_changed or not is_told),
+        Partitioner.GSPMD,
+        records(stored, names),
+        LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
+        form=_V2_FORM,
+        count=count,
+        pinned=pinned,
+        shardings=counts)
+
+  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, dict[int, str]]:
+    """The module with V2 shardings, and whether that is another than came."""
+    module = self.read()
+    taken = extract.take(module)
+    counts = to_v2.lower(module, taken)
+    names = names_of_parameters(taken.bindings, self.names_of)
+    return module, counts, taken.found or bool(counts.v2), names
+
+  def _write_v2(self, module: Any, is_changed: bool) -> bytes:
+    if self.original is not None and not is_changed:
+      came_in = dialects.artifact_version(self.original)
+      if came_in is not None and came_in <= self.version:
+        return self.original
+    return dialects.write(module, self.version)
+
+
+def _result_count(module: Any) -> int:
+  return len(types_of(main_of(module), RESULTS))
+
+
+def _stored(module: Any) -> tuple[Tensor, ...]:
+  """The parameters of a module and how they are stored, where that is said."""
+  main = main_of(module)
+  tensors = []
+  for number, (given, kind) in enumerate(
+      zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
+    array = array_of(kind)
+    try:
+      placement = to_sdy.placement_of(given) or _REPLICATED
+    except InexpressibleError:
+      array = None
+    if array is not None:
+      name = f'arg{number}'
+      tensors.append(
+          Tensor(number, name, array, placement, None, '', (name, 'parameter')))
+  return tuple(tensors)
+
+
+def _attempt(
+    program: bytes,
+    partitioner: Partitioner,
+    tensors: tuple[TensorRecord, ...],
+    promise: LayoutPromise,
+    *,
+    form: str,
+    count: int,
+    pinned: Optional[Mapping[int, HloSharding]] = None,
+    shardings: ShardingCounts = ShardingCounts()
+) -> Attempt:
+  """An attempt for backends that tell of results, or that do not.
+
+  Args:
+    count: of the program's results.
+    pinned: the layouts of all of these, for the latter.
+  """
+
+  def broken_by(outcome: Outcome) -> Optional[str]:
+    if pinned is None and outcome.tells and (len(outcome.compiled.results)
+                                             != count):
+      return (
+          f'the backend tells the layouts of {len(outcome.compiled.results)}'
+          f' results, and there are {count}')
+    return promise.broken_by(outcome)
+
+  def read_by_xlac(outcome: Outcome) -> Optional[str]:
+    if pinned is not None:
+      return answer.text_of(count, list(pinned.values()))
+    if outcome.answer_format == _FORMAT:
+      return answer.text_of(count, outcome.compiled.results)
+    return None
+
+  def note_of(outcome: Outcome) -> str:
+    is_checked = outcome.compiled is not None and (
+        outcome.compiled.parameters is not None or not promise.parameters)
+    return '' if is_checked and pinned is None else _NOT_CHECKED
+
+  return Attempt(
+      program,
+      partitioner,
+      shardings,
+      tensors,
+      broken_by,
+      program_format=_FORMAT,
+      read=answer.read,
+      answer=read_by_xlac,
+      made_if_told=pinned is None,
+      note_of=note_of,
+      form=form)

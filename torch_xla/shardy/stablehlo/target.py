@@ -1,0 +1,110 @@
+"""In which form and version a plugin gets its StableHLO, and why.
+
+XLA's own client decides by the plugin's attribute `stablehlo_current_version`
+(pjrt_c_api_client.cc): the sdy dialect from 1.11.0 on, frontend attributes for
+older plugins and for those that say nothing. So it is here. A plugin that reads
+the version and not the dialect says so by a method of its DevicePlugin:
+
+    def sharding_form(self) -> str:
+      return 'attributes'  # or 'sdy', or 'plain' for one that takes neither
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any, Optional
+
+from ..errors import DoorError
+from . import dialects
+from .dialects import Version
+from .forms import Form
+
+CURRENT_VERSION = 'stablehlo_current_version'
+# The first version of plugins that are sure to register the dialect.
+_SDY_SINCE = (1, 11, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+  """What a plugin reads.
+
+  Attributes:
+    version: of the artifacts; None where the plugin does not say: that of the
+      program that came, or what XLA takes for safe.
+    reason: for people: why this form, and this version.
+  """
+  form: Form
+  version: Optional[Version]
+  reason: str
+
+  def version_for(self, program: bytes) -> Version:
+    """The version to write what `program` becomes in."""
+    version = (
+        self.version or dialects.artifact_version(program) or
+        dialects.cautious_version())
+    return min(version, dialects.current_version())
+
+
+def choose(plugin: Any, attribute: Callable[[str],
+                                            Optional[Version]]) -> Target:
+  """The target for a plugin.
+
+  Args:
+    plugin: its DevicePlugin, which may have a method `sharding_form`.
+    attribute: looks an attribute of its library up.
+
+  Raises:
+    DoorError: `sharding_form` gives something unknown, or the plugin reads
+      versions that jaxlib no longer writes.
+  """
+  version = attribute(CURRENT_VERSION)
+  form, reason = _form(plugin, version)
+  if version is None:
+    return Target(form, None, f'{reason}; in the version that torch_xla sends')
+  ours, oldest = dialects.current_version(), dialects.oldest_version()
+  if version < oldest:
+    raise DoorError(
+        f'the plugin reads StableHLO up to {_text(version)}, and the installed '
+        f'jaxlib writes {_text(oldest)} and later; install an older jaxlib')
+  whose = 'the plugin' if version <= ours else 'the installed jaxlib'
+  return Target(
+      form, min(version, ours),
+      f'{reason}; {_text(min(version, ours))}, the newest of {whose}')
+
+
+def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
+  override = getattr(plugin, 'sharding_form', None)
+  wanted = override() if override is not None else None
+  if wanted is not None:
+    if wanted not in [form.value for form in Form]:
+      raise DoorError(
+          f'{type(plugin).__name__}.sharding_form() gives {wanted!r}; it must '
+          'be one of ' + ', '.join(repr(form.value) for form in Form))
+    return Form(wanted), f'{type(plugin).__name__}.sharding_form() says so'
+  if version is None:
+    return Form.ATTRIBUTES, f'the plugin has no attribute {CURRENT_VERSION}'
+  since = _text(_SDY_SINCE)
+  if version >= _SDY_SINCE:
+    return Form.SDY, f'the plugin reads StableHLO {_text(version)}, {since} or later'
+  return (Form.ATTRIBUTES,
+          f'the plugin reads StableHLO {_text(version)}, older than {since}')
+
+
+def takes_stablehlo(plugin: Any) -> bool:
+  """Whether a plugin wants programs in HLO converted: `program_format()`.
+
+  Raises:
+    DoorError: `program_format` gives something unknown.
+  """
+  method = getattr(plugin, 'program_format', None)
+  wanted = 'hlo' if method is None else method()
+  if wanted not in ('hlo', 'mlir'):
+    raise DoorError(
+        f'{type(plugin).__name__}.program_format() gives {wanted!r}; it must '
+        "be 'hlo', a program as torch_xla has it, or 'mlir', StableHLO")
+  return wanted == 'mlir'
+
+
+def _text(version: Version) -> str:
+  return '.'.join(map(str, version))

@@ -1,0 +1,234 @@
+"""Lowers a program's shardings to Shardy's: a module in MLIR, in place.
+
+    before   %arg0: .. {mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile..}"}
+             %1 = stablehlo.custom_call @Sharding(%0) {mhlo.sharding = ..}
+    after    sdy.mesh @mesh = <["x"=2, "y"=4]>
+             %arg0: .. {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>}
+             %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"y"}]>
+
+What is said is decided in `sdy.lowering`, for programs in HLO as well, and the
+rules for where it is said are those of `sdy.to_sdy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from . import dialects
+from ..sdy import attributes, lowering
+from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
+from ..sdy.mesh_axes import InexpressibleError
+from ..sdy.to_sdy import MANUAL_TARGETS
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.text import parse_sharding
+from ..sharding.tile_assignment import ShardingError
+from .extract import Taken
+from .functions import (ARGUMENTS, array_of, attributes_of, main_of, RESULTS,
+                        returned_by, SDY_ATTRIBUTE, set_attributes,
+                        SHARDING_ATTRIBUTE, types_of)
+
+_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
+# What a site is called: its kind, and its number among those of the kind.
+_ARGUMENT, _CALL, _OPERATION, _RESULT = 'argument', 'call', 'operation', 'result'
+
+
+def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
+  """Lowers `module`, whose bindings and tags are taken out, in place.
+
+  A program without any annotation, such as torch_xla's own reads, is lowered
+  over a mesh made up of its placements.
+
+  Raises:
+    InexpressibleError, SdyError: Shardy's terms do not say it all; the module
+      is as it was.
+  """
+  sites = _sites(module, taken)
+  annotations = [*taken.parameters.values(), *taken.constraints.values()]
+  mesh, constraints = lowering.lower(sites, annotations, num_devices)
+  with dialects.scope(module):
+    return _ModuleWriter(module, mesh, constraints).run(taken)
+
+
+def placement_of(given: Mapping[str, Any]) -> Optional[HloSharding]:
+  """What an argument's, result's or operation's `mhlo.sharding` says.
+
+  Raises:
+    InexpressibleError: it is not understood.
+  """
+  from jaxlib.mlir import ir
+  if SHARDING_ATTRIBUTE not in given:
+    return None
+  try:
+    return parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
+  except ShardingError as e:
+    raise InexpressibleError(f'a sharding that is not understood: {e}') from e
+
+
+def _sites(module: Any, taken: Taken) -> dict[Any, Site]:
+  manual = sorted(taken.calls & set(MANUAL_TARGETS))
+  if manual:
+    raise InexpressibleError(f'manual sharding ({manual[0]})')
+  main = main_of(module)
+  sites = {}
+  for number, (given, kind) in enumerate(
+      zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
+    sites[_ARGUMENT, number] = Site(
+        placement_of(given) or _REPLICATED,
+        _rank(kind, f'the parameter {number}'), taken.parameters.get(number))
+  for number, call in enumerate(taken.sharding_calls):
+    sites[_CALL, number] = _site_of(call, 'a Sharding call',
+                                    taken.constraints.get(number))
+  for number, operation in enumerate(taken.sharded):
+    sites[_OPERATION, number] = _site_of(operation, operation.name)
+  for number, (given, kind) in enumerate(
+      zip(attributes_of(main, RESULTS), types_of(main, RESULTS))):
+    if (placement := placement_of(given)) is not None:
+      sites[_RESULT, number] = Site(placement, _rank(kind, f'result {number}'))
+  return sites
+
+
+def _site_of(operation: Any, what: str, annotation: Any = None) -> Site:
+  if len(operation.results) != 1:
+    raise InexpressibleError(f'a sharding on the tuple {what}')
+  return Site(
+      placement_of(operation.attributes) or _REPLICATED,
+      _rank(operation.results[0].type, what), annotation)
+
+
+def _rank(kind: Any, what: str) -> int:
+  array = array_of(kind)
+  if array is None:
+    raise InexpressibleError(f'{what}, which is {kind} and no array')
+  return len(array.dims)
+
+
+class _ModuleWriter:
+  """Writes constraints into one module, within its scope."""
+
+  def __init__(self, module: Any, mesh: attributes.Mesh,
+               constraints: Mapping[Any, Constraint]):
+    self._module = module
+    self._main = main_of(module)
+    self._end = returned_by(self._main).operation
+    self._mesh = mesh
+    self._given = constraints
+    self._attributes: dict[str, Any] = {}  # Parsed once.
+    self._parameters: list[Tensor] = []
+    self._constraints: list[Tensor] = []
+    self._pins: dict[int, Constraint] = {}
+    self._results: dict[int, HloSharding] = {}
+
+  def run(self, taken: Taken) -> SdyProgram:
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import sdy
+    for number, call in enumerate(taken.sharding_calls):
+      constraint = self._given[_CALL, number]
+      self._note(call, constraint)
+      made = self._constrain(call.operands[0], constraint, call)
+      call.results[0].replace_all_uses_with(made)
+      call.erase()
+      self._pin_where_returned(made, constraint)
+    for number, operation in enumerate(taken.sharded):
+      constraint = self._given[_OPERATION, number]
+      if constraint.dims:
+        made = self._constrain_after(operation.results[0], constraint,
+                                     operation)
+        self._pin_where_returned(made, constraint)
+      del operation.attributes[SHARDING_ATTRIBUTE]
+    self._write_arguments()
+    self._write_results()
+    with ir.InsertionPoint.at_block_begin(self._module.body):
+      sdy.mesh(attributes.MESH_NAME, ir.Attribute.parse(str(self._mesh)))
+    return SdyProgram(self._mesh, (*self._parameters, *self._constraints),
+                      self._results)
+
+  def _attribute(self, dims: attributes.TensorSharding) -> Any:
+    from jaxlib.mlir import ir
+    text = attributes.sharding_attribute(self._mesh, dims)
+    if text not in self._attributes:
+      self._attributes[text] = ir.Attribute.parse(text)
+    return self._attributes[text]
+
+  def _constrain(self, value: Any, constraint: Constraint, before: Any) -> Any:
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import sdy
+    with ir.InsertionPoint(before), before.location:
+      return sdy.sharding_constraint(value, self._attribute(constraint.dims))
+
+  def _constrain_after(self, value: Any, constraint: Constraint,
+                       operation: Any) -> Any:
+    """Has all uses of an operation's result use what is constrained."""
+    made = self._constrain(value, constraint, operation)
+    made.owner.move_after(operation)
+    value.replace_all_uses_except(made, made.owner)
+    return made
+
+  def _write_arguments(self) -> None:
+    block = self._main.regions[0].blocks[0]
+    first = block.operations[0]
+    given = attributes_of(self._main, ARGUMENTS)
+    for number, (argument, one) in enumerate(zip(block.arguments, given)):
+      constraint = self._given[_ARGUMENT, number]
+      one.pop(SHARDING_ATTRIBUTE, None)
+      one[SDY_ATTRIBUTE] = self._attribute(constraint.closed)
+      dims = constraint.closed
+      if constraint.is_open:
+        dims = constraint.dims
+        made = self._constrain(argument, constraint, first)
+        argument.replace_all_uses_except(made, made.owner)
+      name = f'arg{number}'
+      self._parameters.append(
+          Tensor(number, name, array_of(argument.type), constraint.placement,
+                 constraint.annotation,
+                 attributes.sharding_attribute(self._mesh,
+                                               dims), (name, 'parameter')))
+    if given:
+      set_attributes(self._main, ARGUMENTS, given)
+
+  def _pin_where_returned(self, value: Any, constraint: Constraint) -> None:
+    """A result that is constrained is pinned: torch_xla relies on it."""
+    if not constraint.is_open:
+      for use in value.uses:
+        if use.owner.operation == self._end:
+          self._pins[use.operand_number] = constraint
+
+  def _write_results(self) -> None:
+    given = attributes_of(self._main, RESULTS)
+    for number, one in enumerate(given):
+      constraint = self._given.get((_RESULT, number), self._pins.get(number))
+      if constraint is not None:
+        one.pop(SHARDING_ATTRIBUTE, None)
+        one[SDY_ATTRIBUTE] = self._attribute(constraint.dims)
+        self._results[number] = constraint.placement
+    if any(given):
+      set_attributes(self._main, RESULTS, given)
+
+  def _note(self, call: Any, constraint: Constraint) -> None:
+    name = f'constraint.{len(self._constraints)}'
+    self._constraints.append(
+        Tensor(None, name, array_of(call.results[0].type), constraint.placement,
+               constraint.annotation,
+               attributes.per_value_attribute(self._mesh, constraint.dims),
+               (name, 'sharding_constraint')))
+
+
+def pin_results(module: Any, program: SdyProgram) -> dict[int, HloSharding]:
+  """Pins every result that is not: replicated. For all results, in order.
+
+  For a backend that does not tell how it laid out what nobody told it.
+  """
+  from jaxlib.mlir import ir
+  placements = dict(program.results)
+  with dialects.scope(module):
+    main = main_of(module)
+    given = attributes_of(main, RESULTS)
+    for number, (one, kind) in enumerate(zip(given, types_of(main, RESULTS))):
+      if number in placements or (array := array_of(kind)) is None:
+        continue
+      dims = (attributes.DimSharding(),) * len(array.dims)
+      one[SDY_ATTRIBUTE] = ir.Attribute.parse(
+          attributes.sharding_attribute(program.mesh, dims))
+      placements[number] = _REPLICATED
+    set_attributes(main, RESULTS, given)
+  return {number: placements[number] for number in sorted(placements)}
