@@ -19,10 +19,13 @@ from torch_xla.shardy.sharding.partition_spec import sharding_of
 MESH = (2, 4)
 
 
-def traced_step() -> bytes:
-  """A step of examples/train_sharded.py on MESH, in V1, as `_XLAC` sends it.
+def run_step(decay: float = 0) -> None:
+  """A step of examples/train_sharded.py on MESH.
 
-  Needs SPMD over 8 devices with a mode on.
+  Needs SPMD over 8 devices.
+
+  Args:
+    decay: of weights; with any it is another program.
   """
   mesh = xs.Mesh(np.arange(8), MESH, ('data', 'model'))
   model = train_sharded.Model().to('xla')
@@ -30,14 +33,22 @@ def traced_step() -> bytes:
   tokens = torch.zeros(
       train_sharded.BATCH, train_sharded.LENGTH, dtype=torch.int64).to('xla')
   xs.mark_sharding(tokens, mesh, ('data', None))
-  optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+  optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=decay)
   torch_xla.sync()
+  logits = model(tokens)
+  xs.mark_sharding(logits, mesh, ('data', None, None))
+  F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
+  optimizer.step()
+  torch_xla.sync()
+
+
+def traced_step() -> bytes:
+  """`run_step` in V1, as `_XLAC` sends it.
+
+  Needs a mode on, besides.
+  """
   with torch_xla.shardy.record() as programs:
-    logits = model(tokens)
-    xs.mark_sharding(logits, mesh, ('data', None, None))
-    F.cross_entropy(logits.flatten(0, 1), tokens.flatten()).backward()
-    optimizer.step()
-    torch_xla.sync()
+    run_step()
   return max((p.sent for p in programs), key=len)
 
 

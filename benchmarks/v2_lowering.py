@@ -34,6 +34,7 @@ from torch_xla.shardy.lower import to_v2
 from torch_xla.shardy.sharding.partition_spec import sharding_of
 
 from . import scaled_step
+from .table_text import print_table
 
 _DEVICES = (8, 64, 512, 4096, 65536)
 
@@ -48,23 +49,14 @@ def _time(f: Callable[[], object], repeats: int) -> float:
   return min(times)
 
 
-def _table(title: str, head: Sequence[str], rows: List[Sequence]) -> None:
-  widths = [
-      max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))
-  ]
-  print(f'\n{title}')
-  for row in [head, *rows]:
-    print('  ' + '  '.join(str(c).rjust(w) for c, w in zip(row, widths)))
-
-
 def _bytes_tables() -> None:
   rows = []
   for n in _DEVICES:
     v2 = sharding_of((n // 4, 4), None, (1, None))
     v1 = op_sharding.to_bytes(v2.to_v1())
     rows.append((n, len(v1), len(op_sharding.to_bytes(v2)), str(v2)))
-  _table('one partial-tile sharding, bytes', ('devices', 'V1', 'V2', 'V2 text'),
-         rows)
+  print_table('one partial-tile sharding, bytes',
+              ('devices', 'V1', 'V2', 'V2 text'), rows)
   step = scaled_step.traced_step()
   rows = []
   for n in _DEVICES:
@@ -74,8 +66,8 @@ def _bytes_tables() -> None:
     seconds = _time(lambda p=program: to_v2.lower(p), 3)
     rows.append((n, len(program), len(lowered.program), lowered.shardings.v2,
                  f'{seconds * 1e3:.1f}'))
-  _table('one training step of examples/train_sharded.py, bytes',
-         ('devices', 'V1', 'V2', 'shardings', 'lowering ms'), rows)
+  print_table('one training step of examples/train_sharded.py, bytes',
+              ('devices', 'V1', 'V2', 'shardings', 'lowering ms'), rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,8 +122,9 @@ def _time_table(sizes: Sequence[int]) -> None:
     rows.append((t.instructions, f'{t.lowering * 1e3:.1f}',
                  f'{t.lowering / t.instructions * 1e6:.2f}', f'{t.compile:.2f}',
                  f'{t.lowering / t.compile:.2%}'))
-  _table('lowering, and compiling the same module with XLA on the CPU',
-         ('instructions', 'lowering ms', 'us each', 'compile s', 'ratio'), rows)
+  print_table('lowering, and compiling the same module with XLA on the CPU',
+              ('instructions', 'lowering ms', 'us each', 'compile s', 'ratio'),
+              rows)
 
 
 def main() -> None:

@@ -21,7 +21,12 @@ VERSION = f'{OFFICIAL_VERSION}+shardy.1'
 SUMMARY = ('XLA bridge for PyTorch: a fork distribution of the official '
            f'{OFFICIAL_VERSION} with Shardy and V2 shardings')
 REQUIRES = ('protobuf>=5.26,<8',)
-EXTRAS = {'cpu': ('xla-cpu-pjrt==0.0.1',)}
+EXTRAS = {
+    'cpu': ('xla-cpu-pjrt==0.0.1',),
+    # From what the official wheel's own extra `pallas` pins, so that both can
+    # be installed, to the newest that was run.
+    'stablehlo': ('jaxlib>=0.7.1,<=0.10.2',),
+}
 GENERATOR = f'torch_xla shardy builder ({VERSION})'
 
 # The shim: its Bazel target, and where the wheel holds it.

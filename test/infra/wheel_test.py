@@ -106,7 +106,9 @@ def test_metadata(built, official_wheel):
   assert fields['Version'] == '2.9.0+shardy.1'
   assert 'fork distribution' in fields['Summary']
   assert fields.get_all('License-File') == ['LICENSE', 'LICENSE.shardy']
-  assert set(fields.get_all('Provides-Extra')) == {'tpu', 'pallas', 'cpu'}
+  assert set(fields.get_all('Provides-Extra')) == {
+      'tpu', 'pallas', 'cpu', 'stablehlo'
+  }
   with zipfile.ZipFile(official_wheel) as wheel:
     upstream = email.parser.Parser().parsestr(
         wheel.read(f'{OFFICIAL_INFO}/METADATA').decode())
@@ -114,7 +116,8 @@ def test_metadata(built, official_wheel):
   theirs = set(upstream.get_all('Requires-Dist'))
   assert theirs < ours
   assert ours - theirs == {
-      'protobuf>=5.26,<8', 'xla-cpu-pjrt==0.0.1; extra == "cpu"'
+      'protobuf>=5.26,<8', 'xla-cpu-pjrt==0.0.1; extra == "cpu"',
+      'jaxlib>=0.7.1,<=0.10.2; extra == "stablehlo"'
   }
   for name in set(upstream.keys()) - {'Version', 'Summary'}:
     assert set(upstream.get_all(name)) <= set(fields.get_all(name)), name

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
-from typing import TYPE_CHECKING
+import os
+from typing import Optional, TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
   import torch
 
   from .compile.record import ProgramRecord
 
-from .errors import (BackendCompileError, DoorError, LayoutError,
-                     TooLateError)
+from .errors import (BackendCompileError, DoorError, LayoutError, TooLateError)
 from .mode import current_mode, Mode
 from .switch import behind_door, device_name, start, switch_on
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
-    'behind_door', 'current_mode', 'device_name', 'lower_text', 'name_tensors',
-    'programs', 'record', 'start', 'switch_on'
+    'behind_door', 'current_mode', 'device_name', 'export_stablehlo',
+    'lower_text', 'name_tensors', 'programs', 'record', 'start', 'switch_on'
 ]
 
 
@@ -62,8 +62,8 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
 
   Nothing is compiled and nothing is run. The program is lowered as the mode
   says; the backend may still get another one if Shardy's program turns out not
-  to keep the layouts that are stored. With XLA_STABLEHLO_COMPILE set it is the
-  program that the StableHLO is made of.
+  to keep the layouts that are stored. `export_stablehlo` writes what a backend
+  gets that reads StableHLO.
 
   Args:
     tensors: XLA tensors, one at least with work pending.
@@ -81,3 +81,38 @@ def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
   """Gives tensors names that records show: `dict(model.named_parameters())`."""
   from . import tensor_names
   tensor_names.name_tensors(tensors)
+
+
+def export_stablehlo(source: Union[Sequence[torch.Tensor],
+                                   torch.export.ExportedProgram, ProgramRecord],
+                     path: Union[str, os.PathLike],
+                     form: str = 'sdy',
+                     version: Optional[str] = None) -> None:
+  """Writes a program as StableHLO, shardings and all.
+
+  Nothing is compiled and nothing is run. Mesh axis names, priorities and
+  constraints are the users', in Shardy's dialect; composites are kept.
+
+  >>> torch_xla.shardy.export_stablehlo([loss], 'step.mlir')
+
+  Args:
+    source: XLA tensors, one at least with work pending. Or a program that
+      torch.export made, of which tensors on the device keep their annotations
+      and the others are replicated. Or a program from `record()`: this one says
+      which arguments are donated (`jax.buffer_donor`), unless it was sent as
+      StableHLO.
+    path: `.mlir` for text, for people and tools such as sdy_opt; `.mlirbc` or
+      `.bc` for a portable artifact.
+    form: 'sdy'; 'attributes', as plugins older than StableHLO 1.11.0 want it;
+      'plain', without any sharding. With mode V2 shardings are `mhlo.sharding`
+      unless it is 'plain'.
+    version: of the artifact, such as '1.9.0'; by default one that consumers of
+      the last twelve weeks read.
+
+  Raises:
+    DoorError: the mode is off, or jaxlib is missing.
+    ValueError: none of the tensors has anything pending, the record has no
+      program, or the suffix, form or version is not known.
+  """
+  from . import switch
+  switch.stablehlo().export(source, path, form, version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import os
 
 import torch
 import torch_xla
@@ -12,22 +11,30 @@ from torch_xla.distributed.spmd import xla_sharding
 
 from . import switch
 from .hlo.compile_options import CompileOptions, Partitioner
-from .mode import current_mode, leaves_as_stablehlo
+from .mode import current_mode
+
+
+def pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+  """The global tensors behind these.
+
+  Raises:
+    ValueError: none has anything pending.
+  """
+  tensors = [xla_sharding.unwrap_sharded_tensor(t) for t in tensors]
+  if not any(torch_xla._XLAC._check_tensor_need_materialization(tensors)):
+    raise ValueError('none of the tensors has anything pending: there is no '
+                     'program to show. Ask before torch_xla.sync()')
+  return tensors
 
 
 def lower_text(tensors: Sequence[torch.Tensor]) -> str:
   """`torch_xla.shardy.lower_text`, behind the check of the door."""
   xlac = torch_xla._XLAC
-  tensors = [xla_sharding.unwrap_sharded_tensor(t) for t in tensors]
-  if not any(xlac._check_tensor_need_materialization(tensors)):
-    raise ValueError('none of the tensors has anything pending: there is no '
-                     'program to show. Ask before torch_xla.sync()')
   route = switch.route(current_mode())
-  program = xlac._get_xla_tensors_hlo_proto([*tensors, *route.companions()])
-  # StableHLO is made of the program as it is.
-  if not leaves_as_stablehlo(os.environ):
-    options = CompileOptions(Partitioner.GSPMD, 1,
-                             runtime.global_runtime_device_count())
-    program = route.planner(program, 'hlo', options).attempts[0].program
+  roots = [*pending(tensors), *route.companions()]
+  program = xlac._get_xla_tensors_hlo_proto(roots)
+  options = CompileOptions(Partitioner.GSPMD, 1,
+                           runtime.global_runtime_device_count())
+  program = route.planner(program, 'hlo', options).attempts[0].program
   computation = xlac._xla_op_computation_from_module_proto('lowered', program)
   return xlac._xla_computation_text(computation)

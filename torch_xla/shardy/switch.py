@@ -6,7 +6,7 @@ import atexit
 from collections.abc import Callable, Sequence
 import dataclasses
 import os
-from typing import TYPE_CHECKING
+from typing import Optional, TYPE_CHECKING
 
 from . import mode
 from .errors import DoorError, TooLateError
@@ -47,22 +47,41 @@ def add_route(of: Mode, load: Callable[[], Route]) -> None:
   _routes[of] = load
 
 
-# How a mode's programs go where they leave as StableHLO: from the mode and its
-# route to a planner of programs in either format.
-ForStableHlo = Callable[[Mode, Route], 'Planner']
-_for_stablehlo: list[Callable[[], ForStableHlo]] = []
+@dataclasses.dataclass(frozen=True)
+class StableHlo:
+  """What is done where programs leave as StableHLO.
+
+  Attributes:
+    planner: from a mode and its route to a planner of programs in either form.
+    export: `torch_xla.shardy.export_stablehlo`.
+  """
+  planner: Callable[[Mode, Route], Planner]
+  export: Callable[..., None]
 
 
-def add_stablehlo(load: Callable[[], ForStableHlo]) -> None:
-  """Says how programs go that leave as StableHLO; that is a series, too."""
-  _for_stablehlo[:] = [load]
+# Loaded when it is needed, as a route is; a series brings it.
+_stablehlo: Optional[Callable[[], StableHlo]] = None
+
+
+def add_stablehlo(load: Callable[[], StableHlo]) -> None:
+  """Says what is done with programs in StableHLO, in whatever mode."""
+  global _stablehlo
+  _stablehlo = load
+
+
+def stablehlo() -> StableHlo:
+  """Raises:
+
+    DoorError: this build lacks the series.
+  """
+  if _stablehlo is None:
+    raise DoorError('this build of torch_xla lacks the series stablehlo')
+  return _stablehlo()
 
 
 def _planner(of: Mode) -> Planner:
-  on_its_way = route(of)
-  if not _for_stablehlo:
-    return on_its_way.planner
-  return _for_stablehlo[0]()(of, on_its_way)
+  way = route(of)
+  return way.planner if _stablehlo is None else _stablehlo().planner(of, way)
 
 
 def route(of: Mode) -> Route:

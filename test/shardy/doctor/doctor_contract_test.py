@@ -231,3 +231,38 @@ def test_the_library_that_a_variable_names(doctor, monkeypatch, mode):
   assert status == ('warning' if mode == 'off' else 'ok')
   assert text.startswith(f'{library} speaks PJRT API 0.81')
   assert not runtime_is_up()
+
+
+@pytest.mark.parametrize('mode, said', [
+    pytest.param(
+        'XLA_USE_SHARDY',
+        'sdy: the plugin reads StableHLO 1.13.3, 1.11.0 or later; written in ',
+        marks=own_process(XLA_USE_SHARDY='1', XLA_STABLEHLO_COMPILE='1')),
+    pytest.param(
+        'XLA_SHARDING_V2',
+        'StableHLO, V2: ',
+        marks=own_process(XLA_SHARDING_V2='1', XLA_STABLEHLO_COMPILE='1')),
+    pytest.param(
+        'none',
+        'off: programs leave as StableHLO',
+        marks=own_process(XLA_STABLEHLO_COMPILE='1')),
+])
+def test_what_the_plugin_gets_as_stablehlo(doctor, mode, said):
+  (status, found), = checks(doctor)['stablehlo']
+  assert status == 'ok' and said in found
+  assert not runtime_is_up()
+
+
+@own_process(XLA_USE_SHARDY='1')
+def test_a_plugin_that_asks_for_stablehlo(doctor, monkeypatch):
+  from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
+  assert 'leave as HLO' in checks(doctor)['stablehlo'][0][1]
+  monkeypatch.setattr(
+      XlaCpuPlugin, 'program_format', lambda self: 'mlir', raising=False)
+  monkeypatch.setattr(
+      XlaCpuPlugin, 'sharding_form', lambda self: 'attributes', raising=False)
+  assert ('StableHLO, attributes: XlaCpuPlugin.sharding_form() says so'
+          in checks(doctor)['stablehlo'][0][1])
+  monkeypatch.setattr(XlaCpuPlugin, 'sharding_form', lambda self: 'gspmd')
+  (status, found), = checks(doctor)['stablehlo']
+  assert status == 'error' and "sharding_form() gives 'gspmd'" in found

@@ -230,12 +230,12 @@ def test_probe_in_a_process_without_spmd(monkeypatch):
   pending = torch.ones(2, device='xla:1') + 1
   text = torch_xla._XLAC._get_xla_tensors_text([pending])
   report = doctor.diagnose()
-  assert [(f.check, f.status.value) for f in report.findings[10:]
+  assert [(f.check, f.status.value) for f in report.findings[11:]
          ] == [('probe.start', 'ok'), ('probe.transfer', 'ok'),
                ('probe.computation', 'ok'), ('probe.collective', 'skipped'),
                ('probe.door', 'ok')]
   assert report.ok
-  assert doctor.diagnose(probe=False).findings == report.findings[:10]
+  assert doctor.diagnose(probe=False).findings == report.findings[:11]
   # What the process had pending is still so.
   assert torch_xla._XLAC._get_xla_tensors_text([pending]) == text
 

@@ -16,6 +16,7 @@ and all that survives when the node is cloned.
 from __future__ import annotations
 
 from collections.abc import Iterable
+import functools
 import json
 
 from .annotation import Annotation, UserMesh
@@ -54,6 +55,7 @@ def is_tag(target: str) -> bool:
   return target.startswith(_TAG)
 
 
+@functools.lru_cache(maxsize=64)  # A program has many tags and few different.
 def parse_target(target: str) -> tuple[Annotation, ...]:
   """The annotations in the target of a binding or a tag.
 

@@ -21,4 +21,6 @@ def register() -> None:
 
 def _route() -> switch.Route:
   from ..sdy.planner import ShardyPlanner
+  from . import printed
+  printed.replace_printers()
   return switch.Route(ShardyPlanner(binder.names.of), binder.pending_bindings)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import logging
+import os
 from typing import Any, Optional
 
 import torch
@@ -29,6 +30,7 @@ from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
 from .graph_inputs import (anything_pending, are_pending, even_first,
                            find_operands, Operand, partial_syncs)
+from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, inner_of, tensor_of
 from .weights_ahead import Drop, WeightsAhead
 
@@ -66,6 +68,7 @@ class Binder:
     self._living = 0  # Of `_tensors`, after the last sync.
     self._growth = 0  # Syncs in a row that found more annotated tensors.
     self._door_checked = False
+    self._saved_graphs = SavedGraphs(os.environ)
 
   def annotate(self, annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
                mesh: Any, partition_spec: Sequence[Any],
@@ -167,6 +170,7 @@ class Binder:
   def after_sync(self) -> None:
     """Takes the data that graphs will start from until the next sync."""
     self._bindings_of_sync = []
+    self._saved_graphs.clean()
     synced, self._syncing = self._syncing, []
     if not self._tensors:
       return

@@ -17,7 +17,10 @@ from . import first_use, variables, versions
 from .. import door
 from ..door.device_plugins import (CPU_DEVICE, DoorPlugin, LIBRARY_DEVICE,
                                    LIBRARY_PATH_VARIABLE, LibraryPlugin)
-from ..mode import current_mode, Mode, mode_from_environment
+from ..errors import DoorError
+from ..mode import (current_mode, leaves_as_stablehlo, Mode,
+                    mode_from_environment)
+from ..stablehlo import for_plugin
 from .report import Finding, Report, Status
 from .variables import Moment, Timing
 
@@ -63,6 +66,7 @@ def _findings() -> Iterator[Finding]:
   yield _plugin(device)
   yield from _environment(device)
   yield _mode()
+  yield _stablehlo(device)
   yield _spmd()
   yield _jax(on_tpu)
 
@@ -117,15 +121,20 @@ def _device(device: str) -> Finding:
   return make(Status.OK, found)
 
 
-def _plugin(device: str) -> Finding:
-  if device == 'CPU':
-    return Finding('plugin', Status.OK,
-                   "the CPU client that is built into _XLAC; it has no door")
+def _registered(device: str) -> Optional[plugins.DevicePlugin]:
   registered = plugins._plugin_registry.get(device)
   if isinstance(registered, DoorPlugin):
     registered = registered.inner
   if registered is None and device == LIBRARY_DEVICE:
     registered = LibraryPlugin()  # `_XLAC` has its own, by the same variable.
+  return registered
+
+
+def _plugin(device: str) -> Finding:
+  if device == 'CPU':
+    return Finding('plugin', Status.OK,
+                   "the CPU client that is built into _XLAC; it has no door")
+  registered = _registered(device)
   if registered is None:
     return Finding('plugin', Status.SKIPPED,
                    f'no plugin is registered for {device or "no device"}')
@@ -208,6 +217,34 @@ def _mode() -> Finding:
         'set PJRT_DEVICE before torch_xla is imported, or call '
         'torch_xla.runtime.set_device_type')
   return make(Status.OK, f'{mode.value}, the door is open')
+
+
+def _stablehlo(device: str) -> Finding:
+  """In which form and version the plugin gets programs, and why."""
+  make = lambda *rest: Finding('stablehlo', *rest)
+  if current_mode() is Mode.OFF:
+    form = 'StableHLO' if leaves_as_stablehlo(os.environ) else 'HLO'
+    return make(Status.OK, f'off: programs leave as {form}, as _XLAC has them')
+  registered = _registered(device)
+  if registered is None:
+    return make(Status.SKIPPED, f'no plugin is registered for {device}')
+
+  def attribute(name: str) -> Optional[tuple[int, ...]]:
+    if door.is_open():
+      return door.shim.plugin_attribute(name)
+    return versions.attribute(registered.library_path(), name)
+
+  try:
+    target = for_plugin.target_for(registered, attribute)
+  except (DoorError, versions.PluginError) as e:
+    return make(Status.ERROR, str(e), 'correct it before the runtime starts')
+  if target is None:
+    return make(
+        Status.OK, 'programs leave as HLO: XLA_STABLEHLO_COMPILE is not '
+        'set, and the plugin does not ask for it')
+  form = 'V2' if current_mode() is Mode.V2 else target.form.value
+  return make(Status.OK, f'programs leave as StableHLO, {form}: '
+              f'{target.reason}')
 
 
 def _spmd_is_real() -> bool:

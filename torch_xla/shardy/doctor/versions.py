@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Optional
 
+from ..door import shim
 from .report import Finding, one_line, Status
 
 # torch_xla 2.9.0 was built with this PJRT API; the shim refuses plugins older
@@ -40,6 +41,19 @@ if not head:
 print('pjrt-api', head.contents.major, head.contents.minor, flush=True)
 '''
 
+# By way of the shim, which knows the layouts of PJRT's structs.
+_READ_ATTRIBUTE = '''
+import ctypes, sys
+shim, library, name = sys.argv[1:]
+shim, message = ctypes.CDLL(shim), ctypes.create_string_buffer(4096)
+if shim.PjrtShardy_Open(library.encode(), message, ctypes.c_size_t(4096)):
+  sys.exit(message.value.decode(errors='replace'))
+values, count = (ctypes.c_int64 * 8)(), ctypes.c_size_t()
+code = shim.PjrtShardy_PluginAttribute(name.encode(), values,
+                                       ctypes.c_size_t(8), ctypes.byref(count))
+print('attribute', *values[:0 if code else count.value], flush=True)
+'''
+
 
 class PluginError(RuntimeError):
   """A library is not a PJRT plugin that can be loaded."""
@@ -51,8 +65,25 @@ def api_version(library: str) -> tuple[int, int]:
   Raises:
     PluginError: it cannot be loaded, is no PJRT plugin, or dies or hangs.
   """
+  found = _read(library, r'^pjrt-api (-?\d+) (-?\d+)$', _READ_VERSION, library)
+  return int(found[1]), int(found[2])
+
+
+def attribute(library: str, name: str) -> Optional[tuple[int, ...]]:
+  """An attribute of the plugin at `library`; None if it has none of that name.
+
+  Raises:
+    PluginError: as `api_version`.
+  """
+  found = _read(library, r'^attribute(.*)$', _READ_ATTRIBUTE, shim.LIBRARY_PATH,
+                library, name)
+  return tuple(map(int, found[1].split())) or None
+
+
+def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
+  """What a script prints of a plugin, in a process of its own."""
   try:
-    done = subprocess.run([sys.executable, '-c', _READ_VERSION, library],
+    done = subprocess.run([sys.executable, '-c', *script],
                           stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE,
@@ -63,9 +94,9 @@ def api_version(library: str) -> tuple[int, int]:
   except subprocess.TimeoutExpired:
     raise PluginError(
         f'{library} does not finish loading in {_PLUGIN_SECONDS} s') from None
-  found = re.search(r'^pjrt-api (-?\d+) (-?\d+)$', done.stdout, re.MULTILINE)
+  found = re.search(pattern, done.stdout, re.MULTILINE)
   if found:
-    return int(found[1]), int(found[2])
+    return found
   if done.returncode < 0:
     raise PluginError(f'{library} kills the process that loads it '
                       f'({signal.Signals(-done.returncode).name})')

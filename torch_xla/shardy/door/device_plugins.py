@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import importlib.util
 import os
 
@@ -87,6 +88,10 @@ class LibraryPlugin(plugins.DevicePlugin):
 # Registered when a mode is switched on, unless something else has the name.
 BUILT_IN = {CPU_DEVICE: XlaCpuPlugin, LIBRARY_DEVICE: LibraryPlugin}
 
+# Each is called with a plugin whose library is open, before the runtime starts
+# it, and raises a DoorError if it must not.
+start_checks: list[Callable[[plugins.DevicePlugin], None]] = []
+
 
 class DoorPlugin(plugins.DevicePlugin):
   """A device plugin whose library is the shim, with `inner`'s behind it."""
@@ -99,9 +104,12 @@ class DoorPlugin(plugins.DevicePlugin):
     """Opens the inner library, so that a bad one is an error that names it.
 
     Raises:
-      DoorError: the inner library is missing or not a PJRT plugin.
+      DoorError: the inner library is missing or not a PJRT plugin, or something
+        is missing that its programs need.
     """
     shim.open_inner(self.inner.library_path())
+    for check in start_checks:
+      check(self.inner)
     return shim.LIBRARY_PATH
 
   def client_create_options(self) -> dict:

@@ -41,12 +41,12 @@ class CompiledProgram:
   Attributes:
     parameters: the sharding of each parameter; None where XLA does not say.
     results: likewise of each result.
-    collectives: sorted by kind.
+    collectives: sorted by kind; None where the backend does not say.
     local_shapes: of the instructions asked for, what one device computes.
   """
   parameters: Optional[tuple[HloSharding, ...]]
   results: Optional[tuple[HloSharding, ...]]
-  collectives: tuple[Collective, ...]
+  collectives: Optional[tuple[Collective, ...]]
   local_shapes: dict[Source, ArrayShape]
 
 

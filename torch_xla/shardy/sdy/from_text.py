@@ -78,6 +78,9 @@ def _placement(dims: list[tuple[SubAxis, ...]], mesh: Mesh) -> HloSharding:
     if axis.name not in sizes:
       raise SdyError(f'axis {axis} is not one of {mesh}')
     end = axis.pre_size * (axis.size or sizes[axis.name])
+    if sizes[axis.name] % end:
+      raise SdyError(f'{axis} is no part of an axis of size '
+                     f'{sizes[axis.name]}')
     cuts[axis.name] |= {axis.pre_size, end}
   parts: list[int] = []
   place: dict[tuple[str, int], int] = {}  # By axis and pre-size.

@@ -15,6 +15,7 @@ def register() -> None:
   switch.add_stablehlo(_load)
 
 
-def _load() -> switch.ForStableHlo:
+def _load() -> switch.StableHlo:
+  from .exports import export_stablehlo
   from .for_plugin import planner
-  return planner
+  return switch.StableHlo(planner, export_stablehlo)

@@ -81,8 +81,10 @@ def _signature(program: bytes) -> Optional[bytes]:
       start = _after_brackets(program, start)
     else:
       start += re.match(rb'[^\s{]*', program[start:]).end()
-  declared = program[match.end():start]
-  head = re.match(rb'\s*(?:#[^\n]*\n\s*)*module\b[^\n]*\{\s*\n', program)
+  # Where the vendor has it from; the names are told at the text's end.
+  declared = re.sub(rb'\s+loc\(#\w+\)', b'', program[match.end():start])
+  head = re.match(rb'\s*(?:(?:#|!|//)[^\n]*\n\s*)*module\b[^\n]*\{\s*\n',
+                  program)
   meshes = b'\n'.join(re.findall(rb'^\s*sdy\.mesh [^\n]*$', program, re.M))
   return (b'\n'.join((head.group() if head else b'module {', meshes,
                       b'func.func private @main' + declared, b'}')))
@@ -149,7 +151,8 @@ def _meshes(module: Any) -> dict[str, str]:
   }
 
 
-def _collectives(module: Any) -> tuple[Collective, ...]:
+def _collectives(module: Any) -> Optional[tuple[Collective, ...]]:
+  """None if there are none: what was compiled may not be what is told."""
   from jaxlib.mlir import ir
   sizes: dict[str, list[int]] = collections.defaultdict(list)
 
@@ -165,6 +168,8 @@ def _collectives(module: Any) -> tuple[Collective, ...]:
     return ir.WalkResult.ADVANCE
 
   module.operation.walk(look)
+  if not sizes:
+    return None
   return tuple(
       Collective(kind, len(sizes[kind]), sum(sizes[kind]), min(sizes[kind]))
       for kind in sorted(sizes))

@@ -15,7 +15,9 @@ from typing import Any, Optional
 
 from ..errors import DoorError
 
-_ARTIFACT = re.compile(rb'ML\xefR\rStableHLO_v(\d+\.\d+\.\d+)\0')
+# MLIR's own magic number, and the version of its bytecode, which old versions
+# of StableHLO write another of.
+_ARTIFACT = re.compile(rb'ML\xefR.StableHLO_v(\d+\.\d+\.\d+)\0', re.DOTALL)
 
 Version = tuple[int, ...]
 

@@ -5,6 +5,7 @@ As `sdy.extract` does for HLO; `annotate.call_target` says what they are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import dataclasses
 from typing import Any, Optional
 
@@ -41,6 +42,20 @@ class Taken:
   sharded: tuple[Any, ...]
   calls: frozenset[str]
 
+  def renumbered(self, numbers: Mapping[int, int]) -> Taken:
+    """The same of a program with other parameters, by the old numbers."""
+    return dataclasses.replace(
+        self,
+        parameters={
+            numbers[n]: said
+            for n, said in self.parameters.items()
+            if n in numbers
+        },
+        bindings=tuple(
+            Binding(b.target, tuple(numbers.get(n, -1)
+                                    for n in b.parameters))
+            for b in self.bindings))
+
 
 def take(module: Any) -> Taken:
   """Takes the calls out of a module, in place.
@@ -61,7 +76,7 @@ def take(module: Any) -> Taken:
 
   def look(operation: Any) -> Any:
     if operation.name == CUSTOM_CALL:
-      target = _target_of(operation)
+      target = target_of(operation)
       if call_target.is_tag(target):
         tags.append(operation.operation)
       elif call_target.is_binding(target):
@@ -79,7 +94,7 @@ def take(module: Any) -> Taken:
   module.operation.walk(look)
   constraints = {}
   for number, call in enumerate(sharding_calls):
-    said = _target_of(owner_of(call.operands[0]))
+    said = target_of(owner_of(call.operands[0]))
     if call_target.is_tag(said):
       constraints[number], = call_target.parse_target(said)
   for tag in tags:
@@ -98,7 +113,7 @@ def take(module: Any) -> Taken:
       tuple(sharding_calls), tuple(sharded), frozenset(others))
 
 
-def _target_of(operation: Optional[Any]) -> str:
+def target_of(operation: Optional[Any]) -> str:
   """What a custom call calls; empty for anything else."""
   if operation is None or operation.name != CUSTOM_CALL:
     return ''
@@ -133,9 +148,10 @@ def _take_binding(module: Any, block: Any, binding: Any, target: str,
   for number, annotated in zip(numbers, said):
     if number >= 0:
       parameters[number] = annotated
-  with dialects.scope(module), ir.InsertionPoint(binding):
-    zero = stablehlo.constant(
-        ir.DenseElementsAttr.get(np.zeros((), np.float32)))
-  binding.results[0].replace_all_uses_with(zero)
+  if any(True for _ in binding.results[0].uses):
+    with dialects.scope(module), ir.InsertionPoint(binding):
+      zero = stablehlo.constant(
+          ir.DenseElementsAttr.get(np.zeros((), np.float32)))
+    binding.results[0].replace_all_uses_with(zero)
   binding.erase()
   return Binding(target, tuple(numbers))

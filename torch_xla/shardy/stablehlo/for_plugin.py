@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import functools
 import logging
 import os
-from typing import Any
+from typing import Any, Optional
 
 import torch_xla.runtime as xr
 from torch_xla.experimental import plugins
 
-from . import dialects, target
+from . import dialects, printed, target
 from .. import switch
 from ..compile.plan import Planner
-from ..door import shim
-from ..door.device_plugins import DoorPlugin
+from ..door import device_plugins, shim
 from ..mode import leaves_as_stablehlo, Mode
 from .planner import StableHloPlanner
 
 logger = logging.getLogger(__name__)
+
+_STABLEHLO_IS_SET = 'XLA_STABLEHLO_COMPILE is set: programs leave as StableHLO'
 
 
 def planner(mode: Mode, route: switch.Route) -> Planner:
@@ -28,11 +30,38 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
     DoorError: programs leave as StableHLO, and jaxlib is missing.
   """
   if leaves_as_stablehlo(os.environ):
-    dialects.check_installed(
-        'XLA_STABLEHLO_COMPILE is set: programs leave as StableHLO')
+    dialects.check_installed(_STABLEHLO_IS_SET)
+  printed.replace_printer()
+  if _check not in device_plugins.start_checks:
+    device_plugins.start_checks.append(_check)
   names_of = getattr(route.planner, 'names_of', lambda of: ())
   return StableHloPlanner(mode, route.planner, names_of, target_of_process,
                           _takes_stablehlo)
+
+
+def target_for(
+    plugin: Any, attribute: Callable[[str], Optional[dialects.Version]]
+) -> Optional[target.Target]:
+  """What a plugin gets programs as; None where they leave as HLO.
+
+  Args:
+    attribute: as for `target.choose`.
+
+  Raises:
+    DoorError: the plugin is to get StableHLO, and it cannot be written.
+  """
+  if target.takes_stablehlo(plugin):
+    dialects.check_installed(
+        f"{type(plugin).__name__}.program_format() gives 'mlir'")
+  elif leaves_as_stablehlo(os.environ):
+    dialects.check_installed(_STABLEHLO_IS_SET)
+  else:
+    return None
+  return target.choose(plugin, attribute)
+
+
+def _check(plugin: Any) -> None:
+  target_for(plugin, shim.plugin_attribute)
 
 
 @functools.lru_cache(maxsize=1)
@@ -54,4 +83,6 @@ def _takes_stablehlo() -> bool:
 def _plugin() -> Any:
   """The device plugin whose library is behind the door."""
   registered = plugins._plugin_registry.get(xr.device_type())
-  return registered.inner if isinstance(registered, DoorPlugin) else registered
+  if isinstance(registered, device_plugins.DoorPlugin):
+    return registered.inner
+  return registered

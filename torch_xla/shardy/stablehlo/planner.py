@@ -117,12 +117,15 @@ class _Job:
       InexpressibleError, SdyError: Shardy's terms do not say it all.
     """
 
+    name, attempt = self._sdy_attempt(num_devices, is_told=True)
+
     def later() -> Iterator[Attempt]:
       yield self._sdy_attempt(num_devices, is_told=False)[1]
-      yield self._v2_attempt(is_told=True)[1]
-      yield self._v2_attempt(is_told=False)[1]
+      for is_told in (True, False):
+        gspmd = self._v2_attempt(is_told)[1]
+        # What was asked for, whoever partitions.
+        yield dataclasses.replace(gspmd, tensors=attempt.tensors)
 
-    name, attempt = self._sdy_attempt(num_devices, is_told=True)
     return Plan(name, (attempt,), later=later)
 
   def v2(self, reason: str = '') -> Plan:
@@ -138,7 +141,7 @@ class _Job:
     module = self.read()
     taken = extract.take(module)
     names = names_of_parameters(taken.bindings, self.names_of)
-    promise = LayoutPromise(_stored(module), {}, names, 'the plugin')
+    promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
     forms.remove_shardings(module)
     name, count = name_of(module), _result_count(module)
     attempt = functools.partial(
@@ -158,7 +161,8 @@ class _Job:
 
   def unpartitioned(self) -> Plan:
     """For one device: bindings and tags go."""
-    module, counts, is_changed, _ = self._to_v2()
+    module, counts, is_changed, taken = self._to_v2()
+    del taken  # Nothing is split.
     if self.form is Form.PLAIN:
       forms.remove_shardings(module)
       is_changed = True
@@ -194,27 +198,27 @@ class _Job:
         pinned=pinned)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
-    module, counts, is_changed, names = self._to_v2()
-    stored = _stored(module)
+    module, counts, is_changed, taken = self._to_v2()
+    names = names_of_parameters(taken.bindings, self.names_of)
+    stored = _stored(module, taken)
     pinned = None if is_told else to_v2.pin_results(module)
     name, count = name_of(module), _result_count(module)
     return name, _attempt(
         self._write_v2(module, is_changed or not is_told),
         Partitioner.GSPMD,
-        records(stored, names),
+        records((*stored, *_constrained(taken)), names),
         LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
         form=_V2_FORM,
         count=count,
         pinned=pinned,
         shardings=counts)
 
-  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, dict[int, str]]:
+  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken]:
     """The module with V2 shardings, and whether that is another than came."""
     module = self.read()
     taken = extract.take(module)
     counts = to_v2.lower(module, taken)
-    names = names_of_parameters(taken.bindings, self.names_of)
-    return module, counts, taken.found or bool(counts.v2), names
+    return module, counts, taken.found or bool(counts.v2), taken
 
   def _write_v2(self, module: Any, is_changed: bool) -> bytes:
     if self.original is not None and not is_changed:
@@ -228,7 +232,7 @@ def _result_count(module: Any) -> int:
   return len(types_of(main_of(module), RESULTS))
 
 
-def _stored(module: Any) -> tuple[Tensor, ...]:
+def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   main = main_of(module)
   tensors = []
@@ -242,7 +246,21 @@ def _stored(module: Any) -> tuple[Tensor, ...]:
     if array is not None:
       name = f'arg{number}'
       tensors.append(
-          Tensor(number, name, array, placement, None, '', (name, 'parameter')))
+          Tensor(number, name, array, placement, taken.parameters.get(number),
+                 '', (name, 'parameter')))
+  return tuple(tensors)
+
+
+def _constrained(taken: extract.Taken) -> tuple[Tensor, ...]:
+  """The intermediate tensors that users marked."""
+  tensors = []
+  for number, said in sorted(taken.constraints.items()):
+    array = array_of(taken.sharding_calls[number].results[0].type)
+    if array is not None:
+      name = f'constraint.{number}'
+      tensors.append(
+          Tensor(None, name, array, said.sharding, said, '',
+                 (name, 'sharding_constraint')))
   return tuple(tensors)
 
 

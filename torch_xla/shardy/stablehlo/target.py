@@ -61,7 +61,8 @@ def choose(plugin: Any, attribute: Callable[[str],
   version = attribute(CURRENT_VERSION)
   form, reason = _form(plugin, version)
   if version is None:
-    return Target(form, None, f'{reason}; in the version that torch_xla sends')
+    return Target(form, None,
+                  f'{reason}; written in the version that torch_xla sends')
   ours, oldest = dialects.current_version(), dialects.oldest_version()
   if version < oldest:
     raise DoorError(

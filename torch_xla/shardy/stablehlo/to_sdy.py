@@ -13,9 +13,10 @@ rules for where it is said are those of `sdy.to_sdy`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+import functools
 from typing import Any, Optional
 
-from . import dialects
+from . import dialects, tuples
 from ..sdy import attributes, lowering
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
@@ -47,7 +48,9 @@ def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
   annotations = [*taken.parameters.values(), *taken.constraints.values()]
   mesh, constraints = lowering.lower(sites, annotations, num_devices)
   with dialects.scope(module):
-    return _ModuleWriter(module, mesh, constraints).run(taken)
+    program = _ModuleWriter(module, mesh, constraints).run(taken)
+  tuples.flatten(module)
+  return program
 
 
 def placement_of(given: Mapping[str, Any]) -> Optional[HloSharding]:
@@ -60,9 +63,14 @@ def placement_of(given: Mapping[str, Any]) -> Optional[HloSharding]:
   if SHARDING_ATTRIBUTE not in given:
     return None
   try:
-    return parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
+    return _parsed(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
   except ShardingError as e:
     raise InexpressibleError(f'a sharding that is not understood: {e}') from e
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(text: str) -> HloSharding:
+  return parse_sharding(text)
 
 
 def _sites(module: Any, taken: Taken) -> dict[Any, Site]:
@@ -113,7 +121,8 @@ class _ModuleWriter:
     self._end = returned_by(self._main).operation
     self._mesh = mesh
     self._given = constraints
-    self._attributes: dict[str, Any] = {}  # Parsed once.
+    # Made once of each: the text, and the attribute.
+    self._said: dict[attributes.TensorSharding, tuple[str, Any]] = {}
     self._parameters: list[Tensor] = []
     self._constraints: list[Tensor] = []
     self._pins: dict[int, Constraint] = {}
@@ -143,25 +152,26 @@ class _ModuleWriter:
     return SdyProgram(self._mesh, (*self._parameters, *self._constraints),
                       self._results)
 
-  def _attribute(self, dims: attributes.TensorSharding) -> Any:
+  def _say(self, dims: attributes.TensorSharding) -> tuple[str, Any]:
+    """The sharding's text and its attribute."""
     from jaxlib.mlir import ir
-    text = attributes.sharding_attribute(self._mesh, dims)
-    if text not in self._attributes:
-      self._attributes[text] = ir.Attribute.parse(text)
-    return self._attributes[text]
+    if dims not in self._said:
+      text = attributes.sharding_attribute(self._mesh, dims)
+      self._said[dims] = text, ir.Attribute.parse(text)
+    return self._said[dims]
 
   def _constrain(self, value: Any, constraint: Constraint, before: Any) -> Any:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import sdy
     with ir.InsertionPoint(before), before.location:
-      return sdy.sharding_constraint(value, self._attribute(constraint.dims))
+      return sdy.sharding_constraint(value, self._say(constraint.dims)[1])
 
   def _constrain_after(self, value: Any, constraint: Constraint,
                        operation: Any) -> Any:
     """Has all uses of an operation's result use what is constrained."""
     made = self._constrain(value, constraint, operation)
     made.owner.move_after(operation)
-    value.replace_all_uses_except(made, made.owner)
+    value.replace_all_uses_except(made, made.owner.operation)
     return made
 
   def _write_arguments(self) -> None:
@@ -171,12 +181,12 @@ class _ModuleWriter:
     for number, (argument, one) in enumerate(zip(block.arguments, given)):
       constraint = self._given[_ARGUMENT, number]
       one.pop(SHARDING_ATTRIBUTE, None)
-      one[SDY_ATTRIBUTE] = self._attribute(constraint.closed)
+      one[SDY_ATTRIBUTE] = self._say(constraint.closed)[1]
       dims = constraint.closed
       if constraint.is_open:
         dims = constraint.dims
         made = self._constrain(argument, constraint, first)
-        argument.replace_all_uses_except(made, made.owner)
+        argument.replace_all_uses_except(made, made.owner.operation)
       name = f'arg{number}'
       self._parameters.append(
           Tensor(number, name, array_of(argument.type), constraint.placement,
@@ -199,7 +209,7 @@ class _ModuleWriter:
       constraint = self._given.get((_RESULT, number), self._pins.get(number))
       if constraint is not None:
         one.pop(SHARDING_ATTRIBUTE, None)
-        one[SDY_ATTRIBUTE] = self._attribute(constraint.dims)
+        one[SDY_ATTRIBUTE] = self._say(constraint.dims)[1]
         self._results[number] = constraint.placement
     if any(given):
       set_attributes(self._main, RESULTS, given)
@@ -209,8 +219,7 @@ class _ModuleWriter:
     self._constraints.append(
         Tensor(None, name, array_of(call.results[0].type), constraint.placement,
                constraint.annotation,
-               attributes.per_value_attribute(self._mesh, constraint.dims),
-               (name, 'sharding_constraint')))
+               self._say(constraint.dims)[0], (name, 'sharding_constraint')))
 
 
 def pin_results(module: Any, program: SdyProgram) -> dict[int, HloSharding]:

@@ -1,0 +1,228 @@
+"""What leaves this process as a file, or is printed: no call of ours in it."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.spmd as xs
+from torch_xla.experimental.mark_pattern_utils import StableHLOCompositeBuilder
+import torch_xla.runtime as xr
+from torch_xla.shardy.stablehlo import dialects
+from torch_xla.stablehlo import exported_program_to_stablehlo
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+}
+_ALONE = pytest.mark.environment()  # Nothing else is alive.
+_OURS = 'torch_xla.shardy'
+
+
+@pytest.fixture(name='mesh')
+def mesh_fixture() -> xs.Mesh:
+  xr.use_spmd()
+  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+
+
+def _graph(mesh: xs.Mesh) -> torch.Tensor:
+  """Bound weights and inputs, and a tagged intermediate."""
+  model = torch.nn.Linear(16, 8).to('xla')
+  xs.mark_sharding(model.weight, mesh, ('y', None), priority=(0, None))
+  torch_xla.sync()
+  x = torch.ones(8, 16).to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, 2))
+  y = model(x)
+  xs.mark_sharding(y, mesh, ('y', None), priority=(3, None))
+  return y * 2
+
+
+def _exported(tensors, path, **options) -> str:
+  torch_xla.shardy.export_stablehlo(tensors, path, **options)
+  return dialects.text(dialects.read(path.read_bytes()))
+
+
+@_ALONE
+def test_pending_tensors(mesh, tmp_path):
+  text = _exported([_graph(mesh)], tmp_path / 'step.mlir')
+  assert text == (tmp_path / 'step.mlir').read_text()
+  assert text.count('sdy.mesh @mesh = <["x"=2, "y"=4]>') == 1
+  arguments = dict(
+      re.findall(r'(%arg\d): tensor<8x16xf32> \{(.*?)\}[,)]', text))
+  assert sorted(arguments.values()) == [
+      'sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>',
+      'sdy.sharding = #sdy.sharding<@mesh, [{"y"}p0, {}]>'
+  ]
+  assert re.findall(r'sdy.sharding_constraint %\w+ (<.*>) :', text) == [
+      '<@mesh, [{"x"}p1, {?}p2]>', '<@mesh, [{"y"}p3, {}]>'
+  ]
+  assert text.count('return') == 1 and len(
+      re.search(r'return (.*) :', text)[1].split(',')) == 1
+  assert 'mhlo.' not in text and _OURS not in text
+
+
+@_ALONE
+def test_only_arguments_of_the_program_are_in_it(mesh, tmp_path):
+  """Bound to the pending graph are all annotated tensors; the file has two."""
+  others = [torch.randn(4, 4 + i).to('xla') for i in range(3)]
+  for other in others:
+    xs.mark_sharding(other, mesh, ('y', None), priority=(5, None))
+  torch_xla.sync()
+  a, b = others[0], others[1]
+  text = _exported([a.sum() + b.sum()], tmp_path / 'p.mlir')
+  assert len(re.findall(r'%arg\d+: tensor<4x', text)) == 2
+  assert text.count('p5') == 2
+
+
+@pytest.mark.parametrize('form, has, has_not', [
+    ('sdy', 'sdy.sharding_constraint', 'xla.sdy'),
+    ('attributes', 'xla.sdy.meshes', ' sdy.'),
+    ('plain', 'stablehlo.dot_general', 'sdy'),
+])
+@pytest.mark.parametrize('suffix', ['mlir', 'mlirbc', 'bc'])
+def test_forms(mesh, tmp_path, form, has, has_not, suffix):
+  path = tmp_path / f'p.{suffix}'
+  text = _exported([_graph(mesh)], path, form=form)
+  assert has in text and has_not not in text
+  assert (path.read_bytes()[:4] == b'ML\xefR') == (suffix != 'mlir')
+
+
+def test_version(mesh, tmp_path):
+  path = tmp_path / 'p.bc'
+  torch_xla.shardy.export_stablehlo([_graph(mesh)], path, version='1.9.0')
+  assert dialects.artifact_version(path.read_bytes()) == (1, 9, 0)
+
+
+@pytest.mark.parametrize('name, options, message', [
+    ('p.txt', {}, 'suffix says in what to write: .mlir for text'),
+    ('p.mlir', dict(form='hlo'), "form='hlo' is none of 'sdy'"),
+    ('p.mlir', dict(version='1.9.0'), 'text has no version'),
+    ('p.bc', dict(version='1.9'), 'is no version from 0.9.0 to'),
+    ('p.bc', dict(version='99.0.0'), 'is no version from 0.9.0 to'),
+    ('p.bc', dict(version='new'), 'is no version from 0.9.0 to'),
+])
+def test_bad_input(mesh, tmp_path, name, options, message):
+  with pytest.raises(ValueError, match=re.escape(message)):
+    torch_xla.shardy.export_stablehlo([_graph(mesh)], tmp_path / name,
+                                      **options)
+  assert not list(tmp_path.iterdir())
+
+
+def test_nothing_pending(mesh, tmp_path):
+  t = torch.ones(4).to('xla')
+  torch_xla.sync()
+  with pytest.raises(ValueError, match='has anything pending'):
+    torch_xla.shardy.export_stablehlo([t], tmp_path / 'p.mlir')
+
+
+@_ALONE
+def test_an_export_changes_nothing(mesh, tmp_path):
+  """The next sync is the program that it would have been, donation and all."""
+  handed_on = []
+  for is_exported in (False, True):
+    t = torch.ones(8, 16).to('xla')
+    xs.mark_sharding(t, mesh, ('x', None), priority=(1, None))
+    torch_xla.sync()
+    t.add_(1)
+    if is_exported:
+      _exported([t], tmp_path / 'p.mlir')
+    with torch_xla.shardy.record() as programs:
+      torch_xla.sync()
+    handed_on += [p.handed_on for p in programs]
+    assert torch.equal(t.cpu(), torch.full((8, 16), 2.))
+  assert len(handed_on) == 1  # Compiled once, found the second time.
+
+
+@_ALONE
+def test_a_recorded_program_says_what_is_donated(mesh, tmp_path):
+  t = torch.ones(8, 16).to('xla')
+  xs.mark_sharding(t, mesh, ('x', None), priority=(1, None))
+  torch_xla.sync()
+  t.add_(1)
+  with torch_xla.shardy.record() as programs:
+    torch_xla.sync()
+  text = _exported(programs[0], tmp_path / 'p.mlir')
+  assert re.findall(r'%arg\d: tensor<8x16xf32> \{(.*?)\}[,)]', text) == [
+      'jax.buffer_donor = true, sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, '
+      '{}]>'
+  ]
+  with pytest.raises(ValueError, match='the record has no program'):
+    torch_xla.shardy.export_stablehlo(torch_xla.shardy.programs()[0],
+                                      tmp_path / 'p.mlir')
+
+
+@_ALONE
+def test_a_program_of_torch_export(mesh, tmp_path):
+  model = torch.nn.Sequential(torch.nn.Linear(16, 8),
+                              torch.nn.LayerNorm(8)).to('xla')
+  xs.mark_sharding(model[0].weight, mesh, ('y', None), priority=(0, None))
+  x = torch.ones(8, 16).to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
+  exported = torch.export.export(model, (x,))
+  text = _exported(exported, tmp_path / 'p.mlir')
+  assert '[{"y"}p0, {}]' in text and '[{"x"}p1, {}]' in text
+  # Upstream's exporter gives placements, as ever, and nothing of ours.
+  theirs = exported_program_to_stablehlo(exported).get_stablehlo_text()
+  assert _OURS not in theirs and 'mhlo.sharding' in theirs
+
+
+def test_a_program_on_the_host_is_replicated(mesh, tmp_path):
+  exported = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
+  text = _exported(exported, tmp_path / 'p.mlir')
+  assert 'stablehlo.dot_general' in text
+  assert set(re.findall(r'#sdy.sharding<@mesh, (.*?)>',
+                        text)) <= {'[]', '[{}]', '[{}, {}]'}
+
+
+@_ALONE
+def test_composites_are_kept(mesh, tmp_path):
+  x = torch.randn(8, 16).to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
+  torch_xla.sync()
+  builder = StableHLOCompositeBuilder('my.relu', {'k': 1})
+  y = builder.mark_outputs(torch.relu(builder.mark_inputs(x)))
+  text = _exported([y], tmp_path / 'p.mlir')
+  assert 'stablehlo.composite "my.relu"' in text and '{"x"}p1' in text
+
+
+@_ALONE
+def test_what_cannot_be_said_is_said(mesh, tmp_path, caplog):
+  ids = np.array([3, 0, 6, 1, 7, 4, 2, 5])
+  other = xs.Mesh(ids, (4, 2), ('a', 'b'))
+  x, y = torch.randn(8, 8).to('xla'), torch.randn(8, 8).to('xla')
+  xs.mark_sharding(x, mesh, ('y', None), priority=(1, None))
+  xs.mark_sharding(y, other, ('a', None), priority=(1, None))
+  text = _exported([x + y], tmp_path / 'p.mlir')
+  assert 'mhlo.sharding = "{devices=[4,1,2]' in text and 'sdy' not in text
+  warning, = [
+      r.getMessage() for r in caplog.records if r.levelname == 'WARNING'
+  ]
+  assert 'Shardy cannot be told of the sharding' in warning
+
+
+@_ALONE
+def test_nothing_of_ours_is_printed(mesh):
+  out = _graph(mesh)
+  assert _OURS not in torch_xla._XLAC._get_xla_tensors_hlo([out])
+  text = xm.get_stablehlo([out])
+  assert _OURS not in text and '@Sharding' in text
+  assert _OURS not in xm.get_stablehlo()  # Of all that is pending.
+  bytecode = xm.get_stablehlo_bytecode([out])
+  assert _OURS.encode() not in bytecode
+  assert dialects.text(dialects.read(bytecode)).count('custom_call') == 1
+
+
+@pytest.mark.environment(XLA_SAVE_TENSORS_FMT='hlo')
+def test_nothing_of_ours_is_saved(mesh, tmp_path, monkeypatch):
+  monkeypatch.setenv('XLA_SAVE_TENSORS_FILE', str(tmp_path / 'graphs'))
+  kept = []
+  for _ in range(3):
+    kept.append(_graph(mesh) * len(kept))
+    torch_xla.sync()
+  saved, = (path.read_text() for path in tmp_path.iterdir())
+  assert _OURS not in saved
+  assert saved.count('## BEGIN_GRAPH') == saved.count('## END_GRAPH') > 1
+  assert 'custom_call_target="Sharding"' in saved

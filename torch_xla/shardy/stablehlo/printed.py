@@ -1,0 +1,55 @@
+"""Keeps bindings and tags out of the StableHLO that `_XLAC` gives.
+
+`xm.get_stablehlo()`, `xm.get_stablehlo_bytecode()` and torch_xla's exporter ask
+`_XLAC._get_stablehlo`, which converts what was traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch_xla
+
+from . import clean, dialects
+from ..annotate.call_target import PREFIX
+
+_WITH_CALLS = '_with_calls'
+
+
+def without_calls(program: bytes) -> bytes:
+  """A program as text, or as a portable artifact, without our calls.
+
+  Raises:
+    DoorError: there are any, and jaxlib is missing.
+  """
+  if PREFIX.encode() not in program:
+    return program
+  module = dialects.read(program)
+  clean.take(module)
+  version = dialects.artifact_version(program)
+  if version is None:
+    return dialects.text(module).encode()
+  return dialects.write(module, version)
+
+
+def replace_printer() -> None:
+  """Has `_XLAC` give StableHLO without our calls, from now on."""
+  printer = torch_xla._XLAC._get_stablehlo
+  if hasattr(printer, _WITH_CALLS):
+    return
+
+  def _get_stablehlo(tensors: Sequence[torch.Tensor], device: str,
+                     custom_ops: Sequence[str], emit_bytecode: bool) -> bytes:
+    """The graph of these tensors, or of all, as StableHLO."""
+    return without_calls(printer(tensors, device, custom_ops, emit_bytecode))
+
+  setattr(_get_stablehlo, _WITH_CALLS, printer)
+  torch_xla._XLAC._get_stablehlo = _get_stablehlo
+
+
+def with_calls(tensors: Sequence[torch.Tensor]) -> bytes:
+  """The portable artifact of these tensors' graph, our calls in it."""
+  xlac = torch_xla._XLAC
+  printer = getattr(xlac._get_stablehlo, _WITH_CALLS, xlac._get_stablehlo)
+  return printer(list(tensors), xlac._xla_get_default_device(), [], True)
