@@ -68,10 +68,11 @@ def choose(plugin: Any, attribute: Callable[[str],
     raise DoorError(
         f'the plugin reads StableHLO up to {_text(version)}, and the installed '
         f'jaxlib writes {_text(oldest)} and later; install an older jaxlib')
-  whose = 'the plugin' if version <= ours else 'the installed jaxlib'
+  why = 'the plugin reads' if version <= ours else 'the installed jaxlib writes'
+  written = min(version, ours)
   return Target(
-      form, min(version, ours),
-      f'{reason}; {_text(min(version, ours))}, the newest of {whose}')
+      form, written,
+      f'{reason}; written in {_text(written)}, the newest that {why}')
 
 
 def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
