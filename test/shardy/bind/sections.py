@@ -172,10 +172,11 @@ class Ways:
 def _outcomes(sections: Sequence[Callable[[Run], Seen]],
               as_weights: bool) -> list[Outcome]:
   with Run.start(as_weights) as run:
-    return [_outcome(section, run) for section in sections]
+    return [outcome_of(section, run) for section in sections]
 
 
-def _outcome(section: Callable[[Run], Seen], run: Run) -> Outcome:
+def outcome_of(section: Callable[[Run], Seen], run: Run) -> Outcome:
+  """Runs a section after whatever ran before it."""
   gc.collect()
   sync()
   torch.manual_seed(0)
@@ -238,10 +239,19 @@ def said(program: ProgramRecord) -> Said:
           sorted(annotated, key=lambda a: (a[0], str(a[1]))))
 
 
-def donated(program: ProgramRecord) -> int:
+class Donations(int):
+  """A number of donated parameters; StableHLO that `_XLAC` makes has none."""
+
+
+def donated(program: ProgramRecord) -> Donations:
   """How many of a program's parameters it may take the memory of."""
+  if program.format == 'mlir':
+    from torch_xla.shardy.stablehlo import dialects, functions
+    main = functions.main_of(dialects.read(program.handed_on))
+    given = functions.attributes_of(main, functions.ARGUMENTS)
+    return Donations(sum(functions.DONOR_ATTRIBUTE in one for one in given))
   module = messages.parse('HloModuleProto', program.handed_on)
-  return len(module.buffer_donor.entries)
+  return Donations(len(module.buffer_donor.entries))
 
 
 def sharding_of(t: torch.Tensor) -> str:

@@ -96,3 +96,37 @@ def test_damaged_shape():
   for read in array_shape.arrays_of, array_shape.is_tuple:
     with pytest.raises(ValueError, match='not a valid ShapeProto'):
       read(b'\x1a\x09\x01')
+
+
+_IN_MLIR = {
+    'pred': 'i1',
+    **{f's{n}': f'i{n}' for n in (4, 8, 16, 32, 64)},
+    **{f'u{n}': f'ui{n}' for n in (4, 8, 16, 32, 64)},
+    **{f: f for f in ('f16', 'bf16', 'f32', 'f64')},
+    'c64': 'complex<f32>',
+    'c128': 'complex<f64>',
+    'f8e5m2': 'f8E5M2',
+    'f8e4m3fn': 'f8E4M3FN',
+}  # yapf: disable
+
+
+@pytest.mark.parametrize('dtype', [*_SIZES, 's4', 'u4'])
+def test_of_mlir(dtype):
+  """XLA's own conversion to MLIR judges the names there."""
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  from jaxlib import _jax as jax
+  text = f'{dtype}[3,5]{{1,0}}'
+  module = hlo.hlo_module_from_text(
+      f'HloModule m\n\nENTRY e {{\n  ROOT p0 = {text} parameter(0)\n}}\n')
+  converted = jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+  from torch_xla.shardy.stablehlo import dialects
+  assert f'tensor<3x5x{_IN_MLIR[dtype]}>' in dialects.text(
+      dialects.read(converted))
+  expected, = array_shape.arrays_of(_shapes_of(text))
+  assert array_shape.of_mlir(_IN_MLIR[dtype], (3, 5)) == expected
+
+
+def test_types_of_mlir_that_are_not_listed():
+  shape = array_shape.of_mlir('!quant.uniform<i8:f32>', [2])
+  assert (str(shape), shape.nbytes) == ('!quant.uniform<i8:f32>[2]', 0)
+  assert str(array_shape.of_mlir('f32', ())) == 'f32[]'

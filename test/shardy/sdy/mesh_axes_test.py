@@ -240,3 +240,72 @@ def test_priorities_and_open_dimensions(shape, spec, priority, expected):
   own = mesh_axes.mesh_of(mesh)
   dims = mesh_axes.annotated_dims(Annotation.of(mesh, spec, priority), own)
   assert attributes.text(own, dims) == f'<@mesh, {expected}>'
+
+
+@pytest.mark.parametrize('placements, axes', [
+    ((), (8,)),
+    (('{replicated}',), (8,)),
+    (('{devices=[8,1]<=[8]}',), (8,)),
+    (('{devices=[2,4]<=[8]}',), (2, 4)),
+    (('{devices=[4,2]<=[2,4]T(1,0)}',), (2, 4)),
+    (('{devices=[2,1,4]<=[8] last_tile_dim_replicate}',), (2, 4)),
+    (('{devices=[2,4]<=[8]}', '{devices=[4,2]<=[8]}'), (2, 2, 2)),
+    (('{devices=[2,4]<=[8]}', '{devices=[8,1]<=[8]}', '{replicated}'), (2, 4)),
+    # Whole rows of the second dimension, in the order of no axis before it.
+    (('{devices=[1,2,4]<=[2,2,2]T(1,0,2) last_tile_dim_replicate}',),
+     (2, 2, 2)),
+    (('{devices=[2,4]<=[8]}', '{devices=[2,4]0,1,2,3,4,5,6,7}'), (2, 4)),
+])  # yapf: disable
+def test_mesh_of_placements(placements, axes):
+  """As few axes as do, over plain devices."""
+  parsed = tuple(map(parse_sharding, placements))
+  mesh = mesh_axes.mesh_of_placements(parsed, 8)
+  assert mesh == attributes.Mesh(
+      tuple((f'axis_{i}', size) for i, size in enumerate(axes)))
+  for placement in parsed:
+    dims = mesh_axes.dims_of(placement, mesh, 2)
+    attributes.check(mesh, dims)
+
+
+def test_mesh_of_the_placements_over_a_mesh():
+  """It says all in the plain order of devices, and each alone in any.
+
+  But for an order that iotas of 12 give, which cut the tiles of such a mesh.
+  """
+  for shape in [(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2), (6,), (12,)]:
+    n = math.prod(shape)
+    for ids in _orders(n) if n == 8 else [None]:
+      user_mesh = UserMesh.of(shape, None, ids)
+      given = {
+          spec: partition_spec.sharding_of(shape, user_mesh.device_ids, spec)
+          for spec in _specs(len(shape))
+          if len(spec) == 2
+      }
+      of_all = None
+      if user_mesh.device_ids is None:
+        of_all = mesh_axes.mesh_of_placements(given.values(), n)
+      for spec, placement in given.items():
+        mesh = of_all or mesh_axes.mesh_of_placements([placement], n)
+        assert mesh.num_devices == n
+        dims = mesh_axes.dims_of(placement, mesh, 2)
+        attributes.check(mesh, dims)
+        assert _tiles_of_dims(mesh, dims) == _tiles_of_spec(user_mesh, spec)
+
+
+@pytest.mark.parametrize('placements', [
+    ('{devices=[2,6]<=[12]}', '{devices=[3,4]<=[12]}'),
+    ('{devices=[12,1]<=[12]}',
+     '{devices=[12,1]11,0,2,1,3,4,5,6,7,8,9,10}'),
+    ('{devices=[2,2]<=[4]}',),
+    ('{manual}', '{devices=[2,1,6]<=[12] last_tile_dims={manual}}'),
+])
+def test_placements_that_no_mesh_gives(placements):
+  """2 and 3 cut each other; two orders; other devices; a manual subgroup.
+
+  What has no tiles is left to `dims_of` to refuse.
+  """
+  parsed = [parse_sharding(text) for text in placements]
+  with pytest.raises(InexpressibleError):
+    mesh = mesh_axes.mesh_of_placements(parsed, 12)
+    for placement in parsed:
+      mesh_axes.dims_of(placement, mesh, 2)

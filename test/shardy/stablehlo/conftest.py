@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-for _folder in ('bind', 'sdy'):
+for _folder in ('bind', 'sdy', 'lower'):
   sys.path.append(str(Path(__file__).resolve().parents[1] / _folder))
-pytest.register_assert_rewrite('sections')
+pytest.register_assert_rewrite('sections', 'vendor')
 
 from sections import Run  # pylint: disable=wrong-import-position
 

@@ -1,34 +1,72 @@
-"""The priority programs, as StableHLO: same choices, collectives, numbers."""
+"""The priority programs as StableHLO: same choices, collectives, numbers."""
+
+from __future__ import annotations
+
+import dataclasses
 
 import programs
 import pytest
+from sections import Run, Seen
 import torch
-import torch_xla
-import torch_xla.runtime as xr
-from torch_xla.shardy.hlo.compile_options import Partitioner
-
-ENVIRONMENT = {**programs.ENVIRONMENT, 'XLA_STABLEHLO_COMPILE': '1'}
+from torch_xla import _XLAC
+import vendor
 
 
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
+@dataclasses.dataclass(frozen=True)
+class _Effect:
+  """A run of a program, as a section."""
+  number: int
 
-
-@pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)
-def test_effect(program, which):
-  ran = programs.run(program, which)
-  assert ran.record.partitioner is Partitioner.SHARDY
-  assert ran.record.note == ''
-  assert ran.record.format == 'mlir'
-  for opcode, spec in which.between.items():
-    shape = program.between[opcode]
-    assert programs.computed_shapes(ran.compiled, opcode, len(shape)) == {
-        programs.local_shape(shape, spec)
+  def __call__(self, on: Run) -> Seen:
+    program, which = programs.RUNS[self.number]
+    ran = programs.run(program, which)
+    between = {
+        opcode: programs.computed_shapes(ran.compiled, opcode,
+                                         len(program.between[opcode]))
+        for opcode in which.between
     }
-  placement = torch_xla._XLAC._get_xla_sharding_spec(ran.results[0])
+    placement = _XLAC._get_xla_sharding_spec(ran.results[0])
+    assert len(ran.results) == len(ran.expected)
+    for result, expected in zip(ran.results, ran.expected):
+      torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)
+    return Seen(None, more=(between, placement))
+
+
+@pytest.fixture(scope='module', name='ended')
+def ended_fixture(
+    request: pytest.FixtureRequest) -> dict[tuple[str, _Effect], vendor.Ended]:
+  return vendor.run_asked(request)
+
+
+_WAYS = [way for way in vendor.WAYS if way != 'HLO']  # See effect_test.
+_IN_THE_INNER_LOOP = {('sdy', program.name) for program in programs.PROGRAMS
+                     } | {(way, 'matmul') for way in _WAYS}
+
+
+@pytest.mark.parametrize('way, section', [
+    pytest.param(
+        way,
+        _Effect(number),
+        id=f'{way}-{programs.RUN_IDS[number]}',
+        marks=[pytest.mark.slow] *
+        ((way, program.name) not in _IN_THE_INNER_LOOP)) for way in _WAYS
+    for number, (program, _) in enumerate(programs.RUNS)
+])
+def test_effect(way, section, ended):
+  program, which = programs.RUNS[section.number]
+  one = ended[way, section]
+  between, placement = one.seen.more
+  made, = [p for p in one.programs if p.annotated]
+  assert (made.partitioner, made.format) == ('shardy', 'mlir')
+  assert made.form == vendor.form_of(way)
+  assert (made.note, made.error) == ('', None)
+  assert between == {
+      opcode: {programs.local_shape(program.between[opcode], spec)}
+      for opcode, spec in which.between.items()
+  }
   assert placement == which.result
-  assert programs.moved(ran) == which.collectives
-  assert len(ran.results) == len(ran.expected)
-  for result, expected in zip(ran.results, ran.expected):
-    torch.testing.assert_close(result.cpu(), expected, rtol=1e-4, atol=1e-4)
+  moved = {
+      kind.replace('-', '_'): nbytes
+      for kind, (_, nbytes) in made.moved.items()
+  }
+  assert moved == which.collectives

@@ -201,12 +201,14 @@ class _Job:
     module, counts, is_changed, taken = self._to_v2()
     names = names_of_parameters(taken.bindings, self.names_of)
     stored = _stored(module, taken)
+    # Writing uses the module up.
+    noted = records((*stored, *_constrained(taken)), names)
     pinned = None if is_told else to_v2.pin_results(module)
     name, count = name_of(module), _result_count(module)
     return name, _attempt(
         self._write_v2(module, is_changed or not is_told),
         Partitioner.GSPMD,
-        records((*stored, *_constrained(taken)), names),
+        noted,
         LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
         form=_V2_FORM,
         count=count,
