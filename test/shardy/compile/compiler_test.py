@@ -9,10 +9,11 @@ from torch_xla.shardy.compile.compiler import Compiler
 from torch_xla.shardy.compile.ledger import Ledger
 from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.compile.record import TensorRecord
-from torch_xla.shardy.errors import BackendCompileError
+from torch_xla.shardy.errors import BackendCompileError, LayoutError
 from torch_xla.shardy.hlo import compile_options, messages, op_sharding
 from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.hlo.compiled_program import CompiledProgram
 from torch_xla.shardy.lower.to_v2 import ShardingCounts
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -301,3 +302,216 @@ def test_tensors_are_found_in_the_compiled_program(partitioner, local):
   assert intermediate.compiled is None
   assert (None if intermediate.local_shape is None else
           intermediate.local_shape.dims) == local
+
+
+_TELLS_NOT = BackendCompileError(12, 'not implemented')
+# A compiled program that tells of its results' layouts, and one that does not.
+_TOLD = CompiledProgram(None, (), (), {})
+_SILENT = CompiledProgram(None, None, None, {})
+
+
+def _attempt(name: str, promise=lambda outcome: None, **fields) -> Attempt:
+  fields.setdefault('read', lambda *_: _TOLD)
+  return Attempt(name.encode(), Partitioner.SHARDY, promise=promise, **fields)
+
+
+def _tried(compilation: FakeCompilation) -> list[str]:
+  return [program.decode() for program, _ in compilation.handed_on]
+
+
+class _NeverTells(FakeCompilation):
+  """A backend that compiles, and cannot be asked what came of it."""
+
+  def compiled_program(self):
+    raise _TELLS_NOT
+
+
+def test_later_attempts_are_made_after_all_others():
+  later = []
+
+  def more():
+    later.append('asked')
+    return (_attempt('three'),)
+
+  compilation = FakeCompilation([made_of()] * 3)
+  _compile(
+      _plan(
+          _attempt('one', lambda outcome: 'odd'),
+          _attempt('two', lambda outcome: 'even' if not later else None),
+          later=more), compilation)
+  assert _tried(compilation) == ['one', 'two', 'three']
+
+
+def test_later_attempts_are_not_asked_for_in_vain():
+  compilation = FakeCompilation()
+  _compile(_plan(_attempt('one'), later=lambda: 1 / 0), compilation)
+  assert _tried(compilation) == ['one']
+
+
+def _told_and_untold(**fields) -> Plan:
+  return _plan(
+      _attempt('told', made_if_told=True, **fields),
+      later=lambda: (_attempt('untold', made_if_told=False, **fields),))
+
+
+def test_a_backend_that_tells_gets_what_is_for_such():
+  compilation = FakeCompilation()
+  record = _compile(_told_and_untold(), compilation)
+  assert _tried(compilation) == ['told']
+  assert record.note == '' and record.error is None
+
+
+def test_a_backend_that_does_not_tell_gets_what_is_for_such(caplog):
+  """That is no promise broken: nothing is warned of."""
+  compilation = FakeCompilation()
+  record = _compile(_told_and_untold(read=lambda *_: _SILENT), compilation)
+  assert _tried(compilation) == ['told', 'untold']
+  assert record.note == '' and record.error is None
+  assert record.handed_on == b'untold'
+  assert not _warnings(caplog)
+
+
+def test_a_backend_that_never_tells_is_asked_once():
+  """By the status that it gives: it has no such function."""
+  first, second = _NeverTells(), _NeverTells()
+  _compile(_told_and_untold(), first, second)
+  assert _tried(first) == ['told', 'untold']
+  assert _tried(second) == ['untold']
+
+
+def test_a_backend_that_once_does_not_tell_is_asked_again():
+  """Of one program: by another status, or by saying nothing of results."""
+
+  class Refuses(FakeCompilation):
+
+    def compiled_program(self):
+      raise _REFUSED
+
+  for silent in Refuses(), FakeCompilation():
+    again = FakeCompilation()
+    compiler_reads = iter([_SILENT, _SILENT, _TOLD])
+    _compile(
+        _told_and_untold(read=lambda *_: next(compiler_reads)), silent, again)
+    assert _tried(silent) == ['told', 'untold']
+    assert _tried(again)[0] == 'told'
+
+
+def test_the_promise_of_what_is_not_told_is_not_asked():
+  """The attempt does not count, whatever it promises."""
+  asked = []
+  _compile(
+      _told_and_untold(read=lambda *_: _SILENT, promise=asked.append),
+      FakeCompilation())
+  assert len(asked) == 1
+
+
+def test_an_attempt_for_the_silent_is_not_made_for_one_that_tells():
+  compilation = FakeCompilation()
+  with pytest.raises(LayoutError, match='it is odd'):
+    _compile(_told_and_untold(promise=lambda outcome: 'it is odd'), compilation)
+  assert _tried(compilation) == ['told']
+
+
+def test_a_refused_attempt_says_nothing_of_telling():
+  """The next one is made as if nobody had been asked."""
+  compilation = FakeCompilation([_REFUSED, made_of()])
+  _compile(
+      _plan(
+          _attempt('told', lambda outcome: 'refused', made_if_told=True),
+          _attempt('told too', made_if_told=True)), compilation)
+  assert _tried(compilation) == ['told', 'told too']
+
+
+def test_the_last_attempt_that_breaks_its_promise_is_an_error():
+  """Never a wrong number: there is nothing after it; the record has it."""
+  ledger = Ledger()
+  plan = _plan(
+      _attempt('one', lambda outcome: 'it is odd', answer=lambda o: 1 / 0))
+  compilation = FakeCompilation()
+  with pytest.raises(LayoutError) as raised:
+    Compiler(lambda *_: plan, ledger)(compilation)
+  assert str(
+      raised.value).startswith('program the name cannot be used: it is odd. ')
+  record, = ledger.programs()
+  assert record.error == str(raised.value)
+  assert not compilation.answers
+
+
+def test_a_program_without_a_name_in_an_error():
+  plan = Plan('', (_attempt('one', lambda outcome: 'it is odd'),))
+  with pytest.raises(LayoutError, match=r'program \(StableHLO\) cannot'):
+    Compiler(lambda *_: plan, Ledger())(FakeCompilation())
+
+
+def test_a_refusal_that_breaks_the_last_promise_is_the_backends_error():
+  with pytest.raises(BackendCompileError) as raised:
+    _compile(
+        _plan(_attempt('one', lambda outcome: 'refused')),
+        FakeCompilation([_REFUSED]))
+  assert raised.value is _REFUSED
+
+
+def test_what_the_runtime_reads():
+  """The answer of the attempt that is used, as StableHLO."""
+  compilation = FakeCompilation()
+  outcomes = []
+
+  def answer(outcome):
+    outcomes.append(outcome)
+    return 'module {}'
+
+  _compile(
+      _plan(
+          _attempt('one', lambda outcome: 'odd', answer=lambda o: 'wrong'),
+          _attempt('two', answer=answer)), compilation)
+  assert compilation.answers == [(b'module {}', 'mlir')]
+  outcome, = outcomes
+  assert outcome.compiled is _TOLD and outcome.answer_format == 'hlo'
+
+
+def test_what_the_runtime_reads_is_the_backends_own():
+  compilation = FakeCompilation()
+  _compile(_plan(_attempt('one')), compilation)
+  assert not compilation.answers
+
+
+@pytest.mark.parametrize('note, said, expected', [
+    ('', 'not checked', 'not checked'),
+    ('plain', 'not checked', 'plain; not checked'),
+    ('plain', '', 'plain'),
+])
+def test_the_note_of_an_outcome(caplog, note, said, expected):
+  """Warned of once, whatever the program."""
+  plan = _plan(_attempt('one', note_of=lambda outcome: said), note=note)
+  record = _compile(plan, FakeCompilation(), FakeCompilation())
+  assert record.note == expected
+  assert _warnings(caplog) == ([said] if said else [])
+
+
+def test_the_note_of_an_outcome_that_is_not_used():
+  plan = _plan(
+      _attempt('one', lambda outcome: 'odd', note_of=lambda outcome: 'a'),
+      _attempt('two', note_of=lambda outcome: 'b'))
+  assert _compile(plan, FakeCompilation()).note == ('odd: SHARDY partitions; b')
+
+
+def test_an_attempt_in_another_format():
+  """The record says in which it went out, and how its shardings are said."""
+  compilation = FakeCompilation()
+  record = _compile(
+      _plan(_attempt('one', program_format='mlir', form='sdy')), compilation)
+  assert compilation.formats == ['mlir']
+  assert (record.format, record.form) == ('mlir', 'sdy')
+  assert _compile(_plan(_attempt('one')), FakeCompilation()).format == 'hlo'
+
+
+def test_an_attempts_own_reader_is_asked_in_the_answers_format():
+  asked = []
+
+  def read(*arguments):
+    asked.append(arguments)
+    return _TOLD
+
+  _compile(
+      _plan(_attempt('one', read=read)), FakeCompilation([(b'made', 'mlir')]))
+  assert asked == [(b'made', 'mlir', frozenset())]

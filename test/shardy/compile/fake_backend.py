@@ -35,6 +35,8 @@ class FakeCompilation:
   Attributes:
     handed_on: programs and options that the backend got, in order.
     formats: the formats of these programs.
+    answers: what the runtime is given in place of the compiled program, and in
+      which format.
   """
 
   def __init__(self,
@@ -53,6 +55,7 @@ class FakeCompilation:
     self.options = options_of() if options is None else options
     self.handed_on: list[tuple[bytes, bytes]] = []
     self.formats: list[str] = []
+    self.answers: list[tuple[bytes, str]] = []
     self._made = made
     self._seconds = seconds
 
@@ -67,6 +70,9 @@ class FakeCompilation:
 
   def compiled_program(self) -> tuple[bytes, str]:
     return self._check()
+
+  def set_optimized_program(self, program: bytes, program_format: str) -> None:
+    self.answers.append((program, program_format))
 
   def _check(self) -> tuple[bytes, str]:
     made = self._made[len(self.handed_on) - 1]

@@ -75,3 +75,23 @@ def test_gspmds_attempt_promises_nothing():
   assert planned.attempts == (plan.gspmd_attempt(lowered),)
   assert planned.attempts[0].promise is None
   assert (planned.name, planned.reason, planned.note) == ('m', '', 'a remark')
+
+
+def test_later_attempts_are_worked_out_when_asked_for():
+  one, two, three = (Attempt(p, Partitioner.GSPMD) for p in (b'1', b'2', b'3'))
+  worked_out = []
+
+  def later():
+    for attempt in two, three:
+      worked_out.append(attempt)
+      yield attempt
+
+  attempts = Plan('m', (one,), later=later).all_attempts()
+  assert next(attempts) is one and not worked_out
+  assert next(attempts) is two and worked_out == [two]
+  assert list(attempts) == [three]
+
+
+def test_no_later_attempts():
+  one = Attempt(b'1', Partitioner.GSPMD)
+  assert list(Plan('m', (one,)).all_attempts()) == [one]

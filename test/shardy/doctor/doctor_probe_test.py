@@ -21,7 +21,7 @@ _SECONDS = 120
 _CHECKS = [f'probe.{step}' for step in STEPS]
 _CONTRACT = [
     'torch', 'torch_xla', 'libtpu', 'jaxlib', 'device', 'plugin', 'environment',
-    'mode', 'spmd', 'jax'
+    'mode', 'stablehlo', 'spmd', 'jax'
 ]
 _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 

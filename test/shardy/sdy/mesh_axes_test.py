@@ -294,8 +294,7 @@ def test_mesh_of_the_placements_over_a_mesh():
 
 @pytest.mark.parametrize('placements', [
     ('{devices=[2,6]<=[12]}', '{devices=[3,4]<=[12]}'),
-    ('{devices=[12,1]<=[12]}',
-     '{devices=[12,1]11,0,2,1,3,4,5,6,7,8,9,10}'),
+    ('{devices=[12,1]<=[12]}', '{devices=[12,1]11,0,2,1,3,4,5,6,7,8,9,10}'),
     ('{devices=[2,2]<=[4]}',),
     ('{manual}', '{devices=[2,1,6]<=[12] last_tile_dims={manual}}'),
 ])

@@ -21,8 +21,9 @@ class _Effect:
     program, which = programs.RUNS[self.number]
     ran = programs.run(program, which)
     between = {
-        opcode: programs.computed_shapes(ran.compiled, opcode,
-                                         len(program.between[opcode]))
+        opcode:
+            programs.computed_shapes(ran.compiled, opcode,
+                                     len(program.between[opcode]))
         for opcode in which.between
     }
     placement = _XLAC._get_xla_sharding_spec(ran.results[0])
@@ -49,7 +50,8 @@ _IN_THE_INNER_LOOP = {('sdy', program.name) for program in programs.PROGRAMS
         _Effect(number),
         id=f'{way}-{programs.RUN_IDS[number]}',
         marks=[pytest.mark.slow] *
-        ((way, program.name) not in _IN_THE_INNER_LOOP)) for way in _WAYS
+        ((way, program.name) not in _IN_THE_INNER_LOOP))
+    for way in _WAYS
     for number, (program, _) in enumerate(programs.RUNS)
 ])
 def test_effect(way, section, ended):

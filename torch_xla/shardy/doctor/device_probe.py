@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import os
+from typing import Optional
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from ..compile import ledger
 from ..door.device_plugins import CPU_DEVICE
 from ..hlo import messages
 from ..mode import current_mode, Mode
+from ..stablehlo import answer
 from .report import Finding, one_line, Report, Status
 
 START, TRANSFER, COMPUTATION = 'start', 'transfer', 'computation'
@@ -248,24 +250,28 @@ def _collective(state: _State) -> Finding:
   del state.compiled[:]
   result = tensor.sum(0)
   torch_xla._XLAC._xla_sync_multi([result], [], True, True)
-  reduces = any(_has_all_reduce(*program) for program in state.compiled)
+  reduces = [_has_all_reduce(*program) for program in state.compiled]
   expected = host.sum(0)
   if not torch.equal(result.cpu(), expected):
     raise ProbeError(f'the sum over {count} devices is {result.cpu().tolist()}'
                      f', not {expected.tolist()}')
   found = f'the sum over {count} devices is exact'
-  if not state.compiled:
+  if any(reduces):
+    return _found(Status.OK, found + ', by an all-reduce')
+  if None in reduces or not reduces:  # The plugin does not tell.
     return _found(Status.OK, found)
-  if not reduces:
-    return _found(Status.ERROR, found + ', but no all-reduce was compiled',
-                  'the program was not partitioned: see probe.door')
-  return _found(Status.OK, found + ', by an all-reduce')
+  return _found(Status.ERROR, found + ', but no all-reduce was compiled',
+                'the program was not partitioned: see probe.door')
 
 
-def _has_all_reduce(program: bytes, program_format: str) -> bool:
+def _has_all_reduce(program: bytes, program_format: str) -> Optional[bool]:
+  """None where what is told of the program does not say."""
+  if program_format == 'mlir':
+    collectives = answer.read(program, program_format).collectives
+    return collectives and any(c.kind in _ALL_REDUCE for c in collectives)
   parsed = messages.parse_compiled(program, program_format)
   if parsed is None:
-    return False
+    return None
   _, module = parsed
   return any(instruction.opcode in _ALL_REDUCE
              for computation in module.computations
