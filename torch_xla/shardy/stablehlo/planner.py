@@ -16,6 +16,7 @@ import functools
 from typing import Any, Optional
 
 from . import answer, dialects, extract, forms, from_hlo, to_sdy, to_v2
+from ..annotate.call_target import PREFIX
 from ..compile import plan
 from ..compile.attempt import Attempt, Outcome
 from ..compile.plan import Plan, Planner
@@ -66,6 +67,8 @@ class StableHloPlanner:
 
     Raises:
       ValueError: the program or its annotations are damaged.
+      ProgramTextError: jaxlib cannot read or write a program with annotations.
+        Without any it is handed on as it came, as from the official wheel.
       DoorError: jaxlib is missing, or cannot write what the plugin reads.
     """
     if program_format == _FORMAT:
@@ -79,9 +82,19 @@ class StableHloPlanner:
     target = self.target()
     job = _Job(read, program if program_format == _FORMAT else None,
                target.form, target.version_for(program), self.names_of)
+    try:
+      return self._plan(job, options)
+    except dialects.ProgramTextError as e:
+      # Bytecode holds strings as they are.
+      if program_format != _FORMAT or PREFIX.encode() in program:
+        raise
+      return dataclasses.replace(
+          plan.handed_on(program), reason=str(e), note='')
+
+  def _plan(self, job: _Job, options: CompileOptions) -> Plan:
     if not is_partitioned(options):
       return job.unpartitioned()
-    if target.form is Form.PLAIN:
+    if job.form is Form.PLAIN:
       return job.plain()
     if self.mode is not Mode.SHARDY:
       return job.v2()

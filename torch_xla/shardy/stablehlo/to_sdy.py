@@ -70,7 +70,8 @@ def placement_of(given: Mapping[str, Any]) -> Optional[HloSharding]:
 
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str) -> HloSharding:
-  return parse_sharding(text)
+  # `_XLAC` lists devices: long in records and notes.
+  return parse_sharding(text).canonical()
 
 
 def _sites(module: Any, taken: Taken) -> dict[Any, Site]:

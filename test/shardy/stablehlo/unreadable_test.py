@@ -1,0 +1,96 @@
+"""Programs that jaxlib cannot read, or not write for the plugin."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla.shardy import door
+from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.mode import Mode
+from torch_xla.shardy.sdy.planner import ShardyPlanner
+from torch_xla.shardy.stablehlo.dialects import ProgramTextError
+from torch_xla.shardy.stablehlo.forms import Form
+from torch_xla.shardy.stablehlo.planner import StableHloPlanner
+from torch_xla.shardy.stablehlo.target import Target
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+    'XLA_STABLEHLO_COMPILE': '1',
+}
+_EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
+_DAMAGED = b'ML\xefR\rStableHLO_v1.13.0\0nonsense'
+_TAG = b'torch_xla.shardy.tag {}'
+
+
+def _plan(program: bytes, version=(1, 13, 0)) -> Plan:
+  target = Target(Form.SDY, version, '')
+  return StableHloPlanner(Mode.SHARDY, ShardyPlanner(), lambda of: (),
+                          lambda: target, lambda: False)(program, 'mlir',
+                                                         _EIGHT)
+
+
+@pytest.mark.parametrize('program', [
+    _DAMAGED,
+    b'module { "acme.op"() : () -> () }',
+    b'module {',
+    b'module { func.func @f() { return } }',
+])
+def test_without_annotations_it_goes_as_from_the_official_wheel(program):
+  planned = _plan(program)
+  attempt, = planned.all_attempts()
+  assert attempt.program == program
+  assert attempt.partitioner is Partitioner.GSPMD
+  assert 'MLIR' in planned.reason or 'without a function main' in planned.reason
+
+
+def test_annotations_are_not_lost_in_silence():
+  with pytest.raises(ProgramTextError, match='jaxlib .* cannot read a program'):
+    _plan(_DAMAGED + _TAG)
+
+
+def test_a_version_that_lacks_an_operation():
+  """Composites came later than 0.17.0."""
+  program = b'''module {
+    func.func private @impl(%a: tensor<f32>) -> tensor<f32> {
+      return %a : tensor<f32>
+    }
+    func.func @main(%a: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.composite "x.y" %a {decomposition = @impl}
+          : (tensor<f32>) -> tensor<f32>
+      return %0 : tensor<f32>
+    }
+  }'''
+  assert not _plan(program).reason
+  planned = _plan(program, (0, 17, 0))
+  assert 'cannot write a program as StableHLO 0.17.0' in planned.reason
+  assert planned.attempts[0].program == program
+
+
+def test_a_damaged_program_is_an_error_and_the_process_goes_on(caplog):
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  a = torch.randn(8, 8)
+  x = a.to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(0, None))
+  torch_xla.sync()
+
+  def damage(compilation: door.Compilation, rest: door.Compiler) -> None:
+    compilation.program = compilation.program[:-40] + _TAG
+    rest(compilation)
+
+  undo = door.wrap(damage)
+  y = x.sinh()
+  with pytest.raises(Exception, match='ProgramTextError: jaxlib'):
+    torch_xla.sync()
+  undo()
+  del y
+  with caplog.at_level(logging.WARNING):
+    torch.testing.assert_close(x.exp().cpu(), a.exp())
+  assert not caplog.records
