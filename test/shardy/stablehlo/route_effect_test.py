@@ -58,7 +58,7 @@ def test_effect(way, section, ended):
   program, which = programs.RUNS[section.number]
   one = ended[way, section]
   between, placement = one.seen.more
-  made, = [p for p in one.programs if p.annotated]
+  made, = [p for p in one.programs if p.asked]
   assert (made.partitioner, made.format) == ('shardy', 'mlir')
   assert made.form == vendor.form_of(way)
   assert (made.note, made.error) == ('', None)

@@ -35,8 +35,10 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
   names_of = getattr(route.planner, 'names_of', lambda of: ())
-  return StableHloPlanner(mode, route.planner, names_of, target_of_process,
-                          _takes_stablehlo)
+  # Asked once, when the first program comes: the plugin is open by then.
+  return StableHloPlanner(mode, route.planner, names_of,
+                          functools.cache(_target_of_process),
+                          functools.cache(_takes_stablehlo))
 
 
 def target_for(
@@ -64,8 +66,7 @@ def _check(plugin: Any) -> None:
   target_for(plugin, shim.plugin_attribute)
 
 
-@functools.lru_cache(maxsize=1)
-def target_of_process() -> target.Target:
+def _target_of_process() -> target.Target:
   """Raises:
 
     DoorError: as `target.choose`.
@@ -75,7 +76,6 @@ def target_of_process() -> target.Target:
   return chosen
 
 
-@functools.lru_cache(maxsize=1)
 def _takes_stablehlo() -> bool:
   return target.takes_stablehlo(_plugin())
 

@@ -38,6 +38,7 @@ from .target import Target
 
 _FORMAT = 'mlir'
 _V2_FORM = 'mhlo.sharding'
+_HLO_FORMATS = ('hlo', 'hlo_with_config')
 _NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
                 'tensors out, and is taken to keep what it is told')
 _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
@@ -187,7 +188,8 @@ class _Job:
         program_format=_FORMAT,
         read=answer.read,
         answer=lambda outcome: None
-        if outcome.answer_format else answer.text_of(count, None),
+        if outcome.answer_format in _HLO_FORMATS else answer.text_of(
+            count, None),
         form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
     return Plan(name, (attempt,))
 
@@ -308,9 +310,9 @@ def _attempt(
   def read_by_xlac(outcome: Outcome) -> Optional[str]:
     if pinned is not None:
       return answer.text_of(count, list(pinned.values()))
-    if outcome.answer_format == _FORMAT:
-      return answer.text_of(count, outcome.compiled.results)
-    return None
+    if outcome.answer_format in _HLO_FORMATS:
+      return None
+    return answer.text_of(count, outcome.compiled.results)
 
   def note_of(outcome: Outcome) -> str:
     is_checked = outcome.compiled is not None and (
