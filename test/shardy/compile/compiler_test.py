@@ -422,6 +422,31 @@ def test_a_refused_attempt_says_nothing_of_telling():
   assert _tried(compilation) == ['told', 'told too']
 
 
+@pytest.mark.parametrize('made, tried', [
+    ([_REFUSED, made_of()], ['one', 'as text']),
+    ([made_of(), made_of()], ['one', 'last']),
+    ([_REFUSED, _REFUSED, made_of()], ['one', 'as text', 'last']),
+])
+def test_an_attempt_for_backends_that_refuse(made, tried, caplog):
+
+  def refused(outcome):
+    return 'refused' if outcome.error else 'odd'
+
+  def kept(outcome):
+    return 'refused' if outcome.error else None
+
+  compilation = FakeCompilation(made)
+  record = _compile(
+      _plan(
+          _attempt('one', refused),
+          _attempt('as text', kept, made_if_refused=True, instead='in text'),
+          _attempt('last')), compilation)
+  assert _tried(compilation) == tried
+  how = 'in text' if tried[-1] == 'as text' else 'SHARDY partitions'
+  assert record.note.endswith(f': {how}')
+  assert ('compiled twice' in _warnings(caplog)[-1]) == (how == 'in text')
+
+
 def test_the_last_attempt_that_breaks_its_promise_is_an_error():
   """Never a wrong number: there is nothing after it; the record has it."""
   ledger = Ledger()

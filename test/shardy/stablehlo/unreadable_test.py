@@ -94,3 +94,40 @@ def test_a_damaged_program_is_an_error_and_the_process_goes_on(caplog):
   with caplog.at_level(logging.WARNING):
     torch.testing.assert_close(x.exp().cpu(), a.exp())
   assert not caplog.records
+
+
+def test_what_a_plugin_refuses_is_told_in_text():
+  """Priorities are kept: jaxlib 0.10 writes constraints on float8 anew."""
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  a = torch.randn(8, 4)
+  x = a.to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
+  torch_xla.sync()
+  y = x.to(torch.float8_e5m2)
+  xs.mark_sharding(y, mesh, ('x', None), priority=(2, None))
+  z = y.float()
+  tried = []
+
+  def no_dialect(compilation: door.Compilation, rest: door.Compiler) -> None:
+    """A plugin that has the version and not the dialect."""
+    hand_on = compilation.compile
+
+    def compile_(program, options, program_format=None):
+      tried.append(b'sdy\0' in program)
+      hand_on(b'' if tried[-1] else program, options, program_format)
+
+    compilation.compile = compile_
+    rest(compilation)
+
+  undo = door.wrap(no_dialect)
+  with torch_xla.shardy.record() as programs:
+    torch_xla.sync()
+  undo()
+  program, = programs
+  assert tried == [True, False]
+  assert program.form == 'attributes'
+  assert program.partitioner is Partitioner.SHARDY
+  assert program.note.startswith('the backend refused the program for Shardy')
+  assert program.note.endswith(': Shardy is told in frontend attributes')
+  assert torch.equal(z.cpu(), a.to(torch.float8_e5m2).float())

@@ -69,6 +69,9 @@ class Attempt:
       the backend tells; None: the backend's own.
     made_if_told: the attempt is only for backends that tell how they lay
       results out (True), or only for those that do not (False).
+    made_if_refused: the attempt is only for backends that refused the one
+      before.
+    instead: what it stands for, where that is not the official wheel's way.
     note_of: what the record says of an outcome that is used.
     form: how the program says its shardings, where that is not the HLO way.
   """
@@ -81,6 +84,8 @@ class Attempt:
   read: Reader = compiled_program.read
   answer: Callable[[Outcome], Optional[str]] = lambda outcome: None
   made_if_told: Optional[bool] = None
+  made_if_refused: bool = False
+  instead: str = ''
   note_of: Callable[[Outcome], str] = lambda outcome: ''
   form: str = ''
 

@@ -9,6 +9,7 @@ from ..door.shim import Compilation
 from ..errors import LayoutError
 from ..hlo import compile_options
 from ..said_once import SaidOnce
+from .attempt import Attempt, Outcome
 from .ledger import Ledger
 from .plan import Plan, Planner
 from .record import ProgramRecord, with_compiled
@@ -45,16 +46,18 @@ class Compiler:
       compilation: Compilation) -> tuple[ProgramRecord, Optional[Exception]]:
     reason, seconds = plan.reason, 0.0
     tells = False if self._never_tells else None
+    outcome: Optional[Outcome] = None
     for attempt in plan.all_attempts():
       if attempt.made_if_told is not None and (attempt.made_if_told
                                                is (tells is False)):
         continue
+      if attempt.made_if_refused and (outcome is None or outcome.error is None):
+        continue
       note = plan.note
       if reason:
-        note = f'{reason}: {attempt.partitioner.value.upper()} partitions'
-        self._said.warning(
-            f'{note}. Programs like this one run as in the official wheel; '
-            'torch_xla.shardy.programs() has them all.')
+        note, how = _fallback(reason, attempt)
+        self._said.warning(f'{note}. Programs like this one {how}; '
+                           'torch_xla.shardy.programs() has them all.')
       outcome = attempt.run(compilation)
       seconds += outcome.seconds
       if outcome.error is None:
@@ -96,3 +99,11 @@ class Compiler:
         handed_on=attempt.program,
         options_sent=compilation.options,
         options_handed_on=outcome.options), error
+
+
+def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:
+  """What is noted of an attempt that was not the first, and how it runs."""
+  if attempt.instead:
+    return f'{reason}: {attempt.instead}', 'are compiled twice'
+  return (f'{reason}: {attempt.partitioner.value.upper()} partitions',
+          'run as in the official wheel')

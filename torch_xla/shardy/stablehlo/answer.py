@@ -81,8 +81,7 @@ def _signature(program: bytes) -> Optional[bytes]:
       start = _after_brackets(program, start)
     else:
       start += re.match(rb'[^\s{]*', program[start:]).end()
-  # Where the vendor has it from; the names are told at the text's end.
-  declared = re.sub(rb'\s+loc\(#\w+\)', b'', program[match.end():start])
+  declared = program[match.end():start]
   head = re.match(rb'\s*(?:(?:#|!|//)[^\n]*\n\s*)*module\b[^\n]*\{\s*\n',
                   program)
   meshes = b'\n'.join(re.findall(rb'^\s*sdy\.mesh [^\n]*$', program, re.M))
@@ -102,12 +101,22 @@ def _after_brackets(text: bytes, start: int) -> int:
 
 def _layouts(main: Any, which: str,
              meshes: Mapping[str, Any]) -> Optional[tuple[HloSharding, ...]]:
-  """Of arguments or results; None if nothing is said of any of them."""
+  """Of arguments or results; None if nothing is said of any of them.
+
+  An argument of which nothing is said is taken to be replicated: a wrong guess
+  is a difference from what is stored. Of a result nobody else knows: nothing is
+  said of the results unless of all of them. A scalar can only be replicated.
+  """
+  arrays = [array_of(kind) for kind in types_of(main, which)]
   found = [
-      _layout(given, array_of(kind), meshes)
-      for given, kind in zip(attributes_of(main, which), types_of(main, which))
+      _layout(given, array, meshes)
+      for given, array in zip(attributes_of(main, which), arrays)
   ]
   if found and not any(found):
+    return None
+  if which == RESULTS and any(
+      layout is None and (array is None or array.dims)
+      for layout, array in zip(found, arrays)):
     return None
   return tuple(layout or _REPLICATED for layout in found)
 

@@ -1,0 +1,76 @@
+"""Small modules in MLIR with bindings and tags in them, and what they become.
+
+In what is expected, as in what is given, `F` is `tensor<8x8xf32>`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from torch_xla.shardy.annotate import call_target
+from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.sdy.lowering import SdyProgram
+from torch_xla.shardy.stablehlo import dialects, extract, to_sdy
+
+F = 'tensor<8x8xf32>'
+
+
+def quoted(text: str) -> str:
+  """As a string in MLIR."""
+  return '"' + text.replace('\\', '\\5C').replace('"', '\\22') + '"'
+
+
+def call(target: str, *operands: str, result: str = F, also: str = '') -> str:
+  """A custom call with operands of type F."""
+  kinds = ', '.join(['F'] * len(operands))
+  return (f'stablehlo.custom_call @{quoted(target)}({", ".join(operands)}) '
+          f'{also} : ({kinds}) -> {result}')
+
+
+def bind(*said: Annotation, of: tuple[str, ...]) -> str:
+  """The binding of the values `of`, with these annotations."""
+  return call(call_target.binding_target(said), *of, result='tensor<f32>')
+
+
+def tag(said: Annotation, of: str) -> str:
+  return call(call_target.tag_target(said), of)
+
+
+def sharding_call(of: str, sharding: str) -> str:
+  return call('Sharding', of, also=f'{{mhlo.sharding = "{sharding}"}}')
+
+
+def read(text: str):
+  """The module of a text with `F` for the usual type."""
+  text = re.sub(r'\bF\b', F, text)
+  return dialects.read(text.encode())
+
+
+def main(arguments: str, results: str, body: str, others: str = ''):
+  """The module of a function main, and of others."""
+  return read(f'module @m {{\n{others}\nfunc.func @main({arguments}) -> '
+              f'({results}) {{\n{body}\n}}\n}}')
+
+
+def shown(module) -> str:
+  """The module's text as it is to be compared, a line for each argument."""
+  text = dialects.text(module).replace(F, 'F')
+  lines = []
+  for line in text.splitlines():
+    if line.lstrip().startswith('func.func'):
+      line = line.replace(', %arg',
+                          ',\n      %arg').replace(') -> ', ')\n      -> ')
+    lines.append(line)
+  return '\n'.join(lines) + '\n'
+
+
+def expected(text: str, header: str = 'module @m') -> str:
+  """A module of this form from what is in it, indented as a test's source."""
+  inner = textwrap.indent(textwrap.dedent(text).strip('\n'), '  ')
+  return f'{header} {{\n{inner}\n}}\n'
+
+
+def lower(module, num_devices: int = 8) -> SdyProgram:
+  """Takes the calls out and lowers the module to sdy, in place."""
+  return to_sdy.lower(module, extract.take(module), num_devices)
