@@ -84,7 +84,7 @@ class Annotation:
         for entry in partition_spec)
     return _first_of_equals(cls(mesh, spec, priority))
 
-  @property
+  @functools.cached_property
   def sharding(self) -> HloSharding:
     """The placement that it asks for."""
     return sharding_of(self.mesh.shape, self.mesh.device_ids,
@@ -99,7 +99,7 @@ class Annotation:
     ]
     return not uneven_dims(shape, tiles)
 
-  @property
+  @functools.cached_property
   def spec_text(self) -> str:
     """The partition spec with the mesh's axis names."""
     entries = []

@@ -42,9 +42,8 @@ def convert(program: bytes) -> Any:
 
 def _has_tupled_parameters(parsed: Any) -> bool:
   """Whether parameters are one tuple; `main` has each of its elements."""
-  return any(
-      instruction.opcode == 'parameter' and
-      array_shape.is_tuple(instruction.shape)
-      for computation in parsed.computations
-      if computation.id == parsed.entry_computation_id
-      for instruction in computation.instructions)
+  return any(instruction.opcode == 'parameter' and
+             array_shape.is_tuple(instruction.shape)
+             for computation in parsed.computations
+             if computation.id == parsed.entry_computation_id
+             for instruction in computation.instructions)

@@ -82,3 +82,15 @@ def array_of(kind: Any) -> Optional[ArrayShape]:
   if not tensor.has_static_shape:
     return None
   return array_shape.of_mlir(str(tensor.element_type), tensor.shape)
+
+
+class Arrays:
+  """`array_of`, with each type of one module looked at once."""
+
+  def __init__(self):
+    self._known: dict[Any, Optional[ArrayShape]] = {}
+
+  def __call__(self, kind: Any) -> Optional[ArrayShape]:
+    if kind not in self._known:
+      self._known[kind] = array_of(kind)
+    return self._known[kind]

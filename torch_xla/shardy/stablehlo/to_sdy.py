@@ -17,6 +17,7 @@ import functools
 from typing import Any, Optional
 
 from . import dialects, tuples
+from ..hlo.array_shape import ArrayShape
 from ..sdy import attributes, lowering
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
@@ -25,8 +26,8 @@ from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
 from .extract import Taken
-from .functions import (ARGUMENTS, array_of, attributes_of, main_of, RESULTS,
-                        returned_by, SDY_ATTRIBUTE, set_attributes,
+from .functions import (ARGUMENTS, array_of, Arrays, attributes_of, main_of,
+                        RESULTS, returned_by, SDY_ATTRIBUTE, set_attributes,
                         SHARDING_ATTRIBUTE, types_of)
 
 _REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
@@ -44,11 +45,12 @@ def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
       is as it was.
   """
-  sites = _sites(module, taken)
+  arrays = Arrays()
+  sites = _sites(module, taken, arrays)
   annotations = [*taken.parameters.values(), *taken.constraints.values()]
   mesh, constraints = lowering.lower(sites, annotations, num_devices)
   with dialects.scope(module):
-    program = _ModuleWriter(module, mesh, constraints).run(taken)
+    program = _ModuleWriter(module, mesh, constraints, arrays).run(taken)
   tuples.flatten(module)
   return program
 
@@ -74,7 +76,7 @@ def _parsed(text: str) -> HloSharding:
   return parse_sharding(text).canonical()
 
 
-def _sites(module: Any, taken: Taken) -> dict[Any, Site]:
+def _sites(module: Any, taken: Taken, arrays: Arrays) -> dict[Any, Site]:
   manual = sorted(taken.calls & set(MANUAL_TARGETS))
   if manual:
     raise InexpressibleError(f'manual sharding ({manual[0]})')
@@ -84,29 +86,35 @@ def _sites(module: Any, taken: Taken) -> dict[Any, Site]:
       zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
     sites[_ARGUMENT, number] = Site(
         placement_of(given) or _REPLICATED,
-        _rank(kind, f'the parameter {number}'), taken.parameters.get(number))
+        _rank(arrays(kind), kind, f'the parameter {number}'),
+        taken.parameters.get(number))
   for number, call in enumerate(taken.sharding_calls):
-    sites[_CALL, number] = _site_of(call, 'a Sharding call',
+    sites[_CALL, number] = _site_of(arrays, call, 'a Sharding call',
                                     taken.constraints.get(number))
   for number, operation in enumerate(taken.sharded):
-    sites[_OPERATION, number] = _site_of(operation, operation.name)
+    sites[_OPERATION, number] = _site_of(arrays, operation, operation.name)
   for number, (given, kind) in enumerate(
       zip(attributes_of(main, RESULTS), types_of(main, RESULTS))):
     if (placement := placement_of(given)) is not None:
-      sites[_RESULT, number] = Site(placement, _rank(kind, f'result {number}'))
+      sites[_RESULT,
+            number] = Site(placement,
+                           _rank(arrays(kind), kind, f'result {number}'))
   return sites
 
 
-def _site_of(operation: Any, what: str, annotation: Any = None) -> Site:
+def _site_of(arrays: Arrays,
+             operation: Any,
+             what: str,
+             annotation: Any = None) -> Site:
   if len(operation.results) != 1:
     raise InexpressibleError(f'a sharding on the tuple {what}')
+  kind = operation.results[0].type
   return Site(
       placement_of(operation.attributes) or _REPLICATED,
-      _rank(operation.results[0].type, what), annotation)
+      _rank(arrays(kind), kind, what), annotation)
 
 
-def _rank(kind: Any, what: str) -> int:
-  array = array_of(kind)
+def _rank(array: Optional[ArrayShape], kind: Any, what: str) -> int:
   if array is None:
     raise InexpressibleError(f'{what}, which is {kind} and no array')
   return len(array.dims)
@@ -116,7 +124,8 @@ class _ModuleWriter:
   """Writes constraints into one module, within its scope."""
 
   def __init__(self, module: Any, mesh: attributes.Mesh,
-               constraints: Mapping[Any, Constraint]):
+               constraints: Mapping[Any, Constraint], arrays: Arrays):
+    self._arrays = arrays
     self._module = module
     self._main = main_of(module)
     self._end = returned_by(self._main).operation
@@ -190,8 +199,8 @@ class _ModuleWriter:
         argument.replace_all_uses_except(made, made.owner.operation)
       name = f'arg{number}'
       self._parameters.append(
-          Tensor(number, name, array_of(argument.type), constraint.placement,
-                 constraint.annotation,
+          Tensor(number, name, self._arrays(argument.type),
+                 constraint.placement, constraint.annotation,
                  attributes.sharding_attribute(self._mesh,
                                                dims), (name, 'parameter')))
     if given:
@@ -218,8 +227,8 @@ class _ModuleWriter:
   def _note(self, call: Any, constraint: Constraint) -> None:
     name = f'constraint.{len(self._constraints)}'
     self._constraints.append(
-        Tensor(None, name, array_of(call.results[0].type), constraint.placement,
-               constraint.annotation,
+        Tensor(None, name, self._arrays(call.results[0].type),
+               constraint.placement, constraint.annotation,
                self._say(constraint.dims)[0], (name, 'sharding_constraint')))
 
 
