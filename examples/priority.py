@@ -128,17 +128,17 @@ def main() -> None:
     rows.append(line('  priority', (r.priority for r in records)))
     rows.append(line('  on a device', (r.local_shape for r in records)))
   rows.append(line('looked-up rows', (o.rows for o in outcomes)))
-  kinds = sorted({c.kind for o in outcomes for c in o.step.collectives})
+  kinds = sorted({c.kind for o in outcomes for c in o.step.collectives or ()})
   for kind in kinds:
     rows.append(
         line(kind, (next((f'{c.count} ({c.nbytes:,} bytes)'
-                          for c in o.step.collectives
+                          for c in o.step.collectives or ()
                           if c.kind == kind), '-')
                     for o in outcomes)))
   rows.append(
-      line(
-          'bytes moved per step and device',
-          (f'{sum(c.nbytes for c in o.step.collectives):,}' for o in outcomes)))
+      line('bytes moved per step and device',
+           (f'{sum(c.nbytes for c in o.step.collectives or ()):,}'
+            for o in outcomes)))
   rows.append(
       line('time per step (median)',
            (f'{o.milliseconds:.1f} ms' for o in outcomes)))

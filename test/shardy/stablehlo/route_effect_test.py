@@ -39,9 +39,9 @@ def ended_fixture(
   return vendor.run_asked(request)
 
 
-_WAYS = [way for way in vendor.WAYS if way != 'HLO']  # See effect_test.
-_IN_THE_INNER_LOOP = {('sdy', program.name) for program in programs.PROGRAMS
-                     } | {(way, 'matmul') for way in _WAYS}
+_WAYS = ['XLA', 'XLA, converted', 'sdy', 'attributes', 'converted']
+_IN_THE_INNER_LOOP = {('sdy', 'add'), ('sdy', 'matmul'), ('sdy', 'loop'),
+                      ('attributes', 'matmul')}
 
 
 @pytest.mark.parametrize('way, section', [

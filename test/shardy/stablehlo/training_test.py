@@ -67,8 +67,8 @@ def _check(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     assert program.partitioner is Partitioner.SHARDY
     assert program.error is None and program.note == ''
     assert b'torch_xla.shardy.' not in program.handed_on
-  assert any(tensor.priority for program in run.programs
-             for tensor in program.tensors)
+  assert any(
+      tensor.priority for program in run.programs for tensor in program.tensors)
   assert not [
       record for record in caplog.records
       if record.name.startswith('torch_xla.shardy')

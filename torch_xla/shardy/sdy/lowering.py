@@ -96,10 +96,13 @@ class SdyProgram:
   Attributes:
     tensors: parameters by number, then constraints.
     results: placements that the compiled program must give, by result.
+    open_results: what is said of results with an open dimension, which may be
+      split further.
   """
   mesh: attributes.Mesh
   tensors: tuple[Tensor, ...]
   results: dict[int, HloSharding]
+  open_results: dict[int, Constraint] = dataclasses.field(default_factory=dict)
 
 
 def lower(sites: Mapping[Key, Site], annotations: Iterable[Annotation],

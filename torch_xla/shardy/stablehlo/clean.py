@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import dialects, extract
+from . import dialects, extract, wrapper
 from ..annotate import call_target
 from .functions import (ARGUMENTS, attributes_of, main_of, owner_of, RESULTS,
                         returned_by, set_attributes, types_of)
@@ -24,6 +24,7 @@ def take(module: Any) -> extract.Taken:
   Raises:
     AnnotationTextError, ProgramTextError: as `extract.take`.
   """
+  wrapper.unwrap(module)
   main = main_of(module)
   bound = _bound(main)
   with dialects.scope(module):

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 from typing import Any, Optional
 
-from . import answer, dialects, extract, forms, from_hlo, to_sdy, to_v2
+from . import answer, dialects, extract, forms, from_hlo, to_sdy, to_v2, wrapper
 from ..annotate.call_target import PREFIX
 from ..compile import plan
 from ..compile.attempt import Attempt, Outcome
@@ -74,15 +74,15 @@ class StableHloPlanner:
       DoorError: jaxlib is missing, or cannot write what the plugin reads.
     """
     if program_format == _FORMAT:
-      read = functools.partial(dialects.read, program)
+      come = functools.partial(dialects.read, program)
     elif program_format == 'hlo' and self.takes_stablehlo():
-      read = functools.partial(from_hlo.convert, program)
+      come = functools.partial(from_hlo.convert, program)
     elif program_format == 'hlo':
       return self.hlo(program, program_format, options)
     else:
       return plan.handed_on(program)
     target = self.target()
-    job = _Job(read, program if program_format == _FORMAT else None,
+    job = _Job(come, program if program_format == _FORMAT else None,
                target.form, target.version_for(program), self.names_of)
     try:
       return self._plan(job, options)
@@ -113,17 +113,23 @@ class _Job:
   Each attempt starts from the program anew: only the first is made as a rule.
 
   Attributes:
-    read: gives the module as it came.
+    come: gives the module as it came.
     original: the artifact, if it came as one.
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
   """
-  read: Callable[[], Any]
+  come: Callable[[], Any]
   original: Optional[bytes]
   form: Form
   version: dialects.Version
   names_of: NamesOf
+
+  def read(self) -> Any:
+    """The module, without what it may be wrapped in."""
+    module = self.come()
+    wrapper.unwrap(module)
+    return module
 
   def sdy(self, num_devices: int) -> Plan:
     """For Shardy.

@@ -136,6 +136,7 @@ class _ModuleWriter:
     self._parameters: list[Tensor] = []
     self._constraints: list[Tensor] = []
     self._pins: dict[int, Constraint] = {}
+    self._open_results: dict[int, Constraint] = {}
     self._results: dict[int, HloSharding] = {}
 
   def run(self, taken: Taken) -> SdyProgram:
@@ -160,7 +161,7 @@ class _ModuleWriter:
     with ir.InsertionPoint.at_block_begin(self._module.body):
       sdy.mesh(attributes.MESH_NAME, ir.Attribute.parse(str(self._mesh)))
     return SdyProgram(self._mesh, (*self._parameters, *self._constraints),
-                      self._results)
+                      self._results, self._open_results)
 
   def _say(self, dims: attributes.TensorSharding) -> tuple[str, Any]:
     """The sharding's text and its attribute."""
@@ -208,10 +209,10 @@ class _ModuleWriter:
 
   def _pin_where_returned(self, value: Any, constraint: Constraint) -> None:
     """A result that is constrained is pinned: torch_xla relies on it."""
-    if not constraint.is_open:
-      for use in value.uses:
-        if use.owner.operation == self._end:
-          self._pins[use.operand_number] = constraint
+    said = self._open_results if constraint.is_open else self._pins
+    for use in value.uses:
+      if use.owner.operation == self._end:
+        said[use.operand_number] = constraint
 
   def _write_results(self) -> None:
     given = attributes_of(self._main, RESULTS)
@@ -233,9 +234,12 @@ class _ModuleWriter:
 
 
 def pin_results(module: Any, program: SdyProgram) -> dict[int, HloSharding]:
-  """Pins every result that is not: replicated. For all results, in order.
+  """Pins every result that is not: as it is marked, otherwise replicated.
 
   For a backend that does not tell how it laid out what nobody told it.
+
+  Returns:
+    The placement of each result, in order.
   """
   from jaxlib.mlir import ir
   placements = dict(program.results)
@@ -246,8 +250,10 @@ def pin_results(module: Any, program: SdyProgram) -> dict[int, HloSharding]:
       if number in placements or (array := array_of(kind)) is None:
         continue
       dims = (attributes.DimSharding(),) * len(array.dims)
+      placements[number] = _REPLICATED
+      if (said := program.open_results.get(number)) is not None:
+        dims, placements[number] = said.closed, said.placement
       one[SDY_ATTRIBUTE] = ir.Attribute.parse(
           attributes.sharding_attribute(program.mesh, dims))
-      placements[number] = _REPLICATED
     set_attributes(main, RESULTS, given)
   return {number: placements[number] for number in sorted(placements)}
