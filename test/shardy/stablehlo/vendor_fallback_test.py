@@ -111,8 +111,7 @@ _EMPTY = 'test_shapes_and_types-1'
 
 @pytest.mark.parametrize('way', [
     'sdy',
-    *(pytest.param(way, marks=pytest.mark.slow)
-      for way in ('XLA', 'XLA, converted', 'attributes', 'converted')),
+    pytest.param('converted', marks=pytest.mark.slow),
 ])
 @pytest.mark.parametrize('section', _ALL)
 def test_as_with_hlo(way, section, ended):

@@ -37,7 +37,7 @@ _SECTIONS = [
 
 # `_XLAC` folds constants as it makes StableHLO: a mask is no longer padded, for
 # which a collective-permute of it is not needed either.
-_FOLDED = {('sdy', tensors_test.views), ('attributes', tensors_test.views)}
+_FOLDED = {('sdy', tensors_test.views)}
 _Ended = dict[tuple[str, vendor.Section], vendor.Ended]
 
 
@@ -48,7 +48,6 @@ def ended_fixture(request: pytest.FixtureRequest) -> _Ended:
 
 @pytest.mark.parametrize('way', [
     'sdy',
-    pytest.param('attributes', marks=pytest.mark.slow),
     pytest.param('converted', marks=pytest.mark.slow),
 ])
 @pytest.mark.parametrize('section', _SECTIONS)
