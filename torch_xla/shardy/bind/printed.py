@@ -81,6 +81,8 @@ class SavedGraphs:
     if not os.path.exists(path):
       return
     with open(path, 'r+', encoding='utf-8') as file:
+      if os.path.getsize(path) < self._cleaned.get(path, 0):
+        self._cleaned[path] = 0  # Somebody began it anew.
       file.seek(self._cleaned.get(path, 0))
       start, text = file.tell(), file.read()
       cleaned = without_calls(text)

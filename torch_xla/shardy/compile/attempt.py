@@ -32,6 +32,7 @@ class Outcome:
     compiled: the program that it made, where it tells.
     answer_format: of what it tells of the program: 'hlo_with_config', 'mlir'.
     never_tells: whether it tells of no program at all.
+    unreadable: why what it tells cannot be read; empty if it can.
   """
   options: bytes
   seconds: float
@@ -39,6 +40,7 @@ class Outcome:
   compiled: Optional[CompiledProgram] = None
   answer_format: str = ''
   never_tells: bool = False
+  unreadable: str = ''
 
   @property
   def tells(self) -> bool:
@@ -103,14 +105,17 @@ class Attempt:
     except BackendCompileError as e:
       return Outcome(options, time.perf_counter() - start, e)
     seconds = time.perf_counter() - start
-    compiled, answer_format, never_tells = None, '', False
+    compiled, answer_format, never_tells, unreadable = None, '', False, ''
     try:
       answer, answer_format = compilation.compiled_program()
       compiled = self.read(answer, answer_format, self._sources())
     except (BackendCompileError, ValueError) as e:
       logger.debug('the compiled program cannot be read: %s', e)
       never_tells = getattr(e, 'code', None) == _UNIMPLEMENTED
-    return Outcome(options, seconds, None, compiled, answer_format, never_tells)
+      if not isinstance(e, BackendCompileError):
+        unreadable = str(e)
+    return Outcome(options, seconds, None, compiled, answer_format, never_tells,
+                   unreadable)
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

@@ -58,11 +58,11 @@ class Compiler:
         note, how = _fallback(reason, attempt)
         self._said.warning(f'{note}. Programs like this one {how}; '
                            'torch_xla.shardy.programs() has them all.')
-      outcome = attempt.run(compilation)
+      ran, outcome = attempt, attempt.run(compilation)
       seconds += outcome.seconds
       if outcome.error is None:
         tells = outcome.tells
-        self._never_tells = self._never_tells or outcome.never_tells
+        self._never_tells = outcome.never_tells
         if attempt.made_if_told and not tells:
           broken = 'the backend does not tell how it lays tensors out'
           continue
@@ -70,6 +70,11 @@ class Compiler:
       if broken is None:
         break
       reason = broken
+    if outcome is None:
+      raise LayoutError(
+          f'program {plan.name or "(StableHLO)"} cannot be compiled: there is no '
+          'way for a backend that does not tell how it lays tensors out')
+    attempt = ran
     error: Optional[Exception] = outcome.error
     if error is None and broken is not None:
       error = LayoutError(

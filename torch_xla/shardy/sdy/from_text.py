@@ -22,7 +22,7 @@ from .attributes import Mesh, SdyError, SubAxis
 _AXIS = re.compile(r'"((?:[^"\\]|\\.)*)"(?::\((\d+)\)(\d+))?')
 _SHARDING = re.compile(
     r'(?:#sdy\.sharding)?<(@[\w.\-]+|mesh<.*?>), '
-    r'\[(.*?)\](?:, .*)?>\Z', re.DOTALL)
+    r'\[([^\]]*)\](?:, replicated=\{[^}]*\})?>\Z', re.DOTALL)
 
 
 def placement_of_text(text: str, meshes: Mapping[str, str],

@@ -81,7 +81,8 @@ def _signature(program: bytes) -> Optional[bytes]:
       start = _after_brackets(program, start)
     else:
       start += re.match(rb'[^\s{]*', program[start:]).end()
-  declared = program[match.end():start]
+  # Names for locations are told at the text's end.
+  declared = re.sub(rb'\s+loc\(#\w+\)', b'', program[match.end():start])
   head = re.match(rb'\s*(?:(?:#|!|//)[^\n]*\n\s*)*module\b[^\n]*\{\s*\n',
                   program)
   meshes = b'\n'.join(re.findall(rb'^\s*sdy\.mesh [^\n]*$', program, re.M))

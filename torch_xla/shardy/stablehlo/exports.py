@@ -35,7 +35,7 @@ def export_stablehlo(source: Source,
                      form: str = Form.SDY.value,
                      version: Optional[str] = None) -> None:
   """See `torch_xla.shardy.export_stablehlo`."""
-  path = os.fspath(path)
+  path = os.fsdecode(path)
   is_text = path.endswith(_TEXT)
   if not is_text and not path.endswith(_BYTECODE):
     raise ValueError(
@@ -84,10 +84,25 @@ def _module_of(source: Source) -> tuple[Any, CompileOptions]:
     return from_hlo.convert(source.sent), source.options
   if isinstance(source, torch.export.ExportedProgram):
     source = _results_of(source)
+  elif isinstance(source, torch.Tensor):
+    source = [source]
+  _check_tensors(source)
   roots = [*preview.pending(source), *switch.route(current_mode()).companions()]
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
   return (dialects.read(printed.with_calls(roots)),
           CompileOptions(Partitioner.GSPMD, 1, count))
+
+
+def _check_tensors(tensors: Any) -> None:
+  if not isinstance(tensors, (list, tuple)) or not all(
+      isinstance(t, torch.Tensor) for t in tensors):
+    raise TypeError(
+        f'export_stablehlo takes a list of tensors, an ExportedProgram or a '
+        f'ProgramRecord, and this is a {type(tensors).__name__}')
+  for t in tensors:
+    if t.device.type != 'xla':
+      raise ValueError(f'a tensor on {t.device} is no part of a program: '
+                       "export tensors on the device 'xla'")
 
 
 def _lower(module: Any, options: CompileOptions, form: Form) -> None:
@@ -134,10 +149,19 @@ def _results_of(exported: torch.export.ExportedProgram) -> list[torch.Tensor]:
   flat = pytree.tree_map_only(
       torch.Tensor, lambda t: t.to(device),
       exported._graph_module_flat_inputs(arguments, keywords))
-  torch_xla.sync()
+  inputs = [t for t in pytree.tree_leaves(flat) if isinstance(t, torch.Tensor)]
+  # Only these: what else is pending is not this program's.
+  torch_xla._XLAC._xla_sync_multi(inputs, [], True, True)
   interpreter = exporter.XLAExportInterpreter(exported.graph_module, device,
                                               set(), None)
-  with torch.no_grad():
-    results = interpreter.run(*flat, enable_io_processing=False)
-  mutated = len(exported.graph_signature.buffers_to_mutate)
+  # Numbers stay in the program; as arguments they would have no names.
+  torch_xla._XLAC._set_xla_all_numbers_special_scalars(True)
+  try:
+    with torch.no_grad():
+      results = interpreter.run(*flat, enable_io_processing=False)
+  finally:
+    torch_xla._XLAC._set_xla_all_numbers_special_scalars(False)
+  signature = exported.graph_signature
+  mutated = len(signature.buffers_to_mutate) + len(
+      signature.user_inputs_to_mutate)
   return [t for t in results[mutated:] if isinstance(t, torch.Tensor)]

@@ -10,7 +10,7 @@ that does not pass is refused: nobody is left to compile it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
 from typing import Any, Optional
@@ -21,6 +21,7 @@ from ..compile import plan
 from ..compile.attempt import Attempt, Outcome
 from ..compile.plan import Plan, Planner
 from ..compile.record import TensorRecord
+from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..lower.to_v2 import ShardingCounts
@@ -31,7 +32,9 @@ from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.planner import is_partitioned
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import names_of_parameters, NamesOf, records
+from ..sdy.to_sdy import MANUAL_TARGETS
 from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.partition_spec import uneven_dims
 from .forms import Form
 from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
                         RESULTS, types_of)
@@ -140,18 +143,22 @@ class _Job:
 
     name, attempt = self._sdy_attempt(num_devices, is_told=True)
 
+    def in_text(is_told: bool) -> Attempt:
+      # A plugin may not know the dialect in spite of its version, or not how
+      # this jaxlib writes it (constraints on float8: 0.10.2).
+      job = dataclasses.replace(self, form=Form.ATTRIBUTES)
+      return dataclasses.replace(
+          job._sdy_attempt(num_devices, is_told)[1],
+          made_if_refused=True,
+          instead='Shardy is told in frontend attributes')
+
     def later() -> Iterator[Attempt]:
       if self.form is Form.SDY:
-        # A plugin may not know the dialect in spite of its version, or not
-        # how this jaxlib writes it (constraints on float8: 0.10.2).
-        in_text = dataclasses.replace(self, form=Form.ATTRIBUTES)
-        yield dataclasses.replace(
-            in_text._sdy_attempt(num_devices, is_told=True)[1],
-            made_if_refused=True,
-            instead='Shardy is told in frontend attributes')
+        yield in_text(is_told=True)
       yield self._sdy_attempt(num_devices, is_told=False)[1]
-      for is_told in (True, False):
-        gspmd = self._v2_attempt(is_told)[1]
+      if self.form is Form.SDY:
+        yield in_text(is_told=False)
+      for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
         # What was asked for, whoever partitions.
         yield dataclasses.replace(gspmd, tensors=attempt.tensors)
 
@@ -160,10 +167,7 @@ class _Job:
   def v2(self, reason: str = '') -> Plan:
     """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
     name, attempt = self._v2_attempt(is_told=True)
-    return Plan(
-        name, (attempt,),
-        reason,
-        later=lambda: (self._v2_attempt(is_told=False)[1],))
+    return Plan(name, (attempt,), reason, later=self._untold_v2)
 
   def plain(self) -> Plan:
     """For a plugin that takes no shardings."""
@@ -172,18 +176,19 @@ class _Job:
     names = names_of_parameters(taken.bindings, self.names_of)
     promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
     forms.remove_shardings(module)
-    name, count = name_of(module), _result_count(module)
+    name, kinds = name_of(module), _result_arrays(module)
     attempt = functools.partial(
         _attempt,
         dialects.write(module, self.version),
         Partitioner.GSPMD,
         records(promise.parameters, names),
         form=Form.PLAIN.value,
-        count=count)
-    attempts = [attempt(promise)]
+        kinds=kinds)
+    attempts = [dataclasses.replace(attempt(promise), made_if_told=None)]
     if all(t.placement == _REPLICATED for t in promise.parameters):
       # What is not split either way needs no word of the plugin's.
-      whole = dict.fromkeys(range(count), _REPLICATED)
+      whole = dict.fromkeys(range(len(kinds)), _REPLICATED)
+      attempts[:] = [attempt(promise)]
       attempts.append(
           attempt(dataclasses.replace(promise, trusts=True), pinned=whole))
     return Plan(name, tuple(attempts), note=_PLAIN_NOTE)
@@ -195,7 +200,7 @@ class _Job:
     if self.form is Form.PLAIN:
       forms.remove_shardings(module)
       is_changed = True
-    name, count = name_of(module), _result_count(module)
+    name, kinds = name_of(module), _result_arrays(module)
     attempt = Attempt(
         self._write_v2(module, is_changed),
         Partitioner.GSPMD,
@@ -204,7 +209,7 @@ class _Job:
         read=answer.read,
         answer=lambda outcome: None
         if outcome.answer_format in _HLO_FORMATS else answer.text_of(
-            count, None),
+            len(kinds), None),
         form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
     return Plan(name, (attempt,))
 
@@ -216,7 +221,7 @@ class _Job:
     told = to_sdy.lower(module, taken, num_devices)
     pinned = None if is_told else to_sdy.pin_results(module, told)
     forms.write(module, self.form)
-    name, count = name_of(module), _result_count(module)
+    name, kinds = name_of(module), _result_arrays(module)
     promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
     return name, _attempt(
         dialects.write(module, self.version),
@@ -224,7 +229,7 @@ class _Job:
         records(told.tensors, names),
         promise,
         form=self.form.value,
-        count=count,
+        kinds=kinds,
         pinned=pinned)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
@@ -234,16 +239,21 @@ class _Job:
     # Writing uses the module up.
     noted = records((*stored, *_constrained(taken)), names)
     pinned = None if is_told else to_v2.pin_results(module)
-    name, count = name_of(module), _result_count(module)
+    name, kinds = name_of(module), _result_arrays(module)
     return name, _attempt(
         self._write_v2(module, is_changed or not is_told),
         Partitioner.GSPMD,
         noted,
         LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
         form=_V2_FORM,
-        count=count,
+        kinds=kinds,
         pinned=pinned,
         shardings=counts)
+
+  def _untold_v2(self) -> Iterator[Attempt]:
+    """None for manual sharding: XLA aborts on results of it that are pinned."""
+    if not extract.take(self.read()).calls & set(MANUAL_TARGETS):
+      yield self._v2_attempt(is_told=False)[1]
 
   def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken]:
     """The module with V2 shardings, and whether that is another than came."""
@@ -260,8 +270,8 @@ class _Job:
     return dialects.write(module, self.version)
 
 
-def _result_count(module: Any) -> int:
-  return len(types_of(main_of(module), RESULTS))
+def _result_arrays(module: Any) -> list[Optional[ArrayShape]]:
+  return [array_of(kind) for kind in types_of(main_of(module), RESULTS)]
 
 
 def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
@@ -303,23 +313,34 @@ def _attempt(
     promise: LayoutPromise,
     *,
     form: str,
-    count: int,
+    kinds: Sequence[Optional[ArrayShape]],
     pinned: Optional[Mapping[int, HloSharding]] = None,
     shardings: ShardingCounts = ShardingCounts()
 ) -> Attempt:
   """An attempt for backends that tell of results, or that do not.
 
   Args:
-    count: of the program's results.
+    kinds: of the program's results.
     pinned: the layouts of all of these, for the latter.
   """
 
   def broken_by(outcome: Outcome) -> Optional[str]:
-    if pinned is None and outcome.tells and (len(outcome.compiled.results)
-                                             != count):
-      return (
-          f'the backend tells the layouts of {len(outcome.compiled.results)}'
-          f' results, and there are {count}')
+    if outcome.tells:
+      made = outcome.compiled.results
+      if len(made) != len(kinds):
+        return (f'the backend tells the layouts of {len(made)} results, and '
+                f'there are {len(kinds)}')
+      for number, placement in (pinned or {}).items():
+        if made[number] != placement:
+          return (f'result {number} is to be laid out as {placement} and the '
+                  f'plugin gives {made[number]}')
+    elif outcome.error is None:
+      for number, placement in (pinned or {}).items():
+        if placement.tiles is not None and uneven_dims(kinds[number].dims,
+                                                       placement.tiles.dims):
+          return (f'result {number}, {kinds[number]}, is to be laid out as '
+                  f'{placement}, which does not divide evenly, and the backend '
+                  'does not tell how it lays out the results')
     return promise.broken_by(outcome)
 
   def read(made: bytes, *more: Any) -> Optional[CompiledProgram]:
@@ -328,15 +349,21 @@ def _attempt(
 
   def read_by_xlac(outcome: Outcome) -> Optional[str]:
     if pinned is not None:
-      return answer.text_of(count, list(pinned.values()))
+      return answer.text_of(len(kinds), list(pinned.values()))
     if outcome.answer_format in _HLO_FORMATS:
       return None
-    return answer.text_of(count, outcome.compiled.results)
+    return answer.text_of(len(kinds), outcome.compiled.results)
 
   def note_of(outcome: Outcome) -> str:
     is_checked = outcome.compiled is not None and (
         outcome.compiled.parameters is not None or not promise.parameters)
-    return '' if is_checked and pinned is None else _NOT_CHECKED
+    if is_checked and (pinned is None or outcome.tells):
+      return ''
+    if outcome.unreadable:
+      return (
+          'layouts are not checked: what the plugin tells of them cannot be '
+          f'read ({outcome.unreadable})')
+    return _NOT_CHECKED
 
   return Attempt(
       program,

@@ -17,7 +17,8 @@ from ..lower.to_v2 import ShardingCounts
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
-from .extract import Taken
+from ..sdy.extract import SHARDING_TARGET
+from .extract import CUSTOM_CALL, Taken, target_of
 from .functions import (ARGUMENTS, array_of, attributes_of, main_of, owner_of,
                         RESULTS, returned_by, set_attributes,
                         SHARDING_ATTRIBUTE, types_of)
@@ -83,7 +84,8 @@ def _lowered(text: str, rank: Optional[int]) -> _Lowered:
 def pin_results(module: Any) -> dict[int, HloSharding]:
   """Asks for a layout of each result that has none: replicated.
 
-  For a backend that does not tell how it lays out what nobody told it.
+  For a backend that does not tell how it lays out what nobody told it. GSPMD
+  passes over what is said of results alone, so a `Sharding` call says it.
 
   Returns:
     The placement of each result, by its number.
@@ -93,20 +95,30 @@ def pin_results(module: Any) -> dict[int, HloSharding]:
   with dialects.scope(module):
     main = main_of(module)
     given = attributes_of(main, RESULTS)
-    for number, (one,
-                 value) in enumerate(zip(given,
-                                         returned_by(main).operands)):
-      if SHARDING_ATTRIBUTE not in one:
-        one[SHARDING_ATTRIBUTE] = _said_of(value) or ir.StringAttr.get(
-            str(HloSharding.whole(ShardingType.REPLICATED)))
-      placements[number] = parse_sharding(one[SHARDING_ATTRIBUTE].value)
+    end = returned_by(main).operation
+    for number, (one, value) in enumerate(zip(given, list(end.operands))):
+      owner = owner_of(value)
+      made = _said_by(owner)
+      said = one.get(SHARDING_ATTRIBUTE) or made or ir.StringAttr.get(
+          str(HloSharding.whole(ShardingType.REPLICATED)))
+      if (made is None or made != said or target_of(owner) != SHARDING_TARGET):
+        with ir.InsertionPoint(end), end.location:
+          end.operands[number] = ir.Operation.create(
+              CUSTOM_CALL,
+              results=[value.type],
+              operands=[value],
+              attributes={
+                  'call_target_name': ir.StringAttr.get(SHARDING_TARGET),
+                  SHARDING_ATTRIBUTE: said
+              }).results[0]
+      one[SHARDING_ATTRIBUTE] = said
+      placements[number] = parse_sharding(said.value)
     set_attributes(main, RESULTS, given)
   return placements
 
 
-def _said_of(value: Any) -> Optional[Any]:
-  """The sharding of the operation that gives a value, if it has one."""
-  owner = owner_of(value)
-  if owner is None or SHARDING_ATTRIBUTE not in owner.attributes:
+def _said_by(operation: Optional[Any]) -> Optional[Any]:
+  """The sharding that an operation's result is given, if it is."""
+  if operation is None or SHARDING_ATTRIBUTE not in operation.attributes:
     return None
-  return owner.attributes[SHARDING_ATTRIBUTE]
+  return operation.attributes[SHARDING_ATTRIBUTE]
