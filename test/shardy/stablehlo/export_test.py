@@ -177,6 +177,44 @@ def test_a_program_on_the_host_is_replicated(mesh, tmp_path):
                         text)) <= {'[]', '[{}]', '[{}, {}]'}
 
 
+@pytest.mark.parametrize('source, kind, message', [
+    ([1], TypeError, 'takes a list of tensors'),
+    ({
+        'a': 1
+    }, TypeError, 'this is a dict'),
+    ([torch.ones(2)], ValueError, 'a tensor on cpu is no part of a program'),
+])
+def test_what_is_no_program(mesh, tmp_path, source, kind, message):
+  with pytest.raises(kind, match=message):
+    torch_xla.shardy.export_stablehlo(source, tmp_path / 'p.mlir')
+
+
+@_ALONE
+def test_a_tensor_alone_and_a_path_of_bytes(mesh, tmp_path):
+  path = tmp_path / 'p.mlir'
+  torch_xla.shardy.export_stablehlo(_graph(mesh), bytes(path))
+  assert 'return' in path.read_text()
+
+
+class _Mutating(torch.nn.Module):
+
+  def forward(self, a):
+    a.add_(1)
+    return a * 3
+
+
+@_ALONE
+def test_an_exported_program_takes_only_what_is_its_own(mesh, tmp_path):
+  """Numbers stay in it, and what else is pending is not computed for it."""
+  pending = torch.ones(2).to('xla') + 1
+  exported = torch.export.export(_Mutating(), (torch.ones(3, 4),))
+  text = _exported(exported, tmp_path / 'p.mlir')
+  assert text.count('%arg') == text.count('%arg0')
+  assert len(re.search(r'return (.*) :', text)[1].split(',')) == 1
+  assert '3.000000e+00' in text
+  assert torch_xla._XLAC._check_tensor_need_materialization([pending]) == [True]
+
+
 @_ALONE
 def test_composites_are_kept(mesh, tmp_path):
   x = torch.randn(8, 16).to('xla')

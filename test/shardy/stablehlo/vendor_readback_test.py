@@ -19,6 +19,8 @@ _TELLS, _TELLS_NOT = ('sdy', 'hlo'), ('echo', 'none', 'absent', 'damaged',
                                       'silent')
 _NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
                 'tensors out, and is taken to keep what it is told')
+_UNREADABLE = ('layouts are not checked: what the plugin tells of them cannot '
+               'be read (jaxlib ')
 _CHECKPOINT = vendor.Case('to_v2_models_test', 'test_checkpoint_save_and_load',
                           0, ('check_same',))
 assert hasattr(to_v2_models_test, _CHECKPOINT.name)
@@ -129,8 +131,12 @@ def test_placements_of_results(way, section, ended):
   else:
     # What nobody asked for is whole.
     assert placed == ['{replicated}', by_y, '{replicated}']
-    assert {p.note for p in one.programs} == {_NOT_CHECKED}
-    assert [w for w in one.warned if _NOT_CHECKED in w] == [_NOT_CHECKED]
+    note, = {p.note for p in one.programs}
+    if way == 'damaged':
+      assert note.startswith(_UNREADABLE)
+    else:
+      assert note == _NOT_CHECKED
+    assert [w for w in one.warned if note in w] == [note]
   assert {p.form for p in one.programs} == {'sdy'}
 
 
