@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import atexit
+
 from .. import switch
 from ..mode import Mode
 from .binding import Binder
@@ -22,5 +24,6 @@ def register() -> None:
 def _route() -> switch.Route:
   from ..sdy.planner import ShardyPlanner
   from . import printed
-  printed.replace_printers()
+  if printed.replace_printers():
+    atexit.register(binder.saved_graphs.clean)
   return switch.Route(ShardyPlanner(binder.names.of), binder.pending_bindings)

@@ -49,6 +49,7 @@ class Binder:
 
   Attributes:
     names: what records call the operands of the latest bindings.
+    saved_graphs: what the runtime adds each graph to, if it is asked to.
   """
 
   def __init__(self):
@@ -68,7 +69,7 @@ class Binder:
     self._living = 0  # Of `_tensors`, after the last sync.
     self._growth = 0  # Syncs in a row that found more annotated tensors.
     self._door_checked = False
-    self._saved_graphs = SavedGraphs(os.environ)
+    self.saved_graphs = SavedGraphs(os.environ)
 
   def annotate(self, annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
                mesh: Any, partition_spec: Sequence[Any],
@@ -170,7 +171,7 @@ class Binder:
   def after_sync(self) -> None:
     """Takes the data that graphs will start from until the next sync."""
     self._bindings_of_sync = []
-    self._saved_graphs.clean()
+    self.saved_graphs.clean()
     synced, self._syncing = self._syncing, []
     if not self._tensors:
       return

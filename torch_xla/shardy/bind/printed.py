@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import os
 import re
+from typing import Optional
 
 import torch
 import torch_xla
@@ -18,50 +19,73 @@ from ..annotate.call_target import PREFIX
 _CALL = re.compile(
     r'^(\s*)(ROOT )?(%\S+) = (\S+|\(.*?\)) custom-call\((.*?)\), '
     rf'custom_call_target="{re.escape(PREFIX)}(\w+) ')
+_CALL_IN_MLIR = re.compile(
+    rf'^(\s*)()(%\S+) = \w+\.custom_call @"{re.escape(PREFIX)}(?=(\w+) )[^"]*"'
+    r'\((.*?)\) .*-> (\S+)')
 _NAME = re.compile(r'%[\w.\-]+')
+_BEGINNING = re.compile(r'HloModule |\s*func\.func ')
 _FILE_VARIABLE, _FORMAT_VARIABLE = 'XLA_SAVE_TENSORS_FILE', 'XLA_SAVE_TENSORS_FMT'
+
+# Of graphs that are saved, those with a call's target in them.
+_FORMATS = ('hlo', 'stablehlo')
 
 
 def without_calls(text: str) -> str:
-  """HLO text in which a binding is the number 0 and a tag is not there."""
+  """Text in which a binding is the number 0 and a tag is not there.
+
+  Args:
+    text: HLO or StableHLO, one program or many.
+  """
   if PREFIX not in text:
     return text
   lines = []
-  instead: dict[str, str] = {}  # Of a tag's name.
+  instead: dict[str, str] = {}  # Of a tag's name, in this program.
+
+  def untagged(match: re.Match[str]) -> str:
+    return instead.get(match.group(), match.group())
+
   for line in text.split('\n'):
-    call = _CALL.match(line)
-    if call is not None:
-      space, root, name, shape, operands, kind = call.groups()
-      if kind == 'bind':
-        line = f'{space}{root or ""}{name} = {shape} constant(0)'
-      elif root:
-        line = f'{space}{root}{name} = {shape} copy({operands})'
-      else:
-        instead[name] = _NAME.findall(operands)[-1]
-        continue
-    lines.append(line)
-
-  def untagged(match: re.Match) -> str:
-    name = match.group()
-    while name in instead:
-      name = instead[name]
-    return name
-
-  return '\n'.join(
-      _NAME.sub(untagged, line) if '%' in line else line for line in lines)
+    if _BEGINNING.match(line):
+      instead.clear()
+    if instead:
+      line = _NAME.sub(untagged, line)
+    if PREFIX in line:
+      line = _without_call(line, instead)
+    if line is not None:
+      lines.append(line)
+  return '\n'.join(lines)
 
 
-def replace_printers() -> None:
-  """Has `_XLAC` print graphs without our calls, from now on."""
+def _without_call(line: str, instead: dict[str, str]) -> Optional[str]:
+  """What is left of a line with a call of ours; None if that is nothing."""
+  if call := _CALL.match(line):
+    space, root, name, kind, operands, call_kind = call.groups()
+    zero = f'{kind} constant(0)'
+  elif call := _CALL_IN_MLIR.match(line):
+    space, root, name, call_kind, operands, kind = call.groups()
+    zero = f'stablehlo.constant dense<0.000000e+00> : {kind}'
+  else:
+    return line
+  if call_kind == 'bind':
+    return f'{space}{root or ""}{name} = {zero}'
+  if root:
+    return f'{space}{root}{name} = {kind} copy({operands})'
+  instead[name] = _NAME.findall(operands)[-1]
+  return None
+
+
+def replace_printers() -> bool:
+  """Has `_XLAC` print graphs without our calls; False if it does already."""
   printer = torch_xla._XLAC._get_xla_tensors_hlo
   if getattr(printer, '__module__', None) == __name__:
-    return
+    return False
 
   def _get_xla_tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
     """The graph of these tensors as HLO text."""
     return without_calls(printer(tensors))
 
   torch_xla._XLAC._get_xla_tensors_hlo = _get_xla_tensors_hlo
+  return True
 
 
 class SavedGraphs:
@@ -74,7 +98,7 @@ class SavedGraphs:
   def clean(self) -> None:
     """Takes our calls out of what was added since the last time."""
     base = self._environ.get(_FILE_VARIABLE)
-    if not base or self._environ.get(_FORMAT_VARIABLE) != 'hlo':
+    if not base or self._environ.get(_FORMAT_VARIABLE) not in _FORMATS:
       return
     # The runtime adds the number of the process's first device.
     path = f'{base}.{torch_xla._XLAC._xla_get_default_device_ordinal()}'
