@@ -10,43 +10,23 @@ that does not pass is refused: nobody is left to compile it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 import dataclasses
 import functools
-from typing import Any, Optional
 
-from . import answer, dialects, extract, forms, from_hlo, to_sdy, to_v2, wrapper
+from . import dialects, from_hlo
 from ..annotate.call_target import PREFIX
 from ..compile import plan
-from ..compile.attempt import Attempt, Outcome
 from ..compile.plan import Plan, Planner
-from ..compile.record import TensorRecord
-from ..hlo.array_shape import ArrayShape
-from ..hlo.compile_options import CompileOptions, Partitioner
-from ..hlo.compiled_program import CompiledProgram
-from ..lower.to_v2 import ShardingCounts
+from ..hlo.compile_options import CompileOptions
 from ..mode import Mode
 from ..sdy.attributes import SdyError
-from ..sdy.lowering import Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.planner import is_partitioned
-from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import names_of_parameters, NamesOf, records
-from ..sdy.to_sdy import MANUAL_TARGETS
-from ..sharding.hlo_sharding import HloSharding, ShardingType
-from ..sharding.partition_spec import uneven_dims
+from ..sdy.tensor_records import NamesOf
+from .attempts import Attempts, FORMAT
 from .forms import Form
-from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
-                        RESULTS, types_of)
 from .target import Target
-
-_FORMAT = 'mlir'
-_V2_FORM = 'mhlo.sharding'
-_HLO_FORMATS = ('hlo', 'hlo_with_config')
-_NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
-                'tensors out, and is taken to keep what it is told')
-_PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
-_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +56,7 @@ class StableHloPlanner:
         Without any it is handed on as it came, as from the official wheel.
       DoorError: jaxlib is missing, or cannot write what the plugin reads.
     """
-    if program_format == _FORMAT:
+    if program_format == FORMAT:
       come = functools.partial(dialects.read, program)
     elif program_format == 'hlo' and self.takes_stablehlo():
       come = functools.partial(from_hlo.convert, program)
@@ -85,18 +65,18 @@ class StableHloPlanner:
     else:
       return plan.handed_on(program)
     target = self.target()
-    job = _Job(come, program if program_format == _FORMAT else None,
-               target.form, target.version_for(program), self.names_of)
+    job = Attempts(come, program if program_format == FORMAT else None,
+                   target.form, target.version_for(program), self.names_of)
     try:
       return self._plan(job, options)
     except dialects.ProgramTextError as e:
       # Bytecode holds strings as they are.
-      if program_format != _FORMAT or PREFIX.encode() in program:
+      if program_format != FORMAT or PREFIX.encode() in program:
         raise
       return dataclasses.replace(
           plan.handed_on(program), reason=str(e), note='')
 
-  def _plan(self, job: _Job, options: CompileOptions) -> Plan:
+  def _plan(self, job: Attempts, options: CompileOptions) -> Plan:
     if not is_partitioned(options):
       return job.unpartitioned()
     if job.form is Form.PLAIN:
@@ -107,273 +87,3 @@ class StableHloPlanner:
       return job.sdy(options.num_partitions)
     except (InexpressibleError, SdyError) as e:
       return job.v2(f'Shardy cannot be told of {e}')
-
-
-@dataclasses.dataclass(frozen=True)
-class _Job:
-  """One program that is planned.
-
-  Each attempt starts from the program anew: only the first is made as a rule.
-
-  Attributes:
-    come: gives the module as it came.
-    original: the artifact, if it came as one.
-    form: what the plugin reads.
-    version: to write artifacts in.
-    names_of: the users' names of a binding's operands.
-  """
-  come: Callable[[], Any]
-  original: Optional[bytes]
-  form: Form
-  version: dialects.Version
-  names_of: NamesOf
-
-  def read(self) -> Any:
-    """The module, without what it may be wrapped in."""
-    module = self.come()
-    wrapper.unwrap(module)
-    return module
-
-  def sdy(self, num_devices: int) -> Plan:
-    """For Shardy.
-
-    Raises:
-      InexpressibleError, SdyError: Shardy's terms do not say it all.
-    """
-
-    name, attempt = self._sdy_attempt(num_devices, is_told=True)
-
-    def in_text(is_told: bool) -> Attempt:
-      # A plugin may not know the dialect in spite of its version, or not how
-      # this jaxlib writes it (constraints on float8: 0.10.2).
-      job = dataclasses.replace(self, form=Form.ATTRIBUTES)
-      return dataclasses.replace(
-          job._sdy_attempt(num_devices, is_told)[1],
-          made_if_refused=True,
-          instead='Shardy is told in frontend attributes')
-
-    def later() -> Iterator[Attempt]:
-      if self.form is Form.SDY:
-        yield in_text(is_told=True)
-      yield self._sdy_attempt(num_devices, is_told=False)[1]
-      if self.form is Form.SDY:
-        yield in_text(is_told=False)
-      for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
-        # What was asked for, whoever partitions.
-        yield dataclasses.replace(gspmd, tensors=attempt.tensors)
-
-    return Plan(name, (attempt,), later=later)
-
-  def v2(self, reason: str = '') -> Plan:
-    """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
-    name, attempt = self._v2_attempt(is_told=True)
-    return Plan(name, (attempt,), reason, later=self._untold_v2)
-
-  def plain(self) -> Plan:
-    """For a plugin that takes no shardings."""
-    module = self.read()
-    taken = extract.take(module)
-    names = names_of_parameters(taken.bindings, self.names_of)
-    promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
-    forms.remove_shardings(module)
-    name, kinds = name_of(module), _result_arrays(module)
-    attempt = functools.partial(
-        _attempt,
-        dialects.write(module, self.version),
-        Partitioner.GSPMD,
-        records(promise.parameters, names),
-        form=Form.PLAIN.value,
-        kinds=kinds)
-    attempts = [dataclasses.replace(attempt(promise), made_if_told=None)]
-    if all(t.placement == _REPLICATED for t in promise.parameters):
-      # What is not split either way needs no word of the plugin's.
-      whole = dict.fromkeys(range(len(kinds)), _REPLICATED)
-      attempts[:] = [attempt(promise)]
-      attempts.append(
-          attempt(dataclasses.replace(promise, trusts=True), pinned=whole))
-    return Plan(name, tuple(attempts), note=_PLAIN_NOTE)
-
-  def unpartitioned(self) -> Plan:
-    """For one device: bindings and tags go."""
-    module, counts, is_changed, taken = self._to_v2()
-    del taken  # Nothing is split.
-    if self.form is Form.PLAIN:
-      forms.remove_shardings(module)
-      is_changed = True
-    name, kinds = name_of(module), _result_arrays(module)
-    attempt = Attempt(
-        self._write_v2(module, is_changed),
-        Partitioner.GSPMD,
-        counts,
-        program_format=_FORMAT,
-        read=answer.read,
-        answer=lambda outcome: None
-        if outcome.answer_format in _HLO_FORMATS else answer.text_of(
-            len(kinds), None),
-        form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
-    return Plan(name, (attempt,))
-
-  def _sdy_attempt(self, num_devices: int,
-                   is_told: bool) -> tuple[str, Attempt]:
-    module = self.read()
-    taken = extract.take(module)
-    names = names_of_parameters(taken.bindings, self.names_of)
-    told = to_sdy.lower(module, taken, num_devices)
-    pinned = None if is_told else to_sdy.pin_results(module, told)
-    forms.write(module, self.form)
-    name, kinds = name_of(module), _result_arrays(module)
-    promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
-    return name, _attempt(
-        dialects.write(module, self.version),
-        Partitioner.SHARDY,
-        records(told.tensors, names),
-        promise,
-        form=self.form.value,
-        kinds=kinds,
-        pinned=pinned)
-
-  def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
-    module, counts, is_changed, taken = self._to_v2()
-    names = names_of_parameters(taken.bindings, self.names_of)
-    stored = _stored(module, taken)
-    # Writing uses the module up.
-    noted = records((*stored, *_constrained(taken)), names)
-    pinned = None if is_told else to_v2.pin_results(module)
-    name, kinds = name_of(module), _result_arrays(module)
-    return name, _attempt(
-        self._write_v2(module, is_changed or not is_told),
-        Partitioner.GSPMD,
-        noted,
-        LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
-        form=_V2_FORM,
-        kinds=kinds,
-        pinned=pinned,
-        shardings=counts)
-
-  def _untold_v2(self) -> Iterator[Attempt]:
-    """None for manual sharding: XLA aborts on results of it that are pinned."""
-    if not extract.take(self.read()).calls & set(MANUAL_TARGETS):
-      yield self._v2_attempt(is_told=False)[1]
-
-  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken]:
-    """The module with V2 shardings, and whether that is another than came."""
-    module = self.read()
-    taken = extract.take(module)
-    counts = to_v2.lower(module, taken)
-    return module, counts, taken.found or bool(counts.v2), taken
-
-  def _write_v2(self, module: Any, is_changed: bool) -> bytes:
-    if self.original is not None and not is_changed:
-      came_in = dialects.artifact_version(self.original)
-      if came_in is not None and came_in <= self.version:
-        return self.original
-    return dialects.write(module, self.version)
-
-
-def _result_arrays(module: Any) -> list[Optional[ArrayShape]]:
-  return [array_of(kind) for kind in types_of(main_of(module), RESULTS)]
-
-
-def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
-  """The parameters of a module and how they are stored, where that is said."""
-  main = main_of(module)
-  tensors = []
-  for number, (given, kind) in enumerate(
-      zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
-    array = array_of(kind)
-    try:
-      placement = to_sdy.placement_of(given) or _REPLICATED
-    except InexpressibleError:
-      array = None
-    if array is not None:
-      name = f'arg{number}'
-      tensors.append(
-          Tensor(number, name, array, placement, taken.parameters.get(number),
-                 '', (name, 'parameter')))
-  return tuple(tensors)
-
-
-def _constrained(taken: extract.Taken) -> tuple[Tensor, ...]:
-  """The intermediate tensors that users marked."""
-  tensors = []
-  for number, said in sorted(taken.constraints.items()):
-    array = array_of(taken.sharding_calls[number].results[0].type)
-    if array is not None:
-      name = f'constraint.{number}'
-      tensors.append(
-          Tensor(None, name, array, said.sharding, said, '',
-                 (name, 'sharding_constraint')))
-  return tuple(tensors)
-
-
-def _attempt(
-    program: bytes,
-    partitioner: Partitioner,
-    tensors: tuple[TensorRecord, ...],
-    promise: LayoutPromise,
-    *,
-    form: str,
-    kinds: Sequence[Optional[ArrayShape]],
-    pinned: Optional[Mapping[int, HloSharding]] = None,
-    shardings: ShardingCounts = ShardingCounts()
-) -> Attempt:
-  """An attempt for backends that tell of results, or that do not.
-
-  Args:
-    kinds: of the program's results.
-    pinned: the layouts of all of these, for the latter.
-  """
-
-  def broken_by(outcome: Outcome) -> Optional[str]:
-    if outcome.tells:
-      made = outcome.compiled.results
-      if len(made) != len(kinds):
-        return (f'the backend tells the layouts of {len(made)} results, and '
-                f'there are {len(kinds)}')
-      for number, placement in (pinned or {}).items():
-        if made[number] != placement:
-          return (f'result {number} is to be laid out as {placement} and the '
-                  f'plugin gives {made[number]}')
-    elif outcome.error is None:
-      for number, placement in (pinned or {}).items():
-        if placement.tiles is not None and uneven_dims(kinds[number].dims,
-                                                       placement.tiles.dims):
-          return (f'result {number}, {kinds[number]}, is to be laid out as '
-                  f'{placement}, which does not divide evenly, and the backend '
-                  'does not tell how it lays out the results')
-    return promise.broken_by(outcome)
-
-  def read(made: bytes, *more: Any) -> Optional[CompiledProgram]:
-    # Some give back what they got, which says nothing of what they made of it.
-    return None if made == program else answer.read(made, *more)
-
-  def read_by_xlac(outcome: Outcome) -> Optional[str]:
-    if pinned is not None:
-      return answer.text_of(len(kinds), list(pinned.values()))
-    if outcome.answer_format in _HLO_FORMATS:
-      return None
-    return answer.text_of(len(kinds), outcome.compiled.results)
-
-  def note_of(outcome: Outcome) -> str:
-    is_checked = outcome.compiled is not None and (
-        outcome.compiled.parameters is not None or not promise.parameters)
-    if is_checked and (pinned is None or outcome.tells):
-      return ''
-    if outcome.unreadable:
-      return (
-          'layouts are not checked: what the plugin tells of them cannot be '
-          f'read ({outcome.unreadable})')
-    return _NOT_CHECKED
-
-  return Attempt(
-      program,
-      partitioner,
-      shardings,
-      tensors,
-      broken_by,
-      program_format=_FORMAT,
-      read=read,
-      answer=read_by_xlac,
-      made_if_told=pinned is None,
-      note_of=note_of,
-      form=form)
