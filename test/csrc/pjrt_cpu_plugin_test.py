@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import ctypes
 import os
 
-from pjrt_table import (address, CLIENT_COMPILE, CLIENT_CREATE, CLIENT_DESTROY,
+from pjrt_table import (CLIENT_COMPILE, CLIENT_CREATE, CLIENT_DESTROY,
                         EXECUTABLE_DESTROY, EXECUTE, GET_EXECUTABLE,
                         INVALID_ARGUMENT, LOADED_DESTROY, ONE_DEVICE,
                         open_table, OPTIMIZED_PROGRAM, PjrtError, Plugin,

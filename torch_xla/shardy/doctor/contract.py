@@ -15,7 +15,8 @@ import torch_xla.runtime as xr
 
 from . import first_use, variables, versions
 from .. import door
-from ..door.device_plugins import (CPU_DEVICE, DoorPlugin, LIBRARY_DEVICE,
+from ..door import device_plugins
+from ..door.device_plugins import (CPU_DEVICE, LIBRARY_DEVICE,
                                    LIBRARY_PATH_VARIABLE, LibraryPlugin)
 from ..errors import DoorError
 from ..mode import (current_mode, leaves_as_stablehlo, Mode,
@@ -122,9 +123,7 @@ def _device(device: str) -> Finding:
 
 
 def _registered(device: str) -> Optional[plugins.DevicePlugin]:
-  registered = plugins._plugin_registry.get(device)
-  if isinstance(registered, DoorPlugin):
-    registered = registered.inner
+  registered = device_plugins.registered(device)
   if registered is None and device == LIBRARY_DEVICE:
     registered = LibraryPlugin()  # `_XLAC` has its own, by the same variable.
   return registered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import importlib.util
 import os
+from typing import Optional
 
 from torch_xla.experimental import plugins
 
@@ -133,3 +134,9 @@ class DoorPlugin(plugins.DevicePlugin):
   def __getattr__(self, name: str):
     # Whatever else a vendor's plugin offers to its own users.
     return getattr(self.inner, name)
+
+
+def registered(device: str) -> Optional[plugins.DevicePlugin]:
+  """The plugin of a device as it was registered, without the door."""
+  plugin = plugins._plugin_registry.get(device)
+  return plugin.inner if isinstance(plugin, DoorPlugin) else plugin

@@ -138,6 +138,10 @@ def parse(name: str, data: bytes) -> Any:
     raise ValueError(f'not a valid {name} ({len(data)} bytes): {e}') from e
 
 
+# Of the answers that `parse_compiled` reads.
+HLO_FORMATS = ('hlo', 'hlo_with_config')
+
+
 def parse_compiled(program: bytes,
                    program_format: str) -> Optional[tuple[Any, Any]]:
   """A program as PJRT_Executable_OptimizedProgram gives it.

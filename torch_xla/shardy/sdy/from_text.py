@@ -15,7 +15,7 @@ from typing import Optional
 
 import numpy as np
 
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import sharding_of
 from .attributes import Mesh, SdyError, SubAxis
 
@@ -70,7 +70,7 @@ def mesh_of_text(text: str) -> Mesh:
 
 def _placement(dims: list[tuple[SubAxis, ...]], mesh: Mesh) -> HloSharding:
   if mesh.num_devices == 1 or not any(dims):
-    return HloSharding.whole(ShardingType.REPLICATED)
+    return REPLICATED
   # Each axis cut into the parts that the dimensions take of it.
   cuts: dict[str, set[int]] = {name: {1, size} for name, size in mesh.axes}
   sizes = dict(mesh.axes)

@@ -23,7 +23,7 @@ from typing import Any, Optional
 
 from . import attributes, extract, lowering
 from ..hlo import array_shape, op_sharding
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.tile_assignment import ShardingError
 from .extract import InstructionKey
 from .lowering import Constraint, SdyProgram, Site, Tensor
@@ -35,7 +35,6 @@ RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 MANUAL_TARGETS = ('SPMDFullToShardShape', 'SPMDShardToFullShape')
 _API_VERSION_ORIGINAL = 1
 _LOW_ID = 2**32 - 1
-_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 
 
 def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
@@ -72,7 +71,7 @@ def _sites(module: Any, taken: extract.Taken) -> dict[InstructionKey, Site]:
         raise InexpressibleError(f'a sharding on the tuple {instruction.name}')
       shape, = array_shape.arrays_of(instruction.shape)
       sites[key] = Site(
-          _placement(instruction) or _REPLICATED, len(shape.dims), annotation)
+          _placement(instruction) or REPLICATED, len(shape.dims), annotation)
   return sites
 
 

@@ -237,6 +237,10 @@ class HloSharding:
     return f'parse_sharding({str(self)!r})'
 
 
+# Held whole by every device.
+REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
+
+
 def _transpose_subgroups(tiles: TileAssignment, rank: int,
                          order: Sequence[int]) -> TileAssignment:
   """Puts the subgroup dims in `order`; those left out have size 1."""

@@ -20,14 +20,13 @@ from . import dialects
 from ..hlo import compiled_program
 from ..hlo.compiled_program import Collective, CompiledProgram, Source
 from ..sdy.from_text import placement_of_text
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 from ..sharding.text import parse_sharding
 from .functions import (ARGUMENTS, array_of, attributes_of, main_of, RESULTS,
                         SDY_ATTRIBUTE, SHARDING_ATTRIBUTE, types_of)
 
 _OUTPUT = 'mhlo.spmd_output_sharding'
 _PARAMETERS = 'mhlo.spmd_parameters_shardings'
-_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 _COLLECTIVES = {
     f'stablehlo.{kind.replace("-", "_")}': kind
     for kind in compiled_program.COLLECTIVES
@@ -119,7 +118,7 @@ def _layouts(main: Any, which: str,
       layout is None and (array is None or array.dims)
       for layout, array in zip(found, arrays)):
     return None
-  return tuple(layout or _REPLICATED for layout in found)
+  return tuple(layout or REPLICATED for layout in found)
 
 
 def _layout(given: Mapping[str, Any], array: Any,
@@ -163,21 +162,17 @@ def _meshes(module: Any) -> dict[str, str]:
 
 def _collectives(module: Any) -> Optional[tuple[Collective, ...]]:
   """None if there are none: what was compiled may not be what is told."""
-  from jaxlib.mlir import ir
   sizes: dict[str, list[int]] = collections.defaultdict(list)
 
   def nbytes(values: Sequence[Any]) -> int:
     arrays = (array_of(value.type) for value in values)
     return sum(array.nbytes for array in arrays if array is not None)
 
-  def look(operation: Any) -> Any:
+  for operation in dialects.operations_of(module):
     kind = _COLLECTIVES.get(operation.name)
     if kind is not None:
       sizes[kind].append(
           max(nbytes(operation.operands), nbytes(operation.results)))
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(look)
   if not sizes:
     return None
   return tuple(

@@ -15,6 +15,7 @@ from . import answer, dialects, extract, forms, to_sdy, to_v2, wrapper
 from ..compile.attempt import Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
+from ..hlo import messages
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
@@ -24,7 +25,7 @@ from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import names_of_parameters, NamesOf, records
 from ..sdy.to_sdy import MANUAL_TARGETS
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from .forms import Form
 from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
@@ -32,11 +33,9 @@ from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
 
 FORMAT = 'mlir'
 _V2_FORM = 'mhlo.sharding'
-_HLO_FORMATS = ('hlo', 'hlo_with_config')
 _NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
                 'tensors out, and is taken to keep what it is told')
 _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
-_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,14 +113,15 @@ class Attempts:
         records(promise.parameters, names),
         form=Form.PLAIN.value,
         kinds=kinds)
-    attempts = [dataclasses.replace(attempt(promise), made_if_told=None)]
-    if all(t.placement == _REPLICATED for t in promise.parameters):
-      # What is not split either way needs no word of the plugin's.
-      whole = dict.fromkeys(range(len(kinds)), _REPLICATED)
-      attempts[:] = [attempt(promise)]
-      attempts.append(
-          attempt(dataclasses.replace(promise, trusts=True), pinned=whole))
-    return Plan(name, tuple(attempts), note=_PLAIN_NOTE)
+    if any(t.placement != REPLICATED for t in promise.parameters):
+      alone = dataclasses.replace(attempt(promise), made_if_told=None)
+      return Plan(name, (alone,), note=_PLAIN_NOTE)
+    # What is not split either way needs no word of the plugin's.
+    trusting = dataclasses.replace(promise, trusts=True)
+    whole = dict.fromkeys(range(len(kinds)), REPLICATED)
+    return Plan(
+        name, (attempt(promise), attempt(trusting, pinned=whole)),
+        note=_PLAIN_NOTE)
 
   def unpartitioned(self) -> Plan:
     """For one device: bindings and tags go."""
@@ -138,7 +138,7 @@ class Attempts:
         program_format=FORMAT,
         read=answer.read,
         answer=lambda outcome: None
-        if outcome.answer_format in _HLO_FORMATS else answer.text_of(
+        if outcome.answer_format in messages.HLO_FORMATS else answer.text_of(
             len(kinds), None),
         form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
     return Plan(name, (attempt,))
@@ -212,7 +212,7 @@ def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
       zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
     array = array_of(kind)
     try:
-      placement = to_sdy.placement_of(given) or _REPLICATED
+      placement = to_sdy.placement_of(given) or REPLICATED
     except InexpressibleError:
       array = None
     if array is not None:
@@ -280,7 +280,7 @@ def _attempt(
   def read_by_xlac(outcome: Outcome) -> Optional[str]:
     if pinned is not None:
       return answer.text_of(len(kinds), list(pinned.values()))
-    if outcome.answer_format in _HLO_FORMATS:
+    if outcome.answer_format in messages.HLO_FORMATS:
       return None
     return answer.text_of(len(kinds), outcome.compiled.results)
 

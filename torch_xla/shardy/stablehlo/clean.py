@@ -13,7 +13,8 @@ from typing import Any
 from . import dialects, extract, wrapper
 from ..annotate import call_target
 from .functions import (ARGUMENTS, attributes_of, main_of, owner_of, RESULTS,
-                        returned_by, set_attributes, types_of)
+                        returned_by, set_attributes, set_types, target_of,
+                        types_of)
 
 
 def take(module: Any) -> extract.Taken:
@@ -42,7 +43,7 @@ def take(module: Any) -> extract.Taken:
 
 
 def _is_binding(value: Any) -> bool:
-  return call_target.is_binding(extract.target_of(owner_of(value)))
+  return call_target.is_binding(target_of(owner_of(value)))
 
 
 def _bound(main: Any) -> set[int]:
@@ -51,7 +52,7 @@ def _bound(main: Any) -> set[int]:
   numbers = set()
   for argument in main.regions[0].blocks[0].arguments:
     if any(
-        call_target.is_binding(extract.target_of(use.owner.operation))
+        call_target.is_binding(target_of(use.owner.operation))
         for use in argument.uses):
       numbers.add(ir.BlockArgument(argument).arg_number)
   return numbers
@@ -68,7 +69,7 @@ def _drop_results(main: Any) -> None:
   with ir.InsertionPoint(end), end.location:
     ir.Operation.create('func.return', operands=operands)
   end.erase()
-  _set_type(main, types_of(main, ARGUMENTS), [kinds[n] for n in kept])
+  set_types(main, types_of(main, ARGUMENTS), [kinds[n] for n in kept])
   set_attributes(main, RESULTS, [given[n] for n in kept])
 
 
@@ -81,11 +82,5 @@ def _drop_arguments(main: Any, unused: Iterable[int]) -> None:
   for number in sorted(unused, reverse=True):
     block.erase_argument(number)
   kept = [n for n in range(len(kinds)) if n not in unused]
-  _set_type(main, [kinds[n] for n in kept], types_of(main, RESULTS))
+  set_types(main, [kinds[n] for n in kept], types_of(main, RESULTS))
   set_attributes(main, ARGUMENTS, [given[n] for n in kept])
-
-
-def _set_type(main: Any, arguments: list[Any], results: list[Any]) -> None:
-  from jaxlib.mlir import ir
-  main.attributes['function_type'] = ir.TypeAttr.get(
-      ir.FunctionType.get(arguments, results))

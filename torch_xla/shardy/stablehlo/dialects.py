@@ -71,6 +71,10 @@ def parse_version(text: str) -> Version:
   return tuple(map(int, text.split('.')))
 
 
+def version_text(version: Version) -> str:
+  return '.'.join(map(str, version))
+
+
 def current_version() -> Version:
   """The newest version that jaxlib writes."""
   from jaxlib.mlir.dialects import stablehlo
@@ -135,7 +139,7 @@ def write(module: Any, version: Version) -> bytes:
     ProgramTextError: the module is not valid, or has what `version` has not.
   """
   from jaxlib.mlir.dialects import stablehlo
-  target = '.'.join(map(str, version))
+  target = version_text(version)
   with _saying(module.context, f'cannot write a program as StableHLO {target}'):
     module.operation.verify()
     return stablehlo.serialize_portable_artifact(module, target, True)
@@ -172,3 +176,19 @@ def is_a(value: Any, kind: Any) -> bool:
   """Whether a type or an attribute is of a kind; older bindings ask it."""
   ask = getattr(kind, 'isinstance', None)
   return isinstance(value, kind) if ask is None else ask(value)
+
+
+def operations_of(root: Any) -> list[Any]:
+  """All operations of a module or of another operation, inner ones first.
+
+  They may be changed and erased meanwhile, which a walk of MLIR's own forbids.
+  """
+  from jaxlib.mlir import ir
+  found = []
+
+  def look(operation: Any) -> Any:
+    found.append(operation.operation)
+    return ir.WalkResult.ADVANCE
+
+  root.operation.walk(look)
+  return found

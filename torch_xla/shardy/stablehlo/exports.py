@@ -68,8 +68,8 @@ def _version(text: Optional[str], is_text: bool) -> dialects.Version:
     version = ()
   if len(version) != 3 or not oldest <= version <= newest:
     raise ValueError(
-        f"version={text!r} is no version from {'.'.join(map(str, oldest))} to "
-        f"{'.'.join(map(str, newest))}, which the installed jaxlib writes")
+        f'version={text!r} is no version from {dialects.version_text(oldest)} to '
+        f'{dialects.version_text(newest)}, which the installed jaxlib writes')
   return version
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 import dataclasses
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from ..annotate import call_target
 from ..annotate.annotation import Annotation
 from ..sdy.extract import Binding, SHARDING_TARGET
 from .functions import (ARGUMENTS, attributes_of, DONOR_ATTRIBUTE, main_of,
-                        owner_of, set_attributes, SHARDING_ATTRIBUTE)
-
-CUSTOM_CALL = 'stablehlo.custom_call'
+                        owner_of, set_attributes, SHARDING_ATTRIBUTE, target_of)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,30 +66,22 @@ def take(module: Any) -> Taken:
     AnnotationTextError: a call whose target is damaged.
     ProgramTextError: the program has no main function.
   """
-  from jaxlib.mlir import ir
   sharding_calls, sharded = [], []
   tags: list[Any] = []
   found_bindings: list[tuple[Any, str]] = []
   others = set()
-
-  def look(operation: Any) -> Any:
-    if operation.name == CUSTOM_CALL:
-      target = target_of(operation)
-      if call_target.is_tag(target):
-        tags.append(operation.operation)
-      elif call_target.is_binding(target):
-        found_bindings.append((operation.operation, target))
-      elif target == SHARDING_TARGET:
-        sharding_calls.append(operation.operation)
-      else:
-        others.add(target)
-        if SHARDING_ATTRIBUTE in operation.attributes:
-          sharded.append(operation.operation)
-    elif SHARDING_ATTRIBUTE in operation.attributes:
-      sharded.append(operation.operation)
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(look)
+  for operation in dialects.operations_of(module):
+    target = target_of(operation)
+    if call_target.is_tag(target):
+      tags.append(operation)
+    elif call_target.is_binding(target):
+      found_bindings.append((operation, target))
+    elif target == SHARDING_TARGET:
+      sharding_calls.append(operation)
+    else:
+      others.add(target)
+      if SHARDING_ATTRIBUTE in operation.attributes:
+        sharded.append(operation)
   constraints = {}
   for number, call in enumerate(sharding_calls):
     said = target_of(owner_of(call.operands[0]))
@@ -110,14 +100,7 @@ def take(module: Any) -> Taken:
   _keep_undonated(module, main, parameters)
   return Taken(
       bool(tags or bindings), parameters, constraints, tuple(bindings),
-      tuple(sharding_calls), tuple(sharded), frozenset(others))
-
-
-def target_of(operation: Optional[Any]) -> str:
-  """What a custom call calls; empty for anything else."""
-  if operation is None or operation.name != CUSTOM_CALL:
-    return ''
-  return operation.attributes['call_target_name'].value
+      tuple(sharding_calls), tuple(sharded), frozenset(others - {''}))
 
 
 def _keep_undonated(module: Any, main: Any,

@@ -9,7 +9,6 @@ import os
 from typing import Any, Optional
 
 import torch_xla.runtime as xr
-from torch_xla.experimental import plugins
 
 from . import dialects, printed, target
 from .. import switch
@@ -81,8 +80,4 @@ def _takes_stablehlo() -> bool:
 
 
 def _plugin() -> Any:
-  """The device plugin whose library is behind the door."""
-  registered = plugins._plugin_registry.get(xr.device_type())
-  if isinstance(registered, device_plugins.DoorPlugin):
-    return registered.inner
-  return registered
+  return device_plugins.registered(xr.device_type())

@@ -17,9 +17,9 @@ from typing import Any
 from . import dialects
 from ..sdy.extract import SHARDING_TARGET
 from ..sdy.to_sdy import ATTRIBUTE, MESHES, RESULT_TARGET
-from .extract import CUSTOM_CALL
-from .functions import (ARGUMENTS, attributes_of, main_of, RESULTS, returned_by,
-                        SDY_ATTRIBUTE, set_attributes, SHARDING_ATTRIBUTE)
+from .functions import (ARGUMENTS, attributes_of, custom_call, main_of, RESULTS,
+                        returned_by, SDY_ATTRIBUTE, set_attributes,
+                        SHARDING_ATTRIBUTE, target_of)
 
 FRONTEND_ATTRIBUTES = 'mhlo.frontend_attributes'
 _CONSTRAINT, _MESH = 'sdy.sharding_constraint', 'sdy.mesh'
@@ -42,7 +42,9 @@ def write(module: Any, form: Form) -> None:
 
 
 def _to_attributes(module: Any) -> None:
-  meshes, constraints = _of_dialect(module)
+  operations = dialects.operations_of(module)
+  meshes = [o for o in operations if o.name == _MESH]
+  constraints = [o for o in operations if o.name == _CONSTRAINT]
   _add_frontend_attribute(
       module.operation.attributes, MESHES, '{' +
       ', '.join(f'{m.attributes["sym_name"].value} = {m.attributes["mesh"]}'
@@ -71,37 +73,13 @@ def _to_attributes(module: Any) -> None:
     set_attributes(main, RESULTS, given)
 
 
-def _of_dialect(module: Any) -> tuple[list[Any], list[Any]]:
-  """The operations of the dialect: meshes, and constraints."""
-  from jaxlib.mlir import ir
-  meshes, constraints = [], []
-
-  def look(operation: Any) -> Any:
-    if operation.name == _MESH:
-      meshes.append(operation.operation)
-    elif operation.name == _CONSTRAINT:
-      constraints.append(operation.operation)
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(look)
-  return meshes, constraints
-
-
 def _call(target: str, operand: Any, sharding: Any, before: Any) -> Any:
   from jaxlib.mlir import ir
   text = str(sharding).removeprefix('#sdy.sharding')
-  attributes: dict[str, Any] = {
-      'call_target_name': ir.StringAttr.get(target),
-      'has_side_effect': ir.BoolAttr.get(target == RESULT_TARGET),
-  }
+  attributes = {'has_side_effect': ir.BoolAttr.get(target == RESULT_TARGET)}
   _add_frontend_attribute(attributes, ATTRIBUTE,
                           f'#sdy.sharding_per_value<[{text}]>')
-  with ir.InsertionPoint(before), before.location:
-    return ir.Operation.create(
-        CUSTOM_CALL,
-        results=[operand.type],
-        operands=[operand],
-        attributes=attributes).results[0]
+  return custom_call(target, operand, before, attributes)
 
 
 def _add_frontend_attribute(attributes: Any, name: str, value: str) -> None:
@@ -116,25 +94,15 @@ def _add_frontend_attribute(attributes: Any, name: str, value: str) -> None:
 
 def remove_shardings(module: Any) -> None:
   """Takes out all that says how tensors are laid out, in place."""
-  from jaxlib.mlir import ir
-  passed, sharded = [], []
-
-  def look(operation: Any) -> Any:
-    if operation.name in (_CONSTRAINT, _MESH) or (
-        operation.name == CUSTOM_CALL and
-        operation.attributes['call_target_name'].value == SHARDING_TARGET):
-      passed.append(operation.operation)
-    elif SHARDING_ATTRIBUTE in operation.attributes:
-      sharded.append(operation.operation)
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(look)
-  for operation in passed:
-    if operation.name != _MESH:
+  for operation in dialects.operations_of(module):
+    if operation.name == _MESH:
+      operation.erase()
+    elif (operation.name == _CONSTRAINT or
+          target_of(operation) == SHARDING_TARGET):
       operation.results[0].replace_all_uses_with(operation.operands[0])
-    operation.erase()
-  for operation in sharded:
-    del operation.attributes[SHARDING_ATTRIBUTE]
+      operation.erase()
+    elif SHARDING_ATTRIBUTE in operation.attributes:
+      del operation.attributes[SHARDING_ATTRIBUTE]
   main = main_of(module)
   with dialects.scope(module):
     for which in (ARGUMENTS, RESULTS):

@@ -10,10 +10,20 @@ from ..hlo import array_shape
 from ..hlo.array_shape import ArrayShape
 
 ARGUMENTS, RESULTS = 'arg_attrs', 'res_attrs'
+CUSTOM_CALL = 'stablehlo.custom_call'
 SHARDING_ATTRIBUTE = 'mhlo.sharding'
 SDY_ATTRIBUTE = 'sdy.sharding'
 # A parameter that a result may take the memory of, as jax has XLA know it.
 DONOR_ATTRIBUTE = 'jax.buffer_donor'
+
+
+def functions_of(module: Any) -> dict[str, Any]:
+  """The functions of a module by their names."""
+  return {
+      operation.attributes['sym_name'].value: operation.operation
+      for operation in module.body.operations
+      if operation.operation.name == 'func.func'
+  }
 
 
 def main_of(module: Any) -> Any:
@@ -22,12 +32,10 @@ def main_of(module: Any) -> Any:
   Raises:
     ProgramTextError: it has none.
   """
-  for operation in module.body.operations:
-    operation = operation.operation
-    if (operation.name == 'func.func' and
-        operation.attributes['sym_name'].value == 'main'):
-      return operation
-  raise dialects.ProgramTextError('a program in MLIR without a function main')
+  functions = functions_of(module)
+  if 'main' not in functions:
+    raise dialects.ProgramTextError('a program in MLIR without a function main')
+  return functions['main']
 
 
 def name_of(module: Any) -> str:
@@ -59,6 +67,14 @@ def types_of(function: Any, which: str) -> list[Any]:
   kind = ir.FunctionType(
       ir.TypeAttr(function.attributes['function_type']).value)
   return list(kind.inputs if which == ARGUMENTS else kind.results)
+
+
+def set_types(function: Any, arguments: Iterable[Any],
+              results: Iterable[Any]) -> None:
+  """Within `dialects.scope`."""
+  from jaxlib.mlir import ir
+  function.attributes['function_type'] = ir.TypeAttr.get(
+      ir.FunctionType.get(list(arguments), list(results)))
 
 
 def returned_by(function: Any) -> Any:
@@ -94,3 +110,25 @@ class Arrays:
     if kind not in self._known:
       self._known[kind] = array_of(kind)
     return self._known[kind]
+
+
+def custom_call(target: str, operand: Any, before: Any,
+                attributes: Mapping[str, Any]) -> Any:
+  """The result of a new call, of its operand's type; within a scope."""
+  from jaxlib.mlir import ir
+  with ir.InsertionPoint(before), before.location:
+    return ir.Operation.create(
+        CUSTOM_CALL,
+        results=[operand.type],
+        operands=[operand],
+        attributes={
+            'call_target_name': ir.StringAttr.get(target),
+            **attributes
+        }).results[0]
+
+
+def target_of(operation: Optional[Any]) -> str:
+  """What a custom call calls; empty for anything else."""
+  if operation is None or operation.name != CUSTOM_CALL:
+    return ''
+  return operation.attributes['call_target_name'].value

@@ -66,13 +66,15 @@ def choose(plugin: Any, attribute: Callable[[str],
   ours, oldest = dialects.current_version(), dialects.oldest_version()
   if version < oldest:
     raise DoorError(
-        f'the plugin reads StableHLO up to {_text(version)}, and the installed '
-        f'jaxlib writes {_text(oldest)} and later; install an older jaxlib')
+        f'the plugin reads StableHLO up to {dialects.version_text(version)}, and the installed '
+        f'jaxlib writes {dialects.version_text(oldest)} and later; install an older jaxlib'
+    )
   why = 'the plugin reads' if version <= ours else 'the installed jaxlib writes'
   written = min(version, ours)
   return Target(
       form, written,
-      f'{reason}; written in {_text(written)}, the newest that {why}')
+      f'{reason}; written in {dialects.version_text(written)}, the newest that {why}'
+  )
 
 
 def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
@@ -86,11 +88,13 @@ def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
     return Form(wanted), f'{type(plugin).__name__}.sharding_form() says so'
   if version is None:
     return Form.ATTRIBUTES, f'the plugin has no attribute {CURRENT_VERSION}'
-  since = _text(_SDY_SINCE)
+  since = dialects.version_text(_SDY_SINCE)
   if version >= _SDY_SINCE:
-    return Form.SDY, f'the plugin reads StableHLO {_text(version)}, {since} or later'
-  return (Form.ATTRIBUTES,
-          f'the plugin reads StableHLO {_text(version)}, older than {since}')
+    return Form.SDY, f'the plugin reads StableHLO {dialects.version_text(version)}, {since} or later'
+  return (
+      Form.ATTRIBUTES,
+      f'the plugin reads StableHLO {dialects.version_text(version)}, older than {since}'
+  )
 
 
 def takes_stablehlo(plugin: Any) -> bool:
@@ -106,7 +110,3 @@ def takes_stablehlo(plugin: Any) -> bool:
         f'{type(plugin).__name__}.program_format() gives {wanted!r}; it must '
         "be 'hlo', a program as torch_xla has it, or 'mlir', StableHLO")
   return wanted == 'mlir'
-
-
-def _text(version: Version) -> str:
-  return '.'.join(map(str, version))

@@ -22,7 +22,7 @@ from ..sdy import attributes, lowering
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.to_sdy import MANUAL_TARGETS
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
 from .extract import Taken
@@ -30,7 +30,6 @@ from .functions import (ARGUMENTS, array_of, Arrays, attributes_of, main_of,
                         RESULTS, returned_by, SDY_ATTRIBUTE, set_attributes,
                         SHARDING_ATTRIBUTE, types_of)
 
-_REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 # What a site is called: its kind, and its number among those of the kind.
 _ARGUMENT, _CALL, _OPERATION, _RESULT = 'argument', 'call', 'operation', 'result'
 
@@ -85,7 +84,7 @@ def _sites(module: Any, taken: Taken, arrays: Arrays) -> dict[Any, Site]:
   for number, (given, kind) in enumerate(
       zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
     sites[_ARGUMENT, number] = Site(
-        placement_of(given) or _REPLICATED,
+        placement_of(given) or REPLICATED,
         _rank(arrays(kind), kind, f'the parameter {number}'),
         taken.parameters.get(number))
   for number, call in enumerate(taken.sharding_calls):
@@ -110,7 +109,7 @@ def _site_of(arrays: Arrays,
     raise InexpressibleError(f'a sharding on the tuple {what}')
   kind = operation.results[0].type
   return Site(
-      placement_of(operation.attributes) or _REPLICATED,
+      placement_of(operation.attributes) or REPLICATED,
       _rank(arrays(kind), kind, what), annotation)
 
 
@@ -250,7 +249,7 @@ def pin_results(module: Any, program: SdyProgram) -> dict[int, HloSharding]:
       if number in placements or (array := array_of(kind)) is None:
         continue
       dims = (attributes.DimSharding(),) * len(array.dims)
-      placements[number] = _REPLICATED
+      placements[number] = REPLICATED
       if (said := program.open_results.get(number)) is not None:
         dims, placements[number] = said.closed, said.placement
       one[SDY_ATTRIBUTE] = ir.Attribute.parse(

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, Optional
 from . import dialects
 from ..hlo import op_sharding
 from ..lower.to_v2 import ShardingCounts
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sdy.extract import SHARDING_TARGET
+from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
-from ..sdy.extract import SHARDING_TARGET
-from .extract import CUSTOM_CALL, Taken, target_of
-from .functions import (ARGUMENTS, array_of, attributes_of, main_of, owner_of,
-                        RESULTS, returned_by, set_attributes,
-                        SHARDING_ATTRIBUTE, types_of)
+from .extract import Taken
+from .functions import (ARGUMENTS, array_of, attributes_of, custom_call,
+                        main_of, owner_of, RESULTS, returned_by, set_attributes,
+                        SHARDING_ATTRIBUTE, target_of, types_of)
 
 
 class _Lowered(NamedTuple):
@@ -100,17 +100,10 @@ def pin_results(module: Any) -> dict[int, HloSharding]:
       owner = owner_of(value)
       made = _said_by(owner)
       said = one.get(SHARDING_ATTRIBUTE) or made or ir.StringAttr.get(
-          str(HloSharding.whole(ShardingType.REPLICATED)))
-      if (made is None or made != said or target_of(owner) != SHARDING_TARGET):
-        with ir.InsertionPoint(end), end.location:
-          end.operands[number] = ir.Operation.create(
-              CUSTOM_CALL,
-              results=[value.type],
-              operands=[value],
-              attributes={
-                  'call_target_name': ir.StringAttr.get(SHARDING_TARGET),
-                  SHARDING_ATTRIBUTE: said
-              }).results[0]
+          str(REPLICATED))
+      if made is None or made != said or target_of(owner) != SHARDING_TARGET:
+        end.operands[number] = custom_call(SHARDING_TARGET, value, end,
+                                           {SHARDING_ATTRIBUTE: said})
       one[SHARDING_ATTRIBUTE] = said
       placements[number] = parse_sharding(said.value)
     set_attributes(main, RESULTS, given)

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import dialects
-from .functions import (ARGUMENTS, attributes_of, owner_of, RESULTS,
-                        returned_by, set_attributes, types_of)
+from .functions import (ARGUMENTS, attributes_of, functions_of, owner_of,
+                        RESULTS, returned_by, set_attributes, set_types,
+                        types_of)
 
 _TUPLE, _ELEMENT = 'stablehlo.tuple', 'stablehlo.get_tuple_element'
 _CALL = 'func.call'
@@ -32,27 +33,22 @@ def flatten(module: Any) -> None:
   `main` stays as it is, and so do functions that are no calls' alone.
   """
   functions = {
-      function.attributes['sym_name'].value: function
-      for function in _functions(module)
-      if any(map(_is_tuple, _types(function)))
+      name: function
+      for name, function in functions_of(module).items()
+      if name != 'main' and len(function.regions[0].blocks) and
+      any(map(_is_tuple, _types(function)))
   }
-  functions.pop('main', None)
   if not functions:
     return
   calls = []
-
-  def look(operation: Any) -> Any:
+  for operation in dialects.operations_of(module):
     if operation.name == _CALL:
-      calls.append(operation.operation)
-    else:
-      for name in _FUNCTIONS_OF_OTHERS:
-        if name in operation.attributes:
-          for kept in _names_in(operation.attributes[name]):
-            functions.pop(kept, None)
-    return ir.WalkResult.ADVANCE
-
-  from jaxlib.mlir import ir
-  module.operation.walk(look)
+      calls.append(operation)
+      continue
+    for name in _FUNCTIONS_OF_OTHERS:
+      if name in operation.attributes:
+        for kept in _names_in(operation.attributes[name]):
+          functions.pop(kept, None)
   with dialects.scope(module):
     for function in functions.values():
       _flatten_function(function)
@@ -60,13 +56,6 @@ def flatten(module: Any) -> None:
       if call.attributes['callee'].value in functions:
         _flatten_call(call)
   _fold(module)
-
-
-def _functions(module: Any) -> Iterator[Any]:
-  for operation in module.body.operations:
-    operation = operation.operation
-    if operation.name == 'func.func' and len(operation.regions[0].blocks):
-      yield operation
 
 
 def _types(function: Any) -> list[Any]:
@@ -119,8 +108,7 @@ def _flatten_function(function: Any) -> None:
     flat = _taken_apart(end.operands)
     ir.Operation.create('func.return', operands=flat)
   end.erase()
-  function.attributes['function_type'] = ir.TypeAttr.get(
-      ir.FunctionType.get(_leaves(inputs), _leaves(results)))
+  set_types(function, _leaves(inputs), _leaves(results))
 
 
 def _flatten_arguments(block: Any, kinds: list[Any]) -> None:
@@ -190,16 +178,9 @@ def _put_together(kind: Any, leaves: Iterator[Any]) -> Any:
 def _fold(module: Any) -> None:
   """Has what takes an element of a tuple use what the tuple is made of."""
   from jaxlib.mlir import ir
-  made, taken = [], []
-
-  def look(operation: Any) -> Any:
-    if operation.name == _TUPLE:
-      made.append(operation.operation)
-    elif operation.name == _ELEMENT:
-      taken.append(operation.operation)
-    return ir.WalkResult.ADVANCE
-
-  module.operation.walk(look)
+  operations = dialects.operations_of(module)
+  made = [o for o in operations if o.name == _TUPLE]
+  taken = [o for o in operations if o.name == _ELEMENT]
   for element in taken:  # What an element is taken of comes before it.
     whole = owner_of(element.operands[0])
     if whole is not None and whole.name == _TUPLE:
