@@ -87,6 +87,48 @@ def is_tuple(shape: bytes) -> bool:
   return messages.parse('ShapeProto', shape).element_type == _TUPLE
 
 
+@functools.lru_cache(maxsize=4096)
+def is_dynamic(shape: bytes) -> bool:
+  """Whether an array has a dimension of which only a bound is known."""
+  return any(messages.parse('ShapeProto', shape).is_dynamic_dimension)
+
+
+@functools.lru_cache(maxsize=4096)
+def with_dims(shape: bytes, dims: tuple[int, ...]) -> bytes:
+  """A serialised ShapeProto of an array with other dimensions, static ones.
+
+  The layout is row-major where the rank is another; otherwise it is kept.
+  """
+  message = messages.parse('ShapeProto', shape)
+  if len(message.dimensions) != len(dims):
+    message.layout.minor_to_major[:] = reversed(range(len(dims)))
+  message.dimensions[:] = dims
+  message.is_dynamic_dimension[:] = [False] * len(dims)
+  return message.SerializeToString()
+
+
+def with_type(shape: bytes, dtype: str) -> bytes:
+  """A serialised ShapeProto of an array of another element type, by name."""
+  message = messages.parse('ShapeProto', shape)
+  message.element_type = next(
+      number for number, (name, _) in _TYPES.items() if name == dtype)
+  return message.SerializeToString()
+
+
+def tuple_of(shapes: Iterable[bytes]) -> bytes:
+  """The serialised ShapeProto of a tuple of these."""
+  message = messages.message_class('ShapeProto')(element_type=_TUPLE)
+  for shape in shapes:
+    message.tuple_shapes.add().MergeFromString(shape)
+  return message.SerializeToString()
+
+
+def elements_of(shape: bytes) -> list[bytes]:
+  """The serialised ShapeProtos of a tuple's elements."""
+  message = messages.parse('ShapeProto', shape)
+  return [element.SerializeToString() for element in message.tuple_shapes]
+
+
 def _arrays(shape: Any) -> Iterator[ArrayShape]:
   if shape.element_type == _TUPLE:
     for element in shape.tuple_shapes:

@@ -56,3 +56,14 @@ def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
   message.executable_build_options.use_shardy_partitioner = (
       partitioner is Partitioner.SHARDY)
   return message.SerializeToString(deterministic=True)
+
+
+def with_flat_parameters(options: bytes) -> bytes:
+  """`options` of a program that takes each of its parameters by itself.
+
+  Raises:
+    ValueError: `options` is damaged.
+  """
+  message = messages.parse('CompileOptionsProto', options)
+  message.parameter_is_tupled_arguments = False
+  return message.SerializeToString(deterministic=True)

@@ -14,7 +14,8 @@ import functools
 from typing import Any, Optional
 
 _BOOL, _BYTES, _STRING = 'TYPE_BOOL', 'TYPE_BYTES', 'TYPE_STRING'
-_FLOAT, _INT32, _INT64 = 'TYPE_FLOAT', 'TYPE_INT32', 'TYPE_INT64'
+_FLOAT, _DOUBLE = 'TYPE_FLOAT', 'TYPE_DOUBLE'
+_INT32, _INT64 = 'TYPE_INT32', 'TYPE_INT64'
 _REPEATED = 'repeated'
 # With presence: an OpSharding of no bytes is {replicated}, and not none.
 _OPTIONAL = 'optional'
@@ -28,11 +29,15 @@ _MESSAGES = {
         ('use_shardy_partitioner', 19, _BOOL),
     ),
     'CompileOptionsProto': (
-        ('executable_build_options', 3, 'ExecutableBuildOptionsProto'),),
+        ('parameter_is_tupled_arguments', 2, _BOOL),
+        ('executable_build_options', 3, 'ExecutableBuildOptionsProto'),
+    ),
     'HloModuleProto': (
         ('name', 1, _STRING),
         ('computations', 3, 'HloComputationProto', _REPEATED),
+        ('host_program_shape', 4, 'ProgramShapeProto'),
         ('entry_computation_id', 6, _INT64),
+        ('input_output_alias', 8, 'HloInputOutputAliasProto'),
         ('spmd_output_sharding', 12, _BYTES, _OPTIONAL),
         ('spmd_parameters_shardings', 14, _BYTES, _REPEATED),
         ('buffer_donor', 18, 'HloBufferDonorProto'),
@@ -40,13 +45,30 @@ _MESSAGES = {
     ),
     'HloBufferDonorProto': (('entries', 1, 'BufferDonorEntryProto', _REPEATED),
                            ),
-    'BufferDonorEntryProto': (('parameter_number', 1, _INT64),),
+    'BufferDonorEntryProto': (
+        ('parameter_number', 1, _INT64),
+        ('parameter_shape_index', 2, _INT64, _REPEATED),
+    ),
+    'HloInputOutputAliasProto': (('entries', 1, 'AliasEntryProto', _REPEATED),),
+    'AliasEntryProto': (
+        ('output_shape_index', 1, _INT64, _REPEATED),
+        ('parameter_number', 2, _INT64),
+        ('parameter_shape_index', 3, _INT64, _REPEATED),
+        ('kind', 4, _INT32),
+    ),
+    'ProgramShapeProto': (
+        ('parameters', 1, _BYTES, _REPEATED),
+        ('result', 2, _BYTES, _OPTIONAL),
+        ('parameter_names', 3, _STRING, _REPEATED),
+    ),
     # A map, as it is on the wire.
     'FrontendAttributes': (('map', 1, 'FrontendAttribute', _REPEATED),),
     'FrontendAttribute': (('key', 1, _STRING), ('value', 2, _STRING)),
     'HloModuleProtoWithConfig': (('hlo_module', 1, 'HloModuleProto'),),
     'HloComputationProto': (
+        ('name', 1, _STRING),
         ('instructions', 2, 'HloInstructionProto', _REPEATED),
+        ('program_shape', 4, 'ProgramShapeProto'),
         ('id', 5, _INT64),
         ('root_id', 6, _INT64),
     ),
@@ -57,22 +79,77 @@ _MESSAGES = {
         ('metadata', 7, 'OpMetadata'),
         ('literal', 8, 'LiteralProto'),
         ('parameter_number', 9, _INT64),
+        ('tuple_index', 13, _INT64),
+        ('dimensions', 14, _INT64, _REPEATED),
+        ('slice_dimensions', 17, 'SliceDimensions', _REPEATED),
+        ('padding_config', 21, 'PaddingConfig'),
+        ('epsilon', 24, _FLOAT),
+        ('feature_index', 25, _INT64),
         ('custom_call_target', 28, _STRING),
+        ('dot_dimension_numbers', 30, 'DotDimensionNumbers'),
+        ('gather_dimension_numbers', 33, 'GatherDimensionNumbers'),
         ('id', 35, _INT64),
         ('operand_ids', 36, _INT64, _REPEATED),
+        ('control_predecessor_ids', 37, _INT64, _REPEATED),
+        ('called_computation_ids', 38, _INT64, _REPEATED),
         ('sharding', 40, _BYTES, _OPTIONAL),
+        ('scatter_dimension_numbers', 48, 'ScatterDimensionNumbers'),
         ('domain_entry_sharding', 54, _BYTES, _OPTIONAL),
         ('domain_exit_sharding', 55, _BYTES, _OPTIONAL),
+        ('custom_call_has_side_effect', 65, _BOOL),
         ('frontend_attributes', 68, 'FrontendAttributes'),
         ('custom_call_api_version', 77, _INT32),
     ),
+    'DotDimensionNumbers': (
+        ('lhs_contracting_dimensions', 1, _INT64, _REPEATED),
+        ('rhs_contracting_dimensions', 2, _INT64, _REPEATED),
+        ('lhs_batch_dimensions', 3, _INT64, _REPEATED),
+        ('rhs_batch_dimensions', 4, _INT64, _REPEATED),
+    ),
+    'GatherDimensionNumbers': (
+        ('offset_dims', 1, _INT64, _REPEATED),
+        ('collapsed_slice_dims', 2, _INT64, _REPEATED),
+        ('start_index_map', 3, _INT64, _REPEATED),
+        ('index_vector_dim', 4, _INT64),
+        ('operand_batching_dims', 5, _INT64, _REPEATED),
+        ('start_indices_batching_dims', 6, _INT64, _REPEATED),
+    ),
+    'ScatterDimensionNumbers': (
+        ('update_window_dims', 1, _INT64, _REPEATED),
+        ('inserted_window_dims', 2, _INT64, _REPEATED),
+        ('scatter_dims_to_operand_dims', 3, _INT64, _REPEATED),
+        ('index_vector_dim', 4, _INT64),
+        ('input_batching_dims', 5, _INT64, _REPEATED),
+        ('scatter_indices_batching_dims', 6, _INT64, _REPEATED),
+    ),
+    'SliceDimensions': (
+        ('start', 1, _INT64),
+        ('limit', 2, _INT64),
+        ('stride', 3, _INT64),
+    ),
+    'PaddingConfig': (('dimensions', 1, 'PaddingConfigDimension', _REPEATED),),
+    'PaddingConfigDimension': (
+        ('edge_padding_low', 1, _INT64),
+        ('edge_padding_high', 2, _INT64),
+        ('interior_padding', 3, _INT64),
+    ),
     'OpMetadata': (('op_name', 2, _STRING),),
-    'LiteralProto': (('shape', 1, _BYTES), ('f32s', 8, _FLOAT, _REPEATED)),
+    'LiteralProto': (
+        ('shape', 1, _BYTES),
+        ('preds', 2, _BOOL, _REPEATED),
+        ('s32s', 4, _INT32, _REPEATED),
+        ('s64s', 5, _INT64, _REPEATED),
+        ('f32s', 8, _FLOAT, _REPEATED),
+        ('f64s', 9, _DOUBLE, _REPEATED),
+    ),
     'ShapeProto': (
         ('element_type', 2, _INT32),
         ('dimensions', 3, _INT64, _REPEATED),
         ('tuple_shapes', 4, 'ShapeProto', _REPEATED),
+        ('layout', 5, 'LayoutProto'),
+        ('is_dynamic_dimension', 6, _BOOL, _REPEATED),
     ),
+    'LayoutProto': (('minor_to_major', 1, _INT64, _REPEATED),),
     'OpSharding': (
         ('type', 1, _INT32),
         ('tile_assignment_dimensions', 3, _INT64, _REPEATED),

@@ -1,0 +1,196 @@
+"""Adds instructions and computations to a program: HloModuleProto, in place.
+
+  >>> editor = Editor(module)
+  >>> twice = editor.make(entry, 'add', x.shape, (x.id, x.id))
+  >>> editor.insert(entry, {x.id: [twice]}, replaced={x.id: twice.id})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from . import array_shape, messages
+
+_LOW_ID = 2**32 - 1
+
+
+def entry_of(module: Any) -> Optional[Any]:
+  """The computation that a program is; None if it has none."""
+  return next(
+      (c for c in module.computations if c.id == module.entry_computation_id),
+      None)
+
+
+class Editor:
+  """Makes the ids of one module's new instructions and computations."""
+
+  def __init__(self, module: Any):
+    self._module = module
+    # XLA wants ids that differ in the lower half; newer ones count the
+    # computations in the upper.
+    ids = [i.id for c in module.computations for i in c.instructions]
+    self._next_low_id = 1 + max((i & _LOW_ID for i in ids), default=0)
+    self._next_computation_id = 1 + max(
+        (c.id & _LOW_ID for c in module.computations), default=0)
+    self._has_upper = max(ids, default=0) > _LOW_ID
+
+  def make(self,
+           computation: Any,
+           opcode: str,
+           shape: bytes,
+           operands: Sequence[int] = (),
+           **fields: Any) -> Any:
+    """A new instruction for `computation`, which has yet to be put there.
+
+    Args:
+      shape: a serialised ShapeProto.
+      operands: ids.
+      fields: more of HloInstructionProto.
+    """
+    low = self._next_low_id
+    self._next_low_id += 1
+    return messages.message_class('HloInstructionProto')(
+        name=f'shardy.{low}',
+        opcode=opcode,
+        shape=shape,
+        id=self._upper(computation) | low,
+        operand_ids=operands,
+        **fields)
+
+  def moved(self, computation: Any, instruction: Any,
+            operands: Sequence[int]) -> Any:
+    """An instruction as it is in another computation, which it moves to."""
+    moved = type(instruction)()
+    moved.CopyFrom(instruction)
+    moved.id = self._upper(computation) | instruction.id & _LOW_ID
+    moved.operand_ids[:] = operands
+    return moved
+
+  def copied(self, computation: Any, instruction: Any,
+             operands: Sequence[int]) -> Any:
+    """A second one like an instruction."""
+    copy = self.moved(computation, instruction, operands)
+    made = self.make(computation, copy.opcode, copy.shape)
+    copy.id, copy.name = made.id, made.name
+    return copy
+
+  def padded(self, computation: Any, operand: Any, dims: Sequence[int],
+             **fields: Any) -> tuple[Any, ...]:
+    """An array with zeros behind it, up to `dims`: what makes it, it last."""
+    scalar = array_shape.with_dims(operand.shape, ())
+    integer = array_shape.with_type(scalar, 's32')
+    literal = messages.message_class('LiteralProto')(shape=integer, s32s=[0])
+    zero = self.make(computation, 'constant', integer, literal=literal)
+    value = self.make(computation, 'convert', scalar, [zero.id])
+    padded = self.make(computation, 'pad',
+                       array_shape.with_dims(operand.shape, tuple(dims)),
+                       [operand.id, value.id], **fields)
+    shape, = array_shape.arrays_of(operand.shape)
+    for size, to in zip(shape.dims, dims):
+      padded.padding_config.dimensions.add(edge_padding_high=to - size)
+    return zero, value, padded
+
+  def cut(self, computation: Any, operand: Any, dims: Sequence[int]) -> Any:
+    """The first elements of an array in each dimension, `dims` of them."""
+    cut = self.make(computation, 'slice',
+                    array_shape.with_dims(operand.shape, tuple(dims)),
+                    [operand.id])
+    for size in dims:
+      cut.slice_dimensions.add(limit=size, stride=1)
+    return cut
+
+  def _upper(self, computation: Any) -> int:
+    return computation.id << 32 if self._has_upper else 0
+
+  def computation(self, name: str) -> Any:
+    """A new, empty computation, which has yet to be added."""
+    number = self._next_computation_id
+    self._next_computation_id += 1
+    return messages.message_class('HloComputationProto')(
+        name=f'{name}.{number}', id=number)
+
+  def add_computations(self,
+                       computations: Sequence[Any],
+                       before: Mapping[int, Sequence[Any]] = {}) -> None:
+    """Adds computations: callees come first.
+
+    Messages of the module's computations that are at hand are so no longer.
+
+    Args:
+      computations: before all others.
+      before: others, by the id of the one that they come right before.
+    """
+    # The messages of a repeated field cannot be moved.
+    kept = [
+        type(c).FromString(c.SerializeToString())
+        for c in self._module.computations
+    ]
+    del self._module.computations[:]
+    self._module.computations.extend(computations)
+    for computation in kept:
+      self._module.computations.extend(before.get(computation.id, ()))
+      self._module.computations.append(computation)
+
+
+def insert(computation: Any, after: Mapping[int, Sequence[Any]],
+           replaced: Mapping[int, int]) -> None:
+  """Puts new instructions after others, and has users use them instead.
+
+  Args:
+    after: new instructions, in order, by the id that they come after.
+    replaced: by id, whose result is used instead. Instructions that are
+      themselves in `after` keep their operands.
+  """
+  instructions = []
+  for instruction in computation.instructions:
+    for place, operand in enumerate(instruction.operand_ids):
+      if operand in replaced:
+        instruction.operand_ids[place] = replaced[operand]
+    instructions.append(instruction)
+    instructions.extend(after.get(instruction.id, ()))
+  computation.root_id = replaced.get(computation.root_id, computation.root_id)
+  del computation.instructions[:]
+  computation.instructions.extend(instructions)
+
+
+def set_attribute(message: Any, key: str, value: str) -> None:
+  """Gives an instruction or a module a frontend attribute."""
+  entries = message.frontend_attributes.map
+  for entry in entries:
+    if entry.key == key:
+      entry.value = value
+      return
+  entries.add(key=key, value=value)
+
+
+def uses(computation: Any) -> dict[int, int]:
+  """How often each instruction is an operand, a control predecessor or root."""
+  counts = dict.fromkeys((i.id for i in computation.instructions), 0)
+  for instruction in computation.instructions:
+    for operand in instruction.operand_ids:
+      counts[operand] += 1
+    for before in instruction.control_predecessor_ids:
+      counts[before] += 1
+  counts[computation.root_id] += 1
+  return counts
+
+
+def drop_unused(computation: Any, before: Mapping[int, int]) -> None:
+  """Drops what has lost its last use, or is new and has none.
+
+  Args:
+    before: how many uses each instruction had.
+  """
+  left = uses(computation)
+  kept = []
+  for instruction in reversed(computation.instructions):
+    number = instruction.id
+    if left[number] or before.get(number) == 0:
+      kept.append(instruction)
+    else:
+      for operand in instruction.operand_ids:
+        left[operand] -= 1
+  kept.reverse()
+  del computation.instructions[:]
+  computation.instructions.extend(kept)
