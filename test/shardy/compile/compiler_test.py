@@ -477,26 +477,37 @@ def test_a_refusal_that_breaks_the_last_promise_is_the_backends_error():
 
 
 def test_what_the_runtime_reads():
-  """The answer of the attempt that is used, as StableHLO."""
+  """The answer of the attempt that is used."""
   compilation = FakeCompilation()
   outcomes = []
 
   def answer(outcome):
     outcomes.append(outcome)
-    return 'module {}'
+    return b'module {}', 'mlir'
 
   _compile(
       _plan(
-          _attempt('one', lambda outcome: 'odd', answer=lambda o: 'wrong'),
-          _attempt('two', answer=answer)), compilation)
+          _attempt(
+              'one', lambda outcome: 'odd', answer=lambda o:
+              (b'wrong', 'mlir')), _attempt('two', answer=answer)), compilation)
   assert compilation.answers == [(b'module {}', 'mlir')]
   outcome, = outcomes
   assert outcome.compiled is _TOLD and outcome.answer_format == 'hlo'
 
 
 def test_what_the_runtime_reads_is_the_backends_own():
-  compilation = FakeCompilation()
-  _compile(_plan(_attempt('one')), compilation)
+  """In V1, once for all of its readings."""
+  v2, v1 = map(parse_sharding,
+               ('{devices=[2,4]<=[8]}', '{devices=[2,4]0,1,2,3,4,5,6,7}'))
+  compilation = FakeCompilation([made_of(op_sharding.to_bytes(v2))])
+  Compiler(lambda *_: _plan(_GSPMD), Ledger())(compilation)
+  assert compilation.answers == [made_of(op_sharding.to_bytes(v1))]
+
+
+@pytest.mark.parametrize('answer_format', ['mlir', 'unheard-of'])
+def test_the_runtime_asks_for_what_is_not_hlo(answer_format):
+  compilation = FakeCompilation([(b'module {}', answer_format)])
+  Compiler(lambda *_: _plan(_GSPMD), Ledger())(compilation)
   assert not compilation.answers
 
 

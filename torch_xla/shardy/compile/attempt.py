@@ -10,9 +10,10 @@ from typing import Optional
 
 from ..door.shim import Compilation
 from ..errors import BackendCompileError
-from ..hlo import compile_options, compiled_program
+from ..hlo import compile_options, compiled_program, messages
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
+from ..lower import to_v1
 from ..lower.to_v2 import ShardingCounts
 from .record import TensorRecord
 
@@ -30,7 +31,8 @@ class Outcome:
     seconds: what it took.
     error: what it refused the program with, if it did.
     compiled: the program that it made, where it tells.
-    answer_format: of what it tells of the program: 'hlo_with_config', 'mlir'.
+    answer: what it tells of the program, serialised; empty if nothing.
+    answer_format: of that: 'hlo_with_config', 'mlir'.
     never_tells: whether it tells of no program at all.
     unreadable: why what it tells cannot be read; empty if it can.
   """
@@ -38,6 +40,7 @@ class Outcome:
   seconds: float
   error: Optional[BackendCompileError] = None
   compiled: Optional[CompiledProgram] = None
+  answer: bytes = b''
   answer_format: str = ''
   never_tells: bool = False
   unreadable: str = ''
@@ -46,6 +49,19 @@ class Outcome:
   def tells(self) -> bool:
     """Whether the backend tells how it laid out the results, at least."""
     return self.compiled is not None and self.compiled.results is not None
+
+
+def as_read(outcome: Outcome) -> Optional[tuple[bytes, str]]:
+  """What the runtime is to read of a program, and its format.
+
+  The runtime asks more than once, and a backend writes the program down anew
+  each time. None: it is to ask the backend.
+  """
+  if (outcome.compiled is None or
+      outcome.answer_format not in messages.HLO_FORMATS):
+    return None
+  read = to_v1.to_v1(outcome.answer, outcome.answer_format)
+  return read or outcome.answer, outcome.answer_format
 
 
 # Why an outcome cannot be used; None if it can.
@@ -67,8 +83,8 @@ class Attempt:
     promise: what the result must keep to be used; None: it is used as it is.
     program_format: that the program is in; None: that of the program that came.
     read: reads the compiled program.
-    answer: the StableHLO, as text, that the runtime is to read in place of what
-      the backend tells; None: the backend's own.
+    answer: what the runtime is to read in place of what the backend tells, and
+      its format; None: the backend's own.
     made_if_told: the attempt is only for backends that tell how they lay
       results out (True), or only for those that do not (False).
     made_if_refused: the attempt is only for backends that refused the one
@@ -76,6 +92,7 @@ class Attempt:
     instead: what it stands for, where that is not the official wheel's way.
     note_of: what the record says of an outcome that is used.
     form: how the program says its shardings, where that is not the HLO way.
+    is_untupled: whether parameters that came as one tuple are its parameters.
   """
   program: bytes
   partitioner: Partitioner
@@ -84,12 +101,13 @@ class Attempt:
   promise: Optional[Promise] = None
   program_format: Optional[str] = None
   read: Reader = compiled_program.read
-  answer: Callable[[Outcome], Optional[str]] = lambda outcome: None
+  answer: Callable[[Outcome], Optional[tuple[bytes, str]]] = as_read
   made_if_told: Optional[bool] = None
   made_if_refused: bool = False
   instead: str = ''
   note_of: Callable[[Outcome], str] = lambda outcome: ''
   form: str = ''
+  is_untupled: bool = False
 
   def run(self, compilation: Compilation) -> Outcome:
     """Has the backend compile it; what it refuses is an outcome, too.
@@ -99,13 +117,16 @@ class Attempt:
     """
     options = compile_options.with_partitioner(compilation.options,
                                                self.partitioner)
+    if self.is_untupled:
+      options = compile_options.with_flat_parameters(options)
     start = time.perf_counter()
     try:
       compilation.compile(self.program, options, self.program_format)
     except BackendCompileError as e:
       return Outcome(options, time.perf_counter() - start, e)
     seconds = time.perf_counter() - start
-    compiled, answer_format, never_tells, unreadable = None, '', False, ''
+    compiled, answer, answer_format = None, b'', ''
+    never_tells, unreadable = False, ''
     try:
       answer, answer_format = compilation.compiled_program()
       compiled = self.read(answer, answer_format, self._sources())
@@ -114,8 +135,8 @@ class Attempt:
       never_tells = getattr(e, 'code', None) == _UNIMPLEMENTED
       if not isinstance(e, BackendCompileError):
         unreadable = str(e)
-    return Outcome(options, seconds, None, compiled, answer_format, never_tells,
-                   unreadable)
+    return Outcome(options, seconds, None, compiled, answer, answer_format,
+                   never_tells, unreadable)
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

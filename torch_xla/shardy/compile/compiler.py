@@ -87,7 +87,7 @@ class Compiler:
         note = f'{note}; {said}' if note else said
         self._said.warning(said)
       if (answer := attempt.answer(outcome)) is not None:
-        compilation.set_optimized_program(answer.encode(), 'mlir')
+        compilation.set_optimized_program(*answer)
     compiled = outcome.compiled
     return ProgramRecord(
         name=plan.name,
@@ -111,4 +111,4 @@ def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:
   if attempt.instead:
     return f'{reason}: {attempt.instead}', 'are compiled twice'
   return (f'{reason}: {attempt.partitioner.value.upper()} partitions',
-          'run as in the official wheel')
+          'run as in the official wheel, where priorities do not count')

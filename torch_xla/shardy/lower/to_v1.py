@@ -8,10 +8,11 @@ collectives stay as they are: XLA writes iotas there for V1 shardings too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Optional
 
 from ..hlo import messages, op_sharding
-from ..sharding.hlo_sharding import ShardingType
+from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.tile_assignment import ShardingError
 
 
@@ -37,6 +38,24 @@ def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
   rewrite = lambda data, _: _cached_v1(data, shardings)
   if not op_sharding.rewrite_module(module, rewrite):
     return None
+  return message.SerializeToString()
+
+
+def with_results(program: bytes, program_format: str,
+                 results: Sequence[HloSharding]) -> bytes:
+  """A compiled program, in a format of HLO, that says this of its results.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  message, module = messages.parse_compiled(program, program_format)
+  said = op_sharding.from_bytes(module.spmd_output_sharding)
+  listed = [sharding.to_v1() for sharding in results]
+  if said.type == ShardingType.TUPLE:
+    said = HloSharding.tuple_of(listed)
+  else:
+    said, = listed
+  module.spmd_output_sharding = op_sharding.to_bytes(said)
   return message.SerializeToString()
 
 
