@@ -12,6 +12,7 @@ import collections
 import dataclasses
 from typing import Any, NamedTuple, Optional
 
+from . import scatter_indices
 from ..hlo import array_shape, messages, op_sharding
 from ..sharding.hlo_sharding import ShardingType
 from ..sharding.tile_assignment import ShardingError
@@ -139,11 +140,15 @@ def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
 def lower_module(module: Any) -> tuple[bool, ShardingCounts]:
   """Lowers an HloModuleProto message in place; whether it changed, and how.
 
+  XLA must be able to partition it, too: scatters get indices that it pads.
+
   Raises:
     ValueError: the shape of an instruction with a sharding is damaged.
   """
   lowerer = _ShardingLowerer()
   changed = op_sharding.rewrite_module(module, lowerer.rewrite)
+  if scatter_indices.narrow(module):
+    changed = True
   return changed, lowerer.counts()
 
 
