@@ -16,6 +16,11 @@ SDY_ATTRIBUTE = 'sdy.sharding'
 # A parameter that a result may take the memory of, as jax has XLA know it.
 DONOR_ATTRIBUTE = 'jax.buffer_donor'
 
+_WITHOUT_EFFECT = frozenset(
+    f'stablehlo.{name}' for name in ('broadcast_in_dim', 'concatenate',
+                                     'constant', 'convert', 'iota', 'reshape',
+                                     'transpose'))
+
 
 def functions_of(module: Any) -> dict[str, Any]:
   """The functions of a module by their names."""
@@ -89,6 +94,14 @@ def owner_of(value: Any) -> Optional[Any]:
   return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def erase_unused(module: Any) -> None:
+  """Erases what has no effect and nobody uses."""
+  for operation in reversed(dialects.operations_of(module)):
+    if operation.name in _WITHOUT_EFFECT and not any(
+        True for _ in operation.results[0].uses):
+      operation.erase()
+
+
 def array_of(kind: Any) -> Optional[ArrayShape]:
   """The array that a type is; None for tuples, tokens, dynamic shapes."""
   from jaxlib.mlir import ir
@@ -110,6 +123,11 @@ class Arrays:
     if kind not in self._known:
       self._known[kind] = array_of(kind)
     return self._known[kind]
+
+
+def constraint_name(number: int) -> str:
+  """What records call the constraint of a program's `Sharding` call."""
+  return f'constraint.{number}'
 
 
 def custom_call(target: str, operand: Any, before: Any,

@@ -1,0 +1,179 @@
+"""Says of a gather or scatter which dimensions it goes along: HLO, in place.
+
+torch's `gather` and `scatter` index one dimension and go along with the others.
+torch_xla indexes all, these by their own numbers, and no sharding of them gets
+past that. XLA has a form for it, which partitioners know:
+
+    before   n = s64[16,8,1] iota(), iota_dimension=0
+             j = s64[16,8,2] concatenate(n, i), dimensions={2}
+             y = f32[16,8] gather(x, j), collapsed_slice_dims={0,1},
+                 start_index_map={0,1}, index_vector_dim=2
+    after    y = f32[16,8] gather(x, i), collapsed_slice_dims={1},
+                 start_index_map={1}, index_vector_dim=2,
+                 operand_batching_dims={0}, start_indices_batching_dims={0}
+
+An `iota` never leaves the operand, so what is looked up is the same. That takes
+a dimension that operand and indices have in the same size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from ..hlo import array_shape
+from ..hlo.editor import drop_unused, Editor, uses
+
+
+class IndexDims(NamedTuple):
+  """How a gather or a scatter takes its indices, in the words of a gather.
+
+  Attributes:
+    collapsed: of the operand; `inserted_window_dims` of a scatter.
+    index_map: the operand's dimension that each part of an index is of.
+    operand_batching: dimensions that are gone along with, rising.
+    indices_batching: the same of the indices.
+  """
+  collapsed: tuple[int, ...]
+  index_map: tuple[int, ...]
+  vector_dim: int
+  operand_batching: tuple[int, ...] = ()
+  indices_batching: tuple[int, ...] = ()
+
+
+def batched(dims: IndexDims, counted: Sequence[Optional[int]],
+            operand: Sequence[int],
+            indices: Sequence[int]) -> Optional[tuple[IndexDims, list[int]]]:
+  """What only counts taken out of the indices.
+
+  Args:
+    counted: for each part of an index the dimension of the indices whose
+      numbers it is; None for any other part.
+    operand: the dimensions of what is looked up in, or added to.
+    indices: of the indices.
+
+  Returns:
+    The same in other words, and which parts of an index are left; None if
+    nothing is to be said otherwise.
+  """
+  pairs = [*zip(dims.operand_batching, dims.indices_batching)]
+  taken = []
+  for part, along in enumerate(counted):
+    if along is None or along == dims.vector_dim:
+      continue
+    of_operand = dims.index_map[part]
+    if (of_operand in dims.collapsed and
+        operand[of_operand] == indices[along] and
+        along not in (n for _, n in pairs)):
+      pairs.append((of_operand, along))
+      taken.append(part)
+  left = [n for n in range(len(dims.index_map)) if n not in taken]
+  if not taken or not left:
+    return None
+  pairs.sort()
+  gone = {dims.index_map[n] for n in taken}
+  return IndexDims(
+      tuple(n for n in dims.collapsed if n not in gone),
+      tuple(dims.index_map[n] for n in left), dims.vector_dim,
+      tuple(n for n, _ in pairs), tuple(n for _, n in pairs)), left
+
+
+class _Form(NamedTuple):
+  """The names of the fields of a gather or a scatter."""
+  operands: int
+  field: str
+  collapsed: str
+  index_map: str
+  operand_batching: str
+  indices_batching: str
+
+
+_FORMS = {
+    'gather':
+        _Form(2, 'gather_dimension_numbers', 'collapsed_slice_dims',
+              'start_index_map', 'operand_batching_dims',
+              'start_indices_batching_dims'),
+    'scatter':
+        _Form(3, 'scatter_dimension_numbers', 'inserted_window_dims',
+              'scatter_dims_to_operand_dims', 'input_batching_dims',
+              'scatter_indices_batching_dims'),
+}
+OPCODES = frozenset(_FORMS)
+
+
+def batch(module: Any) -> int:
+  """Says it of all gathers and scatters of a module, in place.
+
+  Returns:
+    Of how many.
+  """
+  editor = Editor(module)
+  return sum(_batch_in(c, editor) for c in module.computations)
+
+
+def _batch_in(computation: Any, editor: Editor) -> int:
+  before = uses(computation)
+  by_id = {i.id: i for i in computation.instructions}
+  count = 0
+  instructions = []
+  for instruction in computation.instructions:
+    form = _FORMS.get(instruction.opcode)
+    if form and len(instruction.operand_ids) == form.operands:
+      made = _batch_one(instruction, form, by_id, editor.make, computation)
+      if made is not None:
+        instructions += made
+        count += 1
+    instructions.append(instruction)
+  if count:
+    del computation.instructions[:]
+    computation.instructions.extend(instructions)
+    drop_unused(computation, before)
+  return count
+
+
+def _batch_one(instruction: Any, form: _Form, by_id: Mapping[int, Any],
+               make: Callable[...,
+                              Any], computation: Any) -> Optional[list[Any]]:
+  """Changes a gather or scatter; what is new before it, None if it stays."""
+  operand, indices = (by_id[n] for n in instruction.operand_ids[:2])
+  numbers = getattr(instruction, form.field)
+  if (indices.opcode != 'concatenate' or
+      array_shape.is_dynamic(operand.shape) or
+      array_shape.is_dynamic(indices.shape) or
+      list(indices.dimensions) != [numbers.index_vector_dim]):
+    return None
+  parts = [by_id[n] for n in indices.operand_ids]
+  shape, = array_shape.arrays_of(indices.shape)
+  if len(parts) != shape.dims[numbers.index_vector_dim]:
+    return None
+  found = batched(
+      IndexDims(
+          tuple(getattr(numbers, form.collapsed)),
+          tuple(getattr(numbers, form.index_map)), numbers.index_vector_dim,
+          tuple(getattr(numbers, form.operand_batching)),
+          tuple(getattr(numbers, form.indices_batching))),
+      [part.dimensions[0] if part.opcode == 'iota' else None for part in parts],
+      array_shape.arrays_of(operand.shape)[0].dims, shape.dims)
+  if found is None:
+    return None
+  dims, left = found
+  made = []
+  if len(left) == 1:
+    indices = parts[left[0]]
+  else:
+    sizes = list(shape.dims)
+    sizes[dims.vector_dim] = len(left)
+    indices = make(
+        computation,
+        'concatenate',
+        array_shape.with_dims(indices.shape, tuple(sizes)),
+        [parts[n].id for n in left],
+        dimensions=[dims.vector_dim])
+    made.append(indices)
+  instruction.operand_ids[1] = indices.id
+  for field, value in ((form.collapsed, dims.collapsed), (form.index_map,
+                                                          dims.index_map),
+                       (form.operand_batching, dims.operand_batching),
+                       (form.indices_batching, dims.indices_batching)):
+    getattr(numbers, field)[:] = value
+  return made
