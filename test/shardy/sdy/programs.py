@@ -169,7 +169,7 @@ def run(program: Program, which: Run) -> Ran:
     else:
       xs.mark_sharding(t, mesh, spec)
   torch_xla.sync(wait=True)
-  with _compiled() as texts, torch_xla.shardy.record() as programs:
+  with compiled_texts() as texts, torch_xla.shardy.record() as programs:
     results = _results(program, tensors, mark)
     torch_xla.sync(wait=True)
   record, = programs
@@ -189,7 +189,7 @@ def _results(program: Program, values: Tensors,
 
 
 @contextlib.contextmanager
-def _compiled() -> Iterator[list[str]]:
+def compiled_texts() -> Iterator[list[str]]:
   """Collects the texts of the programs that the backend makes in the block."""
   from jaxlib import _hlo  # XLA's own printer.
   texts: list[str] = []

@@ -390,19 +390,6 @@ step {{
 
 
 @pytest.mark.parametrize('entry, message', [
-    (f'''p0 = {_F} parameter(0)
-      m = {_F} custom-call(p0), custom_call_target="SPMDFullToShardShape",
-        sharding={{manual}}
-      ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''',
-     'manual sharding (SPMDFullToShardShape)'),
-    (f'''p0 = {_F} parameter(0)
-      m = {_F} custom-call(p0), custom_call_target="SPMDShardToFullShape",
-        sharding={_X}
-      ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''',
-     'manual sharding (SPMDShardToFullShape)'),
-    (f'''p0 = {_F} parameter(0), sharding={{manual}}
-      ROOT b = f32[] custom-call(p0), {_bind(_say((0, None)))}''',
-     'the sharding {manual}'),
     (f'''p0 = {_F} parameter(0), sharding={{maximal device=3}}
       ROOT b = f32[] custom-call(p0), {_bind(_say((0, None)))}''',
      'the sharding {maximal device=3}'),

@@ -465,15 +465,6 @@ def test_donation():
 _NO_PLACEMENT = _say((None, None))
 
 _UNSAYABLE = [
-    ('%arg0: F', 'F', '''
-      %m = stablehlo.custom_call @SPMDFullToShardShape(%arg0)
-          {mhlo.sharding = "{manual}"} : (F) -> F
-      return %m : F''', 'manual sharding (SPMDFullToShardShape)'),
-    ('%arg0: F', 'F', f'''
-      %m = stablehlo.custom_call @SPMDShardToFullShape(%arg0) {_AT_X} : (F) -> F
-      return %m : F''', 'manual sharding (SPMDShardToFullShape)'),
-    ('%arg0: F {mhlo.sharding = "{manual}"}', 'F', 'return %arg0 : F',
-     'the sharding {manual}'),
     ('%arg0: F {mhlo.sharding = "{maximal device=3}"}', 'F', 'return %arg0 : F',
      'the sharding {maximal device=3}'),
     ('%arg0: F {mhlo.sharding = "{devices=[2,2]<=[4]}"}', 'F',

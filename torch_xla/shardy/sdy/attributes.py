@@ -15,6 +15,7 @@ checked here, before any text exists.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import dataclasses
 import math
 import re
@@ -162,6 +163,45 @@ def sharding_attribute(mesh: Mesh, dims: TensorSharding) -> str:
 def per_value_attribute(mesh: Mesh, dims: TensorSharding) -> str:
   """The value of `xla.sdy.sharding` on a custom call; raises SdyError."""
   return f'#sdy.sharding_per_value<[{text(mesh, dims)}]>'
+
+
+def free_axes(mesh: Mesh, dims: TensorSharding) -> tuple[SubAxis, ...]:
+  """The parts of axes that split no dimension, in the order of the mesh."""
+  free = []
+  for name, size in mesh.axes:
+    used = sorted((axis.pre_size, axis.size or size)
+                  for dim in dims
+                  for axis in dim.axes
+                  if axis.name == name)
+    if not used:
+      free.append(SubAxis(name))
+      continue
+    end = 1
+    for pre_size, part in [*used, (size, 1)]:
+      if pre_size > end:
+        free.append(SubAxis(name, end, pre_size // end))
+      end = pre_size * part
+  return tuple(free)
+
+
+def manual_attribute(mesh: Mesh, values: Sequence[TensorSharding]) -> str:
+  """The in or out shardings of a manual region, all of whose axes are manual.
+
+  Shardy wants every manual axis named in each: what splits no dimension is
+  `replicated`. Raises SdyError.
+  """
+  said = []
+  for dims in values:
+    free = ', '.join(map(str, free_axes(mesh, dims)))
+    replicated = f', replicated={{{free}}}' if free else ''
+    said.append(f'{text(mesh, dims)[:-1]}{replicated}>')
+  return f'#sdy.sharding_per_value<[{", ".join(said)}]>'
+
+
+def manual_axes_attribute(mesh: Mesh) -> str:
+  """The value of `xla.sdy.manual_axes`: all axes of the mesh."""
+  names = ', '.join(f'"{name}"' for name, _ in mesh.axes)
+  return f'#sdy<manual_axes{{{names}}}>'
 
 
 def meshes_attribute(mesh: Mesh) -> str:

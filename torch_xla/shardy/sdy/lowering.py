@@ -19,7 +19,7 @@ A program is read as *sites*, the places where it says how a tensor is placed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 import contextlib
 import dataclasses
 from typing import NamedTuple, Optional, TypeVar
@@ -27,10 +27,11 @@ from typing import NamedTuple, Optional, TypeVar
 from . import attributes, mesh_axes
 from ..annotate.annotation import Annotation, UserMesh
 from ..hlo.array_shape import ArrayShape
-from ..sharding.hlo_sharding import HloSharding
+from ..sharding.hlo_sharding import HloSharding, ShardingType
 from .mesh_axes import InexpressibleError
 
 Key = TypeVar('Key', bound=Hashable)
+MANUAL = HloSharding.whole(ShardingType.MANUAL)
 
 
 class Site(NamedTuple):
@@ -40,10 +41,13 @@ class Site(NamedTuple):
     placement: what it is stored with, or is constrained to.
     rank: of the tensor.
     annotation: what a user said of it, or of a tensor before it.
+    is_boundary: where a manual region begins or ends. No user can give it a
+      priority: without one it counts as unsaid.
   """
   placement: HloSharding
   rank: int
   annotation: Optional[Annotation] = None
+  is_boundary: bool = False
 
 
 class Constraint(NamedTuple):
@@ -98,11 +102,19 @@ class SdyProgram:
     results: placements that the compiled program must give, by result.
     open_results: what is said of results with an open dimension, which may be
       split further.
+    manual_results: those that are manual: torch_xla expects each device's own
+      value, of the local shape, under the sharding {manual}.
   """
   mesh: attributes.Mesh
   tensors: tuple[Tensor, ...]
   results: dict[int, HloSharding]
   open_results: dict[int, Constraint] = dataclasses.field(default_factory=dict)
+  manual_results: frozenset[int] = frozenset()
+
+  def as_known(self, results: Sequence[HloSharding]) -> tuple[HloSharding, ...]:
+    """The layouts of the results, as torch_xla is to know them."""
+    return tuple(MANUAL if place in self.manual_results else result
+                 for place, result in enumerate(results))
 
 
 def lower(sites: Mapping[Key, Site], annotations: Iterable[Annotation],
@@ -152,7 +164,10 @@ def _constraints(sites: Mapping[Key, Site], mesh: attributes.Mesh,
   constraints = {}
   for key, site in sites.items():
     if site not in known:
-      known[site] = _constraint(site, mesh, unsaid_priority)
+      try:
+        known[site] = _constraint(site, mesh, unsaid_priority)
+      except InexpressibleError as e:
+        raise InexpressibleError(str(e), key) from e
     constraints[key] = known[site]
   return constraints
 
@@ -166,8 +181,10 @@ def _constraint(site: Site, mesh: attributes.Mesh,
   if annotation is not None:
     dims = mesh_axes.annotated_dims(annotation, mesh)
   else:
+    dims = mesh_axes.dims_of(site.placement, mesh, site.rank)
+  if annotation is None or site.is_boundary and annotation.priority is None:
     dims = tuple(
         dataclasses.replace(dim, priority=unsaid_priority) if dim.axes else dim
-        for dim in mesh_axes.dims_of(site.placement, mesh, site.rank))
+        for dim in dims)
   attributes.check(mesh, dims)
   return Constraint(dims, site.placement, annotation)

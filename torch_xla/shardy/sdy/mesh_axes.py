@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 import itertools
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -21,7 +21,16 @@ from ..sharding.tile_assignment import DeviceList, IotaTileAssignment
 
 
 class InexpressibleError(ValueError):
-  """Nothing in Shardy's terms says this exactly; the message says what."""
+  """Nothing in Shardy's terms says this exactly; the message says what.
+
+  Attributes:
+    site: the key of the site that said it, as `lowering.lower` has them; None
+      if it was none.
+  """
+
+  def __init__(self, message: str, site: Optional[Hashable] = None):
+    super().__init__(message)
+    self.site = site
 
 
 class _Digit(NamedTuple):
@@ -121,7 +130,8 @@ def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
         for dim in digits[:rank])
   except InexpressibleError as e:
     raise InexpressibleError(
-        f'the sharding {_short(sharding)} over {mesh}') from e
+        f'the sharding {_short(sharding)} over {mesh} (mark what one program '
+        'uses over one mesh, or over meshes that are factors of one)') from e
 
 
 def _check_tiled(sharding: HloSharding, num_devices: int) -> None:

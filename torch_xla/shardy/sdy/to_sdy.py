@@ -12,29 +12,31 @@ GSPMD would have honoured is said again in that form:
 - A `Sharding` call, and any other instruction with a sharding of its own,
   becomes a constraint.
 - A constrained result is pinned: torch_xla relies on its layout.
+- Manual regions become computations of their own: `manual_outline`.
 
 What is said is decided in `lowering`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Container, Mapping
+import dataclasses
+from typing import Any
 
-from . import attributes, extract, lowering
+from . import (attributes, extract, lowering, manual_boundaries, manual_outline,
+               manual_regions)
 from ..hlo import array_shape, op_sharding
+from ..hlo.editor import Editor, insert, set_attribute
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
-from ..sharding.tile_assignment import ShardingError
 from .extract import InstructionKey
 from .lowering import Constraint, SdyProgram, Site, Tensor
+from .manual_regions import is_sharding_call, ManualComputation, placement
 from .mesh_axes import InexpressibleError
 
 ATTRIBUTE = 'xla.sdy.sharding'
 MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
-MANUAL_TARGETS = ('SPMDFullToShardShape', 'SPMDShardToFullShape')
 _API_VERSION_ORIGINAL = 1
-_LOW_ID = 2**32 - 1
 
 
 def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
@@ -43,44 +45,65 @@ def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
       is as it was.
+    ManualShardingError: nor do anybody's.
   """
   if module.HasField('spmd_output_sharding'):
     raise InexpressibleError('shardings given for the program\'s results')
+  regions = manual_regions.find(module)
+  boundaries = manual_boundaries.sites(regions)
+  begun = {(b.computation, b.instruction) for b in boundaries if b.is_begin}
   annotations = [*taken.parameters.values(), *taken.constraints.values()]
   mesh, constraints = lowering.lower(
-      _sites(module, taken), annotations, num_devices)
-  return _ModuleWriter(module, mesh, constraints).run()
+      {
+          **_sites(module, taken, regions, begun),
+          **boundaries
+      }, annotations, num_devices)
+  tensors: tuple[Tensor, ...] = ()
+  manual_results: frozenset[int] = frozenset()
+  if regions:
+    tensors, stacked, manual_results = manual_outline.outline(
+        module, regions, mesh, constraints)
+    constraints = {**constraints, **stacked}
+  written = _ModuleWriter(module, mesh, constraints).run()
+  return dataclasses.replace(
+      written,
+      tensors=(*written.tensors, *tensors),
+      manual_results=manual_results)
 
 
-def _sites(module: Any, taken: extract.Taken) -> dict[InstructionKey, Site]:
+def _sites(module: Any, taken: extract.Taken,
+           regions: Mapping[int, ManualComputation],
+           begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
   """Parameters of the program, and whatever else has a sharding."""
   sites = {}
   for computation in module.computations:
     is_entry = computation.id == module.entry_computation_id
+    region = regions.get(computation.id)
     for instruction in computation.instructions:
+      if region is not None and region.says_of(instruction):
+        continue
       _check_supported(instruction)
       key = computation.id, instruction.id
       annotation = None
+      is_boundary = False
       if _is_parameter(instruction) and is_entry:
         annotation = taken.parameters.get(instruction.parameter_number)
-      elif _is_sharding_call(instruction):
+      elif is_sharding_call(instruction):
         annotation = taken.constraints.get(key)
+        is_boundary = key in begun
       elif not instruction.HasField('sharding'):
         continue
       if array_shape.is_tuple(instruction.shape):
         raise InexpressibleError(f'a sharding on the tuple {instruction.name}')
       shape, = array_shape.arrays_of(instruction.shape)
       sites[key] = Site(
-          _placement(instruction) or REPLICATED, len(shape.dims), annotation)
+          placement(instruction) or REPLICATED, len(shape.dims), annotation,
+          is_boundary)
   return sites
 
 
 def _is_parameter(instruction: Any) -> bool:
   return instruction.opcode == 'parameter'
-
-
-def _is_sharding_call(instruction: Any) -> bool:
-  return instruction.custom_call_target == extract.SHARDING_TARGET
 
 
 class _ModuleWriter:
@@ -94,17 +117,12 @@ class _ModuleWriter:
     self._parameters: dict[int, Tensor] = {}
     self._constraints: list[Tensor] = []
     self._results: dict[int, HloSharding] = {}
-    # XLA wants ids that differ in the lower half; newer ones count the
-    # computations in the upper.
-    self._next_low_id = 1 + max(
-        (i.id & _LOW_ID for c in module.computations for i in c.instructions),
-        default=0)
+    self._editor = Editor(module)
 
   def run(self) -> SdyProgram:
     for computation in self._module.computations:
       self._computation(computation)
-    _set_attribute(self._module, MESHES,
-                   attributes.meshes_attribute(self._mesh))
+    set_attribute(self._module, MESHES, attributes.meshes_attribute(self._mesh))
     parameters = tuple(self._parameters[n] for n in sorted(self._parameters))
     return SdyProgram(self._mesh, (*parameters, *self._constraints),
                       self._results)
@@ -121,26 +139,31 @@ class _ModuleWriter:
       if _is_parameter(instruction) and is_entry:
         self._parameter(instruction, constraint)
         if constraint.is_open:
-          added[instruction.id] = self._sharding_call(instruction, constraint)
-      elif _is_sharding_call(instruction):
+          added[instruction.id] = self._sharding_call(computation, instruction,
+                                                      constraint)
+      elif is_sharding_call(instruction):
         operand = by_id[instruction.operand_ids[0]]
         self._note(instruction, constraint, (operand.name, operand.opcode))
         constrained[instruction.id] = constraint
       else:
         if constraint.dims:
-          call = self._sharding_call(instruction, constraint)
+          call = self._sharding_call(computation, instruction, constraint)
           added[instruction.id] = call
           constrained[call.id] = constraint
         # Inside loops XLA keeps it, and libtpu then heeds no priorities there.
         instruction.ClearField('sharding')
     if added:
-      _redirect(computation, added)
+      insert(computation, {
+          k: (call,) for k, call in added.items()
+      }, {
+          k: call.id for k, call in added.items()
+      })
     if is_entry:
       self._pin_results(computation, constrained)
 
   def _parameter(self, instruction: Any, constraint: Constraint) -> None:
     text = attributes.sharding_attribute(self._mesh, constraint.closed)
-    _set_attribute(instruction, ATTRIBUTE, text)
+    set_attribute(instruction, ATTRIBUTE, text)
     if constraint.is_open:
       text = attributes.sharding_attribute(self._mesh, constraint.dims)
     shape, = array_shape.arrays_of(instruction.shape)
@@ -153,30 +176,29 @@ class _ModuleWriter:
             source: tuple[str, str]) -> None:
     """Puts the constraint on a `Sharding` call of `source`."""
     text = attributes.per_value_attribute(self._mesh, constraint.dims)
-    _set_attribute(instruction, ATTRIBUTE, text)
+    set_attribute(instruction, ATTRIBUTE, text)
     shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(
         Tensor(None, instruction.name, shape, constraint.placement,
                constraint.annotation, text, source))
 
-  def _sharding_call(self, operand: Any, constraint: Constraint) -> Any:
-    call = self._call(operand, extract.SHARDING_TARGET, constraint.dims)
+  def _sharding_call(self, computation: Any, operand: Any,
+                     constraint: Constraint) -> Any:
+    call = self._call(computation, operand, extract.SHARDING_TARGET,
+                      constraint.dims)
     call.sharding = op_sharding.to_bytes(constraint.placement)
     return call
 
-  def _call(self, operand: Any, target: str,
+  def _call(self, computation: Any, operand: Any, target: str,
             dims: attributes.TensorSharding) -> Any:
-    call = type(operand)(
-        name=f'shardy.{self._next_low_id}',
-        opcode='custom-call',
-        shape=operand.shape,
+    call = self._editor.make(
+        computation,
+        'custom-call',
+        operand.shape, [operand.id],
         custom_call_target=target,
-        id=operand.id & ~_LOW_ID | self._next_low_id,
-        operand_ids=[operand.id],
         custom_call_api_version=_API_VERSION_ORIGINAL)
-    self._next_low_id += 1
-    _set_attribute(call, ATTRIBUTE,
-                   attributes.per_value_attribute(self._mesh, dims))
+    set_attribute(call, ATTRIBUTE,
+                  attributes.per_value_attribute(self._mesh, dims))
     return call
 
   def _pin_results(self, computation: Any,
@@ -190,7 +212,8 @@ class _ModuleWriter:
       constraint = constrained.get(result)
       if constraint is None or constraint.is_open:
         continue
-      pin = self._call(by_id[result], RESULT_TARGET, constraint.dims)
+      pin = self._call(computation, by_id[result], RESULT_TARGET,
+                       constraint.dims)
       pins.append(pin)
       self._results[place] = constraint.placement
       if is_tuple:
@@ -205,35 +228,7 @@ class _ModuleWriter:
       computation.instructions.extend(order)
 
 
-def _redirect(computation: Any, added: dict[int, Any]) -> None:
-  """Has all uses of an instruction use what is added after it."""
-  instructions = []
-  for instruction in computation.instructions:
-    for place, operand in enumerate(instruction.operand_ids):
-      if operand in added:
-        instruction.operand_ids[place] = added[operand].id
-    instructions.append(instruction)
-    if instruction.id in added:
-      instructions.append(added[instruction.id])
-  if computation.root_id in added:
-    computation.root_id = added[computation.root_id].id
-  del computation.instructions[:]
-  computation.instructions.extend(instructions)
-
-
-def _placement(instruction: Any) -> Optional[HloSharding]:
-  if not instruction.HasField('sharding'):
-    return None
-  try:
-    return op_sharding.from_bytes(instruction.sharding)
-  except ShardingError as e:
-    raise InexpressibleError(f'a sharding that is not understood: {e}') from e
-
-
 def _check_supported(instruction: Any) -> None:
-  if instruction.custom_call_target in MANUAL_TARGETS:
-    raise InexpressibleError(
-        f'manual sharding ({instruction.custom_call_target})')
   if instruction.HasField('domain_entry_sharding'):
     raise InexpressibleError('a sharding domain')
   if instruction.opcode == 'parameter' and array_shape.is_tuple(
@@ -241,12 +236,3 @@ def _check_supported(instruction: Any) -> None:
     raise InexpressibleError(
         'parameters that are handed over as one tuple (torch_xla does that '
         'from XLA_PARAMETER_WRAPPING_THREADSHOLD, 3200, on)')
-
-
-def _set_attribute(message: Any, key: str, value: str) -> None:
-  entries = message.frontend_attributes.map
-  for entry in entries:
-    if entry.key == key:
-      entry.value = value
-      return
-  entries.add(key=key, value=value)

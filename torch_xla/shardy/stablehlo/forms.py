@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from . import dialects
+from . import dialects, manual_attributes
 from ..sdy.extract import SHARDING_TARGET
 from ..sdy.to_sdy import ATTRIBUTE, MESHES, RESULT_TARGET
 from .functions import (ARGUMENTS, attributes_of, custom_call, main_of, RESULTS,
@@ -42,6 +42,7 @@ def write(module: Any, form: Form) -> None:
 
 
 def _to_attributes(module: Any) -> None:
+  manual_attributes.write(module)
   operations = dialects.operations_of(module)
   meshes = [o for o in operations if o.name == _MESH]
   constraints = [o for o in operations if o.name == _CONSTRAINT]

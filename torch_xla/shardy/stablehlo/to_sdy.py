@@ -12,16 +12,15 @@ rules for where it is said are those of `sdy.to_sdy`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import functools
 from typing import Any, Optional
 
-from . import dialects, tuples
+from . import dialects, manual_blocks, manual_computation, tuples
 from ..hlo.array_shape import ArrayShape
 from ..sdy import attributes, lowering
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
-from ..sdy.to_sdy import MANUAL_TARGETS
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
@@ -29,9 +28,11 @@ from .extract import Taken
 from .functions import (ARGUMENTS, array_of, Arrays, attributes_of, main_of,
                         RESULTS, returned_by, SDY_ATTRIBUTE, set_attributes,
                         SHARDING_ATTRIBUTE, types_of)
+from .manual_blocks import ManualBlock
+from .manual_computation import Written
 
 # What a site is called: its kind, and its number among those of the kind.
-_ARGUMENT, _CALL, _OPERATION, _RESULT = 'argument', 'call', 'operation', 'result'
+ARGUMENT, _CALL, _OPERATION, _RESULT = 'argument', 'call', 'operation', 'result'
 
 
 def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
@@ -43,13 +44,21 @@ def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
       is as it was.
+    ManualShardingError: nor do anybody's.
   """
   arrays = Arrays()
-  sites = _sites(module, taken, arrays)
+  regions = manual_blocks.find(module, taken, placement_of)
+  boundaries = manual_blocks.sites(regions, placement_of)
+  sites = _sites(module, taken, arrays, regions)
   annotations = [*taken.parameters.values(), *taken.constraints.values()]
-  mesh, constraints = lowering.lower(sites, annotations, num_devices)
+  mesh, constraints = lowering.lower({
+      **sites,
+      **boundaries
+  }, annotations, num_devices)
   with dialects.scope(module):
-    program = _ModuleWriter(module, mesh, constraints, arrays).run(taken)
+    manual = manual_computation.write(module, regions, mesh, constraints)
+    program = _ModuleWriter(module, mesh, constraints, arrays,
+                            manual).run(taken)
   tuples.flatten(module)
   return program
 
@@ -75,26 +84,33 @@ def _parsed(text: str) -> HloSharding:
   return parse_sharding(text).canonical()
 
 
-def _sites(module: Any, taken: Taken, arrays: Arrays) -> dict[Any, Site]:
-  manual = sorted(taken.calls & set(MANUAL_TARGETS))
-  if manual:
-    raise InexpressibleError(f'manual sharding ({manual[0]})')
+def _sites(module: Any, taken: Taken, arrays: Arrays,
+           regions: Sequence[ManualBlock]) -> dict[Any, Site]:
   main = main_of(module)
   sites = {}
+  manual = {value for block in regions for value in block.said_of()}
+  begun = {value for block in regions for value in block.begun()}
   for number, (given, kind) in enumerate(
       zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
-    sites[_ARGUMENT, number] = Site(
-        placement_of(given) or REPLICATED,
-        _rank(arrays(kind), kind, f'the parameter {number}'),
-        taken.parameters.get(number))
+    placement = placement_of(given) or REPLICATED
+    if placement == lowering.MANUAL:
+      continue
+    sites[ARGUMENT,
+          number] = Site(placement,
+                         _rank(arrays(kind), kind, f'the parameter {number}'),
+                         taken.parameters.get(number))
   for number, call in enumerate(taken.sharding_calls):
-    sites[_CALL, number] = _site_of(arrays, call, 'a Sharding call',
-                                    taken.constraints.get(number))
+    if call.results[0] not in manual:
+      site = _site_of(arrays, call, 'a Sharding call',
+                      taken.constraints.get(number))
+      sites[_CALL, number] = site._replace(is_boundary=call.results[0] in begun)
   for number, operation in enumerate(taken.sharded):
-    sites[_OPERATION, number] = _site_of(arrays, operation, operation.name)
+    if manual.isdisjoint(operation.results):
+      sites[_OPERATION, number] = _site_of(arrays, operation, operation.name)
   for number, (given, kind) in enumerate(
       zip(attributes_of(main, RESULTS), types_of(main, RESULTS))):
-    if (placement := placement_of(given)) is not None:
+    placement = placement_of(given)
+    if placement not in (None, lowering.MANUAL):
       sites[_RESULT,
             number] = Site(placement,
                            _rank(arrays(kind), kind, f'result {number}'))
@@ -123,13 +139,23 @@ class _ModuleWriter:
   """Writes constraints into one module, within its scope."""
 
   def __init__(self, module: Any, mesh: attributes.Mesh,
-               constraints: Mapping[Any, Constraint], arrays: Arrays):
+               constraints: Mapping[Any, Constraint], arrays: Arrays,
+               manual: Written):
     self._arrays = arrays
+    self._manual = manual
     self._module = module
     self._main = main_of(module)
     self._end = returned_by(self._main).operation
     self._mesh = mesh
-    self._given = constraints
+    self._given = {
+        **constraints,
+        **{
+            (ARGUMENT, n): c for n, c in manual.arguments.items()
+        },
+        **{
+            (_RESULT, n): c for n, c in manual.results.items()
+        },
+    }
     # Made once of each: the text, and the attribute.
     self._said: dict[attributes.TensorSharding, tuple[str, Any]] = {}
     self._parameters: list[Tensor] = []
@@ -142,14 +168,18 @@ class _ModuleWriter:
     from jaxlib.mlir import ir
     from jaxlib.mlir.dialects import sdy
     for number, call in enumerate(taken.sharding_calls):
-      constraint = self._given[_CALL, number]
+      constraint = self._given.get((_CALL, number))
+      if constraint is None:
+        continue  # In a manual region.
       self._note(call, constraint)
       made = self._constrain(call.operands[0], constraint, call)
       call.results[0].replace_all_uses_with(made)
       call.erase()
       self._pin_where_returned(made, constraint)
     for number, operation in enumerate(taken.sharded):
-      constraint = self._given[_OPERATION, number]
+      constraint = self._given.get((_OPERATION, number))
+      if constraint is None:
+        continue
       if constraint.dims:
         made = self._constrain_after(operation.results[0], constraint,
                                      operation)
@@ -159,8 +189,10 @@ class _ModuleWriter:
     self._write_results()
     with ir.InsertionPoint.at_block_begin(self._module.body):
       sdy.mesh(attributes.MESH_NAME, ir.Attribute.parse(str(self._mesh)))
-    return SdyProgram(self._mesh, (*self._parameters, *self._constraints),
-                      self._results, self._open_results)
+    return SdyProgram(
+        self._mesh,
+        (*self._parameters, *self._constraints, *self._manual.tensors),
+        self._results, self._open_results, frozenset(self._manual.results))
 
   def _say(self, dims: attributes.TensorSharding) -> tuple[str, Any]:
     """The sharding's text and its attribute."""
@@ -189,7 +221,7 @@ class _ModuleWriter:
     first = block.operations[0]
     given = attributes_of(self._main, ARGUMENTS)
     for number, (argument, one) in enumerate(zip(block.arguments, given)):
-      constraint = self._given[_ARGUMENT, number]
+      constraint = self._given[ARGUMENT, number]
       one.pop(SHARDING_ATTRIBUTE, None)
       one[SDY_ATTRIBUTE] = self._say(constraint.closed)[1]
       dims = constraint.closed
