@@ -1,5 +1,7 @@
 """Bindings and tags leave the program, and what they said is kept."""
 
+import dataclasses
+
 import annotated_modules as modules
 import pytest
 from torch_xla.shardy.annotate import call_target
@@ -90,8 +92,23 @@ def test_several_bindings():
   assert extract.take(module) == extract.Taken(True, {
       0: _C,
       1: _B
-  }, {}, (_binding(_A, _B, parameters=(0, 1)), _binding(_C, parameters=(0,))))
+  }, {}, (_binding(_A, _B, parameters=(0, 1)), _binding(_C, parameters=(0,))),
+                                               frozenset({0, 1}))
   assert _text(module).count('constant(0)') == 2
+
+
+def test_parameter_that_nothing_but_bindings_uses():
+  """What was said of it is nothing to the program."""
+  module = _module(f'''
+    p0 = {_F} parameter(0)
+    p1 = {_F} parameter(1)
+    s = {_F} negate(p1)
+    b = f32[] custom-call(p0, p1), {_bind(_A, _B)}
+    ROOT t = ({_F}, f32[]) tuple(s, b)''')
+  taken = extract.take(module)
+  assert taken.parameters == {0: _A, 1: _B}
+  assert taken.unused == {0}
+  assert taken.of_used() == dataclasses.replace(taken, parameters={1: _B})
 
 
 def test_operand_that_is_no_parameter():

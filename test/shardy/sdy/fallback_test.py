@@ -4,12 +4,11 @@ Each runs for real, on eight CPU devices, against plain torch.
 """
 
 import logging
-import math
 import random
-import re
 
 import numpy as np
 import pytest
+from shards import check_shards
 import torch
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
@@ -74,26 +73,6 @@ def test_what_runs_with_shardy_is_noted_as_such(mesh):
   close(y.cpu(), a @ b)
 
 
-def test_manual_sharding(mesh):
-  a, b = torch.randn(8, 8), torch.randn(8, 8)
-
-  def compute(x, y):
-    local = xs.enable_manual_sharding(x, ('x', None), mesh=mesh).global_tensor
-    assert local.shape == (4, 8)
-    whole = xs.disable_manual_sharding(
-        local * 2 + 1, ('x', None), x.shape, mesh=mesh).global_tensor
-    return whole + y
-
-  y, program = _run(compute, _sharded(a, mesh, ('x', None), (0, 1)),
-                    _sharded(b, mesh, (None, 'y'), (None, 1)))
-  _check_fell_back(program, 'manual sharding (SPMDFullToShardShape)')
-  close(y.cpu(), a * 2 + 1 + b)
-  # What was asked for is in the record all the same; nothing was told.
-  # Going manual marks the tensor once more, without a priority.
-  assert {(t.spec, t.priority, t.sdy) for t in program.tensors
-         } == {("('x', None)", None, ''), ("(None, 'y')", (None, 1), '')}
-
-
 @pytest.mark.parametrize('ids', [(7, 1, 2, 3, 4, 5, 6, 0),
                                  (3, 0, 6, 1, 7, 4, 2, 5)])
 def test_meshes_of_different_device_orders(mesh, ids):
@@ -105,111 +84,26 @@ def test_meshes_of_different_device_orders(mesh, ids):
   close(y.cpu(), a + b)
 
 
-@pytest.mark.environment()  # It is read once.
-def test_tupled_parameters(mesh, monkeypatch):
-  monkeypatch.setenv('XLA_PARAMETER_WRAPPING_THREADSHOLD', '2')
-  host = [torch.randn(8, 8) for _ in range(6)]
-  device = [
-      _sharded(t, mesh, ('x', 'y') if i % 2 else (None, 'x'), (0, i))
-      for i, t in enumerate(host)
-  ]
-  torch_xla.sync(wait=True)
-  with torch_xla.shardy.record() as programs:
-    for _ in range(2):
-      total = sum(device) @ device[0]
-      device[1].add_(1)
-      torch_xla.sync(wait=True)
-  close(total.cpu(), (sum(host) + 1) @ host[0])
-  close(device[1].cpu(), host[1] + 2)
-  _check_fell_back(programs[0], 'Shardy cannot be told of ')
-  assert programs[0].note.startswith('Shardy cannot be told of parameters that '
-                                     'are handed over as one tuple')
-
-
 @pytest.mark.environment()  # Nothing was said yet.
 def test_it_is_said_once(mesh, caplog):
   """Two programs of one kind: one warning, two notes."""
-  a = torch.randn(5, 8)
-  x = _sharded(a, mesh, ('y', None), (0, None))
+  other = xs.Mesh(np.array([7, 1, 2, 3, 4, 5, 6, 0]), (4, 2), ('a', 'b'))
+  a, b = torch.randn(8, 8), torch.randn(8, 8)
+  x = _sharded(a, mesh, ('x', None), (0, None))
+  y = _sharded(b, other, ('a', None), (1, None))
   torch_xla.sync(wait=True)
   with caplog.at_level(logging.WARNING):
-    for compute in torch.sin, torch.cos:
-      y, program = _run(compute, x)
-      assert 'is stored as' in program.note
-      close(y.cpu(), compute(a))
+    for compute in torch.add, torch.mul:
+      z, program = _run(compute, x, y)
+      assert 'cannot be told of the sharding' in program.note
+      close(z.cpu(), compute(a, b))
   warnings = [
       r.getMessage()
       for r in caplog.records
       if r.name == 'torch_xla.shardy.compile.compiler'
   ]
   assert len(warnings) == 1, warnings
-  assert 'parameter 0, f32[5,8]' in warnings[0]
   assert 'official wheel' in warnings[0]
-
-
-@pytest.mark.parametrize('shape, spec', [
-    ((5, 8), ('y', None)),
-    ((7, 3), ('x', 'y')),
-    ((12,), (('x', 'y'),)),
-    ((1, 8), ('x', 'y')),
-    ((3, 3, 3), (None, 'y', 'x')),
-    ((13, 2), (('y', 'x'), None)),
-])
-def test_uneven_parameters_are_compiled_twice(mesh, shape, spec):
-  """Shardy takes them otherwise than they are stored; the check sees it."""
-  a, b = torch.randn(shape), torch.randn(shape)
-  x = _sharded(a, mesh, spec, tuple(range(len(shape))))
-  y, program = _run(lambda: x + b.to('xla'))
-  _check_fell_back(program, ', is stored as ')
-  assert 'and Shardy takes it as' in program.note
-  # What is in use now is as it is stored.
-  tensor, = [t for t in program.tensors if t.spec]
-  assert tensor.sdy and tensor.compiled == tensor.placement
-  close(y.cpu(), a + b)
-  close(x.cpu(), a)
-  _check_shards(x, a, mesh, spec)
-
-
-def test_uneven_results_are_compiled_twice(mesh):
-  """No annotated parameter: only the result tells the difference."""
-  a = torch.randn(16, 6)
-
-  def compute(x):
-    y = (x * 2)[:13]
-    xs.mark_sharding(y, mesh, ('y', None), priority=(0, None))
-    return y
-
-  y, program = _run(compute, a.to('xla'))
-  _check_fell_back(program, ' is to be laid out as ')
-  assert re.match(r'result \d is to .* and Shardy gives {replicated}',
-                  program.note)
-  close(y.cpu(), a[:13] * 2)
-  _check_shards(y, a[:13] * 2, mesh, ('y', None))
-
-
-def _check_shards(t, expected, mesh, spec):
-  """Each device holds its tile, by the meaning of the spec."""
-  names, shape = mesh.axis_names, mesh.mesh_shape
-  places = {
-      int(device): np.unravel_index(i, shape)
-      for i, device in enumerate(mesh.device_ids)
-  }
-  shards = XLAShardedTensor(t, mesh, spec).local_shards
-  assert len(shards) == 8
-  for shard in shards:
-    place = places[int(shard.shard_device.rpartition(':')[2])]
-    index = []
-    for size, entry in zip(expected.shape, spec):
-      axes = () if entry is None else entry if isinstance(entry, tuple) else (
-          entry,)
-      tile = 0
-      count = math.prod(shape[names.index(a)] for a in axes)
-      for a in axes:
-        tile = tile * shape[names.index(a)] + int(place[names.index(a)])
-      width = -(-size // count)
-      index.append(
-          slice(min(size, tile * width), min(size, (tile + 1) * width)))
-    close(shard.unpadded_data, expected[tuple(index)])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +136,7 @@ def test_shapes_and_types(mesh, shape, spec, dtype):
   close(z.cpu(), expected)
   close(x.cpu(), a)
   if shape and 0 not in shape and None not in spec:
-    _check_shards(z, expected, mesh, spec)
+    check_shards(z, expected, mesh, spec)
 
 
 def test_programs_of_torch_xlas_own(mesh):
@@ -276,7 +170,7 @@ def test_updates_in_place(mesh, shape, spec):
     a.mul_(0.5).add_(g, alpha=0.1)
     assert torch_xla._XLAC._get_xla_sharding_spec(x) == placed
   close(x.cpu(), a)
-  _check_shards(x, a, mesh, spec)
+  check_shards(x, a, mesh, spec)
 
 
 @pytest.mark.parametrize('names', [('data parallel', 'é"\\'),
@@ -530,7 +424,7 @@ def test_random_programs(seed):
   for a, x in pool:
     close(x.cpu(), a, rtol=1e-4, atol=1e-4)
   for a, x, mesh, spec in marked:
-    _check_shards(x, a, mesh, spec)
+    check_shards(x, a, mesh, spec)
   _partitioners.update((p.partitioner, bool(p.note)) for p in programs)
 
 

@@ -19,8 +19,7 @@ _EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
 _SAID = Annotation.of(UserMesh.of((2, 4), ('x', 'y')), (0, None), (1, None))
 _F = 'f32[8,8]{1,0}'
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
-_MANUAL = 'm = f32[8,8]{1,0} custom-call(p0), ' + modules.call(
-    'SPMDFullToShardShape') + ', sharding={manual}'
+_ON_ONE = 'm = f32[8,8]{1,0} negate(p0), sharding={maximal device=3}'
 
 
 def _program(between: str = '', said: Annotation = _SAID) -> bytes:
@@ -38,7 +37,7 @@ def _plan(program: bytes, options: CompileOptions = _EIGHT, **fields) -> Plan:
 
 
 def test_shardy_first_and_then_gspmd():
-  shardy, gspmd = _plan(_program()).attempts
+  shardy, gspmd = _plan(_program()).all_attempts()
   assert shardy.partitioner is Partitioner.SHARDY
   assert b'xla.sdy.sharding' in shardy.program
   assert gspmd.partitioner is Partitioner.GSPMD
@@ -56,13 +55,25 @@ def test_shardy_first_and_then_gspmd():
   assert (constraint.parameter, constraint.spec) == (None, None)
 
 
-def test_what_nobody_annotated_is_for_gspmd():
+def test_what_nobody_annotated_is_for_shardy_too():
+  """Stored placements, closed, over a mesh that is made of them."""
   module = modules.module_of(f'ROOT p0 = {_F} parameter(0), sharding={_X}')
   planned = _plan(module.SerializeToString())
+  shardy, gspmd = planned.all_attempts()
+  assert gspmd.partitioner is Partitioner.GSPMD
+  assert shardy.partitioner is Partitioner.SHARDY
+  tensor, = shardy.tensors
+  assert (tensor.spec, tensor.sdy) == (None,
+                                       '#sdy.sharding<@mesh, [{"axis_0"}, {}]>')
+  assert not planned.reason and not planned.note
+
+
+def test_no_program_at_all_is_nobodys():
+  planned = _plan(b'')
   attempt, = planned.attempts
-  assert attempt.partitioner is Partitioner.GSPMD and not attempt.tensors
-  assert planned.note == 'no annotated tensor in it: GSPMD partitions'
-  assert not planned.reason
+  assert attempt.partitioner is Partitioner.GSPMD
+  assert planned.reason == (
+      'Shardy cannot be told of a program without an entry computation')
 
 
 @pytest.mark.parametrize('options', [
@@ -78,17 +89,17 @@ def test_what_is_not_split_has_nothing_to_say(options):
 
 
 def test_what_shardy_cannot_be_told_is_a_reason():
-  planned = _plan(_program(_MANUAL))
+  planned = _plan(_program(_ON_ONE))
   attempt, = planned.attempts
   assert attempt.partitioner is Partitioner.GSPMD
-  assert planned.reason == ('Shardy cannot be told of manual sharding '
-                            '(SPMDFullToShardShape)')
+  assert planned.reason.startswith(
+      'Shardy cannot be told of the sharding {maximal device=3}')
   tensor, = attempt.tensors  # What was asked for, though nobody was told.
   assert (tensor.spec, tensor.priority, tensor.sdy) == ("('x', None)",
                                                         (1, None), '')
 
 
-@pytest.mark.parametrize('between', ['', _MANUAL], ids=['shardy', 'gspmd'])
+@pytest.mark.parametrize('between', ['', _ON_ONE], ids=['shardy', 'gspmd'])
 def test_tensors_have_the_users_names(between):
   known = {binding_target([_SAID]): ('the weight',)}
   planned = _plan(

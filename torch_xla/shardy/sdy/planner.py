@@ -8,48 +8,38 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import dataclasses
+import functools
+import itertools
 from typing import Any, Optional
 
-from . import extract, to_sdy
+from . import (batch_norm, dot_dims, extract, free_results, index_dims, padding,
+               to_sdy, untuple)
 from ..annotate.annotation import Annotation
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
-from ..compile.attempt import Attempt
+from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
+from ..hlo.editor import entry_of
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..lower import to_v2
+from ..lower import scatter_indices, to_v1, to_v2
 from .attributes import SdyError
+from .free_results import Guess
 from .lowering import SdyProgram, Tensor
 from .mesh_axes import InexpressibleError
 from .promise import LayoutPromise
 from .tensor_records import names_of_parameters, NamesOf, records
 
-_NOT_ANNOTATED = 'no annotated tensor in it: GSPMD partitions'
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardyProgram:
-  """A program in HLO, lowered for Shardy and for GSPMD.
-
-  Attributes:
-    gspmd: with V2 shardings.
-    shardy: with Shardy's attributes, serialised; None where Shardy is not to
-      have it.
-    told: what Shardy is told; None likewise.
-    tensors: records of it, or of what was said.
-    names: the users' names of parameters.
-    reason: why Shardy is not to have an annotated program; empty otherwise.
-  """
-  gspmd: to_v2.V2Program
-  shardy: Optional[bytes] = None
-  told: Optional[SdyProgram] = None
-  tensors: tuple[TensorRecord, ...] = ()
-  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
-  reason: str = ''
+# What computes the same in a form that shardings get through, and the opcodes
+# that it is for.
+_REWRITES = (
+    (batch_norm.OPCODES, batch_norm.expand),
+    (dot_dims.OPCODES, dot_dims.unmerge),
+    (index_dims.OPCODES, index_dims.batch),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,46 +56,115 @@ class ShardyPlanner:
     """
     if program_format != 'hlo':
       return _handed_on(program)
-    lowered = self.lower(program, options)
-    gspmd = lowered.gspmd
-    if lowered.told is None:
-      attempt = plan.gspmd_attempt(gspmd, lowered.tensors)
-      note = '' if lowered.reason or not is_partitioned(
-          options) else _NOT_ANNOTATED
-      return Plan(gspmd.name, (attempt,), lowered.reason, note)
-    shardy = Attempt(lowered.shardy, Partitioner.SHARDY, gspmd.shardings,
-                     lowered.tensors,
-                     LayoutPromise.of(lowered.told, lowered.names).broken_by)
-    return Plan(gspmd.name,
-                (shardy, plan.gspmd_attempt(gspmd, lowered.tensors)))
-
-  def lower(self, program: bytes, options: CompileOptions) -> ShardyProgram:
-    """Lowers a program in HLO.
-
-    Raises:
-      ValueError: the program or its annotations are damaged.
-    """
     module = messages.parse('HloModuleProto', program)
-    taken = extract.take(module)
+    is_tupled = untuple.is_tupled(module)
+    taken = extract.take(module).of_used()
     gspmd = to_v2.lowered(module)
-    if not is_partitioned(options) or not taken.found:
-      return ShardyProgram(gspmd)
-    names = names_of_parameters(taken.bindings, self.names_of)
+    if not is_partitioned(options):
+      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd),))
+    # What is in V2 is lowered on; what comes later, and tuples, from the start.
+    read = [] if is_tupled else [(module, taken)]
+    tensors: tuple[TensorRecord, ...] = ()
+
+    def make(
+        free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
+      nonlocal tensors
+      module, taken = read.pop() if read else _read(program)
+      told, padded = lower(module, taken, options.num_partitions, free)
+      names = names_of_parameters(taken.bindings, self.names_of)
+      tensors = records(told.tensors, names)
+      attempt = Attempt(
+          module.SerializeToString(),
+          Partitioner.SHARDY,
+          gspmd.shardings,
+          tensors,
+          LayoutPromise.of(told, names).broken_by,
+          answer=functools.partial(_as_known, told),
+          is_untupled=is_tupled)
+      return attempt, padded.guesses
+
+    shardy = free_results.attempts(make)
     try:
-      told = to_sdy.lower(module, taken, options.num_partitions)
+      first = next(shardy)
     except (InexpressibleError, SdyError) as e:
-      return ShardyProgram(
-          gspmd,
-          tensors=_annotated(module, taken, names),
-          names=names,
-          reason=f'Shardy cannot be told of {e}')
-    return ShardyProgram(gspmd, module.SerializeToString(), told,
-                         records(told.tensors, names), names)
+      module = messages.parse('HloModuleProto', program)
+      taken = extract.take(module)
+      said = _annotated(module, taken,
+                        names_of_parameters(taken.bindings, self.names_of))
+      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),),
+                  f'Shardy cannot be told of {e}{_said_of(e, module, said)}')
+    last = plan.gspmd_attempt(gspmd, tensors)
+    return Plan(
+        gspmd.name, (first,), later=lambda: itertools.chain(shardy, (last,)))
+
+
+def lower(
+    module: Any,
+    taken: extract.Taken,
+    num_devices: int,
+    free: Optional[Collection[int]] = None
+) -> tuple[SdyProgram, padding.Padded]:
+  """Has a program in HLO say all in Shardy's terms, in place.
+
+  Args:
+    module: an HloModuleProto message, whose bindings and tags are taken out.
+    taken: what they said; added to.
+    free: as for `padding.pad`.
+
+  Raises:
+    InexpressibleError, SdyError: Shardy's terms do not say it all; the module
+      is of no use any more.
+  """
+  if entry_of(module) is None:
+    raise InexpressibleError('a program without an entry computation')
+  opcodes = {i.opcode for c in module.computations for i in c.instructions}
+  for needs, rewrite in _REWRITES:
+    if not opcodes.isdisjoint(needs):
+      rewrite(module)
+  padded = padding.pad(module, taken, num_devices, free)
+  told = to_sdy.lower(module, taken, num_devices)
+  return padded.as_users_know(told), padded
+
+
+def _read(program: bytes) -> tuple[Any, extract.Taken]:
+  """A program, its parameters one by one, and what it says."""
+  module = messages.parse('HloModuleProto', program)
+  if untuple.is_tupled(module):
+    untuple.untuple(module)
+  scatter_indices.narrow(module)
+  return module, extract.take(module).of_used()
+
+
+def _as_known(told: SdyProgram,
+              outcome: Outcome) -> Optional[tuple[bytes, str]]:
+  """What the runtime is to read: of manual results, that they are manual."""
+  read = as_read(outcome)
+  if read is None or not told.manual_results:
+    return read
+  program, program_format = read
+  results = told.as_known(outcome.compiled.results)
+  return to_v1.with_results(program, program_format, results), program_format
 
 
 def is_partitioned(options: CompileOptions) -> bool:
   return (options.partitioner is not Partitioner.NONE and
           options.num_partitions > 1)
+
+
+def _said_of(error: ValueError, module: Any, tensors: tuple[TensorRecord,
+                                                            ...]) -> str:
+  """The tensor that cannot be told of, where it is one."""
+  computation, number = getattr(error, 'site', None) or (None, None)
+  found = next((i for c in module.computations if c.id == computation
+                for i in c.instructions if i.id == number), None)
+  if found is None:
+    return ''
+  name = next(
+      (t.name for t in tensors if t.name and t.instruction == found.name), '')
+  known = f' ({name})' if name else ''
+  what = f'parameter {found.parameter_number}' if (
+      found.opcode == 'parameter') else found.name
+  return f', which {what}{known} has'
 
 
 def _handed_on(program: bytes) -> Plan:

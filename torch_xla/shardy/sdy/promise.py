@@ -31,18 +31,22 @@ class LayoutPromise:
     who: partitions, in what is said of a difference.
     trusts: whether a backend that tells nothing of tensors is taken to keep
       what it was told, where these are split evenly.
+    is_padded: whether what is stored unevenly was padded in the program.
   """
   parameters: tuple[Tensor, ...]
   results: Mapping[int, HloSharding]
   names: Mapping[int, str] = dataclasses.field(default_factory=dict)
   who: str = 'Shardy'
   trusts: bool = False
+  is_padded: bool = False
 
   @classmethod
   def of(cls, program: SdyProgram, names: Mapping[int, str]) -> LayoutPromise:
     return cls(
         tuple(t for t in program.tensors if t.parameter is not None),
-        program.results, names)
+        program.results,
+        names,
+        is_padded=True)
 
   def broken_by(self, outcome: Outcome) -> Optional[str]:
     """Why the outcome cannot be used; None if it can."""
@@ -75,7 +79,7 @@ class LayoutPromise:
 
   def _untold_parameters(self) -> Optional[str]:
     """A partitioner may lay out an uneven parameter otherwise than told."""
-    for tensor in self.parameters:
+    for tensor in () if self.is_padded else self.parameters:
       tiles = tensor.placement.tiles
       if tiles is not None and uneven_dims(tensor.shape.dims, tiles.dims):
         return (f'{self._called(tensor)}, is stored as {tensor.placement}, '

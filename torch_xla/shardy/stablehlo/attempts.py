@@ -6,30 +6,32 @@ out, and with every result pinned for those that do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import (Callable, Collection, Iterator, Mapping, Sequence)
 import dataclasses
 import functools
 from typing import Any, Optional
 
-from . import answer, dialects, extract, forms, to_sdy, to_v2, wrapper
-from ..compile.attempt import Attempt, Outcome
+from . import (answer, batch_norm, dialects, dot_dims, extract, forms,
+               index_dims, padding, scatter_indices, to_sdy, to_v2, wrapper)
+from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
-from ..hlo import messages
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..lower.to_v2 import ShardingCounts
-from ..sdy.lowering import Tensor
+from ..sdy import free_results
+from ..sdy.free_results import Guess
+from ..sdy.lowering import SdyProgram, Tensor
+from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import names_of_parameters, NamesOf, records
-from ..sdy.to_sdy import MANUAL_TARGETS
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from .forms import Form
-from .functions import (ARGUMENTS, array_of, attributes_of, main_of, name_of,
-                        RESULTS, types_of)
+from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
+                        main_of, name_of, RESULTS, types_of)
 
 FORMAT = 'mlir'
 _V2_FORM = 'mhlo.sharding'
@@ -70,7 +72,19 @@ class Attempts:
       InexpressibleError, SdyError: Shardy's terms do not say it all.
     """
 
-    name, attempt = self._sdy_attempt(num_devices, is_told=True)
+    name = ''
+    tensors: tuple[TensorRecord, ...] = ()
+
+    def make(
+        free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
+      nonlocal name, tensors
+      name, attempt, guesses = self._sdy_attempt(
+          num_devices, is_told=True, free=free)
+      tensors = attempt.tensors
+      return attempt, guesses
+
+    told = free_results.attempts(make)
+    first = next(told)
 
     def in_text(is_told: bool) -> Attempt:
       # A plugin may not know the dialect in spite of its version, or not how
@@ -82,6 +96,7 @@ class Attempts:
           instead='Shardy is told in frontend attributes')
 
     def later() -> Iterator[Attempt]:
+      yield from told
       if self.form is Form.SDY:
         yield in_text(is_told=True)
       yield self._sdy_attempt(num_devices, is_told=False)[1]
@@ -89,9 +104,21 @@ class Attempts:
         yield in_text(is_told=False)
       for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
         # What was asked for, whoever partitions.
-        yield dataclasses.replace(gspmd, tensors=attempt.tensors)
+        yield dataclasses.replace(gspmd, tensors=tensors)
 
-    return Plan(name, (attempt,), later=later)
+    return Plan(name, (first,), later=later)
+
+  def said_of(self, error: ValueError) -> str:
+    """The tensor that Shardy cannot be told of, where it is one."""
+    if (site := getattr(error, 'site', None)) is None:
+      return ''
+    kind, number = site
+    if kind != to_sdy.ARGUMENT:
+      return f', which {kind} {number} has'
+    bindings = extract.take(self.read()).bindings
+    name = names_of_parameters(bindings, self.names_of).get(number)
+    known = f' ({name})' if name else ''
+    return f', which parameter {number}{known} has'
 
   def v2(self, reason: str = '') -> Plan:
     """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
@@ -137,30 +164,43 @@ class Attempts:
         counts,
         program_format=FORMAT,
         read=answer.read,
-        answer=lambda outcome: None
-        if outcome.answer_format in messages.HLO_FORMATS else answer.text_of(
-            len(kinds), None),
+        answer=lambda outcome: as_read(outcome) or _told(len(kinds), None),
         form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
     return Plan(name, (attempt,))
 
-  def _sdy_attempt(self, num_devices: int,
-                   is_told: bool) -> tuple[str, Attempt]:
+  def _sdy_attempt(
+      self,
+      num_devices: int,
+      is_told: bool,
+      free: Optional[Collection[int]] = ()
+  ) -> tuple[str, Attempt, dict[int, Guess]]:
+    """The module's name, the attempt, and what results were guessed to be.
+
+    Args:
+      free: as for `padding.pad`.
+    """
     module = self.read()
-    taken = extract.take(module)
+    for rewrite in (batch_norm.expand, dot_dims.unmerge, index_dims.batch,
+                    scatter_indices.narrow):
+      rewrite(module)
+    taken = extract.take(module).of_used()
     names = names_of_parameters(taken.bindings, self.names_of)
-    told = to_sdy.lower(module, taken, num_devices)
+    taken, padded = padding.pad(module, taken, num_devices, free)
+    told = padded.as_users_know(to_sdy.lower(module, taken, num_devices))
     pinned = None if is_told else to_sdy.pin_results(module, told)
     forms.write(module, self.form)
     name, kinds = name_of(module), _result_arrays(module)
     promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
-    return name, _attempt(
+    attempt = _attempt(
         dialects.write(module, self.version),
         Partitioner.SHARDY,
         records(told.tensors, names),
         promise,
         form=self.form.value,
         kinds=kinds,
-        pinned=pinned)
+        pinned=pinned,
+        told=told)
+    return name, attempt, padded.guesses
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
     module, counts, is_changed, taken = self._to_v2()
@@ -188,9 +228,11 @@ class Attempts:
   def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken]:
     """The module with V2 shardings, and whether that is another than came."""
     module = self.read()
+    narrowed = scatter_indices.narrow(module)
     taken = extract.take(module)
     counts = to_v2.lower(module, taken)
-    return module, counts, taken.found or bool(counts.v2), taken
+    is_changed = taken.found or bool(counts.v2 or narrowed)
+    return module, counts, is_changed, taken
 
   def _write_v2(self, module: Any, is_changed: bool) -> bytes:
     if self.original is not None and not is_changed:
@@ -229,11 +271,17 @@ def _constrained(taken: extract.Taken) -> tuple[Tensor, ...]:
   for number, said in sorted(taken.constraints.items()):
     array = array_of(taken.sharding_calls[number].results[0].type)
     if array is not None:
-      name = f'constraint.{number}'
+      name = constraint_name(number)
       tensors.append(
           Tensor(None, name, array, said.sharding, said, '',
                  (name, 'sharding_constraint')))
   return tuple(tensors)
+
+
+def _told(count: int,
+          results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
+  """`answer.text_of` for the runtime."""
+  return answer.text_of(count, results).encode(), FORMAT
 
 
 def _attempt(
@@ -245,6 +293,7 @@ def _attempt(
     form: str,
     kinds: Sequence[Optional[ArrayShape]],
     pinned: Optional[Mapping[int, HloSharding]] = None,
+    told: Optional[SdyProgram] = None,
     shardings: ShardingCounts = ShardingCounts()
 ) -> Attempt:
   """An attempt for backends that tell of results, or that do not.
@@ -252,7 +301,10 @@ def _attempt(
   Args:
     kinds: of the program's results.
     pinned: the layouts of all of these, for the latter.
+    told: what Shardy is told.
   """
+  has_manual = told is not None and bool(told.manual_results)
+  as_known = tuple if told is None else told.as_known
 
   def broken_by(outcome: Outcome) -> Optional[str]:
     if outcome.tells:
@@ -277,12 +329,12 @@ def _attempt(
     # Some give back what they got, which says nothing of what they made of it.
     return None if made == program else answer.read(made, *more)
 
-  def read_by_xlac(outcome: Outcome) -> Optional[str]:
+  def read_by_xlac(outcome: Outcome) -> tuple[bytes, str]:
     if pinned is not None:
-      return answer.text_of(len(kinds), list(pinned.values()))
-    if outcome.answer_format in messages.HLO_FORMATS:
-      return None
-    return answer.text_of(len(kinds), outcome.compiled.results)
+      return _told(len(kinds), as_known(list(pinned.values())))
+    if has_manual or (read_as := as_read(outcome)) is None:
+      return _told(len(kinds), as_known(outcome.compiled.results))
+    return read_as
 
   def note_of(outcome: Outcome) -> str:
     is_checked = outcome.compiled is not None and (

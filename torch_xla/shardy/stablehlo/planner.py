@@ -86,4 +86,4 @@ class StableHloPlanner:
     try:
       return job.sdy(options.num_partitions)
     except (InexpressibleError, SdyError) as e:
-      return job.v2(f'Shardy cannot be told of {e}')
+      return job.v2(f'Shardy cannot be told of {e}{job.said_of(e)}')

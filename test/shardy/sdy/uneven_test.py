@@ -1,0 +1,345 @@
+"""Tensors whose dimensions do not divide evenly: padded, and Shardy's.
+
+Each runs for real, on eight CPU devices, against plain torch.
+"""
+
+import annotated_modules as modules
+import numpy as np
+import pytest
+from shards import check_shards
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla.shardy import door
+from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
+from torch_xla.shardy.hlo.compile_options import Partitioner
+from torch_xla.shardy.sdy import extract, planner
+from torch_xla.shardy.sdy.free_results import (Guess, TileGuesser, Tiled,
+                                               wrong_guesses)
+from torch_xla.shardy.sharding.text import parse_sharding
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+}
+_STABLEHLO = pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
+_PERMUTED = (7, 1, 2, 3, 4, 5, 6, 0)
+close = torch.testing.assert_close
+
+
+@pytest.fixture(scope='module', autouse=True)
+def spmd_fixture():
+  xr.use_spmd()  # Before the first device.
+
+
+def _mesh(ids=range(8), shape=(2, 4), names=('x', 'y')) -> xs.Mesh:
+  return xs.Mesh(np.array(ids), shape, names)
+
+
+def _sharded(t: torch.Tensor, mesh: xs.Mesh, spec, priority=None):
+  on_device = t.to('xla')
+  xs.mark_sharding(on_device, mesh, spec, priority=priority)
+  return on_device
+
+
+def _check_all_shardy(programs) -> None:
+  assert programs
+  for program in programs:
+    assert program.partitioner is Partitioner.SHARDY, program.note
+    assert not program.note and program.error is None
+
+
+def _text(entry: str) -> str:
+  """What a module becomes, without what is not looked at here."""
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  module = modules.module_of(entry)
+  planner.lower(module, extract.take(module), 8)
+  for computation in module.computations:
+    for instruction in computation.instructions:
+      instruction.ClearField('frontend_attributes')
+  text = hlo.HloModule.from_serialized_hlo_module_proto(
+      module.SerializeToString()).to_string()
+  body = text.partition('\n')[2].replace('%', '').strip()
+  return body.replace(', custom_call_target=', ' ')
+
+
+_SPLIT = '{devices=[8,1]<=[8]}'
+
+
+def test_a_parameter_is_padded_and_cut():
+  said = Annotation.of(UserMesh.of((8,), ('d',)), (0, None), (3, None))
+  assert _text(f'''
+    p = f32[10,6] parameter(0), sharding={_SPLIT}
+    b = f32[] custom-call(p), {modules.bind(said)}
+    n = f32[2,6] slice(p), slice={{[0:2], [0:6]}}
+    ROOT t = (f32[2,6], f32[]) tuple(n, b)''') == f'''\
+ENTRY e (p: f32[16,6]) -> (f32[2,6], f32[]) {{
+  p = f32[16,6]{{1,0}} parameter(0), sharding={_SPLIT}
+  shardy.4 = f32[10,6]{{1,0}} slice(p), slice={{[0:10], [0:6]}}
+  shardy.5 = f32[10,6]{{1,0}} custom-call(shardy.4) "Sharding", sharding={_SPLIT}
+  n = f32[2,6]{{1,0}} slice(shardy.5), slice={{[0:2], [0:6]}}
+  b = f32[] constant(0)
+  ROOT t = (f32[2,6]{{1,0}}, f32[]) tuple(n, b)
+}}'''
+
+
+def test_a_constrained_result_is_padded():
+  """And nobody else sees the padding."""
+  assert _text(f'''
+    p = bf16[10,6] parameter(0)
+    c = bf16[10,6] custom-call(p), custom_call_target="Sharding",
+      sharding={_SPLIT}
+    n = bf16[2,6] slice(c), slice={{[0:2], [0:6]}}
+    ROOT t = (bf16[10,6], bf16[2,6]) tuple(c, n)''') == f'''\
+ENTRY e (p: bf16[10,6]) -> (bf16[16,6], bf16[2,6]) {{
+  p = bf16[10,6]{{1,0}} parameter(0)
+  c = bf16[10,6]{{1,0}} custom-call(p) "Sharding", sharding={_SPLIT}
+  shardy.4 = s32[] constant(0)
+  shardy.5 = bf16[] convert(shardy.4)
+  shardy.6 = bf16[16,6]{{1,0}} pad(c, shardy.5), padding=0_6x0_0
+  shardy.7 = bf16[16,6]{{1,0}} custom-call(shardy.6) "Sharding", sharding={_SPLIT}
+  shardy.8 = bf16[16,6]{{1,0}} custom-call(shardy.7) "xla.sdy.FuncResultSharding"
+  n = bf16[2,6]{{1,0}} slice(c), slice={{[0:2], [0:6]}}
+  ROOT t = (bf16[16,6]{{1,0}}, bf16[2,6]{{1,0}}) tuple(shardy.8, n)
+}}'''
+
+
+def test_a_free_result_is_padded_to_the_tiles_of_a_like_tensor():
+  """A gradient, say, of a weight: not pinned, its tiles are a guess."""
+  assert _text(f'''
+    p = f32[10,6] parameter(0)
+    c = f32[10,6] custom-call(p), custom_call_target="Sharding",
+      sharding={_SPLIT}
+    ROOT n = f32[6,10] transpose(c), dimensions={{1,0}}''') == f'''\
+ENTRY e (p: f32[10,6]) -> f32[6,16] {{
+  p = f32[10,6]{{1,0}} parameter(0)
+  c = f32[10,6]{{1,0}} custom-call(p) "Sharding", sharding={_SPLIT}
+  n = f32[6,10]{{1,0}} transpose(c), dimensions={{1,0}}
+  shardy.3 = s32[] constant(0)
+  shardy.4 = f32[] convert(shardy.3)
+  ROOT shardy.5 = f32[6,16]{{1,0}} pad(n, shardy.4), padding=0_0x0_6
+}}'''
+
+
+@pytest.mark.parametrize('dims, padded', [
+    ((10, 6), (16, 6)),
+    ((6, 10), (6, 16)),
+    ((3, 10), (3, 16)),
+    ((16, 6), None),
+    ((10, 10), None),
+    ((9, 5), (10, 5)),
+    ((9,), (10,)),
+    ((9, 10), None),
+    ((), None),
+])
+def test_tiles_are_guessed(dims, padded):
+  """Of the same dims, in another order, or of one size; if devices suffice."""
+  guesser = TileGuesser(
+      [Tiled((10, 6), (8, 1)),
+       Tiled((9, 4), (2, 1)),
+       Tiled((10, 6), (2, 1))], 8)
+  assert guesser.padded(dims) == padded
+
+
+def test_nothing_is_guessed_where_all_is_even():
+  assert TileGuesser([], 8).padded((10, 6)) is None
+
+
+@pytest.mark.parametrize('made, is_wrong', [
+    ('{devices=[8,1]<=[8]}', False),
+    ('{devices=[4,2]<=[8]}', True),
+    ('{devices=[2,1,4]<=[8] last_tile_dim_replicate}', True),
+    ('{replicated}', True),
+])
+def test_a_guess_is_compared_with_what_was_made(made, is_wrong):
+  guesses = {1: Guess((10, 6), (16, 6))}
+  results = (parse_sharding('{replicated}'), parse_sharding(made))
+  assert wrong_guesses(guesses, results) == ({1} if is_wrong else set())
+  assert wrong_guesses(guesses, None) == {1}
+
+
+def test_what_is_even_is_left_alone():
+  before = '''
+    p = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+    q = f32[10,6] parameter(1), sharding={replicated}
+    r = f32[] parameter(2)
+    c = f32[10,6] custom-call(q), custom_call_target="Sharding",
+      sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+    ROOT t = (f32[10,6], f32[]) tuple(c, r)'''
+  text = _text(before)
+  assert 'slice' not in text and 'pad' not in text and '[16,6]' in text
+
+
+def _cases():
+  """Shape, spec, dtype, and a mesh: rank 1 to 5, tuples, few elements."""
+  mesh = {}
+  line = dict(shape=(8,), names=('d',))
+  cube = dict(shape=(2, 2, 2), names=('a', 'b', 'c'))
+  return [
+      ((5,), ('y',), torch.float32, mesh),
+      ((1,), (('x', 'y'),), torch.float32, mesh),
+      ((3,), (('y', 'x'),), torch.int32, dict(ids=_PERMUTED)),
+      ((7, 3), ('x', 'y'), torch.bfloat16, mesh),
+      ((13, 2), (('y', 'x'), None), torch.float64, mesh),
+      ((10, 6), ('d', None), torch.float16, line),
+      ((9, 9), ('x', 'y'), torch.int64, dict(ids=_PERMUTED)),
+      ((5, 5), (None, 'y'), torch.bool, mesh),
+      ((3, 3, 3), (None, 'y', 'x'), torch.uint8, mesh),
+      ((5, 2, 7), ('a', 'b', 'c'), torch.complex64, cube),
+      ((3, 4, 5, 1), (('a', 'c'), None, 'b', None), torch.int8, cube),
+      ((3, 1, 5, 2, 7), ('x', None, 'y', None, None), torch.float32, mesh),
+      ((2, 3, 1, 1, 3), (None, None, 'y', None, 'x'), torch.int16, mesh),
+  ]
+
+
+def _run_case(shape, spec, dtype, on) -> None:
+  """A use, an update in place, a marked intermediate, and reads."""
+  mesh = _mesh(**on)
+  torch.manual_seed(0)
+  a = torch.randint(0, 5, shape).to(dtype)
+  b = torch.randint(0, 2, shape).to(dtype)
+  x = _sharded(
+      a, mesh, spec,
+      tuple(range(len(shape)))[::-1] if all(spec) else tuple(
+          None if s is None else i for i, s in enumerate(spec)))
+  torch_xla.sync(wait=True)
+  placed = torch_xla._XLAC._get_xla_sharding_spec(x)
+  with torch_xla.shardy.record() as programs:
+    for _ in range(2):
+      y = torch.where(b.to('xla') == 0, x, b.to('xla'))
+      xs.mark_sharding(y, mesh, spec)
+      for t, other in ((a, b), (x, b.to('xla'))):
+        t.logical_xor_(other) if dtype == torch.bool else t.mul_(2).sub_(other)
+      torch_xla.sync(wait=True)
+      assert torch_xla._XLAC._get_xla_sharding_spec(x) == placed
+      check_shards(x, a, mesh, spec)
+      total = x.sum().item() if dtype.is_floating_point else None
+    close(x.cpu(), a)
+  _check_all_shardy(programs)
+  # As its user knows it.
+  tensor, *_ = [
+      t for t in programs[0].tensors
+      if t.parameter is not None and t.spec and t.shape.dims == tuple(shape)
+  ]
+  assert tensor.compiled == tensor.placement
+  if total is not None:
+    close(torch.tensor(total, dtype=dtype), a.sum(), rtol=1e-2, atol=1e-2)
+  del y
+
+
+@pytest.mark.parametrize('case', _cases(), ids=str)
+def test_numbers_and_layouts(case):
+  _run_case(*case)
+
+
+@_STABLEHLO
+def test_numbers_and_layouts_in_stablehlo():
+  for case in _cases():
+    _run_case(*case)
+
+
+def _check_flip() -> None:
+  """Of two inputs the one with the lower priority is moved."""
+  mesh = _mesh()
+  a, b = torch.randn(10, 8), torch.randn(10, 8)
+  placed = {}
+  for of_a, of_b in ((0, 1), (1, 0)):
+    x = _sharded(a, mesh, ('x', None), (of_a, None))
+    y = _sharded(b, mesh, ('y', None), (of_b, None))
+    torch_xla.sync(wait=True)
+    with torch_xla.shardy.record() as programs:
+      z = x + y
+      torch_xla.sync(wait=True)
+    _check_all_shardy(programs)
+    close(z.cpu(), a + b)
+    placed[of_a] = torch_xla._XLAC._get_xla_sharding_spec(z)
+  assert placed[0] == '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
+  assert placed[1] == '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'
+
+
+def test_priorities_flip():
+  _check_flip()
+
+
+@_STABLEHLO
+def test_priorities_flip_in_stablehlo():
+  _check_flip()
+
+
+def _check_compiles() -> None:
+  """Twice where a result is split otherwise than was guessed; nobody is told."""
+  compiled = []
+
+  def count(compilation, rest):
+    hand_on = compilation.compile
+
+    def compile_(*program):
+      compiled.append(program)
+      hand_on(*program)
+
+    compilation.compile = compile_
+    rest(compilation)
+
+  undo = door.wrap(count)
+  mesh = _mesh()
+  a, b = torch.randn(10, 8), torch.randn(10, 8)
+  for of_a, compiles in ((0, 2), (1, 1)):
+    x = _sharded(a, mesh, ('x', None), (of_a, None))
+    y = _sharded(b, mesh, ('y', None), (1 - of_a, None))
+    torch_xla.sync(wait=True)
+    compiled.clear()
+    with torch_xla.shardy.record() as programs:
+      z, w = x * y, y + 1
+      torch_xla.sync(wait=True)
+    assert len(compiled) == compiles
+    _check_all_shardy(programs)
+    for t, expected in ((z, a * b), (w, b + 1)):
+      close(t.cpu(), expected)
+    # What was guessed right stays split.
+    assert torch_xla._XLAC._get_xla_sharding_spec(w).startswith(
+        '{devices=[4,1,2]')
+  undo()
+
+
+def test_a_wrong_guess_is_compiled_again():
+  _check_compiles()
+
+
+@_STABLEHLO
+def test_a_wrong_guess_is_compiled_again_in_stablehlo():
+  _check_compiles()
+
+
+def test_training_with_uneven_weights():
+  """Donated weights and their momentum; three steps as on one device."""
+  mesh = _mesh()
+  torch.manual_seed(0)
+  model = torch.nn.Sequential(torch.nn.Linear(6, 10), torch.nn.Linear(10, 3))
+  on_device = torch.nn.Sequential(
+      torch.nn.Linear(6, 10), torch.nn.Linear(10, 3))
+  on_device.load_state_dict(model.state_dict())
+  on_device = on_device.to('xla')
+  for parameter in on_device.parameters():
+    spec = (('x', 'y'),) + (None,) * (parameter.dim() - 1)
+    xs.mark_sharding(
+        parameter, mesh, spec, priority=(1,) + (None,) * (parameter.dim() - 1))
+  data = torch.randn(7, 6)
+  x = _sharded(data, mesh, ('y', None), (0, None))
+  optimizers = [
+      torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+      for m in (model, on_device)
+  ]
+  torch_xla.sync(wait=True)
+  with torch_xla.shardy.record() as programs:
+    for _ in range(3):
+      for m, optimizer, given in zip((model, on_device), optimizers, (data, x)):
+        optimizer.zero_grad()
+        loss = m(given).square().mean()
+        loss.backward()
+        optimizer.step()
+      torch_xla.sync(wait=True)
+    for expected, got in zip(model.parameters(), on_device.parameters()):
+      close(got.detach().cpu(), expected.detach())
+  _check_all_shardy(programs)

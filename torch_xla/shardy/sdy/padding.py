@@ -1,0 +1,219 @@
+"""Pads what is stored in tiles that do not divide it evenly: HLO, in place.
+
+Shardy lays out parameters and results in equal tiles only. A tensor in
+ceil-divided tiles has the bytes of one that is padded to a multiple of them,
+and it is handed over as that:
+
+    before   p = f32[10,6] parameter(0), sharding={devices=[8,1]<=[8]}
+             c = f32[10,6] custom-call(..), target="Sharding", sharding=..
+             ROOT r = (f32[10,6]) tuple(c)
+    after    p = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+             s = f32[10,6] slice(p), slice={[0:10], [0:6]}
+             q = f32[10,6] custom-call(s), target="Sharding", sharding=..
+             e = f32[16,6] pad(c, 0), padding=0_6x0_0, sharding=..
+             ROOT r = (f32[16,6]) tuple(e)
+
+The values in the padding are never used: the slice leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+import dataclasses
+from typing import Any, Optional
+
+from . import extract
+from ..annotate.annotation import Annotation
+from ..hlo import array_shape, op_sharding
+from ..hlo.array_shape import ArrayShape
+from ..hlo.editor import Editor, entry_of, insert
+from ..sharding.hlo_sharding import HloSharding
+from ..sharding.tile_assignment import ShardingError
+from .free_results import Guess, TileGuesser, Tiled
+from .lowering import SdyProgram
+
+_API_VERSION_ORIGINAL = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Padded:
+  """What of a program was padded.
+
+  Attributes:
+    parameters: the shapes that users know, by parameter number.
+    constraints: the names of the instructions that say of a slice what is said
+      of its parameter.
+    guesses: the results that were padded though nobody placed them.
+  """
+  parameters: dict[int, ArrayShape]
+  constraints: frozenset[str]
+  guesses: dict[int, Guess]
+
+  def as_users_know(self, told: SdyProgram) -> SdyProgram:
+    """What Shardy is told, in the shapes and tensors that users know."""
+    if not self.parameters:
+      return told
+    tensors = tuple(
+        t._replace(shape=self.parameters[t.parameter]) if t.parameter in
+        self.parameters else t
+        for t in told.tensors
+        if t.instruction not in self.constraints)
+    return dataclasses.replace(told, tensors=tensors)
+
+
+def padded_dims(dims: Sequence[int],
+                placement: HloSharding) -> Optional[tuple[int, ...]]:
+  """The dimensions of the tensor that divides evenly; None if it does."""
+  if placement.tiles is None or placement.rank != len(dims):
+    return None
+  padded = tuple(
+      size * tiles
+      for size, tiles in zip(placement.tile_shape(dims), placement.tiles.dims))
+  return None if padded == tuple(dims) else padded
+
+
+def leaves_open(annotation: Optional[Annotation],
+                placement: HloSharding) -> bool:
+  """Whether it leaves a dimension open, which is then not promised."""
+  return (annotation is not None and annotation.sharding == placement) and any(
+      not axes and priority is not None for axes, priority in zip(
+          annotation.partition_spec, annotation.priority or ()))
+
+
+def pad(module: Any,
+        taken: extract.Taken,
+        num_devices: int,
+        free_results: Optional[Collection[int]] = None) -> Padded:
+  """Pads an HloModuleProto message and adds to `taken`, both in place.
+
+  Args:
+    free_results: which results that nobody placed may be padded; None: all.
+  """
+  entry = entry_of(module)
+  placements = _placements(entry)
+  uneven = [(i, placement.tiles.dims)
+            for i, placement in placements.values()
+            if _padded_dims(i, placement) is not None]
+  if not uneven:
+    return Padded({}, frozenset(), {})
+  found = _Padder(module, entry, taken, placements)
+  found.pad_results(
+      TileGuesser((Tiled(dims, tiles[:len(dims)])
+                   for i, tiles in uneven
+                   for dims in [_dims(i)]), num_devices), free_results)
+  found.pad_parameters()
+  return Padded(found.parameters, frozenset(found.constraints), found.guesses)
+
+
+def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
+  """The instructions with a sharding that is understood, and it, by id."""
+  known: dict[bytes, Optional[HloSharding]] = {}
+  found = {}
+  for instruction in computation.instructions:
+    if not instruction.HasField('sharding'):
+      continue
+    said = instruction.sharding
+    if said not in known:
+      try:
+        known[said] = op_sharding.from_bytes(said)
+      except ShardingError:
+        known[said] = None  # `to_sdy` says what is wrong with it.
+    if (placement := known[said]) is not None:
+      found[instruction.id] = instruction, placement
+  return found
+
+
+def _dims(instruction: Any) -> tuple[int, ...]:
+  shape, = array_shape.arrays_of(instruction.shape)
+  return shape.dims
+
+
+def _padded_dims(instruction: Any,
+                 placement: HloSharding) -> Optional[tuple[int, ...]]:
+  if array_shape.is_tuple(instruction.shape):
+    return None
+  return padded_dims(_dims(instruction), placement)
+
+
+class _Padder:
+  """Pads the entry computation of one module."""
+
+  def __init__(self, module: Any, entry: Any, taken: extract.Taken,
+               placements: Mapping[int, tuple[Any, HloSharding]]):
+    self._editor = Editor(module)
+    self._module = module
+    self._entry = entry
+    self._taken = taken
+    self._placements = placements
+    self.parameters: dict[int, ArrayShape] = {}
+    self.constraints: list[str] = []
+    self.guesses: dict[int, Guess] = {}
+
+  def pad_parameters(self) -> None:
+    after, replaced = {}, {}
+    for parameter in self._entry.instructions:
+      if parameter.opcode != 'parameter' or parameter.id not in self._placements:
+        continue
+      _, placement = self._placements[parameter.id]
+      dims = _padded_dims(parameter, placement)
+      if dims is None:
+        continue
+      number, shape = parameter.parameter_number, parameter.shape
+      self.parameters[number], = array_shape.arrays_of(shape)
+      parameter.shape = array_shape.with_dims(shape, dims)
+      for program in (self._module.host_program_shape,
+                      self._entry.program_shape):
+        program.parameters[number] = parameter.shape
+      cut = self._editor.cut(self._entry, parameter,
+                             self.parameters[number].dims)
+      said = self._editor.make(
+          self._entry,
+          'custom-call',
+          shape, [cut.id],
+          custom_call_target=extract.SHARDING_TARGET,
+          custom_call_api_version=_API_VERSION_ORIGINAL,
+          sharding=parameter.sharding)
+      if (annotation := self._taken.parameters.get(number)) is not None:
+        self._taken.constraints[self._entry.id, said.id] = annotation
+      self.constraints.append(said.name)
+      after[parameter.id], replaced[parameter.id] = (cut, said), said.id
+    if after:
+      insert(self._entry, after, replaced)
+
+  def pad_results(self, guesser: TileGuesser,
+                  free: Optional[Collection[int]]) -> None:
+    by_id = {i.id: i for i in self._entry.instructions}
+    root = by_id[self._entry.root_id]
+    is_tuple = root.opcode == 'tuple'
+    added: list[Any] = []
+    shapes = []
+    for place, number in enumerate(root.operand_ids if is_tuple else [root.id]):
+      result, dims = by_id[number], None
+      _, placement = self._placements.get(number, (None, None))
+      if placement is not None and not leaves_open(
+          self._taken.constraints.get((self._entry.id, number)), placement):
+        dims = _padded_dims(result, placement)
+      elif (free is None or
+            place in free) and not array_shape.is_tuple(result.shape):
+        if (dims := guesser.padded(_dims(result))) is not None:
+          self.guesses[place] = Guess(_dims(result), dims)
+      if dims is not None:
+        added.extend(self._editor.padded(self._entry, result, dims))
+        if place not in self.guesses:
+          added[-1].sharding = result.sharding
+        if is_tuple:
+          root.operand_ids[place] = added[-1].id
+        result = added[-1]
+      shapes.append(result.shape)
+    if not added:
+      return
+    rest = [i for i in self._entry.instructions if i.id != root.id]
+    order = [*rest, *added, root] if is_tuple else [*rest, root, *added]
+    if is_tuple:
+      root.shape = array_shape.tuple_of(shapes)
+    else:
+      self._entry.root_id = added[-1].id
+    for program in (self._module.host_program_shape, self._entry.program_shape):
+      program.result = root.shape if is_tuple else shapes[0]
+    del self._entry.instructions[:]
+    self._entry.instructions.extend(order)

@@ -1,0 +1,166 @@
+"""Pads what is stored in tiles that do not divide it evenly: MLIR, in place.
+
+    before   func @main(%p: tensor<10x6xf32> {mhlo.sharding = "{devices=[8,1]..
+               return %c : tensor<10x6xf32>
+    after    func @main(%p: tensor<16x6xf32> {mhlo.sharding = ..
+               %s = stablehlo.slice %p [0:10, 0:6]
+               %q = stablehlo.custom_call @Sharding(%s) {mhlo.sharding = ..}
+               %e = stablehlo.pad %c, %zero, low = [0, 0], high = [6, 0], ..
+               return %e : tensor<16x6xf32>
+
+Why is in `sdy.padding`, which does so for HLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+import dataclasses
+from typing import Any, Optional
+
+import numpy as np
+
+from . import dialects, to_sdy
+from ..annotate.annotation import Annotation
+from ..hlo.array_shape import ArrayShape
+from ..sdy.extract import SHARDING_TARGET
+from ..sdy.free_results import Guess, TileGuesser, Tiled
+from ..sdy.padding import leaves_open, Padded, padded_dims
+from ..sharding.hlo_sharding import HloSharding
+from .extract import Taken
+from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
+                        custom_call, main_of, owner_of, RESULTS, returned_by,
+                        set_types, SHARDING_ATTRIBUTE)
+
+
+def pad(module: Any,
+        taken: Taken,
+        num_devices: int,
+        free: Optional[Collection[int]] = None) -> tuple[Taken, Padded]:
+  """Pads a module, in place.
+
+  Args:
+    free: which results that nobody placed may be padded; None: all.
+
+  Returns:
+    `taken` with what was added to the program, and what was padded.
+
+  Raises:
+    InexpressibleError: a sharding is not understood; the module is as it was.
+  """
+  main = main_of(module)
+  placed = list(_placed(main, taken))
+  guesser = TileGuesser(
+      (Tiled(array.dims, placement.tiles.dims[:len(array.dims)])
+       for value, _, placement, _ in placed
+       if (array := array_of(value.type)) is not None and
+       padded_dims(array.dims, placement) is not None), num_devices)
+  with dialects.scope(module):
+    sharded, guesses = _pad_results(main, placed, guesser, free)
+    calls, shapes, of_arguments = _pad_arguments(main)
+  first = len(taken.sharding_calls)
+  constraints = dict(taken.constraints)
+  for place, number in enumerate(of_arguments, first):
+    if (said := taken.parameters.get(number)) is not None:
+      constraints[place] = said
+  more = dataclasses.replace(
+      taken,
+      constraints=constraints,
+      sharding_calls=(*taken.sharding_calls, *calls),
+      sharded=(*taken.sharded, *sharded))
+  names = map(constraint_name, range(first, first + len(calls)))
+  return more, Padded(shapes, frozenset(names), guesses)
+
+
+def _placed(
+    main: Any, taken: Taken
+) -> Iterator[tuple[Any, Any, HloSharding, Optional[Annotation]]]:
+  """Values that the program places: attribute, placement, what users said."""
+  arguments = main.regions[0].blocks[0].arguments
+  said = [(value, given, None)
+          for value, given in zip(arguments, attributes_of(main, ARGUMENTS))]
+  said += [(call.results[0], call.attributes, taken.constraints.get(number))
+           for number, call in enumerate(taken.sharding_calls)]
+  said += [(one.results[0], one.attributes, None)
+           for one in taken.sharded
+           if len(one.results) == 1]
+  for value, given, annotation in said:
+    placement = to_sdy.placement_of(given)
+    if placement is not None:
+      yield value, given[SHARDING_ATTRIBUTE], placement, annotation
+
+
+def _pad_arguments(
+    main: Any) -> tuple[list[Any], dict[int, ArrayShape], list[int]]:
+  """The constraints after what is cut off, the shapes before, the numbers."""
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  block = main.regions[0].blocks[0]
+  given = attributes_of(main, ARGUMENTS)
+  first = block.operations[0]
+  calls, shapes = [], {}
+  for number, (argument, one) in enumerate(zip(block.arguments, given)):
+    placement = to_sdy.placement_of(one)
+    array = array_of(argument.type)
+    dims = None
+    if placement is not None and array is not None:
+      dims = padded_dims(array.dims, placement)
+    if dims is None:
+      continue
+    element = ir.RankedTensorType(argument.type).element_type
+    shapes[number] = array
+    argument.set_type(ir.RankedTensorType.get(dims, element))
+    with ir.InsertionPoint(first), ir.Location.unknown():
+      zeros = [0] * len(dims)
+      cut = stablehlo.slice(argument, zeros, list(array.dims), [1] * len(dims))
+    said = custom_call(SHARDING_TARGET, cut, first,
+                       {SHARDING_ATTRIBUTE: one[SHARDING_ATTRIBUTE]})
+    argument.replace_all_uses_except(said, owner_of(cut))
+    calls.append(owner_of(said))
+  _retype(main)
+  return calls, shapes, list(shapes)
+
+
+def _pad_results(
+    main: Any, placed: list[tuple], guesser: TileGuesser,
+    free: Optional[Collection[int]]) -> tuple[list[Any], dict[int, Guess]]:
+  """The operations that pad what is placed, and the guesses of other tiles."""
+  end = returned_by(main).operation
+  # An operation is not hashed: it is known by what it gives.
+  known = {value: what for value, *what in placed}
+  added, guesses = [], {}
+  for number, (value, given) in enumerate(
+      zip(end.operands, attributes_of(main, RESULTS))):
+    if (array := array_of(value.type)) is None:
+      continue
+    sharding, placement, annotation = known.get(value, (None, None, None))
+    if (of_result := to_sdy.placement_of(given)) is not None:
+      sharding, placement = given[SHARDING_ATTRIBUTE], of_result
+    if placement is not None and not leaves_open(annotation, placement):
+      if (dims := padded_dims(array.dims, placement)) is not None:
+        operation = owner_of(_pad(value, array, dims, end))
+        operation.attributes[SHARDING_ATTRIBUTE] = sharding
+        end.operands[number] = operation.results[0]
+        added.append(operation)
+    elif free is None or number in free:
+      if (dims := guesser.padded(array.dims)) is not None:
+        guesses[number] = Guess(array.dims, dims)
+        end.operands[number] = _pad(value, array, dims, end)
+  return added, guesses
+
+
+def _pad(value: Any, array: ArrayShape, dims: Sequence[int], end: Any) -> Any:
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  element = ir.RankedTensorType(value.type).element_type
+  none = [0] * len(dims)
+  with ir.InsertionPoint(end), end.location:
+    zero = stablehlo.constant(ir.DenseElementsAttr.get(np.zeros((), np.int32)))
+    scalar = stablehlo.convert(ir.RankedTensorType.get([], element), zero)
+    high = [to - size for size, to in zip(array.dims, dims)]
+    return stablehlo.pad(value, scalar, none, high, none)
+
+
+def _retype(main: Any) -> None:
+  block = main.regions[0].blocks[0]
+  set_types(main, [argument.type for argument in block.arguments],
+            [value.type for value in returned_by(main).operands])
