@@ -19,7 +19,6 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.bind import binder
 from torch_xla.shardy.bind.binding import TracedAnnotations
-from torch_xla.shardy.bind.weights_ahead import Drop
 from torch_xla.shardy.mode import current_mode, Mode
 
 Forward = Callable[[torch.Tensor], torch.Tensor]
@@ -64,7 +63,6 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
     Medians over the pairs: by the clock, and CPU time of the thread that runs
     the model, which other load and the devices' own threads do not move.
   """
-  syncs = way == 'lazy'
   count = min(_VARIANTS, pairs)
   variants = {
       bound: [_variant(model, way, number) for number in range(count)]
@@ -72,10 +70,6 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
   }
 
   def measure(bound: bool, number: int) -> Tuple[float, float]:
-    if syncs and not bound:
-      binder._weights.drop(Drop.SYNCED)
-      for one in binder._tensors.all():
-        one.inner = None  # Without bindings, nothing would hold it.
     # Both put something in place, as what runs before a step changes its time.
     with contextlib.ExitStack() as patched:
       for owner, name, plain in _HOOKS:
@@ -86,9 +80,8 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
         cpu = time.thread_time()
         seconds = step(variants[bound][number % count])
         cpu = time.thread_time() - cpu
-    if syncs and not bound:
-      binder._syncing = binder._tensors.all()
-      binder.after_sync()
+    if not bound:
+      torch_xla.sync()  # The binder sees what became of the weights.
     return seconds, cpu
 
   for number in range(2 * count):

@@ -46,16 +46,3 @@ def test_placement_and_text_of_a_spec(mesh, spec, sharding, text):
   said = Annotation.of(mesh, spec, None)
   assert str(said.sharding.canonical()) == sharding
   assert said.spec_text == text
-
-
-@pytest.mark.parametrize('spec, shape, divides', [
-    ((0, 1), (2, 4), True),
-    ((0, 1), (8, 6), False),
-    (((0, 1),), (8,), True),
-    (((0, 1),), (12,), False),
-    ((None, 1), (3, 8), True),
-    ((), (), True),
-    ((1,), (0,), True),
-])
-def test_which_shapes_are_split_evenly(spec, shape, divides):
-  assert Annotation.of(_MESH, spec, None).divides(shape) is divides

@@ -88,9 +88,12 @@ def test_training(section, ways):
   seen = ways.on(section)
   assert seen.said
   assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
-  # Every priority in forward and in the update; backward has what it uses.
-  assert sum(tensors == _MLP for _, tensors in seen.said) >= 1
-  assert all(t in _MLP for _, tensors in seen.said for t in tensors)
+  # Each program has those that it uses; the second section finds the forward
+  # program of the first in the cache.
+  told = [tensors for _, tensors in seen.said]
+  assert (_MLP in told) == (section is training)
+  assert _MLP[1:] in told
+  assert all(t in _MLP for tensors in told for t in tensors)
 
 
 def inner_marks(run: Run) -> Seen:
@@ -136,9 +139,14 @@ def marks_with_gradients(run: Run) -> Seen:
 @pytest.mark.slow
 @pytest.mark.parametrize('section', [marks_with_gradients])
 def test_marks_with_gradients(section, ways):
-  """The first two steps compile: the second one program more than off."""
-  assert any(("('x', None)", (1, None)) in tensors
-             for _, tensors in ways.on(section).said)
+  """The graph breaks there, and the tensor that is marked is another object.
+
+  So the next graph starts from a tensor of that placement without priorities.
+  """
+  _, is_right = ways.on(section).same
+  assert is_right
+  assert all(
+      partitioner == 'shardy' for partitioner, _ in ways.on(section).said)
 
 
 class _Counter(torch.nn.Module):

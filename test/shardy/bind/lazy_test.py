@@ -349,30 +349,6 @@ def test_weight_updated_and_read_before_a_sync_keeps_its_priority(
   assert read == not_read
 
 
-def _multiply_new_ones(run: Run, keep: bool) -> None:
-  """Multiplies new annotated tensors, a sync apart."""
-  w, kept = run.put((8, 8), ('y', None), (1, None)), []
-  for _ in range(11):
-    x = run.put((8, 8), ('x', None), (0, None))
-    kept = [*kept, x] if keep else [x]
-    out = x @ w
-    sync()
-    assert error(out, x.cpu() @ w.cpu()) < 1e-4
-
-
-@pytest.mark.environment(**SHARDY)
-def test_ever_more_living_annotated_tensors_are_warned_of(run, caplog):
-  """Each is a parameter of every program: nothing tells which it uses."""
-  _multiply_new_ones(run, keep=True)
-  assert caplog.text.count('annotated tensors are alive, more at each') == 1
-
-
-@pytest.mark.environment(**SHARDY)
-def test_a_fresh_annotated_input_at_each_sync_is_not_warned_of(run, caplog):
-  _multiply_new_ones(run, keep=False)
-  assert 'annotated tensors are alive' not in caplog.text
-
-
 @pytest.mark.environment(**SHARDY)
 def test_priority_that_a_loader_does_not_take_is_warned_of(run, caplog):
   w = run.put((8, 8), ('y', None), (1, None))

@@ -47,8 +47,7 @@ class Way(enum.Enum):
   """How sections are run.
 
   ON: with Shardy.
-  WEIGHTS: the same with weights for tensors, which are bound ahead, to the same
-    effect.
+  WEIGHTS: the same with weights for tensors, to the same effect.
   OFF: with V2 alone, where no priority has an effect and nothing is bound.
   """
   ON = enum.auto()
@@ -122,7 +121,9 @@ class Run:
 
   def said(self, start: int) -> list[Said]:
     """What programs with annotated tensors were told, from the start-th on."""
-    return [said(p) for p in self.programs[start:] if p.tensors]
+    return [
+        said(p) for p in self.programs[start:] if any(t.spec for t in p.tensors)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

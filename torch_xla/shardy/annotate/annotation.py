@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 import dataclasses
 import functools
-import math
 from typing import Any, Optional
 
 import numpy as np
 
 from ..sharding.hlo_sharding import HloSharding
-from ..sharding.partition_spec import in_plain_order, sharding_of, uneven_dims
+from ..sharding.partition_spec import in_plain_order, sharding_of
 from .priority import Priority
 
 
@@ -90,14 +89,10 @@ class Annotation:
     return sharding_of(self.mesh.shape, self.mesh.device_ids,
                        self.partition_spec)
 
-  def divides(self, shape: Sequence[int]) -> bool:
-    """Whether it splits a tensor of this shape into equal parts."""
-    tiles = [
-        math.prod(self.mesh.shape[axis]
-                  for axis in axes)
-        for axes in self.partition_spec
-    ]
-    return not uneven_dims(shape, tiles)
+  @functools.cached_property
+  def text(self) -> str:
+    """All that it says; the same in every process."""
+    return repr(self)
 
   @functools.cached_property
   def spec_text(self) -> str:

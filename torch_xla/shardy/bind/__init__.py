@@ -26,4 +26,5 @@ def _route() -> switch.Route:
   from . import printed
   if printed.replace_printers():
     atexit.register(binder.saved_graphs.clean)
+  binder.follow_copies()
   return switch.Route(ShardyPlanner(binder.names.of), binder.pending_bindings)

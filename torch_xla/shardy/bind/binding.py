@@ -3,12 +3,14 @@
 `xs.mark_sharding` comes through `annotate`. An intermediate tensor gets a tag
 into its graph, right away and for good. For a tensor with data the annotation
 is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
-graph that `torch.compile` extracts gets bindings that name these tensors as
-their operands: a sync one for weights, which `weights_ahead` makes, and one for
-all others. `annotate.call_target` says what bindings and tags are.
+graph that `torch.compile` extracts gets a binding that names as its operands
+those that it starts from. `annotate.call_target` says what bindings and tags
+are, `usage` how it is known what a graph starts from.
 
-All annotated tensors that live are operands, whether a graph uses them or not:
-nothing tells which it uses. They are parameters of the program, no more.
+Operands that a graph does not start from are parameters of its program, no
+more. A sync has some: what was used by results that died before it, or by
+graphs that reads executed since the last sync; and what a compiled graph has
+updated since.
 """
 
 from __future__ import annotations
@@ -21,27 +23,26 @@ from typing import Any, Optional
 import torch
 import torch_xla
 
-from .. import switch, tensor_names
+from .. import switch
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.bound_names import BoundNames
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
-from .graph_inputs import (anything_pending, are_pending, even_first,
-                           find_operands, Operand, partial_syncs)
+from . import copies, names, placing, registry, usage
+from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
+                           Operand, partial_syncs, Since)
 from .printed import SavedGraphs
-from .registry import Annotated, AnnotatedTensors, inner_of, tensor_of
-from .weights_ahead import Drop, WeightsAhead
+from .registry import Annotated, AnnotatedTensors, tensor_of
+from .turns import Turns
 
 logger = logging.getLogger(__name__)
 
-_GROWTH_TO_WARN = 8
-# What a binding is of. No program has two of one kind: a sync may have one of
-# each of the first three, a graph has one of the last.
-_WEIGHTS, _WEIGHTS_SINCE = 'weights', 'weights since'
-_OTHERS, _ARGUMENTS = 'others', 'arguments'
 _KEPT_TARGETS = 4
+# Tensors with data that are annotated without a sync, until it is worth while
+# to ask whether any graph can need them: the question walks all that live.
+_ANNOTATED_TO_ASK, _BYTES_TO_ASK = 8, 2**20
 
 
 class Binder:
@@ -54,20 +55,19 @@ class Binder:
 
   def __init__(self):
     self.names = BoundNames()
-    self._weights = WeightsAhead(lambda weights: self._bind(weights, _WEIGHTS))
-    self._tensors = AnnotatedTensors(
-        lambda one: self._weights.drop(Drop.GONE, one))
+    self._tensors = AnnotatedTensors()
+    self._turns = Turns()
     self._said = SaidOnce(logger)
-    self._syncing: list[Annotated] = []  # All as a sync began, while it runs.
+    self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
-    self._bindings_of_sync: list[torch.Tensor] = []
+    self._binding_of_sync: Optional[torch.Tensor] = None
     # Of the last bindings, as a text takes longer to make than to compare.
-    self._targets: tuple[tuple[tuple[str, list[Annotation]], str], ...] = ()
+    self._targets: tuple[tuple[list[Annotation], str], ...] = ()
     self._partial_syncs_before: tuple[Optional[int],
                                       Optional[int]] = (None, None)
-    self._living = 0  # Of `_tensors`, after the last sync.
-    self._growth = 0  # Syncs in a row that found more annotated tensors.
+    self._since = Since()
+    self._annotated_since, self._bytes_since = 0, 0  # The last sync.
     self._door_checked = False
     self.saved_graphs = SavedGraphs(os.environ)
 
@@ -97,28 +97,28 @@ class Binder:
       _tag(t, said)
       annotate_func(t, op_sharding)
       return
+    spec_of = torch_xla._XLAC._get_xla_sharding_spec
+    spec = spec_of(t) if usage.is_used(t) else None
     annotate_func(t, op_sharding)
-    one, ahead = self._tensors.find(t), self._weights.ahead
-    if one is None and self._tensors.is_drop_worthwhile(
-    ) and not anything_pending(but=[] if ahead is None else [ahead.scalar]):
-      self._tensors.drop_dead()
-    if ahead is not None and ahead.names(one, t) and one.annotation == said:
-      return
-    if isinstance(t, torch.nn.Parameter):
-      self._weights.drop(Drop.STALE)  # It is to name this weight as well.
-    self._tensors.annotate(t, said)
+    # If not, it was placed so before, and used or cloned before.
+    is_unused = spec is None or spec != spec_of(t)
+    with self._turns.between_syncs():
+      if self._tensors.find(t) is None:
+        self._drop_dead_if_nothing_pending(t)
+      self._tensors.annotate(t, said, is_unused)
 
   def forget(self, t: torch.Tensor) -> None:
     """Drops the annotation of `t`; graphs traced with it keep it."""
-    one = self._tensors.find(t)
-    if one is not None:
-      self._tensors.forget(t)
-      self._weights.drop(Drop.GONE, one)
+    self._tensors.forget(t)
 
   def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
     """What was said of a tensor with data; None if nothing was."""
     one = self._tensors.find(t)
     return None if one is None else one.annotation
+
+  def follow_copies(self) -> None:
+    """Has the annotation of a tensor go where torch takes its placement."""
+    copies.follow(self._tensors, self._said)
 
   def warn_placed_only(self) -> None:
     """Says that a loader takes no priority.
@@ -132,92 +132,83 @@ class Binder:
         'it is used')
 
   def pending_bindings(self) -> list[torch.Tensor]:
-    """Bindings for what is pending now: of weights, and of other tensors.
-
-    None when nothing is pending: an idle sync executes nothing.
-    """
-    if not self._tensors or torch_xla._XLAC._get_use_eager_mode():
-      return []
-    ahead, is_weight_pending = self._weights.current(self._was_read())
-    scalars, named = ([], {}) if ahead is None else ([ahead.scalar], ahead.ids)
-    found, is_pending = self._operands(
-        one for one in self._tensors.all() if one.fresh or one not in named)
-    if not (is_weight_pending or is_pending or anything_pending(but=scalars)):
-      return []
-    found = even_first(found, ahead is None)
-    # A program gives its results by age. To be the same program whether weights
-    # were bound ahead or not, the first must be no older than the graph, and
-    # older than the second.
-    bindings = [scalar.clone() for scalar in scalars]
-    of_weights = _WEIGHTS if ahead is None else _WEIGHTS_SINCE
-    for is_weight, of in ((True, of_weights), (False, _OTHERS)):
-      group = [
-          operand for operand in found if operand[0].is_weight == is_weight
-      ]
-      if group:
-        bindings.append(self._bind(group, of))
-    return bindings
+    """The binding for what is pending now, if any; changes nothing."""
+    binding = self._binding_for(self._find_operands(self._tensors.all()))
+    return [] if binding is None else [binding]
 
   def before_sync(self) -> None:
     """Binds what is pending; while a binding lives, the sync computes it."""
     # Of a sync that failed: no other would get past them.
-    self._bindings_of_sync = []
-    # Made now: malloc consolidates its heap at the first large block after a
-    # graph is gone, which took 2 ms of each step when after_sync made this.
-    self._syncing = self._tensors.all()
-    self._bindings_of_sync = self.pending_bindings()
-    self._weights.drop(Drop.SYNCED)
+    self._binding_of_sync = None
+    failed, self._syncing = self._syncing, Found()
+    for one in failed.overwritten:
+      if (t := tensor_of(one.ref)) is None:
+        self._tensors.drop(one)
+      else:
+        one.hold(one.current_of(t), is_own=False)
+    if not self._tensors:
+      return
+    self._turns.begin_sync()
+    placing.catch_up(self._tensors.all())
+    self._syncing = found = self._find_operands(self._tensors.all())
+    placing.keep(found)
+    self._binding_of_sync = self._binding_for(found)
+    registry.forget_use(one for one in found.used if one.is_own)
+    self._tensors.drop_dead()
 
   def after_sync(self) -> None:
     """Takes the data that graphs will start from until the next sync."""
-    self._bindings_of_sync = []
+    self._binding_of_sync = None
     self.saved_graphs.clean()
-    synced, self._syncing = self._syncing, []
-    if not self._tensors:
-      return
+    synced, self._syncing = self._syncing, Found()
     self._partial_syncs_before = partial_syncs()
-    takes_weights = not torch_xla._XLAC._get_use_eager_mode()
-    weights = []
-    for one in synced:
-      one.fresh = False
-      if (t := tensor_of(one.ref)) is None:
-        continue
-      if (takes_weights and one.is_weight and one.even and
-          torch._is_functional_tensor(t)):
-        weights.append((one, t))
-      else:
-        one.hold(t)
-    self._weights.arm(weights)
-    self._tensors.drop_dead()
-    self._watch_growth()
+    self._since = Since()
+    self._annotated_since = self._bytes_since = 0
+    for one in synced.used:
+      one.is_own = True
+    for one, inner in synced.updated:
+      one.hold(inner, is_own=True)
+    for one in synced.overwritten:
+      one.is_own = True
+    registry.hold_seconds(synced.overwritten)
+    self._turns.end_sync()
 
   def of_graph(self, arguments: Iterable[torch.Tensor],
-               outputs: Sequence[torch.Tensor]) -> Optional[torch.Tensor]:
+               outputs: Sequence[torch.Tensor],
+               ids: Iterable[int]) -> Optional[torch.Tensor]:
     """A binding for a graph that was just traced from `arguments`.
 
-    None if no argument is annotated, or if there is nothing to compute.
+    None if it starts from no annotated argument, or if there is nothing to
+    compute.
+
+    Args:
+      ids: of the data that the graph starts from.
     """
-    # After this, all that is pending is cleared.
-    self._weights.drop(Drop.STALE)
-    unique = {id(t): t for t in arguments}.values()
-    annotated = [
-        one for t in unique if (one := self._tensors.find(t)) is not None
-    ]
+    annotated = self._annotated(arguments)
     if not annotated or not any(are_pending(outputs)):
       return None
-    found = even_first(self._operands(annotated)[0])
-    return self._bind(found, _ARGUMENTS) if found else None
+    ids, get_id = set(ids), torch_xla._XLAC._xla_get_tensor_id
+    operands = [(one, t)
+                for one, t in self._find_operands(annotated).operands
+                if get_id(t) in ids]
+    return self._bind(operands) if operands else None
 
   def traced(self, arguments: Sequence[torch.Tensor]) -> TracedAnnotations:
     """What is said of a compiled graph's arguments as it is traced."""
-    return TracedAnnotations(self, self._tensors.annotations(arguments))
+    annotated = self._annotated(arguments)
+    # The bridge used all of them, and no pending graph will.
+    usage.forget_use_at_once([one.inner for one in annotated if one.is_own])
+    living = [t for one in annotated if (t := one.ref()) is not None]
+    return TracedAnnotations(self, self._tensors.annotations(arguments),
+                             any(are_pending(living)))
 
-  def called(self,
-             arguments: Sequence[torch.Tensor]) -> list[Optional[Annotation]]:
+  def called(self, arguments: Sequence[torch.Tensor],
+             updates: bool) -> list[Optional[Annotation]]:
     """What is said of the arguments that a compiled graph is called with."""
     annotations = self._tensors.annotations(arguments)
     if any(annotations):
-      self._weights.drop(Drop.DOUBTFUL)
+      self._since.called = True
+      self._since.updated |= updates
     return annotations
 
   def _is_told(self, priority: Optional[Priority]) -> bool:
@@ -234,60 +225,72 @@ class Binder:
       return False
     return True
 
-  def _bind(self, operands: Sequence[Operand], of: str) -> torch.Tensor:
-    key = of, [one.annotation for one, _ in operands]
-    target = next((text for known, text in self._targets if known == key), None)
+  def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
+    found = (
+        self._tensors.find(t) for t in {
+            id(t): t for t in tensors
+        }.values())
+    return [one for one in found if one is not None]
+
+  def _drop_dead_if_nothing_pending(self, t: torch.Tensor) -> None:
+    """In a loop that never syncs, no input is to outlive its use.
+
+    When it asks must not depend on what is dead already, which the collector of
+    garbage decides; nor what it does on what is not dead yet.
+    """
+    self._annotated_since += 1
+    self._bytes_since += t.nbytes
+    if (self._annotated_since < _ANNOTATED_TO_ASK and
+        self._bytes_since < _BYTES_TO_ASK) or anything_pending():
+      return
+    self._annotated_since = self._bytes_since = 0
+    self._tensors.drop_dead()
+    found = self._find_operands(self._tensors.all())
+    usage.forget_use_at_once([one.inner for one in found.used if one.is_own])
+
+  def _binding_for(self, found: Found) -> Optional[torch.Tensor]:
+    """None when nothing is pending: an idle sync executes nothing."""
+    if not found.operands or torch_xla._XLAC._get_use_eager_mode() or not (
+        found.any_pending or anything_pending()):
+      return None
+    return self._bind(found.operands)
+
+  def _bind(self, operands: Sequence[Operand]) -> torch.Tensor:
+    said = [one.annotation for one, _ in operands]
+    target = next((text for known, text in self._targets if known == said),
+                  None)
     if target is None:
-      target = call_target.binding_target(key[1], of)
-      self._targets = ((key, target), *self._targets[:_KEPT_TARGETS - 1])
-    refs = [one.ref for one, _ in operands]
-    self.names.remember(target, lambda: _names_of(refs))
+      target = call_target.binding_target(said)
+      self._targets = ((said, target), *self._targets[:_KEPT_TARGETS - 1])
+    bound = names.Bound(operands)
+    self.names.remember(target, lambda: bound.names(self._said))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})
     return binding
 
-  def _operands(self, ones: Iterable[Annotated]) -> tuple[list[Operand], bool]:
-    """Those that are known, and whether anything of them is pending."""
-    found = find_operands(ones, self._was_read())
+  def _find_operands(self, ones: Iterable[Annotated]) -> Found:
+    self._since.read = partial_syncs() != self._partial_syncs_before
+    found = find_operands(ones, self._since)
     if found.any_unknown:
       self._said.warning(
           'an annotated tensor was updated in place so that the data it had '
           'before is not known: its priority does not count in this program')
-    return found.operands, found.any_pending
-
-  def _was_read(self) -> bool:
-    """Whether any graph was executed since the last sync."""
-    return partial_syncs() != self._partial_syncs_before
-
-  def _watch_growth(self) -> None:
-    living = len(self._tensors)
-    self._growth = self._growth + 1 if living > self._living > 0 else 0
-    self._living = living
-    if self._growth == _GROWTH_TO_WARN:
-      self._said.warning(
-          f'{living} annotated tensors are alive, more at each of '
-          f'{_GROWTH_TO_WARN} syncs. Each is a parameter of every program, so '
-          'each sync compiles anew: let go of tensors that you no longer need, '
-          'or clear_sharding() them')
+    return found
 
 
 class TracedAnnotations:
   """What was said of a compiled graph's arguments when it was traced."""
 
-  def __init__(self, binder: Binder, annotations: list[Optional[Annotation]]):
+  def __init__(self, binder: Binder, annotations: list[Optional[Annotation]],
+               updates: bool):
     self._binder = binder
     self._annotations = annotations
+    self._updates = updates
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
-    return self._annotations != self._binder.called(arguments)
-
-
-def _names_of(refs: Sequence[Any]) -> tuple[str, ...]:
-  """Names of tensors by weak references, empty where unknown."""
-  tensors = map(tensor_of, refs)
-  return tuple('' if t is None else tensor_names.name_of(t) for t in tensors)
+    return self._annotations != self._binder.called(arguments, self._updates)
 
 
 def _tag(t: torch.Tensor, said: Annotation) -> None:
@@ -295,6 +298,6 @@ def _tag(t: torch.Tensor, said: Annotation) -> None:
                                              [list(t.shape)], [t.dtype], False,
                                              '', 1, {})
   if torch._is_functional_tensor(t):
-    torch._functionalize_replace(t, inner_of(tagged))
+    torch._functionalize_replace(t, registry.inner_of(tagged))
   else:
     torch_xla._XLAC._replace_xla_tensor(t, tagged)

@@ -1,9 +1,9 @@
-"""The data that a pending graph starts from: what a binding has for operands.
+"""The data that pending graphs start from: what a binding has for operands.
 
-It is what a tensor has, or, if that is pending, what it had before an update in
-place, as `registry` holds it. Where a read has executed part of the graph
-since, that counts only if the tensor's alias id names it, by which the runtime,
-too, knows what an update started from.
+It is what an annotated tensor had at the last sync, or has been given since, if
+anything asked for it: `usage`. A tensor that is pending was updated in place,
+and what it started from is what it had, unless a read has executed part of the
+graph since: the tensor's alias id then names what it started from.
 """
 
 from __future__ import annotations
@@ -16,67 +16,98 @@ from typing import Optional
 import torch
 import torch_xla
 
-from .registry import Annotated, inner_of, tensor_of
+from .registry import Annotated, tensor_of
+from .usage import has_data, is_used, was_used
 
-# An annotated tensor and its data; that of a weight may be the tensor itself.
+# An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Found:
-  """The operands that are known, and what else was seen.
+  """What pending graphs start from, and what is to happen with a sync.
 
   Attributes:
-    any_pending: whether any of the tensors has yet to be computed.
-    any_unknown: whether any is left out, as what it started from is not known.
+    operands: in the order of `registry.order_of`, then of annotation.
+    any_pending: whether any annotated tensor has yet to be computed.
+    any_unknown: whether one is pending and starts from data that is not known.
+    used: those that still have the data they had, which was used.
+    updated: those that have another inner tensor by now, and which.
+    overwritten: those whose inner tensor itself was updated.
   """
-  operands: list[Operand]
-  any_pending: bool
-  any_unknown: bool
+  operands: list[Operand] = dataclasses.field(default_factory=list)
+  any_pending: bool = False
+  any_unknown: bool = False
+  used: list[Annotated] = dataclasses.field(default_factory=list)
+  updated: list[Operand] = dataclasses.field(default_factory=list)
+  overwritten: list[Annotated] = dataclasses.field(default_factory=list)
 
 
-def find_operands(ones: Iterable[Annotated], was_read: bool) -> Found:
-  """What is known of the data that a pending graph would start from.
+@dataclasses.dataclass
+class Since:
+  """What ran since the last sync.
 
-  Args:
-    was_read: whether any graph was executed since the data was held.
+  Attributes:
+    read: any graph.
+    called: compiled graphs with annotated arguments.
+    updated: those that update arguments, and may have taken what these had.
   """
-  xlac = torch_xla._XLAC
-  candidates, current = [], []
-  for one in ones:
-    if (t := tensor_of(one.ref)) is not None:
-      candidates.append(one)
-      current.append(inner_of(t))
-    elif one.fresh and one.inner is not None:
-      candidates.append(one)
-      current.append(one.inner)
-  pending = are_pending(current)
-  found, any_unknown = [], False
-  for one, operand, is_pending in zip(candidates, current, pending):
-    if is_pending:
-      # Updated in place, so it started from what is held, unless what it
-      # started from was itself computed since, by a read, or is the very tensor
-      # that was updated.
-      if one.inner is None or operand is one.inner or (
-          was_read and alias_id(operand) != xlac._xla_get_tensor_id(one.inner)):
-        any_unknown = True
-        continue
-      operand = one.inner
-    elif xlac._get_buffer_donation(operand):
-      continue  # A compiled graph may have taken its data.
-    found.append((one, operand))
-  return Found(found, any(pending), any_unknown)
+  read: bool = False
+  called: bool = False
+  updated: bool = False
 
 
-def even_first(found: Sequence[Operand],
-               or_uneven: bool = True) -> list[Operand]:
-  """Those that are even; all if none is, unless the uneven ones are ruled out.
+def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
+  """What pending graphs start from."""
+  ones = list(ones)
+  living = [tensor_of(one.ref) for one in ones]
+  current = [
+      one.inner if t is None else one.current_of(t)
+      for one, t in zip(ones, living)
+  ]
+  is_held_pending = are_pending([one.inner for one in ones])
+  is_pending = are_pending(current)
+  found = Found(any_pending=any(is_pending))
+  if any(is_held_pending):
+    # The sync would wait for the one before, too.
+    torch_xla._XLAC._xla_wait_device_ops([])
+  is_doubtful = since.read or since.updated
+  for one, t, now, held_waits, waits in zip(ones, living, current,
+                                            is_held_pending, is_pending):
+    is_other = now is not one.inner
+    if held_waits:
+      found.overwritten.append(one)
+      found.any_unknown |= one.second is None
+      if one.second is not None and was_used(one.inner, one.second):
+        found.operands.append((one, one.second))
+    elif is_used(one.inner):
+      if not is_other:
+        found.used.append(one)
+      is_there = True
+      if is_doubtful and (is_other or t is None):
+        is_certain = (
+            waits and not since.updated and _starts_from(now, one.inner))
+        is_there = is_certain or has_data(one.inner)
+        found.any_unknown |= waits and not (is_certain or
+                                            since.updated and is_there)
+      if is_there and not _was_donated(one.inner, since):
+        found.operands.append((one, one.inner))
+    if is_other:
+      found.updated.append((one, now))
+      if not waits and is_used(now) and not _was_donated(now, since):
+        found.operands.append((one, now))
+  found.operands.sort(key=lambda operand: operand[0].order)
+  return found
 
-  Shardy refuses programs that have an uneven parameter, even an unused one;
-  those that use it are found by their placements.
-  """
-  even = [operand for operand in found if operand[0].even]
-  return even if even or not or_uneven else list(found)
+
+def _starts_from(updated: torch.Tensor, data: torch.Tensor) -> bool:
+  return alias_id(updated) == torch_xla._XLAC._xla_get_tensor_id(data)
+
+
+def _was_donated(t: torch.Tensor, since: Since) -> bool:
+  """Whether a compiled graph was asked to take the data, and may have."""
+  return (since.called or
+          since.read) and torch_xla._XLAC._get_buffer_donation(t)
 
 
 def are_pending(tensors: Sequence[torch.Tensor]) -> list[bool]:
@@ -84,12 +115,10 @@ def are_pending(tensors: Sequence[torch.Tensor]) -> list[bool]:
   return torch_xla._XLAC._check_tensor_need_materialization(list(tensors))
 
 
-def anything_pending(but: Sequence[torch.Tensor]) -> bool:
-  """Whether any XLA tensor is pending except for those. Walks all that live."""
+def anything_pending() -> bool:
+  """Whether any XLA tensor is pending. Walks all that live."""
   try:
-    return sum(
-        torch_xla._XLAC._check_device_tensor_need_materialization('')) > sum(
-            are_pending(but))
+    return any(torch_xla._XLAC._check_device_tensor_need_materialization(''))
   except RuntimeError:
     # It refuses tensors in states that a sync takes.
     return True

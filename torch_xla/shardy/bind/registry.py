@@ -2,57 +2,92 @@
 
 An operand of a binding has to be the data that the pending graph starts from.
 An in-place update gives a tensor another inner tensor, so the inner one is held
-from the time of the annotation, or of the last sync, until the next; except for
-weights, where `weights_ahead` has a binding that does so for all.
+from the time of the annotation, or of the last sync, until the next.
+
+Some updates change the inner tensor itself: those through an
+`XLAShardedTensor`, of BatchNorm's buffers, of the fused optimizers, and all
+without functionalization. Such a tensor has a second one of the same data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 from typing import Optional
 import weakref
 
 import torch
+import torch_xla
 
+from . import usage
 from ..annotate.annotation import Annotation
 
 
-@dataclasses.dataclass(eq=False, slots=True)
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Annotated:
   """An annotated tensor with data.
 
   Attributes:
     ref: to the tensor.
-    even: whether the annotation splits it into equal parts.
-    inner: what a graph that starts from its data names. None where holding it
-      holds the tensor itself, without functionalization; and while it is bound
-      ahead.
-    fresh: annotated since the last sync: its graph may outlive the tensor.
-    is_weight: whether `weights_ahead` may bind it.
+    is_functional: whether functionalization wraps it.
+    inner: what the runtime knows its data by, as it was at the last sync.
+    order: by which operands of a binding are sorted; see `order_of`.
+    second: another one of the same data; None once the tensor was updated by
+      way of functionalization, which leaves `inner` as it was.
+    is_own: whether the data is known not to be shared with a tensor that it is
+      a clone of.
+    twin: of `inner`; None until it is needed.
   """
   ref: weakref.ref[torch.Tensor]
   annotation: Annotation
-  is_weight: bool
-  even: bool = True
-  inner: Optional[torch.Tensor] = None
-  fresh: bool = True
+  is_functional: bool
+  inner: torch.Tensor
+  order: str
+  second: Optional[torch.Tensor] = None
+  is_own: bool = False
+  twin: Optional[torch.Tensor] = None
 
-  def hold(self, t: torch.Tensor) -> None:
-    """Takes the data that `t` has now."""
-    if torch._is_functional_tensor(t):
-      self.inner = inner_of(t)
+  def hold(self, inner: torch.Tensor, is_own: bool) -> None:
+    """From now on, graphs start from this."""
+    self.inner, self.second, self.is_own, self.twin = inner, None, is_own, None
+
+  def current_of(self, t: torch.Tensor) -> torch.Tensor:
+    """What `t` is to the runtime now; `inner` itself if it is still that."""
+    if self.is_functional:
+      return torch._from_functional_tensor(t)
+    get_id = torch_xla._XLAC._xla_get_tensor_id
+    return self.inner if get_id(t) == get_id(self.inner) else inner_of(t)
+
+
+def forget_use(ones: Iterable[Annotated]) -> None:
+  """See `usage.forget_use`; `inner` of each is neither pending nor shared."""
+  for one in ones:
+    if one.twin is None:
+      one.twin = usage.twin_of(one.inner)
+    usage.forget_use(one.inner, one.twin)
+
+
+def hold_seconds(ones: Sequence[Annotated]) -> None:
+  """Sees to it that an update of `inner` itself does not lose the data.
+
+  Nothing is pending that starts from it, or all that does is known already.
+
+  Args:
+    ones: with data of their own.
+  """
+  seconds = usage.seconds_of([(one.inner, one.second) for one in ones])
+  for one, second in zip(ones, seconds):
+    one.second = second
 
 
 class AnnotatedTensors:
   """All annotated tensors that live, and what the dead ones leave.
 
-  A dead one that is fresh stays until `drop_dead`, as a pending graph may start
-  from its data. Each step asks for all of them, so a lookup must be cheap.
+  A dead one whose data was used stays until `drop_dead`, as a pending graph may
+  start from it. Each step asks for all of them, so a lookup must be cheap.
   """
 
-  def __init__(self, at_death: Callable[[Annotated], None]):
-    self._at_death = at_death
+  def __init__(self):
     # By the id of the living tensor object: an in-place update keeps it, and
     # tied weights share it.
     self._by_id: dict[int, Annotated] = {}
@@ -86,18 +121,34 @@ class AnnotatedTensors:
     """What was said of each, None where nothing was."""
     return list(map(self._said.get, map(id, tensors)))
 
-  def annotate(self, t: torch.Tensor, said: Annotation) -> None:
+  def annotate(self,
+               t: torch.Tensor,
+               said: Annotation,
+               is_unused: bool = False) -> None:
+    """Remembers what was said of `t`.
+
+    Args:
+      is_unused: no operation has asked for the data that it has now, which it
+        does not share.
+    """
     one = self.find(t)
-    if one is None:
+    is_new = one is None
+    if is_new:
       one = Annotated(
           weakref.ref(t, self._died(id(t))), said,
-          isinstance(t, torch.nn.Parameter))
+          torch._is_functional_tensor(t), inner_of(t), '')
+    elif (current := one.current_of(t)) is not one.inner:
+      one.hold(current, is_own=False)
+    # The upload asked for it. In another thread a sync may begin now: it is to
+    # find neither that nor a tensor that is half known.
+    if is_unused and (is_new or usage.is_used(one.inner)):
+      one.hold(one.inner, is_own=True)
+      hold_seconds([one])
+    one.annotation, one.order = said, order_of(said, t)
+    if is_new:
       self._by_id[id(t)] = one
       self._all[one] = None
-    self._said[id(t)] = one.annotation = said
-    one.fresh = True
-    one.even = said.divides(t.shape)
-    one.hold(t)
+    self._said[id(t)] = said
 
   def forget(self, t: torch.Tensor) -> None:
     one = self.find(t)
@@ -105,20 +156,14 @@ class AnnotatedTensors:
       self._drop_id(id(t))
       del self._all[one]
 
+  def drop(self, one: Annotated) -> None:
+    """Lets go of a dead one."""
+    self._all.pop(one, None)
+
   def drop_dead(self) -> None:
     """Lets go of the data of dead tensors."""
     while self._orphans:
-      self._all.pop(self._orphans.pop(), None)
-
-  def is_drop_worthwhile(self) -> bool:
-    """Whether dead tensors hold enough to ask if a graph can need them.
-
-    The question walks all living tensors; in a loop of small steps that calls a
-    compiled graph and never syncs, every input would ask it.
-    """
-    return len(self._orphans) >= 8 or sum(
-        0 if one.inner is None else one.inner.nbytes
-        for one in self._orphans) >= 2**20
+      self.drop(self._orphans.pop())
 
   def _drop_id(self, key: int) -> None:
     self._said.pop(key, None)  # An interrupted call may have come this far.
@@ -130,13 +175,21 @@ class AnnotatedTensors:
       one = self._by_id.get(key)
       if one is not None and one.ref is ref:
         self._drop_id(key)
-        if one.fresh:
+        if usage.is_used(one.inner):
           self._orphans.append(one)
         else:
-          self._all.pop(one, None)
-        self._at_death(one)
+          self.drop(one)
 
     return died
+
+
+def order_of(said: Annotation, t: torch.Tensor) -> str:
+  """Sorts tensors alike in each process that runs a program.
+
+  Where a thread loads inputs, they may be annotated before weights or after.
+  Those of which the same is said stay in the order of annotation.
+  """
+  return f'{tuple(t.shape)} {t.dtype} {said.text}'
 
 
 def tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
@@ -148,6 +201,9 @@ def tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
 
 
 def inner_of(t: torch.Tensor) -> torch.Tensor:
-  """The tensor of the runtime itself, where functionalization wraps it."""
+  """The tensor of the runtime itself, where functionalization wraps it.
+
+  Without functionalization a twin: holding `t` itself would keep it alive.
+  """
   return torch._from_functional_tensor(t) if torch._is_functional_tensor(
-      t) else t
+      t) else usage.twin_of(t)

@@ -6,7 +6,7 @@ it. `annotate.call_target` says what they are.
 
 from __future__ import annotations
 
-import collections
+from collections.abc import Mapping
 import dataclasses
 from typing import Any
 
@@ -41,12 +41,28 @@ class Taken:
     parameters: annotation by parameter number of the entry computation.
     constraints: annotation of `Sharding` calls.
     bindings: in order.
+    unused: the numbers of parameters that only bindings used.
   """
   found: bool = False
   parameters: dict[int, Annotation] = dataclasses.field(default_factory=dict)
   constraints: dict[InstructionKey,
                     Annotation] = dataclasses.field(default_factory=dict)
   bindings: tuple[Binding, ...] = ()
+  unused: frozenset[int] = frozenset()
+
+  def of_used(self) -> Taken:
+    """The same without the annotations of parameters that are not used.
+
+    Their tensors were not going to be in this program: what was said of them
+    must not choose a mesh, or a priority, for others.
+    """
+    return dataclasses.replace(
+        self,
+        parameters={
+            n: said
+            for n, said in self.parameters.items()
+            if n not in self.unused
+        })
 
 
 def take(module: Any) -> Taken:
@@ -61,55 +77,64 @@ def take(module: Any) -> Taken:
   """
   taken = Taken()
   found_bindings: list[Binding] = []
+  unused: set[int] = set()
   found = False
   for computation in module.computations:
-    calls = [
-        i for i in computation.instructions
-        if call_target.is_tag(i.custom_call_target) or
-        call_target.is_binding(i.custom_call_target)
-    ]
-    if not calls:
-      continue
-    found = True
-    _take_tags(computation, taken)
-    bindings = [
-        i for i in computation.instructions
-        if call_target.is_binding(i.custom_call_target)
-    ]
-    if bindings:
-      before = _used_parameters(computation)
-      for binding in bindings:
-        found_bindings.append(_take_binding(binding, computation, taken))
-      unused = before - _used_parameters(computation)
-      _keep_undonated(module, unused)
-  return dataclasses.replace(taken, found=found, bindings=tuple(found_bindings))
+    tags, bindings = {}, []
+    for instruction in computation.instructions:
+      target = instruction.custom_call_target
+      if not target.startswith(call_target.PREFIX):
+        continue
+      if call_target.is_tag(target):
+        tags[instruction.id] = instruction
+      elif call_target.is_binding(target):
+        bindings.append(instruction)
+    found |= bool(tags or bindings)
+    if tags:
+      _take_tags(computation, tags, taken)
+      # The messages are others now.
+      bindings = bindings and [
+          i for i in computation.instructions
+          if call_target.is_binding(i.custom_call_target)
+      ]
+    bound: dict[int, int] = {}
+    for binding in bindings:
+      operands = list(binding.operand_ids)
+      made = _take_binding(binding, computation, taken)
+      found_bindings.append(made)
+      bound |= zip(operands, made.parameters)
+    if bound:
+      unused |= _unused(computation, bound)
+  _keep_undonated(module, unused)
+  return dataclasses.replace(
+      taken,
+      found=found,
+      bindings=tuple(found_bindings),
+      unused=frozenset(unused))
 
 
-def _take_tags(computation: Any, taken: Taken) -> None:
-  tags = {
-      i.id: i
-      for i in computation.instructions
-      if call_target.is_tag(i.custom_call_target)
-  }
-  if not tags:
-    return
+def _take_tags(computation: Any, tags: Mapping[int, Any], taken: Taken) -> None:
 
   def untagged(instruction_id: int) -> int:
     while instruction_id in tags:
       instruction_id = tags[instruction_id].operand_ids[0]
     return instruction_id
 
+  kept = []
   for instruction in computation.instructions:
     if instruction.id in tags:
       continue
-    for place, operand in enumerate(instruction.operand_ids):
+    kept.append(instruction)
+    operands = instruction.operand_ids
+    if tags.keys().isdisjoint(operands):
+      continue
+    for place, operand in enumerate(operands):
       if operand in tags:
         if instruction.custom_call_target == SHARDING_TARGET:
           said, = call_target.parse_target(tags[operand].custom_call_target)
           taken.constraints[computation.id, instruction.id] = said
-        instruction.operand_ids[place] = untagged(operand)
+        operands[place] = untagged(operand)
   computation.root_id = untagged(computation.root_id)
-  kept = [i for i in computation.instructions if i.id not in tags]
   del computation.instructions[:]
   computation.instructions.extend(kept)
 
@@ -138,14 +163,14 @@ def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
   return Binding(target, tuple(operands))
 
 
-def _used_parameters(computation: Any) -> set[int]:
-  used = collections.Counter(
-      operand for i in computation.instructions for operand in i.operand_ids)
-  return {
-      i.parameter_number
-      for i in computation.instructions
-      if i.opcode == 'parameter' and (used[i.id] or i.id == computation.root_id)
-  }
+def _unused(computation: Any, bound: Mapping[int, int]) -> set[int]:
+  """The numbers of those parameters, by id, that nothing else uses."""
+  left = {i for i, number in bound.items() if number >= 0}
+  left.discard(computation.root_id)
+  for instruction in computation.instructions:
+    if left:
+      left.difference_update(instruction.operand_ids)
+  return {bound[i] for i in left}
 
 
 def _keep_undonated(module: Any, parameters: set[int]) -> None:

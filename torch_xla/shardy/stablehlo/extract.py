@@ -5,7 +5,7 @@ As `sdy.extract` does for HLO; `annotate.call_target` says what they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 import dataclasses
 from typing import Any
 
@@ -28,6 +28,7 @@ class Taken:
     parameters: annotation by argument number of `main`.
     constraints: annotation of `Sharding` calls, by place in `sharding_calls`.
     bindings: in order.
+    unused: the numbers of arguments that only bindings used.
     sharding_calls: all of them, in the order of the program.
     sharded: other operations with a sharding of their own.
     calls: the targets of all other custom calls.
@@ -36,6 +37,7 @@ class Taken:
   parameters: dict[int, Annotation]
   constraints: dict[int, Annotation]
   bindings: tuple[Binding, ...]
+  unused: frozenset[int]
   sharding_calls: tuple[Any, ...]
   sharded: tuple[Any, ...]
   calls: frozenset[str]
@@ -52,7 +54,18 @@ class Taken:
         bindings=tuple(
             Binding(b.target, tuple(numbers.get(n, -1)
                                     for n in b.parameters))
-            for b in self.bindings))
+            for b in self.bindings),
+        unused=frozenset(numbers[n] for n in self.unused if n in numbers))
+
+  def of_used(self) -> Taken:
+    """The same without the annotations of arguments that are not used."""
+    return dataclasses.replace(
+        self,
+        parameters={
+            n: said
+            for n, said in self.parameters.items()
+            if n not in self.unused
+        })
 
 
 def take(module: Any) -> Taken:
@@ -97,16 +110,15 @@ def take(module: Any) -> Taken:
       _take_binding(module, block, binding, target, parameters)
       for binding, target in found_bindings
   ]
-  _keep_undonated(module, main, parameters)
+  unused = frozenset(
+      n for n in parameters if not any(True for _ in block.arguments[n].uses))
+  _keep_undonated(module, main, unused)
   return Taken(
-      bool(tags or bindings), parameters, constraints, tuple(bindings),
+      bool(tags or bindings), parameters, constraints, tuple(bindings), unused,
       tuple(sharding_calls), tuple(sharded), frozenset(others - {''}))
 
 
-def _keep_undonated(module: Any, main: Any,
-                    parameters: dict[int, Annotation]) -> None:
-  arguments = main.regions[0].blocks[0].arguments
-  unused = [n for n in parameters if not any(True for _ in arguments[n].uses)]
+def _keep_undonated(module: Any, main: Any, unused: Collection[int]) -> None:
   given = attributes_of(main, ARGUMENTS)
   if any(DONOR_ATTRIBUTE in given[number] for number in unused):
     for number in unused:

@@ -1,4 +1,4 @@
-"""Weights, whose binding is made ahead, where something happens to one of them.
+"""Weights where something happens to one of two between syncs.
 
 The sections of the other modules run with weights for tensors as well.
 """
@@ -307,13 +307,14 @@ def compiled_between_steps(run: Run) -> Seen:
     (one_of_two_dies, [[_V]]),
     (dies_while_pending, [[_V, _W], [_V]]),
     (marked_anew_while_pending, [[_V, ("('y', None)", (7, None))]]),
-    (given_other_data_and_marked_as_before, [[_V, _W]]),
+    (given_other_data_and_marked_as_before, [[_W]]),
     (cleared, [[_V]]),
-    pytest.param(
-        cleared_while_pending, [[_V, _W], [_V]], marks=pytest.mark.slow),
+    pytest.param(cleared_while_pending, [[_V]], marks=pytest.mark.slow),
     pytest.param(
         second_model, [[("('x', None)", (0, None)), _W]] * 2,
         marks=pytest.mark.slow),
+    (read_while_pending, [[_V, _W]] * 2),
+    (failed_sync, [[_V, _W]]),
     (compiled_between_steps, [[_V, _W], [_W]]),
     (looked_at, [[_V, _W]]),
 ])
@@ -337,15 +338,6 @@ def test_programs_are_told_of_the_weights_that_they_start_from(
 ])
 def test_as_without_priorities(section, ways):
   ways.on(section)
-
-
-@pytest.mark.parametrize('section,programs', [
-    (read_while_pending, [[_W], [_V, _W]]),
-    (failed_sync, [[_V], [_V, _W]]),
-])
-def test_one_program_without_the_priority_of_an_update(section, programs, ways):
-  """What the update started from is not known any more; a warning says so."""
-  assert ways.on(section).said == [('shardy', p) for p in programs]
 
 
 @pytest.mark.parametrize('section', [looked_at])
@@ -391,9 +383,10 @@ def test_dead_weights_free_their_memory_at_once(run):
   assert _freed(weights.clear) > 350
   weights = _large_weights(run)
   weights[0].add_(1)
-  assert _freed(weights.clear) > 350
-  weights = _large_weights(run)
+  # Its death may depend on the collector of garbage, a program must not.
+  assert 200 < _freed(weights.clear) < 300
+  # The next model's first weight finds nothing pending.
+  assert _freed(lambda: weights.extend(_large_weights(run))) > -300
   kept = weights[0]
   kept.add_(1)
-  assert _freed(weights.clear) < 50
-  assert 200 < _freed(sync) < 300
+  assert _freed(weights.clear) > 200

@@ -1,0 +1,256 @@
+"""A program depends on its own graph alone: not on what else lives, or died.
+
+What a program costs and is must be the same whatever other tensors are
+annotated, and whenever garbage is collected: see `sections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import copy
+import gc
+import hashlib
+import pathlib
+import queue
+import threading
+
+import processes
+import pytest
+from sections import (counted, error, fails_to_sync, Run, Seen, SHARDY,
+                      sharding_of, sync)
+import torch
+from torch_xla import _XLAC
+
+_STEPS = 9
+
+
+class _Cycle:
+  """Holds a tensor until garbage is collected."""
+
+  def __init__(self, t: torch.Tensor):
+    self.t, self.itself = t, self
+
+
+def _steps(run: Run, width: int, keep: Callable[[torch.Tensor],
+                                                object]) -> Seen:
+  """Training steps, each with a new annotated input that `keep` gets.
+
+  Args:
+    width: of the weight, so that no other section has these programs.
+  """
+  w = run.put((8, width), ('y', None), (1, None)).requires_grad_()
+  optimizer = torch.optim.SGD([w], lr=.1)
+  reference = w.detach().cpu().requires_grad_()
+  costs, before = [], len(run.programs)
+  for _ in range(_STEPS):
+    x = run.put((16, 8), ('x', None), (0, None), may_be_weight=False)
+    keep(x)
+    (x @ w).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    (x.cpu() @ reference).square().mean().backward()
+    with torch.no_grad():
+      reference -= .1 * reference.grad
+      reference.grad = None
+    del x
+    costs.append(counted(sync))
+  return Seen([costs, error(w, reference) < 1e-4], run.said(before))
+
+
+def cycles(run: Run) -> Seen:
+  gc.disable()
+  try:
+    return _steps(run, 24, _Cycle)
+  finally:
+    gc.enable()
+
+
+def cycles_collected_now_and_then(run: Run) -> Seen:
+  """As often as the collector runs, were its threshold this low."""
+  count = iter(range(_STEPS))
+
+  def keep(x: torch.Tensor) -> None:
+    _Cycle(x)
+    if next(count) in (2, 3, 6):
+      gc.collect()
+
+  gc.disable()
+  try:
+    return _steps(run, 32, keep)
+  finally:
+    gc.enable()
+
+
+def growing_list(run: Run) -> Seen:
+  kept = []
+  return _steps(run, 40, kept.append)
+
+
+def prefetched(run: Run) -> Seen:
+  """The next batches are annotated ahead, now more of them, now fewer."""
+  ahead = iter([3, 0, 1, 2, 0, 0, 1, 3, 2])
+  kept = []
+
+  def keep(_: torch.Tensor) -> None:
+    kept.extend(
+        run.put((16, 8), ('x', None), (0, None)) for _ in range(next(ahead)))
+
+  return _steps(run, 48, keep)
+
+
+def averaged(run: Run) -> Seen:
+  """An average of the weight: a copy that each step but the first updates."""
+  model = torch.nn.Linear(8, 56, bias=False).to('xla')
+  run.mark(model.weight, ('y', None), (1, None))
+  average = copy.deepcopy(model).requires_grad_(False)
+  optimizer = torch.optim.SGD(model.parameters(), lr=.1)
+  costs, before = [], len(run.programs)
+  for step in range(_STEPS):
+    x = run.put((16, 8), ('x', None), (0, None), may_be_weight=False)
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    if step % 2:
+      with torch.no_grad():
+        average.weight.lerp_(model.weight, .5)
+    costs.append(counted(sync))
+  return Seen([costs], run.said(before))
+
+
+_SAID = [('shardy', [("('x', None)", (0, None)), ("('y', None)", (1, None))])]
+
+
+@pytest.mark.parametrize(
+    'section',
+    [cycles, cycles_collected_now_and_then, growing_list, prefetched])
+def test_what_else_lives_costs_nothing(section, ways):
+  """As many programs as with V2 alone: one, after which nothing compiles."""
+  assert ways.on(section).said == _SAID
+
+
+@pytest.mark.parametrize('section', [averaged])
+def test_a_copy_costs_nothing(section, ways):
+  for partitioner, tensors in ways.on(section).said:
+    assert partitioner == 'shardy'
+    assert set(tensors) == set(_SAID[0][1])
+
+
+def unrelated(run: Run) -> Seen:
+  w = run.put((8, 8), ('y', None), (0, None))
+  stored = torch.randn(8, 8).to('xla')  # Of which nobody says anything.
+  _XLAC._xla_mark_sharding(stored, run.mesh.get_op_sharding(('x', None)))
+  shardings, told, others = [], [], []
+  for change in (torch.sin, torch.cos):
+    before = len(run.programs)
+    out = change(w + stored)
+    sync()
+    shardings.append(sharding_of(out))
+    told.append([(t.spec, t.priority, t.sdy)
+                 for p in run.programs[before:]
+                 for t in p.tensors])
+    # Another priority, which unsaid ones would come after.
+    others.append(run.put((8, 8), (('x', 'y'), None), (5, 7)))
+  return Seen([], shardings=shardings, more=told)
+
+
+@pytest.mark.parametrize('section', [unrelated])
+def test_an_unrelated_annotation_changes_nothing(section, ways):
+  seen = ways.on(section)
+  assert seen.shardings[0] == seen.shardings[1]
+  first, second = seen.more
+  assert first == second
+  assert any(spec is None and 'p1' in sdy for spec, _, sdy in first)
+
+
+def loaded_in_another_thread(run: Run) -> Seen:
+  """Batches are annotated while syncs run."""
+  loaded = queue.Queue(4)
+
+  def load() -> None:
+    for _ in range(3 * _STEPS):
+      loaded.put(run.put((16, 8), ('x', None), (0, None), may_be_weight=False))
+
+  loader = threading.Thread(target=load)
+  loader.start()
+  w = run.put((8, 80), ('y', None), (1, None))
+  costs, before = [], len(run.programs)
+  for _ in range(3 * _STEPS):
+    out = loaded.get() @ w
+    w.mul_(.9)
+    costs.append(counted(sync, out))
+  loader.join()
+  return Seen([costs], run.said(before))
+
+
+@pytest.mark.parametrize('section', [loaded_in_another_thread])
+def test_threads(section, ways):
+  assert ways.on(section).said == _SAID
+
+
+def repaired(run: Run) -> Seen:
+  """What a failed sync leaves cannot be synced, and is let go of."""
+  w = run.put((8, 88), ('y', None), (1, None))
+  sync()
+  value = torch.randn(8, 88)
+  w.copy_(torch.zeros(8, 88))  # Updates the runtime's tensor itself.
+  failed = fails_to_sync(torch.ones(8, 8).to('xla'))
+  w.data = value.to('xla')
+  out = w * 2
+  sync()
+  return Seen([failed, error(out, 2 * value)])
+
+
+@pytest.mark.parametrize('section', [repaired])
+def test_a_failed_sync_is_none_of_the_next(section, ways):
+  ways.on(section)
+
+
+def programs_of_training(threshold: int, extra: int) -> list[str]:
+  """Hashes of all that reaches the backend in a training with cycles.
+
+  Args:
+    threshold: of the collector of garbage.
+    extra: annotated tensors that have nothing to do with it.
+  """
+  with Run.start() as run:
+    gc.collect()
+    gc.set_threshold(threshold)
+    kept = [
+        run.put((8, 8 * n), (('x', 'y'), None), (n, None))
+        for n in range(1, extra + 1)
+    ]
+    torch.manual_seed(0)
+    model = run.marked_mlp()
+    norm = torch.nn.BatchNorm1d(8).to('xla')
+    for t in (norm.weight, norm.running_mean):
+      run.mark(t, ('x',), (4,))
+    optimizer = torch.optim.AdamW([*model.parameters(), *norm.parameters()])
+    sync()
+    for step in range(12):
+      garbage = [_Cycle([n]) for n in range(40)]
+      x = run.put((8, 16), ('x', None), (0, None))
+      _Cycle(x)  # With data: a result that waits would be the program's.
+      loss = norm(model(x)).square().mean()
+      loss.backward()
+      optimizer.step()
+      optimizer.zero_grad()
+      if step % 4 == 3:
+        loss.item()
+      del garbage, x, loss
+      if step % 5 == 4 and kept:
+        kept.pop()
+      sync()
+    return [hashlib.sha256(p.handed_on).hexdigest() for p in run.programs]
+
+
+@pytest.mark.slow
+def test_two_processes_hand_the_same_programs_to_the_backend():
+  """Whatever their hash seeds, collectors and other annotated tensors are."""
+  here = pathlib.Path(__file__).parent
+  script = (f'import sys; sys.path[:0] = {[str(here), str(here.parents[1])]}; '
+            f'import {__name__} as t; print(*t.programs_of_training(%d, %d))')
+  first, second = (processes.output_of(
+      script % (threshold, extra), **SHARDY, PYTHONHASHSEED=seed).split()
+                   for seed, threshold, extra in (('1', 50, 0), ('2', 5000, 4)))
+  assert len(first) > 2
+  assert first == second

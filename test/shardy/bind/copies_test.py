@@ -1,0 +1,171 @@
+"""Annotations go where placements go: copies, averages, loaded states.
+
+What a placement does is `_XLAC`'s: the same without Shardy.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+from sections import said, sharding_of
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch_xla.shardy.bind import binder
+
+ENVIRONMENT = {
+    'PJRT_DEVICE': 'CPU',
+    'CPU_NUM_DEVICES': '8',
+    'XLA_USE_SHARDY': '1',
+}
+_W = ("('y', None)", (1, None))
+
+
+@pytest.fixture(scope='module', name='mesh')
+def mesh_fixture() -> xs.Mesh:
+  xr.use_spmd()
+  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+
+
+def _model(mesh: xs.Mesh, is_synced: bool = True) -> torch.nn.Linear:
+  model = torch.nn.Linear(16, 8, bias=False).to('xla')
+  xs.mark_sharding(model.weight, mesh, ('y', None), priority=(1, None))
+  if is_synced:
+    torch_xla.sync()
+  return model
+
+
+def _priority(t: torch.Tensor) -> Optional[Any]:
+  annotation = binder.annotation_of(t)
+  return annotation and annotation.priority
+
+
+def _told(f) -> list:
+  """What the programs of f() were told of annotated tensors."""
+  with torch_xla.shardy.record() as programs:
+    out = f()
+    torch_xla.sync()
+  del out
+  return [said(p)[1] for p in programs if any(t.spec for t in p.tensors)]
+
+
+@pytest.mark.parametrize('is_synced', [True, False])
+def test_deep_copies_of_modules_keep_annotations(mesh, is_synced):
+  model = _model(mesh, is_synced)
+  for make in (copy.deepcopy,
+               lambda m: torch.optim.swa_utils.AveragedModel(m).module):
+    before, copied = model.weight.detach().cpu(), make(model)
+    assert copied.weight is not model.weight
+    assert sharding_of(copied.weight) == sharding_of(model.weight)
+    assert _priority(copied.weight) == (1, None)
+    torch_xla.sync()
+    with torch.no_grad():
+      model.weight.add_(1)  # Takes the data that a clone must not share.
+    torch_xla.sync()
+    assert torch.equal(copied.weight.cpu(), before)
+  del model
+  change = torch.sin if is_synced else torch.sinh
+  assert _told(lambda: change(copied.weight)) == [[_W]]
+
+
+def test_a_copy_is_told_of_where_it_is_used_alone(mesh):
+  teacher = copy.deepcopy(student := _model(mesh))
+  torch_xla.sync()
+  name = {student.weight: 'student', teacher.weight: 'teacher'}
+  torch_xla.shardy.name_tensors({n: t for t, n in name.items()})
+  for t, change in ((teacher.weight, torch.cos), (student.weight, torch.tanh)):
+    with torch_xla.shardy.record() as programs:
+      out = change(t)
+      torch_xla.sync()
+    program, = programs
+    assert [r.name for r in program.tensors if r.spec] == [name[t]]
+    assert sum(r.parameter is not None for r in program.tensors) == 1
+  del out
+
+
+def test_an_average_that_is_updated_in_place_keeps_its_annotation(mesh):
+  model = _model(mesh)
+  average = copy.deepcopy(model).requires_grad_(False)
+  for update in (lambda a, w: a.lerp_(w, .5), lambda a, w: a.copy_(a * .5 + w),
+                 lambda a, w: a.mul_(.5).add_(w)):
+    with torch.no_grad():
+      told = _told(lambda u=update: u(average.weight, model.weight))
+      assert set(told[0]) == {_W}
+      assert sharding_of(average.weight) == sharding_of(model.weight)
+
+
+def test_what_is_not_annotated_or_elsewhere_is_copied_as_ever(mesh):
+  del mesh
+  plain = torch.nn.Linear(4, 4)
+  placed = copy.deepcopy(plain).to('xla')
+  for model in (plain, placed):
+    copied = copy.deepcopy(model)
+    assert _priority(copied.weight) is None
+    assert torch.equal(copied.weight.cpu(), model.weight.cpu())
+
+
+def test_assigned_state_of_another_model_brings_its_placement(mesh):
+  source, target = _model(mesh), _model(mesh)
+  target.load_state_dict(source.state_dict(), assign=True)
+  expected = source.weight.detach().cpu()
+  assert _priority(target.weight) == (1, None)
+  del source
+  assert torch.equal(target.weight.cpu(), expected)
+  assert _told(lambda: target.weight.exp()) == [[_W]]
+
+
+def _saved(state: dict) -> dict:
+  file = io.BytesIO()
+  torch.save(state, file)
+  file.seek(0)
+  return torch.load(file)
+
+
+def test_loaded_state_that_is_assigned_is_warned_of_by_name(mesh, caplog):
+  """What torch.load gives is laid out nowhere, without Shardy as well."""
+  model = torch.nn.Sequential(_model(mesh))
+  model.load_state_dict(_saved(model.state_dict()), assign=True)
+  assert _priority(model[0].weight) is None
+  assert caplog.text.count('load_state_dict(assign=True)') == 1
+  assert '0.weight' in caplog.text
+
+
+def test_state_on_the_host_that_is_copied_keeps_all(mesh, caplog):
+  model = _model(mesh)
+  state = {name: t.cpu() * 2 for name, t in model.state_dict().items()}
+  before = sharding_of(model.weight)
+  model.load_state_dict(state)
+  torch_xla.sync()
+  assert sharding_of(model.weight) == before
+  assert torch.equal(model.weight.cpu(), state['weight'])
+  assert _told(lambda: model.weight.sqrt()) == [[_W]]
+  assert not caplog.text
+
+
+def test_data_that_is_laid_out_otherwise_is_warned_of_by_name(mesh, caplog):
+  model = _model(mesh)
+  torch_xla.shardy.name_tensors({'model.weight': model.weight})
+  model.weight.data = torch.ones(8, 16).to('xla')
+  _told(lambda: model.weight.log())
+  assert caplog.text.count('given other data since') == 1
+  assert 'model.weight' in caplog.text
+
+
+def test_norms_buffers_keep_theirs(mesh):
+  norm = torch.nn.BatchNorm1d(8).to('xla')
+  for t in (norm.running_mean, norm.running_var):
+    xs.mark_sharding(t, mesh, ('x',), priority=(3,))
+  x = torch.randn(16, 8)
+  reference = torch.nn.BatchNorm1d(8)
+  for step in range(3):
+    told = _told(lambda: norm(x.to('xla')))
+    expected = [("('x',)", (3,))]
+    assert told == ([expected] if step == 0 else []) or told == [expected]
+    reference(x)
+    torch.testing.assert_close(norm.running_mean.cpu(), reference.running_mean)
+    assert _priority(norm.running_mean) == (3,)

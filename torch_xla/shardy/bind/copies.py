@@ -1,0 +1,115 @@
+"""Annotations go where a tensor's placement goes.
+
+Of what torch does with parameters, these give a new tensor object that `_XLAC`
+lays out as it did the old one, and annotations are kept by object:
+
+    copy.deepcopy(model)                      an average, a teacher
+    model.load_state_dict(.., assign=True)    of tensors that are laid out so
+
+What `torch.load` gives has no placement, with Shardy or without: a tensor that
+it takes the place of loses its annotation, and a warning says which. Updates in
+place, `.data = ` and `load_state_dict` as it is by default keep the object.
+`XLAShardedTensor` can be neither copied by `copy.deepcopy` nor saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import functools
+import itertools
+from typing import Any
+
+import torch
+import torch_xla
+
+from ..annotate.annotation import Annotation
+from ..said_once import SaidOnce
+from ..sharding.hlo_sharding import REPLICATED
+from ..sharding.text import parse_sharding
+from .registry import AnnotatedTensors
+
+_MARK = '_follows_annotations'
+
+
+def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
+  """Has torch tell `tensors` where it makes one tensor of another."""
+  if hasattr(torch.nn.Module.load_state_dict, _MARK):
+    return
+  for owner in (torch.Tensor, torch.nn.Parameter):
+    setattr(owner, '__deepcopy__', _following(owner.__deepcopy__, tensors))
+  load = _assigning(torch.nn.Module.load_state_dict, tensors, said_once)
+  setattr(load, _MARK, True)
+  torch.nn.Module.load_state_dict = load
+
+
+def is_placed(t: torch.Tensor, said: Annotation) -> bool:
+  """Whether a tensor is laid out as its annotation asks."""
+  if len(said.partition_spec) != len(t.shape):
+    return False
+  text = torch_xla._XLAC._get_xla_sharding_spec(t)
+  return (parse_sharding(text) if text else REPLICATED) == said.sharding
+
+
+def lost_text(names: list[str], why: str) -> str:
+  """What to say of tensors that are not laid out as they were marked."""
+  listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
+  return (f'{listed}: {why}, not laid out as mark_sharding was told, so no '
+          'priority counts: call clear_sharding and mark_sharding')
+
+
+def _following(deepcopy: Callable, tensors: AnnotatedTensors) -> Callable:
+
+  @functools.wraps(deepcopy)
+  def __deepcopy__(self: torch.Tensor, memo: dict) -> torch.Tensor:
+    copied = deepcopy(self, memo)
+    one = tensors.find(self)
+    if one is not None and copied is not self:
+      _annotate_if_placed(tensors, copied, one.annotation)
+    return copied
+
+  return __deepcopy__
+
+
+def _assigning(load: Callable, tensors: AnnotatedTensors,
+               said_once: SaidOnce) -> Callable:
+
+  @functools.wraps(load)
+  def load_state_dict(self: torch.nn.Module,
+                      state_dict: Mapping[str, Any],
+                      strict: bool = True,
+                      assign: bool = False) -> Any:
+    before = _annotated_in(self, tensors) if assign else {}
+    loaded = load(self, state_dict, strict, assign)
+    after = _tensors_in(self) if before else {}
+    lost = []
+    for name, said in before.items():
+      t = after.get(name)
+      if t is not None and tensors.find(t) is None and not (_annotate_if_placed(
+          tensors, t, said)):
+        lost.append(name)
+    if lost:
+      said_once.warning(
+          lost_text(lost, 'load_state_dict(assign=True) put other tensors '
+                    'there'))
+    return loaded
+
+  return load_state_dict
+
+
+def _annotate_if_placed(tensors: AnnotatedTensors, t: torch.Tensor,
+                        said: Annotation) -> bool:
+  if t.device.type != 'xla' or not is_placed(t, said):
+    return False
+  tensors.annotate(t, said)
+  return True
+
+
+def _tensors_in(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+  return dict(
+      itertools.chain(module.named_parameters(), module.named_buffers()))
+
+
+def _annotated_in(module: torch.nn.Module,
+                  tensors: AnnotatedTensors) -> dict[str, Annotation]:
+  found = ((name, tensors.find(t)) for name, t in _tensors_in(module).items())
+  return {name: one.annotation for name, one in found if one is not None}

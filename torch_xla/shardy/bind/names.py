@@ -1,0 +1,54 @@
+"""What a binding's operands are called, and whether they lie as they should."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+import weakref
+
+import torch
+
+from .. import tensor_names
+from ..annotate.annotation import Annotation
+from ..said_once import SaidOnce
+from .copies import is_placed, lost_text
+from .graph_inputs import Operand
+from .registry import tensor_of
+
+
+class Bound:
+  """The operands of a binding; keeps none of them alive."""
+
+  def __init__(self, operands: Sequence[Operand]):
+    self._operands = [
+        (one.ref, one.annotation, weakref.ref(data)) for one, data in operands
+    ]
+
+  def names(self, said_once: SaidOnce) -> tuple[str, ...]:
+    """The users' names, empty where unknown, as the program is planned.
+
+    Warns of those that are not laid out as they were marked: what was said of
+    them does not count in the program.
+    """
+    tensors = [tensor_of(ref) for ref, _, _ in self._operands]
+    living = [t for t in tensors if t is not None]
+    found = iter(tensor_names.names_of(living))
+    names = tuple('' if t is None else next(found) for t in tensors)
+    lost = [
+        name or text
+        for name, (_, said, ref) in zip(names, self._operands)
+        if (text := _text_if_elsewhere(ref(), said))
+    ]
+    if lost:
+      said_once.warning(lost_text(lost, 'given other data since'))
+    return names
+
+
+def _text_if_elsewhere(data: Optional[torch.Tensor], said: Annotation) -> str:
+  """Its shape in words, empty if it is laid out as it was marked."""
+  try:
+    if data is not None and not is_placed(data, said):
+      return f'a tensor of shape {tuple(data.shape)}'
+  except RuntimeError:
+    pass  # A clone, which is computed now: it lies as its source.
+  return ''

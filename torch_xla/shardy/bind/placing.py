@@ -1,0 +1,49 @@
+"""Keeps the placement of a marked tensor that was updated through a view.
+
+`_XLAC` constrains a sharded tensor that is updated in place, but not where the
+update went through a view, `t[0] = x`: what it is stored as is then up to
+propagation. It gets the constraint here, which no user said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+import torch_xla
+
+from ..annotate.annotation import Annotation
+from .copies import is_placed
+from .graph_inputs import are_pending, Found
+from .registry import Annotated, tensor_of
+
+
+def catch_up(ones: Iterable[Annotated]) -> None:
+  """Has each tensor know of updates of what it is a view of, or is seen in."""
+  for one in ones:
+    if one.is_functional and (t := tensor_of(one.ref)) is not None:
+      torch._sync(t)
+
+
+def keep(found: Found) -> None:
+  """Constrains what is pending, was placed as marked, and is not any more."""
+  xlac = torch_xla._XLAC
+  for place, (one, now) in enumerate(found.updated):
+    if (xlac._get_xla_sharding_spec(now) or now.shape != one.inner.shape or
+        (t := tensor_of(one.ref)) is None or not are_pending([now])[0] or
+        not is_placed(one.inner, one.annotation)):
+      continue
+    xlac._xla_annotate_custom_sharding(t, _op_sharding(one.annotation))
+    found.updated[place] = one, one.current_of(t)
+
+
+@functools.lru_cache(maxsize=256)
+def _op_sharding(said: Annotation) -> Any:
+  from torch_xla.distributed.spmd import Mesh
+  mesh = said.mesh
+  ids = mesh.device_ids or range(int(np.prod(mesh.shape)))
+  spec = tuple(axes or None for axes in said.partition_spec)
+  return Mesh(np.array(ids), mesh.shape).get_op_sharding(spec)

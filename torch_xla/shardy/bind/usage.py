@@ -1,0 +1,140 @@
+"""Which data the pending graphs start from, asked of the data.
+
+`_XLAC` walks a graph from its results, and Python cannot list the results that
+only C++ holds. But data gets a node in the graph when an operation first asks
+for its value, and keeps both. `_unique_id_for_ir_and_data` tells them apart:
+
+    w = ...; torch_xla.sync()   '139902251646944'     data, no node
+    y = w * 2                   '93905568845648, 0'   data, and a node
+    del y                       the same: somebody asked
+
+To give it to itself as its data drops the data and keeps the node. From a node
+of data the next sync makes data without a node, as does hashing a graph: no
+program runs and nothing moves.
+
+So this follows what was traced, and neither how long anything lives nor when
+garbage is collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import functools
+from typing import Optional
+
+import torch
+import torch_xla
+
+
+def is_used(t: torch.Tensor) -> bool:
+  """Whether anything asked for the value since it was forgotten.
+
+  True also of a value that is yet to be computed, and of a clone that shares
+  the data of another tensor until the next sync.
+  """
+  return ',' in torch_xla._XLAC._unique_id_for_ir_and_data(t)
+
+
+def twin_of(t: torch.Tensor) -> torch.Tensor:
+  """The same tensor to the runtime.
+
+  Not to autograd: its version does not change what is saved for a backward.
+  """
+  return t.data
+
+
+def forget_use(t: torch.Tensor, twin: torch.Tensor) -> None:
+  """After the next sync, nothing will have asked for this value.
+
+  Args:
+    t: has data of its own: a clone must not lose that it is one.
+    twin: of it.
+  """
+  twin.data = t
+
+
+def forget_use_at_once(tensors: Sequence[torch.Tensor]) -> None:
+  """The same without a sync. Slow."""
+  for t in tensors:
+    forget_use(t, twin_of(t))
+  _settle(tensors)
+
+
+def has_data(t: torch.Tensor) -> bool:
+  """Whether the data is still there: a program may have taken it. Slow.
+
+  Args:
+    t: has a sharding; is not pending.
+  """
+  try:
+    torch_xla._XLAC._get_local_shard_replica_and_indices([t])
+    return True
+  except RuntimeError:
+    return False
+
+
+def seconds_of(
+    pairs: Sequence[tuple[torch.Tensor, Optional[torch.Tensor]]]
+) -> list[torch.Tensor]:
+  """For each a second tensor of the same data, which no update of it reaches.
+
+  All have data of their own, also if a device still computes it: nothing here
+  looks at it. Nothing has asked for their values then; a second one has a node
+  all the same, so that asking for its value changes nothing.
+
+  Args:
+    pairs: tensors, and the second ones of the data that they had before.
+  """
+  tensors = [t for t, _ in pairs]
+  seconds = [_another() if second is None else second for _, second in pairs]
+  for second, t in zip(seconds, tensors):
+    second.data = t
+    forget_use(t, twin_of(t))
+  # The data then has the ids of the second ones, which settle last.
+  _settle([*tensors, *seconds])
+  for second in seconds:
+    _asking().data = second
+  _asking().data = _empty()
+  return seconds
+
+
+def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
+  """Whether anything asked for the data that `t` had, and it is still there.
+
+  The data has the id of the tensor that asked for it last.
+
+  Args:
+    t: was updated.
+    second: of the same data, before that; no device computes it.
+  """
+  try:
+    ids, _ = torch_xla._XLAC._get_tensors_xla_device_data_node([second],
+                                                               [second, t])
+  except RuntimeError:
+    return False
+  return ids == [torch_xla._XLAC._xla_get_tensor_id(t)]
+
+
+def _settle(tensors: Sequence[torch.Tensor]) -> None:
+  """Does what a sync begins with; there is nothing to hash."""
+  if tensors:
+    torch_xla._XLAC._get_graph_hash(list(tensors))
+
+
+def _another() -> torch.Tensor:
+  """A tensor of the runtime, whose value is of no use, and not pending."""
+  _, (made,) = torch_xla._XLAC._get_tensors_xla_device_data_node([_empty()])
+  return torch._from_functional_tensor(made) if torch._is_functional_tensor(
+      made) else made
+
+
+@functools.lru_cache(maxsize=1)
+def _empty() -> torch.Tensor:
+  made = torch.empty(0, device='cpu').to('xla')
+  return torch._from_functional_tensor(made) if torch._is_functional_tensor(
+      made) else made
+
+
+@functools.lru_cache(maxsize=1)
+def _asking() -> torch.Tensor:
+  return _another()
