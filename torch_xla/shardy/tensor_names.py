@@ -1,11 +1,31 @@
-"""The names that users know tensors by, for records and audits."""
+"""The names that users know tensors by, for records, warnings and audits.
+
+A tensor has the name that it was given. Where it was given none, the living
+modules and optimizers are looked through, when somebody asks and not before:
+
+    blocks.0.up.weight             a parameter or a buffer, without what FSDP,
+                                   torch.compile and other wrappers put in
+    up.weight of Teacher           where two models have one of that name
+    up.weight of one of 2 Net      where their class is the same as well
+    exp_avg of blocks.0.up.weight  an optimizer's state
+
+Names are words for people. No program depends on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import contextlib
+import gc
+import time
+from typing import Any
 
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
+
+# The names of the attributes by which wrappers hold what they wrap.
+_WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
+                      '_fsdp_wrapped_module'))
 
 # Of this process: a name is of use wherever its tensor goes.
 _names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -18,5 +38,155 @@ def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def name_of(tensor: torch.Tensor) -> str:
-  """The tensor's name; empty if it was given none."""
-  return _names.get(tensor, '')
+  """The tensor's name; empty if it has none."""
+  return names_of((tensor,))[0]
+
+
+def names_of(tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
+  """The tensors' names, empty where there is none, by one look at most."""
+  unknown = [tensor for tensor in tensors if tensor not in _names]
+  if any(map(_living.is_worth_a_look, unknown)):
+    _living.look(unknown)
+  return tuple(
+      _names.get(tensor) or _living.names.get(tensor, '') for tensor in tensors)
+
+
+def names_in(
+    modules: Iterable[torch.nn.Module],
+    optimizers: Iterable[torch.optim.Optimizer]
+) -> list[tuple[torch.Tensor, str]]:
+  """Names of what modules and optimizers hold, the first of each to count.
+
+  Where models have a name in common, their classes tell them apart.
+  """
+  roots = _roots(list(modules))
+  by_root = [
+      (type(root).__name__, list(_named(root, (), set()))) for root in roots
+  ]
+  classes: dict[str, list[str]] = {}  # Of the models that have a name.
+  for title, named in by_root:
+    for name in dict.fromkeys(name for _, name in named):
+      classes.setdefault(name, []).append(title)
+
+  def told_apart(name: str, title: str) -> str:
+    if len(classes[name]) == 1:
+      return name
+    same = classes[name].count(title)
+    return f'{name} of {title if same == 1 else f"one of {same} {title}"}'
+
+  found = [(tensor, told_apart(name, title))
+           for title, named in by_root
+           for tensor, name in named]
+  by_id = {id(tensor): name for tensor, name in reversed(found)}
+  for optimizer in optimizers:
+    for tensor, state in list(vars(optimizer).get('state', {}).items()):
+      name = by_id.get(id(tensor))
+      if name is None or not isinstance(state, dict):
+        continue
+      for key, value in list(state.items()):
+        if isinstance(value, torch.Tensor) and value.dim():
+          found.append((value, f'{key} of {name}'))
+  return found
+
+
+class _Living:
+  """Names of what the living modules and optimizers held at the last look.
+
+  A look goes through all objects that the garbage collector knows, some 50 ms.
+  It is worth that for a parameter that it may find; of other tensors, such as
+  the batches of a loader, most are in no module.
+  """
+
+  def __init__(self):
+    self.names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    # What the last look was for and did not find.
+    self._unnamed: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    self._ended = self._took = 0.0
+
+  def is_worth_a_look(self, tensor: torch.Tensor) -> bool:
+    if tensor in self.names or tensor in self._unnamed:
+      return False
+    # Of a program's tensors that are in no module each is asked for in turn.
+    if self._ended and time.monotonic() - self._ended < self._took:
+      return False
+    return not self._ended or isinstance(tensor, torch.nn.Parameter)
+
+  def look(self, sought: Iterable[torch.Tensor]) -> None:
+    start = time.monotonic()
+    modules, optimizers = [], []
+    # Their classes, and not what an object says that its class is: a proxy may
+    # do anything then.
+    for one in gc.get_objects():
+      if issubclass(type(one), torch.nn.Module):
+        modules.append(one)
+      elif issubclass(type(one), torch.optim.Optimizer):
+        optimizers.append(one)
+    names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    # Another thread may be changing them.
+    with contextlib.suppress(RuntimeError):
+      for tensor, name in names_in(modules, optimizers):
+        names.setdefault(tensor, name)
+    self.names = names
+    self._unnamed = WeakTensorKeyDictionary(
+        {tensor: True for tensor in sought if tensor not in names})
+    self._ended = time.monotonic()
+    self._took = self._ended - start
+
+
+_living = _Living()
+
+
+def _parts(module: torch.nn.Module, which: str) -> list[tuple[str, Any]]:
+  """Read as they are: a module may say something else of itself."""
+  return [(name, part)
+          for name, part in list(vars(module).get(which, {}).items())
+          if part is not None]
+
+
+def _roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
+  """The modules that no other holds, and those that hold each other.
+
+  Graphs that torch.compile made come last: they hold what a model holds.
+  """
+  held = {
+      id(part)
+      for module in modules
+      for _, part in _parts(module, '_modules')
+      if part is not module
+  }
+  roots = [module for module in modules if id(module) not in held]
+  roots.sort(key=lambda root: isinstance(root, torch.fx.GraphModule))
+  reached = {id(m) for root in roots for m in _below(root, set())}
+  return [*roots, *(m for m in modules if id(m) not in reached)]
+
+
+def _below(module: torch.nn.Module,
+           seen: set[int]) -> Iterator[torch.nn.Module]:
+  if id(module) not in seen:
+    seen.add(id(module))
+    yield module
+    for _, part in _parts(module, '_modules'):
+      yield from _below(part, seen)
+
+
+def _named(module: torch.nn.Module, path: tuple[str, ...],
+           seen: set[int]) -> Iterator[tuple[torch.Tensor, str]]:
+  """What a module holds, and the modules in it, each once."""
+  if id(module) in seen:
+    return
+  seen.add(id(module))
+  for which in ('_parameters', '_buffers'):
+    for name, tensor in _parts(module, which):
+      yield from _with_inner(tensor, '.'.join((*path, name)))
+  for name, part in _parts(module, '_modules'):
+    inner = path if name in _WRAPPED else (*path, name)
+    yield from _named(part, inner, seen)
+
+
+def _with_inner(tensor: torch.Tensor,
+                name: str) -> Iterator[tuple[torch.Tensor, str]]:
+  """A tensor, and the one that an XLAShardedTensor is a shell of."""
+  yield tensor, name
+  inner = getattr(tensor, 'global_tensor', None)
+  if isinstance(inner, torch.Tensor):
+    yield inner, name
