@@ -40,8 +40,8 @@ _MAY_IMPORT = {
     'compile': (('door', 'errors', 'hlo', 'lower', 'said_once'), ()),
     'sdy': (('annotate', 'compile', 'hlo', 'lower', 'sharding'), ()),
     'switch': (('errors', 'mode'), ('compile', 'door', 'lower')),
-    'bind': (
-        ('annotate', 'mode', 'said_once', 'switch', 'tensor_names'), ('sdy',)),
+    'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
+              'tensor_names'), ('sdy',)),
     'preview': (('hlo', 'mode', 'switch'), ()),
     'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo', 'lower',
                    'mode', 'preview', 'sdy', 'sharding', 'switch'), ()),
