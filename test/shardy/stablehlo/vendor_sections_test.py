@@ -16,9 +16,9 @@ import pytest
 from sections import Donations
 import tensors_test
 import vendor
-import weights_ahead_test
+import weights_test
 
-_MODULES = (lazy_test, tensors_test, weights_ahead_test, dynamo_test)
+_MODULES = (lazy_test, tensors_test, weights_test, dynamo_test)
 # It counts results in HLO; what it says of donations others do, too.
 _OF_HLO = {tensors_test.results_and_donations}
 _IN_THE_INNER_LOOP = {

@@ -13,12 +13,15 @@ and it is handed over as that:
              e = f32[16,6] pad(c, 0), padding=0_6x0_0, sharding=..
              ROOT r = (f32[16,6]) tuple(e)
 
-The values in the padding are never used: the slice leaves them out.
+The values in the padding are never used: the slice leaves them out. But where
+XLA splits the indices of a scatter unevenly it may scatter its own padding, too
+(the official wheel likewise), so indices of a size that is split unevenly stay
+whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, Optional
 
@@ -27,7 +30,7 @@ from ..annotate.annotation import Annotation
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import Editor, entry_of, insert
-from ..sharding.hlo_sharding import HloSharding
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.tile_assignment import ShardingError
 from .free_results import Guess, TileGuesser, Tiled
 from .lowering import SdyProgram
@@ -42,7 +45,7 @@ class Padded:
   Attributes:
     parameters: the shapes that users know, by parameter number.
     constraints: the names of the instructions that say of a slice what is said
-      of its parameter.
+      of its parameter, and of indices that they stay whole.
     guesses: the results that were padded though nobody placed them.
   """
   parameters: dict[int, ArrayShape]
@@ -51,7 +54,7 @@ class Padded:
 
   def as_users_know(self, told: SdyProgram) -> SdyProgram:
     """What Shardy is told, in the shapes and tensors that users know."""
-    if not self.parameters:
+    if not self.parameters and not self.constraints:
       return told
     tensors = tuple(
         t._replace(shape=self.parameters[t.parameter]) if t.parameter in
@@ -70,6 +73,13 @@ def padded_dims(dims: Sequence[int],
       size * tiles
       for size, tiles in zip(placement.tile_shape(dims), placement.tiles.dims))
   return None if padded == tuple(dims) else padded
+
+
+def uneven_sizes(
+    tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
+  """The sizes of dimensions that are split unevenly, of tensors and tiles."""
+  return frozenset(size for dims, tiles in tiled
+                   for size, count in zip(dims, tiles) if size % count)
 
 
 def leaves_open(annotation: Optional[Annotation],
@@ -96,12 +106,14 @@ def pad(module: Any,
             if _padded_dims(i, placement) is not None]
   if not uneven:
     return Padded({}, frozenset(), {})
+  sizes = uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
   found = _Padder(module, entry, taken, placements)
   found.pad_results(
       TileGuesser((Tiled(dims, tiles[:len(dims)])
                    for i, tiles in uneven
                    for dims in [_dims(i)]), num_devices), free_results)
   found.pad_parameters()
+  found.keep_indices_whole(sizes)
   return Padded(found.parameters, frozenset(found.constraints), found.guesses)
 
 
@@ -179,6 +191,30 @@ class _Padder:
       after[parameter.id], replaced[parameter.id] = (cut, said), said.id
     if after:
       insert(self._entry, after, replaced)
+
+  def keep_indices_whole(self, sizes: frozenset[int]) -> None:
+    by_id = {i.id: i for i in self._entry.instructions}
+    instructions = []
+    for instruction in self._entry.instructions:
+      if instruction.opcode == 'scatter':
+        # Operands, indices, updates; as many of the last as of the first.
+        place = len(instruction.operand_ids) // 2
+        indices = by_id[instruction.operand_ids[place]]
+        if not sizes.isdisjoint(_dims(indices)):
+          said = self._editor.make(
+              self._entry,
+              'custom-call',
+              indices.shape, [indices.id],
+              custom_call_target=extract.SHARDING_TARGET,
+              custom_call_api_version=_API_VERSION_ORIGINAL,
+              sharding=op_sharding.to_bytes(REPLICATED))
+          self.constraints.append(said.name)
+          instructions.append(said)
+          instruction.operand_ids[place] = said.id
+      instructions.append(instruction)
+    if len(instructions) > len(by_id):
+      del self._entry.instructions[:]
+      self._entry.instructions.extend(instructions)
 
   def pad_results(self, guesser: TileGuesser,
                   free: Optional[Collection[int]]) -> None:

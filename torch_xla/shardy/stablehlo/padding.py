@@ -24,12 +24,14 @@ from ..annotate.annotation import Annotation
 from ..hlo.array_shape import ArrayShape
 from ..sdy.extract import SHARDING_TARGET
 from ..sdy.free_results import Guess, TileGuesser, Tiled
-from ..sdy.padding import leaves_open, Padded, padded_dims
-from ..sharding.hlo_sharding import HloSharding
+from ..sdy.padding import leaves_open, Padded, padded_dims, uneven_sizes
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from .extract import Taken
 from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
                         custom_call, main_of, owner_of, RESULTS, returned_by,
                         set_types, SHARDING_ATTRIBUTE)
+
+_SCATTER = 'stablehlo.scatter'
 
 
 def pad(module: Any,
@@ -49,14 +51,18 @@ def pad(module: Any,
   """
   main = main_of(module)
   placed = list(_placed(main, taken))
-  guesser = TileGuesser(
-      (Tiled(array.dims, placement.tiles.dims[:len(array.dims)])
-       for value, _, placement, _ in placed
-       if (array := array_of(value.type)) is not None and
-       padded_dims(array.dims, placement) is not None), num_devices)
+  uneven = [
+      Tiled(array.dims, placement.tiles.dims[:len(array.dims)])
+      for value, _, placement, _ in placed
+      if (array := array_of(value.type)) is not None and
+      padded_dims(array.dims, placement) is not None
+  ]
+  guesser = TileGuesser(uneven, num_devices)
   with dialects.scope(module):
     sharded, guesses = _pad_results(main, placed, guesser, free)
     calls, shapes, of_arguments = _pad_arguments(main)
+    calls += _whole_indices(module,
+                            uneven_sizes((t.dims, t.tiles) for t in uneven))
   first = len(taken.sharding_calls)
   constraints = dict(taken.constraints)
   for place, number in enumerate(of_arguments, first):
@@ -87,6 +93,26 @@ def _placed(
     placement = to_sdy.placement_of(given)
     if placement is not None:
       yield value, given[SHARDING_ATTRIBUTE], placement, annotation
+
+
+def _whole_indices(module: Any, sizes: frozenset[int]) -> list[Any]:
+  """The constraints that keep the indices of scatters whole."""
+  from jaxlib.mlir import ir
+  calls = []
+  for operation in dialects.operations_of(module) if sizes else ():
+    if operation.name != _SCATTER:
+      continue
+    # Operands, indices, updates; as many of the last as of the first.
+    place = len(operation.operands) // 2
+    indices = operation.operands[place]
+    array = array_of(indices.type)
+    if array is not None and not sizes.isdisjoint(array.dims):
+      whole = ir.StringAttr.get(str(REPLICATED))
+      said = custom_call(SHARDING_TARGET, indices, operation,
+                         {SHARDING_ATTRIBUTE: whole})
+      operation.operands[place] = said
+      calls.append(owner_of(said))
+  return calls
 
 
 def _pad_arguments(
