@@ -312,6 +312,30 @@ def test_a_wrong_guess_is_compiled_again_in_stablehlo():
   _check_compiles()
 
 
+def _check_unevenly_split_indices() -> None:
+  """XLA would scatter the padding of its own that it splits them with."""
+  mesh = _mesh(shape=(2, 2, 2), names=('a', 'b', 'c'))
+  a, index = torch.randn(8, 17, 8, 2), torch.tensor([3])
+  x = _sharded(a, mesh, (None, None, ('b', 'a'), None), (1, None, None, 5))
+  i = _sharded(index, mesh, ('c',))
+  torch_xla.sync(wait=True)
+  with torch_xla.shardy.record() as programs:
+    y = torch.maximum(x.index_copy(0, i, x[-1:]), x)
+    torch_xla.sync(wait=True)
+  _check_all_shardy(programs)
+  assert not [t for t in programs[0].tensors if t.parameter is None]
+  close(y.cpu(), torch.maximum(a.index_copy(0, index, a[-1:]), a))
+
+
+def test_unevenly_split_indices():
+  _check_unevenly_split_indices()
+
+
+@_STABLEHLO
+def test_unevenly_split_indices_in_stablehlo():
+  _check_unevenly_split_indices()
+
+
 def test_training_with_uneven_weights():
   """Donated weights and their momentum; three steps as on one device."""
   mesh = _mesh()
