@@ -32,20 +32,28 @@ class Tiled:
   dims: Dims
   tiles: Dims
 
+  @property
+  def is_even(self) -> bool:
+    return not any(size % count for size, count in zip(self.dims, self.tiles))
+
 
 class TileGuesser:
-  """Guesses the tiles of results from those of uneven tensors.
+  """Guesses the tiles of results from those of what is placed.
 
   Those of a tensor of the same dimensions, else of the same in another order,
-  else of each dimension of the same size.
+  else of each uneven dimension of the same size; of an uneven tensor first.
+  Where none is uneven, no result has to be.
   """
 
-  def __init__(self, uneven: Iterable[Tiled], num_devices: int):
+  def __init__(self, placed: Iterable[Tiled], num_devices: int):
     self._num_devices = num_devices
+    placed = sorted(placed, key=lambda one: one.is_even)
+    if placed and placed[0].is_even:
+      placed = []
     self._by_dims: dict[Dims, Dims] = {}
     self._by_sorted: dict[Dims, Tiled] = {}
     self._by_size: dict[int, int] = {}
-    for one in uneven:
+    for one in placed:
       self._by_dims.setdefault(one.dims, one.tiles)
       if len(set(one.dims)) == len(one.dims):
         self._by_sorted.setdefault(tuple(sorted(one.dims)), one)

@@ -101,17 +101,17 @@ def pad(module: Any,
   """
   entry = entry_of(module)
   placements = _placements(entry)
-  uneven = [(i, placement.tiles.dims)
-            for i, placement in placements.values()
-            if _padded_dims(i, placement) is not None]
-  if not uneven:
+  if not any(
+      _padded_dims(i, placement) is not None
+      for i, placement in placements.values()):
     return Padded({}, frozenset(), {})
   sizes = uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
   found = _Padder(module, entry, taken, placements)
   found.pad_results(
-      TileGuesser((Tiled(dims, tiles[:len(dims)])
-                   for i, tiles in uneven
-                   for dims in [_dims(i)]), num_devices), free_results)
+      TileGuesser(
+          (Tiled(dims, placement.tiles.dims[:len(dims)])
+           for i, placement in placements.values() if _is_tiled(i, placement)
+           for dims in [_dims(i)]), num_devices), free_results)
   found.pad_parameters()
   found.keep_indices_whole(sizes)
   return Padded(found.parameters, frozenset(found.constraints), found.guesses)
@@ -142,9 +142,15 @@ def _dims(instruction: Any) -> tuple[int, ...]:
 
 def _padded_dims(instruction: Any,
                  placement: HloSharding) -> Optional[tuple[int, ...]]:
-  if array_shape.is_tuple(instruction.shape):
+  if not _is_tiled(instruction, placement):
     return None
   return padded_dims(_dims(instruction), placement)
+
+
+def _is_tiled(instruction: Any, placement: HloSharding) -> bool:
+  return (placement.tiles is not None and
+          not array_shape.is_tuple(instruction.shape) and
+          placement.rank == len(_dims(instruction)))
 
 
 class _Padder:

@@ -343,9 +343,9 @@ def test_models_with_the_same_names_are_told_apart(mesh):
   one, two = POLICY.apply(first, mesh), POLICY.apply(second, mesh)
   assert not {*one.record_names.values()} & {*two.record_names.values()}
   with torch_xla.shardy.record() as programs:
-    out = second(torch.randn(4, 8).to('xla'))
+    out = second(torch.randn(36, 8).to('xla'))  # A program of its own.
     torch_xla.sync(wait=True)
-  assert out.shape == (4, 8)
+  assert out.shape == (36, 8)
   names = {t.name for p in programs for t in p.tensors if t.name}
   assert two.record_names['up.weight'] in names
 
