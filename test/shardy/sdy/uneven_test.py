@@ -132,19 +132,30 @@ ENTRY e (p: f32[10,6]) -> f32[6,16] {{
     ((9, 5), (10, 5)),
     ((9,), (10,)),
     ((9, 10), None),
+    ((80, 6), None),
+    ((10, 80), None),
     ((), None),
 ])
 def test_tiles_are_guessed(dims, padded):
   """Of the same dims, in another order, or of one size; if devices suffice."""
-  guesser = TileGuesser(
-      [Tiled((10, 6), (8, 1)),
-       Tiled((9, 4), (2, 1)),
-       Tiled((10, 6), (2, 1))], 8)
+  guesser = TileGuesser([
+      Tiled((10, 6), (8, 1)),
+      Tiled((9, 4), (2, 1)),
+      Tiled((10, 6), (2, 1)),
+      Tiled((80, 6), (8, 1)),
+      Tiled((80, 10), (8, 1))
+  ], 8)
   assert guesser.padded(dims) == padded
 
 
 def test_nothing_is_guessed_where_all_is_even():
   assert TileGuesser([], 8).padded((10, 6)) is None
+  assert TileGuesser([Tiled((16, 6), (8, 1))], 8).padded((16, 6)) is None
+
+
+def test_an_uneven_tensor_is_believed_before_an_even_one():
+  guesser = TileGuesser([Tiled((10, 6), (2, 1)), Tiled((10, 6), (8, 1))], 8)
+  assert guesser.padded((10, 6)) == (16, 6)
 
 
 @pytest.mark.parametrize('made, is_wrong', [

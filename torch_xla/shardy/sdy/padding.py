@@ -101,9 +101,10 @@ def pad(module: Any,
   """
   entry = entry_of(module)
   placements = _placements(entry)
-  if not any(
-      _padded_dims(i, placement) is not None
-      for i, placement in placements.values()):
+  uneven = [(i, placement.tiles.dims)
+            for i, placement in placements.values()
+            if _padded_dims(i, placement) is not None]
+  if not uneven:
     return Padded({}, frozenset(), {})
   sizes = uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
   found = _Padder(module, entry, taken, placements)

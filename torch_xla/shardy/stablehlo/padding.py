@@ -51,18 +51,18 @@ def pad(module: Any,
   """
   main = main_of(module)
   placed = list(_placed(main, taken))
-  uneven = [
+  tiled = [
       Tiled(array.dims, placement.tiles.dims[:len(array.dims)])
       for value, _, placement, _ in placed
-      if (array := array_of(value.type)) is not None and
-      padded_dims(array.dims, placement) is not None
+      if placement.tiles is not None and (array := array_of(value.type))
+      is not None and placement.rank == len(array.dims)
   ]
-  guesser = TileGuesser(uneven, num_devices)
+  guesser = TileGuesser(tiled, num_devices)
   with dialects.scope(module):
     sharded, guesses = _pad_results(main, placed, guesser, free)
     calls, shapes, of_arguments = _pad_arguments(main)
-    calls += _whole_indices(module,
-                            uneven_sizes((t.dims, t.tiles) for t in uneven))
+    calls += _whole_indices(
+        module, uneven_sizes((t.dims, t.tiles) for t in tiled if not t.is_even))
   first = len(taken.sharding_calls)
   constraints = dict(taken.constraints)
   for place, number in enumerate(of_arguments, first):
