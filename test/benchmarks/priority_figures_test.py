@@ -34,7 +34,6 @@ def test_steps_with_and_without_bindings_are_measured(way, monkeypatch, capfd):
   monkeypatch.syspath_prepend(str(folder))
   runpy.run_path(str(folder / 'annotated_step.py'), run_name='__main__')
   report = json.loads(capfd.readouterr().out.splitlines()[-1])
-  # A step without bindings is a program that GSPMD partitions.
-  assert report['partitioners'] == ['gspmd', 'shardy']
+  assert report['partitioners'] == ['shardy']
   assert report['ms'] > 0
   assert report['added_cpu_ms'] != 0

@@ -35,7 +35,7 @@ from .tensor_records import names_of_parameters, NamesOf, records
 
 # What computes the same in a form that shardings get through, and the opcodes
 # that it is for.
-_REWRITES = (
+REWRITES = (
     (batch_norm.OPCODES, batch_norm.expand),
     (dot_dims.OPCODES, dot_dims.unmerge),
     (index_dims.OPCODES, index_dims.batch),
@@ -118,7 +118,7 @@ def lower(
   if entry_of(module) is None:
     raise InexpressibleError('a program without an entry computation')
   opcodes = {i.opcode for c in module.computations for i in c.instructions}
-  for needs, rewrite in _REWRITES:
+  for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)
   padded = padding.pad(module, taken, num_devices, free)
