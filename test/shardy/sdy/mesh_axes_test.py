@@ -292,6 +292,20 @@ def test_mesh_of_the_placements_over_a_mesh():
         assert _tiles_of_dims(mesh, dims) == _tiles_of_spec(user_mesh, spec)
 
 
+def test_mesh_of_placements_over_devices_in_an_odd_order():
+  """The one that tells most of the order counts, not the first."""
+  user_mesh = UserMesh.of((2, 4), None, (7, 1, 2, 3, 4, 5, 6, 0))
+  given = {
+      spec: partition_spec.sharding_of((2, 4), user_mesh.device_ids, spec)
+      for spec in (((0,), ()), ((0,), (1,)), ((1,), ()))
+  }
+  assert given[(0,), ()].v1_reason
+  mesh = mesh_axes.mesh_of_placements(given.values(), 8)
+  for spec, placement in given.items():
+    dims = mesh_axes.dims_of(placement, mesh, 2)
+    assert _tiles_of_dims(mesh, dims) == _tiles_of_spec(user_mesh, spec)
+
+
 @pytest.mark.parametrize('placements', [
     ('{devices=[2,6]<=[12]}', '{devices=[3,4]<=[12]}'),
     ('{devices=[12,1]<=[12]}', '{devices=[12,1]11,0,2,1,3,4,5,6,7,8,9,10}'),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 import itertools
+import math
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -61,7 +62,10 @@ def mesh_of_placements(placements: Iterable[HloSharding],
   tiled = [p for p in placements if p.type == ShardingType.OTHER]
   for placement in tiled:
     _check_tiled(placement, num_devices)
-  unordered = next((p for p in tiled if p.v1_reason), None)
+  # The devices of a replica group are sorted: the least of them tell most.
+  unordered = max((p for p in tiled if p.v1_reason),
+                  key=lambda p: math.prod(p.tiles.dims[:p.rank]),
+                  default=None)
   device_ids = None
   if unordered is not None:
     device_ids = tuple(unordered.tiles.to_array().reshape(-1).tolist())
