@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import functools
+import os
 from typing import Optional
 
 import torch
@@ -116,8 +117,12 @@ def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _settle(tensors: Sequence[torch.Tensor]) -> None:
-  """Does what a sync begins with; there is nothing to hash."""
-  if tensors:
+  """Does what a sync begins with; there is nothing to hash.
+
+  Not where the runtime saves each graph, for people to look at: it cannot lower
+  one of data alone. The next sync does it, and binds more than was used.
+  """
+  if tensors and not os.environ.get('XLA_SAVE_TENSORS_FILE'):
     torch_xla._XLAC._get_graph_hash(list(tensors))
 
 
