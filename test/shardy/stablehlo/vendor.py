@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
+import faulthandler
 import importlib
 import inspect
 import logging
@@ -137,6 +138,7 @@ def run(way: Way, *sections: Section) -> dict[Section, Ended]:
 
 
 def _run_all(way: Way, sections: Sequence[Section]) -> dict[Section, Ended]:
+  faulthandler.enable()
   with started(way) as dump, _compiled_told_by(dump), Run.start() as on:
     return {section: _run(section, on, dump) for section in sections}
 

@@ -67,6 +67,8 @@ def has_data(t: torch.Tensor) -> bool:
   Args:
     t: has a sharding; is not pending.
   """
+  # It looks at data that a device may still compute, and would end the process.
+  torch_xla._XLAC._xla_wait_device_ops([])
   try:
     torch_xla._XLAC._get_local_shard_replica_and_indices([t])
     return True
