@@ -428,9 +428,10 @@ def test_random_programs(seed):
   _partitioners.update((p.partitioner, bool(p.note)) for p in programs)
 
 
-def test_random_programs_went_both_ways():
-  assert {(Partitioner.SHARDY, False),
-          (Partitioner.GSPMD, True)} <= _partitioners
+def test_random_programs_went_to_shardy():
+  """And to GSPMD with a reason alone."""
+  assert (Partitioner.SHARDY, False) in _partitioners
+  assert (Partitioner.GSPMD, False) not in _partitioners
 
 
 # Last: what fails is kept alive, and bound to all programs after it.
