@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 from . import array_shape, messages
 
 _LOW_ID = 2**32 - 1
+_API_VERSION_ORIGINAL = 1  # Of custom calls.
 
 
 def entry_of(module: Any) -> Optional[Any]:
@@ -56,6 +57,18 @@ class Editor:
         shape=shape,
         id=self._upper(computation) | low,
         operand_ids=operands,
+        **fields)
+
+  def call(self, computation: Any, target: str, shape: bytes,
+           operands: Sequence[int], **fields: Any) -> Any:
+    """A custom call, as `make`."""
+    return self.make(
+        computation,
+        'custom-call',
+        shape,
+        operands,
+        custom_call_target=target,
+        custom_call_api_version=_API_VERSION_ORIGINAL,
         **fields)
 
   def moved(self, computation: Any, instruction: Any,
@@ -152,6 +165,81 @@ def insert(computation: Any, after: Mapping[int, Sequence[Any]],
   computation.root_id = replaced.get(computation.root_id, computation.root_id)
   del computation.instructions[:]
   computation.instructions.extend(instructions)
+
+
+def put_before(computation: Any,
+               make: Callable[[Any], Optional[Sequence[Any]]]) -> int:
+  """Puts new instructions before those that they are for.
+
+  What has lost its last use is dropped.
+
+  Args:
+    make: from an instruction, which it may change, to what comes before it;
+      None: there is nothing to do.
+
+  Returns:
+    For how many there were any.
+  """
+  before = uses(computation)
+  count = 0
+  instructions = []
+  for instruction in computation.instructions:
+    if (made := make(instruction)) is not None:
+      instructions.extend(made)
+      count += 1
+    instructions.append(instruction)
+  if count:
+    del computation.instructions[:]
+    computation.instructions.extend(instructions)
+    drop_unused(computation, before)
+  return count
+
+
+def results_of(computation: Any) -> list[Any]:
+  """The instructions that a computation gives: a tuple's elements, or one."""
+  by_id = {i.id: i for i in computation.instructions}
+  root = by_id[computation.root_id]
+  if root.opcode != 'tuple':
+    return [root]
+  return [by_id[number] for number in root.operand_ids]
+
+
+def replace_results(computation: Any, made: Mapping[int,
+                                                    Sequence[Any]]) -> None:
+  """Gives other results.
+
+  Args:
+    made: new instructions by the place of the result, the last of which it is
+      to be.
+  """
+  root = next(
+      i for i in computation.instructions if i.id == computation.root_id)
+  added = [i for instructions in made.values() for i in instructions]
+  rest = [i for i in computation.instructions if i.id != root.id]
+  if root.opcode == 'tuple':
+    shapes = array_shape.elements_of(root.shape)
+    for place, (*_, result) in made.items():
+      root.operand_ids[place] = result.id
+      shapes[place] = result.shape
+    if shapes != array_shape.elements_of(root.shape):
+      root.shape = array_shape.tuple_of(shapes)
+    order = [*rest, *added, root]  # The root uses them.
+  else:
+    order = [*rest, root, *added]  # They use it.
+    computation.root_id = added[-1].id
+  del computation.instructions[:]
+  computation.instructions.extend(order)
+
+
+def set_program_shape(module: Any) -> None:
+  """Has a program's shape be that of its parameters and its root."""
+  entry = entry_of(module)
+  for program in module.host_program_shape, entry.program_shape:
+    for i in entry.instructions:
+      if i.opcode == 'parameter':
+        program.parameters[i.parameter_number] = i.shape
+      if i.id == entry.root_id:
+        program.result = i.shape
 
 
 def set_attribute(message: Any, key: str, value: str) -> None:

@@ -18,11 +18,11 @@ gathers itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 from ..hlo import array_shape, messages
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import drop_unused, Editor, uses
+from ..hlo.editor import Editor, put_before
 
 _TYPE = 's32'
 MOST = 2**31 - 1
@@ -50,28 +50,23 @@ def is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
 
 
 def _narrow_in(computation: Any, editor: Editor) -> int:
-  before = uses(computation)
   by_id = {i.id: i for i in computation.instructions}
-  count = 0
-  instructions = []
-  for instruction in computation.instructions:
-    if instruction.opcode == 'scatter':
-      # Operands, indices, updates; as many of the last as of the first.
-      place = len(instruction.operand_ids) // 2
-      indices = by_id[instruction.operand_ids[place]]
-      operand = by_id[instruction.operand_ids[0]]
-      if is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
-                           *array_shape.arrays_of(indices.shape)):
-        made = _narrowed(indices, by_id, computation, editor)
-        instructions += made
-        instruction.operand_ids[place] = made[-1].id
-        count += 1
-    instructions.append(instruction)
-  if count:
-    del computation.instructions[:]
-    computation.instructions.extend(instructions)
-    drop_unused(computation, before)
-  return count
+
+  def narrowed(instruction: Any) -> Optional[list[Any]]:
+    if instruction.opcode != 'scatter':
+      return None
+    # Operands, indices, updates; as many of the last as of the first.
+    place = len(instruction.operand_ids) // 2
+    indices = by_id[instruction.operand_ids[place]]
+    operand = by_id[instruction.operand_ids[0]]
+    if not is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
+                             *array_shape.arrays_of(indices.shape)):
+      return None
+    made = _narrowed(indices, by_id, computation, editor)
+    instruction.operand_ids[place] = made[-1].id
+    return made
+
+  return put_before(computation, narrowed)
 
 
 def _narrowed(indices: Any, by_id: Mapping[int, Any], computation: Any,

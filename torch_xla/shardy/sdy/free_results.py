@@ -20,8 +20,9 @@ import dataclasses
 import math
 from typing import Optional
 
-from ..compile.attempt import Attempt, Outcome
+from ..compile.attempt import Attempt, Outcome, Promise
 from ..sharding.hlo_sharding import HloSharding
+from ..sharding.partition_spec import uneven_dims
 
 Dims = tuple[int, ...]
 
@@ -34,7 +35,7 @@ class Tiled:
 
   @property
   def is_even(self) -> bool:
-    return not any(size % count for size, count in zip(self.dims, self.tiles))
+    return not uneven_dims(self.dims, self.tiles)
 
 
 class TileGuesser:
@@ -57,9 +58,8 @@ class TileGuesser:
       self._by_dims.setdefault(one.dims, one.tiles)
       if len(set(one.dims)) == len(one.dims):
         self._by_sorted.setdefault(tuple(sorted(one.dims)), one)
-      for size, count in zip(one.dims, one.tiles):
-        if size % count:
-          self._by_size.setdefault(size, count)
+      for dim, count in uneven_dims(one.dims, one.tiles):
+        self._by_size.setdefault(one.dims[dim], count)
 
   def padded(self, dims: Dims) -> Optional[Dims]:
     """What to pad a result to; None if it need not be."""
@@ -108,6 +108,26 @@ MakeAttempt = Callable[[Optional[Collection[int]]], tuple[Attempt, dict[int,
                                                                         Guess]]]
 
 
+class _Guessed:
+  """An attempt's promise, and that its guesses are right.
+
+  Attributes:
+    wrong: the numbers of those that were not.
+  """
+
+  def __init__(self, promise: Promise, guesses: dict[int, Guess]):
+    self._promise = promise
+    self._guesses = guesses
+    self.wrong: set[int] = set()
+
+  def __call__(self, outcome: Outcome) -> Optional[str]:
+    if (reason := self._promise(outcome)) is not None:
+      return reason
+    self.wrong = wrong_guesses(
+        self._guesses, outcome.compiled.results if outcome.compiled else None)
+    return '' if self.wrong else None  # Nothing that a user has to know.
+
+
 def attempts(make: MakeAttempt) -> Iterator[Attempt]:
   """An attempt, then those without what was guessed wrong.
 
@@ -116,19 +136,9 @@ def attempts(make: MakeAttempt) -> Iterator[Attempt]:
   numbers: Optional[Collection[int]] = None
   while True:
     attempt, guesses = make(numbers)
-    wrong: set[int] = set()
-
-    def broken_by(outcome: Outcome,
-                  promise: Callable = attempt.promise,
-                  guesses: dict[int, Guess] = guesses,
-                  wrong: set[int] = wrong) -> Optional[str]:
-      if (reason := promise(outcome)) is not None:
-        return reason
-      wrong |= wrong_guesses(
-          guesses, outcome.compiled.results if outcome.compiled else None)
-      return '' if wrong else None  # Nothing that a user has to know.
-
-    yield dataclasses.replace(attempt, promise=broken_by)
+    promise = _Guessed(attempt.promise, guesses)
+    yield dataclasses.replace(attempt, promise=promise)
+    wrong = promise.wrong
     if not wrong:
       return
     # Twice wrong: what is split has changed with what was padded.

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from ..hlo import array_shape
-from ..hlo.editor import drop_unused, Editor, uses
+from ..hlo.editor import Editor, put_before
 
 
 class IndexDims(NamedTuple):
@@ -112,23 +112,15 @@ def batch(module: Any) -> int:
 
 
 def _batch_in(computation: Any, editor: Editor) -> int:
-  before = uses(computation)
   by_id = {i.id: i for i in computation.instructions}
-  count = 0
-  instructions = []
-  for instruction in computation.instructions:
+
+  def batched_one(instruction: Any) -> Optional[list[Any]]:
     form = _FORMS.get(instruction.opcode)
-    if form and len(instruction.operand_ids) == form.operands:
-      made = _batch_one(instruction, form, by_id, editor.make, computation)
-      if made is not None:
-        instructions += made
-        count += 1
-    instructions.append(instruction)
-  if count:
-    del computation.instructions[:]
-    computation.instructions.extend(instructions)
-    drop_unused(computation, before)
-  return count
+    if form is None or len(instruction.operand_ids) != form.operands:
+      return None
+    return _batch_one(instruction, form, by_id, editor.make, computation)
+
+  return put_before(computation, batched_one)
 
 
 def _batch_one(instruction: Any, form: _Form, by_id: Mapping[int, Any],

@@ -24,15 +24,13 @@ from typing import Any, NamedTuple
 from . import attributes, manual
 from ..hlo import array_shape
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import Editor, set_attribute
+from ..hlo.editor import Editor, set_attribute, set_program_shape
 from .lowering import Constraint, Tensor
 from .manual import BEGIN_TARGET
 from .manual_body import Body, shape_of, Value
 from .manual_boundaries import Boundary
 from .manual_graph import Region
 from .manual_regions import is_sharding_call, ManualComputation
-
-_API_VERSION_ORIGINAL = 1
 
 
 class Outlined(NamedTuple):
@@ -62,7 +60,7 @@ def outline(module: Any, found: Mapping[int, ManualComputation],
     writer.run()
   if module.entry_computation_id in writers:
     entry = writers[module.entry_computation_id]
-    _set_program_shape(module, found[entry.number].computation)
+    set_program_shape(module)
     _drop_aliases(module, entry.parameters, entry.results)
   editor.add_computations((), {
       n: writer.bodies for n, writer in writers.items()
@@ -71,15 +69,6 @@ def outline(module: Any, found: Mapping[int, ManualComputation],
       tuple(t for w in writers.values() for t in w.tensors), {
           key: c for w in writers.values() for key, c in w.stacked.items()
       }, frozenset(place for w in writers.values() for place in w.results))
-
-
-def _set_program_shape(module: Any, entry: Any) -> None:
-  for program in module.host_program_shape, entry.program_shape:
-    for i in entry.instructions:
-      if i.opcode == 'parameter':
-        program.parameters[i.parameter_number] = i.shape
-      if i.id == entry.root_id:
-        program.result = i.shape
 
 
 def _drop_aliases(module: Any, parameters: set[int], results: set[int]) -> None:
@@ -293,13 +282,13 @@ class _ComputationWriter:
                 shapes: Sequence[bytes], values: Sequence[Value]) -> list[Any]:
     if not operands:
       return []
-    call = self._make(
-        'custom-call',
+    call = self._editor.call(
+        self._found.computation,
+        target,
         shape_of(shapes),
         operands,
-        custom_call_target=target,
-        custom_call_api_version=_API_VERSION_ORIGINAL,
         custom_call_has_side_effect=True)
+    self._written.append(call)
     dims = [value.dims for value in values]
     set_attribute(call, name, attributes.manual_attribute(self._mesh, dims))
     set_attribute(call, manual.AXES_ATTRIBUTE,

@@ -29,13 +29,13 @@ from . import extract
 from ..annotate.annotation import Annotation
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import Editor, entry_of, insert
+from ..hlo.editor import (Editor, entry_of, insert, put_before, replace_results,
+                          results_of, set_program_shape)
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
+from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
 from .free_results import Guess, TileGuesser, Tiled
 from .lowering import SdyProgram
-
-_API_VERSION_ORIGINAL = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +78,8 @@ def padded_dims(dims: Sequence[int],
 def uneven_sizes(
     tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
   """The sizes of dimensions that are split unevenly, of tensors and tiles."""
-  return frozenset(size for dims, tiles in tiled
-                   for size, count in zip(dims, tiles) if size % count)
+  return frozenset(
+      dims[n] for dims, tiles in tiled for n, _ in uneven_dims(dims, tiles))
 
 
 def leaves_open(annotation: Optional[Annotation],
@@ -115,6 +115,7 @@ def pad(module: Any,
            for dims in [_dims(i)]), num_devices), free_results)
   found.pad_parameters()
   found.keep_indices_whole(sizes)
+  set_program_shape(module)
   return Padded(found.parameters, frozenset(found.constraints), found.guesses)
 
 
@@ -160,7 +161,6 @@ class _Padder:
   def __init__(self, module: Any, entry: Any, taken: extract.Taken,
                placements: Mapping[int, tuple[Any, HloSharding]]):
     self._editor = Editor(module)
-    self._module = module
     self._entry = entry
     self._taken = taken
     self._placements = placements
@@ -180,83 +180,59 @@ class _Padder:
       number, shape = parameter.parameter_number, parameter.shape
       self.parameters[number], = array_shape.arrays_of(shape)
       parameter.shape = array_shape.with_dims(shape, dims)
-      for program in (self._module.host_program_shape,
-                      self._entry.program_shape):
-        program.parameters[number] = parameter.shape
       cut = self._editor.cut(self._entry, parameter,
                              self.parameters[number].dims)
-      said = self._editor.make(
-          self._entry,
-          'custom-call',
-          shape, [cut.id],
-          custom_call_target=extract.SHARDING_TARGET,
-          custom_call_api_version=_API_VERSION_ORIGINAL,
-          sharding=parameter.sharding)
+      said = self._sharding_call(shape, cut.id, parameter.sharding)
       if (annotation := self._taken.parameters.get(number)) is not None:
         self._taken.constraints[self._entry.id, said.id] = annotation
-      self.constraints.append(said.name)
       after[parameter.id], replaced[parameter.id] = (cut, said), said.id
     if after:
       insert(self._entry, after, replaced)
 
   def keep_indices_whole(self, sizes: frozenset[int]) -> None:
     by_id = {i.id: i for i in self._entry.instructions}
-    instructions = []
-    for instruction in self._entry.instructions:
-      if instruction.opcode == 'scatter':
-        # Operands, indices, updates; as many of the last as of the first.
-        place = len(instruction.operand_ids) // 2
-        indices = by_id[instruction.operand_ids[place]]
-        if not sizes.isdisjoint(_dims(indices)):
-          said = self._editor.make(
-              self._entry,
-              'custom-call',
-              indices.shape, [indices.id],
-              custom_call_target=extract.SHARDING_TARGET,
-              custom_call_api_version=_API_VERSION_ORIGINAL,
-              sharding=op_sharding.to_bytes(REPLICATED))
-          self.constraints.append(said.name)
-          instructions.append(said)
-          instruction.operand_ids[place] = said.id
-      instructions.append(instruction)
-    if len(instructions) > len(by_id):
-      del self._entry.instructions[:]
-      self._entry.instructions.extend(instructions)
+
+    def kept_whole(instruction: Any) -> Optional[list[Any]]:
+      if instruction.opcode != 'scatter':
+        return None
+      # Operands, indices, updates; as many of the last as of the first.
+      place = len(instruction.operand_ids) // 2
+      indices = by_id[instruction.operand_ids[place]]
+      if sizes.isdisjoint(_dims(indices)):
+        return None
+      said = self._sharding_call(indices.shape, indices.id,
+                                 op_sharding.to_bytes(REPLICATED))
+      instruction.operand_ids[place] = said.id
+      return [said]
+
+    put_before(self._entry, kept_whole)
 
   def pad_results(self, guesser: TileGuesser,
                   free: Optional[Collection[int]]) -> None:
-    by_id = {i.id: i for i in self._entry.instructions}
-    root = by_id[self._entry.root_id]
-    is_tuple = root.opcode == 'tuple'
-    added: list[Any] = []
-    shapes = []
-    for place, number in enumerate(root.operand_ids if is_tuple else [root.id]):
-      result, dims = by_id[number], None
-      _, placement = self._placements.get(number, (None, None))
+    made = {}
+    for place, result in enumerate(results_of(self._entry)):
+      dims = None
+      _, placement = self._placements.get(result.id, (None, None))
       if placement is not None and not leaves_open(
-          self._taken.constraints.get((self._entry.id, number)), placement):
+          self._taken.constraints.get((self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
       elif (free is None or
             place in free) and not array_shape.is_tuple(result.shape):
         if (dims := guesser.padded(_dims(result))) is not None:
           self.guesses[place] = Guess(_dims(result), dims)
       if dims is not None:
-        added.extend(self._editor.padded(self._entry, result, dims))
+        made[place] = self._editor.padded(self._entry, result, dims)
         if place not in self.guesses:
-          added[-1].sharding = result.sharding
-        if is_tuple:
-          root.operand_ids[place] = added[-1].id
-        result = added[-1]
-      shapes.append(result.shape)
-    if not added:
-      return
-    rest = [i for i in self._entry.instructions if i.id != root.id]
-    order = [*rest, *added, root] if is_tuple else [*rest, root, *added]
-    if is_tuple:
-      root.shape = array_shape.tuple_of(shapes)
-    else:
-      self._entry.root_id = added[-1].id
-    for program in (self._module.host_program_shape, self._entry.program_shape):
-      program.result = root.shape if is_tuple else shapes[0]
-    del self._entry.instructions[:]
-    self._entry.instructions.extend(order)
+          made[place][-1].sharding = result.sharding
+    if made:
+      replace_results(self._entry, made)
+
+  def _sharding_call(self, shape: bytes, operand: int, sharding: bytes) -> Any:
+    """One that records do not show: no user marked what it is of."""
+    said = self._editor.call(
+        self._entry,
+        extract.SHARDING_TARGET,
+        shape, [operand],
+        sharding=sharding)
+    self.constraints.append(said.name)
+    return said

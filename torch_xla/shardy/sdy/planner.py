@@ -31,7 +31,7 @@ from .free_results import Guess
 from .lowering import SdyProgram, Tensor
 from .mesh_axes import InexpressibleError
 from .promise import LayoutPromise
-from .tensor_records import names_of_parameters, NamesOf, records
+from .tensor_records import (in_brackets, names_of_parameters, NamesOf, records)
 
 # What computes the same in a form that shardings get through, and the opcodes
 # that it is for.
@@ -64,20 +64,17 @@ class ShardyPlanner:
       return Plan(gspmd.name, (plan.gspmd_attempt(gspmd),))
     # What is in V2 is lowered on; what comes later, and tuples, from the start.
     read = [] if is_tupled else [(module, taken)]
-    tensors: tuple[TensorRecord, ...] = ()
 
     def make(
         free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
-      nonlocal tensors
       module, taken = read.pop() if read else _read(program)
       told, padded = lower(module, taken, options.num_partitions, free)
       names = names_of_parameters(taken.bindings, self.names_of)
-      tensors = records(told.tensors, names)
       attempt = Attempt(
           module.SerializeToString(),
           Partitioner.SHARDY,
           gspmd.shardings,
-          tensors,
+          records(told.tensors, names),
           LayoutPromise.of(told, names).broken_by,
           answer=functools.partial(_as_known, told),
           is_untupled=is_tupled)
@@ -93,7 +90,7 @@ class ShardyPlanner:
                         names_of_parameters(taken.bindings, self.names_of))
       return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),),
                   f'Shardy cannot be told of {e}{_said_of(e, module, said)}')
-    last = plan.gspmd_attempt(gspmd, tensors)
+    last = plan.gspmd_attempt(gspmd, first.tensors)
     return Plan(
         gspmd.name, (first,), later=lambda: itertools.chain(shardy, (last,)))
 
@@ -161,10 +158,9 @@ def _said_of(error: ValueError, module: Any, tensors: tuple[TensorRecord,
     return ''
   name = next(
       (t.name for t in tensors if t.name and t.instruction == found.name), '')
-  known = f' ({name})' if name else ''
   what = f'parameter {found.parameter_number}' if (
       found.opcode == 'parameter') else found.name
-  return f', which {what}{known} has'
+  return f', which {what}{in_brackets(name)} has'
 
 
 def _handed_on(program: bytes) -> Plan:

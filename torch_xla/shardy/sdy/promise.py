@@ -15,6 +15,7 @@ from ..compile.attempt import Outcome
 from ..sharding.hlo_sharding import HloSharding
 from ..sharding.partition_spec import uneven_dims
 from .lowering import SdyProgram, Tensor
+from .tensor_records import in_brackets
 
 _NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'
 _NO_RESULTS = 'the backend does not tell how it lays out the results'
@@ -87,6 +88,5 @@ class LayoutPromise:
     return None
 
   def _called(self, tensor: Tensor) -> str:
-    name = self.names.get(tensor.parameter)
-    known = f' ({name})' if name else ''
+    known = in_brackets(self.names.get(tensor.parameter))
     return f'parameter {tensor.parameter}{known}, {tensor.shape}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Optional
 
 from ..compile.record import TensorRecord
 from .extract import Binding
@@ -20,6 +21,11 @@ def names_of_parameters(bindings: Iterable[Binding],
   for binding in bindings:
     names.update(zip(binding.parameters, names_of(binding.target)))
   return names
+
+
+def in_brackets(name: Optional[str]) -> str:
+  """What follows a parameter's number; empty where no name is known."""
+  return f' ({name})' if name else ''
 
 
 def records(tensors: Iterable[Tensor],

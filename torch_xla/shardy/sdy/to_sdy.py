@@ -26,7 +26,8 @@ from typing import Any
 from . import (attributes, extract, lowering, manual_boundaries, manual_outline,
                manual_regions)
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import Editor, insert, set_attribute
+from ..hlo.editor import (Editor, insert, replace_results, results_of,
+                          set_attribute)
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from .extract import InstructionKey
 from .lowering import Constraint, SdyProgram, Site, Tensor
@@ -36,7 +37,6 @@ from .mesh_axes import InexpressibleError
 ATTRIBUTE = 'xla.sdy.sharding'
 MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
-_API_VERSION_ORIGINAL = 1
 
 
 def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
@@ -191,41 +191,22 @@ class _ModuleWriter:
 
   def _call(self, computation: Any, operand: Any, target: str,
             dims: attributes.TensorSharding) -> Any:
-    call = self._editor.make(
-        computation,
-        'custom-call',
-        operand.shape, [operand.id],
-        custom_call_target=target,
-        custom_call_api_version=_API_VERSION_ORIGINAL)
+    call = self._editor.call(computation, target, operand.shape, [operand.id])
     set_attribute(call, ATTRIBUTE,
                   attributes.per_value_attribute(self._mesh, dims))
     return call
 
   def _pin_results(self, computation: Any,
                    constrained: dict[int, Constraint]) -> None:
-    by_id = {i.id: i for i in computation.instructions}
-    root = by_id[computation.root_id]
-    is_tuple = root.opcode == 'tuple'
-    results = list(root.operand_ids) if is_tuple else [root.id]
-    pins = []
-    for place, result in enumerate(results):
-      constraint = constrained.get(result)
-      if constraint is None or constraint.is_open:
-        continue
-      pin = self._call(computation, by_id[result], RESULT_TARGET,
-                       constraint.dims)
-      pins.append(pin)
-      self._results[place] = constraint.placement
-      if is_tuple:
-        root.operand_ids[place] = pin.id
-      else:
-        computation.root_id = pin.id
+    pins = {}
+    for place, result in enumerate(results_of(computation)):
+      constraint = constrained.get(result.id)
+      if constraint is not None and not constraint.is_open:
+        pin = self._call(computation, result, RESULT_TARGET, constraint.dims)
+        pins[place] = (pin,)
+        self._results[place] = constraint.placement
     if pins:
-      rest = [i for i in computation.instructions if i.id != root.id]
-      # The root uses the pins, or is what the pin uses.
-      order = [*rest, *pins, root] if is_tuple else [*rest, root, *pins]
-      del computation.instructions[:]
-      computation.instructions.extend(order)
+      replace_results(computation, pins)
 
 
 def _check_supported(instruction: Any) -> None:

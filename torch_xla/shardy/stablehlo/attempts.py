@@ -26,7 +26,8 @@ from ..sdy.lowering import SdyProgram, Tensor
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import names_of_parameters, NamesOf, records
+from ..sdy.tensor_records import (in_brackets, names_of_parameters, NamesOf,
+                                  records)
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from .forms import Form
@@ -73,14 +74,12 @@ class Attempts:
     """
 
     name = ''
-    tensors: tuple[TensorRecord, ...] = ()
 
     def make(
         free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
-      nonlocal name, tensors
+      nonlocal name
       name, attempt, guesses = self._sdy_attempt(
           num_devices, is_told=True, free=free)
-      tensors = attempt.tensors
       return attempt, guesses
 
     told = free_results.attempts(make)
@@ -104,7 +103,7 @@ class Attempts:
         yield in_text(is_told=False)
       for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
         # What was asked for, whoever partitions.
-        yield dataclasses.replace(gspmd, tensors=tensors)
+        yield dataclasses.replace(gspmd, tensors=first.tensors)
 
     return Plan(name, (first,), later=later)
 
@@ -117,8 +116,7 @@ class Attempts:
       return f', which {kind} {number} has'
     bindings = extract.take(self.read()).bindings
     name = names_of_parameters(bindings, self.names_of).get(number)
-    known = f' ({name})' if name else ''
-    return f', which parameter {number}{known} has'
+    return f', which parameter {number}{in_brackets(name)} has'
 
   def v2(self, reason: str = '') -> Plan:
     """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
