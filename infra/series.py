@@ -13,10 +13,15 @@ from infra.errors import BuildError
 from infra.patchset.apply import apply_to_folder
 from infra.patchset.apply import folder_reader
 from infra.patchset.check import check
+from infra.patchset.check_upstream import check_upstream
 from infra.patchset.export import export
+from infra.patchset.export import newest_base
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest
-from infra.patchset.patch import load_patches
+from infra.patchset.manifest import Series
+from infra.patchset.manifest import WHEEL
+from infra.patchset.patch import wheel_patches
+from infra.patchset.pull_request import pull_request
 from infra.patchset.standalone import check_alone
 from infra.patchset.standalone import CORE
 from infra.wheel import official
@@ -50,12 +55,21 @@ def _parser() -> argparse.ArgumentParser:
       'with what it depends on and nothing else, on the official wheel in '
       'build/series/, imports it there and runs its tests. That takes this '
       "Python's torch and pytest, and as long as the tests do.")
-  command.add_argument(
+  where = command.add_mutually_exclusive_group()
+  where.add_argument(
       '--wheel',
       type=Path,
       metavar='DIR',
       help='an unpacked official wheel (default: the official '
       'wheel, fetched into build/wheels)')
+  where.add_argument(
+      '--upstream',
+      type=Path,
+      metavar='DIR',
+      help='check the patches for people with the source instead: lay each '
+      'series on each of its bases, in a clone of DIR in build/upstream/, and '
+      'look for names that are defined twice, at the formatting and at the '
+      'tests')
   what = command.add_mutually_exclusive_group()
   what.add_argument(
       '--no-run', action='store_true', help='import nothing and run no tests')
@@ -83,8 +97,8 @@ def _parser() -> argparse.ArgumentParser:
       'export',
       help='lay a series on a checkout of upstream',
       description='Makes a branch with one commit for each patch of a series, '
-      f'from tag {pins.OFFICIAL_TAG}, and one for its new files and tests, '
-      'in a checkout of upstream, whose work tree stays as it is.')
+      'from one of its bases, in a checkout of upstream, whose work tree stays '
+      'as it is.')
   command.add_argument('series', metavar='SERIES')
   command.add_argument(
       '--upstream',
@@ -92,12 +106,29 @@ def _parser() -> argparse.ArgumentParser:
       metavar='CHECKOUT',
       required=True,
       help='your own checkout of upstream')
+  form = command.add_mutually_exclusive_group()
+  form.add_argument(
+      '--base',
+      metavar='BASE',
+      help='the base (default: the newest that the series has patches for)')
+  form.add_argument(
+      '--wheel',
+      action='store_const',
+      const=WHEEL,
+      help='the patches for the wheel instead, on tag '
+      f'{pins.OFFICIAL_TAG}, with one commit for new files and tests')
   command.add_argument(
       '--onto', metavar='REF', help='rebase the branch onto this commit')
   command.add_argument(
       '--branch',
       metavar='NAME',
       help='the branch to make (default: fork/SERIES)')
+  command.add_argument(
+      '--pr',
+      type=Path,
+      metavar='FILE',
+      help='where to write the text of the pull request, made of the cover '
+      'letter (default: build/pr/SERIES.md)')
   command.set_defaults(run=_export)
 
   command = commands.add_parser(
@@ -133,9 +164,12 @@ def _list(root: Path, options: argparse.Namespace) -> int:
     print(f'{series.name}: {series.description}\n  {series.bug}')
     if series.depends_on:
       print(f'  depends on {", ".join(series.depends_on)}')
-    for patch in load_patches(root, series):
-      files = ', '.join(change.path for change in patch.changes)
-      print(f'  patch    {patch.subject} ({files})')
+    for names, forms in _forms(series).items():
+      print(f'  patches for {", ".join(forms)}:')
+      for name in names or ['none']:
+        print(f'    {name}')
+    if not series.upstream:
+      print('  nothing for people with the source')
     for kind, names in (('overlay', series.overlay), ('tests', series.tests)):
       for name in names:
         print(f'  {kind:8} {name}')
@@ -144,21 +178,38 @@ def _list(root: Path, options: argparse.Namespace) -> int:
   return 0
 
 
+def _forms(series: Series) -> dict[tuple[str, ...], list[str]]:
+  """The forms of a series by their patches."""
+  forms: dict[tuple[str, ...], list[str]] = {}
+  for form, names in series.forms().items():
+    forms.setdefault(names, []).append('the wheel' if form == WHEEL else form)
+  return forms
+
+
 def _check(root: Path, options: argparse.Namespace) -> int:
+  say = functools.partial(print, flush=True)
+  if options.upstream:
+    return _report(
+        check_upstream(root, options.upstream, options.only, say),
+        'the series are in order on their bases')
   if options.wheel and not options.wheel.is_dir():
     raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
   folder = options.wheel or _unpacked_wheel(root, options.no_run)
-  problems = check(root, folder_reader(folder))
-  for problem in problems:
-    print(f'error: {problem}', file=sys.stderr)
-  if problems:
+  if _report(check(root, folder_reader(folder)), 'the series are in order'):
     return 1
-  print('the series are in order')
   if options.no_run:
     return 0
   arguments = CORE if options.core else ()
-  say = functools.partial(print, flush=True)
   return 0 if check_alone(root, folder, options.only, arguments, say) else 1
+
+
+def _report(problems: list[str], otherwise: str) -> int:
+  """Prints problems, or that there are none; returns the exit code."""
+  for problem in problems:
+    print(f'error: {problem}', file=sys.stderr)
+  if not problems:
+    print(otherwise)
+  return 1 if problems else 0
 
 
 def _unpacked_wheel(root: Path, any_python: bool) -> Path:
@@ -176,16 +227,28 @@ def _apply(root: Path, options: argparse.Namespace) -> int:
   chosen = (
       manifest.with_dependencies(options.only)
       if options.only else manifest.series)
-  patches = [patch for s in chosen for patch in load_patches(root, s)]
+  patches = [patch for s in chosen for patch in wheel_patches(root, s)]
   for path in apply_to_folder(options.wheel, patches):
     print(f'changed {path}')
   return 0
 
 
 def _export(root: Path, options: argparse.Namespace) -> int:
-  following = export(root, options.upstream, options.series, options.onto,
-                     options.branch)
-  print(f'next: {following}')
+  manifest = load_manifest(root)
+  form = options.wheel or options.base or newest_base(
+      manifest.find(options.series))
+  text = ''
+  if form != WHEEL:
+    start = options.onto or f'{form}, {manifest.find_base(form).commit}'
+    text = pull_request(root, manifest, options.series, form, start)
+  made = export(root, options.upstream, options.series, form, options.onto,
+                options.branch)
+  if text:
+    file = options.pr or root / 'build' / 'pr' / f'{options.series}.md'
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding='utf-8')
+    print(f'text of the pull request: {file}')
+  print(f'next: {made.following(options.upstream)}')
   return 0
 
 

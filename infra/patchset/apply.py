@@ -42,7 +42,7 @@ def patched_files(read: Reader, patches: list[Patch]) -> dict[str, bytes]:
     for patch in patches:
       for change in patch.changes:
         _check_base(tree, read, change, patch, patches, touched)
-      complaint = git.apply_outside(tree, patch.file)
+      complaint = git.apply_outside(tree, patch.diff)
       if complaint:
         raise BuildError(f'patch {patch.name} does not apply: {complaint}')
       for change in patch.changes:

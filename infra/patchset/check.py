@@ -10,10 +10,15 @@ from infra.patchset.manifest import FOLDER
 from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import Manifest
 from infra.patchset.manifest import matches
+from infra.patchset.manifest import WHEEL
 from infra.patchset.patch import load_patch
 from infra.patchset.patch import Patch
+from infra.patchset.placing import folders
 from infra.wheel.overlay import own_files
 from infra.wheel.overlay import test_files
+
+# The patches of each series in each of its forms.
+_Loaded = dict[tuple[str, str], list[Patch]]
 
 
 def check(root: Path, read: Reader) -> list[str]:
@@ -28,26 +33,31 @@ def check(root: Path, read: Reader) -> list[str]:
   """
   try:
     manifest = load_manifest(root)
-    problems = _check_files(root, manifest)
+    problems = _check_patch_files(root, manifest)
+    problems += _check_files(root, manifest)
   except BuildError as error:
     return [str(error)]
-  patches: dict[str, list[Patch]] = {}
+  patches: _Loaded = {}
+  unread: list[str] = []
   for series in manifest.series:
-    patches[series.name] = []
-    for name in series.patches:
-      try:
-        file = root / FOLDER / series.name / name
-        patches[series.name].append(load_patch(file, series.name))
-      except BuildError as error:
-        problems.append(str(error))
+    for form, names in series.forms().items():
+      patches[series.name, form] = []
+      for name in names:
+        try:
+          patch = load_patch(root, name, form)
+          patches[series.name,
+                  form].append(patch.for_wheel() if form == WHEEL else patch)
+        except BuildError as error:
+          unread.append(str(error))
   # A patch that cannot be read would only make those behind it fail too.
-  if sum(map(len,
-             patches.values())) == sum(len(s.patches) for s in manifest.series):
-    problems += _check_application(manifest, patches, read)
+  if unread:
+    return problems + list(dict.fromkeys(unread))
+  problems += _check_application(manifest, patches, read)
+  problems += _check_chains(manifest, patches)
   return problems
 
 
-def _check_application(manifest: Manifest, patches: dict[str, list[Patch]],
+def _check_application(manifest: Manifest, patches: _Loaded,
                        read: Reader) -> list[str]:
   """Applies each series with what it depends on, and all together."""
   rounds = [(f'series {series.name} alone',
@@ -57,27 +67,75 @@ def _check_application(manifest: Manifest, patches: dict[str, list[Patch]],
   problems = []
   for name, chosen in rounds:
     try:
-      patched_files(read, [p for s in chosen for p in patches[s.name]])
+      patched_files(read, [p for s in chosen for p in patches[s.name, WHEEL]])
     except BuildError as error:
       problems.append(f'{name}: {error}')
   return problems
 
 
-def _check_files(root: Path, manifest: Manifest) -> list[str]:
-  """Compares what series.toml lists with the files that there are."""
+def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
+  """Compares blob ids along the patches of each series on each base.
+
+  That each begins at the base's own blob is for `check --upstream` to see: it
+  takes upstream's sources.
+  """
   problems = []
-  listed = {f'{s.name}/{name}' for s in manifest.series for name in s.patches}
   for series in manifest.series:
-    if len(set(series.patches)) != len(series.patches):
-      problems.append(f'{FILE}: {series.name} lists a patch twice')
-  found = {
-      path.relative_to(root / FOLDER).as_posix()
-      for path in (root / FOLDER).rglob('*.patch')
-  }
+    for base in series.upstream:
+      where = f'series {series.name} on {base}'
+      made: dict[str, tuple[str, str]] = {}
+      for part in manifest.with_dependencies(series.name):
+        if base not in part.upstream:
+          problems.append(f'{where}: it depends on {part.name}, which has no '
+                          f'patches for that base in {FILE}')
+          continue
+        for patch in patches[part.name, base]:
+          for change in patch.changes:
+            blob, by = made.get(change.path, (change.old, ''))
+            if blob != change.old:
+              problems.append(
+                  f'{where}: patch {patch.name} applies to blob {change.old} '
+                  f'of {change.path}, and {by} before it makes {blob}')
+            made[change.path] = (change.new, patch.name)
+  return problems
+
+
+def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
+  """Compares the patches that series.toml lists with those there are."""
+  problems = []
+  listed: set[str] = set()
+  for series in manifest.series:
+    for form, names in series.forms().items():
+      listed |= {*names}
+      if len(set(names)) != len(names):
+        problems.append(f'{FILE}: {series.name} lists a patch twice')
+    for name in {
+        name: None for names in series.forms().values() for name in names
+    }:
+      forms = [f for f, names in series.forms().items() if name in names]
+      known = folders(series.name, forms)
+      if name.rpartition('/')[0] not in known:
+        problems.append(
+            f'{FILE}: {series.name} lists {name} for {", ".join(forms)}; what '
+            f'these share lies in {" or ".join(known)}')
+  folder = root / FOLDER
+  found = sorted(
+      p.relative_to(folder).as_posix() for p in folder.rglob('*.patch'))
   problems += [
-      f'{FOLDER}/{name} is not listed in {FILE}' for name in sorted(found -
-                                                                    listed)
+      f'{FOLDER}/{name} is not listed in {FILE}' for name in found
+      if name not in listed
   ]
+  first: dict[bytes, str] = {}
+  for name in found:
+    same = first.setdefault((folder / name).read_bytes(), name)
+    if same != name:
+      problems.append(f'{FOLDER}/{same} and {name} are the same: keep one')
+  return problems
+
+
+def _check_files(root: Path, manifest: Manifest) -> list[str]:
+  """Compares the files that series.toml lists with those there are."""
+  problems = []
   own = own_files(root)
   tests = test_files(root)
   lists = [(s.name, 'overlay file', s.overlay, own) for s in manifest.series]

@@ -1,18 +1,28 @@
 """Lays a series on the user's own checkout of upstream, as commits."""
 
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 import shutil
-import tempfile
-from typing import Callable, Iterator
+from typing import Callable
 
 from infra.errors import BuildError
 from infra.patchset import files
 from infra.patchset import git
+from infra.patchset.lay import base_of
+from infra.patchset.lay import check_sources
+from infra.patchset.lay import commit
+from infra.patchset.lay import commit_patch
+from infra.patchset.lay import CONFIG
+from infra.patchset.lay import has_commit
+from infra.patchset.lay import pick
+from infra.patchset.lay import work_tree
+from infra.patchset.manifest import Base
 from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import Manifest
+from infra.patchset.manifest import Series
+from infra.patchset.manifest import WHEEL
+from infra.patchset.meaning import broken
 from infra.patchset.patch import load_patches
-from infra.patchset.patch import Patch
-from infra.wheel import pins
 
 Say = Callable[[str], None]
 
@@ -24,68 +34,82 @@ Tests whose process needs settings of its own run in a child that is forked
 from a server, which has imported torch_xla with these settings.
 """
 
-# The user's hooks are for the user's work, and these settings would move
-# branches that are not ours or apply what was recorded elsewhere.
-_CONFIG = ('-c', 'core.hooksPath=/dev/null', '-c', 'rebase.updateRefs=false',
-           '-c', 'rebase.autoSquash=false', '-c', 'rebase.autoStash=false',
-           '-c', 'rerere.enabled=false', '-c', 'core.autocrlf=false')
+
+@dataclass(frozen=True)
+class Exported:
+  """A branch that was made.
+
+  Attributes:
+    start: the commit behind which the branch's own commits stand.
+  """
+  branch: str
+  start: str
+
+  def following(self, upstream: Path) -> str:
+    """The command that comes next."""
+    return (f'git -C {upstream} format-patch -o OUTPUT_FOLDER '
+            f'{self.start}..{self.branch}')
 
 
 def export(root: Path,
            upstream: Path,
            name: str,
+           form: str,
            onto: str | None = None,
            branch: str | None = None,
-           say: Say = print) -> str:
-  """Makes a branch of a series, from the official tag, in a checkout.
+           say: Say = print) -> Exported:
+  """Makes a branch of a series, from the base of one of its forms.
 
   Args:
     root: the checkout of this project.
     upstream: the user's checkout of upstream. Its work tree is not touched.
     name: the series. What it depends on comes first.
+    form: a base; or the wheel's form, with which come new files and tests.
     onto: a commit of the checkout to rebase the branch onto.
     branch: the branch's name, by default fork/<series>.
     say: is told about progress.
 
-  Returns:
-    The `git format-patch` command that comes next.
-
   Raises:
     BuildError: the checkout is not fit, the branch exists, a patch does not
-      apply, or the rebase conflicts; then the branch stays on the tag.
+      apply, the rebase conflicts, or its result is wrong although it does not.
+      In the last two cases the branch stays on its base.
   """
   manifest = load_manifest(root)
   chosen = manifest.with_dependencies(name)
+  patches = {s.name: load_patches(root, s, form) for s in chosen}
+  base = base_of(manifest, form)
   branch = branch or f'{BRANCH_PREFIX}{name}'
+  check_sources(upstream, base)
   _check_checkout(upstream, branch, onto)
-  base = files.test_base(root, manifest)
-  with _work_tree(upstream) as tree:
+  tools = files.test_base(root, manifest) if form == WHEEL else []
+  with work_tree(upstream, base.commit) as tree:
+    pick(tree, base)
+    start = git.need(tree, 'rev-parse', 'HEAD')
     for series in chosen:
-      for patch in load_patches(root, series):
-        _commit_patch(tree, patch)
+      for patch in patches[series.name]:
+        commit_patch(tree, patch)
         say(f'{series.name}: {patch.subject}')
-      tests = files.tests_of(root, manifest, series.name)
-      if tests and base:
-        _commit_files(root, tree, base, _BASE_MESSAGE)
-        say(f'test: {len(base)} new files')
-        base = []  # Once is enough.
-      new = files.overlay_of(root, manifest, series.name) + tests
-      if new:
-        _commit_files(
-            root, tree, new, f'{files_subject(series.name)}\n\n'
-            f'{series.description}\n\nBug: {series.bug}\n')
-        say(f'{series.name}: {len(new)} new files')
-    if not _count_commits(tree, pins.OFFICIAL_TAG):
+      if form == WHEEL:
+        tools = _commit_new_files(root, tree, manifest, series, tools, say)
+    if not _count_commits(tree, start):
       raise BuildError(f'series {name} has no patches and no files yet')
-    git.need(tree, *_CONFIG, 'switch', '--quiet', '--create', branch)
-    # By this `import` knows what was changed on the branch.
-    for series in chosen:
-      git.need(tree, 'update-ref', record_of(branch, series.name), 'HEAD')
+    git.need(tree, *CONFIG, 'switch', '--quiet', '--create', branch)
+    _record(tree, branch, form, start, chosen)
     if onto:
-      _rebase(tree, branch, onto)
-    start = onto or pins.OFFICIAL_TAG
-    say(f'branch {branch} on {start}, commits: {_count_commits(tree, start)}')
-  return f'git -C {upstream} format-patch -o OUTPUT_FOLDER {start}..{branch}'
+      _rebase(tree, branch, base, start, onto)
+    end = onto or (base.name if form == WHEEL else base.commit)
+    say(f'branch {branch} on {onto or base.name}, commits: '
+        f'{_count_commits(tree, end)}')
+  return Exported(branch, end)
+
+
+def newest_base(series: Series) -> str:
+  """The newest base that a series has patches for; BuildError if none."""
+  if not series.upstream:
+    raise BuildError(
+        f'series {series.name} has no patches for people with the source. '
+        'What the wheel gets of it comes with `export --wheel`')
+  return [*series.upstream][-1]
 
 
 def files_subject(series: str) -> str:
@@ -96,30 +120,31 @@ def files_subject(series: str) -> str:
 def record_of(branch: str, series: str) -> str:
   """The ref that keeps a branch as it was when a series was last the same.
 
-  It was so when `export` made the branch, on the official tag, and after each
-  `import` of the series.
+  It was so when `export` made the branch, on its base, and after each `import`
+  of the series.
   """
-  return f'refs/exported/{branch}/{series}'
+  return f'refs/exported/{branch}/series/{series}'
 
 
-def check_checkout(upstream: Path) -> None:
-  """Raises BuildError where there is no checkout with the official tag."""
-  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
-    raise BuildError(f'{upstream} is no git checkout')
-  if not has_commit(upstream, f'refs/tags/{pins.OFFICIAL_TAG}'):
-    raise BuildError(f'{upstream} has no tag {pins.OFFICIAL_TAG}. Fetch it: '
-                     f'git -C {upstream} fetch --tags <upstream>')
+def base_record_of(branch: str, form: str = '') -> str:
+  """The ref that keeps where a branch of a form begins, or all such refs."""
+  return f'refs/exported/{branch}/base/{form}'
 
 
-def has_commit(folder: Path, ref: str) -> bool:
-  """Whether a ref names a commit."""
-  return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
-                 f'{ref}^{{commit}}').returncode == 0
+def _record(tree: Path, branch: str, form: str, start: str,
+            chosen: tuple[Series, ...]) -> None:
+  """Keeps what was exported; by this `import` knows what was changed."""
+  old = git.need(tree, 'for-each-ref', '--format=%(refname)',
+                 f'refs/exported/{branch}/')
+  for ref in old.split():
+    git.need(tree, 'update-ref', '-d', ref)
+  git.need(tree, 'update-ref', base_record_of(branch, form), start)
+  for series in chosen:
+    git.need(tree, 'update-ref', record_of(branch, series.name), 'HEAD')
 
 
 def _check_checkout(upstream: Path, branch: str, onto: str | None) -> None:
   """Raises BuildError if the user's checkout is not fit for an export."""
-  check_checkout(upstream)
   bare = git.need(upstream, 'rev-parse', '--is-bare-repository') == 'true'
   if not bare and git.need(upstream, 'status', '--porcelain',
                            '--untracked-files=no'):
@@ -135,44 +160,30 @@ def _check_checkout(upstream: Path, branch: str, onto: str | None) -> None:
     raise BuildError(f'{upstream} has no commit {onto}')
 
 
-@contextmanager
-def _work_tree(upstream: Path) -> Iterator[Path]:
-  """A work tree of the checkout at the official tag, gone afterwards."""
-  with tempfile.TemporaryDirectory(prefix='export-') as name:
-    tree = Path(name).resolve() / 'tree'
-    git.need(upstream, *_CONFIG, 'worktree', 'add', '--quiet', '--detach',
-             str(tree), f'refs/tags/{pins.OFFICIAL_TAG}')
-    try:
-      yield tree
-    finally:
-      git.run(upstream, 'worktree', 'remove', '--force', str(tree))
-
-
 def _count_commits(tree: Path, base: str) -> int:
   """How many commits the work tree's head is ahead of `base`."""
   return int(git.need(tree, 'rev-list', '--count', f'{base}..HEAD'))
 
 
-def _commit_patch(tree: Path, patch: Patch) -> None:
-  """Commits a patch in the work tree."""
-  for change in patch.changes:
-    _check_blob(tree, patch, change.path, change.old, 'applies to')
-  git.need(tree, *_CONFIG, 'apply', '--unidiff-zero', '--whitespace=nowarn',
-           '--index', str(patch.file.resolve()))
-  for change in patch.changes:
-    _check_blob(tree, patch, change.path, change.new, 'should make')
-  bug = patch.fields['Bug']
-  _commit(tree, f'{patch.subject}\n\n{patch.body}\n\nBug: {bug}\n')
+def _commit_new_files(root: Path, tree: Path, manifest: Manifest,
+                      series: Series, tools: list[str], say: Say) -> list[str]:
+  """Commits the new files and tests of a series.
 
-
-def _check_blob(tree: Path, patch: Patch, path: str, expected: str,
-                verb: str) -> None:
-  """Raises BuildError if a staged file is not the expected blob."""
-  done = git.run(tree, 'rev-parse', '--verify', '--quiet', f':{path}')
-  actual = done.stdout.strip() or 'none'
-  if actual != expected:
-    raise BuildError(f'patch {patch.name} {verb} blob {expected} of {path}, '
-                     f'and the checkout has {actual}')
+  Returns:
+    Which of the test tools have not come yet: they come before the first tests.
+  """
+  tests = files.tests_of(root, manifest, series.name)
+  if tests and tools:
+    _commit_files(root, tree, tools, _BASE_MESSAGE)
+    say(f'test: {len(tools)} new files')
+    tools = []
+  new = files.overlay_of(root, manifest, series.name) + tests
+  if new:
+    _commit_files(
+        root, tree, new, f'{files_subject(series.name)}\n\n'
+        f'{series.description}\n\nBug: {series.bug}\n')
+    say(f'{series.name}: {len(new)} new files')
+  return tools
 
 
 def _commit_files(root: Path, tree: Path, names: list[str],
@@ -181,36 +192,37 @@ def _commit_files(root: Path, tree: Path, names: list[str],
   for name in names:
     target = tree / name
     if target.exists():
-      raise BuildError(f'{name} would overwrite a file of upstream at '
-                       f'{pins.OFFICIAL_TAG}')
+      raise BuildError(f'{name} would overwrite a file of upstream')
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(root / name, target)
   # Forced: upstream's .gitignore must not hold a file back.
-  git.need(tree, *_CONFIG, 'add', '--force', '--', *names)
-  _commit(tree, message)
+  git.need(tree, *CONFIG, 'add', '--force', '--', *names)
+  commit(tree, message)
 
 
-def _commit(tree: Path, message: str) -> None:
-  """Commits what is staged, as the user."""
-  with tempfile.NamedTemporaryFile('w', encoding='utf-8') as file:
-    file.write(message)
-    file.flush()
-    git.need(tree, *_CONFIG, 'commit', '--quiet', '-F', file.name)
-
-
-def _rebase(tree: Path, branch: str, onto: str) -> None:
-  """Rebases the work tree's branch; undoes it on a conflict."""
-  done = git.run(tree, *_CONFIG, 'rebase', '--quiet', '--onto', onto,
-                 pins.OFFICIAL_TAG, branch)
-  if not done.returncode:
-    return
-  files = git.run(tree, 'diff', '--name-only', '--diff-filter=U').stdout.split()
-  commit = git.run(tree, 'log', '-1', '--format=%s', 'REBASE_HEAD').stdout
-  git.run(tree, 'rebase', '--abort')
-  left = (f'The branch {branch} stays as it is on {pins.OFFICIAL_TAG}: rebase '
-          'it by hand.')
-  if not files:
-    raise BuildError(f'git could not rebase onto {onto}: {done.stderr.strip()}'
-                     f'\n{left}')
-  raise BuildError(f'"{commit.strip()}" conflicts with {onto} in '
-                   f'{", ".join(files)}. {left}')
+def _rebase(tree: Path, branch: str, base: Base, start: str, onto: str) -> None:
+  """Rebases the work tree's branch; undoes it if that is not right."""
+  left = (f'The branch {branch} stays as it is on {base.name}: rebase it by '
+          'hand.')
+  tip = git.need(tree, 'rev-parse', 'HEAD')
+  # What a base has picked comes along, unless it is there already.
+  there = all(
+      git.run(tree, 'merge-base', '--is-ancestor', picked, onto).returncode == 0
+      for picked in base.cherry_pick)
+  done = git.run(tree, *CONFIG, 'rebase', '--quiet', '--onto', onto,
+                 start if there else base.commit, branch)
+  if done.returncode:
+    names = git.run(tree, 'diff', '--name-only', '--diff-filter=U').stdout
+    subject = git.run(tree, 'log', '-1', '--format=%s', 'REBASE_HEAD').stdout
+    git.run(tree, 'rebase', '--abort')
+    if not names:
+      raise BuildError(f'git could not rebase onto {onto}: '
+                       f'{done.stderr.strip()}\n{left}')
+    raise BuildError(f'"{subject.strip()}" conflicts with {onto} in '
+                     f'{", ".join(names.split())}. {left}')
+  wrong = broken(tree, onto)
+  if wrong:
+    git.need(tree, *CONFIG, 'reset', '--quiet', '--hard', tip)
+    found = '\n  '.join(wrong)
+    raise BuildError(f'the rebase onto {onto} has no conflict, and its result '
+                     f'is wrong all the same:\n  {found}\n{left}')

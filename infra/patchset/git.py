@@ -31,8 +31,17 @@ def find_git() -> str:
 def run(folder: Path,
         *arguments: str,
         env: dict[str, str] | None = None,
+        given: str | None = None,
         text: bool = True) -> subprocess.CompletedProcess:
-  """Runs git in `folder`; the caller looks at the return code."""
+  """Runs git in `folder`; the caller looks at the return code.
+
+  Args:
+    folder: where to run it.
+    *arguments: git's.
+    env: variables on top of this process's.
+    given: what git reads from its standard input.
+    text: whether to decode what it prints.
+  """
   environ = {
       k: v for k, v in os.environ.items() if k not in _REPOSITORY_VARIABLES
   } | {
@@ -42,18 +51,19 @@ def run(folder: Path,
   return subprocess.run([find_git(), *arguments],
                         cwd=folder,
                         env=environ,
+                        input=given,
                         capture_output=True,
-                        text=text,
+                        encoding='utf-8' if text else None,
                         check=False)
 
 
-def need(folder: Path, *arguments: str) -> str:
+def need(folder: Path, *arguments: str, given: str | None = None) -> str:
   """Runs git in `folder` and returns what it prints.
 
   Raises:
     BuildError: git fails.
   """
-  done = run(folder, *arguments)
+  done = run(folder, *arguments, given=given)
   if done.returncode:
     said = (done.stderr or done.stdout).strip()
     raise BuildError(f'git {_verb(arguments)} failed: {said}')
@@ -76,8 +86,8 @@ def _verb(arguments: tuple[str, ...]) -> str:
   return arguments[0]
 
 
-def apply_outside(folder: Path, patch: Path) -> str:
-  """Applies a patch without context to a folder that is no repository.
+def apply_outside(folder: Path, diff: str) -> str:
+  """Applies a diff without context to a folder that is no repository.
 
   Returns:
     What git complains about, or an empty text.
@@ -91,7 +101,7 @@ def apply_outside(folder: Path, patch: Path) -> str:
       'apply',
       '--unidiff-zero',
       '--whitespace=nowarn',
-      str(patch.resolve()),
+      given=diff,
       env={
           'GIT_CEILING_DIRECTORIES': str(folder.parent),
           'GIT_CONFIG_GLOBAL': os.devnull,

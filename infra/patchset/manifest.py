@@ -1,6 +1,6 @@
 """Reads patches/series.toml."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields
 import fnmatch
@@ -14,17 +14,59 @@ from infra.errors import BuildError
 FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
 
+# The form of a series for the official wheel. The other forms are for people
+# with the source, one per base, and called after it.
+WHEEL = 'wheel'
+UPSTREAM = 'upstream'
+
+_COMMIT = re.compile(r'[0-9a-f]{40}')
+
+
+@dataclass(frozen=True)
+class Base:
+  """Sources of upstream that series are laid on.
+
+  Attributes:
+    commit: the id of a commit of upstream's.
+    cherry_pick: the ids of upstream's commits that are picked on top of it.
+  """
+  name: str
+  commit: str
+  cherry_pick: tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Series:
-  """One series of patches, as series.toml describes it."""
+  """One series of patches, as series.toml describes it.
+
+  Attributes:
+    wheel: its patches for the official wheel, as paths under patches/.
+    upstream: its patches for people with the source, for each base.
+  """
   name: str
   description: str
   bug: str
   depends_on: tuple[str, ...]
-  patches: tuple[str, ...]
+  wheel: tuple[str, ...]
+  upstream: Mapping[str, tuple[str, ...]]
   overlay: tuple[str, ...]
   tests: tuple[str, ...]
+
+  def forms(self) -> dict[str, tuple[str, ...]]:
+    """The patches of each form: of the wheel's, and of each base's."""
+    return {WHEEL: self.wheel, **self.upstream}
+
+  def patches(self, form: str) -> tuple[str, ...]:
+    """The patches of one form, in order.
+
+    Raises:
+      BuildError: the series has no such form.
+    """
+    if form not in self.forms():
+      known = ', '.join(self.upstream) or 'none'
+      raise BuildError(f'series {self.name} has no patches for the base {form} '
+                       f'in {FILE}; bases that it has some for: {known}')
+    return self.forms()[form]
 
 
 @dataclass(frozen=True)
@@ -32,10 +74,12 @@ class Manifest:
   """What series.toml says.
 
   Attributes:
+    bases: all bases, the oldest first.
     test_base: the test tools that every series carries.
     project_tests: tests of the project itself, which no series carries.
     series: all series, in order.
   """
+  bases: tuple[Base, ...]
   test_base: tuple[str, ...]
   project_tests: tuple[str, ...]
   series: tuple[Series, ...]
@@ -51,6 +95,14 @@ class Manifest:
         return series
     known = ', '.join(series.name for series in self.series)
     raise BuildError(f'there is no series {name}; there are: {known}')
+
+  def find_base(self, name: str) -> Base:
+    """The base called `name`; BuildError if there is none."""
+    for base in self.bases:
+      if base.name == name:
+        return base
+    known = ', '.join(base.name for base in self.bases) or 'none'
+    raise BuildError(f'there is no base {name}; there are: {known}')
 
   def with_dependencies(self, name: str) -> tuple[Series, ...]:
     """The series called `name` behind all that it depends on, in order.
@@ -99,43 +151,57 @@ def parse_manifest(text: str) -> Manifest:
     table = tomllib.loads(text)
   except tomllib.TOMLDecodeError as error:
     raise BuildError(f'{FILE}: {error}') from error
-  keys = {'test_base', 'project_tests', 'series'}
+  keys = {'base', 'test_base', 'project_tests', 'series'}
   if not set(table) <= keys or not isinstance(table.get('series'), list):
-    raise BuildError(f'{FILE} holds [[series]] tables, test_base, '
+    raise BuildError(f'{FILE} holds [[base]] and [[series]] tables, test_base, '
                      'project_tests and nothing else')
+  bases = tuple(map(_base, table.get('base', [])))
+  _differ(bases, 'bases')
   all_series: list[Series] = []
   for entry in table['series']:
-    series = _series(entry)
+    series = _series(entry, bases)
     earlier = {other.name for other in all_series}
-    if series.name in earlier:
-      raise BuildError(f'{FILE}: two series are called {series.name}')
     for dependency in series.depends_on:
       if dependency not in earlier:
         raise BuildError(f'{FILE}: {series.name} depends on {dependency}, '
                          'which is not a series listed before it')
     all_series.append(series)
-  return Manifest(
-      _texts(table.get('test_base', []), 'test_base'),
-      _texts(table.get('project_tests', []), 'project_tests'),
-      tuple(all_series))
+  _differ(all_series, 'series')
+  return Manifest(bases, _texts(table.get('test_base', []), 'test_base'),
+                  _texts(table.get('project_tests', []), 'project_tests'),
+                  tuple(all_series))
 
 
-def with_patches(text: str, name: str, patches: Sequence[str]) -> str:
-  """The text of a series.toml with other patches for the series `name`.
+def with_patches(text: str, name: str, forms: Mapping[str,
+                                                      Sequence[str]]) -> str:
+  """The text of a series.toml with other patches for some forms of a series.
 
   Raises:
     BuildError: the text is not laid out as this function expects.
   """
-  entry = re.compile(
-      rf"""(^name\ =\ ["']{re.escape(name)}["']$(?:(?!^\[\[).)*?^patches\ =\ )
-      \[[^]]*\]$""", re.MULTILINE | re.DOTALL | re.VERBOSE)
-  lines = ''.join(f'    "{patch}",\n' for patch in patches)
-  new = entry.sub(lambda m: f'{m[1]}[\n{lines}]'
-                  if lines else f'{m[1]}[]', text)
-  if parse_manifest(new).find(name).patches != tuple(patches):
-    raise BuildError(f'{FILE}: the patches of {name} have to be a list that '
-                     'begins a line, behind the name')
-  return new
+  series = parse_manifest(text).find(name)
+  wanted = {
+      form: tuple(forms.get(form, series.patches(form)))
+      for form in series.forms()
+  }
+  for form, patches in wanted.items():
+    entry = re.compile(
+        rf"""(^name\ =\ ["']{re.escape(name)}["']$(?:(?!^\[\[).)*?
+        ^["']?{re.escape(form)}["']?\ =\ )(\[[^]]*\]|["'](\S+)["'])$""",
+        re.MULTILINE | re.DOTALL | re.VERBOSE)
+    found = entry.search(text)
+    # A form's list, or the base whose list holds.
+    same = found and (wanted.get(found[3]) == patches
+                      if found[3] else series.patches(form) == patches)
+    if not found or same:
+      continue
+    lines = ''.join(f'    "{patch}",\n' for patch in patches)
+    new = f'[\n{lines}]' if lines else '[]'
+    text = f'{text[:found.start(2)]}{new}{text[found.end(2):]}'
+  if parse_manifest(text).find(name).forms() != wanted:
+    raise BuildError(f'{FILE}: the lists of patches of {name} have to begin a '
+                     'line, behind the name')
+  return text
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -155,24 +221,80 @@ def _owners(patterns: Mapping[str, Sequence[str]], path: str) -> list[str]:
   ]
 
 
-def _series(entry: dict[str, Any]) -> Series:
+def _base(entry: dict[str, Any]) -> Base:
+  """Turns one table into a Base; see `load_manifest` for the errors."""
+  entry = {'cherry_pick': []} | entry
+  _check_keys(entry, Base)
+  name = _text(entry['name'], 'name of a base')
+  if name == WHEEL:
+    raise BuildError(f'{FILE}: no base can be called {name}')
+  picks = _texts(entry['cherry_pick'], f'cherry_pick of {name}')
+  for commit in (entry['commit'], *picks):
+    if not _COMMIT.fullmatch(str(commit)):
+      raise BuildError(f'{FILE}: {commit} of {name} is no full commit id')
+  return Base(name, entry['commit'], picks)
+
+
+def _series(entry: dict[str, Any], bases: Iterable[Base]) -> Series:
   """Turns one table into a Series; see `load_manifest` for the errors."""
-  name = entry.get('name', '(without a name)')
-  kinds = {field.name: field.type for field in fields(Series)}
-  if set(entry) != set(kinds):
-    wrong = ', '.join(sorted(set(entry) ^ set(kinds)))
-    raise BuildError(f'{FILE}: {name} lacks, or should not have: {wrong}')
+  entry = {'upstream': {}} | entry
+  _check_keys(entry, Series)
+  name = entry['name']
   values: dict[str, Any] = {}
-  for key, kind in kinds.items():
-    value = entry[key]
-    what = f'{key} of {name}'
-    if kind is not str:
-      values[key] = _texts(value, what)
-    elif isinstance(value, str) and value:
-      values[key] = value
+  for field in fields(Series):
+    value = entry[field.name]
+    what = f'{field.name} of {name}'
+    if field.type is str:
+      values[field.name] = _text(value, what)
+    elif field.name == UPSTREAM:
+      values[field.name] = _upstream(value, what, [b.name for b in bases])
     else:
-      raise BuildError(f'{FILE}: {what} has to be a text')
+      values[field.name] = _texts(value, what)
   return Series(**values)
+
+
+def _upstream(table: Any, what: str,
+              bases: Sequence[str]) -> dict[str, tuple[str, ...]]:
+  """The patches for each base; a text names the base whose list holds."""
+  if not isinstance(table, dict) or not table.keys() <= {*bases}:
+    raise BuildError(f'{FILE}: {what} has to be a table with bases for keys')
+  lists = {
+      name: _texts(value, f'{what} for {name}')
+      for name, value in table.items()
+      if not isinstance(value, str)
+  }
+  for name, value in table.items():
+    if isinstance(value, str) and value not in lists:
+      raise BuildError(f'{FILE}: {what} for {name} is as for {value}, which '
+                       'has no list')
+  return {
+      name: lists[name if name in lists else table[name]]
+      for name in bases
+      if name in table
+  }
+
+
+def _check_keys(entry: dict[str, Any], kind: type) -> None:
+  """Raises BuildError unless a table has the keys of a class."""
+  wrong = {field.name for field in fields(kind)} ^ entry.keys()
+  if wrong:
+    raise BuildError(f'{FILE}: {entry.get("name", "(without a name)")} lacks, '
+                     f'or should not have: {", ".join(sorted(wrong))}')
+
+
+def _differ(entries: Sequence[Base | Series], kind: str) -> None:
+  """Raises BuildError if two entries have one name."""
+  names = [entry.name for entry in entries]
+  for name in names:
+    if names.count(name) > 1:
+      raise BuildError(f'{FILE}: two {kind} are called {name}')
+
+
+def _text(value: Any, what: str) -> str:
+  """Raises BuildError unless a value is a text."""
+  if not isinstance(value, str) or not value:
+    raise BuildError(f'{FILE}: {what} has to be a text')
+  return value
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import replace
 import hashlib
 from pathlib import Path
 import re
@@ -10,10 +11,15 @@ import textwrap
 from infra.errors import BuildError
 from infra.patchset.manifest import FOLDER
 from infra.patchset.manifest import Series
+from infra.patchset.manifest import WHEEL
 from infra.wheel import pins
 
-FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Why-not-overlay',
-          'Remove-when')
+FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Remove-when')
+# What a patch for the official wheel has to say besides.
+WHY_NOT_OVERLAY = 'Why-not-overlay'
+
+# What upstream's sources have and a wheel has not.
+_NOT_IN_A_WHEEL = ('test/', 'docs/')
 
 _SUBJECT = 'Subject: [PATCH] '
 _DIVIDER = '\n---\n'
@@ -25,10 +31,15 @@ _HUNK = re.compile(r'@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@')
 
 @dataclass(frozen=True)
 class Change:
-  """What a patch does to one file: from which blob to which."""
+  """What a patch does to one file: from which blob to which.
+
+  Attributes:
+    diff: that part of the patch's diff.
+  """
   path: str
   old: str
   new: str
+  diff: str
 
 
 @dataclass(frozen=True)
@@ -36,20 +47,32 @@ class Patch:
   """One patch file.
 
   Attributes:
-    diff: the text behind the divider.
-    changes: what the diff does.
+    name: its path under patches/.
+    changes: what its diff does, file by file.
   """
-  series: str
-  file: Path
+  name: str
   subject: str
   body: str
   fields: dict[str, str]
-  diff: str
   changes: tuple[Change, ...]
 
   @property
-  def name(self) -> str:
-    return f'{self.series}/{self.file.name}'
+  def diff(self) -> str:
+    """The text behind the divider."""
+    return ''.join(change.diff for change in self.changes)
+
+  def for_wheel(self) -> 'Patch':
+    """The patch without the parts that a wheel has no files for.
+
+    Raises:
+      BuildError: nothing is left.
+    """
+    left = tuple(
+        c for c in self.changes if not c.path.startswith(_NOT_IN_A_WHEEL))
+    if not left:
+      raise BuildError(f'patch {self.name} is listed for the wheel and changes '
+                       'no file that a wheel has')
+    return replace(self, changes=left)
 
 
 def blob_id(data: bytes) -> str:
@@ -77,41 +100,78 @@ def write_patch(subject: str, body: str, fields: Mapping[str, str],
   return f'{head}{_DIVIDER}{diff}'
 
 
-def load_patches(root: Path, series: Series) -> list[Patch]:
-  """The patches of a series, in order.
+def diff_in(text: str) -> str:
+  """The diff in the text of a patch file."""
+  return text.partition(_DIVIDER)[2]
+
+
+def load_patches(root: Path, series: Series, form: str = WHEEL) -> list[Patch]:
+  """The patches of one form of a series, in order.
 
   Raises:
     BuildError: a patch is missing or malformed.
   """
-  return [
-      load_patch(root / FOLDER / series.name / name, series.name)
-      for name in series.patches
-  ]
+  return [load_patch(root, name, form) for name in series.patches(form)]
 
 
-def load_patch(file: Path, series: str) -> Patch:
+def wheel_patches(root: Path, series: Series) -> list[Patch]:
+  """What the patches of a series do to a wheel; errors as `load_patches`."""
+  return [patch.for_wheel() for patch in load_patches(root, series)]
+
+
+def load_patch(root: Path, name: str, form: str) -> Patch:
   """Reads a patch file.
+
+  Args:
+    root: the checkout of this project.
+    name: the file's path under patches/.
+    form: what the patch is for, which it has to say.
 
   Raises:
     BuildError: it is missing, or not of the form that patches/ asks for.
   """
-  name = f'{series}/{file.name}'
   try:
-    text = file.read_text(encoding='utf-8')
+    text = (root / FOLDER / name).read_bytes().decode()
   except (OSError, UnicodeDecodeError) as error:
     raise BuildError(f'patch {name} cannot be read: {error}') from error
+  return read_patch(text, name, form)
+
+
+def read_patch(text: str, name: str, form: str) -> Patch:
+  """The patch that a file says; arguments and errors as `load_patch`."""
   head, divider, diff = text.partition(_DIVIDER)
   if not divider:
     raise BuildError(f'patch {name} has no line --- between text and diff')
   try:
     subject, body, fields = _read_head(head)
+    _check_fields(fields, form)
     changes = _read_diff(diff)
   except BuildError as error:
     raise BuildError(f'patch {name}: {error}') from None
-  if file.name != f'{slug(subject)}.patch':
+  if name.rpartition('/')[2] != f'{slug(subject)}.patch':
     raise BuildError(f'patch {name}: a patch is called after its subject, so '
                      f'this one {slug(subject)}.patch')
-  return Patch(series, file, subject, body, fields, diff, changes)
+  return Patch(name, subject, body, fields, changes)
+
+
+def fields_of(form: str) -> tuple[str, ...]:
+  """The fields that the header of a patch needs for this form."""
+  return (*FIELDS[:-1], WHY_NOT_OVERLAY,
+          FIELDS[-1]) if form == WHEEL else FIELDS
+
+
+def _check_fields(fields: Mapping[str, str], form: str) -> None:
+  """Raises BuildError unless a patch says all that its form asks for."""
+  missing = [name for name in fields_of(form) if name not in fields]
+  if missing:
+    raise BuildError(f'the last paragraph lacks {", ".join(missing)}')
+  target = pins.OFFICIAL_VERSION if form == WHEEL else form
+  # A base's name can be the beginning of another's.
+  name = rf'(?<!\w){re.escape(target)}(?![\w+]|\.\w)'
+  if form == WHEEL:
+    name = f'{pins.PACKAGE} {name}'
+  if not re.search(name, fields['Applies-to']):
+    raise BuildError(f'Applies-to does not name {target}')
 
 
 def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
@@ -124,11 +184,6 @@ def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
     raise BuildError('the subject is empty')
   paragraphs = re.split(r'\n{2,}', '\n'.join(lines[1:]).strip('\n'))
   fields = read_fields(paragraphs[-1])
-  missing = [name for name in FIELDS if name not in fields]
-  if missing:
-    raise BuildError(f'the last paragraph lacks {", ".join(missing)}')
-  if pins.OFFICIAL_VERSION not in fields['Applies-to']:
-    raise BuildError(f'Applies-to does not name {pins.OFFICIAL_VERSION}')
   body = '\n\n'.join(paragraphs[:-1])
   if not body:
     raise BuildError('there is no text that says why, before the fields')
@@ -162,15 +217,17 @@ def _read_diff(diff: str) -> tuple[Change, ...]:
   lines = diff.removesuffix('\n').split('\n')
   at = 0
   while at < len(lines):
+    start = at
     change, at = _read_file_header(lines, at)
     if any(change.path == other.path for other in changes):
       raise BuildError(f'{change.path} is changed in two places of the diff')
-    changes.append(change)
-    start = at
+    hunks = at
     while at < len(lines) and lines[at].startswith('@@'):
       at = _read_hunk(lines, at)
-    if at == start:
+    if at == hunks:
       raise BuildError(f'the diff of {change.path} has no hunk')
+    text = ''.join(f'{line}\n' for line in lines[start:at])
+    changes.append(replace(change, diff=text))
   return tuple(changes)
 
 
@@ -192,7 +249,7 @@ def _read_file_header(lines: list[str], at: int) -> tuple[Change, int]:
     raise BuildError(f'{path} is not changed, or is new or removed')
   if lines[at + 2:at + 4] != [f'--- a/{path}', f'+++ b/{path}']:
     raise BuildError(f'{path} needs the lines --- a/{path} and +++ b/{path}')
-  return Change(path, index[1], index[2]), at + 4
+  return Change(path, index[1], index[2], ''), at + 4
 
 
 def _read_hunk(lines: list[str], at: int) -> int:

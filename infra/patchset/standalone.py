@@ -17,7 +17,7 @@ from infra.patchset.apply import folder_reader
 from infra.patchset.apply import patched_files
 from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import Manifest
-from infra.patchset.patch import load_patches
+from infra.patchset.patch import wheel_patches
 from infra.wheel import overlay
 from infra.wheel import pins
 from infra.wheel import shim
@@ -122,7 +122,7 @@ class Alone:
     """
     chosen = self.manifest.with_dependencies(self.name)
     shutil.copytree(wheel, self.folder, copy_function=_copy)
-    patches = [patch for s in chosen for patch in load_patches(self.root, s)]
+    patches = [patch for s in chosen for patch in wheel_patches(self.root, s)]
     ours = patched_files(folder_reader(wheel), patches)
     # Upstream's test/ is a package, and its settings are not ours.
     ours |= {'test/__init__.py': b'', 'pytest.ini': b''}

@@ -11,7 +11,7 @@ from infra.errors import BuildError
 from infra.patchset import git
 from infra.patchset.apply import patched_files
 from infra.patchset.manifest import load_manifest
-from infra.patchset.patch import load_patches
+from infra.patchset.patch import wheel_patches
 from infra.wheel import archive
 from infra.wheel import metadata
 from infra.wheel import official
@@ -140,7 +140,7 @@ def _apply_series(root: Path, upstream: zipfile.ZipFile,
   patches = []
   for series in load_manifest(root).series:
     steps.note(f'applying series {series.name}')
-    patches += load_patches(root, series)
+    patches += wheel_patches(root, series)
   names = set(upstream.namelist())
   return patched_files(
       lambda name: upstream.read(name) if name in names else None, patches)

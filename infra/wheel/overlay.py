@@ -42,7 +42,7 @@ def check_clashes(names: Iterable[str], official_names: Iterable[str]) -> None:
   if clashes:
     raise BuildError(
         f'{", ".join(clashes)} would overwrite a file of the official wheel. '
-        'Change such a file with a patch under patches/.')
+        'Change such a file with a patch under patches/wheel/.')
 
 
 def _files(root: Path, folder: str) -> list[str]:

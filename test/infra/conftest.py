@@ -3,7 +3,10 @@
 from pathlib import Path
 import shutil
 
+from infra_project import add_bases
+from infra_project import copy_checkout
 from infra_project import git
+from infra_project import make_sources
 from infra_project import Project
 from infra_project import ROOT
 from infra_project import TAG
@@ -59,7 +62,26 @@ def upstream_template(official_wheel, tmp_path_factory) -> Path:
   return folder
 
 
+@pytest.fixture(scope='session')
+def checkout(tmp_path_factory) -> Path:
+  """The checkout's series, for such an upstream."""
+  return copy_checkout(tmp_path_factory.mktemp('checkout') / 'root')
+
+
 @pytest.fixture
 def upstream(upstream_template, tmp_path) -> Path:
   """That checkout, for one test."""
   return shutil.copytree(upstream_template, tmp_path / 'upstream')
+
+
+@pytest.fixture(scope='session')
+def sources_template(tmp_path_factory) -> Path:
+  """A small upstream with more than a release."""
+  return make_sources(tmp_path_factory.mktemp('sources') / 'xla')
+
+
+@pytest.fixture
+def sources(sources_template, project, tmp_path) -> Path:
+  """That checkout, for one test; `project` has its bases."""
+  add_bases(project, sources_template)
+  return shutil.copytree(sources_template, tmp_path / 'sources')

@@ -17,6 +17,7 @@ from infra import series as command_line
 from infra.errors import BuildError
 from infra.patchset.export import export
 from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import WHEEL
 from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.wheel.overlay import own_files
@@ -33,31 +34,31 @@ def moved_on(upstream: Path, path: str, *edits) -> str:
 
 
 @pytest.mark.parametrize('name', [s.name for s in load_manifest(ROOT).series])
-def test_export_of_the_checkouts_series(name, upstream):
+def test_export_of_the_checkouts_series(name, checkout, upstream):
   head = git(upstream, 'rev-parse', 'HEAD')
   # The user is at work in a file that no series touches, without a commit.
   (upstream / 'notes.txt').write_text('untracked\n')
-  following = export(ROOT, upstream, name)
+  made = export(checkout, upstream, name, WHEEL)
   branch = f'fork/{name}'
-  assert following.endswith(f'{TAG}..{branch}')
+  assert made.following(upstream).endswith(f'{TAG}..{branch}')
   assert git(upstream, 'rev-parse', 'HEAD') == head
   assert git(upstream, 'status', '--porcelain') == '?? notes.txt'
   assert len(git(upstream, 'worktree', 'list').splitlines()) == 1
 
-  manifest = load_manifest(ROOT)
+  manifest = load_manifest(checkout)
   chosen = manifest.with_dependencies(name)
-  patches = [p for series in chosen for p in load_patches(ROOT, series)]
+  patches = [p for series in chosen for p in load_patches(checkout, series)]
   blobs = {c.path: c.new for patch in patches for c in patch.changes}
   for path, blob in blobs.items():
     assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob
   names = {series.name for series in chosen}
   overlay = [
-      path for path in own_files(ROOT)
+      path for path in own_files(checkout)
       if names & set(manifest.owners_of_overlay(path))
   ]
   for path in overlay:
     assert git(upstream, 'rev-parse', f'{branch}:{path}') == blob_id(
-        (ROOT / path).read_bytes())
+        (checkout / path).read_bytes())
   changed = git(upstream, 'diff', '--name-only', TAG, branch).splitlines()
   assert set(changed) >= set(blobs) | set(overlay)
   assert all(
@@ -81,7 +82,7 @@ def test_export_puts_dependencies_files_and_tests_in(project, upstream):
       'one', overlay=['torch_xla/shardy/a.py'], tests=['test/shardy/**'])
   project.patch('two', 'runtime: add a line', RUNTIME, insert(2, '# ours'))
   project.series('two', depends_on=['one'])
-  export(project.root, upstream, 'two', branch='mine')
+  export(project.root, upstream, 'two', WHEEL, branch='mine')
   log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..mine')
   assert log.splitlines() == [
       'config: add a line', 'one: add the new files and tests',
@@ -100,9 +101,9 @@ def test_export_brings_the_test_tools_once(project, upstream):
     project.series(name, tests=[f'test/{name}_test.py'])
   project.patch('one', 'config: add a line', CONFIG, insert(2, '# ours'))
   project.series('three', depends_on=['one', 'two'])
-  export(project.root, upstream, 'one')
+  export(project.root, upstream, 'one', WHEEL)
   assert not git(upstream, 'ls-tree', '-r', 'fork/one', 'test')
-  export(project.root, upstream, 'three')
+  export(project.root, upstream, 'three', WHEEL)
   log = git(upstream, 'log', '--reverse', '--format=%s', f'{TAG}..fork/three')
   assert log.splitlines() == [
       'config: add a line', 'test: add the new files that tests share',
@@ -116,14 +117,15 @@ def test_export_onto_a_commit_where_lines_moved(project, upstream):
   project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
   # Far enough not to conflict, near enough to move the place of the patch.
   onto = moved_on(upstream, RUNTIME, insert(3, '# theirs'),
-                  insert(3, '# theirs'), replace(50, '# theirs'))
-  following = export(project.root, upstream, 'one', 'main')
-  assert following.endswith('main..fork/one')
+                  insert(3, '# theirs'), replace(48, '# theirs'))
+  made = export(project.root, upstream, 'one', WHEEL, 'main')
+  assert made.following(upstream).endswith('main..fork/one')
   assert git(upstream, 'rev-parse', 'fork/one~1') == onto
   lines = git(upstream, 'show', f'fork/one:{RUNTIME}').splitlines()
-  assert lines[62] == '# ours' and lines[50] == '# theirs'
+  assert lines[62] == '# ours' and lines[48] == '# theirs'
   # And what comes next does what is said.
-  git(upstream, *following.replace('OUTPUT_FOLDER', 'out').split()[3:])
+  git(upstream,
+      *made.following(upstream).replace('OUTPUT_FOLDER', 'out').split()[3:])
   [made] = (upstream / 'out').iterdir()
   assert made.name == '0001-runtime-add-a-line.patch'
 
@@ -134,7 +136,7 @@ def test_export_onto_a_commit_that_conflicts(project, upstream):
   moved_on(upstream, RUNTIME, replace(60, '# theirs'))
   head = git(upstream, 'rev-parse', 'HEAD')
   with pytest.raises(BuildError) as raised:
-    export(project.root, upstream, 'one', 'main')
+    export(project.root, upstream, 'one', WHEEL, 'main')
   message = str(raised.value)
   assert '"runtime: change a line" conflicts with main' in message
   assert RUNTIME in message and CONFIG not in message
@@ -150,7 +152,7 @@ def test_export_onto_a_commit_that_has_the_patch(project, upstream):
   one_patch(project)
   project.patch('one', 'runtime: add a line', RUNTIME, insert(60, '# ours'))
   moved_on(upstream, CONFIG, insert(2, '# ours 1'))
-  export(project.root, upstream, 'one', 'main')
+  export(project.root, upstream, 'one', WHEEL, 'main')
   log = git(upstream, 'log', '--format=%s', 'main..fork/one')
   assert log == 'runtime: add a line'
 
@@ -161,7 +163,7 @@ def test_export_runs_no_hooks(project, upstream):
     hook = upstream / '.git' / 'hooks' / name
     hook.write_text('#!/bin/sh\nexit 1\n')
     hook.chmod(0o755)
-  export(project.root, upstream, 'one')
+  export(project.root, upstream, 'one', WHEEL)
 
 
 def test_export_refuses_an_unfit_checkout(project, upstream, tmp_path, capsys):
@@ -169,7 +171,7 @@ def test_export_refuses_an_unfit_checkout(project, upstream, tmp_path, capsys):
   project.series('empty')
 
   def refused(*arguments: str) -> str:
-    full = ['export', '--upstream', str(upstream), *arguments]
+    full = ['export', '--wheel', '--upstream', str(upstream), *arguments]
     assert command_line.main(full, project.root) == 1
     branches = git(upstream, 'branch', '--format=%(refname:short)')
     assert 'fork/' not in branches
@@ -198,4 +200,4 @@ def test_export_refuses_an_unfit_checkout(project, upstream, tmp_path, capsys):
   upstream_of_nobody = tmp_path / 'empty'
   upstream_of_nobody.mkdir()
   with pytest.raises(BuildError, match='is no git checkout'):
-    export(project.root, upstream_of_nobody, 'one')
+    export(project.root, upstream_of_nobody, 'one', WHEEL)

@@ -4,6 +4,7 @@ from pathlib import Path
 import shutil
 
 from infra_project import CONFIG
+from infra_project import copy_checkout
 from infra_project import edit_file
 from infra_project import git
 from infra_project import insert
@@ -23,6 +24,7 @@ from infra.patchset.check import check
 from infra.patchset.export import export
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import WHEEL
 from infra.patchset.patch import load_patches
 
 pytestmark = pytest.mark.slow  # The inner loop has series_test.
@@ -50,8 +52,8 @@ def exported_template(official_wheel, upstream_template,
       base=patched(project, RUNTIME))
   project.series('two', depends_on=['one'])
   assert check(project.root, project.read) == []
-  export(project.root, upstream, 'one')
-  export(project.root, upstream, 'two')
+  export(project.root, upstream, 'one', WHEEL)
+  export(project.root, upstream, 'two', WHEEL)
   return project, upstream
 
 
@@ -117,14 +119,9 @@ def test_export_and_import_give_the_same_bytes(name, upstream, tmp_path,
                       '  context = 5\n[color]\n  ui = always\n'
                       '[log]\n  showSignature = true\n')
   monkeypatch.setenv('GIT_CONFIG_GLOBAL', str(settings))
-  root = tmp_path / 'checkout'
-  for folder in ('patches', 'torch_xla', 'test'):
-    shutil.copytree(
-        ROOT / folder,
-        root / folder,
-        ignore=shutil.ignore_patterns('__pycache__', '.*'))
+  root = copy_checkout(tmp_path / 'checkout')
   before = files_in(root)
-  export(root, upstream, name)
+  export(root, upstream, name, WHEEL)
   branch = f'fork/{name}'
   exported = git(upstream, 'rev-parse', branch)
   said: list[str] = []
@@ -142,8 +139,8 @@ def test_export_and_import_give_the_same_bytes(name, upstream, tmp_path,
   said.clear()
   import_branch(root, upstream, branch, say=said.append)
   assert sorted(said) == sorted(
-      f'changed patches/{name}/{patch}' for patch in series.patches) or (
-          not series.patches and said == nothing)
+      f'changed patches/{patch}' for patch in series.wheel) or (
+          not series.wheel and said == nothing)
   git(upstream, 'reset', '-q', '--hard', exported)
   import_branch(root, upstream, branch, say=said.append)
   assert files_in(root) == before
@@ -171,10 +168,10 @@ def test_import_an_amended_commit(project, exported):
       exported, 'runtime: add a second line\n\nTwo are not enough.\n\n'
       'Three are.\n\nBug: https://example.org/2\n'
       'Signed-off-by: The User <user@example.org>', '--amend')
-  [patch] = project.root.glob('patches/two/*second*')
+  [patch] = project.root.glob('patches/wheel/two/*second*')
   before = patch.read_text()
   assert brought_back(project, exported, 'fork/two') == [
-      f'changed patches/two/{patch.name}',
+      f'changed patches/wheel/two/{patch.name}',
   ]
   head, diff = patch.read_text().split('---\n', 1)
   # The bug is the commit's, the other fields are those of before, unfolded.
@@ -193,11 +190,12 @@ def test_import_new_commits(project, exported):
   (exported / 'torch_xla/b.py').write_text('ours = 3\n')
   commit(exported, f'config: add a third line\n\nThree are enough.\n\n{FIELDS}')
   assert brought_back(project, exported, 'fork/two') == [
-      'added patches/two/config-add-a-third-line.patch',
-      'changed patches/series.toml', 'added torch_xla/b.py'
+      'changed patches/series.toml',
+      'added patches/wheel/two/config-add-a-third-line.patch',
+      'added torch_xla/b.py'
   ]
   series = load_manifest(project.root).find('two')
-  assert series.patches[2:] == ('config-add-a-third-line.patch',)
+  assert series.wheel[2:] == ('wheel/two/config-add-a-third-line.patch',)
   patch = load_patches(project.root, series)[2]
   assert patch.body == 'Three are enough.'
   assert [c.path for c in patch.changes] == [CONFIG]
@@ -226,9 +224,9 @@ def test_import_removed_and_reordered_commits(project, exported):
   edit_file(exported / RUNTIME, insert(9, '# ours 2'))
   commit(exported, 'runtime: add a second line\n\nA throwaway patch.')
   assert brought_back(project, exported, 'fork/two') == [
-      'removed patches/two/runtime-add-a-line.patch',
-      'changed patches/two/runtime-add-a-second-line.patch',
       'changed patches/series.toml',
+      'removed patches/wheel/two/runtime-add-a-line.patch',
+      'changed patches/wheel/two/runtime-add-a-second-line.patch',
   ]
   edit_file(exported / CONFIG, insert(9, '# ours 3'))
   commit(exported, f'config: add a third line\n\nA third.\n\n{FIELDS}')
@@ -238,9 +236,9 @@ def test_import_removed_and_reordered_commits(project, exported):
     git(exported, 'cherry-pick', git(exported, 'rev-parse', old))
   assert brought_back(project, exported,
                       'fork/two') == ['changed patches/series.toml']
-  assert load_manifest(
-      project.root).find('two').patches == ('config-add-a-third-line.patch',
-                                            'runtime-add-a-second-line.patch')
+  assert load_manifest(project.root).find('two').wheel == (
+      'wheel/two/config-add-a-third-line.patch',
+      'wheel/two/runtime-add-a-second-line.patch')
 
 
 def test_import_new_files_and_test_tools(project, exported):
@@ -262,7 +260,7 @@ def test_import_leaves_alone_what_the_branch_did_not_change(project, exported):
   git(exported, 'switch', '-q', 'fork/one')
   edit_file(exported / 'torch_xla/shardy/a.py', insert(0, '# changed'))
   commit(exported, 'one: change a file')
-  patch = project.root / 'patches/one/config-add-a-line.patch'
+  patch = project.root / 'patches/wheel/one/config-add-a-line.patch'
   patch.write_text(patch.read_text().replace('A throwaway', 'A newer'))
   project.file('test/shardy/a_test.py', 'newer = True\n')
   project.file('torch_xla/shardy/newer.py')
@@ -290,10 +288,10 @@ def test_import_refuses_what_changed_in_both_places(project, exported):
   git(exported, 'switch', '-q', 'fork/two')
   edit_file(exported / RUNTIME, insert(70, '# ours 3'))
   commit(exported, 'runtime: add a second line\n\nMore.', '--amend')
-  [patch] = project.root.glob('patches/two/*second*')
+  [patch] = project.root.glob('patches/wheel/two/*second*')
   patch.write_text(patch.read_text().replace('A throwaway', 'A newer'))
   found = refusal(project, exported, 'fork/two')
-  assert f'patches/two/{patch.name} was changed here as well' in found
+  assert f'the patch two/{patch.name} was changed here as well' in found
 
 
 def test_import_names_commits_behind_another_series(project, exported):
@@ -306,13 +304,13 @@ def test_import_names_commits_behind_another_series(project, exported):
 
 
 def test_import_writes_over_no_patch_that_is_not_listed(project, exported):
-  draft = project.root / 'patches/two/runtime-a-draft.patch'
+  draft = project.root / 'patches/wheel/two/runtime-a-draft.patch'
   draft.write_text('mine')
   git(exported, 'switch', '-q', 'fork/two')
   edit_file(exported / RUNTIME, insert(12, '# theirs'))
-  commit(exported, 'runtime: a draft')
+  commit(exported, f'runtime: a draft\n\nA draft.\n\n{FIELDS}')
   found = refusal(project, exported, 'fork/two')
-  assert 'patches/two/runtime-a-draft.patch is there and not listed' in found
+  assert 'patches/wheel/two/runtime-a-draft.patch is there and not listed' in found
   assert draft.read_text() == 'mine'
 
 
@@ -345,8 +343,8 @@ def test_import_what_the_branch_builds_on(project, exported):
   import_branch(project.root, exported, 'fork/two', 'one')
   assert 'series two alone' in problem(project)
   assert brought_back(project, exported, 'fork/two') == [
-      'changed patches/two/runtime-add-a-line.patch',
-      'changed patches/two/runtime-add-a-second-line.patch',
+      'changed patches/wheel/two/runtime-add-a-line.patch',
+      'changed patches/wheel/two/runtime-add-a-second-line.patch',
   ]
   # A change that stands before all that is known as a series' commit.
   git(exported, 'checkout', '-q', TAG)
@@ -396,5 +394,7 @@ def test_import_refuses_an_unfit_branch(project, exported, capsys):
 
   git(exported, 'checkout', '-q', '--orphan', 'fork/new')
   commit(exported, 'another beginning')
-  git(exported, 'update-ref', 'refs/exported/fork/new/one', 'fork/one')
-  assert 'git rebase --onto v2.9.0' in refused('fork/new', '--series', 'one')
+  for record in ('base/wheel', 'series/one'):
+    git(exported, 'update-ref', f'refs/exported/fork/new/{record}', TAG)
+  assert f'git rebase --onto {git(exported, "rev-parse", TAG)[:12]}' in refused(
+      'fork/new', '--series', 'one')

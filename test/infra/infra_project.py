@@ -1,5 +1,6 @@
 """The checkout, and throwaway projects beside it, for the tools' tests."""
 
+from collections.abc import Sequence
 import copy
 from pathlib import Path
 import re
@@ -13,7 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # Behind everything else, so that an installed torch_xla keeps its place.
 sys.path.append(str(ROOT))
 
+from infra.patchset.apply import patched_files
+from infra.patchset.apply import Reader
 from infra.patchset.check import check
+from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import WHEEL
+from infra.patchset.patch import load_patches
 from infra.patchset.patch import slug
 from infra.wheel import pins
 
@@ -25,7 +31,7 @@ A throwaway patch.
 Description: a throwaway patch
 Bug: https://example.org/1
 Forwarded: no
-Applies-to: torch_xla {version}
+Applies-to: {applies_to}
 Why-not-overlay: there would be
  nothing to test
 Remove-when: the test ends
@@ -48,6 +54,15 @@ def git(folder: Path, *arguments: str) -> str:
                         check=False)
   assert done.returncode == 0, done.stderr
   return done.stdout.strip('\n')
+
+
+def git_bytes(folder: Path, *arguments: str) -> bytes | None:
+  """What git prints, or None if it fails."""
+  done = subprocess.run(['git', *arguments],
+                        cwd=folder,
+                        capture_output=True,
+                        check=False)
+  return None if done.returncode else done.stdout
 
 
 def insert(at: int, text: str):
@@ -81,6 +96,8 @@ class Project:
     self.test_base: list[str] = []
     self.project_tests: list[str] = []
     self._series: dict[str, dict] = {}
+    self._bases: dict[str, dict] = {}
+    self._readers: dict[str, Reader] = {WHEEL: self.read}
     self._official = zipfile.ZipFile(official_wheel)
     (root / 'patches').mkdir(parents=True)
     (root / 'README.md').write_text('# Project\n')
@@ -93,6 +110,8 @@ class Project:
     other.test_base = list(self.test_base)
     other.project_tests = list(self.project_tests)
     other._series = copy.deepcopy(self._series)
+    other._bases = copy.deepcopy(self._bases)
+    other._readers = dict(self._readers)
     return other
 
   def read(self, name: str) -> bytes | None:
@@ -100,8 +119,17 @@ class Project:
     return (self._official.read(name)
             if name in self._official.namelist() else None)
 
+  def base(self, name: str, sources: Path, commit: str, *picks: str) -> None:
+    """Adds a base; tag base/<name> of the sources has what it is made of."""
+    self._bases[name] = dict(
+        name=name,
+        commit=commit,
+        **(dict(cherry_pick=[*picks]) if picks else {}))
+    self._readers[name] = lambda path: git_bytes(sources, 'show',
+                                                 f'base/{name}:{path}')
+
   def series(self, name: str, **values) -> dict:
-    """Adds a series, or changes one."""
+    """Adds a series, or changes one; `upstream` is a table of lists."""
     entry = self._series.setdefault(
         name,
         dict(
@@ -109,17 +137,23 @@ class Project:
             description='a series',
             bug='https://example.org/1',
             depends_on=[],
-            patches=[],
+            wheel=[],
             overlay=[],
-            tests=[]))
+            tests=[],
+            upstream={}))
     entry.update(values)
     # The texts and lists of texts in use look the same in TOML.
     lists = (f'test_base = {self.test_base!r}\n'
              f'project_tests = {self.project_tests!r}\n')
-    (self.root / 'patches' / 'series.toml').write_text(lists + '\n'.join(
-        '[[series]]\n' + ''.join(f'{k} = {v!r}\n'
-                                 for k, v in entry.items())
-        for entry in self._series.values()))
+    text = lists + ''.join(
+        _table('[[base]]', base) for base in self._bases.values())
+    for one in self._series.values():
+      text += _table('[[series]]', {
+          k: v for k, v in one.items() if k != 'upstream'
+      })
+      if one['upstream']:
+        text += _table('[series.upstream]', one['upstream'])
+    (self.root / 'patches' / 'series.toml').write_text(text)
     return entry
 
   def file(self, name: str, text: str = 'ours = True\n') -> Path:
@@ -136,20 +170,96 @@ class Project:
             edit: Edit,
             base: bytes | None = None) -> Path:
     """Adds a patch that edits an official file, or the text `base`."""
+    base = self.read(path) if base is None else base
+    return self.wider_patch(series, subject, {path: edit}, [WHEEL],
+                            {path: base})
+
+  def wider_patch(self,
+                  series: str,
+                  subject: str,
+                  edits: dict[str, Edit],
+                  forms: Sequence[str],
+                  bases: dict[str, bytes] | None = None,
+                  folder: str | None = None) -> Path:
+    """Adds a patch that edits some files, for some forms of a series.
+
+    Args:
+      series: may be new.
+      subject: of the patch.
+      edits: by file.
+      forms: get the patch at the end of their lists.
+      bases: what is edited, by default as the first form's earlier patches make
+        it.
+      folder: where the patch lies under patches/, if not in the usual place.
+    """
     scratch = self.root.parent / f'{self.root.name}-scratch-{slug(subject)}'
-    target = scratch / path
-    target.parent.mkdir(parents=True)
-    target.write_bytes(self.read(path) if base is None else base)
+    shutil.rmtree(scratch, ignore_errors=True)
+    bases = bases or {path: self.laid(series, forms[0], path) for path in edits}
+    for path, base in bases.items():
+      (scratch / path).parent.mkdir(parents=True, exist_ok=True)
+      (scratch / path).write_bytes(base)
     git(scratch, 'init', '-q')
     git(scratch, 'add', '.')
-    edit_file(target, edit)
+    for path, edit in edits.items():
+      edit_file(scratch / path, edit)
     diff = git(scratch, 'diff', '-U0', '--full-index')
     diff = re.sub(r'(?m)^(@@ .*? @@).*$', r'\1', diff)
-    head = _HEAD.format(subject=subject, version=pins.OFFICIAL_VERSION)
+    target = [
+        f'torch_xla {pins.OFFICIAL_VERSION}' if form == WHEEL else form
+        for form in forms
+    ]
+    head = _HEAD.format(subject=subject, applies_to=', '.join(target))
+    folder = folder or f'{WHEEL if forms == [WHEEL] else "upstream"}/{series}'
+    name = f'{folder}/{slug(subject)}.patch'
     entry = self.series(series)
-    name = f'{slug(subject)}.patch'
-    self.series(series, patches=entry['patches'] + [name])
-    return self.file(f'patches/{series}/{name}', f'{head}{diff}\n')
+    upstream = dict(entry['upstream'])
+    for form in forms:
+      if form != WHEEL:
+        upstream[form] = [*upstream.get(form, []), name]
+    wheel = entry['wheel'] + ([name] if WHEEL in forms else [])
+    self.series(series, wheel=wheel, upstream=upstream)
+    return self.file(f'patches/{name}', f'{head}{diff}\n')
+
+  def laid(self, series: str, form: str, path: str) -> bytes:
+    """As `laid_here`, of a series that may be new."""
+    self.series(series)
+    return self.laid_here(series, form, path)
+
+  def laid_here(self, series: str, form: str, path: str) -> bytes:
+    """What a series, with what it depends on, makes of a file."""
+    manifest = load_manifest(self.root)
+    patches = [
+        patch for part in manifest.with_dependencies(series)
+        if form in part.forms()
+        for patch in load_patches(self.root, part, form)
+    ]
+    made = patched_files(self._readers[form], patches)
+    return made[path] if path in made else self._readers[form](path)
+
+
+def _table(head: str, values: dict) -> str:
+  return f'{head}\n' + ''.join(
+      f'{k!r} = {v!r}\n' if head == '[series.upstream]' else f'{k} = {v!r}\n'
+      for k, v in values.items())
+
+
+def copy_checkout(root: Path) -> Path:
+  """Copies what makes up the series, with the patches as a wheel takes them.
+
+  Upstream's own tests, which patches also change, are not in the wheel that
+  `upstream_template` is made of.
+  """
+  for folder in ('patches', 'torch_xla', 'test'):
+    shutil.copytree(
+        ROOT / folder,
+        root / folder,
+        ignore=shutil.ignore_patterns('__pycache__', '.*'))
+  for series in load_manifest(ROOT).series:
+    for patch in load_patches(ROOT, series):
+      file = root / 'patches' / patch.name
+      head = file.read_text().partition('\n---\n')[0]
+      file.write_text(f'{head}\n---\n{patch.for_wheel().diff}')
+  return root
 
 
 def one_patch(project: Project) -> Path:
@@ -163,3 +273,55 @@ def problem(project: Project) -> str:
   problems = check(project.root, project.read)
   assert problems
   return '\n'.join(problems)
+
+
+# A small upstream with sources, and the bases that are made of it.
+MODULE = 'torch_xla/module.py'
+NATIVE = 'torch_xla/csrc/native.cpp'
+TESTS = 'test/test_module.py'
+BASES = (TAG, f'{TAG}+feature', 'master')
+_SOURCES = {
+    '.style.yapf': '[style]\nbased_on_style = google\nindent_width = 2\n',
+    '.clang-format': 'BasedOnStyle: Google\n',
+    MODULE: ''.join(f'line_{at} = {at}\n' for at in range(30)),
+    NATIVE: 'namespace torch_xla {\n\nint One() { return 1; }\n\n'
+            '}  // namespace torch_xla\n',
+    TESTS: 'import unittest\n\n\nclass ModuleTest(unittest.TestCase):\n\n'
+           '  def test_nothing(self):\n    pass\n\n\n'
+           "if __name__ == '__main__':\n  unittest.main()\n",
+}
+NEW_TEST = '\n  def test_ours(self):\n    self.assertTrue(1)'
+
+
+def make_sources(folder: Path) -> Path:
+  """A checkout of an upstream that goes on after its release.
+
+  `feature` adds a line to the module, and master another one further on.
+  """
+  for name, text in _SOURCES.items():
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+  git(folder, 'init', '-q', '-b', 'master')
+  git(folder, 'config', 'user.name', 'The User')
+  git(folder, 'config', 'user.email', 'user@example.org')
+  git(folder, 'add', '.')
+  git(folder, 'commit', '-q', '-m', 'release')
+  git(folder, 'tag', TAG)
+  edit_file(folder / MODULE, insert(20, 'feature = 1'))
+  git(folder, 'commit', '-q', '-am', 'feature')
+  git(folder, 'tag', 'feature')
+  edit_file(folder / MODULE, insert(0, 'moved_on = 1'))
+  git(folder, 'commit', '-q', '-am', 'master')
+  for name, commit in zip(BASES, (TAG, 'feature', 'master')):
+    git(folder, 'tag', f'base/{name}', commit)
+  return folder
+
+
+def add_bases(project: Project, sources: Path) -> None:
+  """Gives a project the bases that such a checkout has."""
+  release, feature, master = (
+      git(sources, 'rev-parse', f'{ref}^{{commit}}')
+      for ref in (TAG, 'feature', 'master'))
+  project.base(TAG, sources, release)
+  project.base(f'{TAG}+feature', sources, release, feature)
+  project.base('master', sources, master)

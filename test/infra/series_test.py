@@ -28,6 +28,7 @@ from infra.patchset.manifest import with_patches
 from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.patchset.patch import slug
+from infra.patchset.patch import wheel_patches
 
 
 def two_patches(project: Project) -> list[Path]:
@@ -73,7 +74,7 @@ def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
   assert command_line.main(['apply', '--wheel', str(wheel)]) == 0
   changed = {
       change.path: change.new for series in load_manifest(ROOT).series
-      for patch in load_patches(ROOT, series)
+      for patch in wheel_patches(ROOT, series)
       for change in patch.changes
   }
   said = capsys.readouterr().out.splitlines()
@@ -157,8 +158,8 @@ def test_wrong_base(project):
 
 
 def test_wrong_order(project):
-  first, second = two_patches(project)
-  project.series('one', patches=[second.name, first.name])
+  two_patches(project)
+  project.series('one', wheel=project.series('one')['wheel'][::-1])
   assert 'the order in series.toml is wrong' in problem(project)
 
 
@@ -173,11 +174,13 @@ def test_two_series_that_touch_one_file_without_depending(project):
 def test_series_that_lacks_its_dependency(project):
   two_patches(project)
   entry = project.series('one')
-  second = entry['patches'][1]
-  project.series('one', patches=entry['patches'][:1])
-  moved = project.file(f'patches/two/{second}', '')
-  (project.root / 'patches' / 'one' / second).rename(moved)
-  project.series('two', patches=[second])
+  first, second = entry['wheel']
+  project.series('one', wheel=[first])
+  moved = second.replace('/one/', '/two/')
+  project.file(f'patches/{moved}', '')
+  patches = project.root / 'patches'
+  (patches / second).rename(patches / moved)
+  project.series('two', wheel=[moved])
   assert 'series two alone' in problem(project)
   project.series('two', depends_on=['one'])
   assert check(project.root, project.read) == []
@@ -185,11 +188,12 @@ def test_series_that_lacks_its_dependency(project):
 
 def test_patch_files_and_list_differ(project):
   patch = one_patch(project)
-  project.series('one', patches=[])
+  listed = project.series('one')['wheel']
+  project.series('one', wheel=[])
   assert 'one/config-add-a-line.patch is not listed' in problem(project)
-  project.series('one', patches=[patch.name, patch.name])
+  project.series('one', wheel=[*listed, *listed])
   assert 'lists a patch twice' in problem(project)
-  project.series('one', patches=[patch.name])
+  project.series('one', wheel=listed)
   patch.unlink()
   assert 'cannot be read' in problem(project)
 
@@ -245,22 +249,56 @@ def test_test_file_belongs_to_one_place(project):
   assert check(project.root, project.read) == []
 
 
-def test_patches_of_a_series_are_listed_anew():
+@pytest.mark.parametrize(
+    'name, form',
+    [(s.name, form) for s in load_manifest(ROOT).series for form in s.forms()])
+def test_patches_of_a_series_are_listed_anew(name, form):
   text = (ROOT / 'patches' / 'series.toml').read_text()
-  for series in load_manifest(ROOT).series:
-    if series.patches:
-      assert with_patches(text, series.name, series.patches) == text
-    patches = [*series.patches, 'new.patch']
-    manifest = parse_manifest(with_patches(text, series.name, patches))
-    for other in manifest.series:
-      expected = tuple(patches) if other.name == series.name else (
-          load_manifest(ROOT).find(other.name).patches)
-      assert other.patches == expected
-    none = parse_manifest(with_patches(text, series.name, []))
-    assert none.find(series.name).patches == ()
-  laid_out_otherwise = text.replace('patches = ', '  patches = ')
-  with pytest.raises(BuildError, match='have to be a list that begins a line'):
-    with_patches(laid_out_otherwise, 'v2-sharding', [])
+  before = {s.name: s.forms() for s in load_manifest(ROOT).series}
+  assert with_patches(text, name, before[name]) == text
+  for patches in (*before[name][form], 'new.patch'), ():
+    new = with_patches(text, name, {form: patches})
+    expected = before | {name: before[name] | {form: patches}}
+    assert {s.name: s.forms() for s in parse_manifest(new).series} == expected
+    assert with_patches(new, name, {
+        form: before[name][form]
+    }).count('[') >= text.count('[')
+
+
+def test_list_that_several_bases_share():
+  text = """
+base = [{name = 'a', commit = 'A'}, {name = 'b', commit = 'A'}]
+[[series]]
+name = 'one'
+description = 'a series'
+bug = 'a bug'
+depends_on = []
+wheel = []
+overlay = []
+tests = []
+[series.upstream]
+a = ['upstream/one/1.patch']
+b = 'a'
+""".replace("'A'", f"'{'1' * 40}'")
+  series = parse_manifest(text).find('one')
+  assert series.upstream == {form: ('upstream/one/1.patch',) for form in 'ab'}
+  both = with_patches(text, 'one', {'a': ['2'], 'b': ['2']})
+  assert "b = 'a'" in both
+  assert parse_manifest(both).find('one').upstream == {'a': ('2',), 'b': ('2',)}
+  first = with_patches(text, 'one', {'a': ['2']})
+  assert parse_manifest(first).find('one').upstream == {
+      'a': ('2',),
+      'b': ('upstream/one/1.patch',)
+  }
+  with pytest.raises(BuildError, match='for b is as for c, which has no list'):
+    parse_manifest(text.replace("b = 'a'", "b = 'c'"))
+
+
+def test_list_that_is_laid_out_otherwise():
+  text = (ROOT / 'patches' / 'series.toml').read_text()
+  with pytest.raises(BuildError, match='have to begin a line'):
+    with_patches(
+        text.replace('wheel = ', '  wheel = '), 'v2-sharding', {'wheel': []})
 
 
 def test_patterns():
@@ -285,7 +323,7 @@ def test_bad_manifest(text, message, project):
 @pytest.mark.parametrize('values, message', [
     (dict(depends_on=['two']), 'not a series listed before it'),
     (dict(depends_on=['one']), 'not a series listed before it'),
-    (dict(patches='a.patch'), 'has to be a list of texts'),
+    (dict(wheel='a.patch'), 'has to be a list of texts'),
     (dict(bug=''), 'has to be a text'),
     (dict(colour='red'), 'should not have: colour'),
 ])

@@ -13,7 +13,7 @@ import pytest
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files
 from infra.patchset.manifest import load_manifest
-from infra.patchset.patch import load_patches
+from infra.patchset.patch import wheel_patches
 from infra.wheel import archive
 from infra.wheel import metadata
 from infra.wheel import official
@@ -148,7 +148,7 @@ def test_other_metadata_files(built, official_wheel):
 
 def test_every_file_is_upstreams_or_patched_or_ours(built, official_wheel):
   series = load_manifest(ROOT).series
-  patches = [patch for s in series for patch in load_patches(ROOT, s)]
+  patches = [patch for s in series for patch in wheel_patches(ROOT, s)]
   with zipfile.ZipFile(built) as ours, zipfile.ZipFile(
       official_wheel) as theirs:
     patched = patched_files(theirs.read, patches)

@@ -1,0 +1,259 @@
+"""Reads a branch that `export` made: the commits and files of one series."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+import re
+
+from infra.errors import BuildError
+from infra.patchset import git
+from infra.patchset.export import base_record_of
+from infra.patchset.export import BRANCH_PREFIX
+from infra.patchset.export import files_subject
+from infra.patchset.export import record_of
+from infra.patchset.lay import has_commit
+from infra.patchset.manifest import Manifest
+from infra.patchset.manifest import Series
+from infra.patchset.manifest import WHEEL
+from infra.patchset.patch import FIELDS
+from infra.patchset.patch import Patch
+from infra.patchset.patch import read_fields
+from infra.patchset.patch import slug
+from infra.patchset.patch import WHY_NOT_OVERLAY
+
+_LOG = ('-c', 'log.showSignature=false', 'log')
+_DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',
+         '--no-commit-id', '--no-color', '--no-ext-diff', '--no-textconv')
+
+
+@dataclass(frozen=True)
+class Branch:
+  """A branch and what `export` kept of it.
+
+  Attributes:
+    form: of the series that are on it.
+    base: the commit that it begins at.
+  """
+  upstream: Path
+  name: str
+  form: str
+  base: str
+
+  @property
+  def head(self) -> str:
+    return f'refs/heads/{self.name}'
+
+
+@dataclass(frozen=True)
+class Commit:
+  """A commit that changes files of upstream: a patch to be.
+
+  Attributes:
+    fields: those that its message has; `export` writes just the bug.
+    diff: as a patch file has it.
+  """
+  id: str
+  subject: str
+  body: str
+  fields: dict[str, str]
+  diff: str
+
+
+@dataclass(frozen=True)
+class Content:
+  """What a patch file says, apart from how its header is folded."""
+  subject: str
+  body: str
+  fields: dict[str, str]
+  diff: str
+
+
+@dataclass(frozen=True)
+class Side:
+  """A branch, as it is or as it was exported, as seen from one series.
+
+  Attributes:
+    earlier: the series whose commits come first.
+    base: the blob of each file that the series' own commits start from.
+    commits: the series' own, by the name of the patch that each is.
+    files: the blob of each file that upstream does not have.
+    behind: subjects of other commits to files of upstream that stand behind
+      those of a later series.
+  """
+  earlier: list[Series]
+  base: dict[str, str]
+  commits: dict[str, Commit]
+  files: dict[str, str]
+  behind: tuple[str, ...]
+
+  @property
+  def order(self) -> tuple[str, ...]:
+    return tuple(self.commits)
+
+  def contents(self, loaded: Mapping[str, Patch]) -> dict[str, Content]:
+    """The patches; fields that a commit lacks are those of the patch here."""
+    return {
+        name:
+            Content(c.subject, c.body,
+                    (loaded[name].fields if name in loaded else {}) | c.fields,
+                    c.diff) for name, c in self.commits.items()
+    }
+
+
+def content_of(patch: Patch) -> Content:
+  """What a patch says."""
+  return Content(patch.subject, patch.body, patch.fields, patch.diff)
+
+
+def title_of(patch: str) -> str:
+  """The subject, as file names have it, of a patch at this path."""
+  return patch.rpartition('/')[2].removesuffix('.patch')
+
+
+def find_branch(upstream: Path, name: str) -> str:
+  """The branch of this name, or the one that `export` calls after it."""
+  for branch in (name, f'{BRANCH_PREFIX}{name}'):
+    if has_commit(upstream, f'refs/heads/{branch}'):
+      return branch
+  return name
+
+
+def open_branch(upstream: Path, name: str, series: str) -> Branch:
+  """A branch that can be imported.
+
+  Raises:
+    BuildError: there is none, or not one that `export` made, or it does not
+      begin where that began, or it has merges.
+  """
+  if not has_commit(upstream, f'refs/heads/{name}'):
+    raise BuildError(f'{upstream} has no branch {name}')
+  prefix = base_record_of(name)
+  records = git.need(upstream, 'for-each-ref', '--format=%(refname)', prefix)
+  if not records or not has_commit(upstream, record_of(name, series)):
+    raise BuildError(
+        f'{upstream} does not know {name} as it was exported '
+        f'({record_of(name, series)}): export the series, and bring your '
+        'commits over to that branch')
+  [record] = records.split()
+  base = git.need(upstream, 'rev-parse', record)
+  branch = Branch(upstream, name, record.removeprefix(prefix), base)
+  if git.run(upstream, 'merge-base', base, branch.head).stdout.strip() != base:
+    raise BuildError(
+        f'{name} does not start from {base[:12]}, from which it was exported. '
+        f'Rebase it: git rebase --onto {base[:12]} <the commit that it is on> '
+        f'{name}')
+  merges = git.need(upstream, 'rev-list', '--merges', f'{base}..{branch.head}')
+  if merges:
+    raise BuildError(f'{name} has the merge {merges.split()[0]}, and a merge '
+                     'is no patch: rebase the branch')
+  return branch
+
+
+def read_side(branch: Branch, ref: str, manifest: Manifest,
+              series: Series) -> Side:
+  """Reads the commits of `series` and the new files of a branch.
+
+  Args:
+    branch: it is of.
+    ref: the branch, or as it was exported.
+    manifest: all series.
+    series: one of them.
+
+  Raises:
+    BuildError: two commits have one subject, or one adds a file where only the
+      wheel's form has new files.
+  """
+  official = files_of(branch.upstream, branch.base)
+  # `export` lays the series in the order of series.toml.
+  at = manifest.series.index(series)
+  form = branch.form
+  earlier = {t: s for s in manifest.series[:at] for t in _titles(s, form)}
+  later = {t for s in manifest.series[at + 1:] for t in _titles(s, form)}
+  base = branch.base
+  found: list[Series] = []
+  commits: dict[str, Commit] = {}
+  log = git.need(branch.upstream, *_LOG, '--reverse', '--format=%H %s',
+                 f'{base}..{ref}')
+  is_later, behind = False, []
+  for line in log.splitlines():
+    commit, _, subject = line.partition(' ')
+    title = slug(subject)
+    is_later = is_later or title in later
+    if is_later:
+      if title not in later and _read_commit(branch, commit, subject, official):
+        behind.append(subject)
+      continue
+    if title in earlier:
+      base = commit
+      commits.clear()
+      if earlier[title] not in found:
+        found.append(earlier[title])
+      continue
+    made = _read_commit(branch, commit, subject, official)
+    if not made:
+      continue
+    name = f'{title}.patch'
+    if name in commits:
+      raise BuildError(
+          f'the commits {commits[name].id[:10]} and {made.id[:10]} have one '
+          f'subject, "{subject}", and a patch is called after it')
+    commits[name] = made
+  files = {
+      path: blob
+      for path, blob in files_of(branch.upstream, ref).items()
+      if path not in official
+  }
+  return Side(found, files_of(branch.upstream, base), commits, files,
+              tuple(behind))
+
+
+def files_of(upstream: Path, ref: str) -> dict[str, str]:
+  """The blob of each file of a commit."""
+  rows = git.read(upstream, 'ls-tree', '-r', '-z', ref).decode().split('\0')
+  return {
+      path: head.split()[2]
+      for head, _, path in (row.partition('\t') for row in rows if row)
+  }
+
+
+def diff_of(folder: Path, commit: str, *paths: str) -> str:
+  """What a commit changes, as a patch file has it."""
+  diff = git.read(folder, *_DIFF, commit, '--', *paths).decode()
+  # Behind the second @@ git quotes a line of upstream's.
+  return re.sub(r'(?m)^(@@ .*? @@).*$', r'\1', diff)
+
+
+def _titles(series: Series, form: str) -> list[str]:
+  """The subjects of a series' commits, as file names have them."""
+  return [
+      slug(files_subject(series.name)), *map(title_of,
+                                             series.forms().get(form, ()))
+  ]
+
+
+def _read_commit(branch: Branch, commit: str, subject: str,
+                 official: Container[str]) -> Commit | None:
+  """What a commit does to files of upstream; None if it touches none."""
+  touched = git.read(branch.upstream, 'diff-tree', '-r', '-z', '--name-only',
+                     '--no-renames', '--no-commit-id', commit).decode()
+  paths = [path for path in touched.split('\0') if path]
+  own = [path for path in paths if path in official]
+  if branch.form != WHEEL and own != paths:
+    raise BuildError(
+        f'the commit "{subject}" adds {", ".join(set(paths) - set(own))}. A '
+        'patch adds no file: put it into one that upstream has')
+  if not own:
+    return None
+  body = git.need(branch.upstream, *_LOG, '-1', '--format=%b', commit)
+  paragraphs = re.split(r'\n{2,}', body.strip('\n'))
+  try:
+    fields = read_fields(paragraphs[-1])
+  except BuildError:
+    fields = {}
+  else:
+    paragraphs.pop()
+  # Others, such as Signed-off-by, are for upstream.
+  known = (*FIELDS, WHY_NOT_OVERLAY)
+  fields = {name: fields[name] for name in known if name in fields}
+  return Commit(commit, subject, '\n\n'.join(paragraphs), fields,
+                diff_of(branch.upstream, commit, *own))

@@ -1,0 +1,222 @@
+"""Decides in which files the patches of a series lie, and writes its lists.
+
+What is the same in several forms lies once.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Callable
+
+from infra.errors import BuildError
+from infra.patchset.branch import title_of
+from infra.patchset.export import record_of
+from infra.patchset.lay import has_commit
+from infra.patchset.manifest import FILE
+from infra.patchset.manifest import FOLDER
+from infra.patchset.manifest import Manifest
+from infra.patchset.manifest import Series
+from infra.patchset.manifest import UPSTREAM
+from infra.patchset.manifest import WHEEL
+from infra.patchset.manifest import with_patches
+from infra.patchset.patch import diff_in
+from infra.patchset.replay import dependents
+from infra.patchset.replay import Edit
+from infra.patchset.replay import NotClean
+from infra.patchset.replay import replay
+from infra.patchset.replay import Texts
+
+Say = Callable[[str], None]
+
+
+def folders(series: str, forms: Sequence[str]) -> list[str]:
+  """The folders in which a patch can lie that just these forms list."""
+  shared = f'{UPSTREAM}/{series}'
+  own = [f'{shared}/{form}' for form in forms if form != WHEEL]
+  return [shared, *own] if own else [f'{WHEEL}/{series}', shared]
+
+
+def place(root: Path, manifest: Manifest, edit: Edit,
+          say: Say) -> dict[str, bytes | None]:
+  """The files to write for a change of one form, None for one that goes.
+
+  Forms that share what was changed follow, as far as the change can be carried
+  over to their bases; the others keep what they have.
+
+  Args:
+    root: the checkout of this project.
+    manifest: its series.
+    edit: the change.
+    say: is told of other forms.
+
+  Raises:
+    BuildError: a patch would be written over a file that no series lists.
+  """
+  series, form = edit.series, edit.branch.form
+  now = _texts_here(root, manifest)
+  own = now[series.name, form]
+  new: Texts = now | {
+      (series.name, form): {
+          file: edit.texts.get(file) or own[file] for file in edit.order
+      }
+  }
+  for other in series.forms():
+    later = dependents(manifest, series, other)
+    if other == form:
+      # Those on the branch come with an import of their own.
+      later = [
+          s for s in later if not has_commit(
+              edit.branch.upstream, record_of(edit.branch.name, s.name))
+      ]
+      wanted: Sequence[str] = edit.order if later else ()
+    else:
+      wanted = _wanted(edit, other)
+      apart = _apart(edit, other)
+      if apart:
+        say(f'{other} has patches of its own, which stay: {", ".join(apart)}')
+    if not wanted:
+      continue
+    if _same_diffs(edit, own):
+      new[series.name, other] = {
+          file: edit.texts.get(file) or now[series.name, other][file]
+          for file in wanted
+      }
+      continue
+    try:
+      made = replay(root, manifest, now, edit, other, wanted, later)
+    except NotClean as error:
+      if other == form:
+        names = ', '.join(s.name for s in later)
+        say(f'{names} on {other} does not follow: {error}. Put the patches '
+            f'back, export {later[-1].name}, and make the change there')
+      else:
+        last = (later or [series])[-1].name
+        say(f'{other} keeps its patches: {error}. To change them as well, '
+            f'export {last} {_option(other)} and import the branch')
+      continue
+    if other != form:
+      changed = sorted(f'{of}: {file}' for (of, _), files in made.items()
+                       for file, text in files.items()
+                       if now[of, other].get(file) != text)
+      if changed:
+        say(f'made for {other} as well: {", ".join(changed)}')
+    new |= made
+  return _files(root, manifest, new, form)
+
+
+def _apart(edit: Edit, form: str) -> list[str]:
+  """What was changed and is another file in another form."""
+  here = edit.series.patches(edit.branch.form)
+  there = {title_of(path): path for path in edit.series.patches(form)}
+  return [
+      there[title_of(path)]
+      for path in here
+      if f'{title_of(path)}.patch' in edit.texts and
+      there.get(title_of(path), path) != path
+  ]
+
+
+def _same_diffs(edit: Edit, own: Mapping[str, str]) -> bool:
+  """Whether nothing but words about patches was changed."""
+  return edit.order == tuple(own) and all(
+      text and file in own and diff_in(text) == diff_in(own[file])
+      for file, text in edit.texts.items())
+
+
+def _option(form: str) -> str:
+  """How `export` is asked for a form."""
+  return '--wheel' if form == WHEEL else f'--base {form}'
+
+
+def _wanted(edit: Edit, form: str) -> Sequence[str]:
+  """The patches that another form shall have, or none if it does not follow."""
+  series = edit.series
+  here, there = series.patches(edit.branch.form), series.patches(form)
+  if here == there:
+    return edit.order
+  shared = {f'{title_of(p)}.patch' for p in here if p in there}
+  if not any(edit.texts.get(file) for file in shared):
+    return ()
+  return [f'{title_of(path)}.patch' for path in there]
+
+
+def _texts_here(root: Path, manifest: Manifest) -> Texts:
+  """The patches as they are."""
+  return {
+      (series.name, form): {
+          f'{title_of(path)}.patch':
+              (root / FOLDER / path).read_bytes().decode() for path in paths
+      } for series in manifest.series for form, paths in series.forms().items()
+  }
+
+
+def _files(root: Path, manifest: Manifest, new: Texts,
+           first: str) -> dict[str, bytes | None]:
+  """The files that differ once all forms have these patches."""
+  written: dict[str, bytes | None] = {}
+  toml = (root / FILE).read_text(encoding='utf-8')
+  for series in manifest.series:
+    where, lists = _paths(series, new, first), {}
+    for form in series.forms():
+      lists[form] = [where[form, file] for file in new[series.name, form]]
+      for file, text in new[series.name, form].items():
+        written[f'{FOLDER}/{where[form, file]}'] = text.encode()
+    toml = with_patches(toml, series.name, lists)
+  listed = _listed(manifest)
+  for path in written:
+    if path not in listed and (root / path).exists():
+      raise BuildError(f'{path} is there and not listed in {FILE}: list it, or '
+                       'take it away')
+  written |= {path: None for path in listed if path not in written}
+  written[FILE] = toml.encode()
+  return {
+      path: data
+      for path, data in sorted(written.items())
+      if data is None or not (root / path).is_file() or
+      (root / path).read_bytes() != data
+  }
+
+
+def _listed(manifest: Manifest) -> set[str]:
+  """All patch files that are listed."""
+  return {
+      f'{FOLDER}/{path}' for series in manifest.series
+      for paths in series.forms().values() for path in paths
+  }
+
+
+def _paths(series: Series, new: Texts,
+           first: str) -> dict[tuple[str, str], str]:
+  """Where the patches of a series lie, by form and file name."""
+  forms = sorted(series.forms(), key=lambda form: form != first)
+  now = {
+      (form, f'{title_of(path)}.patch'): path for form in forms
+      for path in series.patches(form)
+  }
+  where = {}
+  for file in {file for form in forms for file in new[series.name, form]}:
+    texts: dict[str, list[str]] = {}
+    for form in forms:
+      if file in new[series.name, form]:
+        texts.setdefault(new[series.name, form][file], []).append(form)
+    taken: set[str] = set()
+    # What most forms share stays where it is.
+    for group in sorted(texts.values(), key=len, reverse=True):
+      path = _path(series.name, file, group, now, taken)
+      taken.add(path)
+      where |= {(form, file): path for form in group}
+  return where
+
+
+def _path(series: str, file: str, group: Sequence[str],
+          now: Mapping[tuple[str, str], str], taken: set[str]) -> str:
+  """Where a patch lies that these forms share."""
+  possible = [f'{folder}/{file}' for folder in folders(series, group)]
+  kept = {now[form, file] for form in group if (form, file) in now}
+  others = {
+      path for (form, name), path in now.items()
+      if name == file and form not in group
+  }
+  for path in possible:
+    if path in kept and path not in taken:
+      return path
+  return next(p for p in possible if p not in taken | others)
