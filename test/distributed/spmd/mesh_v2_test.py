@@ -166,23 +166,6 @@ def test_two_by_four(spec, text, devices, args):
   assert mesh._get_op_sharding_args_v2(spec) == (dims, [2, 4], perm, types)
 
 
-@pytest.mark.parametrize('order', _ORDERS)
-def test_devices_hold_what_the_sharding_says(order):
-  mesh = mesh_of((2, 4), order)
-  for spec in specs('xy', 2):
-    full = torch.arange(64.).reshape(8, 8)
-    t = full.to('xla')
-    shards = xs.mark_sharding(t, mesh, spec).local_shards
-    sharding = mesh.get_hlo_sharding(spec)
-    rows, columns = sharding.tile_shape((8, 8))
-    tiles = tiles_in(sharding, 2, 8)
-    assert len(shards) == 8
-    for shard in shards:
-      i, j = tiles[int(shard.shard_device.split(':')[1])]
-      wanted = full[i * rows:(i + 1) * rows, j * columns:(j + 1) * columns]
-      assert torch.equal(shard.data, wanted), (spec, shard.shard_device)
-
-
 def test_z_and_xy():
   mesh = mesh_of((2, 2, 2))
   assert check(mesh, ('z', ('x', 'y'))) == '{devices=[2,4]<=[4,2]T(1,0)}'

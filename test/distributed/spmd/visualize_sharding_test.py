@@ -188,25 +188,6 @@ def after_first_line(text):
   return text.split('\n', 1)[1]
 
 
-@pytest.mark.parametrize('text', [
-    '{devices=[2,4]<=[8]}',
-    '{devices=[4,2]<=[2,4]T(1,0)}',
-    '{devices=[8,1]<=[2,2,2]T(2,0,1)}',
-    '{devices=[1,8]<=[4,2]T(1,0)}',
-    '{devices=[2,1,4]<=[8] last_tile_dim_replicate}',
-    '{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}',
-    '{devices=[4,4]<=[2,8]T(1,0)}',
-    '{devices=[2,8]<=[4,2,2]T(2,0,1)}',
-    '{devices=[8,1,2]<=[4,2,2]T(0,2,1) last_tile_dim_replicate}',
-])
-def test_v2_is_drawn_as_its_v1(text, draw, official_visualize):
-  as_v1 = str(parse_sharding(text).to_v1())
-  drawn = draw(debugging.visualize_sharding, text)
-  assert drawn.startswith(f'Visualizing {text} (')
-  assert after_first_line(drawn) == after_first_line(
-      draw(official_visualize, as_v1))
-
-
 @pytest.mark.parametrize(
     'text, cells',
     [
@@ -349,38 +330,6 @@ def test_every_device_is_in_the_cell_of_its_tile(data):
 
 
 # Tensors.
-_MESH_ORDERS = [
-    list(range(8)), _REVERSED, [0, 4, 1, 5, 2, 6, 3, 7],
-    [0, 1, 3, 2, 4, 5, 7, 6]
-]
-
-
-@pytest.mark.parametrize('order', _MESH_ORDERS, ids=str)
-@pytest.mark.parametrize(
-    'spec', [('x', 'y'), ('y', 'x'), (('y', 'x'), None), (None, ('x', 'y')),
-             ('x', None), (None, 'y')],
-    ids=str)
-def test_tensors_of_permuted_meshes(order, spec, capsys):
-  mesh = xs.Mesh(order, (2, 4), ('x', 'y'))
-  t = xs.mark_sharding(torch.zeros(8, 8).to('xla'), mesh, spec)
-  wanted = {}
-  for place, device in np.ndenumerate(mesh.get_logical_mesh()):
-    cell = [0, 0]
-    for dim, entry in enumerate(spec):
-      for name in entry or ():
-        axis = 'xy'.index(name)
-        cell[dim] = cell[dim] * mesh.mesh_shape[axis] + place[axis]
-    wanted.setdefault(tuple(cell), set()).add(device)
-  for tensor in (t, t.global_tensor):
-    debugging.visualize_tensor_sharding(tensor, use_color=False)
-    cells = cells_in(capsys.readouterr().out)
-    assert {
-        (i, j): set(np.atleast_1d(cell).tolist()) for i, row in enumerate(cells)
-        for j, cell in enumerate(row)
-    } == wanted
-  # The mesh's own V2 text, where there is one, draws the same.
-  debugging.visualize_sharding(str(mesh.get_hlo_sharding(spec)))
-  assert cells_in(capsys.readouterr().out) == cells
 
 
 @pytest.mark.parametrize('shape, spec, cells', [

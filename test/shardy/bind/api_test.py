@@ -1,7 +1,6 @@
 """The argument `priority=`, wherever a partition spec is given."""
 
 import importlib.util
-import inspect
 import re
 import sys
 import types
@@ -11,11 +10,8 @@ import pytest
 from sections import SHARDY
 import torch
 import torch_xla
-from torch_xla._internal import custom_kernel
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy.annotate import priority as priorities
-from torch_xla.shardy.bind import binder
 
 ENVIRONMENT = SHARDY
 
@@ -60,37 +56,6 @@ _FORMS = {
         _mark_in_graph,
 }
 
-_WRONG = [
-    ((0,), 'PriorityLengthError'),
-    ((0, 1, 2), 'PriorityLengthError'),
-    ((), 'PriorityLengthError'),
-    ((-1, None), 'PriorityValueError'),
-    ((True, None), 'PriorityTypeError'),
-    ((None, False), 'PriorityTypeError'),
-    ((1.0, None), 'PriorityTypeError'),
-    (('1', None), 'PriorityTypeError'),
-    (('x', 'y'), 'PriorityTypeError'),
-    (((0,), None), 'PriorityTypeError'),
-    (1, 'PriorityTypeError'),
-    ('01', 'PriorityTypeError'),
-    ({
-        0: 1
-    }, 'PriorityTypeError'),
-]
-
-
-@pytest.mark.parametrize('form', _FORMS)
-@pytest.mark.parametrize('priority,error', _WRONG, ids=str)
-def test_wrong_priorities(form, priority, error, mesh, tensor):
-  """Each is an error of its own class, and leaves the tensor alone."""
-  with pytest.raises(getattr(priorities, error)) as caught:
-    _FORMS[form](tensor, mesh, priority)
-  assert isinstance(caught.value, priorities.PriorityError)
-  assert isinstance(caught.value, ValueError)
-  assert str(priority) in str(caught.value)
-  assert binder.annotation_of(tensor) is None
-  assert torch_xla._XLAC._get_xla_sharding_spec(tensor) == ''
-
 
 @pytest.mark.parametrize('form', _FORMS)
 @pytest.mark.parametrize(
@@ -108,20 +73,6 @@ def test_priorities_reach_the_program(form, priority, told, mesh, tensor):
   assert told in _text([out])
 
 
-def test_integers_of_numpy_and_tensors_marked_before(mesh, tensor):
-  wrapped = xs.mark_sharding(
-      tensor, mesh, ('x', None), priority=(np.int64(4), None))
-  assert binder.annotation_of(tensor).priority == (4, None)
-  again = xs.mark_sharding(wrapped, mesh, ('x', None), priority=(2, None))
-  assert again is wrapped and again.global_tensor is tensor
-  assert binder.annotation_of(tensor).priority == (2, None)
-  assert '{"x"}p2' in _text([(wrapped + 1).global_tensor])
-  with pytest.raises(priorities.PriorityTypeError):
-    xs.mark_sharding(tensor, mesh, ('x', None), priority=(np.bool_(1), None))
-  with pytest.raises(priorities.PriorityTypeError):
-    xs.mark_sharding(tensor, mesh, ('x', None), priority=(np.float32(1), None))
-
-
 def test_scalar(mesh):
   t = torch.tensor(2.).to('xla')
   xs.mark_sharding(t, mesh, (), priority=())
@@ -129,41 +80,6 @@ def test_scalar(mesh):
   assert 'sharding<@mesh, []>' in _text([out])
   torch_xla.sync(wait=True)
   assert out.item() == 3
-
-
-def test_gradients_get_the_same_priority(mesh):
-  t = torch.randn(8, 16).to('xla').requires_grad_()
-  loss = (xs.xla_sharding.mark_sharding_with_gradients(
-      t, mesh, ('x', None), priority=(5, None)) * 2).sum()
-  torch_xla.sync(wait=True)
-  # Only the gradient is pending now.
-  loss.backward()
-  assert '{"x"}p5' in _text([t.grad])
-  torch_xla.sync(wait=True)
-  assert torch.equal(t.grad.cpu(), torch.full((8, 16), 2.))
-
-
-def test_the_argument_is_last_and_optional():
-  for f in (xs.mark_sharding, xs.xla_sharding.annotate_custom_sharding,
-            xs.xla_sharding.mark_sharding_with_gradients,
-            custom_kernel.dynamo_mark_sharding):
-    last = list(inspect.signature(f).parameters.values())[-1]
-    assert (last.name, last.default) == ('priority', None)
-  for op in (torch.ops.xla.dynamo_mark_sharding.default,
-             torch.ops.xla.aot_mark_sharding.default):
-    last = op._schema.arguments[-1]
-    assert (last.name, last.default_value) == ('priority', None)
-  assert list(inspect.signature(xs.ShardingSpec).parameters) == [
-      'mesh', 'partition_spec', 'minibatch', 'priority'
-  ]
-
-
-def test_docstring_says_what_priorities_mean():
-  text = ' '.join(xs.mark_sharding.__doc__.split())
-  for said in ('counts as 0, the highest', 'makes that dimension open',
-               'never change the sharding that a user gave',
-               'a torchax tensor'):
-    assert said in text
 
 
 @pytest.mark.slow

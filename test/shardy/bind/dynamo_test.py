@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sections import (counted, donated, error, living, mlp, Run, Seen,
-                      sharding_of, SHARDY, sync, V2)
+from sections import (counted, donated, error, living, mlp, Run, Seen, SHARDY,
+                      sync, V2)
 import torch
 import torch_xla.distributed.spmd as xs
 
@@ -192,51 +192,6 @@ def test_buffers_updated_in_place(section, ways):
   assert any(_Y in tensors for _, tensors in seen.said)
 
 
-def changed(run: Run) -> Seen:
-  w = run.put((8, 8), ('y', None), (1, None))
-  x = run.put((8, 8), ('x', None), (0, None))
-  f = _openxla(lambda a: a + w)
-  costs, shardings, right = [], [], []
-  for priority in [1, 1, 1, None, 1, 1]:
-    if priority is None:
-      run.mark(w, ('y', None), (0, None))
-      run.mark(x, ('x', None), (1, None))
-    outs = []
-    costs.append(counted(lambda: (outs.append(f(x)), sync())))
-    shardings.append(sharding_of(outs[0]))
-    right.append(error(outs[0], x.cpu() + w.cpu()))
-  return Seen(right, shardings=shardings, more=costs)
-
-
-@pytest.mark.parametrize('section', [changed])
-def test_a_changed_priority_traces_once_and_takes_effect(section, ways):
-  seen = ways.on(section)
-  assert [c[0] for c in seen.more] == [1, 0, 0, 1, 0, 0]
-  over_x, over_y = seen.shardings[0], seen.shardings[3]
-  assert over_x != over_y
-  assert seen.shardings == [over_x] * 3 + [over_y] * 3
-
-
-def inputs_annotated_differently(run: Run) -> Seen:
-  w = run.put((8, 8), ('y', None), (1, None))
-  first = run.put((8, 8), ('x', None), (0, None))
-  second = run.put((8, 8), ('x', None), (2, None))
-  f = _openxla(lambda a: a + w)
-  shardings = []
-  for x in (first, first, second, second, first):
-    out = f(x)
-    sync()
-    shardings.append(sharding_of(out))
-  return Seen([], shardings=shardings)
-
-
-@pytest.mark.parametrize('section', [inputs_annotated_differently])
-def test_inputs_that_are_annotated_differently(section, ways):
-  first, _, second, _, again = ways.on(section).shardings
-  assert first != second
-  assert again == first
-
-
 def graph_break(run: Run) -> Seen:
   w = run.put((16, 8), (None, 'y'), (None, 3))
 
@@ -313,28 +268,6 @@ def no_syncs(run: Run) -> Seen:
 def test_inference_without_syncs_holds_few_inputs(section, ways):
   """Of large ones the last, of small ones no more after the tenth call."""
   ways.on(section)
-
-
-def input_of_a_lazy_graph_too(run: Run) -> Seen:
-  w = run.put((8, 8), ('y', None), (1, None))
-  f = _openxla(lambda x: x @ w)
-
-  def step(x):
-    return f(x) + x + w
-
-  shardings = []
-  for _ in range(3):
-    # It dies before the sync.
-    out = step(run.put((8, 8), ('x', None), (0, None)))
-    sync()
-    shardings.append(sharding_of(out))
-  return Seen([], shardings=shardings)
-
-
-@pytest.mark.parametrize('section', [input_of_a_lazy_graph_too])
-def test_input_of_a_lazy_graph_too(section, ways):
-  # 'x' is propagated first.
-  assert [s[:15] for s in ways.on(section).shardings] == ['{devices=[2,1,4'] * 3
 
 
 def pending_annotated_argument(run: Run) -> Seen:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
-from sections import (counted, donated, error, mlp, Run, said, Seen,
-                      sharding_of, SHARDY, sync)
+from sections import (counted, donated, error, mlp, Run, said, Seen, SHARDY,
+                      sync)
 import torch
 import torch_xla
 import torch_xla.distributed.parallel_loader as pl
@@ -117,52 +117,6 @@ def test_eager_mode_with_a_compiled_step(section, ways):
   assert ('shardy', _MLP) in ways.on(section).said
 
 
-def changed(run: Run) -> Seen:
-  a = run.put((8, 8), ('x', None), (0, None))
-  b = run.put((8, 8), ('y', None), (1, None))
-  sync()
-  expected = a.cpu() + b.cpu()
-  shardings, right, costs, before = [], [], [], len(run.programs)
-
-  def add():
-    c = a + b
-    sync()
-    shardings.append(sharding_of(c))
-    right.append(torch.equal(c.cpu(), expected))
-
-  for of_a, of_b in [(0, 1), (0, 1), (1, 0), (1, 0), (0, 1), (5, 2)]:
-    run.mark(a, ('x', None), (of_a, None))
-    run.mark(b, ('y', None), (of_b, None))
-    compiles, _, _ = counted(add)
-    costs.append(compiles)
-  return Seen(right, run.said(before), shardings, costs)
-
-
-@pytest.mark.parametrize('section', [changed])
-def test_a_changed_priority_recompiles_once_and_takes_effect(section, ways):
-  seen = ways.on(section)
-  # Swapping back finds the first program in the cache.
-  assert seen.more == [1, 0, 1, 0, 0, 1]
-  over_x, over_y = seen.shardings[0], seen.shardings[2]
-  assert over_x != over_y
-  assert seen.shardings == [over_x, over_x, over_y, over_y, over_x, over_y]
-  assert [tensors for _, tensors in seen.said] == [[("('x', None)", (a, None)),
-                                                    ("('y', None)", (b, None))]
-                                                   for a, b in ((0, 1), (1, 0),
-                                                                (5, 2))]
-
-
-def marked_every_step(run: Run) -> Seen:
-  w = run.put((8, 8), ('y', None), (1, None))
-  costs = []
-  for _ in range(5):
-    run.mark(w, ('y', None), (1, None))
-    w.mul_(1.5)
-    out = w.sum()
-    costs.append(counted(sync, out))
-  return Seen(costs)
-
-
 def read_before_sync(run: Run) -> Seen:
   w = run.put((8, 8), ('y', None), (1, None))
   x = run.put((8, 8), ('x', None), (0, None))
@@ -259,7 +213,6 @@ def exception_in_a_compiled_function(run: Run) -> Seen:
 
 
 @pytest.mark.parametrize('section', [
-    marked_every_step,
     pytest.param(two_models, marks=pytest.mark.slow),
     exception_in_a_compiled_function
 ])
@@ -325,28 +278,6 @@ def test_fsdp(section, ways):
   assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
   priorities = {p for _, tensors in seen.said for _, p in tensors}
   assert {(0, None), (1, None), None} <= priorities
-
-
-def read_back_updated(run: Run) -> Seen:
-  w = run.put((8, 8), ('y', None), (0, None))
-  v = run.put((8, 8), ('x', None), (1, None))
-  shardings = []
-  for read in (False, True):
-    sync()
-    if read:
-      w.add_(1)
-      w.cpu()
-    c = w + v
-    sync()
-    shardings.append(sharding_of(c))
-  return Seen([], shardings=shardings)
-
-
-@pytest.mark.parametrize('section', [read_back_updated])
-def test_weight_updated_and_read_before_a_sync_keeps_its_priority(
-    section, ways):
-  not_read, read = ways.on(section).shardings
-  assert read == not_read
 
 
 @pytest.mark.environment(**SHARDY)

@@ -21,26 +21,6 @@ _X = ("('x', None)", (0, None))
 _Y = ("('y', None)", (1, None))
 
 
-def cleared(run: Run) -> Seen:
-  a = run.put((8, 8), ('x', None), (0, None))
-  b = run.put((8, 8), ('y', None), (1, None))
-  before = len(run.programs)
-  xs.clear_sharding(a)
-  run.mark(a, ('x', None), (2, None))
-  c = a + b
-  sync()
-  return Seen([error(c, a.cpu() + b.cpu())], run.said(before), [sharding_of(c)])
-
-
-@pytest.mark.parametrize('section', [cleared])
-def test_marked_again_after_clearing(section, ways):
-  seen = ways.on(section)
-  assert seen.said == [('shardy', [("('x', None)", (2, None)), _Y])]
-  # Now 'y' is propagated first.
-  sharding, = seen.shardings
-  assert sharding.startswith('{devices=[4,1,2]')
-
-
 def cleared_last(run: Run) -> Seen:
   a = run.put((8, 8), ('x', None), (0, None))
   b = run.put((8, 8), ('y', None), (1, None))

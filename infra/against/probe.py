@@ -1,0 +1,131 @@
+"""Says what a torch_xla can do, from inside of the process that imports it.
+
+Run by the target's Python, as a script, in the folder of the tests; it imports
+nothing of this project but `torch_xla_form`. Prints one line of JSON.
+
+  probe.py       what there is, and whether retracing is mended
+  probe.py MODE  with a mode of `torch_xla_form` on: a sharding as it is read
+"""
+
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import traceback
+
+
+def main():
+  # Whatever a library prints: stdout is the answer's.
+  answer = os.dup(1)
+  os.dup2(2, 1)
+  sys.path.insert(0, os.path.join(os.getcwd(), 'test', 'behaviour'))
+  try:
+    said = _sharding() if sys.argv[1:] else _features()
+  except BaseException:  # pylint: disable=broad-except
+    said = {'error': traceback.format_exc()}
+  with os.fdopen(answer, 'w') as file:
+    file.write(json.dumps(said))
+  # The runtime's threads are of no interest any more.
+  sys.stderr.flush()
+  os._exit(0)
+
+
+def _features():
+  for name in ('torch', 'torch_xla'):
+    found = importlib.util.find_spec(name)
+    # A folder of that name is no package.
+    if found is None or found.origin is None:
+      return {'missing': name}
+  import torch_xla_form
+  os.environ.update(torch_xla_form.OFF)
+  try:
+    import torch
+    import torch_xla
+    import torch_xla.distributed.spmd as xs
+  except BaseException:  # pylint: disable=broad-except
+    return {'import': traceback.format_exc()}
+  try:
+    version = importlib.metadata.version('torch_xla')
+  except importlib.metadata.PackageNotFoundError:
+    version = 'of no known version'
+  parameters = inspect.signature(xs.mark_sharding).parameters
+  return {
+      'file':
+          torch_xla.__file__,
+      'extension':
+          sys.modules['_XLAC'].__file__,
+      'version':
+          version,
+      'torch':
+          torch.__version__,
+      'python':
+          sys.version.split()[0],
+      'form':
+          torch_xla_form.form(),
+      'retrace':
+          _retrace(),
+      'v2':
+          _has(
+              hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
+              'Mesh._get_op_sharding_args_v2'),
+      'priority':
+          _has('priority' in parameters, 'mark_sharding(priority=)'),
+  }
+
+
+def _has(found, name):
+  return [found, name if found else f'there is no {name}']
+
+
+def _retrace():
+  try:
+    traces, steps = _traces()
+  except Exception as e:  # pylint: disable=broad-except
+    first = str(e).split('\n', 1)[0]
+    return [False, f'torch.compile ends with {type(e).__name__}: {first}']
+  return [
+      traces == 1,
+      f'torch.compile, {steps} steps with fresh inputs: traces {traces}'
+  ]
+
+
+def _traces():
+  import torch
+  from torch_xla._dynamo import dynamo_bridge
+  import torch_xla.runtime as xr
+  xr.use_spmd()
+  count, trace = [], dynamo_bridge.extract_graph_helper
+
+  def counted(*args):
+    count.append(1)
+    return trace(*args)
+
+  dynamo_bridge.extract_graph_helper = counted
+  f = torch.compile(lambda a: a + 1, backend='openxla')
+  steps = 3
+  for _ in range(steps):
+    f(torch.ones(8).to('xla')).cpu()
+  return len(count), steps
+
+
+def _sharding():
+  import torch_xla_form
+  os.environ.update(getattr(torch_xla_form, sys.argv[1]))
+  import numpy as np
+  import torch
+  import torch_xla
+  import torch_xla.distributed.spmd as xs
+  import torch_xla.runtime as xr
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  t = torch.zeros(8, 8).to('xla')
+  xs.mark_sharding(t, mesh, ('y', 'x'))
+  torch_xla.sync(wait=True)
+  assert (t + 1).cpu().sum() == 64
+  return {'text': torch_xla._XLAC._get_xla_sharding_spec(t)}
+
+
+if __name__ == '__main__':
+  main()
