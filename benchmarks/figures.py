@@ -12,6 +12,7 @@ Say = Callable[[str], None]
 Data = Dict[str, Any]
 
 # The check of input shardings ends after some steps; this keeps it going.
+_ALWAYS = 'ours, always checking'
 _CHECK_ALWAYS = {'XLA_DYNAMO_INPUT_SHARDING_CHECK_THRESHOLD': '1000000000'}
 # XLA's CPU client takes its thread pool's size from here. The CPU device of our
 # wheel sets it to 32 by default; without it there is a thread per core.
@@ -66,7 +67,7 @@ def retrace(wheels: Wheels, sizes: Sizes, say: Say) -> List[Data]:
   variants = [
       wheels.official(),
       wheels.ours(),
-      wheels.ours('ours, always checking', **_CHECK_ALWAYS)
+      wheels.ours(_ALWAYS, **_CHECK_ALWAYS)
   ]
   results = []
   for layers in sizes.layers:
@@ -84,6 +85,7 @@ def retrace(wheels: Wheels, sizes: Sizes, say: Say) -> List[Data]:
         traces=summary.medians(samples, 'traces'),
         breakdown=summary.nested_medians(samples, 'breakdown'),
         metrics=summary.nested_medians(samples, 'metrics'),
+        without_check=summary.spread(samples[_ALWAYS], 'without_check'),
         target=summary.verdict(
             result['over_official']['ours']['ratio'], 1.0, below=True))
     results.append(result)

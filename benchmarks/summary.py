@@ -52,6 +52,16 @@ def ratios(samples: Samples, key: str, base: str) -> Dict[str, Dict[str, Any]]:
   return result
 
 
+def spread(reports: List[Dict[str, Any]], key: str) -> Dict[str, float]:
+  """The median of a ratio that each process reports, and the extremes."""
+  values = [report[key] for report in reports]
+  return {
+      'ratio': statistics.median(values),
+      'lowest': min(values),
+      'highest': max(values),
+  }
+
+
 def verdict(ratio: float, limit: float, below: bool = False) -> Dict[str, Any]:
   """Whether `ratio` is at most `limit`, or `below` it."""
   return {

@@ -63,6 +63,8 @@ def _retrace(results: List[Data]) -> List[str]:
     _breakdown(table, data['breakdown'])
     table.note("torch_xla's metrics, ms per step (they overlap the above):")
     _breakdown(table, data['metrics'])
+    table.note('without the check over with it, in turn in one process: '
+               f'{_spread(data["without_check"])}')
     table.note(_target('ours over official', data['target']))
     lines += [*table.lines, '']
   return lines

@@ -1,6 +1,8 @@
 """The loop of pytorch/xla#9755: a compiled model, a fresh input each step."""
 
+import statistics
 import time
+from typing import Callable, List
 
 import numpy as np
 from sections import arguments, median_ms, report, Sections
@@ -14,6 +16,8 @@ import torch_xla.runtime as xr
 from train_sharded import count_traces
 
 _WIDTH, _BATCH = 64, 8
+# Steps with the check beside as many without; 25 such pairs for 100 steps.
+_BLOCK, _STEPS_A_PAIR = 10, 4
 _REST = 'rest: guards, Python'
 # Timed inside torch_xla, some on another thread: they overlap the sections.
 _METRICS = ('TransferToDeviceTime', 'LazyTracing', 'ExecuteReplicatedTime')
@@ -23,6 +27,41 @@ def metric_ms() -> dict:
   """Total time of each metric so far."""
   data = {name: met.metric_data(name) for name in _METRICS}
   return {name: d[1] / 1e6 if d else 0.0 for name, d in data.items()}
+
+
+def checks() -> int:
+  """How often the bridge has asked for its inputs' shardings."""
+  data = met.metric_data('_get_xla_sharding_specs')
+  return data[0] if data else 0
+
+
+def without_check(step: Callable[[], float], pairs: int) -> List[float]:
+  """Time of steps whose check is answered from memory, over checked ones.
+
+  In turn and in one process: between two processes, other load moves the time
+  of a step by several times what the check costs.
+  """
+  box, ratios, specs = torch_xla._XLAC, [], []
+  ask = box._get_xla_sharding_specs
+
+  def asked(tensors):
+    specs[:] = ask(tensors)
+    return list(specs)
+
+  def seconds(answer) -> float:
+    box._get_xla_sharding_specs = answer
+    return sum(step() for _ in range(_BLOCK))
+
+  for number in range(pairs):
+    if number % 2:
+      unchecked = seconds(lambda _: list(specs))
+      checked = seconds(asked)
+    else:
+      checked = seconds(asked)
+      unchecked = seconds(lambda _: list(specs))
+    ratios.append(unchecked / checked)
+  box._get_xla_sharding_specs = ask
+  return ratios
 
 
 def main() -> None:
@@ -52,9 +91,15 @@ def main() -> None:
   with torch.no_grad(), count_traces() as counter:
     for _ in range(asked['warm_up']):
       step()
+    asked_before = checks()
     cpu = time.process_time()
     seconds = [step() for _ in range(asked['steps'])]
     cpu = time.process_time() - cpu
+
+    # Where every step asked once: none retraced, and the check has not ended.
+    unchecked = []
+    if checks() - asked_before == asked['steps']:
+      unchecked = without_check(step, max(1, asked['steps'] // _STEPS_A_PAIR))
 
     # A second pass, because watching costs time of its own.
     box = torch_xla._XLAC
@@ -74,6 +119,7 @@ def main() -> None:
       traces=counter['traces'],
       ms=median_ms(seconds),
       cpu_ms=1e3 * cpu / asked['steps'],
+      without_check=statistics.median(unchecked) if unchecked else None,
       breakdown=sections.milliseconds(asked['steps']),
       metrics={
           name: (after[name] - before[name]) / asked['steps']
