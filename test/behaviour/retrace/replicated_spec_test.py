@@ -1,6 +1,5 @@
 """pytorch/xla#9755: an unsharded input must not retrace a compiled graph."""
 
-import collections
 import copy
 import os
 from typing import Callable, Tuple
@@ -23,24 +22,6 @@ STEPS = 4
 def spmd_fixture():
   xr.use_spmd()
   torch._dynamo.reset()
-
-
-@pytest.fixture(name='traces')
-def traces_fixture(monkeypatch) -> collections.Counter:
-  """Counts the traces of compiled graphs, under the key 'n'."""
-  counter, trace = collections.Counter(), dynamo_bridge.extract_graph_helper
-
-  def counted(*args):
-    counter['n'] += 1
-    return trace(*args)
-
-  monkeypatch.setattr(dynamo_bridge, 'extract_graph_helper', counted)
-  return counter
-
-
-@pytest.fixture(name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def compiled(f: Callable, **kwargs) -> Callable:
