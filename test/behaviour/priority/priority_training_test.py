@@ -144,6 +144,32 @@ def test_a_weight_updated_in_place_keeps_its_priority(update, is_read, mesh):
                               (2, None)) == placements.of_spec(mesh, _OVER_Y)
 
 
+@pytest.mark.parametrize('is_read', [False, True])
+def test_a_weight_made_on_the_device_keeps_its_priority(is_read, mesh):
+  """What is marked before its value is there is marked all the same."""
+  for priority, winner in (((0, None), 'y'), ((9, None), 'x')):
+    w = torch.ones(16, 8, device='xla') * 2
+    xs.mark_sharding(w, mesh, _OVER_Y, priority=priority)
+    if is_read:
+      w.cpu()
+    for step in range(3):
+      assert _sum_with_one_over_x(mesh, w, (3, None)) == placements.of_spec(
+          mesh, (winner, None)), step
+      w.add_(1)
+      sync()
+    assert error(w, torch.full((16, 8), 5.)) == 0
+    assert placed(w) == placements.of_spec(mesh, _OVER_Y)
+
+
+def test_cleared_before_its_value_is_there(mesh):
+  w = torch.ones(16, 8, device='xla') * 2
+  xs.mark_sharding(w, mesh, _OVER_Y, priority=(0, None))
+  xs.clear_sharding(w)
+  sync()
+  assert _sum_with_one_over_x(mesh, w,
+                              (3, None)) == placements.of_spec(mesh, _OVER_X)
+
+
 def test_used_and_updated_in_one_program(mesh):
   """Whose result is placed by the priority at every step."""
   w = put(mesh, (16, 8), _OVER_Y, (0, None))

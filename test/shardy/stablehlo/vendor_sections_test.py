@@ -22,8 +22,7 @@ _MODULES = (lazy_test, tensors_test, weights_test, dynamo_test)
 # It counts results in HLO; what it says of donations others do, too.
 _OF_HLO = {tensors_test.results_and_donations}
 _IN_THE_INNER_LOOP = {
-    lazy_test.sgd, lazy_test.changed, lazy_test.intermediates,
-    tensors_test.views
+    lazy_test.sgd, lazy_test.intermediates, tensors_test.views
 }
 _SECTIONS = [
     pytest.param(

@@ -33,6 +33,7 @@ from ..said_once import SaidOnce
 from . import copies, names, placing, registry, usage
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
                            Operand, partial_syncs, Since)
+from .pending_marks import PendingMarks
 from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, tensor_of
 from .turns import Turns
@@ -56,6 +57,7 @@ class Binder:
   def __init__(self):
     self.names = BoundNames()
     self._tensors = AnnotatedTensors()
+    self._pending_marks = PendingMarks()
     self._turns = Turns()
     self._said = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
@@ -96,6 +98,7 @@ class Binder:
     if only_constrains or are_pending([t])[0]:
       _tag(t, said)
       annotate_func(t, op_sharding)
+      self._pending_marks.add(t, said)
       return
     spec_of = torch_xla._XLAC._get_xla_sharding_spec
     spec = spec_of(t) if usage.is_used(t) else None
@@ -110,6 +113,7 @@ class Binder:
   def forget(self, t: torch.Tensor) -> None:
     """Drops the annotation of `t`; graphs traced with it keep it."""
     self._tensors.forget(t)
+    self._pending_marks.forget(t)
 
   def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
     """What was said of a tensor with data; None if nothing was."""
@@ -146,6 +150,7 @@ class Binder:
         self._tensors.drop(one)
       else:
         one.hold(one.current_of(t), is_own=False)
+    self._pending_marks.settle(self._tensors, is_unused=False)
     if not self._tensors:
       return
     self._turns.begin_sync()
@@ -171,6 +176,7 @@ class Binder:
     for one in synced.overwritten:
       one.is_own = True
     registry.hold_seconds(synced.overwritten)
+    self._pending_marks.settle(self._tensors, is_unused=True)
     self._turns.end_sync()
 
   def of_graph(self, arguments: Iterable[torch.Tensor],
@@ -226,6 +232,7 @@ class Binder:
     return True
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
+    self._pending_marks.settle(self._tensors, is_unused=False)
     found = (
         self._tensors.find(t) for t in {
             id(t): t for t in tensors
