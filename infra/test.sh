@@ -32,6 +32,11 @@ HELP
 fi
 
 here=$PWD
+# Before anything is installed for it.
+if [[ "${1:-}" == --wheel && ! -f "${2:-}" ]]; then
+  echo "error: --wheel takes the file of a wheel: '${2:-}' is none" >&2
+  exit 2
+fi
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 if [[ "${1:-}" == --against || "${1:-}" == --wheel ]]; then
   if [[ ! -x "$VENV_PYTHON" ]]; then

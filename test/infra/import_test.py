@@ -138,7 +138,11 @@ def test_export_and_import_give_the_same_bytes(name, upstream, tmp_path,
       f'{TAG}..{branch}')
   said.clear()
   import_branch(root, upstream, branch, say=said.append)
-  assert sorted(said) == sorted(
+  # A patch for the source may be called after the same subject.
+  changed = [
+      line for line in said if 'patches of its own, which stay' not in line
+  ]
+  assert sorted(changed) == sorted(
       f'changed patches/{patch}' for patch in series.wheel) or (
           not series.wheel and said == nothing)
   git(upstream, 'reset', '-q', '--hard', exported)
