@@ -39,8 +39,8 @@ class Collected:
     tests: all of them, as Class.method.
     added: those that the commits added.
     problems: why there are not more.
-  read: why they could only be read in the text: a module that is not
-    installed, or another torch_xla than the base's; or empty.
+    read: why they could only be read in the text: a module that is not
+      installed, or another torch_xla than the base's; or empty.
   """
   path: str
   tests: tuple[str, ...]

@@ -10,27 +10,27 @@ program keeps what was said of it, as a weight does that was made on the device:
 
 from __future__ import annotations
 
-import weakref
-
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 
 from ..annotate.annotation import Annotation
 from .copies import is_placed
 from .graph_inputs import are_pending
-from .registry import AnnotatedTensors, inner_of, tensor_of
+from .registry import AnnotatedTensors, inner_of
 
 
 class PendingMarks:
-  """What was said of tensors that are pending, in the order of the marks."""
+  """What was said of tensors that are pending and live, in that order."""
 
   def __init__(self):
-    self._marks: list[tuple[weakref.ref[torch.Tensor], Annotation]] = []
+    self._said = WeakIdKeyDictionary()
 
   def add(self, t: torch.Tensor, said: Annotation) -> None:
-    self._marks.append((weakref.ref(t), said))
+    self.forget(t)  # What is said anew comes last.
+    self._said[t] = said
 
   def forget(self, t: torch.Tensor) -> None:
-    self._marks = [mark for mark in self._marks if mark[0]() is not t]
+    self._said.pop(t, None)
 
   def settle(self, tensors: AnnotatedTensors, is_unused: bool) -> None:
     """Hands on those that have data by now and are placed as was said.
@@ -38,15 +38,12 @@ class PendingMarks:
     Args:
       is_unused: nothing has asked for that data yet.
     """
-    if not self._marks:
+    marks = list(self._said.items())
+    if not marks:
       return
-    living = [(t, said)
-              for ref, said in self._marks
-              if (t := tensor_of(ref)) is not None]
-    self._marks = []
-    pending = are_pending([t for t, _ in living])
-    for (t, said), is_pending in zip(living, pending):
+    for (t, said), is_pending in zip(marks, are_pending([t for t, _ in marks])):
       if is_pending:
-        self.add(t, said)
-      elif is_placed(inner_of(t), said):
+        continue
+      self.forget(t)
+      if is_placed(inner_of(t), said):
         tensors.annotate(t, said, is_unused)
