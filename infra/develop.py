@@ -1,7 +1,7 @@
 """Lays the checkout's Python on an installed wheel, as links.
 
 An edit then takes effect without a build. What the wheel is made of besides,
-patches and the shim, stays as it was built.
+patches and the plugins in C, stays as it was built.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def link(root: Path, site: Path, official_names: Collection[str]) -> int:
   check_clashes(wanted, official_names)
   rows = list(csv.reader(record.read_text(encoding='utf-8').splitlines()))
   installed = {row[0] for row in rows}
-  kept = {*official_names, *wanted, pins.SHIM_MEMBER}
+  kept = {*official_names, *wanted, *pins.PLUGINS}
   gone = {
       name for name in installed - kept
       if name.startswith(f'{pins.PACKAGE}/') and '__pycache__' not in name

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import Callable, Sequence
+from typing import Callable, Mapping, Sequence
 
 from infra.errors import BuildError
 from infra.patchset import files
@@ -20,7 +20,7 @@ from infra.patchset.manifest import Manifest
 from infra.patchset.patch import wheel_patches
 from infra.wheel import overlay
 from infra.wheel import pins
-from infra.wheel import shim
+from infra.wheel import plugins
 
 Say = Callable[[str], None]
 
@@ -72,7 +72,8 @@ def check_alone(root: Path,
                        'infra/test.sh sets up, or with --no-run')
   manifest = load_manifest(root)
   chosen = [manifest.find(only)] if only else manifest.series
-  built_shim = functools.cache(lambda: shim.build_shim(root, shim.find_bazel()))
+  built_plugins = functools.cache(
+      lambda: plugins.build_plugins(root, plugins.find_bazel()))
   ends = []
   failed = False
   for series in chosen:
@@ -81,7 +82,7 @@ def check_alone(root: Path,
     say(f'==> {series.name} in {alone.folder}')
     start = time.monotonic()
     shutil.rmtree(alone.folder, ignore_errors=True)
-    alone.lay(wheel, built_shim)
+    alone.lay(wheel, built_plugins)
     try:
       alone.import_all()
       end = alone.run_tests(arguments, say)
@@ -110,15 +111,16 @@ class Alone:
   name: str
   folder: Path
 
-  def lay(self, wheel: Path, built_shim: Callable[[], bytes]) -> None:
+  def lay(self, wheel: Path,
+          built_plugins: Callable[[], Mapping[str, bytes]]) -> None:
     """Fills the folder, which must not exist.
 
     Args:
       wheel: the unpacked official wheel. Its files are not changed.
-      built_shim: gives the shim; called if the series needs it.
+      built_plugins: gives the plugins in C; called if the series has one.
 
     Raises:
-      BuildError: a patch does not apply, or the shim cannot be built.
+      BuildError: a patch does not apply, or a plugin cannot be built.
     """
     chosen = self.manifest.with_dependencies(self.name)
     shutil.copytree(wheel, self.folder, copy_function=_copy)
@@ -131,8 +133,9 @@ class Alone:
       names += files.overlay_of(self.root, self.manifest, series.name)
       names += files.tests_of(self.root, self.manifest, series.name)
     ours |= {name: (self.root / name).read_bytes() for name in names}
-    if any(name.startswith(f'{pins.SHIM_PACKAGE}/') for name in names):
-      ours[pins.SHIM_MEMBER] = built_shim()
+    for member, package in pins.PLUGINS.items():
+      if any(name.startswith(f'{package}/') for name in names):
+        ours[member] = built_plugins()[member]
     for name, data in ours.items():
       path = self.folder / name
       path.parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from infra.wheel import metadata
 from infra.wheel import official
 from infra.wheel import overlay
 from infra.wheel import pins
-from infra.wheel import shim
+from infra.wheel import plugins
 
 Say = Callable[[str], None]
 
@@ -39,7 +39,7 @@ def build_wheel(
     *,
     cache: Path | None = None,
     pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
-    shim_bytes: bytes | None = None,
+    built_plugins: Mapping[str, bytes] | None = None,
     say: Say = lambda line: print(line, flush=True),
 ) -> Path:
   """Builds the wheel of the checkout at `root` into `dist_dir`.
@@ -50,7 +50,8 @@ def build_wheel(
     python: the Python to build for, by default the running one.
     cache: where official wheels are kept, by default under build/.
     pinned: sha256 of the official wheel for each Python.
-    shim_bytes: the shim, if it is built already.
+    built_plugins: the plugins in C by where the wheel holds them, if they are
+      built already.
     say: is told about progress, line by line.
 
   Raises:
@@ -64,7 +65,7 @@ def build_wheel(
     official.pinned_hash(python, pinned)
     own = _read_own(root)
     git.find_git()
-    bazel = '' if shim_bytes else shim.find_bazel()
+    bazel = '' if built_plugins else plugins.find_bazel()
     _check_machine()
 
   with steps.step(f'official wheel {pins.OFFICIAL_VERSION}, Python {python}'):
@@ -77,8 +78,8 @@ def build_wheel(
     with steps.step('applying the patches'):
       changed = _apply_series(root, upstream, steps)
 
-    with steps.step('building the shim with Bazel'):
-      own[pins.SHIM_MEMBER] = shim_bytes or shim.build_shim(root, bazel)
+    with steps.step('building the plugins with Bazel'):
+      own |= built_plugins or plugins.build_plugins(root, bazel)
 
     with steps.step(f'laying {len(own)} files on top, metadata'):
       overlay.check_clashes(own, upstream.namelist())
@@ -118,7 +119,7 @@ class _Steps:
 
 
 def _check_machine() -> None:
-  """Raises BuildError where the shim that we build would not fit the wheel."""
+  """Raises BuildError where what we build would not fit the wheel."""
   here = f'{platform.system()} {platform.machine()}'
   if here != 'Linux x86_64':
     raise BuildError(f'the wheel is for Linux x86_64 and this is {here}: '

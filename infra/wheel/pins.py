@@ -29,10 +29,11 @@ EXTRAS = {
 }
 GENERATOR = f'torch_xla shardy builder ({VERSION})'
 
-# The shim: its Bazel target, and where the wheel holds it.
-SHIM_PACKAGE = 'torch_xla/csrc/pjrt_shardy'
-SHIM_LIBRARY = 'libpjrt_shardy.so'
-SHIM_MEMBER = f'torch_xla/shardy/{SHIM_LIBRARY}'
+# The plugins in C, by where the wheel holds them: what Bazel builds them from.
+PLUGINS = {
+    'torch_xla/shardy/libpjrt_aot.so': 'torch_xla/csrc/pjrt_aot',
+    'torch_xla/shardy/libpjrt_shardy.so': 'torch_xla/csrc/pjrt_shardy',
+}
 
 
 def wheel_name(version: str, python: str) -> str:

@@ -3,34 +3,9 @@
 #ifndef TEST_CSRC_DRIVER_H_
 #define TEST_CSRC_DRIVER_H_
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "test/csrc/fake_plugin.h"
-#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+#include "test/csrc/scenario.h"
 #include "torch_xla/csrc/pjrt_shardy/pjrt_shardy.h"
-
-#define CHECK(condition)                                           \
-  do {                                                             \
-    if (!(condition)) {                                            \
-      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, \
-              #condition);                                         \
-      exit(1);                                                     \
-    }                                                              \
-  } while (0)
-
-// Checks that a text holds another, and shows both if it does not.
-#define CHECK_HAS(text, part)                                           \
-  do {                                                                  \
-    const char* text_ = (text);                                         \
-    if (strstr(text_, (part)) == NULL) {                                \
-      fprintf(stderr, "%s:%d: \"%s\" does not have \"%s\"\n", __FILE__, \
-              __LINE__, text_, (part));                                 \
-      exit(1);                                                          \
-    }                                                                   \
-  } while (0)
 
 // The exported functions of the shim.
 typedef struct {
@@ -65,19 +40,9 @@ const AbiApi* OpenInner(void);
 const AbiApi* InnerApi(void);
 const FakeRecord* Record(void);
 
-// Calls an entry that returns an error.
-PJRT_Error* Call(const AbiApi* api, int slot, void* args);
-// Checks code and part of the message through the table, and destroys.
-void ExpectError(const AbiApi* api, PJRT_Error* error, int code,
-                 const char* part);
 // No errors, executables or serialized ones may be left in the plugin.
 void ExpectNothingAlive(void);
 
-// Fills a table of scenarios; main finds them by name.
-typedef struct {
-  const char* name;
-  void (*run)(void);
-} Scenario;
 extern const Scenario answer_scenarios[];
 extern const Scenario attribute_scenarios[];
 extern const Scenario open_scenarios[];

@@ -22,7 +22,7 @@ static void OpenErrors(void) {
   ExpectRefused("./no/such/plugin.so", kAbiNotFound, "check the path");
   ExpectRefused(__FILE__, kAbiNotFound, "cannot load");
   ExpectRefused(not_a_plugin_path, kAbiInvalidArgument, "no PJRT plugin");
-  ExpectRefused(shim_path, kAbiInvalidArgument, "is pjrt_shardy itself");
+  ExpectRefused(shim_path, kAbiInvalidArgument, "is this library itself");
   // A short buffer is cut, none is fine.
   char small[8] = "1234567";
   CHECK(shim.open("./no/such/plugin.so", small, 5) == kAbiNotFound);

@@ -9,25 +9,30 @@ import subprocess
 import pytest
 from shim_build import ROOT
 
-HEADER = ROOT / 'torch_xla/csrc/pjrt_shardy/pjrt_abi.h'
-# Ours and theirs. Fields of the same name must be in the same place.
+SHIM = 'torch_xla/csrc/pjrt_shardy/pjrt_abi.h'
+AOT = 'torch_xla/csrc/pjrt_aot'
+HEADERS = (SHIM, f'{AOT}/abi.h', f'{AOT}/abi_buffer.h', f'{AOT}/abi_client.h',
+           f'{AOT}/abi_device.h', f'{AOT}/abi_executable.h')
+SLOTS = f'{AOT}/slots.h'
+# What the names of a function begin with; the longest first.
+PARTS = ('TopologyDescription', 'DeviceDescription', 'LoadedExecutable',
+         'Executable', 'Plugin', 'Client', 'Device', 'Memory', 'Buffer',
+         'Event', 'Error')
+# Ours and theirs where ours is not named as theirs is, as AbiClientCreateArgs.
+# Fields of the same name must be in the same place.
 STRUCTS = {
-    'AbiErrorDestroyArgs': 'PJRT_Error_Destroy_Args',
-    'AbiErrorMessageArgs': 'PJRT_Error_Message_Args',
-    'AbiErrorGetCodeArgs': 'PJRT_Error_GetCode_Args',
-    'AbiErrorForEachPayloadArgs': 'PJRT_Error_ForEachPayload_Args',
     'AbiNamedValue': 'PJRT_NamedValue',
-    'AbiPluginAttributesArgs': 'PJRT_Plugin_Attributes_Args',
     'AbiProgram': 'PJRT_Program',
     'AbiCompileArgs': 'PJRT_Client_Compile_Args',
     'AbiGetExecutableArgs': 'PJRT_LoadedExecutable_GetExecutable_Args',
     'AbiOptimizedProgramArgs': 'PJRT_Executable_OptimizedProgram_Args',
-    'AbiExecutableDestroyArgs': 'PJRT_Executable_Destroy_Args',
-    'AbiLoadedExecutableDestroyArgs': 'PJRT_LoadedExecutable_Destroy_Args',
     'AbiSerializeArgs': 'PJRT_Executable_Serialize_Args',
     'AbiDeserializeAndLoadArgs': 'PJRT_Executable_DeserializeAndLoad_Args',
     'AbiExecuteOptions': 'PJRT_ExecuteOptions',
     'AbiExecuteArgs': 'PJRT_LoadedExecutable_Execute_Args',
+    'AbiTopologyCompileArgs': 'PJRT_Compile_Args',
+    'AbiBufferMemoryLayout': 'PJRT_Buffer_MemoryLayout',
+    'AbiBufferMemoryLayoutTiled': 'PJRT_Buffer_MemoryLayout_Tiled',
     'AbiVersion': 'PJRT_Api_Version',
 }
 # Fields whose names are ours too.
@@ -40,9 +45,9 @@ RENAMED_FIELDS = {
 # What the plugin's header, of 0.81, cannot tell yet: where these came later.
 LATER_STRUCTS = {'AbiErrorForEachPayloadArgs': 99}
 LATER_FIELDS = {('AbiExecuteOptions', 'multi_slice_config'): 97}
-LATER_SLOTS = {'PJRT_Error_ForEachPayload': 99}
 # Structs of which ours is the beginning only.
-OPEN_ENDED = ('AbiErrorForEachPayloadArgs',)
+OPEN_ENDED = ('AbiErrorForEachPayloadArgs', 'AbiClientCreateArgs',
+              'AbiDeviceMemoryStatsArgs')
 
 
 def _structs(code: str) -> dict[str, str]:
@@ -59,20 +64,45 @@ def _upper(camel: str) -> str:
   return re.sub('(?<!^)(?=[A-Z])', '_', camel).upper()
 
 
-def _assertions(minor: int) -> str:
-  """C that compiles only if our header agrees with a header of 0.`minor`."""
-  code = re.sub('//.*', '', HEADER.read_text())
+def _theirs(struct: str) -> str:
+  """Their name of a struct of arguments: PJRT_Client_Create_Args."""
+  return STRUCTS.get(struct) or _function(
+      struct.removeprefix('Abi').removesuffix('Args')) + '_Args'
+
+
+def _function(name: str) -> str:
+  """Their name of a function: ClientCreate is PJRT_Client_Create."""
+  for part in PARTS:
+    if name.startswith(part) and name != part:
+      return f'PJRT_{part}_{name.removeprefix(part)}'
+  return f'PJRT_{name}'
+
+
+def _slots() -> list[tuple[str, ...]]:
+  """The names of all entries, in order: ('Client', 'Create')."""
+  code = re.sub('//.*', '', (ROOT / SLOTS).read_text())
+  begin = code.index('#define PJRT_AOT_SLOTS')
+  found = re.findall(r'^  [A-Z]+\(([^()]*)\)', code[begin:], re.MULTILINE)
+  return [tuple(name.split(', ')) for name in found]
+
+
+def _assertions(minor: int, their_slots: list[str]) -> str:
+  """C that compiles only if our headers agree with a header of 0.`minor`."""
+  code = ''.join((ROOT / header).read_text() for header in HEADERS)
+  code = re.sub('//.*', '', code)
   lines = []
 
   def same(ours: str, theirs: str) -> None:
     lines.append(f'_Static_assert(({ours}) == ({theirs}), "{ours}: {theirs}");')
 
   structs = _structs(code)
-  assert set(structs) == {*STRUCTS, 'AbiApi'}
-  for ours, theirs in STRUCTS.items():
+  assert {*STRUCTS, 'AbiApi'} <= set(structs)
+  for ours in set(structs) - {'AbiApi'}:
     if LATER_STRUCTS.get(ours, 0) > minor:
       continue
+    theirs = _theirs(ours)
     whole = ours not in OPEN_ENDED
+    last = 'extension_start'
     # A field, or a pointer to a function.
     for field in re.findall(r'(\w+)(?:\)\([^()]*\))?;', structs[ours]):
       if LATER_FIELDS.get((ours, field), 0) > minor:
@@ -88,22 +118,24 @@ def _assertions(minor: int) -> str:
   same('offsetof(AbiApi, extension_start)',
        'offsetof(PJRT_Api, extension_start)')
   same('offsetof(AbiApi, version)', 'offsetof(PJRT_Api, pjrt_api_version)')
-  slots = _constants(code, 'kSlot')
-  assert len(slots) == 13
-  for name in slots:
-    theirs = re.sub(
-        r'^(Error|Plugin|Client|Executable|LoadedExecutable)(?=[A-Z])',
-        r'PJRT_\1_', name.removeprefix('kSlot'))
-    if LATER_SLOTS.get(theirs, 0) <= minor:
-      same(f'offsetof(AbiApi, slots) + {name} * sizeof(AbiFunction)',
-           f'offsetof(PJRT_Api, {theirs})')
+  for name, theirs in zip(_slots(), their_slots):
+    slot = 'kAotSlot' + ''.join(name)
+    same(f'offsetof(AbiApi, slots) + {slot} * sizeof(AbiFunction)',
+         f'offsetof(PJRT_Api, {theirs})')
+  shims = _constants(code, 'kSlot')
+  assert len(shims) == 13
+  for name in shims:
+    same(name, f'kAotSlot{name.removeprefix("kSlot")}')
   for name in _constants(code, 'kAbiValue'):
     same(name, 'PJRT_NamedValue_k' + name.removeprefix('kAbiValue'))
+  for name in _constants(code, 'kAbiType'):
+    same(name, 'PJRT_Buffer_Type_' + name.removeprefix('kAbiType').upper())
   codes = _constants(code, 'kAbi')
   same(f'{codes.pop("kAbiMajor")}', 'PJRT_API_MAJOR')
   same(f'{codes.pop("kAbiLastCode")}', 'PJRT_Error_Code_UNAUTHENTICATED')
   for name in codes:
-    if not name.endswith('Minor') and not name.startswith('kAbiValue'):
+    if not name.endswith('Minor') and not name.startswith(
+        ('kAbiValue', 'kAbiType')):
       same(name, 'PJRT_Error_Code_' + _upper(name.removeprefix('kAbi')))
   return '\n'.join(lines)
 
@@ -117,8 +149,8 @@ def include(inner_path: str) -> Path:
 
 def _compile(include: Path,
              assertions: str) -> subprocess.CompletedProcess[str]:
-  source = ('#include "pjrt_c_api.h"\n'
-            '#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"\n' + assertions)
+  includes = ['pjrt_c_api.h', *HEADERS, SLOTS]
+  source = ''.join(f'#include "{name}"\n' for name in includes) + assertions
   return subprocess.run([
       'gcc', '-std=c11', '-fsyntax-only', f'-I{include}', f'-I{ROOT}', '-x',
       'c', '-'
@@ -130,21 +162,52 @@ def _compile(include: Path,
                         check=False)
 
 
+def _header(include: Path) -> str:
+  return (include / 'pjrt_c_api.h').read_text()
+
+
 def _minor(include: Path) -> int:
-  text = (include / 'pjrt_c_api.h').read_text()
-  return int(re.findall(r'#define PJRT_API_MINOR (\d+)', text)[0])
+  return int(re.findall(r'#define PJRT_API_MINOR (\d+)', _header(include))[0])
+
+
+def _their_slots(include: Path) -> list[str]:
+  found = re.findall(r'_PJRT_API_STRUCT_FIELD\((PJRT_\w+)\);', _header(include))
+  assert len(found) > 100
+  return found
 
 
 def test_layout_is_that_of_the_plugins_header(include: Path) -> None:
-  assertions = _assertions(_minor(include))
-  assert assertions.count('_Static_assert') > 100
+  assertions = _assertions(_minor(include), _their_slots(include))
+  assert assertions.count('_Static_assert') > 500
   done = _compile(include, assertions)
   assert done.returncode == 0, done.stdout
 
 
 def test_a_wrong_layout_is_seen(include: Path) -> None:
-  wrong = _assertions(_minor(include)).replace('kSlotClientCompile *',
-                                               '(kSlotClientCompile + 1) *')
+  wrong = _assertions(_minor(include), _their_slots(include)).replace(
+      'kAotSlotClientCompile *', '(kAotSlotClientCompile + 1) *')
   done = _compile(include, wrong)
   assert done.returncode != 0
   assert 'PJRT_Client_Compile' in done.stdout
+
+
+def test_entries_are_named_as_in_the_plugins_header(include: Path) -> None:
+  theirs = _their_slots(include)
+  assert ['_'.join(('PJRT', *name)) for name in _slots()
+         ][:len(theirs)] == theirs
+
+
+def test_plugin_announces_the_version_of_that_header(include: Path) -> None:
+  code = (ROOT / AOT / 'table.c').read_text()
+  announced = int(re.findall(r'kAnnouncedMinor = (\d+)', code)[0])
+  assert announced == _minor(include)
+
+
+def test_element_types_are_those_of_the_plugins_header(include: Path) -> None:
+  code = (ROOT / AOT / 'element_types.c').read_text()
+  ours = re.findall(r'\{"(\w+)", \d+, \d+\}', code)
+  theirs = re.findall(r'^  PJRT_Buffer_Type_(\w+)(?: = 0)?,', _header(include),
+                      re.MULTILINE)
+  assert len(theirs) == 30
+  assert ours[:30] == [name.lower() for name in theirs]
+  assert ours[30:] == ['s1', 'u1']  # from 0.94

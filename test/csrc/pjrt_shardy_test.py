@@ -3,19 +3,16 @@
 Each scenario of the C driver runs in a process of its own, once with the
 library of the wheel under valgrind, once with one built with the address,
 leak and undefined-behaviour sanitizers. Either makes the run fail at the first
-wrong read or leaked byte. The driver forks these processes, because starting
-valgrind takes longer than any scenario.
+wrong read or leaked byte.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
 import subprocess
-from typing import NamedTuple
 
 import pytest
-from shim_build import Build, clean_environment
+from scenarios import argument, CANARIES, CHECKERS, Ended, run
+from shim_build import Build
 
 # Each struct version of PJRT_ExecuteOptions begins at one of these, and ends
 # before another; 57 is the oldest that is taken, 105 the newest known.
@@ -56,17 +53,6 @@ FAULTS = {
     'major': '1.81',
     'no_errors': 'lacks the error functions',
 }
-CANARIES = ('canary_read', 'canary_leak')
-
-VALGRIND = ('valgrind', '--quiet', '--error-exitcode=99', '--leak-check=full',
-            '--errors-for-leak-kinds=definite,indirect,possible')
-CHECKERS = (pytest.param('valgrind', marks=pytest.mark.slow), 'sanitizers')
-
-
-class Ended(NamedTuple):
-  """The end of a scenario: its exit status and all that it printed."""
-  status: int
-  output: str
 
 
 def _cases() -> list[tuple[str, dict[str, str]]]:
@@ -103,46 +89,24 @@ def _name(case: object) -> str:
   return str(case)
 
 
-def _argument(scenario: str, variables: dict[str, str]) -> str:
-  return ','.join([scenario, *(f'{k}={v}' for k, v in variables.items())])
-
-
 @pytest.fixture(scope='module')
 def ended(request: pytest.FixtureRequest, build: Build) -> dict[str, Ended]:
   """How each scenario ended under a checker, by the driver's argument."""
-  if request.param == 'valgrind':
-    assert shutil.which('valgrind'), 'install valgrind (a Debian package)'
-    command = [*VALGRIND, build.driver, build.library, build.fake]
-  else:
+  command = [build.driver, build.library, build.fake]
+  if request.param != 'valgrind':
     command = [
         build.sanitized_driver, build.sanitized_library, build.sanitized_fake
     ]
   # The faults first: they must be nobody else's.
-  scenarios = [*CANARIES, *(_argument(*case) for case in _cases())]
-  environment = {
-      **clean_environment(), 'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99'
-  }
-  done = subprocess.run([*command, build.not_a_plugin, *scenarios],
-                        env=environment,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.STDOUT,
-                        timeout=600,
-                        text=True,
-                        check=False)
-  assert done.returncode == 0, done.stdout
-  ends = re.findall(
-      r'(.*?)^end (-?\d+) (.*?)\n', done.stdout, flags=re.DOTALL | re.MULTILINE)
-  assert [scenario for _, _, scenario in ends] == scenarios, done.stdout
-  return {
-      scenario: Ended(int(status), output) for output, status, scenario in ends
-  }
+  scenarios = [*CANARIES, *(argument(*case) for case in _cases())]
+  return run(request.param, [*command, build.not_a_plugin], scenarios)
 
 
 @pytest.mark.parametrize('ended', CHECKERS, indirect=True)
 @pytest.mark.parametrize('scenario, variables', _cases(), ids=_name)
 def test_scenario(ended: dict[str, Ended], scenario: str,
                   variables: dict[str, str]) -> None:
-  end = ended[_argument(scenario, variables)]
+  end = ended[argument(scenario, variables)]
   assert end == (0, f'ok {scenario}\n'), end.output
 
 
@@ -150,7 +114,7 @@ def test_scenario(ended: dict[str, Ended], scenario: str,
 @pytest.mark.parametrize('canary', CANARIES)
 def test_checker_sees_a_fault(ended: dict[str, Ended], canary: str) -> None:
   assert ended[canary].status not in (0, 2), ended[canary].output
-  assert 'driver.c' in ended[canary].output
+  assert 'scenario.c' in ended[canary].output
 
 
 def test_every_scenario_is_run(build: Build) -> None:

@@ -17,6 +17,10 @@ if _FOLDER_VARIABLE not in os.environ:
   _folder = tempfile.TemporaryDirectory(prefix='shim-build-')
   os.environ[_FOLDER_VARIABLE] = _folder.name
 
+# Variants of the compile-only plugin: address and undefined behaviour, threads,
+# and one without memory where a scenario says so.
+AOT_SANITIZED = ('sanitized', 'threads', 'starved')
+
 
 @dataclasses.dataclass(frozen=True)
 class Build:
@@ -29,6 +33,11 @@ class Build:
   sanitized_fake: Path
   not_a_plugin: Path
   stablehlo_plugin: Path
+  aot_library: Path
+  aot_fake: Path
+  aot_driver: Path
+  # By the name of a sanitized variant: library, fake plugin, driver.
+  aot_sanitized: dict[str, tuple[Path, Path, Path]]
 
 
 def clean_environment() -> dict[str, str]:
@@ -64,7 +73,15 @@ def build_once() -> Build:
       fake=tests / 'libfake_plugin.so',
       sanitized_fake=tests / 'libfake_plugin_sanitized.so',
       not_a_plugin=tests / 'libnot_a_plugin.so',
-      stablehlo_plugin=tests / 'libstablehlo_plugin.so')
+      stablehlo_plugin=tests / 'libstablehlo_plugin.so',
+      aot_library=output / 'torch_xla/csrc/pjrt_aot/libpjrt_aot.so',
+      aot_fake=tests / 'libaot_fake_plugin.so',
+      aot_driver=tests / 'aot_driver',
+      aot_sanitized={
+          name: (tests / f'libpjrt_aot_{name}.so',
+                 tests / f'libaot_fake_plugin_{name}.so',
+                 tests / f'aot_driver_{name}') for name in AOT_SANITIZED
+      })
 
 
 def _run_bazel() -> None:
@@ -73,11 +90,12 @@ def _run_bazel() -> None:
   command = [
       bazel,
       '--batch',
-      # As the wheel is built (infra/wheel/shim.py): what that compiled serves.
+      # As infra/wheel/plugins.py builds: what that compiled serves.
       f'--output_user_root={ROOT / "build" / "bazel-root"}',
       # Most of so short a run goes into the JVM's optimising compiler.
       '--host_jvm_args=-XX:TieredStopAtLevel=1',
       'build',
+      '//torch_xla/csrc/pjrt_aot:all',
       '//torch_xla/csrc/pjrt_shardy:all',
       '//test/csrc:all'
   ]

@@ -14,7 +14,7 @@ from infra_project import unpack
 import pytest
 
 from infra.wheel import official
-from infra.wheel import shim
+from infra.wheel import plugins
 from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 
@@ -27,16 +27,16 @@ def official_wheel() -> Path:
 
 
 @pytest.fixture(scope='session')
-def built_shim() -> bytes:
-  """The shim, built for real."""
-  return shim.build_shim(ROOT, shim.find_bazel())
+def built_plugins() -> dict[str, bytes]:
+  """The plugins in C, built for real."""
+  return plugins.build_plugins(ROOT, plugins.find_bazel())
 
 
 @pytest.fixture(scope='session')
-def built(built_shim, tmp_path_factory) -> Path:
+def built(built_plugins, tmp_path_factory) -> Path:
   """The checkout's wheel."""
   return build_wheel(
-      ROOT, tmp_path_factory.mktemp('dist'), shim_bytes=built_shim)
+      ROOT, tmp_path_factory.mktemp('dist'), built_plugins=built_plugins)
 
 
 @pytest.fixture

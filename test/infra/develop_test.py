@@ -35,7 +35,7 @@ def wheel_fixture(checkout, tmp_path) -> Path:
   """A wheel that is as small as can be."""
   wheel = tmp_path / pins.wheel_name(pins.VERSION, '3.11')
   files = {name: b'official = True\n' for name in OFFICIAL}
-  files[pins.SHIM_MEMBER] = b'\x7fELF'
+  files |= {member: b'\x7fELF' for member in pins.PLUGINS}
   for name in wheel_files(checkout.root):
     files[name] = (checkout.root / name).read_bytes()
   files[f'{INFO}/METADATA'] = (
@@ -121,7 +121,7 @@ def test_removed_files_go_and_other_files_stay(checkout, site):
   # Not even an empty package is left that could be imported.
   assert not (site / 'torch_xla/shardy/old').exists()
   assert links_in(site) == targets(checkout)
-  for name in (*OFFICIAL, pins.SHIM_MEMBER):
+  for name in (*OFFICIAL, *pins.PLUGINS):
     assert (site / name).is_file()
   # Likewise of a file that was linked.
   (checkout.root / 'torch_xla/shardy/__init__.py').unlink()

@@ -22,12 +22,12 @@ FILE = 'torch_xla/a.py'
 
 
 @pytest.fixture(name='laid')
-def laid_fixture(official_wheel, built_shim, tmp_path):
+def laid_fixture(official_wheel, built_plugins, tmp_path):
   """Lays a series of the checkout on the official wheel."""
 
   def lay(name: str) -> Alone:
     alone = Alone(ROOT, load_manifest(ROOT), name, tmp_path / 'tree')
-    alone.lay(official.unpacked(official_wheel, ROOT), lambda: built_shim)
+    alone.lay(official.unpacked(official_wheel, ROOT), lambda: built_plugins)
     return alone
 
   return lay

@@ -19,7 +19,7 @@ from infra.wheel import metadata
 from infra.wheel import official
 from infra.wheel import overlay
 from infra.wheel import pins
-from infra.wheel import shim
+from infra.wheel import plugins
 from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 
@@ -27,7 +27,9 @@ pytestmark = pytest.mark.slow  # The inner loop has series_test.
 
 INFO = f'torch_xla-{pins.VERSION}.dist-info'
 OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'
-SHIM = b'\x7fELF, as far as the wheel can tell'
+PLUGINS = {
+    member: b'\x7fELF, as far as the wheel can tell' for member in pins.PLUGINS
+}
 
 
 def setup_py(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
@@ -43,7 +45,7 @@ def build(project, dist: Path, **options) -> Path:
   """Builds a throwaway project's wheel from the checkout's cache."""
   options = dict(
       cache=official.default_cache(ROOT),
-      shim_bytes=SHIM,
+      built_plugins=PLUGINS,
       say=lambda line: None) | options
   return build_wheel(project.root, dist, **options)
 
@@ -159,7 +161,7 @@ def test_every_file_is_upstreams_or_patched_or_ours(built, official_wheel):
     official_names = {
         n for n in theirs.namelist() if not n.startswith(OFFICIAL_INFO)
     }
-    assert actual == official_names | own.keys() | {pins.SHIM_MEMBER}
+    assert actual == official_names | own.keys() | pins.PLUGINS.keys()
     assert 'torch_xla/shardy/__init__.py' in actual
     assert not any(name.startswith('torch_xla/csrc/') for name in actual)
     for name, data in (patched | own).items():
@@ -168,21 +170,23 @@ def test_every_file_is_upstreams_or_patched_or_ours(built, official_wheel):
       # As compressed, so the same when it is not.
       assert archive.carry(ours, name,
                            name) == archive.carry(theirs, name, name), name
-    assert ours.read(pins.SHIM_MEMBER).startswith(b'\x7fELF')
+    for member in pins.PLUGINS:
+      assert ours.read(member).startswith(b'\x7fELF')
 
 
-def test_shim_runs_with_the_glibc_of_the_tag(built):
+def test_plugins_run_with_the_glibc_of_the_tag(built):
   with zipfile.ZipFile(built) as wheel:
-    shim.check_glibc(wheel.read(pins.SHIM_MEMBER))
-  with pytest.raises(BuildError, match=r'needs glibc 2\.34'):
-    shim.check_glibc(b'..GLIBC_2.2.5\0GLIBC_2.34\0')
+    for member in pins.PLUGINS:
+      plugins.check_glibc(member, wheel.read(member))
+  with pytest.raises(BuildError, match=r'a.so needs glibc 2\.34'):
+    plugins.check_glibc('a.so', b'..GLIBC_2.2.5\0GLIBC_2.34\0')
 
 
 # Same inputs, same bytes.
 
 
-def test_same_inputs_give_the_same_bytes(built, built_shim, tmp_path):
-  again = build_wheel(ROOT, tmp_path, shim_bytes=built_shim)
+def test_same_inputs_give_the_same_bytes(built, built_plugins, tmp_path):
+  again = build_wheel(ROOT, tmp_path, built_plugins=built_plugins)
   assert again.read_bytes() == built.read_bytes()
 
 
@@ -376,7 +380,7 @@ def test_no_bazel_on_the_path(tmp_path, monkeypatch):
   monkeypatch.delenv('BAZEL', raising=False)
   monkeypatch.setenv('PATH', str(tmp_path))
   with pytest.raises(BuildError, match='no bazel on the path.*bazel-bootstrap'):
-    shim.find_bazel()
+    plugins.find_bazel()
 
 
 def test_no_git(project, tmp_path, monkeypatch):
@@ -388,9 +392,9 @@ def test_no_git(project, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('script, message', [
     ('echo no such target >&2; exit 1', 'no such target'),
-    ('exit 0', 'built no libpjrt_shardy.so'),
-    ('d=build/bazel-bin/torch_xla/csrc/pjrt_shardy; mkdir -p $d; '
-     'echo text > $d/libpjrt_shardy.so', 'not a shared library'),
+    ('exit 0', 'built no libpjrt_aot.so'),
+    ('d=build/bazel-bin/torch_xla/csrc/pjrt_aot; mkdir -p $d; '
+     'echo text > $d/libpjrt_aot.so', 'not a shared library'),
 ])
 def test_bazel_that_fails(script, message, project, tmp_path, monkeypatch):
   project.series('empty')
@@ -398,8 +402,8 @@ def test_bazel_that_fails(script, message, project, tmp_path, monkeypatch):
   bazel.chmod(0o755)
   monkeypatch.setenv('BAZEL', str(bazel))
   with pytest.raises(BuildError) as raised:
-    build(project, tmp_path / 'dist', shim_bytes=None)
-  assert 'building the shim with Bazel: ' in str(raised.value)
+    build(project, tmp_path / 'dist', built_plugins=None)
+  assert 'building the plugins with Bazel: ' in str(raised.value)
   assert message in str(raised.value)
   assert not names_in(tmp_path / 'dist')
 

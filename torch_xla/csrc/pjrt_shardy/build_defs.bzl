@@ -1,24 +1,35 @@
-"""How the shim is built, for the wheel and, with sanitizers, for the tests."""
+"""How the plugins are built, for the wheel and, with sanitizers, for tests."""
 
 _PACKAGE = "//torch_xla/csrc/pjrt_shardy:"
 
-_SOURCES = [
-    "answers.c",
-    "api.c",
-    "attributes.c",
-    "callback.c",
-    "client_compile.c",
-    "compilation.c",
-    "errors.c",
-    "execute.c",
-    "inner_call.c",
-    "inner_table.c",
-    "internal.h",
-    "open.c",
-    "readback.c",
+# What every plugin needs that stands before another: what inner.h declares.
+INNER_SOURCES = [
+    _PACKAGE + source
+    for source in [
+        "errors.c",
+        "inner.h",
+        "inner_call.c",
+        "inner_table.c",
+        "load.c",
+        "named_values.c",
+    ]
 ]
 
-_EXPORTS = _PACKAGE + "exports.lds"
+_SOURCES = [
+    _PACKAGE + source
+    for source in [
+        "answers.c",
+        "api.c",
+        "attributes.c",
+        "callback.c",
+        "client_compile.c",
+        "compilation.c",
+        "execute.c",
+        "internal.h",
+        "open.c",
+        "readback.c",
+    ]
+]
 
 C_OPTIONS = [
     "-std=c11",
@@ -29,30 +40,48 @@ C_OPTIONS = [
     "-Wstrict-prototypes",
 ]
 
-def pjrt_shardy_library(name, copts = [], linkopts = [], **kwargs):
-    """A shared library of the shim that exports its public functions only.
+def plugin_library(name, srcs, exports, deps, copts = [], linkopts = [], **kwargs):
+    """A PJRT plugin that stands before another, and exports what is public.
 
     Args:
       name: the file to make.
+      srcs: its sources, beside INNER_SOURCES.
+      exports: the linker's script that names what is public.
+      deps: the libraries of its headers.
       copts: options for the compiler, after the usual ones.
       linkopts: options for the linker, after the usual ones.
       **kwargs: passed on to cc_binary.
     """
     native.cc_binary(
         name = name,
-        srcs = [_PACKAGE + source for source in _SOURCES],
-        additional_linker_inputs = [_EXPORTS],
+        srcs = srcs + INNER_SOURCES,
+        additional_linker_inputs = [exports],
         copts = C_OPTIONS + ["-fvisibility=hidden"] + copts,
         # libdl is named although a new glibc has it in libc: an old one does
         # not, and the loader then has to bring it in.
         linkopts = [
             "-Wl,--build-id=none",
             "-Wl,-soname," + name,
-            "-Wl,--version-script=$(location %s)" % _EXPORTS,
+            "-Wl,--version-script=$(location %s)" % exports,
             "-Wl,--no-undefined",
             "-Wl,--no-as-needed,-l:libdl.so.2,--as-needed",
         ] + linkopts,
         linkshared = True,
+        deps = deps,
+        **kwargs
+    )
+
+def pjrt_shardy_library(name, **kwargs):
+    """The shim as a shared library.
+
+    Args:
+      name: the file to make.
+      **kwargs: passed on to plugin_library.
+    """
+    plugin_library(
+        name = name,
+        srcs = _SOURCES,
+        exports = _PACKAGE + "exports.lds",
         deps = [_PACKAGE + "headers"],
         **kwargs
     )

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "torch_xla/csrc/pjrt_shardy/internal.h"
+#include "torch_xla/csrc/pjrt_shardy/inner.h"
 
 typedef struct OwnError {
   struct OwnError* next;
@@ -23,7 +23,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static OwnError* own_errors = NULL;
 
 // Handed out when there is no memory for an error: NULL would mean success.
-#define OUT_OF_MEMORY "pjrt_shardy: out of memory"
+#define OUT_OF_MEMORY "out of memory"
 static const OwnError out_of_memory = {
     NULL, kAbiResourceExhausted, sizeof(OUT_OF_MEMORY) - 1, OUT_OF_MEMORY};
 

@@ -1,8 +1,8 @@
-// The inner plugin's function table. Knows nothing else of the shim.
+// The inner plugin's function table. Knows nothing else.
 
 #include <stdatomic.h>
 
-#include "torch_xla/csrc/pjrt_shardy/internal.h"
+#include "torch_xla/csrc/pjrt_shardy/inner.h"
 
 static const AbiApi* _Atomic inner_table = NULL;
 

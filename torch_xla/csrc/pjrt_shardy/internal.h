@@ -6,47 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "torch_xla/csrc/pjrt_shardy/inner.h"
 #include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 #include "torch_xla/csrc/pjrt_shardy/pjrt_shardy.h"
 
-#define SHARDY_EXPORT __attribute__((visibility("default")))
-#define SHARDY_PRINTF(text, first) __attribute__((format(printf, text, first)))
-
-// inner_table.c
-
-// The inner plugin's own table, or NULL while none is open. Never freed.
-const AbiApi* ShardyInnerTable(void);
-// Called once, before ShardyOurTable gives a table.
-void ShardySetInnerTable(const AbiApi* table);
-// Whether a table, of whichever plugin, is long enough to have the slot.
-bool ShardyHoldsSlot(const AbiApi* table, int slot);
-// The inner plugin's entry, or NULL if it has none.
-AbiFunction ShardyInnerSlot(int slot);
-
-// errors.c
-
-// A new error of our own, never NULL. The caller hands it to the framework,
-// which frees it through Error_Destroy.
-PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
-// The same from bytes that need not be NUL-terminated.
-PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
-// Its code, never 0. The error stays the caller's.
-int ShardyErrorCode(PJRT_Error* error);
-// Frees an error, ours or the inner plugin's; NULL is none.
-void ShardyFreeError(PJRT_Error* error);
-
-// inner_call.c
-
-// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
-PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args);
-
 // Our entries of the table, each named as PJRT names it (and kSlot* does).
+// Those for errors are in inner.h.
 
-// errors.c: these know our errors and the inner plugin's apart.
-void ShardyErrorDestroy(AbiErrorDestroyArgs* args);
-void ShardyErrorMessage(AbiErrorMessageArgs* args);
-PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args);
-PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
 // client_compile.c
 PJRT_Error* ShardyClientCompile(AbiCompileArgs* args);
 // readback.c

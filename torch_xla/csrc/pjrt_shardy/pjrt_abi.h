@@ -36,6 +36,7 @@ enum {
   kAbiNotFound = 5,
   kAbiResourceExhausted = 8,
   kAbiFailedPrecondition = 9,
+  kAbiAborted = 10,
   kAbiUnimplemented = 12,
   kAbiInternal = 13,
   kAbiLastCode = 16,
@@ -74,6 +75,7 @@ enum {
   kAbiValueString = 0,
   kAbiValueInt64 = 1,
   kAbiValueInt64List = 2,
+  kAbiValueFloat = 3,
 };
 
 // In arrays, one right after the other.
@@ -87,6 +89,7 @@ typedef struct {
     const char* string_value;
     int64_t int64_value;
     const int64_t* int64_array_value;
+    float float_value;
   };
   size_t value_size;  // of a list or string; 1 of all else
 } AbiNamedValue;

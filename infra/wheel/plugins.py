@@ -1,4 +1,4 @@
-"""Builds libpjrt_shardy.so with Bazel."""
+"""Builds the plugins in C, libpjrt_*.so, with Bazel."""
 
 import os
 from pathlib import Path
@@ -27,38 +27,55 @@ def find_bazel() -> str:
   if found:
     return found
   where = f'BAZEL={named} is no program' if named else 'no bazel on the path'
-  raise BuildError(f'The shim is built with Bazel: {where}. {_HOW_TO_GET}')
+  raise BuildError(f'The plugins are built with Bazel: {where}. {_HOW_TO_GET}')
 
 
-def build_shim(root: Path, bazel: str) -> bytes:
-  """Builds the shim of the checkout at `root`.
+def build_plugins(root: Path, bazel: str) -> dict[str, bytes]:
+  """Builds the plugins of the checkout at `root`.
+
+  Returns:
+    Each library by where the wheel holds it.
 
   Raises:
-    BuildError: the build fails or makes no shared library.
+    BuildError: the build fails or makes no shared libraries.
   """
   # No server stays behind, and all that Bazel writes is under build/.
   command = [
       bazel, '--batch', f'--output_user_root={root / "build" / "bazel-root"}',
-      'build', f'--symlink_prefix={_LINKS}',
-      f'//{pins.SHIM_PACKAGE}:{pins.SHIM_LIBRARY}'
+      'build', f'--symlink_prefix={_LINKS}'
+  ]
+  command += [
+      f'//{package}:{_library(member)}'
+      for member, package in pins.PLUGINS.items()
   ]
   done = subprocess.run(
       command, cwd=root, capture_output=True, text=True, check=False)
   if done.returncode:
     said = '\n'.join(done.stderr.strip().splitlines()[-30:])
     raise BuildError(f'`{" ".join(command)}` failed:\n{said}')
-  library = root / f'{_LINKS}bin' / pins.SHIM_PACKAGE / pins.SHIM_LIBRARY
+  return {
+      member: _read(root / f'{_LINKS}bin' / package / _library(member))
+      for member, package in pins.PLUGINS.items()
+  }
+
+
+def _library(member: str) -> str:
+  return member.rsplit('/', 1)[-1]
+
+
+def _read(library: Path) -> bytes:
+  """What Bazel built, checked."""
   try:
     data = library.read_bytes()
   except OSError as error:
-    raise BuildError(f'Bazel built no {pins.SHIM_LIBRARY}: {error}') from error
+    raise BuildError(f'Bazel built no {library.name}: {error}') from error
   if not data.startswith(b'\x7fELF'):
     raise BuildError(f'{library} is not a shared library')
-  check_glibc(data)
+  check_glibc(library.name, data)
   return data
 
 
-def check_glibc(library: bytes) -> None:
+def check_glibc(name: str, library: bytes) -> None:
   """Checks that a library runs with the glibc that the wheel's tag promises.
 
   Raises:
@@ -67,6 +84,6 @@ def check_glibc(library: bytes) -> None:
   needs = [int(minor) for minor in re.findall(rb'GLIBC_2\.(\d+)', library)]
   if max(needs, default=0) > pins.GLIBC_MINOR:
     raise BuildError(
-        f'{pins.SHIM_LIBRARY} needs glibc 2.{max(needs)}, and a wheel for '
+        f'{name} needs glibc 2.{max(needs)}, and a wheel for '
         f'{pins.PLATFORM} must do with 2.{pins.GLIBC_MINOR}: avoid the newer '
         'symbol, or bind an older version of it with .symver')

@@ -1,0 +1,378 @@
+// PJRT_Client_Compile, and what is known of a program.
+
+#include "test/csrc/aot_driver.h"
+
+static void Compile(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  CHECK(aot.last_program() == -1);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  CHECK(aot.last_program() == 0);
+  // Handed on to the byte.
+  CHECK(Fake()->compile_options_size == options.size);
+  CHECK(memcmp(Fake()->compile_options, options.bytes, options.size) == 0);
+  PJRT_LoadedExecutable* second = Compiled(world, &program, &options);
+  CHECK(aot.last_program() == 1);
+
+  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  CALL(world, LoadedExecutableGetExecutable, &get);
+  DestroyLoaded(world, loaded);
+  CHECK(Fake()->live_executables == 2);
+  AbiExecutableNumOutputsArgs outputs = {.executable = get.executable};
+  CALL(world, ExecutableNumOutputs, &outputs);
+  CHECK(outputs.num_outputs == 2);
+  CHECK(outputs.executable == get.executable);
+  AbiProgram optimized = {.struct_size = ABI_SIZE(AbiProgram, format_size)};
+  AbiOptimizedProgramArgs read = {.executable = get.executable,
+                                  .program = &optimized};
+  CALL(world, ExecutableOptimizedProgram, &read);
+  CHECK(optimized.code_size == program.optimized_size);
+  AbiSerializeArgs serialize = {.executable = get.executable};
+  REFUSED(world, ExecutableSerialize, &serialize, kAbiUnimplemented,
+          "ahead of time");
+  AbiDeserializeAndLoadArgs load = {.client = world.client};
+  REFUSED(world, ExecutableDeserializeAndLoad, &load, kAbiUnimplemented,
+          "ahead of time");
+  AbiExecutableDestroyArgs destroy = {.executable = get.executable};
+  CALL(world, ExecutableDestroy, &destroy);
+  CHECK(Fake()->live_executables == 1);
+  AbiLoadedExecutableFingerprintArgs finger = {.executable = second};
+  CALL(world, LoadedExecutableFingerprint, &finger);
+  CHECK(finger.executable_fingerprint_size == 6);
+  DestroyLoaded(world, second);
+  DestroyLoaded(world, NULL);
+  destroy.executable = NULL;
+  CALL(world, ExecutableDestroy, &destroy);
+
+  PjrtAot_Program facts = Program(0);
+  CHECK(facts.struct_size == sizeof(facts));
+  CHECK(facts.generated_code == kFakeArgumentBytes);
+  CHECK(facts.arguments == kFakeArgumentBytes + 1);
+  CHECK(facts.outputs == kFakeArgumentBytes + 2);
+  CHECK(facts.aliases == kFakeArgumentBytes + 3);
+  CHECK(facts.temporaries == kFakeArgumentBytes + 4);
+  CHECK(facts.peak == kFakeArgumentBytes + 10);
+  CHECK(facts.flops == 12.5 && facts.bytes_accessed == 77);
+  CHECK(facts.executions == 0);
+  CHECK(aot.program(2, &facts) == kAbiNotFound);
+  CHECK(aot.program(-1, &facts) == kAbiNotFound);
+  Close(world);
+}
+
+// The caller's struct of an older version is filled as far as it goes.
+static void ShortStats(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  CALL(world, LoadedExecutableGetExecutable, &get);
+  AbiExecutableGetCompiledMemoryStatsArgs stats = {
+      .struct_size =
+          ABI_SIZE(AbiExecutableGetCompiledMemoryStatsArgs, temp_size_in_bytes),
+      .executable = get.executable,
+      .host_generated_code_size_in_bytes = -5};
+  CHECK(Call(world.api, kAotSlotExecutableGetCompiledMemoryStats, &stats) ==
+        NULL);
+  CHECK(stats.temp_size_in_bytes == kFakeArgumentBytes + 4);
+  CHECK(stats.host_generated_code_size_in_bytes == -5);
+  AbiExecutableDestroyArgs destroy = {.executable = get.executable};
+  CALL(world, ExecutableDestroy, &destroy);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// What a plugin does not tell is not known, and no reason to fail.
+static void Untold(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  static const int slots[] = {kAotSlotExecutableGetCompiledMemoryStats,
+                              kAotSlotExecutableGetCostAnalysis,
+                              kAotSlotExecutableOutputMemoryKinds,
+                              kAotSlotExecutableOptimizedProgram};
+  for (int i = 0; i < 4; ++i) {
+    Fake()->missing_slot = slots[i];
+    DestroyLoaded(world, Compiled(world, &program, &options));
+    const PjrtAot_Program facts = Program(i);
+    CHECK(facts.arguments == (i == 0 ? -1 : kFakeArgumentBytes + 1));
+    CHECK(facts.peak == (i == 0 ? -1 : kFakeArgumentBytes + 10));
+    CHECK(facts.flops == (i == 1 ? -1 : 12.5));
+    CHECK(facts.bytes_accessed == (i == 1 ? -1 : 77));
+  }
+  Close(world);
+}
+
+// Whichever call fails, its error is given and nothing is left.
+static void CompileFails(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  PJRT_LoadedExecutable* loaded = NULL;
+  DestroyLoaded(world, Compiled(world, &program, &options));
+  int failures = 0;
+  // The call after these is the one that frees it.
+  for (int i = 1; i <= 9; ++i) {
+    const int64_t before = aot.last_program();
+    Fake()->fail_at = Fake()->calls + i;
+    PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
+    if (error == NULL) {
+      CHECK(aot.last_program() > before);
+      DestroyLoaded(world, loaded);
+      continue;
+    }
+    ++failures;
+    ExpectError(world.api, error, kAbiInternal, "fake: call");
+    CHECK(loaded == NULL);
+    CHECK(aot.last_program() == -1);
+    CHECK(Fake()->live_executables == 0);
+    CHECK(Fake()->live_errors == 0);
+  }
+  // To compile, four on outputs, and the optimized program, twice.
+  CHECK(failures == 7);
+  Close(world);
+}
+
+static void ExpectNotCompiled(World world, const FakeProgram* program,
+                              const Message* options, int code,
+                              const char* part) {
+  PJRT_LoadedExecutable* loaded = NULL;
+  ExpectError(world.api, TryCompile(world, program, options, &loaded), code,
+              part);
+  CHECK(aot.last_program() == -1);
+  CHECK(Fake()->live_executables == 0);
+}
+
+static void CompileErrors(void) {
+  World world = Open("fake:8");
+  const Message options = CompileOptions(1, 8, NULL);
+  FakeProgram program = TwoArguments();
+  static const int slots[] = {
+      kAotSlotExecutableNumOutputs, kAotSlotExecutableOutputElementTypes,
+      kAotSlotExecutableOutputDimensions, kAotSlotExecutableOutputMemoryKinds};
+  for (int i = 0; i < 4; ++i) {
+    Fake()->odd_slot = slots[i];
+    ExpectNotCompiled(world, &program, &options, kAbiInternal, "outputs");
+  }
+  Fake()->odd_slot = 0;
+  // As a framework hands it over, with nothing in it.
+  AbiCompileArgs args = {.client = world.client};
+  REFUSED(world, ClientCompile, &args, kAbiInvalidArgument, "no program");
+  AbiProgram code = {.struct_size = 16};
+  args.program = &code;
+  REFUSED(world, ClientCompile, &args, kAbiInvalidArgument, "too small");
+  code.struct_size = sizeof(code);
+  REFUSED(world, ClientCompile, &args, kAbiInvalidArgument,
+          "fake: 0 bytes are no program");
+  Close(world);
+}
+
+// Every beginning of the optimized program's bytes, and every byte wrong: an
+// error or a program, nothing else.
+static void OptimizedMalformed(void) {
+  World world = Open("fake:8");
+  const Message options = CompileOptions(1, 8, NULL);
+  const FakeProgram whole = TwoArguments();
+  PJRT_LoadedExecutable* loaded = NULL;
+  int refused = 0;
+  for (size_t i = 0; i < 2 * whole.optimized_size; ++i) {
+    FakeProgram program = whole;
+    if (i < whole.optimized_size) {
+      program.optimized_size = i;
+    } else {
+      program.optimized[i - whole.optimized_size] ^= 0x87;
+    }
+    PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
+    if (error == NULL) {
+      DestroyLoaded(world, loaded);
+      continue;
+    }
+    ++refused;
+    ExpectError(world.api, error, kAbiInternal, "no HloModuleProto");
+  }
+  CHECK(refused > (int)whole.optimized_size / 2);
+  Close(world);
+}
+
+// What was read when it was compiled is given to the first who asks; after that
+// the inner plugin is asked.
+static void OptimizedGiven(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  CALL(world, LoadedExecutableGetExecutable, &get);
+  const int calls = Fake()->calls;
+  AbiProgram optimized = {.struct_size = ABI_SIZE(AbiProgram, format_size)};
+  AbiOptimizedProgramArgs read = {.executable = get.executable};
+  REFUSED(world, ExecutableOptimizedProgram, &read, kAbiInvalidArgument,
+          "no program was given to fill");
+  read.program = &optimized;
+  char bytes[sizeof(program.optimized)];
+  for (int i = 0; i < 2; ++i) {
+    optimized.code = NULL;
+    CALL(world, ExecutableOptimizedProgram, &read);
+    CHECK(optimized.code_size == program.optimized_size);
+    CHECK(optimized.format_size == 3);
+    CHECK(memcmp(optimized.format, "hlo", 3) == 0);
+    if (i == 0) {
+      optimized.code = bytes;
+      optimized.code_size = program.optimized_size - 1;
+      REFUSED(world, ExecutableOptimizedProgram, &read, kAbiInvalidArgument,
+              "there is room for");
+    }
+    memset(bytes, 0, sizeof(bytes));
+    optimized.code = bytes;
+    optimized.code_size = sizeof(bytes);
+    CALL(world, ExecutableOptimizedProgram, &read);
+    CHECK(optimized.code_size == program.optimized_size);
+    CHECK(memcmp(bytes, program.optimized, program.optimized_size) == 0);
+    CHECK(Fake()->calls == calls + 2 * i);
+  }
+  AbiExecutableDestroyArgs destroy = {.executable = get.executable};
+  CALL(world, ExecutableDestroy, &destroy);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+static size_t NumLocal(World world, PJRT_LoadedExecutable* loaded) {
+  AbiLoadedExecutableAddressableDevicesArgs args = {.executable = loaded};
+  CALL(world, LoadedExecutableAddressableDevices, &args);
+  return args.num_addressable_devices;
+}
+
+// A program for some of the devices, in an order of its own.
+static void Assignment(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  // Two partitions of three replicas: 6 2 0 and 1 7 3.
+  const int ids[] = {6, 2, 0, 1, 7, 3};
+  Message options = CompileOptions(3, 2, ids);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  AbiLoadedExecutableAddressableDevicesArgs local = {.executable = loaded};
+  CALL(world, LoadedExecutableAddressableDevices, &local);
+  // Replica by replica, without those of the other host.
+  CHECK(local.num_addressable_devices == 4);
+  CHECK(local.addressable_devices[0] == Local(world, 1));
+  CHECK(local.addressable_devices[1] == Local(world, 2));
+  CHECK(local.addressable_devices[2] == Local(world, 0));
+  CHECK(local.addressable_devices[3] == Local(world, 3));
+  AbiLoadedExecutableGetDeviceAssignmentArgs get = {.executable = loaded};
+  CALL(world, LoadedExecutableGetDeviceAssignment, &get);
+  // As it stands in the options, at their end.
+  CHECK(get.serialized_bytes_size < options.size);
+  CHECK(memcmp(get.serialized_bytes,
+               options.bytes + options.size - get.serialized_bytes_size,
+               get.serialized_bytes_size) == 0);
+  CHECK(get.serialized_bytes_size == 18);
+  get.serialized_device_assignment_deleter(get.serialized_device_assignment);
+  DestroyLoaded(world, loaded);
+
+  options = CompileOptions(1, 3, NULL);
+  loaded = Compiled(world, &program, &options);
+  CHECK(NumLocal(world, loaded) == 3);
+  DestroyLoaded(world, loaded);
+  // Only on the other host.
+  options = CompileOptions(1, 2, (int[]){5, 6});
+  loaded = Compiled(world, &program, &options);
+  CHECK(NumLocal(world, loaded) == 0);
+  DestroyLoaded(world, loaded);
+  // Nothing said: one device.
+  options.size = 0;
+  loaded = Compiled(world, &program, &options);
+  CHECK(NumLocal(world, loaded) == 1);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+static void AssignmentErrors(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  Message options = CompileOptions(1, 9, NULL);
+  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
+                    "is for 9 devices, and topology fake:8 has 8");
+  options = CompileOptions(1, 2, (int[]){0, 8});
+  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
+                    "is for device 8, which topology fake:8 does not have");
+  options = CompileOptions(5, 1, (int[]){0, 0, 0, 0, 0});
+  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
+                    "more than once");
+  options = CompileOptions(0x7fffffff, 0x7fffffff, NULL);
+  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
+                    "CompileOptionsProto");
+  // Lists of nothing, as many as a product that wraps around has.
+  Message empty = {0};
+  Message assignment = {0};
+  PutNumber(&assignment, 1, (uint64_t)1 << 63);
+  PutNumber(&assignment, 2, 2);
+  PutMessage(&assignment, 3, &empty);
+  PutMessage(&assignment, 3, &empty);
+  Message build = {0};
+  PutMessage(&build, 9, &assignment);
+  options.size = 0;
+  PutMessage(&options, 3, &build);
+  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
+                    "CompileOptionsProto");
+  // Every beginning of them.
+  const Message whole = CompileOptions(1, 3, (int[]){0, 1, 2});
+  PJRT_LoadedExecutable* loaded = NULL;
+  for (size_t size = 1; size < whole.size; ++size) {
+    options = whole;
+    options.size = size;
+    PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
+    CHECK(error != NULL);
+    ExpectError(world.api, error, kAbiInvalidArgument, "CompileOptionsProto");
+  }
+  Close(world);
+}
+
+static int Try(const PjrtAot_Options* where, char* message, size_t size) {
+  const FakeProgram program = TwoArguments();
+  const Message options = CompileOptions(1, 8, NULL);
+  return aot.try_compile(where, (const char*)&program, sizeof(program), "hlo",
+                         3, options.bytes, options.size, message, size);
+}
+
+// A program that nobody keeps, for a topology that nobody has.
+static void TryCompileOnly(void) {
+  PjrtAot_Options where = Options("fake:16");
+  char message[256] = "unwritten";
+  CHECK(Try(&where, message, sizeof(message)) == kAbiFailedPrecondition);
+  CHECK_HAS(message, "call PjrtAot_Open");
+  World world = Open("fake:8");
+  CHECK(Try(&where, message, sizeof(message)) == 0);
+  CHECK(message[0] == '\0');
+  CHECK(Try(&where, NULL, 0) == 0);
+  CHECK(Try(NULL, message, sizeof(message)) == kAbiInvalidArgument);
+  CHECK_HAS(message, "no topology");
+  where.topology = "nothing";
+  CHECK(Try(&where, message, sizeof(message)) == kAbiInvalidArgument);
+  CHECK_HAS(message, "fake: no topology is named 'nothing'");
+  where.topology = "fake:1";
+  // A topology, the program, and both away.
+  for (int call = 1; call <= 2; ++call) {
+    Fake()->fail_at = Fake()->calls + call;
+    Fake()->fail_code = kAbiResourceExhausted;
+    CHECK(Try(&where, message, sizeof(message)) == kAbiResourceExhausted);
+    CHECK(strncmp(message, "fake: call", 10) == 0);
+  }
+  CHECK(aot.last_program() == -1);
+  PjrtAot_Program facts = {.struct_size = sizeof(facts)};
+  CHECK(aot.program(0, &facts) == kAbiNotFound);
+  Close(world);
+}
+
+const Scenario aot_compile_scenarios[] = {
+    {"compile", Compile},
+    {"compile_short_stats", ShortStats},
+    {"compile_untold", Untold},
+    {"compile_fails", CompileFails},
+    {"compile_errors", CompileErrors},
+    {"optimized_malformed", OptimizedMalformed},
+    {"optimized_given", OptimizedGiven},
+    {"try_compile", TryCompileOnly},
+    {"assignment", Assignment},
+    {"assignment_errors", AssignmentErrors},
+    {NULL, NULL}};

@@ -1,0 +1,233 @@
+// Runs scenarios against the compile-only plugin, as driver.c does for the
+// shim.
+//
+//   aot_driver AOT FAKE NOT_A_PLUGIN SCENARIO[,VARIABLE=VALUE]...  ...
+//   aot_driver --list
+
+#include "test/csrc/aot_driver.h"
+
+Aot aot;
+const char* aot_path;
+const char* fake_path;
+const char* other_path;
+
+static void LoadAot(void) {
+  void* library = LoadLibrary(aot_path);
+  *(void**)&aot.get_api = FindSymbol(library, "GetPjrtApi");
+  *(void**)&aot.version = FindSymbol(library, "PjrtAot_Version");
+  *(void**)&aot.open = FindSymbol(library, "PjrtAot_Open");
+  *(void**)&aot.platform = FindSymbol(library, "PjrtAot_Platform");
+  *(void**)&aot.device = FindSymbol(library, "PjrtAot_GetDevice");
+  *(void**)&aot.last_program = FindSymbol(library, "PjrtAot_LastProgram");
+  *(void**)&aot.program = FindSymbol(library, "PjrtAot_GetProgram");
+  *(void**)&aot.end_step = FindSymbol(library, "PjrtAot_EndStep");
+  *(void**)&aot.executions = FindSymbol(library, "PjrtAot_GetExecutions");
+  *(void**)&aot.try_compile = FindSymbol(library, "PjrtAot_TryCompile");
+  *(void**)&aot.counters = FindSymbol(library, "PjrtAot_GetCounters");
+}
+
+FakeAot* Fake(void) {
+  FakeAot* (*get)(void);
+  *(void**)&get = FindSymbol(LoadLibrary(fake_path), FAKE_AOT_STATE);
+  return get();
+}
+
+PjrtAot_Options Options(const char* topology) {
+  return (PjrtAot_Options){.struct_size = sizeof(PjrtAot_Options),
+                           .library = fake_path,
+                           .topology = topology};
+}
+
+World OpenWith(const PjrtAot_Options* options) {
+  char message[512] = "unwritten";
+  const int code = aot.open(options, message, sizeof(message));
+  if (code != 0) fprintf(stderr, "%s\n", message);
+  CHECK(code == 0);
+  CHECK(message[0] == '\0');
+  World world = {aot.get_api(), NULL};
+  AbiClientCreateArgs create = {0};
+  CALL(world, ClientCreate, &create);
+  world.client = create.client;
+  return world;
+}
+
+World Open(const char* topology) {
+  const PjrtAot_Options options = Options(topology);
+  return OpenWith(&options);
+}
+
+void Close(World world) {
+  AbiClientDestroyArgs destroy = {.client = world.client};
+  CALL(world, ClientDestroy, &destroy);
+  CHECK(Fake()->live_errors == 0);
+  CHECK(Fake()->live_executables == 0);
+  CHECK(Fake()->live_topologies == 1);
+  CHECK(Counters().buffers == 0);
+}
+
+PjrtAot_Counters Counters(void) {
+  PjrtAot_Counters counters = {.struct_size = sizeof(counters)};
+  CHECK(aot.counters(&counters) == 0);
+  return counters;
+}
+
+PjrtAot_Program Program(int64_t number) {
+  PjrtAot_Program program = {.struct_size = sizeof(program)};
+  CHECK(aot.program(number, &program) == 0);
+  return program;
+}
+
+static void PutVarint(Message* message, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) {
+    message->bytes[message->size++] = (char)(value | 0x80);
+  }
+  message->bytes[message->size++] = (char)value;
+  CHECK(message->size < sizeof(message->bytes));
+}
+
+void PutNumber(Message* message, int field, uint64_t value) {
+  PutVarint(message, (uint64_t)field << 3);
+  PutVarint(message, value);
+}
+
+void PutMessage(Message* message, int field, const Message* inner) {
+  PutVarint(message, (uint64_t)field << 3 | 2);
+  PutVarint(message, inner->size);
+  CHECK(message->size + inner->size < sizeof(message->bytes));
+  memcpy(message->bytes + message->size, inner->bytes, inner->size);
+  message->size += inner->size;
+}
+
+Message CompileOptions(int replicas, int partitions, const int* ids) {
+  Message build = {0};
+  PutNumber(&build, 4, (uint64_t)replicas);
+  PutNumber(&build, 5, (uint64_t)partitions);
+  if (ids != NULL) {
+    Message assignment = {0};
+    PutNumber(&assignment, 1, (uint64_t)replicas);
+    PutNumber(&assignment, 2, (uint64_t)partitions);
+    for (int i = 0; i < partitions; ++i) {
+      Message packed = {0};
+      for (int k = 0; k < replicas; ++k) {
+        PutVarint(&packed, (uint64_t)ids[i * replicas + k]);
+      }
+      Message list = {0};
+      PutMessage(&list, 1, &packed);
+      PutMessage(&assignment, 3, &list);
+    }
+    PutMessage(&build, 9, &assignment);
+  }
+  Message options = {0};
+  PutMessage(&options, 3, &build);
+  return options;
+}
+
+static Message Shape(int xla_type, const int64_t* dims, int num_dims) {
+  Message shape = {0};
+  PutNumber(&shape, 2, (uint64_t)xla_type);
+  Message packed = {0};
+  for (int i = 0; i < num_dims; ++i) PutVarint(&packed, (uint64_t)dims[i]);
+  PutMessage(&shape, 3, &packed);
+  return shape;
+}
+
+FakeProgram TwoArguments(void) {
+  Message program_shape = {0};
+  const Message first = Shape(11, (int64_t[]){8}, 1);
+  const Message second = Shape(4, (int64_t[]){2, 3}, 2);
+  PutMessage(&program_shape, 1, &first);
+  PutMessage(&program_shape, 1, &second);
+  Message alias = {0};
+  Message entry = {0};
+  PutNumber(&entry, 2, 0);
+  PutMessage(&alias, 1, &entry);
+  Message module = {0};
+  PutMessage(&module, 4, &program_shape);
+  PutMessage(&module, 8, &alias);
+  FakeProgram program = {.num_outputs = 2,
+                         .types = {kTypeF32, kTypeBf16},
+                         .num_dims = {1, 0},
+                         .dims = {8},
+                         .memory_kinds = {"device", "pinned_host"},
+                         .optimized_size = module.size,
+                         .optimized_format = "hlo"};
+  memcpy(program.optimized, module.bytes, module.size);
+  return program;
+}
+
+PJRT_Error* TryCompile(World world, const FakeProgram* program,
+                       const Message* options, PJRT_LoadedExecutable** loaded) {
+  const AbiProgram code = {sizeof(code),     NULL,  (char*)program,
+                           sizeof(*program), "hlo", 3};
+  AbiCompileArgs args = {.struct_size = sizeof(args),
+                         .client = world.client,
+                         .program = &code,
+                         .compile_options = options->bytes,
+                         .compile_options_size = options->size};
+  PJRT_Error* error = Call(world.api, kAotSlotClientCompile, &args);
+  *loaded = args.executable;
+  return error;
+}
+
+PJRT_LoadedExecutable* Compiled(World world, const FakeProgram* program,
+                                const Message* options) {
+  PJRT_LoadedExecutable* loaded = NULL;
+  CHECK(TryCompile(world, program, options, &loaded) == NULL);
+  return loaded;
+}
+
+void DestroyLoaded(World world, PJRT_LoadedExecutable* loaded) {
+  AbiLoadedExecutableDestroyArgs args = {.executable = loaded};
+  CALL(world, LoadedExecutableDestroy, &args);
+}
+
+PJRT_Device* Local(World world, size_t position) {
+  AbiClientAddressableDevicesArgs args = {.client = world.client};
+  CALL(world, ClientAddressableDevices, &args);
+  CHECK(position < args.num_addressable_devices);
+  return args.addressable_devices[position];
+}
+
+PJRT_Buffer* Upload(World world, PJRT_Device* device, int type,
+                    const int64_t* dims, size_t num_dims) {
+  AbiClientBufferFromHostBufferArgs args = {.client = world.client,
+                                            .type = type,
+                                            .dims = dims,
+                                            .num_dims = num_dims,
+                                            .device = device};
+  CALL(world, ClientBufferFromHostBuffer, &args);
+  AbiEventDestroyArgs destroy = {.event = args.done_with_host_buffer};
+  CALL(world, EventDestroy, &destroy);
+  return args.buffer;
+}
+
+void DestroyBuffer(World world, PJRT_Buffer* buffer) {
+  AbiBufferDestroyArgs args = {.buffer = buffer};
+  CALL(world, BufferDestroy, &args);
+}
+
+bool IsDeleted(World world, PJRT_Buffer* buffer) {
+  AbiBufferIsDeletedArgs args = {.buffer = buffer};
+  CALL(world, BufferIsDeleted, &args);
+  return args.is_deleted;
+}
+
+static const Scenario* const groups[] = {
+    aot_open_scenarios,    aot_client_scenarios, aot_compile_scenarios,
+    aot_execute_scenarios, aot_buffer_scenarios, aot_thread_scenarios,
+    aot_starved_scenarios, aot_step_scenarios,   NULL};
+
+int main(int argc, char** argv) {
+  const bool lists = argc == 2;
+  if (!lists) {
+    if (argc < 5) {
+      fprintf(stderr, "usage: aot_driver AOT FAKE NOT_A_PLUGIN SCENARIO...\n");
+      return 2;
+    }
+    aot_path = argv[1];
+    fake_path = argv[2];
+    other_path = argv[3];
+  }
+  const int first = lists ? 1 : 4;
+  return RunScenarios(argc - first, argv + first, groups, LoadAot);
+}

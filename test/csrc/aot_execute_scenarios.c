@@ -1,0 +1,270 @@
+// PJRT_LoadedExecutable_Execute.
+
+#include "test/csrc/aot_run.h"
+
+static void Execute(void) {
+  World world = Open("fake:8");
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
+  Run run;
+  Fill(world, &run, loaded);
+  CALL(world, LoadedExecutableExecute, &run.args);
+  CHECK(Counters().buffers == kDevices * (kArguments + kOutputs));
+  for (size_t i = 0; i < kDevices; ++i) {
+    // The first is donated, the second kept.
+    CHECK(IsDeleted(world, run.arguments[i][0]));
+    CHECK(!IsDeleted(world, run.arguments[i][1]));
+    AbiBufferDeviceArgs where = {.buffer = run.outputs[i][0]};
+    CALL(world, BufferDevice, &where);
+    CHECK(where.device == Local(world, i));
+    AbiBufferElementTypeArgs type = {.buffer = run.outputs[i][1]};
+    CALL(world, BufferElementType, &type);
+    CHECK(type.type == kTypeBf16);
+    AbiBufferDimensionsArgs dims = {.buffer = run.outputs[i][0]};
+    CALL(world, BufferDimensions, &dims);
+    CHECK(dims.num_dims == 1 && dims.dims[0] == 8);
+    dims.buffer = run.outputs[i][1];
+    CALL(world, BufferDimensions, &dims);
+    CHECK(dims.num_dims == 0);
+    // The memory that the program said.
+    AbiDeviceAddressableMemoriesArgs memories = {.device = Local(world, i)};
+    CALL(world, DeviceAddressableMemories, &memories);
+    for (int k = 0; k < kOutputs; ++k) {
+      AbiBufferMemoryArgs memory = {.buffer = run.outputs[i][k]};
+      CALL(world, BufferMemory, &memory);
+      CHECK(memory.memory == memories.memories[k]);
+    }
+    AbiEventAwaitArgs await = {.event = run.events[i]};
+    CALL(world, EventAwait, &await);
+    AbiEventDestroyArgs destroy = {.event = run.events[i]};
+    CALL(world, EventDestroy, &destroy);
+  }
+  CHECK(Counters().executions == 1 && Program(0).executions == 1);
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// Donation follows the options, of whatever size.
+static void Kept(void) {
+  World world = Open("fake:8");
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
+  const int64_t kept[] = {1, 0};
+  AbiExecuteOptions options = {.struct_size = sizeof(options),
+                               .non_donatable_input_indices = kept,
+                               .num_non_donatable_input_indices = 2};
+  Run run;
+  Fill(world, &run, loaded);
+  run.args.options = &options;
+  CALL(world, LoadedExecutableExecute, &run.args);
+  CHECK(!IsDeleted(world, run.arguments[0][0]));
+  Empty(world, &run);
+  // Too short to say so.
+  Fill(world, &run, loaded);
+  run.args.options = &options;
+  options.struct_size =
+      offsetof(AbiExecuteOptions, num_non_donatable_input_indices);
+  CALL(world, LoadedExecutableExecute, &run.args);
+  CHECK(IsDeleted(world, run.arguments[0][0]));
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+static void ExecuteErrors(void) {
+  World world = Open("fake:8");
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
+  Run run;
+  Fill(world, &run, loaded);
+  AbiExecuteArgs args = run.args;
+  args.num_args = 1;
+  REFUSED(world, LoadedExecutableExecute, &args, kAbiInvalidArgument,
+          "takes 2 arguments, 1 were given");
+  args = run.args;
+  args.num_devices = 3;
+  REFUSED(world, LoadedExecutableExecute, &args, kAbiInvalidArgument,
+          "for 3 devices, and the program runs on 4");
+  args = run.args;
+  args.argument_lists = NULL;
+  REFUSED(world, LoadedExecutableExecute, &args, kAbiInvalidArgument, "NULL");
+  args = run.args;
+  args.output_lists = NULL;
+  REFUSED(world, LoadedExecutableExecute, &args, kAbiInvalidArgument, "NULL");
+  run.argument_lists[2] = NULL;
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "NULL");
+  run.argument_lists[2] = run.arguments[2];
+
+  PJRT_Buffer* was = run.arguments[3][1];
+  run.arguments[3][1] = NULL;
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "argument 1 of device 3 is NULL");
+  run.arguments[3][1] = run.arguments[1][1];
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "argument 1 of device 3 is on device 1");
+  run.arguments[3][1] = run.arguments[3][0];
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "is f32[8], and the program takes s32[2,3]");
+  PJRT_Buffer* turned =
+      Upload(world, Local(world, 3), kTypeS32, (int64_t[]){3, 2}, 2);
+  run.arguments[3][1] = turned;
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "is s32[3,2], and the program takes s32[2,3]");
+  DestroyBuffer(world, turned);
+  run.arguments[3][1] = was;
+  AbiBufferDeleteArgs drop = {.buffer = was};
+  CALL(world, BufferDelete, &drop);
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiFailedPrecondition,
+          "argument 1 of device 3 was donated or deleted");
+  // Nothing came of any of these.
+  CHECK(Counters().executions == 0 && Counters().steps == 0);
+  CHECK(run.outputs[0][0] == NULL && !IsDeleted(world, run.arguments[0][0]));
+  CHECK(Counters().buffers == kDevices * kArguments);
+
+  AbiLoadedExecutableDeleteArgs remove = {.executable = loaded};
+  CALL(world, LoadedExecutableDelete, &remove);
+  AbiLoadedExecutableIsDeletedArgs is = {.executable = loaded};
+  CALL(world, LoadedExecutableIsDeleted, &is);
+  CHECK(is.is_deleted);
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiFailedPrecondition,
+          "the executable was deleted");
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// A program that no one can read takes what it is given.
+static void UnknownArguments(void) {
+  World world = Open("fake:8");
+  FakeProgram program = TwoArguments();
+  strcpy(program.optimized_format, "own");
+  const Message options = CompileOptions(1, 8, NULL);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  Run run;
+  Fill(world, &run, loaded);
+  run.args.num_args = 1;
+  run.args.device_complete_events = NULL;
+  CALL(world, LoadedExecutableExecute, &run.args);
+  CHECK(!IsDeleted(world, run.arguments[0][0]));
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// All arguments in one tuple, in a module with its configuration.
+static void TupledArguments(void) {
+  World world = Open("fake:8");
+  FakeProgram program = TwoArguments();
+  Message first = {0};
+  Message second = {0};
+  PutNumber(&first, 2, 11);
+  PutNumber(&first, 3, 8);  // not packed
+  PutNumber(&second, 2, 4);
+  PutNumber(&second, 3, 2);
+  PutNumber(&second, 3, 3);
+  Message tuple = {0};
+  PutNumber(&tuple, 2, 13);
+  PutMessage(&tuple, 4, &first);
+  PutMessage(&tuple, 4, &second);
+  Message shape = {0};
+  PutMessage(&shape, 1, &tuple);
+  Message entry = {0};
+  PutNumber(&entry, 2, 0);
+  PutNumber(&entry, 3, 1);  // the tuple's second element
+  Message alias = {0};
+  PutMessage(&alias, 1, &entry);
+  Message module = {0};
+  PutMessage(&module, 4, &shape);
+  PutMessage(&module, 8, &alias);
+  Message configured = {0};
+  PutMessage(&configured, 1, &module);
+  memcpy(program.optimized, configured.bytes, configured.size);
+  program.optimized_size = configured.size;
+  strcpy(program.optimized_format, "hlo_with_config");
+  const Message options = CompileOptions(1, 8, NULL);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  Run run;
+  Fill(world, &run, loaded);
+  CALL(world, LoadedExecutableExecute, &run.args);
+  CHECK(!IsDeleted(world, run.arguments[0][0]));
+  CHECK(IsDeleted(world, run.arguments[0][1]));
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// Some of the devices, and one of them alone.
+static void SomeDevices(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  Message options = CompileOptions(1, 2, (int[]){3, 1});
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  Run run;
+  Fill(world, &run, loaded);
+  run.args.num_devices = 2;
+  run.argument_lists[0] = run.arguments[3];
+  run.argument_lists[1] = run.arguments[1];
+  CALL(world, LoadedExecutableExecute, &run.args);
+  AbiBufferDeviceArgs where = {.buffer = run.outputs[0][0]};
+  CALL(world, BufferDevice, &where);
+  CHECK(where.device == Local(world, 3));
+  Empty(world, &run);
+
+  Fill(world, &run, loaded);
+  run.args.execute_device = Local(world, 1);
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "for 4 devices, and the program runs on 1");
+  run.args.num_devices = 1;
+  run.argument_lists[0] = run.arguments[1];
+  CALL(world, LoadedExecutableExecute, &run.args);
+  run.args.execute_device = Local(world, 0);
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "does not run on device 0");
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+
+  // Only on another host.
+  options = CompileOptions(1, 2, (int[]){5, 6});
+  loaded = Compiled(world, &program, &options);
+  Fill(world, &run, loaded);
+  run.args.num_devices = 0;
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "runs on 0 of this host");
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+// A program for no device in particular.
+static void Portable(void) {
+  World world = Open("fake:8");
+  const FakeProgram program = TwoArguments();
+  Message options = {0};
+  PutNumber(&options, 4, 1);
+  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  Run run;
+  Fill(world, &run, loaded);
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "runs on 0");
+  run.args.num_devices = 1;
+  run.argument_lists[0] = run.arguments[2];
+  run.args.execute_device = Local(world, 2);
+  CALL(world, LoadedExecutableExecute, &run.args);
+  AbiClientDevicesArgs all = {.client = world.client};
+  CALL(world, ClientDevices, &all);
+  run.args.execute_device = all.devices[6];
+  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
+          "device 6");
+  Empty(world, &run);
+  DestroyLoaded(world, loaded);
+  Close(world);
+}
+
+const Scenario aot_execute_scenarios[] = {
+    {"execute", Execute},
+    {"execute_kept", Kept},
+    {"execute_errors", ExecuteErrors},
+    {"execute_unknown_arguments", UnknownArguments},
+    {"execute_tupled_arguments", TupledArguments},
+    {"execute_some_devices", SomeDevices},
+    {"execute_portable", Portable},
+    {NULL, NULL}};

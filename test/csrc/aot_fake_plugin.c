@@ -1,0 +1,457 @@
+#include "test/csrc/aot_fake_plugin.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "torch_xla/csrc/pjrt_aot/abi_client.h"
+#include "torch_xla/csrc/pjrt_aot/abi_device.h"
+#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
+#include "torch_xla/csrc/pjrt_aot/slots.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+const AbiApi* GetPjrtApi(void);
+
+enum { kErrorMagic = 0xe44, kDeviceMagic, kTopologyMagic, kExecutableMagic };
+enum { kAttributes = 3, kCosts = 2 };
+
+struct PJRT_Error {
+  int magic;
+  int code;
+  char message[256];
+};
+
+struct PJRT_DeviceDescription {
+  int magic;
+  int id;
+  int process;
+  int64_t coordinates[3];
+  AbiNamedValue attributes[kAttributes];
+};
+
+struct PJRT_TopologyDescription {
+  int magic;
+  size_t num_devices;
+  PJRT_DeviceDescription* devices;
+  PJRT_DeviceDescription** list;
+};
+
+struct PJRT_Executable {
+  int magic;
+  FakeProgram program;
+  size_t kind_sizes[kFakeMostOutputs];
+  AbiNamedValue costs[kCosts];
+};
+
+static FakeAot state = {.smallest = 200};
+static _Atomic int live_errors;
+static _Atomic int live_executables;
+static _Atomic int calls;
+
+EXPORT FakeAot* FakeAot_State(void) {
+  state.live_errors = live_errors;
+  state.live_executables = live_executables;
+  state.calls = calls;
+  return &state;
+}
+
+static PJRT_Error* MakeError(int code, const char* format, ...) {
+  PJRT_Error* error = malloc(sizeof(*error));
+  if (error == NULL) abort();
+  error->magic = kErrorMagic;
+  error->code = code;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(error->message, sizeof(error->message), format, args);
+  va_end(args);
+  ++live_errors;
+  return error;
+}
+
+static void CheckMagic(int magic, int wanted) {
+  if (magic == wanted) return;
+  fprintf(stderr, "fake plugin: an object is not mine\n");
+  abort();
+}
+
+// Every entry that returns an error begins with this.
+static PJRT_Error* Begin(int slot, size_t struct_size) {
+  const int call = ++calls;
+  if (slot == state.missing_slot) {
+    return MakeError(kAbiUnimplemented, "fake: no such function");
+  }
+  if (call == state.fail_at) {
+    return MakeError(state.fail_code != 0 ? state.fail_code : kAbiInternal,
+                     "fake: call %d of entry %d fails", call, slot);
+  }
+  if (struct_size < state.smallest) {
+    return MakeError(kAbiInvalidArgument, "fake: %zu bytes for entry %d",
+                     struct_size, slot);
+  }
+  return NULL;
+}
+
+#define BEGIN(slot)                                                     \
+  do {                                                                  \
+    PJRT_Error* begin_error = Begin(kAotSlot##slot, args->struct_size); \
+    if (begin_error != NULL) return begin_error;                        \
+  } while (0)
+
+static void ErrorDestroy(AbiErrorDestroyArgs* args) {
+  if (args->error == NULL) return;
+  CheckMagic(args->error->magic, kErrorMagic);
+  --live_errors;
+  free(args->error);
+}
+
+static void ErrorMessage(AbiErrorMessageArgs* args) {
+  CheckMagic(args->error->magic, kErrorMagic);
+  args->message = args->error->message;
+  args->message_size = strlen(args->message);
+}
+
+static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
+  CheckMagic(args->error->magic, kErrorMagic);
+  args->code = args->error->code;
+  return NULL;
+}
+
+static PJRT_Error* PluginInitialize(AbiPluginInitializeArgs* args) {
+  BEGIN(PluginInitialize);
+  ++state.initialized;
+  return NULL;
+}
+
+static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
+  BEGIN(PluginAttributes);
+  static const AbiNamedValue attribute = {.struct_size = sizeof(attribute),
+                                          .name = "number",
+                                          .name_size = 6,
+                                          .type = kAbiValueInt64,
+                                          .int64_value = 42,
+                                          .value_size = 1};
+  args->attributes = &attribute;
+  args->num_attributes = 1;
+  return NULL;
+}
+
+static void NameValue(AbiNamedValue* value, const char* name, int type) {
+  value->struct_size = sizeof(*value);
+  value->name = name;
+  value->name_size = strlen(name);
+  value->type = type;
+  value->value_size = 1;
+}
+
+static void FillDevice(PJRT_DeviceDescription* device, int position,
+                       int per_slice) {
+  const int slice = position / per_slice;
+  const int in_slice = position % per_slice;
+  device->magic = kDeviceMagic;
+  device->id = slice * kFakeSlice + in_slice;
+  device->process = position / kFakePerHost;
+  device->coordinates[0] = in_slice % kFakePerHost;
+  device->coordinates[1] = in_slice / kFakePerHost;
+  NameValue(&device->attributes[0], "coords", kAbiValueInt64List);
+  device->attributes[0].int64_array_value = device->coordinates;
+  device->attributes[0].value_size = 3;
+  NameValue(&device->attributes[1], "core_on_chip", kAbiValueInt64);
+  NameValue(&device->attributes[2], "slice_index", kAbiValueInt64);
+  device->attributes[2].int64_value = slice;
+}
+
+// Writes the options down, and returns the number of slices.
+static int ReadOptions(const AbiTopologyDescriptionCreateArgs* args) {
+  char* text = state.topology_options;
+  const char* end = text + sizeof(state.topology_options);
+  int slices = 1;
+  text[0] = '\0';
+  for (size_t i = 0; i < args->num_options; ++i) {
+    const AbiNamedValue* option = &args->create_options[i];
+    text += snprintf(text, (size_t)(end - text),
+                     "%.*s=", (int)option->name_size, option->name);
+    if (option->type == kAbiValueInt64) {
+      text += snprintf(text, (size_t)(end - text), "%lld ",
+                       (long long)option->int64_value);
+      slices = (int)option->int64_value;
+      continue;
+    }
+    if (option->type == kAbiValueString) {
+      text += snprintf(text, (size_t)(end - text), "%.*s ",
+                       (int)option->value_size, option->string_value);
+      continue;
+    }
+    for (size_t k = 0; k < option->value_size; ++k) {
+      text += snprintf(text, (size_t)(end - text), "%lld,",
+                       (long long)option->int64_array_value[k]);
+    }
+  }
+  return slices;
+}
+
+static PJRT_Error* TopologyCreate(AbiTopologyDescriptionCreateArgs* args) {
+  BEGIN(TopologyDescriptionCreate);
+  char name[64];
+  snprintf(name, sizeof(name), "%.*s", (int)args->topology_name_size,
+           args->topology_name);
+  int devices = -1;
+  if (sscanf(name, "fake:%d", &devices) != 1 || devices < 0) {
+    return MakeError(kAbiInvalidArgument, "fake: no topology is named '%s'",
+                     name);
+  }
+  const int slices = ReadOptions(args);
+  const size_t count = (size_t)(devices * slices);
+  PJRT_TopologyDescription* topology = malloc(sizeof(*topology));
+  if (topology == NULL) abort();
+  topology->magic = kTopologyMagic;
+  topology->num_devices = count;
+  topology->devices = calloc(count + 1, sizeof(*topology->devices));
+  topology->list = calloc(count + 1, sizeof(*topology->list));
+  if (topology->devices == NULL || topology->list == NULL) abort();
+  for (size_t i = 0; i < count; ++i) {
+    FillDevice(&topology->devices[i], (int)i, devices);
+    topology->list[count - 1 - i] = &topology->devices[i];
+  }
+  ++state.live_topologies;
+  args->topology = topology;
+  return NULL;
+}
+
+static PJRT_Error* TopologyDestroy(AbiTopologyDescriptionDestroyArgs* args) {
+  BEGIN(TopologyDescriptionDestroy);
+  CheckMagic(args->topology->magic, kTopologyMagic);
+  free(args->topology->devices);
+  free(args->topology->list);
+  free(args->topology);
+  --state.live_topologies;
+  return NULL;
+}
+
+static PJRT_Error* PlatformName(AbiTopologyDescriptionPlatformNameArgs* args) {
+  BEGIN(TopologyDescriptionPlatformName);
+  CheckMagic(args->topology->magic, kTopologyMagic);
+  args->platform_name = "fakes";
+  args->platform_name_size = 4;
+  return NULL;
+}
+
+static PJRT_Error* PlatformVersion(
+    AbiTopologyDescriptionPlatformVersionArgs* args) {
+  BEGIN(TopologyDescriptionPlatformVersion);
+  CheckMagic(args->topology->magic, kTopologyMagic);
+  args->platform_version = "fake 1";
+  args->platform_version_size = 6;
+  return NULL;
+}
+
+static PJRT_Error* Descriptions(
+    AbiTopologyDescriptionGetDeviceDescriptionsArgs* args) {
+  BEGIN(TopologyDescriptionGetDeviceDescriptions);
+  CheckMagic(args->topology->magic, kTopologyMagic);
+  args->descriptions = args->topology->list;
+  args->num_descriptions = args->topology->num_devices;
+  return NULL;
+}
+
+static PJRT_Error* DeviceId(AbiDeviceDescriptionIdArgs* args) {
+  BEGIN(DeviceDescriptionId);
+  CheckMagic(args->device_description->magic, kDeviceMagic);
+  args->id = args->device_description->id;
+  return NULL;
+}
+
+static PJRT_Error* DeviceProcess(AbiDeviceDescriptionProcessIndexArgs* args) {
+  BEGIN(DeviceDescriptionProcessIndex);
+  CheckMagic(args->device_description->magic, kDeviceMagic);
+  args->process_index = args->device_description->process;
+  return NULL;
+}
+
+static PJRT_Error* DeviceKind(AbiDeviceDescriptionKindArgs* args) {
+  BEGIN(DeviceDescriptionKind);
+  CheckMagic(args->device_description->magic, kDeviceMagic);
+  args->device_kind = "Fake v1";
+  args->device_kind_size = 7;
+  return NULL;
+}
+
+static PJRT_Error* DeviceAttributes(AbiDeviceDescriptionAttributesArgs* args) {
+  BEGIN(DeviceDescriptionAttributes);
+  CheckMagic(args->device_description->magic, kDeviceMagic);
+  args->attributes = args->device_description->attributes;
+  args->num_attributes = kAttributes;
+  return NULL;
+}
+
+// Writes down what was asked for, by several threads at once.
+static void Note(const AbiTopologyCompileArgs* args) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&mutex);
+  state.compile_options_size = args->compile_options_size;
+  if (args->compile_options_size > 0 &&
+      args->compile_options_size <= sizeof(state.compile_options)) {
+    memcpy(state.compile_options, args->compile_options,
+           args->compile_options_size);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
+static PJRT_Error* Compile(AbiTopologyCompileArgs* args) {
+  BEGIN(Compile);
+  CheckMagic(args->topology->magic, kTopologyMagic);
+  Note(args);
+  if (args->program->code_size != sizeof(FakeProgram)) {
+    return MakeError(kAbiInvalidArgument, "fake: %zu bytes are no program",
+                     args->program->code_size);
+  }
+  PJRT_Executable* executable = calloc(1, sizeof(*executable));
+  if (executable == NULL) abort();
+  executable->magic = kExecutableMagic;
+  memcpy(&executable->program, args->program->code, sizeof(FakeProgram));
+  NameValue(&executable->costs[0], "flops", kAbiValueFloat);
+  executable->costs[0].float_value = 12.5f;
+  NameValue(&executable->costs[1], "bytes accessed", kAbiValueInt64);
+  executable->costs[1].int64_value = 77;
+  ++live_executables;
+  args->executable = executable;
+  return NULL;
+}
+
+static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
+  BEGIN(ExecutableDestroy);
+  CheckMagic(args->executable->magic, kExecutableMagic);
+  --live_executables;
+  free(args->executable);
+  return NULL;
+}
+
+static FakeProgram* ProgramOf(PJRT_Executable* executable) {
+  CheckMagic(executable->magic, kExecutableMagic);
+  return &executable->program;
+}
+
+// The number of outputs that an entry tells.
+static size_t Outputs(int slot, const FakeProgram* program) {
+  return program->num_outputs + (slot == state.odd_slot);
+}
+
+static PJRT_Error* NumOutputs(AbiExecutableNumOutputsArgs* args) {
+  BEGIN(ExecutableNumOutputs);
+  args->num_outputs =
+      Outputs(kAotSlotExecutableNumOutputs, ProgramOf(args->executable));
+  return NULL;
+}
+
+static PJRT_Error* OutputTypes(AbiExecutableOutputElementTypesArgs* args) {
+  BEGIN(ExecutableOutputElementTypes);
+  FakeProgram* program = ProgramOf(args->executable);
+  args->output_types = program->types;
+  args->num_output_types =
+      Outputs(kAotSlotExecutableOutputElementTypes, program);
+  return NULL;
+}
+
+static PJRT_Error* OutputDimensions(AbiExecutableOutputDimensionsArgs* args) {
+  BEGIN(ExecutableOutputDimensions);
+  FakeProgram* program = ProgramOf(args->executable);
+  args->dims = program->dims;
+  args->dim_sizes = program->num_dims;
+  args->num_outputs = Outputs(kAotSlotExecutableOutputDimensions, program);
+  return NULL;
+}
+
+static PJRT_Error* OutputKinds(AbiExecutableOutputMemoryKindsArgs* args) {
+  BEGIN(ExecutableOutputMemoryKinds);
+  FakeProgram* program = ProgramOf(args->executable);
+  for (size_t i = 0; i < program->num_outputs; ++i) {
+    if (program->memory_kinds[i] == NULL) program->memory_kinds[i] = "device";
+    args->executable->kind_sizes[i] = strlen(program->memory_kinds[i]);
+  }
+  args->memory_kinds = program->memory_kinds;
+  args->memory_kind_sizes = args->executable->kind_sizes;
+  args->num_outputs = Outputs(kAotSlotExecutableOutputMemoryKinds, program);
+  return NULL;
+}
+
+static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
+  BEGIN(ExecutableOptimizedProgram);
+  FakeProgram* program = ProgramOf(args->executable);
+  AbiProgram* to = args->program;
+  to->format = program->optimized_format;
+  to->format_size = strlen(program->optimized_format);
+  to->code_size = program->optimized_size;
+  if (to->code != NULL) {
+    memcpy(to->code, program->optimized, program->optimized_size);
+  }
+  return NULL;
+}
+
+static PJRT_Error* MemoryStats(AbiExecutableGetCompiledMemoryStatsArgs* args) {
+  BEGIN(ExecutableGetCompiledMemoryStats);
+  ProgramOf(args->executable);
+  int64_t* next = &args->generated_code_size_in_bytes;
+  for (int i = 0; i < 11; ++i) *next++ = kFakeArgumentBytes + i;
+  return NULL;
+}
+
+static PJRT_Error* Costs(AbiExecutableGetCostAnalysisArgs* args) {
+  BEGIN(ExecutableGetCostAnalysis);
+  ProgramOf(args->executable);
+  args->properties = args->executable->costs;
+  args->num_properties = kCosts;
+  return NULL;
+}
+
+static PJRT_Error* Fingerprint(AbiExecutableFingerprintArgs* args) {
+  BEGIN(ExecutableFingerprint);
+  ProgramOf(args->executable);
+  args->executable_fingerprint = "finger";
+  args->executable_fingerprint_size = 6;
+  return NULL;
+}
+
+static struct {
+  size_t struct_size;
+  void* extension_start;
+  AbiVersion version;
+  AbiFunction slots[kAotSlots];
+} table;
+
+static void Set(int slot, AbiFunction function) {
+  table.slots[slot] = function;
+}
+
+EXPORT const AbiApi* GetPjrtApi(void) {
+  // What is left out is NULL, as in plugins that leave it out.
+  table.struct_size = sizeof(table);
+  table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
+  Set(kAotSlotErrorDestroy, (AbiFunction)ErrorDestroy);
+  Set(kAotSlotErrorMessage, (AbiFunction)ErrorMessage);
+  Set(kAotSlotErrorGetCode, (AbiFunction)ErrorGetCode);
+  Set(kAotSlotPluginInitialize, (AbiFunction)PluginInitialize);
+  Set(kAotSlotPluginAttributes, (AbiFunction)PluginAttributes);
+  Set(kAotSlotTopologyDescriptionCreate, (AbiFunction)TopologyCreate);
+  Set(kAotSlotTopologyDescriptionDestroy, (AbiFunction)TopologyDestroy);
+  Set(kAotSlotTopologyDescriptionPlatformName, (AbiFunction)PlatformName);
+  Set(kAotSlotTopologyDescriptionPlatformVersion, (AbiFunction)PlatformVersion);
+  Set(kAotSlotTopologyDescriptionGetDeviceDescriptions,
+      (AbiFunction)Descriptions);
+  Set(kAotSlotDeviceDescriptionId, (AbiFunction)DeviceId);
+  Set(kAotSlotDeviceDescriptionProcessIndex, (AbiFunction)DeviceProcess);
+  Set(kAotSlotDeviceDescriptionKind, (AbiFunction)DeviceKind);
+  Set(kAotSlotDeviceDescriptionAttributes, (AbiFunction)DeviceAttributes);
+  Set(kAotSlotCompile, (AbiFunction)Compile);
+  Set(kAotSlotExecutableDestroy, (AbiFunction)ExecutableDestroy);
+  Set(kAotSlotExecutableNumOutputs, (AbiFunction)NumOutputs);
+  Set(kAotSlotExecutableOutputElementTypes, (AbiFunction)OutputTypes);
+  Set(kAotSlotExecutableOutputDimensions, (AbiFunction)OutputDimensions);
+  Set(kAotSlotExecutableOutputMemoryKinds, (AbiFunction)OutputKinds);
+  Set(kAotSlotExecutableOptimizedProgram, (AbiFunction)OptimizedProgram);
+  Set(kAotSlotExecutableGetCompiledMemoryStats, (AbiFunction)MemoryStats);
+  Set(kAotSlotExecutableGetCostAnalysis, (AbiFunction)Costs);
+  Set(kAotSlotExecutableFingerprint, (AbiFunction)Fingerprint);
+  return (const AbiApi*)&table;
+}

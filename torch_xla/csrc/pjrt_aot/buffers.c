@@ -1,0 +1,150 @@
+// Buffers: a type, dimensions and a place. There are no bytes.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "torch_xla/csrc/pjrt_aot/internal.h"
+
+PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
+                           PJRT_Memory* memory) {
+  PJRT_Buffer* buffer =
+      malloc(sizeof(*buffer) + 2 * num_dims * sizeof(int64_t));
+  if (buffer == NULL) return NULL;
+  buffer->type = type;
+  buffer->memory = memory;
+  atomic_init(&buffer->deleted, false);
+  atomic_init(&buffer->external_references, 0);
+  buffer->num_dims = num_dims;
+  buffer->minor_to_major = buffer->dims + num_dims;
+  for (size_t i = 0; i < num_dims; ++i) {
+    buffer->dims[i] = dims[i];
+    buffer->minor_to_major[i] = (int64_t)(num_dims - 1 - i);
+  }
+  AotCountBuffer(1);
+  return buffer;
+}
+
+void AotFreeBuffer(PJRT_Buffer* buffer) {
+  if (buffer == NULL) return;
+  AotCountBuffer(-1);
+  free(buffer);
+}
+
+size_t AotBufferBytes(const PJRT_Buffer* buffer) {
+  size_t bytes = AotElementSize(buffer->type);
+  for (size_t i = 0; i < buffer->num_dims; ++i) {
+    bytes *= (size_t)buffer->dims[i];
+  }
+  return bytes;
+}
+
+PJRT_Error* AotBufferDestroy(AbiBufferDestroyArgs* args) {
+  AOT_ENTER(Buffer, Destroy, buffer);
+  AotFreeBuffer(args->buffer);
+  return NULL;
+}
+
+PJRT_Error* AotBufferElementType(AbiBufferElementTypeArgs* args) {
+  AOT_ENTER_WITH(Buffer, ElementType, buffer, type);
+  args->type = args->buffer->type;
+  return NULL;
+}
+
+PJRT_Error* AotBufferDimensions(AbiBufferDimensionsArgs* args) {
+  AOT_ENTER_WITH(Buffer, Dimensions, buffer, num_dims);
+  args->dims = args->buffer->dims;
+  args->num_dims = args->buffer->num_dims;
+  return NULL;
+}
+
+PJRT_Error* AotBufferUnpaddedDimensions(AbiBufferUnpaddedDimensionsArgs* args) {
+  AOT_ENTER_WITH(Buffer, UnpaddedDimensions, buffer, num_dims);
+  args->unpadded_dims = args->buffer->dims;
+  args->num_dims = args->buffer->num_dims;
+  return NULL;
+}
+
+// What a bounded dimension would hold is not known, so none is dynamic.
+PJRT_Error* AotBufferDynamicDimensionIndices(
+    AbiBufferDynamicDimensionIndicesArgs* args) {
+  AOT_ENTER_WITH(Buffer, DynamicDimensionIndices, buffer, num_dynamic_dims);
+  args->dynamic_dim_indices = NULL;
+  args->num_dynamic_dims = 0;
+  return NULL;
+}
+
+// As on the host: the layouts that the compiler chose are in its program.
+PJRT_Error* AotBufferGetMemoryLayout(AbiBufferGetMemoryLayoutArgs* args) {
+  AOT_ENTER_WITH(Buffer, GetMemoryLayout, buffer, layout.type);
+  const PJRT_Buffer* buffer = args->buffer;
+  args->layout = (AbiBufferMemoryLayout){
+      .struct_size = sizeof(args->layout),
+      .tiled = {.struct_size = sizeof(args->layout.tiled),
+                .minor_to_major = buffer->minor_to_major,
+                .minor_to_major_size = buffer->num_dims}};
+  return NULL;
+}
+
+PJRT_Error* AotBufferOnDeviceSizeInBytes(
+    AbiBufferOnDeviceSizeInBytesArgs* args) {
+  AOT_ENTER_WITH(Buffer, OnDeviceSizeInBytes, buffer, on_device_size_in_bytes);
+  args->on_device_size_in_bytes = AotBufferBytes(args->buffer);
+  return NULL;
+}
+
+PJRT_Error* AotBufferDevice(AbiBufferDeviceArgs* args) {
+  AOT_ENTER_WITH(Buffer, Device, buffer, device);
+  args->device = args->buffer->memory->device;
+  return NULL;
+}
+
+PJRT_Error* AotBufferMemory(AbiBufferMemoryArgs* args) {
+  AOT_ENTER_WITH(Buffer, Memory, buffer, memory);
+  args->memory = args->buffer->memory;
+  return NULL;
+}
+
+PJRT_Error* AotBufferDelete(AbiBufferDeleteArgs* args) {
+  AOT_ENTER_WITH(Buffer, Delete, buffer, buffer);
+  atomic_store(&args->buffer->deleted, true);
+  return NULL;
+}
+
+PJRT_Error* AotBufferIsDeleted(AbiBufferIsDeletedArgs* args) {
+  AOT_ENTER_WITH(Buffer, IsDeleted, buffer, is_deleted);
+  args->is_deleted = atomic_load(&args->buffer->deleted);
+  return NULL;
+}
+
+PJRT_Error* AotBufferIsOnCpu(AbiBufferIsOnCpuArgs* args) {
+  AOT_ENTER_WITH(Buffer, IsOnCpu, buffer, is_on_cpu);
+  args->is_on_cpu = false;
+  return NULL;
+}
+
+// Some name of it: there is nothing at any address.
+PJRT_Error* AotBufferUnsafePointer(AbiBufferUnsafePointerArgs* args) {
+  AOT_ENTER_WITH(Buffer, UnsafePointer, buffer, buffer_pointer);
+  args->buffer_pointer = (uintptr_t)args->buffer;
+  return NULL;
+}
+
+PJRT_Error* AotBufferIncreaseExternalReferenceCount(
+    AbiBufferIncreaseExternalReferenceCountArgs* args) {
+  AOT_ENTER_WITH(Buffer, IncreaseExternalReferenceCount, buffer, buffer);
+  atomic_fetch_add(&args->buffer->external_references, 1);
+  return NULL;
+}
+
+PJRT_Error* AotBufferDecreaseExternalReferenceCount(
+    AbiBufferDecreaseExternalReferenceCountArgs* args) {
+  AOT_ENTER_WITH(Buffer, DecreaseExternalReferenceCount, buffer, buffer);
+  atomic_int* count = &args->buffer->external_references;
+  int held = atomic_load(count);
+  while (held > 0) {
+    if (atomic_compare_exchange_weak(count, &held, held - 1)) return NULL;
+  }
+  return ShardyError(kAbiInvalidArgument,
+                     "PJRT_Buffer_DecreaseExternalReferenceCount: the count is "
+                     "zero already");
+}

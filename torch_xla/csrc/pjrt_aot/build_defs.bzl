@@ -1,0 +1,51 @@
+"""How the compile-only plugin is built."""
+
+load("//torch_xla/csrc/pjrt_shardy:build_defs.bzl", "plugin_library")
+
+_PACKAGE = "//torch_xla/csrc/pjrt_aot:"
+
+_SOURCES = [
+    "buffers.c",
+    "calls.c",
+    "client.c",
+    "compile.c",
+    "device_assignment.c",
+    "devices.c",
+    "element_types.c",
+    "events.c",
+    "executables.c",
+    "execute.c",
+    "facts.c",
+    "internal.h",
+    "open.c",
+    "optimized_program.c",
+    "programs.c",
+    "serialized_assignment.c",
+    "signature.c",
+    "steps.c",
+    "table.c",
+    "transfers.c",
+    "try_compile.c",
+    "wire.c",
+    "wire.h",
+    "world.c",
+]
+
+def pjrt_aot_library(name, more_srcs = [], **kwargs):
+    """The plugin as a shared library.
+
+    Args:
+      name: the file to make.
+      more_srcs: sources beside its own.
+      **kwargs: passed on to plugin_library.
+    """
+    plugin_library(
+        name = name,
+        srcs = [_PACKAGE + source for source in _SOURCES] + more_srcs,
+        exports = _PACKAGE + "exports.lds",
+        deps = [
+            _PACKAGE + "headers",
+            "//torch_xla/csrc/pjrt_shardy:headers",
+        ],
+        **kwargs
+    )

@@ -1,0 +1,86 @@
+// How entries begin, and calls of the inner plugin.
+
+#include <string.h>
+
+#include "torch_xla/csrc/pjrt_aot/internal.h"
+
+// More than any argument struct of our day. Zeroes mean "not set".
+enum { kRoom = 512 };
+
+// Every argument struct begins so, if it has an object.
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  void* object;
+} AnyArgs;
+
+PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed) {
+  if (AotGetWorld() == NULL) {
+    return ShardyError(kAbiFailedPrecondition,
+                       "%s: no topology is open; call PjrtAot_Open first",
+                       AotSlotName(slot));
+  }
+  if (struct_size < needed) {
+    return ShardyError(kAbiInvalidArgument,
+                       "%s: the argument struct has %zu bytes, at least %zu "
+                       "are needed",
+                       AotSlotName(slot), struct_size, needed);
+  }
+  return NULL;
+}
+
+PJRT_Error* AotNull(int slot) {
+  return ShardyError(kAbiInvalidArgument, "%s: its object is NULL",
+                     AotSlotName(slot));
+}
+
+PJRT_Error* AotCallInner(int slot, void* args, size_t size) {
+  if (size > kRoom) return ShardyInnerCall(slot, AotSlotName(slot), args);
+  _Alignas(max_align_t) char room[kRoom] = {0};
+  const size_t struct_size = ((AnyArgs*)args)->struct_size;
+  memcpy(room, args, size);
+  ((AnyArgs*)room)->struct_size = kRoom;
+  PJRT_Error* error = ShardyInnerCall(slot, AotSlotName(slot), room);
+  memcpy(args, room, size);
+  ((AnyArgs*)args)->struct_size = struct_size;
+  return error;
+}
+
+PJRT_Error* AotForward(int slot, void* args) {
+  const size_t size = ((AnyArgs*)args)->struct_size;
+  PJRT_Error* error = AotEnter(slot, size, ABI_SIZE(AnyArgs, object));
+  return error != NULL ? error : AotCallInner(slot, args, size);
+}
+
+PJRT_Error* AotForwardExecutable(int slot, void* args) {
+  AnyArgs* any = args;
+  PJRT_Error* error = AotEnter(slot, any->struct_size, sizeof(*any));
+  if (error != NULL) return error;
+  PJRT_Executable* executable = any->object;
+  if (executable == NULL) return AotNull(slot);
+  any->object = executable->inner;
+  error = AotCallInner(slot, args, any->struct_size);
+  any->object = executable;
+  return error;
+}
+
+int AotCopyOut(void* to, const void* from, size_t size) {
+  const size_t held = to != NULL ? *(const size_t*)to : 0;
+  if (held < sizeof(size_t)) return kAbiInvalidArgument;
+  const size_t copied = held < size ? held : size;
+  memcpy((char*)to + sizeof(size_t), (const char*)from + sizeof(size_t),
+         copied - sizeof(size_t));
+  return kAbiOk;
+}
+
+int AotGiveReason(PJRT_Error* error, const char* about, char* message,
+                  size_t message_size) {
+  AbiErrorMessageArgs text = {sizeof(text), NULL, error, "", 0};
+  ShardyErrorMessage(&text);
+  const int code = ShardyErrorCode(error);
+  ShardyFailOpen(message, message_size, code, "%s%s%.*s",
+                 about != NULL ? about : "", about != NULL ? ": " : "",
+                 (int)text.message_size, text.message);
+  ShardyFreeError(error);
+  return code;
+}

@@ -1,0 +1,82 @@
+// PJRT_Executable_* and PJRT_LoadedExecutable_*, but for compiling and
+// executing.
+
+#include <stdlib.h>
+
+#include "torch_xla/csrc/pjrt_aot/internal.h"
+
+PJRT_Error* AotExecutableDestroy(AbiExecutableDestroyArgs* args) {
+  AOT_ENTER(Executable, Destroy, executable);
+  if (args->executable != NULL) AotReleaseExecutable(args->executable);
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args) {
+  AOT_ENTER(LoadedExecutable, Destroy, executable);
+  if (args->executable == NULL) return NULL;
+  AotReleaseExecutable(args->executable->executable);
+  free(args->executable);
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableGetExecutable(
+    AbiLoadedExecutableGetExecutableArgs* args) {
+  AOT_ENTER_WITH(LoadedExecutable, GetExecutable, loaded_executable,
+                 executable);
+  args->executable = args->loaded_executable->executable;
+  atomic_fetch_add(&args->executable->references, 1);
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableAddressableDevices(
+    AbiLoadedExecutableAddressableDevicesArgs* args) {
+  AOT_ENTER_WITH(LoadedExecutable, AddressableDevices, executable,
+                 num_addressable_devices);
+  args->addressable_devices = args->executable->executable->devices;
+  args->num_addressable_devices = args->executable->executable->num_devices;
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableDelete(AbiLoadedExecutableDeleteArgs* args) {
+  AOT_ENTER_WITH(LoadedExecutable, Delete, executable, executable);
+  atomic_store(&args->executable->deleted, true);
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableIsDeleted(
+    AbiLoadedExecutableIsDeletedArgs* args) {
+  AOT_ENTER_WITH(LoadedExecutable, IsDeleted, executable, is_deleted);
+  args->is_deleted = atomic_load(&args->executable->deleted);
+  return NULL;
+}
+
+PJRT_Error* AotLoadedExecutableFingerprint(
+    AbiLoadedExecutableFingerprintArgs* args) {
+  AOT_ENTER_WITH(LoadedExecutable, Fingerprint, executable,
+                 executable_fingerprint_size);
+  AbiExecutableFingerprintArgs inner = {
+      .executable = args->executable->executable->inner};
+  PJRT_Error* error = AOT_INNER(ExecutableFingerprint, &inner);
+  args->executable_fingerprint = inner.executable_fingerprint;
+  args->executable_fingerprint_size = inner.executable_fingerprint_size;
+  return error;
+}
+
+static PJRT_Error* NotKept(const char* function) {
+  return ShardyError(kAbiUnimplemented,
+                     "%s: programs that were compiled ahead of time are not "
+                     "kept for later; compile again, and switch the "
+                     "compilation cache off",
+                     function);
+}
+
+PJRT_Error* AotExecutableSerialize(AbiExecutableSerializeArgs* args) {
+  AOT_ENTER(Executable, Serialize, executable);
+  return NotKept("PJRT_Executable_Serialize");
+}
+
+PJRT_Error* AotExecutableDeserializeAndLoad(
+    AbiExecutableDeserializeAndLoadArgs* args) {
+  AOT_ENTER(Executable, DeserializeAndLoad, loaded_executable);
+  return NotKept("PJRT_Executable_DeserializeAndLoad");
+}

@@ -1,0 +1,286 @@
+// What the sources of the compile-only plugin share. Nothing here is exported.
+
+#ifndef TORCH_XLA_CSRC_PJRT_AOT_INTERNAL_H_
+#define TORCH_XLA_CSRC_PJRT_AOT_INTERNAL_H_
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "torch_xla/csrc/pjrt_aot/abi.h"
+#include "torch_xla/csrc/pjrt_aot/abi_buffer.h"
+#include "torch_xla/csrc/pjrt_aot/abi_client.h"
+#include "torch_xla/csrc/pjrt_aot/abi_device.h"
+#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
+#include "torch_xla/csrc/pjrt_aot/pjrt_aot.h"
+#include "torch_xla/csrc/pjrt_aot/slots.h"
+#include "torch_xla/csrc/pjrt_aot/wire.h"
+#include "torch_xla/csrc/pjrt_shardy/inner.h"
+
+// Our entries: PJRT_Error* AotClientCreate(AbiClientCreateArgs*) and so on.
+#define AOT_NO_ENTRY(part, name)
+#define AOT_NO_BARE_ENTRY(name)
+#define AOT_OWN_ENTRY(part, name) \
+  PJRT_Error* Aot##part##name(Abi##part##name##Args* args);
+PJRT_AOT_SLOTS(AOT_NO_ENTRY, AOT_OWN_ENTRY, AOT_NO_ENTRY, AOT_NO_ENTRY,
+               AOT_NO_ENTRY, AOT_NO_BARE_ENTRY)
+#undef AOT_NO_ENTRY
+#undef AOT_NO_BARE_ENTRY
+#undef AOT_OWN_ENTRY
+
+// table.c
+
+// The PJRT name of an entry.
+const char* AotSlotName(int slot);
+
+// calls.c
+
+// Writes an error's text, after what it is about unless that is NULL, as the
+// reason of a control function. Frees it and returns its code.
+int AotGiveReason(PJRT_Error* error, const char* about, char* message,
+                  size_t message_size);
+
+// Copies a struct of the control functions as far as the caller knows it.
+int AotCopyOut(void* to, const void* from, size_t size);
+
+// Every entry of ours begins with this: returns an error before PjrtAot_Open,
+// or if the caller's struct does not hold `field`, the last that is needed.
+#define AOT_ENTER(part, name, field)                      \
+  do {                                                    \
+    PJRT_Error* enter_error =                             \
+        AotEnter(kAotSlot##part##name, args->struct_size, \
+                 ABI_SIZE(Abi##part##name##Args, field)); \
+    if (enter_error != NULL) return enter_error;          \
+  } while (0)
+PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed);
+// The same, and refuses an entry whose first argument, `object`, is NULL.
+#define AOT_ENTER_WITH(part, name, object, field)                   \
+  do {                                                              \
+    AOT_ENTER(part, name, field);                                   \
+    if (args->object == NULL) return AotNull(kAotSlot##part##name); \
+  } while (0)
+PJRT_Error* AotNull(int slot);
+
+// Calls the inner plugin with arguments of `size` bytes. It gets a larger
+// struct, zero beyond those bytes, so that plugins that are newer than the
+// caller find room for what they know.
+PJRT_Error* AotCallInner(int slot, void* args, size_t size);
+#define AOT_INNER(slot, args) \
+  AotCallInner(kAotSlot##slot, (args), sizeof(*(args)))
+// For entries that the inner plugin answers: with the caller's arguments.
+PJRT_Error* AotForward(int slot, void* args);
+// Likewise, with the executable behind ours.
+PJRT_Error* AotForwardExecutable(int slot, void* args);
+
+// world.c
+
+enum { kAotDeviceMemory = 0, kAotPinnedHost = 1, kAotMemories = 2 };
+
+struct PJRT_Memory {
+  int id;
+  int kind;  // kAotDeviceMemory or kAotPinnedHost
+  PJRT_Device* device;
+  char text[64];
+};
+
+struct PJRT_Device {
+  PJRT_DeviceDescription* description;
+  PjrtAot_Device facts;
+  int local;  // the position among the addressable devices, or -1
+  // Of addressable devices only, and the pointers that PJRT hands out.
+  PJRT_Memory memories[kAotMemories];
+  PJRT_Memory* memory_list[kAotMemories];
+};
+
+// All that PjrtAot_Open found. Made once, then read only, never freed.
+typedef struct {
+  PJRT_TopologyDescription* topology;
+  char* topology_name;
+  const char* platform;
+  size_t platform_size;
+  const char* version;
+  size_t version_size;
+  PJRT_Device* devices;  // sorted by id
+  PJRT_Device** all;
+  size_t num_devices;
+  PJRT_Device** local;
+  size_t num_local;
+  PJRT_Memory** memories;
+  size_t num_memories;
+  int process;  // what the client says it is
+  bool one_process;
+  int64_t memory_limit;
+  bool refuse_reads;
+  int64_t step_limit;
+  int stop_signal;
+} AotWorld;
+
+// NULL before PjrtAot_Open.
+const AotWorld* AotGetWorld(void);
+// Makes a world of a plugin whose table is set. On failure returns a code and
+// writes the reason; nothing is left.
+int AotMakeWorld(const PjrtAot_Options* options, AotWorld** world,
+                 char* message, size_t message_size);
+// A topology of the plugin that compiles; the caller destroys it.
+PJRT_Error* AotCreateTopology(const PjrtAot_Options* options,
+                              PJRT_TopologyDescription** topology);
+// The name of a memory's kind.
+const char* AotMemoryKindName(int kind);
+// The device of that id, or NULL.
+PJRT_Device* AotFindDevice(const AotWorld* world, int64_t id);
+
+// events.c
+
+// The event of all that went well, and that of a deleted buffer. Both are
+// ready, and nobody's to free.
+PJRT_Event* AotReadyEvent(void);
+PJRT_Event* AotDeletedEvent(void);
+
+// steps.c
+
+// What is known of a program, for ever.
+typedef struct {
+  PjrtAot_Program facts;  // `executions` is unused
+  int64_t number;
+  _Atomic int64_t executions;
+  // For each device that it can be executed on alone, and, last, for all of
+  // them at once: the number of the step, from 1, in which it last was.
+  int64_t* seen;
+} AotProgram;
+
+// Counts an execution, on the local device of that position or, with
+// num_local, on all; an error once the steps are over.
+PJRT_Error* AotCountExecution(AotProgram* program, size_t which);
+void AotCountRead(size_t bytes);
+void AotCountBuffer(int change);
+
+// programs.c
+
+// Keeps a program for ever; NULL without memory.
+AotProgram* AotKeepProgram(const PjrtAot_Program* facts, size_t num_local);
+// Says that this thread's last compilation failed.
+void AotForgetLastProgram(void);
+
+// buffers.c
+
+struct PJRT_Buffer {
+  int type;
+  PJRT_Memory* memory;
+  atomic_bool deleted;
+  atomic_int external_references;
+  size_t num_dims;
+  int64_t* minor_to_major;  // in the same allocation, after dims
+  int64_t dims[];
+};
+
+// A buffer of no data; NULL without memory.
+PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
+                           PJRT_Memory* memory);
+void AotFreeBuffer(PJRT_Buffer* buffer);
+// Of its elements on the host, dense.
+size_t AotBufferBytes(const PJRT_Buffer* buffer);
+
+// element_types.c
+
+// Bytes of an element on the host; 0 of what has none, or is unknown.
+size_t AotElementSize(int type);
+// The type of a PrimitiveType of XLA's protos; kAbiTypeInvalid of all others.
+int AotTypeOfXla(uint64_t primitive_type);
+// A shape as text, f32[8,128], cut to so many bytes.
+enum { kAotShapeText = 128 };
+void AotWriteShape(char text[kAotShapeText], int type, const int64_t* dims,
+                   size_t num_dims);
+
+// device_assignment.c
+
+// Which devices a program is for.
+typedef struct {
+  bool portable;      // it has none: any device executes it
+  size_t replicas;    // 1 if not said
+  size_t partitions;  // likewise
+  int64_t* ids;       // replicas * partitions, all of one replica together
+} AotAssignment;
+
+// Reads a CompileOptionsProto. The caller frees `ids`, also after an error.
+PJRT_Error* AotReadAssignment(const AotWorld* world, const char* options,
+                              size_t size, AotAssignment* assignment);
+
+// optimized_program.c
+
+// Reads it. A plugin that has none leaves `code` NULL, as an error does; else
+// the caller frees it. The format stays the plugin's.
+PJRT_Error* AotReadOptimized(PJRT_Executable* inner, AbiProgram* program);
+
+// signature.c
+
+typedef struct {
+  int type;
+  size_t num_dims;
+  size_t first_dim;  // its position in the dimensions of all
+} AotShape;
+
+// What a compiled program's own bytes tell.
+typedef struct {
+  // Whether the arguments are known, and each of them.
+  bool has_arguments;
+  size_t num_arguments;
+  AotShape* arguments;
+  AotInts dims;
+  AotInts donated;  // positions of arguments
+} AotSignature;
+
+// One in a format that is not known leaves the signature empty.
+// AotFreeSignature frees it, also after an error.
+PJRT_Error* AotReadSignature(const AbiProgram* program,
+                             AotSignature* signature);
+void AotFreeSignature(AotSignature* signature);
+
+// compile.c
+
+typedef struct {
+  int type;
+  int memory;
+  size_t num_dims;
+  const int64_t* dims;
+} AotOutput;
+
+// Counted; each loaded executable and each got from it holds a reference.
+struct PJRT_Executable {
+  atomic_int references;
+  PJRT_Executable* inner;
+  AotProgram* program;
+  size_t num_outputs;
+  AotOutput* outputs;
+  int64_t* output_dims;
+  AotSignature signature;
+  AbiProgram optimized;  // its code is NULL once it was given away
+  AotAssignment assignment;
+  PJRT_Device** devices;  // the addressable ones that it is for
+  size_t num_devices;
+};
+
+struct PJRT_LoadedExecutable {
+  PJRT_Executable* executable;
+  atomic_bool deleted;
+};
+
+// Takes over a compiled program and its assignment, also where it fails.
+PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
+                              AotAssignment* assignment,
+                              PJRT_Executable** made);
+// Drops a reference; the last frees it.
+void AotReleaseExecutable(PJRT_Executable* executable);
+
+// facts.c
+
+// What the inner plugin tells of a program's memory and costs.
+PjrtAot_Program AotReadFacts(PJRT_Executable* inner);
+
+// client.c
+
+struct PJRT_Client {
+  const AotWorld* world;
+};
+
+#endif  // TORCH_XLA_CSRC_PJRT_AOT_INTERNAL_H_

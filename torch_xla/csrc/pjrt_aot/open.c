@@ -1,0 +1,103 @@
+// PjrtAot_Open, and what it found.
+
+#include <pthread.h>
+#include <string.h>
+
+#include "torch_xla/csrc/pjrt_aot/internal.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+// Set once, and never changed or freed.
+static const AotWorld* _Atomic opened_world = NULL;
+// The plugin that was initialized, which is done once, though the topology may
+// be refused after that.
+static const AbiApi* initialized = NULL;
+
+const AotWorld* AotGetWorld(void) {
+  return atomic_load_explicit(&opened_world, memory_order_acquire);
+}
+
+SHARDY_EXPORT int PjrtAot_Version(void) { return PJRT_AOT_VERSION; }
+
+static int OpenLocked(const PjrtAot_Options* options, char* message,
+                      size_t message_size) {
+  const AbiApi* table = NULL;
+  int code = ShardyLoadPlugin(options->library, "PjrtAot_Version",
+                              kAotSlotCompile, &table, message, message_size);
+  if (code != kAbiOk) return code;
+  if (initialized != NULL && initialized != table) {
+    return ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
+                          "cannot use %s: this process has set up another "
+                          "plugin; use one per process",
+                          options->library);
+  }
+  ShardySetInnerTable(table);
+  if (initialized == NULL) {
+    // Before all else: libtpu ends the process if it is not.
+    AbiPluginInitializeArgs initialize = {0};
+    PJRT_Error* error = AOT_INNER(PluginInitialize, &initialize);
+    if (error != NULL) {
+      return AotGiveReason(error, options->library, message, message_size);
+    }
+    initialized = table;
+  }
+  AotWorld* world = NULL;
+  code = AotMakeWorld(options, &world, message, message_size);
+  if (code != kAbiOk) return code;
+  atomic_store_explicit(&opened_world, world, memory_order_release);
+  return kAbiOk;
+}
+
+SHARDY_EXPORT int PjrtAot_Open(const PjrtAot_Options* options, char* message,
+                               size_t message_size) {
+  if (message != NULL && message_size > 0) message[0] = '\0';
+  // A caller of another version may have more options, or fewer.
+  PjrtAot_Options known = {0};
+  if (options != NULL &&
+      ABI_HOLDS(PjrtAot_Options, topology, options->struct_size)) {
+    const size_t size = options->struct_size;
+    memcpy(&known, options, size < sizeof(known) ? size : sizeof(known));
+  }
+  if (known.library == NULL || known.library[0] == '\0' ||
+      known.topology == NULL) {
+    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
+                          "no plugin or no topology was named; give the path "
+                          "of the plugin that compiles, and a topology as it "
+                          "names them");
+  }
+  if (known.num_topology_options > 0 && known.topology_options == NULL) {
+    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
+                          "%zu topology options were announced, none given",
+                          known.num_topology_options);
+  }
+  pthread_mutex_lock(&mutex);
+  int code;
+  if (AotGetWorld() != NULL) {
+    code = ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
+                          "cannot open topology %s: this process already has "
+                          "topology %s; use one per process",
+                          known.topology, AotGetWorld()->topology_name);
+  } else {
+    code = OpenLocked(&known, message, message_size);
+  }
+  pthread_mutex_unlock(&mutex);
+  return code;
+}
+
+SHARDY_EXPORT int PjrtAot_Platform(const char** name, size_t* name_size,
+                                   const char** version, size_t* version_size) {
+  const AotWorld* world = AotGetWorld();
+  if (world == NULL) return kAbiFailedPrecondition;
+  *name = world->platform;
+  *name_size = world->platform_size;
+  *version = world->version;
+  *version_size = world->version_size;
+  return kAbiOk;
+}
+
+SHARDY_EXPORT int PjrtAot_GetDevice(size_t position, PjrtAot_Device* device) {
+  const AotWorld* world = AotGetWorld();
+  if (world == NULL) return kAbiFailedPrecondition;
+  if (position >= world->num_devices) return kAbiNotFound;
+  return AotCopyOut(device, &world->devices[position].facts,
+                    sizeof(PjrtAot_Device));
+}

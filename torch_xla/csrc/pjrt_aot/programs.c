@@ -1,0 +1,61 @@
+// The programs that were compiled, kept after their executables are gone.
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "torch_xla/csrc/pjrt_aot/internal.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+// Under the mutex. The programs themselves stay where they are.
+static AotProgram** programs = NULL;
+static int64_t num_programs = 0;
+static int64_t room = 0;
+
+static _Thread_local int64_t last_program = -1;
+
+// The mutex is held.
+static bool AppendLocked(AotProgram* program) {
+  if (num_programs == room) {
+    const int64_t more = room > 0 ? 2 * room : 64;
+    AotProgram** list = realloc(programs, (size_t)more * sizeof(*list));
+    if (list == NULL) return false;
+    programs = list;
+    room = more;
+  }
+  program->number = num_programs;
+  programs[num_programs++] = program;
+  return true;
+}
+
+AotProgram* AotKeepProgram(const PjrtAot_Program* facts, size_t num_local) {
+  AotProgram* program = calloc(1, sizeof(*program));
+  if (program == NULL) return NULL;
+  program->facts = *facts;
+  program->seen = calloc(num_local + 1, sizeof(*program->seen));
+  bool kept = program->seen != NULL;
+  if (kept) {
+    pthread_mutex_lock(&mutex);
+    kept = AppendLocked(program);
+    if (kept) last_program = num_programs - 1;
+    pthread_mutex_unlock(&mutex);
+  }
+  if (kept) return program;
+  free(program->seen);
+  free(program);
+  return NULL;
+}
+
+void AotForgetLastProgram(void) { last_program = -1; }
+
+SHARDY_EXPORT int64_t PjrtAot_LastProgram(void) { return last_program; }
+
+SHARDY_EXPORT int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program) {
+  pthread_mutex_lock(&mutex);
+  AotProgram* found =
+      number >= 0 && number < num_programs ? programs[number] : NULL;
+  pthread_mutex_unlock(&mutex);
+  if (found == NULL) return kAbiNotFound;
+  PjrtAot_Program now = found->facts;
+  now.executions = atomic_load(&found->executions);
+  return AotCopyOut(program, &now, sizeof(now));
+}
