@@ -9,7 +9,8 @@ import sys
 from typing import Optional
 
 from .child import probe_in_child
-from .contract import check, started_with
+from ..process_environment import started_with
+from .contract import check
 
 _PROBE_SECONDS = 120.0
 

@@ -21,6 +21,7 @@ from ..door.device_plugins import (CPU_DEVICE, LIBRARY_DEVICE,
 from ..errors import DoorError
 from ..mode import (current_mode, leaves_as_stablehlo, Mode,
                     mode_from_environment)
+from ..process_environment import started_with
 from ..stablehlo import for_plugin
 from .report import Finding, Report, Status
 from .variables import Moment, Timing
@@ -39,16 +40,6 @@ def check() -> Report:
   Raises nothing of its own: what is wrong is a finding.
   """
   return Report(tuple(_findings()))
-
-
-def started_with() -> Optional[variables.Environment]:
-  """The environment that this process began with; None where unknown."""
-  try:
-    with open('/proc/self/environ', 'rb') as f:
-      entries = os.fsdecode(f.read()).split('\0')
-  except OSError:
-    return None
-  return dict(e.split('=', 1) for e in entries if '=' in e)
 
 
 def _findings() -> Iterator[Finding]:

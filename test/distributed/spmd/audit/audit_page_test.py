@@ -1,11 +1,9 @@
 """The audit's page, in a real browser, and the grids on it."""
 
-import html
 from pathlib import Path
-import re
-import shutil
 import subprocess
 
+import browsing
 import numpy as np
 import pytest
 import torch
@@ -24,31 +22,19 @@ ENVIRONMENT = {
 }
 # A name that is markup, and so long that it could burst a page.
 NASTY = '<script>document["title"]="run"</script>&' + 'x' * 120
-# What the test adds to a copy of the page: the page itself has no script.
-PROBE = '''<script>addEventListener('load', () => {
-  const say = (name, value) => document.body.setAttribute('data-' + name, value)
-  const root = document.documentElement
-  say('scroll', root.scrollWidth)
-  say('client', root.clientWidth)
-  say('grids', [...document.querySelectorAll('.grid')].map(g => {
-    const tiles = [...g.children], box = t => t.getBoundingClientRect()
-    const rows = new Set(tiles.map(t => Math.round(box(t).top)))
-    const colours = new Set(tiles.map(t => getComputedStyle(t).backgroundColor))
-    return [rows.size, tiles.length, colours.size,
-            tiles.map(t => t.textContent).join('/')].join(':')
-  }).join(';'))
-  say('dark', getComputedStyle(document.body).backgroundColor)
-  say('links', [...document.querySelectorAll('a.tag')].every(
-      a => document.querySelector(a.getAttribute('href'))))
-})</script></body>'''
+# What each grid is: rows, tiles, colours, devices.
+GRIDS = '''say('grids', [...document.querySelectorAll('.grid')].map(g => {
+  const tiles = [...g.children], box = t => t.getBoundingClientRect()
+  const rows = new Set(tiles.map(t => Math.round(box(t).top)))
+  const colours = new Set(tiles.map(t => getComputedStyle(t).backgroundColor))
+  return [rows.size, tiles.length, colours.size,
+          tiles.map(t => t.textContent).join('/')].join(':')
+}).join(';'))'''
 
 
 @pytest.fixture(scope='module')
 def browser():
-  found = shutil.which('chromium')
-  if not found:
-    pytest.skip("no browser: install Debian's chromium")
-  return found
+  return browsing.find()
 
 
 @pytest.fixture(scope='module')
@@ -75,47 +61,20 @@ def page(report, tmp_path_factory) -> Path:
   return path
 
 
-def dump(browser: str, path: Path, *options:
-         str) -> subprocess.CompletedProcess:
-  return subprocess.run([
-      browser, '--headless=new', '--no-sandbox', '--disable-gpu',
-      '--enable-logging=stderr', '--virtual-time-budget=3000', '--dump-dom',
-      *options,
-      path.as_uri()
-  ],
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                        timeout=120,
-                        check=True)
-
-
-def probed(browser: str, page: Path, *options: str) -> dict:
-  """What a copy of the page with the probe says of itself."""
-  path = page.with_name('probe.html')
-  path.write_text(page.read_text().replace('</body>', PROBE))
-  dom = dump(browser, path, *options).stdout
-  return {
-      n: html.unescape(v)
-      for n, v in re.findall(r'data-(\w+)="([^"]*)"',
-                             dom.split('<body')[1].split('>')[0])
-  }
-
-
 @pytest.fixture(scope='module')
 def shown(browser, page) -> subprocess.CompletedProcess:
-  return dump(browser, page)
+  return browsing.dump(browser, page)
 
 
 @pytest.fixture(scope='module')
 def on_a_desk(browser, page) -> dict:
-  return probed(browser, page, '--window-size=1280,900')
+  return browsing.probed(browser, page, '--window-size=1280,900', more=GRIDS)
 
 
 @pytest.mark.slow
 def test_the_page_holds_the_whole_audit(shown, report):
   assert 'CONSOLE' not in shown.stderr
-  text = html.unescape(re.sub(r'<style>.*?</style>|<[^>]*>', '', shown.stdout))
+  text = browsing.text_of(shown.stdout)
   for row in report.tensors:
     assert row.name in text
   for difference in report.differences:
@@ -128,10 +87,7 @@ def test_the_page_holds_the_whole_audit(shown, report):
 
 @pytest.mark.slow
 def test_the_page_needs_nothing_and_runs_nothing(shown, page):
-  source = page.read_text()
-  assert not re.search(
-      r'<script|<link rel="stylesheet|@import|url\(|https?:|'
-      r'\ssrc=', source)
+  assert browsing.needs_nothing(page.read_text())
   assert '<title>Sharding audit</title>' in shown.stdout
 
 
@@ -154,29 +110,17 @@ def test_the_page_fits_a_desk(on_a_desk):
 
 @pytest.mark.slow
 def test_the_page_fits_a_phone(browser, page):
-  # A window cannot be as narrow, a frame can.
-  path = page.with_name('phone.html')
-  inner = html.escape(page.read_text().replace('</body>', PROBE), quote=True)
-  path.write_text(
-      '<!DOCTYPE html><body><iframe id="f" style="width:390px;height:800px;'
-      f'border:0" srcdoc="{inner}"></iframe><script>setTimeout(() => {{'
-      "const b = document.getElementById('f').contentDocument.body;"
-      "for (const n of ['scroll', 'client'])"
-      "document.body.setAttribute('data-' + n, b.getAttribute('data-' + n))"
-      '}, 1000)</script></body>')
-  body = dump(browser, path).stdout.split('<body')[1].split('>')[0]
-  scroll, client = (
-      int(re.search(rf'data-{n}="(\d+)"', body)[1])
-      for n in ('scroll', 'client'))
+  said = browsing.probed_on_a_phone(browser, page)
+  scroll, client = int(said['scroll']), int(said['client'])
   assert 350 < client <= 390
   assert scroll == client
 
 
 @pytest.mark.slow
 def test_the_page_is_dark_where_that_is_asked_for(browser, page, on_a_desk):
-  light = on_a_desk['dark']
-  dark = probed(browser, page,
-                '--blink-settings=preferredColorScheme=0')['dark']
+  light = on_a_desk['background']
+  dark = browsing.probed(
+      browser, page, '--blink-settings=preferredColorScheme=0')['background']
   assert light == 'rgb(255, 255, 255)'
   assert dark == 'rgb(20, 23, 27)'
 

@@ -16,6 +16,7 @@ from typing import NoReturn, Optional
 from torch_xla.distributed.spmd.policy import PolicyError, ShardingPolicy
 from torch_xla.distributed.spmd.policy.applied import KEEP_VARIABLE
 from torch_xla.shardy.annotate.priority import PriorityError
+from torch_xla.shardy.process_environment import interpreter_flags
 
 from . import golden
 
@@ -116,7 +117,7 @@ def main(arguments: Optional[list[str]] = None) -> NoReturn:
   sys.stdout.flush()
   sys.stderr.flush()
   os.execve(sys.executable, [
-      sys.executable, *_interpreter_flags(), '-c', _RUN,
+      sys.executable, *interpreter_flags(), '-c', _RUN,
       json.dumps({
           **options, 'arguments': theirs
       })
@@ -159,12 +160,6 @@ def finish(options: dict) -> int:
     print(f'audit: {e}', file=sys.stderr)
     return 2
   return 0 if report.ok else 1
-
-
-def _interpreter_flags() -> list[str]:
-  """What this Python was started with before `-m`: -O, -W..., -X..."""
-  given = sys.orig_argv[1:]
-  return given[:given.index('-m')] if '-m' in given else []
 
 
 if __name__ == '__main__':

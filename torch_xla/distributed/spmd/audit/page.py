@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Optional
 
+from torch_xla.shardy.web_page import document, figures, table, verdict
+
 from .grid import Grid, grid_of, ranges
-from .page_style import CSS
 from .report import collective_totals, Report, Seen, TensorRow
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
                     priority_text, program_text, smallest_text)
@@ -36,19 +37,13 @@ def html(report: Report) -> str:
       *_programs(report),
       *_counts(report),
   ]
-  return (
-      '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-      '<meta name="viewport" content="width=device-width, '
-      'initial-scale=1"><link rel="icon" href="data:,">'
-      f'<title>Sharding audit</title><style>{CSS}</style></head>\n<body>\n' +
-      '\n'.join(body) + '\n</body></html>\n')
+  return document('Sharding audit', body)
 
 
 def _verdict(report: Report) -> str:
-  if report.ok:
-    return '<p class="verdict ok">No differences</p>'
-  return (f'<p class="verdict bad">{len(report.differences)} '
-          'difference(s)</p>')
+  return verdict(
+      'No differences'
+      if report.ok else f'{len(report.differences)} difference(s)', report.ok)
 
 
 def _differences(report: Report) -> Iterator[str]:
@@ -64,16 +59,10 @@ def _totals(report: Report) -> str:
   t = report.totals
   limit = ('no tolerance was given'
            if t.tolerance is None else f'tolerance {t.tolerance:,}')
-  return '<h2>Bytes</h2>' + _figures(
+  return '<h2>Bytes</h2>' + figures(
       [(f'{t.nbytes:,}', 'in all tensors'),
        (f'{t.local_nbytes:,}', 'on each device'),
        (f'{t.replicated_nbytes:,}', f'replicated over all devices, {limit}')])
-
-
-def _figures(figures: Iterable[tuple[str, str]]) -> str:
-  items = ''.join(f'<li><b>{escape(value)}</b><span class="soft">'
-                  f'{escape(what)}</span></li>' for value, what in figures)
-  return f'<ul class="figures">{items}</ul>'
 
 
 def _placements(report: Report) -> dict[str, list[str]]:
@@ -143,16 +132,8 @@ _COLUMNS = (('tensor', 'head'), ('shape', 'plain'), ('on a device', 'plain'),
 
 
 def _tensors(report: Report, tags: dict[str, str]) -> Iterator[str]:
-  heads = ''.join(
-      f'<th class="{kind}">{label}</th>' for label, kind in _COLUMNS)
-  yield ('<h2>Tensors</h2><div class="scroll"><table><thead>'
-         f'<tr>{heads}</tr></thead><tbody>')
-  for row in report.tensors:
-    yield '<tr>' + ''.join(f'<td class="{kind}{" differs" if differs else ""}" '
-                           f'data-label="{label}"><span>{text}</span></td>'
-                           for (label, kind), (text, differs) in zip(
-                               _COLUMNS, _cells(row, tags))) + '</tr>'
-  yield '</tbody></table></div>'
+  yield '<h2>Tensors</h2>' + table(
+      _COLUMNS, (_cells(row, tags) for row in report.tensors))
 
 
 def _cells(row: TensorRow, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
@@ -207,8 +188,8 @@ def _programs(report: Report) -> Iterator[str]:
     return
   totals = collective_totals(report)
   if totals:
-    yield _figures((f'{c.count} {c.kind}', f'{c.nbytes:,} bytes, the smallest '
-                    f'{c.smallest:,}') for c in totals)
+    yield figures((f'{c.count} {c.kind}', f'{c.nbytes:,} bytes, the smallest '
+                   f'{c.smallest:,}') for c in totals)
     smallest = ', '.join(smallest_text(report))
     yield f'<p>The smallest: {escape(smallest)}.</p>'
   for row in report.programs:
@@ -220,6 +201,6 @@ def _programs(report: Report) -> Iterator[str]:
 
 def _counts(report: Report) -> Iterator[str]:
   yield '<h2>Compiles and traces since the policy was applied</h2>'
-  yield _figures(
+  yield figures(
       ('not known' if report.counts[name] is None else str(report.counts[name]),
        text) for name, text in COUNT_TEXTS.items())

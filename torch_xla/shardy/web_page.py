@@ -1,6 +1,14 @@
-"""The style of an audit's page; light and dark, wide and narrow."""
+"""What the pages of reports have in common: HTML that needs nothing else.
 
-CSS = '''
+Light and dark, wide and narrow, without a script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+_CSS = '''
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570;
   --paper: #fff; --panel: #f5f6f8; --line: #d8dce1; --bad: #b3261e;
   --bad-paper: #fdecea; --good: #1a6b3c; --good-paper: #e6f4ea;
@@ -16,6 +24,8 @@ body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 90rem;
 h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
 h3 { font-size: .95rem; margin: 0; }
+h1:not(:first-child) { margin-top: 4rem; }
+.scroll + h3 { margin-top: 1rem; }
 p { margin: .35rem 0; }
 code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
 .soft { color: var(--soft); }
@@ -43,6 +53,9 @@ code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
   color: inherit; text-decoration: none; background: var(--paper);
   font: .85em ui-monospace, monospace; }
 a.tag:hover { border-color: var(--ink); }
+.words { background: var(--bad-paper); border-left: .25rem solid var(--bad);
+  padding: .5rem .8rem; border-radius: 0 .4rem .4rem 0; font-size: .87rem;
+  white-space: pre-wrap; overflow-x: auto; }
 .scroll { overflow-x: auto; }
 .grid { display: grid; gap: 2px; margin: .6rem 0; min-width: max-content; }
 .tile { padding: .3rem .4rem; text-align: center; border-radius: .2rem;
@@ -72,3 +85,50 @@ td.differs { color: var(--bad); font-weight: 600; }
   td.head::before { content: none; }
   td > span { min-width: 0; } }
 '''
+
+
+def document(title: str, body: Iterable[str]) -> str:
+  """A whole page.
+
+  Args:
+    title: of the window, as text.
+    body: as markup.
+  """
+  return (
+      '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+      '<meta name="viewport" content="width=device-width, '
+      'initial-scale=1"><link rel="icon" href="data:,">'
+      f'<title>{escape(title)}</title><style>{_CSS}</style></head>\n<body>\n' +
+      '\n'.join(body) + '\n</body></html>\n')
+
+
+def verdict(text: str, ok: bool) -> str:
+  """The markup of the one line that says how it stands."""
+  return f'<p class="verdict {"ok" if ok else "bad"}">{escape(text)}</p>'
+
+
+def figures(values: Iterable[tuple[str, str]]) -> str:
+  """The markup of (value, what it is)."""
+  items = ''.join(f'<li><b>{escape(value)}</b><span class="soft">'
+                  f'{escape(what)}</span></li>' for value, what in values)
+  return f'<ul class="figures">{items}</ul>'
+
+
+def table(columns: Sequence[tuple[str, str]],
+          rows: Iterable[Iterable[tuple[str, bool]]]) -> str:
+  """The markup of a table; on a narrow screen each row is a box.
+
+  Args:
+    columns: (label, class) of each.
+    rows: (markup, whether it is no good) of each cell.
+  """
+  heads = ''.join(
+      f'<th class="{kind}">{escape(label)}</th>' for label, kind in columns)
+  body = '\n'.join(
+      '<tr>' +
+      ''.join(f'<td class="{kind}{" differs" if bad else ""}" '
+              f'data-label="{escape(label)}"><span>{markup}</span></td>'
+              for (label, kind), (markup, bad) in zip(columns, row)) + '</tr>'
+      for row in rows)
+  return (f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+          f'<tbody>\n{body}</tbody></table></div>')

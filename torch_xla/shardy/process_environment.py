@@ -1,0 +1,23 @@
+"""How a process was started: its environment, and its interpreter's flags."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Optional
+
+
+def started_with() -> Optional[dict[str, str]]:
+  """By name; None where unknown. Of a forked process, that of its parent."""
+  try:
+    with open('/proc/self/environ', 'rb') as f:
+      entries = os.fsdecode(f.read()).split('\0')
+  except OSError:
+    return None
+  return dict(e.split('=', 1) for e in entries if '=' in e)
+
+
+def interpreter_flags() -> list[str]:
+  """What this Python was started with before `-m`: -O, -W..., -X..."""
+  given = sys.orig_argv[1:]
+  return given[:given.index('-m')] if '-m' in given else []
