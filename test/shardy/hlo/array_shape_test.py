@@ -21,7 +21,15 @@ _SIZES = {
     'c128': 16,
     'f8e5m2': 1,
     'f8e4m3fn': 1,
+    'f8e4m3b11fnuz': 1,
+    'f8e5m2fnuz': 1,
+    'f8e4m3fnuz': 1,
+    'f8e4m3': 1,
+    'f8e3m4': 1,
+    'f8e8m0fnu': 1,
 }
+# Of five.
+_SMALL = {'s2': 2, 'u2': 2, 's4': 3, 'u4': 3, 'f4e2m1fn': 3}
 
 
 def _shapes_of(text: str) -> bytes:
@@ -43,10 +51,10 @@ def test_types(dtype, size):
   assert shape.nbytes == 15 * size
 
 
-@pytest.mark.parametrize('dtype', ['s4', 'u4'])
-def test_half_bytes_are_rounded_up(dtype):
+@pytest.mark.parametrize('dtype, nbytes', _SMALL.items())
+def test_parts_of_bytes_are_rounded_up(dtype, nbytes):
   shape, = array_shape.arrays_of(_shapes_of(f'{dtype}[5]{{0}}'))
-  assert (str(shape), shape.nbytes) == (f'{dtype}[5]', 3)
+  assert (str(shape), shape.nbytes) == (f'{dtype}[5]', nbytes)
 
 
 @pytest.mark.parametrize('text, expected, nbytes', [
@@ -100,17 +108,24 @@ def test_damaged_shape():
 
 _IN_MLIR = {
     'pred': 'i1',
-    **{f's{n}': f'i{n}' for n in (4, 8, 16, 32, 64)},
-    **{f'u{n}': f'ui{n}' for n in (4, 8, 16, 32, 64)},
+    **{f's{n}': f'i{n}' for n in (2, 4, 8, 16, 32, 64)},
+    **{f'u{n}': f'ui{n}' for n in (2, 4, 8, 16, 32, 64)},
     **{f: f for f in ('f16', 'bf16', 'f32', 'f64')},
     'c64': 'complex<f32>',
     'c128': 'complex<f64>',
     'f8e5m2': 'f8E5M2',
     'f8e4m3fn': 'f8E4M3FN',
+    'f8e4m3b11fnuz': 'f8E4M3B11FNUZ',
+    'f8e5m2fnuz': 'f8E5M2FNUZ',
+    'f8e4m3fnuz': 'f8E4M3FNUZ',
+    'f8e4m3': 'f8E4M3',
+    'f8e3m4': 'f8E3M4',
+    'f8e8m0fnu': 'f8E8M0FNU',
+    'f4e2m1fn': 'f4E2M1FN',
 }  # yapf: disable
 
 
-@pytest.mark.parametrize('dtype', [*_SIZES, 's4', 'u4'])
+@pytest.mark.parametrize('dtype', [*_SIZES, *_SMALL])
 def test_of_mlir(dtype):
   """XLA's own conversion to MLIR judges the names there."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')

@@ -33,6 +33,15 @@ _TYPES = {
     20: ('f8e4m3fn', 8),
     21: ('s4', 4),
     22: ('u4', 4),
+    23: ('f8e4m3b11fnuz', 8),
+    24: ('f8e5m2fnuz', 8),
+    25: ('f8e4m3fnuz', 8),
+    26: ('s2', 2),
+    27: ('u2', 2),
+    28: ('f8e4m3', 8),
+    29: ('f8e3m4', 8),
+    32: ('f4e2m1fn', 4),
+    33: ('f8e8m0fnu', 8),
 }
 
 
@@ -55,10 +64,10 @@ class ArrayShape:
 _MLIR_NAMES = {
     'i1': 'pred',
     **{
-        f'i{n}': f's{n}' for n in (4, 8, 16, 32, 64)
+        f'i{n}': f's{n}' for n in (2, 4, 8, 16, 32, 64)
     },
     **{
-        f'ui{n}': f'u{n}' for n in (4, 8, 16, 32, 64)
+        f'ui{n}': f'u{n}' for n in (2, 4, 8, 16, 32, 64)
     },
     'complex<f32>': 'c64',
     'complex<f64>': 'c128',
@@ -80,6 +89,11 @@ def arrays_of(shape: bytes) -> tuple[ArrayShape, ...]:
     ValueError: `shape` is damaged.
   """
   return tuple(_arrays(messages.parse('ShapeProto', shape)))
+
+
+def nbytes_of(shape: bytes) -> int:
+  """The bytes of all arrays in a serialised ShapeProto, without padding."""
+  return sum(array.nbytes for array in arrays_of(shape))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 from typing import Any, Optional
 
-from . import array_shape, messages, op_sharding
+from . import array_shape, collectives, messages, op_sharding
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.tile_assignment import ShardingError
 from .array_shape import ArrayShape
@@ -14,8 +14,7 @@ from .array_shape import ArrayShape
 # An instruction before it was compiled: its name and opcode.
 Source = tuple[str, str]
 
-COLLECTIVES = ('all-gather', 'all-reduce', 'all-to-all', 'collective-broadcast',
-               'collective-permute', 'ragged-all-to-all', 'reduce-scatter')
+COLLECTIVES = collectives.KINDS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,18 +91,8 @@ def _shardings(data: Any) -> Optional[tuple[HloSharding, ...]]:
 def _collectives(module: Any) -> tuple[Collective, ...]:
   sizes: dict[str, list[int]] = collections.defaultdict(list)
   for computation in module.computations:
-    shapes: dict[int, bytes] = {}
-    for instruction in computation.instructions:
-      shapes[instruction.id] = instruction.shape
-      kind = instruction.opcode.removesuffix('-start')
-      if kind in COLLECTIVES:
-        given = sum(_nbytes(shapes[i]) for i in instruction.operand_ids)
-        got = _nbytes(instruction.shape)
-        if instruction.opcode == 'all-gather-start':
-          got -= given  # It gives its operands back beside the results.
-        elif kind == 'collective-permute':
-          got = given  # A start of it gives semaphores, too.
-        sizes[kind].append(max(given, got))
+    for started in collectives.started_in(computation):
+      sizes[started.kind].append(started.nbytes)
   return tuple(
       Collective(kind, len(sizes[kind]), sum(sizes[kind]), min(sizes[kind]))
       for kind in sorted(sizes))
@@ -130,7 +119,3 @@ def _local_shapes(module: Any,
       for source, shapes in found.items()
       if len(shapes) == 1
   }
-
-
-def _nbytes(shape: bytes) -> int:
-  return sum(array.nbytes for array in array_shape.arrays_of(shape))
