@@ -31,6 +31,8 @@ _MAY_IMPORT = {
     'errors': ((), ()),
     'said_once': ((), ()),
     'tensor_names': ((), ()),
+    'process_environment': ((), ()),
+    'web_page': ((), ()),
     'mode': (('errors',), ()),
     'sharding': ((), ()),
     'hlo': (('sharding',), ()),
@@ -48,11 +50,14 @@ _MAY_IMPORT = {
     'shardy': (
         ('errors', 'mode', 'switch'), ('compile', 'preview', 'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
-    'doctor': (('compile', 'door', 'errors', 'hlo', 'mode', 'stablehlo'), ()),
+    'doctor': (('compile', 'door', 'errors', 'hlo', 'mode',
+                'process_environment', 'stablehlo'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'sharding'), ()),
     'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
-               'sharding'), ()),
+               'process_environment', 'sharding', 'web_page'), ()),
+    'aot': (('compile', 'door', 'errors', 'hlo', 'mode', 'process_environment',
+             'sharding', 'tensor_names', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.

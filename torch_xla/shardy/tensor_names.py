@@ -51,6 +51,17 @@ def names_of(tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
       _names.get(tensor) or _living.names.get(tensor, '') for tensor in tensors)
 
 
+def living_names() -> list[tuple[torch.Tensor, str]]:
+  """Names of what the living modules and optimizers hold, and of what was named.
+
+  Goes through all objects that the garbage collector knows, some 50 ms. While
+  a sync runs, tensors have no shapes, and nothing but what was named is found.
+  """
+  with contextlib.suppress(RuntimeError):
+    return [*_names.items(), *names_in(*_living_owners())]
+  return list(_names.items())
+
+
 def names_in(
     modules: Iterable[torch.nn.Module],
     optimizers: Iterable[torch.optim.Optimizer]
@@ -84,9 +95,16 @@ def names_in(
       if name is None or not isinstance(state, dict):
         continue
       for key, value in list(state.items()):
-        if isinstance(value, torch.Tensor) and value.dim():
+        if isinstance(value, torch.Tensor) and not _is_scalar(value):
           found.append((value, f'{key} of {name}'))
   return found
+
+
+def _is_scalar(t: torch.Tensor) -> bool:
+  try:
+    return not t.dim()
+  except RuntimeError:  # While a sync computes it, it has no shape.
+    return False
 
 
 class _Living:
@@ -113,14 +131,7 @@ class _Living:
 
   def look(self, sought: Iterable[torch.Tensor]) -> None:
     start = time.monotonic()
-    modules, optimizers = [], []
-    # Their classes, and not what an object says that its class is: a proxy may
-    # do anything then.
-    for one in gc.get_objects():
-      if issubclass(type(one), torch.nn.Module):
-        modules.append(one)
-      elif issubclass(type(one), torch.optim.Optimizer):
-        optimizers.append(one)
+    modules, optimizers = _living_owners()
     names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
     # Another thread may be changing them.
     with contextlib.suppress(RuntimeError):
@@ -134,6 +145,19 @@ class _Living:
 
 
 _living = _Living()
+
+
+def _living_owners(
+) -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
+  modules, optimizers = [], []
+  # Their classes, and not what an object says that its class is: a proxy may do
+  # anything then.
+  for one in gc.get_objects():
+    if issubclass(type(one), torch.nn.Module):
+      modules.append(one)
+    elif issubclass(type(one), torch.optim.Optimizer):
+      optimizers.append(one)
+  return modules, optimizers
 
 
 def _parts(module: torch.nn.Module, which: str) -> list[tuple[str, Any]]:

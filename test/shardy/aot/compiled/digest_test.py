@@ -1,0 +1,107 @@
+"""Equal programs have one digest, others have another."""
+
+from __future__ import annotations
+
+import compiled_texts
+import pytest
+from torch_xla.shardy.aot.compiled import compiled_module
+from torch_xla.shardy.aot.compiled.digest import digest
+from torch_xla.shardy.hlo import messages
+
+_PROGRAM = '''  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
+  n = f32[4,8]{1,0} negate(p), metadata={op_name="a" source_file="t.py"
+    source_line=3}
+  r = f32[4,8]{1,0} all-reduce(n), channel_id=4, to_apply=add,
+    replica_groups={{0,1}}, use_global_device_ids=true
+  ROOT c = f32[2]{0} custom-call(r), custom_call_target="f",
+    backend_config={"size":"4"}'''
+
+
+def _digest(entry: str = _PROGRAM, header: str = '') -> str:
+  return digest(compiled_texts.module(entry, header=header))
+
+
+def test_it_is_sha_256():
+  assert len(_digest()) == 64
+  assert int(_digest(), 16)
+
+
+@pytest.mark.parametrize(
+    'old, new',
+    [
+        ('op_name="a"', 'op_name="b"'),
+        ('source_line=3', 'source_line=4'),
+        ('t.py', 'elsewhere/t.py'),
+        ('channel_id=4', 'channel_id=17'),
+        # Instructions by other names.
+        (' n = ', ' other = '),
+    ])
+def test_names_and_numbers_are_not_in_it(old, new):
+  changed = _PROGRAM.replace(old, new).replace(
+      'all-reduce(n)',
+      ('all-reduce(other)' if new == ' other = ' else 'all-reduce(n)'))
+  assert changed != _PROGRAM
+  assert _digest(changed) == _digest()
+
+
+@pytest.mark.parametrize('old, new', [
+    ('negate', 'exponential'),
+    ('f32[2]{0}', 'f32[3]{0}'),
+    ('f32[4,8]{1,0} negate', 'f32[4,8]{0,1} negate'),
+    ('f32[4,8]{1,0} negate', 'f32[4,8]{1,0:T(8,128)} negate'),
+    ('devices=[2,1]<=[2]', 'devices=[1,2]<=[2]'),
+    ('devices=[2,1]<=[2]', 'replicated'),
+    ('{{0,1}}', '{{0},{1}}'),
+    ('"size":"4"', '"size":"5"'),
+    ('target="f"', 'target="g"'),
+    ('all-reduce(n)', 'all-reduce(p)'),
+])
+def test_what_the_program_does_is_in_it(old, new):
+  assert _digest(_PROGRAM.replace(old, new)) != _digest()
+
+
+def test_aliases_are_in_it():
+  same = '  ROOT p = f32[4]{0} parameter(0)'
+  header = ', input_output_alias={ {}: (0, {}, may-alias) }'
+  assert _digest(same, header) != _digest(same)
+
+
+def test_channels_that_differ_are_told_from_one():
+  two = '''  p = f32[4]{0} parameter(0)
+  a = f32[4]{0} all-reduce(p), channel_id=4, to_apply=add,
+    replica_groups={{0,1}}, use_global_device_ids=true
+  ROOT b = f32[4]{0} all-reduce(a), channel_id=5, to_apply=add,
+    replica_groups={{0,1}}, use_global_device_ids=true'''
+  assert _digest(two) == _digest(two.replace('id=4', 'id=9'))
+  assert _digest(two) != _digest(two.replace('id=4', 'id=5'))
+
+
+def _numbered(by: int, schedule=()) -> str:
+  """The digest of a program whose ids are all `by` larger."""
+  message = messages.parse('HloModuleProto',
+                           compiled_texts.serialised(_PROGRAM))
+  message.name = f'program.{by}'
+  message.id += by
+  message.entry_computation_id += by
+  for computation in message.computations:
+    computation.name += f'.{by}'
+    computation.id += by
+    computation.root_id += by
+    for instruction in computation.instructions:
+      instruction.id += by
+      for ids in (instruction.operand_ids, instruction.called_computation_ids):
+        ids[:] = [i + by for i in ids]
+  for at in schedule:
+    computation = message.computations[at]
+    entry = message.schedule.sequences.add(key=computation.id)
+    entry.value.instruction_ids.extend(i.id for i in computation.instructions)
+  return digest(compiled_module.read(message.SerializeToString(), 'hlo'))
+
+
+def test_ids_are_not_in_it():
+  assert _numbered(1000) == _numbered(0)
+
+
+def test_a_schedule_is_in_it_and_not_the_order_of_its_entries():
+  assert _numbered(0, (0, 1)) != _numbered(0)
+  assert _numbered(0, (0, 1)) == _numbered(500, (1, 0))

@@ -1,0 +1,114 @@
+"""Reports as JSON, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import aot_reports as make
+import hypothesis
+from hypothesis import strategies as st
+import properties
+import pytest
+from torch_xla.shardy.aot.reporting import json_form
+from torch_xla.shardy.aot import report as values
+from torch_xla.shardy.aot.reporting.json_form import ReportFileError
+
+_FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+_PROGRAMS = st.builds(
+    values.Program, seconds=_FLOATS, flops=st.none() | _FLOATS)
+_REPORTS = st.builds(
+    values.Report,
+    programs=st.lists(_PROGRAMS, max_size=3).map(tuple),
+    usual_step=st.just(()),
+    seconds=_FLOATS)
+
+
+@properties.examples(60)
+@hypothesis.given(st.lists(_REPORTS, max_size=3))
+def test_what_comes_back_is_what_was_written(reports: list) -> None:
+  assert json_form.from_json(json_form.to_json(reports), 'x') == (
+      tuple(reports))
+
+
+@pytest.mark.parametrize(
+    'report',
+    [make.report(), make.awkward(), make.empty()])
+def test_awkward_reports_come_back_from_a_file(report: values.Report,
+                                               tmp_path: Path) -> None:
+  path = tmp_path / 'report.json'
+  path.write_text(json_form.to_json([report, report]), encoding='utf-8')
+  assert json_form.read(path) == (report, report)
+
+
+def test_types_come_back() -> None:
+  back, = json_form.from_json(json_form.to_json([make.report()]), 'x')
+  assert isinstance(back.programs[1].flops, float)
+  assert isinstance(back.programs[1].collectives[0].axes, tuple)
+
+
+def test_numbers_that_json_has_not_are_refused() -> None:
+  with pytest.raises(ValueError, match='not JSON compliant'):
+    json_form.to_json([make.report(seconds=float('nan'))])
+
+
+def broken(change) -> str:
+  data = json.loads(json_form.to_json([make.report()]))
+  change(data)
+  return json.dumps(data)
+
+
+def without(field: str):
+  return broken(lambda d: d['reports'][0]['programs'][1]['memory'].pop(field))
+
+
+def with_value(field: str, value) -> str:
+  return broken(lambda d: d['reports'][0]['programs'][1].update({field: value}))
+
+
+@pytest.mark.parametrize('text, why', [
+    ('', 'is damaged, no JSON'),
+    ('{"format":', 'is damaged, no JSON'),
+    ('[' * 100_000, 'is damaged, no JSON'),
+    ('[]', 'is JSON of something else'),
+    ('{"schema": 1, "tensors": {}}', 'is JSON of something else'),
+    (broken(lambda d: d.update(version=2)),
+     'is of version 2, and this torch_xla reads version 1'),
+    (broken(lambda d: d.pop('version')), 'is of version None'),
+    (broken(lambda d: d.pop('reports')), 'is damaged: reports is no list'),
+    (broken(lambda d: d.update(reports=[3])),
+     'is damaged: reports[0] is no object'),
+    (without('code'), "damaged: reports[0].programs[1].memory has no 'code'"),
+    (with_value('more', 1),
+     "reports[0].programs[1] has 'more', which nothing is known of"),
+    (with_value('name',
+                7), 'reports[0].programs[1].name is 7, and has to be str'),
+    (with_value('step', True),
+     'reports[0].programs[1].step is true, and has to be int'),
+    (with_value('step', 1.5), 'step is 1.5, and has to be int'),
+    (with_value('seconds', '3'), 'seconds is "3", and has to be float'),
+    (with_value('name', None), 'name is null, and has to be str'),
+    (with_value('called_from', 'train.py'), 'called_from is no list'),
+    (broken(lambda d: d['reports'][0].update(traces=[['a', 1, 2]])),
+     'traces[0] has 3 elements, not 2'),
+    (broken(lambda d: d['reports'][0].update(usual_step=[1, 2])),
+     'reports[0].usual_step is [1, 2], and there are 2 programs'),
+])
+def test_what_cannot_be_read_names_the_file(text: str, why: str,
+                                            tmp_path: Path) -> None:
+  path = tmp_path / 'golden.json'
+  path.write_text(text, encoding='utf-8')
+  with pytest.raises(ReportFileError) as e:
+    json_form.read(path)
+  assert str(e.value).startswith(f'report {path} ')
+  assert why in str(e.value)
+  assert str(e.value).endswith('; write one with --json FILE')
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+  with pytest.raises(ReportFileError, match='No such file'):
+    json_form.read(tmp_path / 'absent.json')
+  path = tmp_path / 'binary.json'
+  path.write_bytes(b'\xff\xfe\x00')
+  with pytest.raises(ReportFileError, match='binary.json: .* decode'):
+    json_form.read(path)

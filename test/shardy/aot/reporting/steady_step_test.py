@@ -1,0 +1,40 @@
+"""Which programs one step after warm-up runs."""
+
+from __future__ import annotations
+
+import aot_reports as make
+import pytest
+from torch_xla.shardy.aot.reporting.steady_step import steady_step
+
+
+def test_what_the_usual_step_ran_in_its_order() -> None:
+  start, step, update = make.start(), make.program(), make.program('update')
+  report = make.report(start, step, update, usual_step=(2, 1), usual_steps=2)
+  assert steady_step(report).programs == (update, step)
+
+
+@pytest.mark.parametrize('steps, why', [
+    (0, 'no step ended'),
+    (1, 'only one step ended, and it compiled something'),
+    (3, 'each of the 3 steps that ended compiled something'),
+])
+def test_without_a_step_after_warm_up(steps: int, why: str) -> None:
+  programs = [make.program(step=i) for i in range(max(steps, 1))]
+  step = steady_step(make.report(*programs, steps=steps, usual_step=()))
+  assert (step.programs, step.unknown[:len(why)]) == ((), why)
+
+
+def test_without_a_program_in_it() -> None:
+  step = steady_step(make.report(make.start(), usual_step=()))
+  assert step == step.__class__((), 'no step after warm-up executed a program')
+
+
+def test_a_script_that_compiles_nothing_has_no_step() -> None:
+  assert steady_step(make.empty()).unknown.startswith('no step ended')
+
+
+def test_programs_after_warm_up() -> None:
+  early, late = make.program(step=1), make.program(step=50)
+  report = make.report(make.start(), early, late, steps=100)
+  assert report.warm_up == 2
+  assert report.programs_after_warm_up == (late,)

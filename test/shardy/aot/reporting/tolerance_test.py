@@ -1,0 +1,219 @@
+"""A report held to a golden one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import aot_reports as make
+import pytest
+from torch_xla.shardy.aot.reporting import golden, json_form
+from torch_xla.shardy.aot.reporting.golden import differences_from, ToleranceError
+
+
+def tolerances(*texts: str) -> list[golden.Tolerance]:
+  return [golden.parse_tolerance(text) for text in texts]
+
+
+def of_step(**changes):
+  return make.report(make.start(), make.program(**changes))
+
+
+def with_cycles(total: int):
+  return of_step(cycles=make.Cycles(total, 120))
+
+
+STEP = 'SyncTensorsGraph.52 (train.py:41 in step)'
+GOLDEN = make.report()
+
+
+def test_the_same_after_a_file() -> None:
+  for report in make.report(), make.awkward(), make.empty():
+    kept, = json_form.from_json(json_form.to_json([report]), 'golden')
+    assert differences_from(kept, report, []) == ()
+
+
+def test_what_this_machine_took_and_names_are_not_compared() -> None:
+  other = make.report(
+      make.start(seconds=99.0, name='SyncTensorsGraph.11', digest='1'),
+      make.program(called_from=('train.py:44 in step', 'train.py:63 in main')),
+      seconds=1e6,
+      host_memory=1,
+      script=('elsewhere/train.py',),
+      findings=('another',),
+      topology=dataclasses.replace(make.TOPOLOGY, compiler='TPU 0.0.43'))
+  assert differences_from(GOLDEN, other, []) == ()
+
+
+def test_another_compiler_is_told_where_something_differs() -> None:
+  other = dataclasses.replace(
+      with_cycles(2_500_001),
+      topology=dataclasses.replace(make.TOPOLOGY, compiler=''))
+  assert differences_from(GOLDEN, other, [])[-1] == (
+      'compiler: it was TPU 0.0.42, and is not told: that alone can make a '
+      'difference')
+
+
+def test_without_a_tolerance_each_digit_counts() -> None:
+  more = dataclasses.replace(make.MEMORY, code=make.MEMORY.code + 1)
+  assert differences_from(GOLDEN, of_step(memory=more), []) == (
+      'peak: it was 9.50 GiB (10,200,547,328 bytes), and is 9.50 GiB '
+      '(10,200,547,329 bytes), +1e-08 % (tolerance 0)',
+      'code: it was 512.00 MiB (536,870,912 bytes), and is 512.00 MiB '
+      '(536,870,913 bytes), +2e-07 % (tolerance 0)',
+      f'{STEP}: peak: it was 9.50 GiB (10,200,547,328 bytes), and is 9.50 GiB '
+      '(10,200,547,329 bytes), +1e-08 % (tolerance 0)',
+      f'{STEP}: code: it was 512.00 MiB (536,870,912 bytes), and is 512.00 MiB '
+      '(536,870,913 bytes), +2e-07 % (tolerance 0)',
+  )
+
+
+@pytest.mark.parametrize('total, tolerance, allowed', [
+    (2_625_000, 'cycles=5%', True),
+    (2_625_001, 'cycles=5%', False),
+    (2_375_000, 'cycles=5%', True),
+    (2_374_999, 'cycles=5%', False),
+    (2_500_100, 'cycles=100', True),
+    (2_500_101, 'cycles=100', False),
+    (2_500_001, 'cycles = 0.1 %', True),
+    (2_500_001, 'peak=50%', False),
+])
+def test_within_a_tolerance(total: int, tolerance: str, allowed: bool) -> None:
+  found = differences_from(GOLDEN, with_cycles(total), tolerances(tolerance))
+  assert (found == ()) is allowed
+
+
+def test_better_is_a_difference_too() -> None:
+  assert differences_from(GOLDEN, with_cycles(2_000_000),
+                          tolerances('cycles=5%')) == tuple(
+                              f'{whose}cycles: it was 2,500,000, and is '
+                              '2,000,000, -20.0 % (tolerance 5%): that is '
+                              'better, and the golden file is out of date'
+                              for whose in ('', f'{STEP}: '))
+
+
+def test_fewer_flops_are_not_called_better() -> None:
+  found = differences_from(GOLDEN, of_step(flops=1e15), [])
+  assert found[0] == ('flops: it was 1,500,000,000,000,000, and is '
+                      '1,000,000,000,000,000, -33.3 % (tolerance 0)')
+
+
+def moved(nbytes: int):
+  return of_step(
+      collectives=(dataclasses.replace(make.GATHER, nbytes=nbytes),
+                   make.REDUCE))
+
+
+@pytest.mark.parametrize('texts, left', [
+    ([], {'collective bytes', 'all-gather bytes over model'}),
+    (['collective bytes=3%'], set()),
+    (['all-gather bytes=3%'], {'collective bytes'}),
+    (['all-gather bytes over model=3%'], {'collective bytes'}),
+    (['collective bytes=3%', 'all-gather bytes=1%'
+     ], {'all-gather bytes over model'}),
+    (['all-reduce bytes=3%', 'all-gather count=3%'
+     ], {'collective bytes', 'all-gather bytes over model'}),
+    (['collective bytes=3%', 'collective bytes=1%'
+     ], {'collective bytes', 'all-gather bytes over model'}),
+])
+def test_the_narrowest_tolerance_counts(texts: list, left: set) -> None:
+  found = differences_from(GOLDEN, moved(make.GATHER.nbytes * 102 // 100),
+                           tolerances(*texts))
+  assert {text.partition(': it was')[0].split(': ')[-1] for text in found
+         } == left
+
+
+def test_words_that_differ() -> None:
+  other = make.report(
+      make.start(),
+      make.program(partitioner='gspmd', note='Shardy cannot be told'),
+      mode='v2',
+      ended='finished')
+  assert differences_from(GOLDEN, other, tolerances('fallbacks=1')) == (
+      'mode: it was shardy, and is v2',
+      'ended: it was stopped after 3 steps, and is finished',
+      f'{STEP}: partitioner: it was shardy, and is gspmd',
+      f'{STEP}: note: it was -, and is Shardy cannot be told')
+
+
+def test_what_was_known_and_is_not() -> None:
+  assert differences_from(GOLDEN, of_step(flops=None), []) == tuple(
+      f'{whose}flops: it was 1,500,000,000,000,000, and is not known: {STEP}: '
+      'the compiler does not tell of its flops' for whose in ('', f'{STEP}: '))
+  assert differences_from(of_step(flops=None), GOLDEN, []) == tuple(
+      f'{whose}flops: it was not known, and is 1,500,000,000,000,000'
+      for whose in ('', f'{STEP}: '))
+
+
+def test_from_nothing_no_share_is_allowed() -> None:
+  was = of_step(collectives=())
+  found = differences_from(was, of_step(collectives=(make.STRANGE,)),
+                           tolerances('collective count=50%'))
+  assert ('collective count: it was 0, and is 1 (tolerance 50%)') in found
+
+
+def test_programs_that_one_has_alone() -> None:
+  more = make.report(make.start(), make.program(),
+                     make.start(name='extra', called_from=('eval.py:3 in f',)))
+  assert differences_from(
+      GOLDEN, more,
+      []) == ('programs: it was 2, and is 3, +50.0 % (tolerance 0)',
+              'extra (eval.py:3 in f): the golden file has no such program')
+  assert differences_from(more, GOLDEN, []) == (
+      'programs: it was 3, and is 2, -33.3 % (tolerance 0): that is better, and '
+      'the golden file is out of date',
+      'extra (eval.py:3 in f): it is not compiled any more')
+  assert differences_from(GOLDEN, more, tolerances('programs=1')) == ()
+  assert differences_from(GOLDEN, more, tolerances('programs=50%')) == ()
+
+
+def test_a_program_that_took_another_ones_place() -> None:
+  other = make.report(make.start(called_from=('x.py:1 in f',)), make.program())
+  assert differences_from(GOLDEN, other, []) == (
+      'SyncTensorsGraph.9 (train.py:12 in <module>): it is not compiled any '
+      'more',
+      'SyncTensorsGraph.9 (x.py:1 in f): the golden file has no such program')
+
+
+def test_a_refusal() -> None:
+  found = differences_from(GOLDEN, make.report(make.start(), make.refused()),
+                           [])
+  assert 'fits: it was yes, and is no' in found
+  assert 'refused: it was 0, and is 1 (tolerance 0)' in found
+  assert f'{STEP}: error: it was -, and is {make.OUT_OF_MEMORY}' in found
+
+
+def test_several_reports_are_held_to_those_of_their_topologies() -> None:
+
+  def of(name: str, report):
+    topology = dataclasses.replace(make.TOPOLOGY, name=name)
+    return dataclasses.replace(report, topology=topology)
+
+  kept = [of('a', make.report()), of('b', make.report())]
+  assert golden.differences(kept, kept[::-1], []) == ()
+  now = [of('b', with_cycles(2_500_001)), of('c', make.report())]
+  assert golden.differences(kept, now, tolerances('cycles=0.01%')) == (
+      'a: it is in the golden file, and was not asked for',
+      'c: the golden file has no report of it, but of a, b')
+  assert golden.differences(kept[1:], now[:1], [])[0] == (
+      'b: cycles: it was 2,500,000, and is 2,500,001, +4e-05 % (tolerance 0)')
+  assert golden.differences(
+      [], now[1:],
+      []) == ('c: the golden file has no report of it, but of nothing',)
+
+
+@pytest.mark.parametrize('text, why', [
+    ('', 'write QUANTITY=AMOUNT'),
+    ('peak', 'write QUANTITY=AMOUNT'),
+    ('=2%', 'write QUANTITY=AMOUNT'),
+    ('peak=', 'write QUANTITY=AMOUNT'),
+    ('peek=2%', "did you mean 'peak'?"),
+    ('peak=-2%', 'is no number of bytes'),
+    ('peak=2%%', 'is no number of bytes'),
+    ('programs=1MiB', 'is no number'),
+    ('programs==1', 'is no number'),
+])
+def test_what_is_no_tolerance(text: str, why: str) -> None:
+  with pytest.raises(ToleranceError) as e:
+    golden.parse_tolerance(text)
+  assert str(e.value).startswith(f'tolerance {text!r}: ')
+  assert why in str(e.value)

@@ -1,0 +1,212 @@
+"""`python -m torch_xla.shardy.aot`: a script, for a topology that is not there."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+import os
+import sys
+from typing import Optional
+
+from . import launcher, topologies
+from .errors import AotError
+from .reporting import (comparison, golden, json_form, page, requirements,
+                        table)
+from .report import Report
+from .settings import Settings
+
+_DESCRIPTION = '''
+Runs a script unchanged for TPUs that are not there. The TPU's own compiler
+compiles each program for the topology; nothing is computed, and values that are
+read are zeros. Then reports whether the programs fit, how they are partitioned,
+what they move, and how long the compiler thinks that they take.
+'''
+_EPILOG = '''
+The environment is that of a real run: XLA_USE_SHARDY=1, LIBTPU_INIT_ARGS and
+all else count, and TPU_LIBRARY_PATH names another libtpu.
+
+Exit status: 0 if all programs fit and all that is required holds; 1 if not, or
+if the script failed; 2 for wrong usage or a compiler that is missing; 130 if it
+was interrupted.
+'''
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+      prog='python -m torch_xla.shardy.aot',
+      usage='%(prog)s --topology NAME [options] (SCRIPT | -m MODULE) '
+      '[ARGUMENTS...]',
+      description=_DESCRIPTION,
+      epilog=_EPILOG,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument(
+      'command',
+      nargs=argparse.REMAINDER,
+      metavar='SCRIPT [ARGUMENTS...]',
+      help='a Python file, or -m and a module, and its own arguments')
+  parser.add_argument(
+      '--topology',
+      action='append',
+      default=[],
+      metavar='NAME',
+      help="such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
+      'the script is run for each and the reports are compared')
+  parser.add_argument(
+      '--topologies', action='store_true', help='list what is known, and stop')
+  parser.add_argument(
+      '--steps',
+      type=int,
+      default=0,
+      metavar='N',
+      help='stop the script after N steps: for loops that wait for a value')
+  parser.add_argument(
+      '--strict',
+      action='store_true',
+      help='reading a value is an error instead of zeros')
+  parser.add_argument(
+      '--host',
+      type=int,
+      default=0,
+      metavar='N',
+      help='play the process of host N (default: 0)')
+  parser.add_argument(
+      '--one-process',
+      action='store_true',
+      help='tell the script that it is the only process, for those that wait '
+      'for others, such as checkpoint managers; the default is the truth, a '
+      'process per host')
+  parser.add_argument('--json', metavar='FILE', help='write the report as JSON')
+  parser.add_argument(
+      '--html', metavar='FILE', help='write the report as one HTML page')
+  parser.add_argument(
+      '--compare',
+      action='append',
+      default=[],
+      metavar='FILE',
+      help='show the reports of an earlier --json beside these')
+  parser.add_argument(
+      '--golden',
+      metavar='FILE',
+      help='fail if anything differs from this file, an earlier --json')
+  parser.add_argument(
+      '--tolerance',
+      action='append',
+      default=[],
+      metavar='QUANTITY=VALUE',
+      help="what may differ from --golden: 'cycles=5%%', 'programs=1'")
+  parser.add_argument(
+      '--require',
+      action='append',
+      default=[],
+      metavar='REQUIREMENT',
+      help="fail unless it holds: 'fits', 'programs<=3', 'all-gather "
+      "bytes<=1GiB'; --require help lists the quantities")
+  return parser
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+  """Runs the command; returns its exit status."""
+  parser = _parser()
+  options = parser.parse_args(arguments)
+  if options.topologies:
+    print(topologies.known())
+    return 0
+  if options.require == ['help']:
+    print(requirements.known())
+    return 0
+  script, is_module, theirs = _script(parser, options.command)
+  try:
+    names = [topologies.parse(text) for text in options.topology]
+    required = [requirements.parse(text) for text in options.require]
+    tolerances = [golden.parse_tolerance(text) for text in options.tolerance]
+    others = [(f'{report.topology.name} of {os.path.basename(path)}', report)
+              for path in options.compare
+              for report in json_form.read(path)]
+    expected = json_form.read(options.golden) if options.golden else ()
+    compiler = launcher.compiler()
+  except (ValueError, AotError) as e:
+    parser.error(str(e))
+  if not names:
+    parser.error(f'--topology is missing. {topologies.known()}')
+  _check(parser, options)
+  reports = []
+  for name in names:
+    try:
+      reports.append(
+          launcher.run(
+              Settings(script, is_module, tuple(theirs), name.text, compiler,
+                       '', options.host, options.one_process, options.steps,
+                       options.strict)))
+    except AotError as e:
+      print(f'aot: {e}', file=sys.stderr)
+      return 2
+    if reports[-1].ended == 'interrupted':
+      break
+  _write(options, reports, others)
+  if reports[-1].ended == 'interrupted':
+    return 130
+  return _verdict(reports, required, expected, tolerances)
+
+
+def _script(parser: argparse.ArgumentParser,
+            command: list[str]) -> tuple[str, bool, list[str]]:
+  if command[:1] == ['--']:
+    command = command[1:]
+  if not command:
+    parser.error('there is no script to run')
+  if command[0] == '-m':
+    if len(command) < 2:
+      parser.error('-m needs a module')
+    return command[1], True, command[2:]
+  if not os.path.isfile(command[0]):
+    parser.error(f'there is no script {command[0]!r}')
+  return command[0], False, command[1:]
+
+
+def _check(parser: argparse.ArgumentParser,
+           options: argparse.Namespace) -> None:
+  if options.steps < 0:
+    parser.error('--steps is a number of steps, 1 or more')
+  if options.host < 0:
+    parser.error('--host is a number, 0 or more')
+  for key in ('json', 'html'):
+    path = getattr(options, key)
+    if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+      parser.error(f'--{key}: no directory for {path}')
+
+
+def _write(options: argparse.Namespace, reports: Sequence[Report],
+           others: Sequence[tuple[str, Report]]) -> None:
+  """Prints the reports, and writes the files that were asked for."""
+  sys.stdout.flush()
+  for report in reports:
+    print(table.text(report))
+  together = [*others, *((r.topology.name, r) for r in reports)]
+  if len(together) > 1:
+    print(comparison.text(comparison.compare(together)))
+  for path, text in ((options.json, lambda: json_form.to_json(reports)),
+                     (options.html, lambda: page.html(together))):
+    if path:
+      with open(path, 'w', encoding='utf-8') as f:
+        f.write(text())
+
+
+def _verdict(reports: Sequence[Report],
+             required: Sequence[requirements.Requirement],
+             expected: Sequence[Report],
+             tolerances: Sequence[golden.Tolerance]) -> int:
+  """Says what does not hold; the exit status."""
+  wrong = [
+      f'{report.topology.name}: {said}' for report in reports
+      for said in (r.check(report) for r in required) if said
+  ]
+  if expected:
+    wrong += golden.differences(expected, reports, tolerances)
+  for line in wrong:
+    print(f'aot: {line}', file=sys.stderr)
+  bad = any(report.failed or report.fits is False for report in reports)
+  return 1 if wrong or bad else 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

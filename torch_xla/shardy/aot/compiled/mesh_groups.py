@@ -1,0 +1,116 @@
+"""Groups of devices as axes of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+import functools
+import math
+
+from .replica_groups import Groups
+
+
+@dataclasses.dataclass(frozen=True)
+class MeshValue:
+  """A mesh that a script made.
+
+  Attributes:
+    shape: its sizes, an axis each.
+    axis_names: of each axis.
+    device_ids: the numbers that shardings give to the devices, 0 to n - 1,
+      row-major: a program's partition p is the device with the number p.
+
+  Raises:
+    ValueError: sizes, names and devices that do not go together.
+  """
+  shape: tuple[int, ...]
+  axis_names: tuple[str, ...]
+  device_ids: tuple[int, ...]
+
+  def __post_init__(self):
+    if len(self.shape) != len(self.axis_names):
+      raise ValueError(f'a mesh has the sizes {self.shape}, and the axes '
+                       f'{self.axis_names}: each axis has one size')
+    if math.prod(self.shape) != len(self.device_ids):
+      raise ValueError(f'a mesh of {self.shape} has {len(self.device_ids)} '
+                       f'devices, and not {math.prod(self.shape)}')
+
+  @functools.cached_property
+  def _places(self) -> dict[int, tuple[int, ...]]:
+    """The coordinates of each device."""
+    places = {}
+    for at, device in enumerate(self.device_ids):
+      coordinates = []
+      for size in reversed(self.shape):
+        at, coordinate = divmod(at, size)
+        coordinates.append(coordinate)
+      places[device] = tuple(reversed(coordinates))
+    return places
+
+  def has(self, devices: int) -> bool:
+    """Whether the mesh is of the devices 0 to `devices` - 1."""
+    return sorted(self.device_ids) == list(range(devices))
+
+  def axes_that_differ(self,
+                       groups: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Along which axes devices of one group lie apart: indices, sorted."""
+    apart = set()
+    for group in groups:
+      first = self._places[group[0]]
+      for device in group[1:]:
+        place = self._places[device]
+        apart.update(i for i in range(len(first)) if first[i] != place[i])
+    return tuple(sorted(apart))
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+  """Along which axes of a mesh the groups of a collective lie.
+
+  Attributes:
+    names: in the order of the mesh; empty where no mesh has such groups.
+    whole: whether each group spans these axes from end to end. If not, it
+      takes a part of them: 2 devices of an axis of 4.
+  """
+  names: tuple[str, ...] = ()
+  whole: bool = True
+
+
+def axes_of_groups(groups: Groups, devices: int,
+                   meshes: Sequence[MeshValue]) -> Axes:
+  """The smallest set of axes that `groups` lie along.
+
+  In whatever order groups and their devices are listed. Axes of size 1 are
+  never among them. The first mesh counts whose groups these are from end to
+  end; if there is none, the first that has an axis along which no group goes.
+
+  Args:
+    devices: how many the program runs on; meshes of others are passed over.
+  """
+  parts = Axes()
+  if sorted(d for group in groups for d in group) != list(range(devices)):
+    return parts
+  for mesh in meshes:
+    axes = mesh.axes_that_differ(groups) if mesh.has(devices) else ()
+    if not axes:
+      continue
+    names = tuple(mesh.axis_names[i] for i in axes)
+    size = math.prod(mesh.shape[i] for i in axes)
+    # What lies apart along these axes only, and is as large as they are.
+    if all(len(group) == size for group in groups):
+      return Axes(names)
+    if not parts.names and size < devices:
+      parts = Axes(names, whole=False)
+  return parts
+
+
+def axes_of_pairs(pairs: Groups, devices: int,
+                  meshes: Sequence[MeshValue]) -> Axes:
+  """The axes along which sources and targets lie apart, of the first mesh."""
+  if any(device >= devices for pair in pairs for device in pair):
+    return Axes()
+  for mesh in meshes:
+    axes = mesh.axes_that_differ(pairs) if mesh.has(devices) else ()
+    if axes:
+      return Axes(tuple(mesh.axis_names[i] for i in axes))
+  return Axes()

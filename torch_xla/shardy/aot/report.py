@@ -1,0 +1,240 @@
+"""What was learned of a script ahead of time, as values.
+
+Bytes and floating-point operations are those of one device throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import dataclasses
+from typing import Optional
+
+# How a script has ended that has not.
+RUNNING = 'running'
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+  """The devices that programs are compiled for.
+
+  Attributes:
+    name: as it was asked for, 'v5e:16x16'.
+    kind: of a device, as the compiler calls it, 'TPU v5 lite'.
+    chips: of all slices.
+    devices: of all slices; more than `chips` where a chip has several.
+    hosts: processes of a real run.
+    slices: connected by the data center's network.
+    memory: of one device, in bytes, as the compiler counts with it; None where
+      it does not tell.
+    compiler: its platform and version, in one line.
+  """
+  name: str
+  kind: str
+  chips: int
+  devices: int
+  hosts: int
+  slices: int = 1
+  memory: Optional[int] = None
+  compiler: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+  """What a program needs on one device, in bytes.
+
+  Attributes:
+    arguments: its parameters.
+    outputs: its results.
+    aliases: of the results, what lies in memory of parameters.
+    temporaries: what it needs meanwhile.
+    code: the program itself.
+  """
+  arguments: int
+  outputs: int
+  aliases: int
+  temporaries: int
+  code: int
+
+  @property
+  def peak(self) -> int:
+    return (self.arguments + self.outputs - self.aliases + self.temporaries +
+            self.code)
+
+
+@dataclasses.dataclass(frozen=True)
+class HeavyTensor:
+  """A tensor of a program that weighs much.
+
+  Attributes:
+    name: the user's name for it, or 'parameter 3', or an instruction's.
+    role: 'argument', 'result' or 'temporary'.
+    shape: on one device, as XLA writes it: 'bf16[1024,512]'.
+    nbytes: on one device, with the padding of its layout.
+  """
+  name: str
+  role: str
+  shape: str
+  nbytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class CollectiveUse:
+  """The collectives of one kind over the same axes, in one program.
+
+  Attributes:
+    kind: as XLA calls it: 'all-reduce'.
+    axes: the mesh axes that they run over; empty where `groups` are of no mesh
+      that the script made.
+    groups: the devices that take part, '16 groups of 16'.
+    count: how many are run in one execution, those in loops by trip counts.
+    nbytes: their sum over one execution; of each, the larger of what one device
+      gives and gets.
+  """
+  kind: str
+  axes: tuple[str, ...]
+  groups: str
+  count: int
+  nbytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Cycles:
+  """The compiler's own estimate of a program's time.
+
+  Attributes:
+    total: the sum of `estimated_cycles`, those in loops by trip counts.
+    operations: how many of its operations have an estimate.
+    left_out: operations that have none, by opcode: they count as nothing.
+    loops_counted_once: loops whose trip count the program does not tell.
+  """
+  total: int
+  operations: int
+  left_out: tuple[tuple[str, int], ...] = ()
+  loops_counted_once: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """One program that the script had compiled.
+
+  Attributes:
+    name: the module's.
+    called_from: where in the user's code it was asked for, innermost first:
+      'train.py:41 in step'.
+    step: how many steps had ended before.
+    seconds: of compiling.
+    partitions: devices that it was split over.
+    partitioner: 'shardy', 'gspmd' or 'none'.
+    note: why it was compiled other than asked; empty if it was not.
+    error: the compiler's refusal; empty if it compiled.
+    executions: how often it was executed.
+    sent: digest of the program and its options as torch_xla sent them, byte for
+      byte: what has to be the same on all hosts.
+    digest: of the compiled program's text, without what changes from one
+      compile to the next; empty if it was refused.
+    memory: None if it was refused.
+    heaviest: its heaviest tensors, the heaviest first.
+    collectives: sorted by bytes, most first.
+    flops: None where the compiler does not tell.
+    cycles: None where the compiler does not tell.
+  """
+  name: str
+  called_from: tuple[str, ...]
+  step: int
+  seconds: float
+  partitions: int
+  partitioner: str
+  note: str = ''
+  error: str = ''
+  executions: int = 0
+  sent: str = ''
+  digest: str = ''
+  memory: Optional[Memory] = None
+  heaviest: tuple[HeavyTensor, ...] = ()
+  collectives: tuple[CollectiveUse, ...] = ()
+  flops: Optional[float] = None
+  cycles: Optional[Cycles] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What a script did on a topology.
+
+  Attributes:
+    script: as it was named, and its arguments.
+    topology: what it was compiled for.
+    mode: 'shardy', 'v2' or 'off'.
+    host: the process whose part the script played.
+    processes: how many processes the script was told of.
+    meshes: that it made: 'data=16, model=16'.
+    programs: in the order in which they were compiled.
+    steps: that have ended.
+    usual_step: what one step executes, as it mostly was once nothing was
+      compiled any more: positions in `programs`, in order; empty where no such
+      step has ended.
+    usual_steps: how many steps were like that.
+    ended: 'finished', 'stopped after 3 steps', 'interrupted', or the exception
+      that the script ended with, in one line.
+    failed: whether that is an error of the script's.
+    traceback: of that error; empty without one.
+    reads: values that were read, all of them zeros.
+    traces: graphs that lazy mode cut and torch.compile traced, by name.
+    findings: what a user has to know of the run itself, each a sentence.
+    seconds: from the script's first line to its end.
+    host_memory: the most that the process took on this machine, in bytes.
+  """
+  script: tuple[str, ...]
+  topology: Topology
+  mode: str
+  host: int
+  processes: int
+  meshes: tuple[str, ...]
+  programs: tuple[Program, ...]
+  steps: int
+  ended: str
+  usual_step: tuple[int, ...] = ()
+  usual_steps: int = 0
+  failed: bool = False
+  traceback: str = ''
+  reads: int = 0
+  traces: tuple[tuple[str, int], ...] = ()
+  findings: tuple[str, ...] = ()
+  seconds: float = 0.0
+  host_memory: int = 0
+
+  @property
+  def warm_up(self) -> int:
+    """The first step in which nothing was compiled: the end of warm-up.
+
+    The number of steps where each step compiled something.
+    """
+    return warm_up(self.programs, self.steps)
+
+  @property
+  def programs_after_warm_up(self) -> tuple[Program, ...]:
+    warm_up = self.warm_up
+    return tuple(p for p in self.programs if p.step > warm_up)
+
+  @property
+  def fits(self) -> Optional[bool]:
+    """Whether every program fits into a device; None where nobody tells.
+
+    Nor does anybody where no program was compiled.
+    """
+    if any(p.error for p in self.programs):
+      return False
+    if self.topology.memory is None or not self.programs:
+      return None
+    peaks = [p.memory.peak for p in self.programs if p.memory is not None]
+    if any(peak > self.topology.memory for peak in peaks):
+      return False
+    return True if len(peaks) == len(self.programs) else None
+
+
+def warm_up(programs: Sequence[Program], steps: int) -> int:
+  """The first of so many steps in which no program was compiled.
+
+  The number of steps where each step compiled something.
+  """
+  compiled = {program.step for program in programs}
+  return next(s for s in range(steps + 1) if s not in compiled or s == steps)

@@ -1,0 +1,218 @@
+"""The numbers of a report by name, as requirements and comparisons say them.
+
+All are of one device. Memory is that of the program which needs the most of it.
+Flops, cycles and what collectives move are those of one step after warm-up:
+the sum over the programs that run in each (`steady_step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+import dataclasses
+import difflib
+import enum
+import functools
+import re
+from typing import Optional
+
+from . import measures, sizes
+from .measures import Measure, Number, OfProgram, OfReport
+from ..report import CollectiveUse, Memory, Report
+from ...hlo.compiled_program import COLLECTIVES
+
+ALL_COLLECTIVES = 'collective'
+_KINDS = (ALL_COLLECTIVES, *COLLECTIVES)
+_COLLECTIVE = re.compile(f'(?P<kind>{"|".join(_KINDS)}) (?P<what>bytes|count)')
+# What else people call a quantity.
+_OTHER_NAMES = {
+    'compiles': 'programs',
+    'recompiles': 'programs after warm-up',
+    'retraces': 'programs after warm-up',
+    'hbm': 'peak',
+    'memory': 'peak',
+    'flop': 'flops',
+    'time': 'cycles',
+    'inputs': 'arguments',
+    'results': 'outputs',
+    'errors': 'refused',
+}
+
+
+class UnknownQuantityError(ValueError):
+  """A name that is no quantity's."""
+
+
+class Unit(enum.Enum):
+  """What a quantity counts."""
+  BYTES = 'bytes'
+  COUNT = 'count'
+  FLOPS = 'flops'
+  CYCLES = 'cycles'
+
+  def parse(self, text: str) -> int:
+    """The number that a user wrote.
+
+    Raises:
+      sizes.SizeError: it is none.
+    """
+    read = sizes.parse if self is Unit.BYTES else sizes.parse_number
+    return read(text)
+
+  def short(self, value: Number) -> str:
+    """'1.25 GiB', '1.97 T', '3'."""
+    if self is Unit.BYTES:
+      return sizes.text(int(value))
+    return f'{value:,}' if self is Unit.COUNT else sizes.number_text(value)
+
+  def exact(self, value: Number) -> str:
+    """With all digits: '1.25 GiB (1,342,177,280 bytes)'."""
+    if self is not Unit.BYTES:
+      return f'{value:,}'
+    short = self.short(value)
+    return short if value < 1024 else f'{short} ({value:,} bytes)'
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+  """A number that reports can be held to.
+
+  Attributes:
+    name: as users write it.
+    unit: of its values.
+    of_report: its value over a whole report.
+    of_program: its value of one program; None where programs have none.
+  """
+  name: str
+  unit: Unit
+  of_report: OfReport
+  of_program: Optional[OfProgram] = None
+
+
+def plain() -> tuple[Quantity, ...]:
+  """All that are not of collectives."""
+
+  def counted(name: str, count: Callable[[Report], int]) -> Quantity:
+    return Quantity(name, Unit.COUNT, lambda report: Measure(count(report)))
+
+  def memory(name: str, read: Callable[[Memory], int]) -> Quantity:
+    of_program = functools.partial(measures.memory, read)
+    return Quantity(name, Unit.BYTES,
+                    functools.partial(measures.largest, of_program), of_program)
+
+  return (
+      counted('programs', lambda report: len(report.programs)),
+      Quantity('programs after warm-up', Unit.COUNT, measures.after_warm_up),
+      counted('refused',
+              lambda report: sum(bool(p.error) for p in report.programs)),
+      counted('fallbacks',
+              lambda report: sum(bool(p.note) for p in report.programs)),
+      counted('reads', lambda report: report.reads),
+      memory('peak', lambda m: m.peak),
+      memory('arguments', lambda m: m.arguments),
+      memory('outputs', lambda m: m.outputs),
+      memory('aliases', lambda m: m.aliases),
+      memory('temporaries', lambda m: m.temporaries),
+      memory('code', lambda m: m.code),
+      _over_step('flops', Unit.FLOPS, measures.flops),
+      _over_step('cycles', Unit.CYCLES, measures.cycles),
+  )
+
+
+def of_uses(uses: Iterable[CollectiveUse]) -> tuple[Quantity, ...]:
+  """Bytes and count of all collectives together, and of each kind and axes."""
+  keys = sorted({(u.kind, measures.runs_over(u)) for u in uses})
+  return tuple(
+      _collective(kind, what, over)
+      for kind, over in [(ALL_COLLECTIVES, None), *keys]
+      for what in ('bytes', 'count'))
+
+
+def named(name: str) -> Quantity:
+  """The quantity called so: 'peak', 'all-gather bytes over data,model'.
+
+  Raises:
+    UnknownQuantityError: there is none; the message lists all.
+  """
+  words = ' '.join(name.split())
+  base, over, axes_text = words.partition(' over ')
+  match = _COLLECTIVE.fullmatch(base)
+  if not match:
+    for quantity in plain():
+      if quantity.name == words:
+        return quantity
+    raise UnknownQuantityError(_unknown(words))
+  if not over:
+    return _collective(match['kind'], match['what'], None)
+  axes = tuple(sorted({a.strip() for a in axes_text.split(',')}))
+  quantity = _collective(match['kind'], match['what'], axes)
+
+  def of_report(report: Report) -> Measure:
+    known = axes_of(report)
+    for axis in axes:
+      if axis not in known:
+        return Measure(
+            None,
+            unknown=f'no mesh of the script has an axis {axis!r}; there are: '
+            f'{", ".join(known) or "none"}')
+    return quantity.of_report(report)
+
+  return dataclasses.replace(quantity, of_report=of_report)
+
+
+def known() -> str:
+  """The names of all quantities, in a line."""
+  return (', '.join(q.name for q in plain()) +
+          '; and bytes or count, with or without "over AXIS,AXIS", of: ' +
+          ', '.join(_KINDS))
+
+
+def axes_of(report: Report) -> tuple[str, ...]:
+  """The axes of all meshes of a report, each once."""
+  return tuple(
+      dict.fromkeys(
+          part.partition('=')[0].strip()
+          for mesh in report.meshes
+          for part in mesh.split(',')))
+
+
+def wider_names(name: str) -> tuple[str, ...]:
+  """The name and those of what it is a part of, from special to general.
+
+  'all-gather bytes over model' is part of 'all-gather bytes', and this of
+  'collective bytes'.
+  """
+  base, over, _ = name.partition(' over ')
+  kind, _, what = base.rpartition(' ')
+  names = [name, base] if over else [name]
+  if kind in COLLECTIVES:
+    names.append(f'{ALL_COLLECTIVES} {what}')
+  return tuple(names)
+
+
+def _over_step(name: str, unit: Unit, of_program: OfProgram) -> Quantity:
+  return Quantity(name, unit, functools.partial(measures.over_step, of_program),
+                  of_program)
+
+
+def _collective(kind: str, what: str, over: Optional[tuple[str,
+                                                           ...]]) -> Quantity:
+  name = f'{kind} {what}'
+  if over is not None:
+    name += f' over {",".join(over)}'
+  return _over_step(name, Unit.BYTES if what == 'bytes' else Unit.COUNT,
+                    functools.partial(measures.collectives, kind, what, over))
+
+
+def _unknown(name: str) -> str:
+  both = [f'{kind} {what}' for kind in _KINDS for what in ('bytes', 'count')]
+  near = _OTHER_NAMES.get(name.lower())
+  if not near:
+    base, over, axes = name.partition(' over ')
+    found = difflib.get_close_matches(
+        base.lower(), [*(q.name for q in plain()), *both], n=1)
+    near = found[0] if found else None
+    if near in both:
+      near += over + axes
+  return (f'there is no quantity {name!r}' +
+          (f': did you mean {near!r}?' if near else '.') +
+          f' There are: {known()}')

@@ -1,0 +1,152 @@
+"""The sentences of a report, for the terminal and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+import math
+import re
+from typing import Optional
+
+from . import measures, quantities, sizes
+from .measures import label
+from ..report import CollectiveUse, Cycles, Program, Report
+from .steady_step import never_steady, steady_step
+
+_OUT_OF_MEMORY = re.compile(
+    r'out of memory|RESOURCE_EXHAUSTED|exceeds available', re.IGNORECASE)
+
+
+def verdict(report: Report) -> str:
+  """Whether it fits, in one line."""
+  if not report.programs:
+    return 'nothing was compiled'
+  refused = [p for p in report.programs if p.error]
+  if refused:
+    what = ('does not fit' if any(
+        _OUT_OF_MEMORY.search(p.error) for p in refused) else
+            'does not compile')
+    return (f'{what}: the compiler refused {len(refused)} of '
+            f'{counted(len(report.programs), "program")}, {label(refused[0])} '
+            f'first: {first_line(refused[0].error)}')
+  peak = quantities.named('peak').of_report(report)
+  if peak.value is None:
+    return f'not known whether it fits: {peak.unknown}'
+  assert peak.program is not None
+  found = f'the largest peak is {sizes.text(int(peak.value))}'
+  of = f'of {label(peak.program)}'
+  if report.topology.memory is None:
+    return (f'not known whether it fits: the compiler does not tell how much '
+            f'memory a device has; {found}, {of}')
+  return (f'{"fits" if report.fits else "does not fit"}: {found} of '
+          f'{sizes.text(report.topology.memory)} '
+          f'({share_text(peak.value, report.topology.memory)}), {of}')
+
+
+def run_text(report: Report) -> str:
+  """How many programs, how many steps, and how it ended, in one line."""
+  never = never_steady(report)
+  late = (
+      f'how many after warm-up is not known: {never}' if never else
+      f'{len(report.programs_after_warm_up) or "none"} after warm-up, which '
+      f'took {counted(report.warm_up, "step")} of {report.steps:,}')
+  failed = ', the script failed' if report.failed else ''
+  return (f'{counted(len(report.programs), "program")}, {late}; ended: '
+          f'{report.ended}{failed}')
+
+
+def topology_text(report: Report) -> str:
+  """The devices, in one line."""
+  t = report.topology
+  each = t.devices / t.chips if t.chips else 0
+  devices = ('one device a chip' if each == 1 else
+             f'{t.devices:,} devices, {each:g} a chip: memory, flops and '
+             'cycles are those of a device')
+  memory = ('memory not told'
+            if t.memory is None else f'{sizes.text(t.memory)} a device')
+  return (f'{t.name}: {counted(t.chips, "chip")} of {t.kind}, {devices}; '
+          f'{counted(t.hosts, "host")}, {counted(t.slices, "slice")}; {memory}')
+
+
+def setting_text(report: Report) -> str:
+  """Mode, part and meshes of the script, in one line."""
+  return (f'mode {report.mode}; process {report.host} of '
+          f'{report.topology.hosts:,}, and the script was told of '
+          f'{report.processes:,}; ' + (f'mesh {" and ".join(report.meshes)}' if
+                                       report.meshes else 'no mesh was made'))
+
+
+def step_text(report: Report) -> str:
+  """What stands for one step after warm-up, in one line."""
+  names = ', '.join(map(label, steady_step(report).programs))
+  after = report.steps - report.warm_up
+  return (f'{names}; so ran {report.usual_steps:,} of '
+          f'{counted(after, "step")}')
+
+
+def cycles_text(cycles: Optional[Cycles]) -> str:
+  """The estimate, and what it leaves out."""
+  if cycles is None:
+    return 'the compiler does not tell'
+  text = (f'{cycles.total:,}, the compiler\'s own estimate of '
+          f'{counted(cycles.operations, "operation")}')
+  if cycles.left_out:
+    left_out = ', '.join(f'{n:,} {opcode}' for opcode, n in cycles.left_out)
+    text += f'; it tells none of {left_out}: these count as nothing'
+  if cycles.loops_counted_once:
+    text += (f'; {counted(cycles.loops_counted_once, "loop")} counted as run '
+             'once: the program does not tell how often')
+  return text
+
+
+def over_text(use: CollectiveUse) -> str:
+  """What a collective runs over."""
+  if use.axes:
+    return f'over {", ".join(use.axes)}'
+  return f'over {use.groups}, along no whole mesh axes'
+
+
+def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
+  """The collectives of all these programs, by kind and axes, most first."""
+  found: dict[tuple[str, ...], CollectiveUse] = {}
+  for use in (use for program in programs for use in program.collectives):
+    key = (use.kind, *measures.runs_over(use))
+    so_far = found.get(key)
+    found[key] = use if so_far is None else CollectiveUse(
+        use.kind, use.axes, use.groups, so_far.count +
+        use.count, so_far.nbytes + use.nbytes)
+  return tuple(sorted(found.values(), key=lambda u: (-u.nbytes, u.kind)))
+
+
+def remarks(report: Report) -> Iterator[str]:
+  """What else there is to say of the run, a line each."""
+  yield from report.findings
+  if report.reads:
+    read = ('1 value was read: a zero' if report.reads == 1 else
+            f'{report.reads:,} values were read: all zeros')
+    yield f'{read}, for nothing is computed'
+  for name, count in report.traces:
+    yield f'{count:,} {name}'
+  yield (f'{report.seconds:,.1f} s, '
+         f'{sum(p.seconds for p in report.programs):,.1f} s of them compiling; '
+         f'{sizes.text(report.host_memory)} of this machine\'s memory')
+
+
+def share_text(part: float, whole: float) -> str:
+  """'78.1 %'; 100.0 % is exactly that: less is rounded down, more up."""
+  tenths = Fraction(part) / Fraction(whole) * 1000 if whole else Fraction(0)
+  rounded = math.ceil(tenths) if part > whole else math.floor(tenths)
+  return f'{rounded / 10:,.1f} %'
+
+
+def counted(number: int, noun: str) -> str:
+  return f'{number:,} {noun}{"" if number == 1 else "s"}'
+
+
+def first_line(text: str) -> str:
+  return text.strip().partition('\n')[0]
+
+
+def printable(text: str) -> str:
+  """Without what UTF-8 cannot write: bytes of a name that were no UTF-8."""
+  return text.encode('utf-8', 'backslashreplace').decode('utf-8')

@@ -1,0 +1,87 @@
+"""Runs a script ahead of time: the first file of the process that does it.
+
+A script may set variables that torch_xla reads when it is imported, so nothing
+here imports it before the script does. Run by path, not as a module.
+"""
+
+import ctypes
+import importlib.abc
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+import threading
+import traceback
+
+_PATIENCE_SECONDS = 20
+_NEVER_BEGAN = 2
+# Of prctl(2).
+_SET_DEATH_SIGNAL = 1
+
+
+class _Watcher(importlib.abc.MetaPathFinder):
+  """Begins the session as soon as torch_xla is imported."""
+
+  def __init__(self, settings: str):
+    self._settings = settings
+
+  def find_spec(self, fullname, path=None, target=None):
+    if fullname != 'torch_xla':
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.util.find_spec(fullname)
+    if spec is not None:
+      run = spec.loader.exec_module
+
+      def exec_module(module):
+        # Unchanged scripts may say that they are for a CPU.
+        chosen = os.environ.get('PJRT_DEVICE')
+        os.environ['PJRT_DEVICE'] = 'TPU'
+        run(module)
+        from torch_xla.shardy.aot.running import session
+        session.begin(self._settings, chosen)
+
+      spec.loader.exec_module = exec_module
+    return spec
+
+
+def _say_why_not(ending) -> None:
+  if ending is not None and not isinstance(ending, KeyboardInterrupt):
+    traceback.print_exception(ending)
+  print('aot: the script never imported torch_xla', file=sys.stderr)
+
+
+def main() -> None:
+  # Not without the command that waits for it.
+  ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+  text = sys.argv[1]
+  settings = json.loads(text)
+  script = settings['script']
+  sys.argv[:] = [script, *settings['arguments']]
+  sys.meta_path.insert(0, _Watcher(text))
+  ending = None
+  try:
+    if settings['is_module']:
+      sys.path[0] = os.getcwd()
+      runpy.run_module(script, run_name='__main__', alter_sys=True)
+    else:
+      sys.path[0] = os.path.dirname(os.path.abspath(script))
+      runpy.run_path(script, run_name='__main__')
+  except BaseException as e:  # pylint: disable=broad-except
+    ending = e
+  session = sys.modules.get('torch_xla.shardy.aot.running.session')
+  if session is None:
+    _say_why_not(ending)
+    sys.exit(_NEVER_BEGAN)
+  status = session.end(ending)
+  # The report is written. What a script left running must not hold it up.
+  leaving = threading.Timer(_PATIENCE_SECONDS, os._exit, (status,))
+  leaving.daemon = True
+  leaving.start()
+  sys.exit(status)
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,177 @@
+"""Looks at each program on its way to the compiler, and at what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import hashlib
+import time
+from typing import Optional
+
+from ...compile.record import ProgramRecord
+from ...door import Compilation, Compiler
+from ...errors import BackendCompileError, LayoutError
+from ...hlo import compile_options, messages
+from ...hlo.array_shape import ArrayShape
+from ...tensor_names import living_names
+from . import plugin
+from ..compiled import collectives, cycles, digest, heavy_tensors
+from .callers import Callers
+from ..compiled.compiled_module import read
+from ..compiled.mesh_groups import MeshValue
+from .parameter_names import alike, known_names, parameters_of
+from .progress import Progress
+from ..report import Memory, Program
+
+
+@dataclasses.dataclass
+class Observed:
+  """A program that came by.
+
+  Attributes:
+    program: what is known of it.
+    number: in the plugin; None if it was refused.
+    parameters: as it was sent, until they have names.
+    names: of parameters, those that are sure.
+  """
+  program: Program
+  number: Optional[int]
+  parameters: Sequence[ArrayShape] = ()
+  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+
+class ProgramObserver:
+  """A wrapper around the door's compilers that keeps what it sees.
+
+  Attributes:
+    observed: in the order in which programs were compiled.
+    findings: what could not be seen, and why.
+  """
+
+  def __init__(self, callers: Callers, progress: Progress,
+               meshes: Callable[[], Sequence[MeshValue]],
+               records: Callable[[], Sequence[ProgramRecord]],
+               changed: Callable[[], None]):
+    self.observed: list[Observed] = []
+    self.findings: list[str] = []
+    self._callers = callers
+    self._progress = progress
+    self._meshes = meshes
+    self._records = records
+    self._changed = changed
+
+  def __call__(self, compilation: Compilation, rest: Compiler) -> None:
+    called_from = self._callers.now()
+    name = _name(compilation)
+    step, filed = plugin.counters().steps, len(self._records())
+    start, error, number = time.perf_counter(), None, None
+    try:
+      with self._progress.compiling(len(self.observed) + 1, name, called_from):
+        rest(compilation)
+      number = plugin.last_program()
+    except (BackendCompileError, LayoutError) as e:
+      error = e
+      raise
+    finally:
+      seconds = time.perf_counter() - start
+      filed_now = self._records()[filed:]
+      record = filed_now[-1] if filed_now else None
+      options = compile_options.read(compilation.options)
+      program = Program(
+          name=record.name if record and record.name else name,
+          called_from=called_from,
+          step=step,
+          seconds=record.seconds if record else seconds,
+          partitions=options.num_partitions,
+          partitioner=(record.options if record else options).partitioner.value,
+          sent=_digest(compilation.program, compilation.options),
+          note=record.note if record else '',
+          error=str(error) if error else '')
+      if error is None and number is not None:
+        program = self._with_facts(program, compilation, number)
+      self.observed.append(
+          Observed(program, number,
+                   parameters_of(compilation.program, compilation.format),
+                   known_names(record)))
+      self._changed()
+
+  def positions(self) -> dict[int, int]:
+    """Positions in `programs` by the plugin's numbers."""
+    return {
+        one.number: at
+        for at, one in enumerate(self.observed)
+        if one.number is not None
+    }
+
+  def name_tensors(self) -> None:
+    """Gives the heaviest tensors their names; not while a sync runs."""
+    waiting = [one for one in self.observed if one.parameters]
+    tensors = living_names() if waiting else []
+    for one in waiting:
+      names = {**alike(one.parameters, tensors, one.names), **one.names}
+      one.program = dataclasses.replace(
+          one.program,
+          heaviest=tuple(
+              dataclasses.replace(tensor, name=_named(tensor.name, names)
+                                 ) if tensor.role == 'argument' else tensor
+              for tensor in one.program.heaviest))
+      one.parameters = ()
+
+  def programs(self) -> tuple[Program, ...]:
+    """All programs, with how often each was executed so far."""
+    found = [
+        one.program if one.number is None else dataclasses.replace(
+            one.program, executions=plugin.program_facts(one.number).executions)
+        for one in self.observed
+    ]
+    if not any(p.cycles and p.cycles.operations for p in found):
+      # Not a small program: a compiler that estimates nothing.
+      found = [dataclasses.replace(p, cycles=None) for p in found]
+    return tuple(found)
+
+  def _with_facts(self, program: Program, compilation: Compilation,
+                  number: int) -> Program:
+    facts = plugin.program_facts(number)
+    memory = Memory(facts.arguments, facts.outputs, facts.aliases,
+                    facts.temporaries, facts.generated_code)
+    program = dataclasses.replace(
+        program,
+        memory=memory if facts.arguments >= 0 else None,
+        flops=_flops(facts))
+    try:
+      module = read(*compilation.compiled_program())
+      if module is None:
+        raise ValueError('it is not told as HLO')
+      return dataclasses.replace(
+          program,
+          digest=digest.digest(module),
+          heaviest=heavy_tensors.heavy_tensors(module, {}),
+          collectives=collectives.collective_uses(module, self._meshes()),
+          cycles=cycles.cycles(module))
+    except (BackendCompileError, ValueError) as e:
+      self.findings.append(
+          f'the compiled program of {program.name} cannot be read, so that its '
+          f'collectives, heaviest tensors and cycles are not known: {e}')
+      return program
+
+
+def _flops(facts: plugin.ProgramFacts) -> Optional[float]:
+  """What computes nothing has no such property."""
+  if facts.flops >= 0:
+    return facts.flops
+  return 0.0 if facts.bytes_accessed >= 0 else None
+
+
+def _named(name: str, names: Mapping[int, str]) -> str:
+  number = name.removeprefix('parameter ')
+  return names.get(int(number), name) if number.isdecimal() else name
+
+
+def _digest(*parts: bytes) -> str:
+  return hashlib.sha256(b'\0'.join(parts)).hexdigest()
+
+
+def _name(compilation: Compilation) -> str:
+  if compilation.format != 'hlo':
+    return '(StableHLO)'
+  return messages.parse('HloModuleProto', compilation.program).name

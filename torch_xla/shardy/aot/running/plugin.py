@@ -1,0 +1,310 @@
+"""Python's side of libpjrt_aot.so, the plugin that compiles and does not run.
+
+The C side is documented in csrc/pjrt_aot/pjrt_aot.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import ctypes
+import dataclasses
+import functools
+import os
+from typing import Optional
+
+from ..errors import AotError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
+_VERSION = 1
+_MESSAGE_SIZE = 65536
+_OK, _NOT_FOUND = 0, 5
+
+
+class _TopologyOption(ctypes.Structure):
+  _fields_ = [
+      ('name', ctypes.c_char_p),
+      ('text', ctypes.c_char_p),
+      ('values', ctypes.POINTER(ctypes.c_int64)),
+      ('num_values', ctypes.c_size_t),
+      ('is_list', ctypes.c_int),
+  ]
+
+
+class _Options(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('library', ctypes.c_char_p),
+      ('topology', ctypes.c_char_p),
+      ('topology_options', ctypes.POINTER(_TopologyOption)),
+      ('num_topology_options', ctypes.c_size_t),
+      ('host', ctypes.c_int),
+      ('one_process', ctypes.c_int),
+      ('memory_limit', ctypes.c_int64),
+      ('refuse_reads', ctypes.c_int),
+      ('step_limit', ctypes.c_int64),
+      ('stop_signal', ctypes.c_int),
+  ]
+
+
+class _Device(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('id', ctypes.c_int64),
+      ('process', ctypes.c_int),
+      ('addressable', ctypes.c_int),
+      ('kind', ctypes.c_void_p),
+      ('kind_size', ctypes.c_size_t),
+      ('coordinates', ctypes.c_int64 * 3),
+      ('num_coordinates', ctypes.c_size_t),
+      ('core_on_chip', ctypes.c_int64),
+      ('slice', ctypes.c_int64),
+  ]
+
+
+class _Program(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('generated_code', ctypes.c_int64),
+      ('arguments', ctypes.c_int64),
+      ('outputs', ctypes.c_int64),
+      ('aliases', ctypes.c_int64),
+      ('temporaries', ctypes.c_int64),
+      ('peak', ctypes.c_int64),
+      ('flops', ctypes.c_double),
+      ('bytes_accessed', ctypes.c_double),
+      ('executions', ctypes.c_int64),
+  ]
+
+
+class _Counters(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('steps', ctypes.c_int64),
+      ('executions', ctypes.c_int64),
+      ('reads', ctypes.c_int64),
+      ('read_bytes', ctypes.c_int64),
+      ('refused', ctypes.c_int64),
+      ('buffers', ctypes.c_int64),
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+  """A device of the topology; `slice` is -1 where there is one only."""
+  id: int
+  process: int
+  addressable: bool
+  kind: str
+  coordinates: tuple[int, ...]
+  core_on_chip: int
+  slice: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramFacts:
+  """What the compiler tells of a program: bytes of one device, -1 untold."""
+  generated_code: int
+  arguments: int
+  outputs: int
+  aliases: int
+  temporaries: int
+  peak: int
+  flops: float
+  bytes_accessed: float
+  executions: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Counters:
+  """What has happened so far, in this process."""
+  steps: int
+  executions: int
+  reads: int
+  read_bytes: int
+  refused: int
+  buffers: int
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> ctypes.CDLL:
+  """Raises:
+
+    AotError: it is missing, or of another version.
+  """
+  try:
+    library = ctypes.CDLL(LIBRARY_PATH)
+  except OSError as e:
+    raise AotError(f'the plugin that compiles ahead of time cannot be loaded: '
+                   f'{e}; install torch_xla again') from e
+  if library.PjrtAot_Version() != _VERSION:
+    raise AotError(
+        f'{LIBRARY_PATH} is of version {library.PjrtAot_Version()}, and '
+        f'{_VERSION} is needed: install torch_xla again')
+  library.PjrtAot_LastProgram.restype = ctypes.c_int64
+  library.PjrtAot_EndStep.restype = ctypes.c_int64
+  library.PjrtAot_GetExecutions.restype = ctypes.c_size_t
+  return library
+
+
+def open_topology(library: str,
+                  topology: str,
+                  options: Mapping[str, object],
+                  *,
+                  host: int,
+                  one_process: bool = False,
+                  refuse_reads: bool = False,
+                  step_limit: int = 0,
+                  stop_signal: int = 0) -> None:
+  """Opens the compiler's plugin and the topology, before the runtime is up.
+
+  Args:
+    library: the path of the plugin that compiles.
+    topology: as that plugin calls it.
+    options: more that it is told; strings, integers and tuples of them.
+    host: the process whose devices are addressable.
+    one_process: whether all devices say that they are of process 0.
+    refuse_reads: whether reading a value is an error.
+    step_limit: executions are refused after so many steps; 0: never.
+    stop_signal: sent to this process at each such refusal but the first, which
+      a script may take for an error and go on; 0: none.
+
+  Raises:
+    AotError: the library or the topology cannot be opened.
+  """
+  settings = _options(
+      topology,
+      options,
+      library=os.fsencode(library),
+      host=host,
+      one_process=one_process,
+      refuse_reads=refuse_reads,
+      step_limit=step_limit,
+      stop_signal=stop_signal)
+  message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+  if _library().PjrtAot_Open(
+      ctypes.byref(settings), message, ctypes.c_size_t(_MESSAGE_SIZE)):
+    raise AotError(message.value.decode(errors='replace'))
+
+
+def _options(topology: str, options: Mapping[str, object],
+             **fields: object) -> _Options:
+  kept = [_topology_option(name, value) for name, value in options.items()]
+  made = _Options(
+      topology=topology.encode(),
+      topology_options=(_TopologyOption * len(kept))(*kept),
+      num_topology_options=len(kept),
+      **fields)
+  made.struct_size = ctypes.sizeof(made)
+  return made
+
+
+def _topology_option(name: str, value: object) -> _TopologyOption:
+  if isinstance(value, str):
+    return _TopologyOption(name.encode(), value.encode(), None, 0, 0)
+  is_list = isinstance(value, tuple)
+  values = value if is_list else (value,)
+  return _TopologyOption(name.encode(),
+                         None, (ctypes.c_int64 * len(values))(*values),
+                         len(values), is_list)
+
+
+def platform() -> tuple[str, str]:
+  """The name and the version of the compiler's platform.
+
+  Raises:
+    AotError: no topology is open.
+  """
+  name, version = ctypes.c_void_p(), ctypes.c_void_p()
+  name_size, version_size = ctypes.c_size_t(), ctypes.c_size_t()
+  if _library().PjrtAot_Platform(
+      ctypes.byref(name), ctypes.byref(name_size), ctypes.byref(version),
+      ctypes.byref(version_size)):
+    raise AotError('no topology is open')
+  return (ctypes.string_at(name, name_size.value).decode(errors='replace'),
+          ctypes.string_at(version,
+                           version_size.value).decode(errors='replace'))
+
+
+def devices() -> Iterator[Device]:
+  """The devices of the topology, sorted by id; none before it is open."""
+  position = 0
+  while True:
+    found = _Device()
+    found.struct_size = ctypes.sizeof(found)
+    if _library().PjrtAot_GetDevice(
+        ctypes.c_size_t(position), ctypes.byref(found)):
+      return
+    yield Device(
+        found.id, found.process, bool(found.addressable),
+        ctypes.string_at(found.kind, found.kind_size).decode(errors='replace'),
+        tuple(found.coordinates[:found.num_coordinates]), found.core_on_chip,
+        found.slice)
+    position += 1
+
+
+def refusal(topology: str, options: Mapping[str, object], program: bytes,
+            program_format: str, compile_options: bytes) -> str:
+  """What the compiler says to a program for a topology; empty if it takes it.
+
+  Args:
+    topology: as the compiler calls it; another than the open one, if need be.
+    options: more that it is told of it.
+    compile_options: a serialised CompileOptionsProto.
+
+  """
+  where = _options(topology, options)
+  message = ctypes.create_string_buffer(_MESSAGE_SIZE)
+  form = program_format.encode()
+  refused = _library().PjrtAot_TryCompile(
+      ctypes.byref(where), program, ctypes.c_size_t(len(program)), form,
+      ctypes.c_size_t(len(form)), compile_options,
+      ctypes.c_size_t(len(compile_options)), message,
+      ctypes.c_size_t(_MESSAGE_SIZE))
+  return message.value.decode(errors='replace') if refused else ''
+
+
+def last_program() -> Optional[int]:
+  """The number of the program that this thread last had compiled."""
+  number = _library().PjrtAot_LastProgram()
+  return None if number < 0 else number
+
+
+def program_facts(number: int) -> ProgramFacts:
+  """What is known of a program, also after its executable is gone.
+
+  Raises:
+    KeyError: there is no such program.
+  """
+  found = _Program()
+  found.struct_size = ctypes.sizeof(found)
+  if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
+    raise KeyError(number)
+  return ProgramFacts(*(
+      getattr(found, field.name) for field in dataclasses.fields(ProgramFacts)))
+
+
+def executions(first: int = 0) -> Iterator[tuple[int, int]]:
+  """From number `first` on: the program, and how many steps had ended."""
+  capacity = 4096
+  programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
+  while True:
+    count = _library().PjrtAot_GetExecutions(
+        ctypes.c_int64(first), programs, steps, ctypes.c_size_t(capacity))
+    yield from zip(programs[:count], steps[:count])
+    if count < capacity:
+      return
+    first += count
+
+
+def end_step() -> int:
+  """Ends the step, if anything was executed in it; how many have ended."""
+  return _library().PjrtAot_EndStep()
+
+
+def counters() -> Counters:
+  found = _Counters()
+  found.struct_size = ctypes.sizeof(found)
+  _library().PjrtAot_GetCounters(ctypes.byref(found))
+  return Counters(
+      *(getattr(found, field.name) for field in dataclasses.fields(Counters)))

@@ -1,0 +1,281 @@
+"""The process that runs a script ahead of time, from torch_xla's import on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from typing import Any, Optional
+
+import torch_xla
+import torch_xla.debug.metrics as met
+import torch_xla.runtime as xr
+from torch_xla._internal import tpu
+from torch_xla.experimental import plugins
+
+from ... import door
+from ...door.device_plugins import DoorPlugin
+from ...mode import current_mode, Mode
+from . import capacity, plugin, script_hooks
+from .. import topologies
+from ..reporting import json_form
+from .callers import Callers
+from .hooks import Hooks
+from ..compiled.mesh_groups import MeshValue
+from .observer import ProgramObserver
+from ..errors import AotError
+from .progress import Progress
+from ..report import Report, RUNNING, Topology, warm_up
+from ..settings import DEVICE, Settings
+from .usual_step import usual_step
+
+# Exit statuses of the process, for `launcher`.
+FINISHED, FAILED, CANNOT_START = 0, 1, 2
+_TRACES = {
+    'MarkStep': 'lazy graphs cut',
+    'DynamoExtractCompiledGraph': 'traces by torch.compile',
+}
+_STOP_SIGNAL = signal.SIGUSR2
+
+
+class Stopped(BaseException):
+  """Ends a script after as many steps as were asked for."""
+
+
+class Session:
+  """One script on one host of one topology."""
+
+  def __init__(self, settings: Settings, chosen_device: Optional[str]):
+    """Opens the topology and watches the script from here on.
+
+    Args:
+      chosen_device: PJRT_DEVICE as the script left it.
+
+    Raises:
+      AotError: the compiler or the topology cannot be opened.
+    """
+    self._settings = settings
+    name = topologies.parse(settings.topology)
+    # As on a host that has TPUs: the compiler reads it when it is opened.
+    torch_xla._setup_libtpu_flags()
+    plugin.open_topology(
+        settings.compiler,
+        name.for_library,
+        name.options,
+        host=settings.host,
+        one_process=settings.one_process,
+        refuse_reads=settings.strict,
+        step_limit=settings.steps,
+        stop_signal=_STOP_SIGNAL)
+    signal.signal(_STOP_SIGNAL, self._stop)
+    self._topology = _topology(name)
+    self._progress = Progress(settings.topology)
+    folder = os.getcwd() if settings.is_module else os.path.dirname(
+        os.path.abspath(settings.script))
+    callers = Callers(folder)
+    self._hooks = Hooks(callers)
+    self._meshes = script_hooks.collect_meshes(self._hooks)
+    self._findings = self._findings_at_start(chosen_device)
+    self._observer = ProgramObserver(callers, self._progress,
+                                     lambda: self._meshes,
+                                     torch_xla.shardy.programs, self.write)
+    script_hooks.leave_out_saving(self._hooks)
+    script_hooks.refuse_waiting(self._hooks)
+    if settings.one_process:
+      script_hooks.watch_minibatch(self._hooks)
+    script_hooks.after_each_step(self._hooks, self._end_step)
+    _put_door(self._observer)
+    self._said_zeros = False
+    self._start = time.perf_counter()
+    self._ended, self._failed, self._traceback = RUNNING, False, ''
+
+  def end(self, ending: Optional[BaseException]) -> int:
+    """Files how the script ended; returns the process's exit status."""
+    # What would interrupt the script has nothing to interrupt any more.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(_STOP_SIGNAL, signal.SIG_IGN)
+    if isinstance(ending, SystemExit) and ending.code not in (None, 0):
+      self._ended, self._failed = f'exit status {ending.code}', True
+    elif ending is None or isinstance(ending, SystemExit):
+      self._ended = 'finished'
+    elif isinstance(ending, Stopped) or plugin.counters().refused:
+      self._ended = f'stopped after {plugin.counters().steps} steps'
+    elif isinstance(ending, KeyboardInterrupt):
+      self._ended, self._failed = 'interrupted', True
+    else:
+      self._ended = _one_line(ending)
+      self._failed = True
+      self._traceback = _traceback(ending)
+    # What was refused is not to be told again as Python goes down.
+    with contextlib.suppress(RuntimeError):
+      self._wait()
+    self._check_device()
+    self._observer.name_tensors()
+    self.write()
+    return FAILED if self._failed else FINISHED
+
+  def write(self) -> None:
+    """Writes the report as it is by now, all of it or nothing."""
+    made = self._settings.report + '.new'
+    with open(made, 'w', encoding='utf-8') as f:
+      f.write(json_form.to_json([self._report()]))
+    os.replace(made, self._settings.report)
+
+  def _report(self) -> Report:
+    settings, counters = self._settings, plugin.counters()
+    programs = self._observer.programs()
+    at = self._observer.positions()
+    step, steps = usual_step(((at[number], ended)
+                              for number, ended in plugin.executions()
+                              if number in at), counters.steps,
+                             warm_up(programs, counters.steps))
+    one = settings.one_process
+    return Report(
+        script=(settings.script, *settings.arguments),
+        topology=self._topology,
+        mode=current_mode().value,
+        host=settings.host,
+        processes=1 if one else self._topology.hosts,
+        meshes=tuple(map(_mesh_text, self._meshes)),
+        programs=programs,
+        steps=counters.steps,
+        usual_step=step,
+        usual_steps=steps,
+        ended=self._ended,
+        failed=self._failed,
+        traceback=self._traceback,
+        reads=counters.reads,
+        traces=tuple((shown, int(met.counter_value(counter) or 0))
+                     for counter, shown in _TRACES.items()),
+        findings=(*self._findings, *self._hooks.findings,
+                  *self._observer.findings),
+        seconds=time.perf_counter() - self._start,
+        host_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+  def _findings_at_start(self, chosen_device: Optional[str]) -> list[str]:
+    found = []
+    if chosen_device not in (None, DEVICE):
+      found.append(f'the script chose PJRT_DEVICE={chosen_device}: it runs on '
+                   f'the devices of {self._settings.topology} instead')
+    devices = self._topology.devices
+    if devices != self._topology.chips:
+      found.append(f'a chip of {self._settings.topology} is '
+                   f'{devices // self._topology.chips} devices: {devices} '
+                   f'devices on {self._topology.chips} chips')
+    return found
+
+  def _end_step(self) -> None:
+    self._wait()
+    steps = plugin.end_step()
+    self._say_zeros()
+    self._observer.name_tensors()
+    if self._settings.steps and steps >= self._settings.steps:
+      raise Stopped()
+
+  def _wait(self) -> None:
+    # So that a step's programs are of that step, however threads run.
+    torch_xla._XLAC._xla_wait_device_ops([])
+
+  def _say_zeros(self) -> None:
+    if plugin.counters().reads and not self._said_zeros:
+      self._said_zeros = True
+      self._progress.say('the script reads values: they are zeros, as nothing '
+                         'is computed')
+
+  def _check_device(self) -> None:
+    if (torch_xla._XLAC._xla_runtime_is_initialized() and
+        xr.device_type() != DEVICE):
+      self._findings.append(
+          f'the script ran on {xr.device_type()} and not on the devices of '
+          f'{self._settings.topology}: it must not change PJRT_DEVICE')
+      self._failed = True
+
+  def _stop(self, number: int, frame: Any) -> None:
+    del number, frame
+    raise Stopped()
+
+
+# The process's; a process has one client of the runtime.
+_current: Optional[Session] = None
+
+
+def begin(settings: str, chosen_device: Optional[str]) -> None:
+  """Called when torch_xla has been imported.
+
+  Args:
+    settings: `Settings.to_json`.
+    chosen_device: PJRT_DEVICE as it was then.
+
+  Raises:
+    SystemExit: the topology or the compiler cannot be opened.
+  """
+  global _current
+  try:
+    _current = Session(Settings.from_json(settings), chosen_device)
+  except (AotError, topologies.TopologyError) as e:
+    print(f'aot: {e}', file=sys.stderr)
+    os._exit(CANNOT_START)
+
+
+def end(ending: Optional[BaseException]) -> int:
+  """Called when the script has ended; returns the process's exit status.
+
+  Raises:
+    AotError: it has not begun.
+  """
+  if _current is None:
+    raise AotError('torch_xla was not imported') from ending
+  return _current.end(ending)
+
+
+def _put_door(observer: ProgramObserver) -> None:
+  """Has each program pass `observer`, whatever the mode."""
+  if current_mode() is Mode.OFF:
+    # Programs pass unchanged; the wheel has no door in this mode.
+    door.use(lambda c: c.compile(c.program, c.options), None)
+    plugins.use_dynamic_plugins()
+    plugins.register_plugin(DEVICE, DoorPlugin(tpu.TpuPlugin()))
+  door.wrap(observer)
+
+
+def _topology(name: topologies.TopologyName) -> Topology:
+  devices = list(plugin.devices())
+  places = {(d.slice, d.coordinates) for d in devices}
+  return Topology(
+      name=name.text,
+      kind=devices[0].kind,
+      chips=len(places) if all(d.coordinates for d in devices) else name.chips,
+      devices=len(devices),
+      hosts=len({d.process for d in devices}),
+      slices=name.slices,
+      memory=capacity.memory_of_device(name),
+      compiler=' '.join(' '.join(plugin.platform()).split()))
+
+
+def _mesh_text(mesh: MeshValue) -> str:
+  names = mesh.axis_names or tuple(f'axis {i}' for i in range(len(mesh.shape)))
+  return ', '.join(f'{n}={size}' for n, size in zip(names, mesh.shape))
+
+
+def _one_line(error: BaseException) -> str:
+  text = ' '.join(str(error).split())
+  if len(text) > 200:
+    text = text[:200] + '...'
+  return f'{type(error).__name__}: {text}' if text else type(error).__name__
+
+
+def _traceback(error: BaseException) -> str:
+  """Without the frames of what runs the script."""
+  own = os.path.dirname(__file__)
+  frames = [
+      frame for frame in traceback.extract_tb(error.__traceback__)
+      if not frame.filename.startswith(('<frozen runpy>', own))
+  ]
+  return ''.join([
+      *traceback.format_list(frames),
+      *traceback.format_exception_only(type(error), error)
+  ])
