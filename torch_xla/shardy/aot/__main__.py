@@ -40,10 +40,16 @@ def _parser() -> argparse.ArgumentParser:
       epilog=_EPILOG,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument(
-      'command',
+      'script',
       nargs=argparse.REMAINDER,
       metavar='SCRIPT [ARGUMENTS...]',
-      help='a Python file, or -m and a module, and its own arguments')
+      help='a Python file and its own arguments')
+  parser.add_argument(
+      '-m',
+      nargs=argparse.REMAINDER,
+      dest='module',
+      metavar='MODULE',
+      help='a module in place of a file, and its own arguments')
   parser.add_argument(
       '--topology',
       action='append',
@@ -114,7 +120,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
   if options.require == ['help']:
     print(requirements.known())
     return 0
-  script, is_module, theirs = _script(parser, options.command)
+  script, is_module, theirs = _script(parser, options)
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
@@ -128,7 +134,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.error(str(e))
   if not names:
     parser.error(f'--topology is missing. {topologies.known()}')
-  _check(parser, options)
+  _check(parser, options, names)
   reports = []
   for name in names:
     try:
@@ -149,26 +155,33 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 
 def _script(parser: argparse.ArgumentParser,
-            command: list[str]) -> tuple[str, bool, list[str]]:
+            options: argparse.Namespace) -> tuple[str, bool, list[str]]:
+  """What to run, whether it is a module, and its arguments."""
+  if options.module is not None:
+    if not options.module:
+      parser.error('-m needs a module')
+    return options.module[0], True, options.module[1:]
+  command = options.script
   if command[:1] == ['--']:
     command = command[1:]
   if not command:
     parser.error('there is no script to run')
-  if command[0] == '-m':
-    if len(command) < 2:
-      parser.error('-m needs a module')
-    return command[1], True, command[2:]
   if not os.path.isfile(command[0]):
     parser.error(f'there is no script {command[0]!r}')
   return command[0], False, command[1:]
 
 
-def _check(parser: argparse.ArgumentParser,
-           options: argparse.Namespace) -> None:
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace,
+           names: Sequence[topologies.TopologyName]) -> None:
   if options.steps < 0:
     parser.error('--steps is a number of steps, 1 or more')
-  if options.host < 0:
-    parser.error('--host is a number, 0 or more')
+  for name in names:
+    if not 0 <= options.host < name.hosts:
+      parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
+                   f'host{"s" if name.hosts > 1 else ""}, counted from 0')
+  if options.tolerance and not options.golden:
+    parser.error('--tolerance says what may differ from --golden, and there is '
+                 'none')
   for key in ('json', 'html'):
     path = getattr(options, key)
     if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):

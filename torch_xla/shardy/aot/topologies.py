@@ -92,6 +92,11 @@ class TopologyName:
     return x // a, y // b, z // c
 
   @property
+  def hosts(self) -> int:
+    """Of all slices."""
+    return math.prod(self.host_layout) * self.slices
+
+  @property
   def accelerator_type(self) -> str:
     """Of one slice, as a TPU VM says it: 'v5litepod-256'."""
     count = math.prod(self.layout) * (1 + self.generation.counts_cores)

@@ -1,0 +1,192 @@
+"""The command, as a user calls it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from ahead_of_time import SCRIPTS
+from processes import clean_environment
+import pytest
+from torch_xla.shardy.aot.reporting import json_form
+
+_COMMAND = [sys.executable, '-m', 'torch_xla.shardy.aot']
+
+
+def run(*arguments: object, folder: Path,
+        **variables: str) -> subprocess.CompletedProcess[str]:
+  """The command, with a folder of its own for what is temporary."""
+  return subprocess.run([*_COMMAND, *map(str, arguments)],
+                        env=clean_environment(TMPDIR=str(folder), **variables),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        timeout=120,
+                        check=False)
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+  folder = tmp_path / 'temporary'
+  folder.mkdir()
+  return folder
+
+
+@pytest.mark.slow
+def test_reports_files_and_requirements(tmp_path: Path,
+                                        temporary: Path) -> None:
+  """Two topologies at once; what holds and what does not."""
+  made, page = tmp_path / 'made.json', tmp_path / 'made.html'
+  done = run(
+      '--topology',
+      'v5e:2x2',
+      '--topology',
+      'v5e-8',
+      '--json',
+      made,
+      '--html',
+      page,
+      '--require',
+      'fits',
+      '--require',
+      'all-reduce count over data<=1',
+      '--require',
+      'programs<=1',
+      SCRIPTS / 'train.py',
+      '--steps',
+      '4',
+      '--read',
+      folder=temporary)
+  assert done.returncode == 1, done.stderr
+  assert done.stdout.count('step 3 loss 0.0') == 2
+  small, large = json_form.read(made)
+  assert small.script[1:] == ('--steps', '4', '--read')
+  assert (small.topology.devices, large.topology.devices) == (4, 8)
+  # One line for each topology for which it does not hold.
+  assert done.stderr.count('programs<=1: programs is 2, and <= 1') == 2
+  assert 'fits:' not in done.stderr and 'over data' not in done.stderr
+  assert done.stderr.count('they are zeros') == 2
+  assert 'program 2, SyncTensorsGraph' in done.stderr
+  assert '<html' in page.read_text() and 'v5e-8' in page.read_text()
+  assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
+  golden, other = tmp_path / 'golden.json', tmp_path / 'other.json'
+  train = SCRIPTS / 'train.py'
+  assert run(
+      '--topology', 'v5e:2x2', '--json', golden, train,
+      folder=temporary).returncode == 0
+  again = run(
+      '--topology', 'v5e:2x2', '--golden', golden, train, folder=temporary)
+  assert again.returncode == 0, again.stderr
+  wider = run(
+      '--topology',
+      'v5e:2x2',
+      '--golden',
+      golden,
+      '--tolerance',
+      'flops=1%',
+      '--compare',
+      golden,
+      '--json',
+      other,
+      train,
+      '--width',
+      '512',
+      folder=temporary)
+  assert wider.returncode == 1
+  assert 'flops' in wider.stderr and 'peak' in wider.stderr
+  assert 'v5e:2x2 of golden.json' in wider.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('way, said', [
+    ('crash', 'the process was ended by SIGSEGV'),
+    ('leave', 'the process ended with status 7'),
+])
+def test_a_process_that_ends_itself(way: str, said: str,
+                                    temporary: Path) -> None:
+  done = run(
+      '--topology', 'v5e:2x2', SCRIPTS / 'ends.py', way, folder=temporary)
+  assert done.returncode == 1
+  assert said in done.stdout and 'ends.py:13' in done.stdout
+  # What the script's own libraries leave so is theirs.
+  assert list(temporary.glob('aot-*')) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('to_group', [True, False])
+def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
+  """As by ctrl-C in a terminal, which both processes get, or by kill."""
+  process = subprocess.Popen(
+      [*_COMMAND, '--topology', 'v5e:2x2',
+       str(SCRIPTS / 'ends.py'), 'wait'],
+      env=clean_environment(TMPDIR=str(temporary)),
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      start_new_session=True)
+  assert process.stdout.readline() == 'computed\n'
+  time.sleep(0.5)
+  if to_group:
+    os.killpg(process.pid, signal.SIGINT)
+  else:
+    process.terminate()
+  out, _ = process.communicate(timeout=60)
+  assert process.returncode == 130
+  assert 'cleaned up' in out and 'ended: interrupted' in out
+  assert list(temporary.iterdir()) == []
+  with pytest.raises(ProcessLookupError):
+    os.killpg(process.pid, 0)
+
+
+def refused(*arguments: str) -> str:
+  """What the command says before it runs anything."""
+  from torch_xla.shardy.aot.__main__ import main
+  with tempfile.TemporaryFile('w+') as errors:
+    before, sys.stderr = sys.stderr, errors
+    try:
+      with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    finally:
+      sys.stderr = before
+    assert ended.value.code == 2
+    errors.seek(0)
+    return errors.read()
+
+
+TRAIN = str(SCRIPTS / 'train.py')
+
+
+@pytest.mark.parametrize('arguments, said', [
+    (('--topology', 'v5e:2x2'), 'no script'),
+    (('--topology', 'v5e:2x2', 'nowhere.py'), "no script 'nowhere.py'"),
+    ((TRAIN,), '--topology is missing. Known are'),
+    (('--topology', 'h100:8', TRAIN), "no kind of TPU is called 'h100'"),
+    (('--topology', 'v5e:2x2', '--steps', '-1', TRAIN), '--steps'),
+    (('--topology', 'v5e:2x2', '--host', '7', TRAIN), '1 host, counted'),
+    (('--topology', 'v5e:2x2', '--require', 'prorgams<3', TRAIN), 'programs'),
+    (('--topology', 'v5e:2x2', '--tolerance', 'x=1', TRAIN), "'x=1'"),
+    (('--topology', 'v5e:2x2', '--tolerance', 'peak=1%', TRAIN), '--golden'),
+    (('--topology', 'v5e:2x2', '--golden', 'no.json', TRAIN), 'no.json'),
+    (('--topology', 'v5e:2x2', '--json', 'no/where.json', TRAIN),
+     'no directory for no/where.json'),
+    (('--topology', 'v5e:2x2', '-m'), '-m needs a module'),
+])
+def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
+  assert said in refused(*arguments)
+
+
+def test_without_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
+  monkeypatch.setattr(sys, 'path', [])
+  monkeypatch.delitem(sys.modules, 'libtpu', raising=False)
+  sys.path_importer_cache.clear()
+  assert "pip install 'torch_xla[tpu]'" in refused('--topology', 'v5e:2x2',
+                                                   TRAIN)
