@@ -21,11 +21,18 @@ PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
     buffer->minor_to_major[i] = (int64_t)(num_dims - 1 - i);
   }
   AotCountBuffer(1);
+  atomic_fetch_add(&memory->held, (int64_t)AotBufferBytes(buffer));
   return buffer;
+}
+
+void AotDeleteBuffer(PJRT_Buffer* buffer) {
+  if (atomic_exchange(&buffer->deleted, true)) return;
+  atomic_fetch_sub(&buffer->memory->held, (int64_t)AotBufferBytes(buffer));
 }
 
 void AotFreeBuffer(PJRT_Buffer* buffer) {
   if (buffer == NULL) return;
+  AotDeleteBuffer(buffer);
   AotCountBuffer(-1);
   free(buffer);
 }
@@ -106,7 +113,7 @@ PJRT_Error* AotBufferMemory(AbiBufferMemoryArgs* args) {
 
 PJRT_Error* AotBufferDelete(AbiBufferDeleteArgs* args) {
   AOT_ENTER_WITH(Buffer, Delete, buffer, buffer);
-  atomic_store(&args->buffer->deleted, true);
+  AotDeleteBuffer(args->buffer);
   return NULL;
 }
 

@@ -132,6 +132,19 @@ static void FreeOutputs(const Execution* execution, size_t count) {
   }
 }
 
+// What else is on the first device, though no argument.
+static int64_t BytesBeside(const Execution* execution) {
+  PJRT_Device* device = execution->devices[0];
+  int64_t bytes = atomic_load(&device->memory_list[kAotDeviceMemory]->held);
+  for (size_t i = 0; i < execution->args->num_args; ++i) {
+    const PJRT_Buffer* buffer = execution->arguments[0][i];
+    if (buffer->memory == device->memory_list[kAotDeviceMemory]) {
+      bytes -= (int64_t)AotBufferBytes(buffer);
+    }
+  }
+  return bytes;
+}
+
 static PJRT_Error* MakeOutputs(const Execution* execution) {
   const PJRT_Executable* executable = execution->executable;
   const size_t each = executable->num_outputs;
@@ -174,7 +187,7 @@ static void Donate(const Execution* execution) {
       continue;
     }
     for (size_t device = 0; device < args->num_devices; ++device) {
-      atomic_store(&execution->arguments[device][position]->deleted, true);
+      AotDeleteBuffer(execution->arguments[device][position]);
     }
   }
 }
@@ -192,11 +205,14 @@ PJRT_Error* AotLoadedExecutableExecute(AbiLoadedExecutableExecuteArgs* args) {
   PJRT_Device* single;
   PJRT_Error* error = CheckDevices(&execution, &single);
   if (error == NULL) error = CheckArguments(&execution);
-  if (error == NULL) error = MakeOutputs(&execution);
+  if (error != NULL) return error;
+  const int64_t beside = BytesBeside(&execution);
+  error = MakeOutputs(&execution);
   if (error != NULL) return error;
   error = AotCountExecution(
       execution.executable->program,
-      single != NULL ? (size_t)single->local : AotGetWorld()->num_local);
+      single != NULL ? (size_t)single->local : AotGetWorld()->num_local,
+      beside);
   if (error != NULL) {
     FreeOutputs(&execution,
                 execution.executable->num_outputs * args->num_devices);

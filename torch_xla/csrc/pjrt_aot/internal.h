@@ -81,6 +81,7 @@ struct PJRT_Memory {
   int id;
   int kind;  // kAotDeviceMemory or kAotPinnedHost
   PJRT_Device* device;
+  _Atomic int64_t held;  // bytes of its buffers, as dense arrays
   char text[64];
 };
 
@@ -144,6 +145,7 @@ typedef struct {
   PjrtAot_Program facts;  // `executions` is unused
   int64_t number;
   _Atomic int64_t executions;
+  _Atomic int64_t beside;
   // For each device that it can be executed on alone, and, last, for all of
   // them at once: the number of the step, from 1, in which it last was.
   int64_t* seen;
@@ -151,7 +153,8 @@ typedef struct {
 
 // Counts an execution, on the local device of that position or, with
 // num_local, on all; an error once the steps are over.
-PJRT_Error* AotCountExecution(AotProgram* program, size_t which);
+PJRT_Error* AotCountExecution(AotProgram* program, size_t which,
+                              int64_t beside);
 void AotCountRead(size_t bytes);
 void AotCountBuffer(int change);
 
@@ -177,6 +180,8 @@ struct PJRT_Buffer {
 // A buffer of no data; NULL without memory.
 PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
                            PJRT_Memory* memory);
+// Its bytes are no longer held; the buffer itself is.
+void AotDeleteBuffer(PJRT_Buffer* buffer);
 void AotFreeBuffer(PJRT_Buffer* buffer);
 // Of its elements on the host, dense.
 size_t AotBufferBytes(const PJRT_Buffer* buffer);

@@ -75,6 +75,9 @@ typedef struct {
   double flops;           // negative: the plugin does not tell
   double bytes_accessed;  // likewise
   int64_t executions;     // so far
+  // The most that buffers other than its arguments took on a device when it was
+  // executed, as dense arrays.
+  int64_t beside;
 } PjrtAot_Program;
 
 typedef struct {

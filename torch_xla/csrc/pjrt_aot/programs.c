@@ -57,5 +57,6 @@ SHARDY_EXPORT int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program) {
   if (found == NULL) return kAbiNotFound;
   PjrtAot_Program now = found->facts;
   now.executions = atomic_load(&found->executions);
+  now.beside = atomic_load(&found->beside);
   return AotCopyOut(program, &now, sizeof(now));
 }

@@ -47,7 +47,7 @@ static void LogLocked(int64_t program) {
 
 // Counts unless the steps are over. The mutex is held.
 static bool CountLocked(const AotWorld* world, AotProgram* program,
-                        size_t which) {
+                        size_t which, int64_t beside) {
   if (program->seen[which] == steps + 1) EndStepLocked();
   if (world->step_limit > 0 && steps >= world->step_limit) {
     ++refused;
@@ -57,14 +57,18 @@ static bool CountLocked(const AotWorld* world, AotProgram* program,
   something = true;
   ++executions;
   atomic_fetch_add(&program->executions, 1);
+  if (beside > atomic_load(&program->beside)) {
+    atomic_store(&program->beside, beside);
+  }
   LogLocked(program->number);
   return true;
 }
 
-PJRT_Error* AotCountExecution(AotProgram* program, size_t which) {
+PJRT_Error* AotCountExecution(AotProgram* program, size_t which,
+                              int64_t beside) {
   const AotWorld* world = AotGetWorld();
   pthread_mutex_lock(&mutex);
-  const bool counted = CountLocked(world, program, which);
+  const bool counted = CountLocked(world, program, which, beside);
   // The first is an error, which ends most scripts in their own way.
   const bool again = refused > 1;
   pthread_mutex_unlock(&mutex);

@@ -133,6 +133,8 @@ class Program:
     digest: of the compiled program's text, without what changes from one
       compile to the next; empty if it was refused.
     memory: None if it was refused.
+    beside: the most that tensors other than its arguments took on a device when
+      it was executed, in bytes, without the padding of layouts.
     heaviest: its heaviest tensors, the heaviest first.
     collectives: sorted by bytes, most first.
     flops: None where the compiler does not tell.
@@ -150,10 +152,16 @@ class Program:
   sent: str = ''
   digest: str = ''
   memory: Optional[Memory] = None
+  beside: int = 0
   heaviest: tuple[HeavyTensor, ...] = ()
   collectives: tuple[CollectiveUse, ...] = ()
   flops: Optional[float] = None
   cycles: Optional[Cycles] = None
+
+  @property
+  def peak(self) -> Optional[int]:
+    """The most memory that is needed while it runs; None where not known."""
+    return None if self.memory is None else self.memory.peak + self.beside
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,10 +233,10 @@ class Report:
       return False
     if self.topology.memory is None or not self.programs:
       return None
-    peaks = [p.memory.peak for p in self.programs if p.memory is not None]
-    if any(peak > self.topology.memory for peak in peaks):
+    peaks = [p.peak for p in self.programs]
+    if any(p is not None and p > self.topology.memory for p in peaks):
       return False
-    return True if len(peaks) == len(self.programs) else None
+    return None if None in peaks else True
 
 
 def warm_up(programs: Sequence[Program], steps: int) -> int:

@@ -56,7 +56,7 @@ def test_what_is_fused_does_not_count_again():
 def test_what_has_no_estimate_is_left_out():
   none = Cycles(0, 0, (('exponential', 1),))
   assert _cycles('  ROOT b = f32[4]{0} exponential(p)') == none
-  for told in (0, -1):
+  for told in (0, -1, 2**63 - 1):
     assert _cycles(
         f'  ROOT b = f32[4]{{0}} exponential(p){_estimated(told)}') == none
   assert _cycles('  ROOT b = f32[4]{0} exponential(p), '

@@ -36,11 +36,11 @@ def test_each_program_has_a_row() -> None:
   cells = [' '.join(line.split()) for line in (header, start, step)]
   assert cells == [
       'program asked for at step compile runs partitioner arguments outputs '
-      'aliases temporaries code peak of memory flops cycles',
+      'aliases temporaries code beside peak of memory flops cycles',
       '1 SyncTensorsGraph.9 train.py:12 in <module> 0 12.5 s 1 shardy 8 bytes '
-      '4.00 KiB 0 bytes 0 bytes 97.66 KiB 101.66 KiB 0.0 % - 900',
+      '4.00 KiB 0 bytes 0 bytes 97.66 KiB 0 bytes 101.66 KiB 0.0 % - 900',
       '2 SyncTensorsGraph.52 train.py:41 in step 0 12.5 s 4 shardy 4.00 GiB '
-      '4.00 GiB 3.00 GiB 4.00 GiB 512.00 MiB 9.50 GiB 60.3 % 1.50 P 2.50 M',
+      '4.00 GiB 3.00 GiB 4.00 GiB 512.00 MiB 0 bytes 9.50 GiB 60.3 % 1.50 P 2.50 M',
   ]
 
 

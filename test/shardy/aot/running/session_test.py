@@ -151,6 +151,16 @@ def test_too_much_memory_is_a_finding() -> None:
   assert program.called_from[0] == 'too_large.py:9'
 
 
+def test_what_else_is_on_the_device_counts() -> None:
+  """A model of 4 MiB that is not used."""
+  report, _, _ = report_of('beside.py')
+  first, last = report.programs[0], report.programs[-1]
+  assert 4 << 20 <= first.beside < 6 << 20
+  assert first.peak == first.memory.peak + first.beside
+  # The result of the one before, and what was uploaded.
+  assert 0 < last.beside < 1 << 20
+
+
 def test_reading_is_an_error_when_strict() -> None:
   report, _, _ = report_of('train.py', '--read', wanted={'strict': True})
   assert report.failed and 'there are no values ahead of time' in report.ended

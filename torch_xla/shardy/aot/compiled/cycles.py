@@ -25,6 +25,7 @@ _FREE = frozenset(('add-dependency', 'after-all', 'async-done', 'async-start',
 _FREE_CALLS = frozenset(
     ('AllocateBuffer', 'ConcatBitcast', 'PrepareAsyncCallDone',
      'PrepareAsyncCallStart', 'SliceId'))
+_NO_ESTIMATE = 2**63 - 1
 # What a fusion without an estimate is named after.
 _SLOW = ('gather', 'scatter', 'sort', 'dynamic-update-slice')
 
@@ -70,7 +71,8 @@ def _estimate(backend_config: bytes) -> Optional[int]:
     told = int(json.loads(backend_config)['window_config']['estimated_cycles'])
   except (ValueError, KeyError, TypeError):
     return None
-  return told if told > 0 else None
+  # Where it cannot tell, libtpu writes none, or the largest number there is.
+  return told if 0 < told < _NO_ESTIMATE else None
 
 
 def _untold(instruction: Any, shapes: Mapping[int, bytes],

@@ -66,6 +66,18 @@ def memory(read: Callable[[Memory], int], program: Program) -> Measure:
   return Measure(read(program.memory))
 
 
+def peak(program: Program) -> Measure:
+  """All that is on a device while the program runs."""
+  if program.peak is None:
+    return _untold(program, 'of its memory')
+  return Measure(program.peak)
+
+
+def beside(program: Program) -> Measure:
+  """What of that is none of the program's."""
+  return Measure(program.beside)
+
+
 def flops(program: Program) -> Measure:
   if program.flops is None:
     return _untold(program, 'of its flops')

@@ -17,8 +17,9 @@ _TITLE = 'Ahead of time'
 _PROGRAMS = (('program', 'head'), ('asked for at', ''), ('step', 'num'),
              ('compile', 'num'), ('runs', 'num'), ('partitioner', 'plain'),
              ('arguments', 'num'), ('outputs', 'num'), ('aliases', 'num'),
-             ('temporaries', 'num'), ('code', 'num'), ('peak', 'num'),
-             ('of memory', 'num'), ('flops', 'num'), ('cycles', 'num'))
+             ('temporaries', 'num'), ('code', 'num'), ('beside', 'num'),
+             ('peak', 'num'), ('of memory', 'num'), ('flops', 'num'), ('cycles',
+                                                                       'num'))
 _TENSORS = (('tensor', 'head'), ('role', 'plain'), ('shape', 'plain'), ('bytes',
                                                                         'num'))
 _COLLECTIVES = (('collective', 'head'), ('where', ''), ('count', 'num'),
@@ -119,8 +120,8 @@ def _program_row(report: Report, number: int,
   program = report.programs[number]
   capacity = report.topology.memory
   too_large = bool(
-      program.error) or (program.memory is not None and capacity is not None and
-                         program.memory.peak > capacity)
+      program.error) or (program.peak is not None and capacity is not None and
+                         program.peak > capacity)
   bad = {
       'arguments': bool(program.error),  # Where it says refused.
       'of memory': too_large,

@@ -16,7 +16,7 @@ _TENSORS_SHOWN = 5
 _PROGRAMS_SHOWN = 12
 _HEADER = ('', 'program', 'asked for at', 'step', 'compile', 'runs',
            'partitioner', 'arguments', 'outputs', 'aliases', 'temporaries',
-           'code', 'peak', 'of memory', 'flops', 'cycles')
+           'code', 'beside', 'peak', 'of memory', 'flops', 'cycles')
 _UNKNOWN = '-'
 
 
@@ -53,13 +53,12 @@ def program_cells(report: Report, number: int) -> tuple[str, ...]:
   m = p.memory
   capacity = report.topology.memory
   if m is None:
-    of_memory = ('refused' if p.error else _UNKNOWN, *[_UNKNOWN] * 6)
+    of_memory = ('refused' if p.error else _UNKNOWN, *[_UNKNOWN] * 7)
   else:
-    of_memory = (*map(
-        sizes.text,
-        (m.arguments, m.outputs, m.aliases, m.temporaries, m.code, m.peak)),
-                 _UNKNOWN if capacity is None else wording.share_text(
-                     m.peak, capacity))
+    of_memory = (*map(sizes.text,
+                      (m.arguments, m.outputs, m.aliases, m.temporaries, m.code,
+                       p.beside, p.peak)), _UNKNOWN
+                 if capacity is None else wording.share_text(p.peak, capacity))
   cells = (str(number +
                1), p.name, p.called_from[0] if p.called_from else _UNKNOWN,
            str(p.step), f'{p.seconds:,.1f} s', f'{p.executions:,}',
@@ -96,7 +95,7 @@ def _shown(report: Report) -> Sequence[int]:
 
   def weight(number: int) -> tuple[bool, bool, int]:
     p = report.programs[number]
-    return bool(p.error), bool(p.note), p.memory.peak if p.memory else 0
+    return bool(p.error), bool(p.note), p.peak or 0
 
   numbers = sorted(range(len(report.programs)), key=weight, reverse=True)
   refused = [i for i in numbers if report.programs[i].error]

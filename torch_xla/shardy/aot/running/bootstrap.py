@@ -68,7 +68,8 @@ def main() -> None:
       runpy.run_module(script, run_name='__main__', alter_sys=True)
     else:
       sys.path[0] = os.path.dirname(os.path.abspath(script))
-      runpy.run_path(script, run_name='__main__')
+      # Python itself gives a script its whole path.
+      runpy.run_path(os.path.abspath(script), run_name='__main__')
   except BaseException as e:  # pylint: disable=broad-except
     ending = e
   session = sys.modules.get('torch_xla.shardy.aot.running.session')

@@ -119,11 +119,7 @@ class ProgramObserver:
 
   def programs(self) -> tuple[Program, ...]:
     """All programs, with how often each was executed so far."""
-    found = [
-        one.program if one.number is None else dataclasses.replace(
-            one.program, executions=plugin.program_facts(one.number).executions)
-        for one in self.observed
-    ]
+    found = [_as_run(one) for one in self.observed]
     if not any(p.cycles and p.cycles.operations for p in found):
       # Not a small program: a compiler that estimates nothing.
       found = [dataclasses.replace(p, cycles=None) for p in found]
@@ -153,6 +149,18 @@ class ProgramObserver:
           f'the compiled program of {program.name} cannot be read, so that its '
           f'collectives, heaviest tensors and cycles are not known: {e}')
       return program
+
+
+def _as_run(one: Observed) -> Program:
+  """The program, with what its executions so far told."""
+  if one.number is None:
+    return one.program
+  facts = plugin.program_facts(one.number)
+  return dataclasses.replace(
+      one.program,
+      executions=facts.executions,
+      # Sizes of arguments are dense, and of one buffer given twice count twice.
+      beside=max(facts.beside, 0))
 
 
 def _flops(facts: plugin.ProgramFacts) -> Optional[float]:

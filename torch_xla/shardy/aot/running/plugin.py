@@ -74,6 +74,7 @@ class _Program(ctypes.Structure):
       ('flops', ctypes.c_double),
       ('bytes_accessed', ctypes.c_double),
       ('executions', ctypes.c_int64),
+      ('beside', ctypes.c_int64),
   ]
 
 
@@ -103,7 +104,12 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramFacts:
-  """What the compiler tells of a program: bytes of one device, -1 untold."""
+  """What is known of a program: bytes of one device, -1 untold.
+
+  Attributes:
+    beside: the most that buffers other than its arguments took when it was
+      executed; the rest is what the compiler tells.
+  """
   generated_code: int
   arguments: int
   outputs: int
@@ -113,6 +119,7 @@ class ProgramFacts:
   flops: float
   bytes_accessed: float
   executions: int
+  beside: int
 
 
 @dataclasses.dataclass(frozen=True)
