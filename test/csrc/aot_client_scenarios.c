@@ -191,17 +191,17 @@ static void MemoryEntries(void) {
 }
 
 static void MemoryLimit(void) {
-  PjrtAot_Options options = Options("fake:8");
-  const char* limit = getenv("LIMIT");
-  options.memory_limit = atoll(limit != NULL ? limit : "0");
-  World world = OpenWith(&options);
+  const char* text = getenv("LIMIT");
+  const int64_t limit = atoll(text != NULL ? text : "0");
+  World world = Open("fake:8");
+  aot.set_memory_limit(limit);
   AbiDeviceMemoryStatsArgs stats;
   memset(&stats, 0x55, sizeof(stats));
   stats.device = Local(world, 0);
   CALL(world, DeviceMemoryStats, &stats);
   CHECK(stats.bytes_in_use == 0 && !stats.peak_bytes_in_use_is_set);
-  CHECK(stats.bytes_limit_is_set == (options.memory_limit > 0));
-  CHECK(stats.bytes_limit == options.memory_limit);
+  CHECK(stats.bytes_limit_is_set == (limit > 0));
+  CHECK(stats.bytes_limit == limit);
   // A caller that knows the first field only.
   memset(&stats, 0x55, sizeof(stats));
   stats.device = Local(world, 0);

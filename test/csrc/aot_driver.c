@@ -22,6 +22,8 @@ static void LoadAot(void) {
   *(void**)&aot.program = FindSymbol(library, "PjrtAot_GetProgram");
   *(void**)&aot.end_step = FindSymbol(library, "PjrtAot_EndStep");
   *(void**)&aot.executions = FindSymbol(library, "PjrtAot_GetExecutions");
+  *(void**)&aot.set_memory_limit =
+      FindSymbol(library, "PjrtAot_SetMemoryLimit");
   *(void**)&aot.try_compile = FindSymbol(library, "PjrtAot_TryCompile");
   *(void**)&aot.counters = FindSymbol(library, "PjrtAot_GetCounters");
 }

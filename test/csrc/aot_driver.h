@@ -23,6 +23,7 @@ typedef struct {
   int (*program)(int64_t, PjrtAot_Program*);
   int64_t (*end_step)(void);
   size_t (*executions)(int64_t, int64_t*, int64_t*, size_t);
+  void (*set_memory_limit)(int64_t bytes);
   int (*try_compile)(const PjrtAot_Options*, const char*, size_t, const char*,
                      size_t, const char*, size_t, char*, size_t);
   int (*counters)(PjrtAot_Counters*);

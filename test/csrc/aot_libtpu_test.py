@@ -55,9 +55,8 @@ class Options(ctypes.Structure):
   _fields_ = [('struct_size', ctypes.c_size_t), ('library', ctypes.c_char_p),
               ('topology', ctypes.c_char_p), ('options', ctypes.c_void_p),
               ('num_options', ctypes.c_size_t), ('host', ctypes.c_int),
-              ('one_process', ctypes.c_int), ('memory_limit', ctypes.c_int64),
-              ('refuse_reads', ctypes.c_int), ('step_limit', ctypes.c_int64),
-              ('stop_signal', ctypes.c_int)]
+              ('one_process', ctypes.c_int), ('refuse_reads', ctypes.c_int),
+              ('step_limit', ctypes.c_int64), ('stop_signal', ctypes.c_int)]
 
 
 class Device(ctypes.Structure):

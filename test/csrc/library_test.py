@@ -27,7 +27,8 @@ EXPORTED = {
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',
-        'LastProgram', 'Open', 'Platform', 'TryCompile', 'Version'
+        'LastProgram', 'Open', 'Platform', 'SetMemoryLimit', 'TryCompile',
+        'Version'
     },
 }
 # The wheel is tagged manylinux_2_28.

@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Callable, Sequence
 import dataclasses
 import os
+import sys
 from typing import Optional, TYPE_CHECKING
 
 from . import mode
@@ -103,8 +104,14 @@ def start() -> None:
     DoorError: as `switch_on`.
   """
   wanted = mode_from_environment(os.environ)
-  if wanted is not Mode.OFF:
+  if wanted is not Mode.OFF and not _runs_nothing(sys.orig_argv):
     switch_on(wanted)
+
+
+def _runs_nothing(command: Sequence[str]) -> bool:
+  """Whether a process only starts others, and needs no plugin for itself."""
+  at = command.index('-m') + 1 if '-m' in command else len(command)
+  return command[at:at + 1] == ['torch_xla.shardy.aot']
 
 
 def switch_on(wanted: Mode) -> None:

@@ -66,12 +66,20 @@ PJRT_Error* AotDeviceDefaultMemory(AbiDeviceDefaultMemoryArgs* args) {
 }
 
 // Nothing is in use. All else but a limit is not known.
+static _Atomic int64_t memory_limit = 0;
+
+SHARDY_EXPORT void PjrtAot_SetMemoryLimit(int64_t bytes) {
+  atomic_store(&memory_limit, bytes);
+}
+
 PJRT_Error* AotDeviceMemoryStats(AbiDeviceMemoryStatsArgs* args) {
   AOT_ENTER_WITH(Device, MemoryStats, device, bytes_in_use);
   const size_t size = args->struct_size;
   const size_t first = offsetof(AbiDeviceMemoryStatsArgs, bytes_in_use);
   memset((char*)args + first, 0, size - first);
-  const int64_t limit = AotGetWorld()->memory_limit;
+  args->bytes_in_use =
+      atomic_load(&args->device->memories[kAotDeviceMemory].held);
+  const int64_t limit = atomic_load(&memory_limit);
   if (limit > 0 &&
       ABI_HOLDS(AbiDeviceMemoryStatsArgs, bytes_limit_is_set, size)) {
     args->bytes_limit = limit;

@@ -111,7 +111,6 @@ typedef struct {
   size_t num_memories;
   int process;  // what the client says it is
   bool one_process;
-  int64_t memory_limit;
   bool refuse_reads;
   int64_t step_limit;
   int stop_signal;

@@ -41,12 +41,11 @@ typedef struct {
   const char* topology;  // as that plugin names it
   const PjrtAot_TopologyOption* topology_options;
   size_t num_topology_options;
-  int host;              // the process whose devices are addressable
-  int one_process;       // not 0: all devices say they are of process 0
-  int64_t memory_limit;  // what a device says it has, bytes; 0: not said
-  int refuse_reads;      // not 0: reading a value is an error
-  int64_t step_limit;    // executions are refused after this many; 0: never
-  int stop_signal;       // sent at each such refusal but the first; 0: no
+  int host;            // the process whose devices are addressable
+  int one_process;     // not 0: all devices say they are of process 0
+  int refuse_reads;    // not 0: reading a value is an error
+  int64_t step_limit;  // executions are refused after this many; 0: never
+  int stop_signal;     // sent at each such refusal but the first; 0: no
 } PjrtAot_Options;
 
 typedef struct {
@@ -118,6 +117,9 @@ int PjrtAot_TryCompile(const PjrtAot_Options* where, const char* program,
                        size_t program_size, const char* format,
                        size_t format_size, const char* options,
                        size_t options_size, char* message, size_t message_size);
+
+// What a device says from here on that it has, in bytes; 0: it does not say.
+void PjrtAot_SetMemoryLimit(int64_t bytes);
 
 // The program that this thread last had compiled, counted from 0 in the whole
 // process; -1 if it has not, or if its last was refused.

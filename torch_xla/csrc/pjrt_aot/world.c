@@ -230,7 +230,6 @@ int AotMakeWorld(const PjrtAot_Options* options, AotWorld** world,
   }
   made->one_process = options->one_process != 0;
   made->process = made->one_process ? 0 : options->host;
-  made->memory_limit = options->memory_limit;
   made->refuse_reads = options->refuse_reads != 0;
   made->step_limit = options->step_limit;
   made->stop_signal = options->stop_signal;

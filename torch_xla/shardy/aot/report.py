@@ -177,10 +177,11 @@ class Report:
     meshes: that it made: 'data=16, model=16'.
     programs: in the order in which they were compiled.
     steps: that have ended.
-    usual_step: what one step executes, as it mostly was once nothing was
-      compiled any more: positions in `programs`, in order; empty where no such
-      step has ended.
+    usual_step: what one step executes, of the kind that most work went into once
+      nothing was compiled any more: positions in `programs`, in order; empty
+      where no such step has ended.
     usual_steps: how many steps were like that.
+    other_steps: the other kinds, and how many steps were of each.
     ended: 'finished', 'stopped after 3 steps', 'interrupted', or the exception
       that the script ended with, in one line.
     failed: whether that is an error of the script's.
@@ -202,6 +203,7 @@ class Report:
   ended: str
   usual_step: tuple[int, ...] = ()
   usual_steps: int = 0
+  other_steps: tuple[tuple[tuple[int, ...], int], ...] = ()
   failed: bool = False
   traceback: str = ''
   reads: int = 0

@@ -18,10 +18,13 @@ from torch_xla.shardy.aot.reporting import json_form
 _COMMAND = [sys.executable, '-m', 'torch_xla.shardy.aot']
 
 
-def run(*arguments: object, folder: Path,
+def run(*arguments: object,
+        folder: Path,
+        cwd: Path | None = None,
         **variables: str) -> subprocess.CompletedProcess[str]:
   """The command, with a folder of its own for what is temporary."""
   return subprocess.run([*_COMMAND, *map(str, arguments)],
+                        cwd=cwd,
                         env=clean_environment(TMPDIR=str(folder), **variables),
                         stdout=subprocess.PIPE,
                         stderr=subprocess.PIPE,
@@ -119,6 +122,39 @@ def test_a_process_that_ends_itself(way: str, said: str,
   assert said in done.stdout and 'ends.py:13' in done.stdout
   # What the script's own libraries leave so is theirs.
   assert list(temporary.glob('aot-*')) == []
+
+
+@pytest.mark.slow
+def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
+  """With mode shardy, where neither XLA's CPU plugin nor JAX is installed."""
+  (tmp_path / 'sitecustomize.py').write_text(
+      'import importlib.abc\n'
+      'import sys\n'
+      'class NotInstalled(importlib.abc.MetaPathFinder):\n'
+      '  def find_spec(self, name, path=None, target=None):\n'
+      "    if name.split('.')[0] in ('jax', 'jaxlib', 'xla_plugins'):\n"
+      '      raise ModuleNotFoundError(name)\n'
+      'sys.meta_path.insert(0, NotInstalled())\n')
+  done = run(
+      '--topology',
+      'v5e:2x2',
+      SCRIPTS / 'train.py',
+      folder=temporary,
+      PYTHONPATH=str(tmp_path),
+      XLA_USE_SHARDY='1')
+  assert done.returncode == 0, done.stderr
+  assert 'mode shardy' in done.stdout
+
+
+@pytest.mark.slow
+def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
+                                                       temporary: Path) -> None:
+  """Named by its file alone, in the folder that it is in."""
+  name = 'asks_first.py'
+  (tmp_path / name).write_text((SCRIPTS / name).read_text())
+  done = run('--topology', 'v5e:2x2', name, folder=temporary, cwd=tmp_path)
+  assert done.returncode == 0, done.stderr
+  assert 'on xla:0 TPU' in done.stdout and f'{name}:12' in done.stdout
 
 
 @pytest.mark.slow

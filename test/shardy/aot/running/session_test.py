@@ -151,6 +151,19 @@ def test_too_much_memory_is_a_finding() -> None:
   assert program.called_from[0] == 'too_large.py:9'
 
 
+def test_the_usual_step_is_what_most_work_goes_into() -> None:
+  report, out, _ = report_of('trains_and_evaluates.py')
+  assert not report.failed and report.findings == ()
+  assert int(out) == report.topology.memory
+  step, = report.usual_step
+  assert report.programs[step].called_from[0].startswith(
+      'trains_and_evaluates.py:16')
+  (other, times), = report.other_steps
+  assert report.programs[other[0]].called_from[0].startswith(
+      'trains_and_evaluates.py:20')
+  assert times >= report.usual_steps >= 6
+
+
 def test_what_else_is_on_the_device_counts() -> None:
   """A model of 4 MiB that is not used."""
   report, _, _ = report_of('beside.py')

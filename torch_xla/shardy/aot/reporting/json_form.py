@@ -108,7 +108,8 @@ def _value(type_: Any, data: Any, where: str) -> Any:
 
 def _check_positions(report: Report, where: str) -> None:
   count = len(report.programs)
-  if not all(0 <= position < count for position in report.usual_step):
+  steps = (report.usual_step, *(kind for kind, _ in report.other_steps))
+  if not all(0 <= position < count for step in steps for position in step):
     raise _Misfit(f'{where}.usual_step is {list(report.usual_step)}, and there '
                   f'are {count} programs')
 

@@ -113,6 +113,8 @@ def _one_step(report: Report) -> Iterator[str]:
       [*found, (sizes.text(moved), f'moved by {count:,} collectives')])
   yield (f'<p class="soft">{escape(wording.step_text(report))}</p>' +
          _collectives(uses))
+  for line in wording.other_steps(report):
+    yield f'<p class="soft">{escape(line)}</p>'
 
 
 def _program_row(report: Report, number: int,

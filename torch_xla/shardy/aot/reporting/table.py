@@ -88,6 +88,8 @@ def _one_step(report: Report) -> Iterator[str]:
     yield (f'  {name}: not known: {measure.unknown}'
            if measure.value is None else f'  {name}: {measure.value:,}')
   yield from _collectives(wording.totals(step.programs))
+  for line in wording.other_steps(report):
+    yield f'  {line}'
 
 
 def _shown(report: Report) -> Sequence[int]:

@@ -16,6 +16,8 @@ from .steady_step import never_steady, steady_step
 _OUT_OF_MEMORY = re.compile(
     r'out of memory|RESOURCE_EXHAUSTED|exceeds available', re.IGNORECASE)
 
+_OTHER_STEPS_SHOWN = 5
+
 
 def verdict(report: Report) -> str:
   """Whether it fits, in one line."""
@@ -82,6 +84,17 @@ def step_text(report: Report) -> str:
   after = report.steps - report.warm_up
   return (f'{names}; so ran {report.usual_steps:,} of '
           f'{counted(after, "step")}')
+
+
+def other_steps(report: Report) -> Iterator[str]:
+  """The steps of other kinds than that one, a line each."""
+  for positions, count in report.other_steps[:_OTHER_STEPS_SHOWN]:
+    names = ', '.join(label(report.programs[i]) for i in positions)
+    yield f'{counted(count, "step")} of another kind: {names}'
+  more = report.other_steps[_OTHER_STEPS_SHOWN:]
+  if more:
+    yield (f'{counted(sum(count for _, count in more), "step")} of '
+           f'{counted(len(more), "further kind")}')
 
 
 def cycles_text(cycles: Optional[Cycles]) -> str:

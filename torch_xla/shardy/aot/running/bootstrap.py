@@ -26,25 +26,31 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
   def __init__(self, settings: str):
     self._settings = settings
+    self._looking = self._begun = False
 
   def find_spec(self, fullname, path=None, target=None):
-    if fullname != 'torch_xla':
+    if fullname != 'torch_xla' or self._looking:
       return None
-    sys.meta_path.remove(self)
-    spec = importlib.util.find_spec(fullname)
+    self._looking = True
+    try:
+      spec = importlib.util.find_spec(fullname)
+    finally:
+      self._looking = False
+    # Some only ask whether there is such a module.
     if spec is not None:
       run = spec.loader.exec_module
-
-      def exec_module(module):
-        # Unchanged scripts may say that they are for a CPU.
-        chosen = os.environ.get('PJRT_DEVICE')
-        os.environ['PJRT_DEVICE'] = 'TPU'
-        run(module)
-        from torch_xla.shardy.aot.running import session
-        session.begin(self._settings, chosen)
-
-      spec.loader.exec_module = exec_module
+      spec.loader.exec_module = lambda module: self._begin(run, module)
     return spec
+
+  def _begin(self, run, module) -> None:
+    # Unchanged scripts may say that they are for a CPU.
+    chosen = os.environ.get('PJRT_DEVICE')
+    os.environ['PJRT_DEVICE'] = 'TPU'
+    run(module)
+    if not self._begun:
+      self._begun = True
+      from torch_xla.shardy.aot.running import session
+      session.begin(self._settings, chosen)
 
 
 def _say_why_not(ending) -> None:

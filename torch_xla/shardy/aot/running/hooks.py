@@ -47,14 +47,25 @@ class Hooks:
       where = next(iter(self._callers.now()), '')
       self.findings.append(f'{sentence} ({where})' if where else sentence)
 
-  def leave_out(self, owner: Any, name: str, shown: str, reason: str) -> None:
-    """Has calls of `owner.name` do nothing, and a finding say so."""
+  def leave_out(
+      self,
+      owner: Any,
+      name: str,
+      shown: str,
+      reason: str,
+      when: Callable[..., bool] = lambda *args, **kwargs: True) -> None:
+    """Has calls of `owner.name` do nothing, and a finding say so.
+
+    But for calls of which `when(*args, **kwargs)` is false.
+    """
 
     def make(original: Callable) -> Callable:
-      del original
 
-      def left_out(*args: Any, **kwargs: Any) -> None:
+      def left_out(*args: Any, **kwargs: Any) -> Any:
+        if not when(*args, **kwargs):
+          return original(*args, **kwargs)
         self.find(shown, f'{shown} was left out: {reason}')
+        return None
 
       return left_out
 

@@ -40,7 +40,6 @@ class _Options(ctypes.Structure):
       ('num_topology_options', ctypes.c_size_t),
       ('host', ctypes.c_int),
       ('one_process', ctypes.c_int),
-      ('memory_limit', ctypes.c_int64),
       ('refuse_reads', ctypes.c_int),
       ('step_limit', ctypes.c_int64),
       ('stop_signal', ctypes.c_int),
@@ -269,6 +268,11 @@ def refusal(topology: str, options: Mapping[str, object], program: bytes,
       ctypes.c_size_t(len(compile_options)), message,
       ctypes.c_size_t(_MESSAGE_SIZE))
   return message.value.decode(errors='replace') if refused else ''
+
+
+def set_memory_limit(nbytes: int) -> None:
+  """What a device says from here on that it has; 0: it does not say."""
+  _library().PjrtAot_SetMemoryLimit(ctypes.c_int64(nbytes))
 
 
 def last_program() -> Optional[int]:

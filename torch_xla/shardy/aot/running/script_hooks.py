@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import os
 from typing import Any, Optional
 
@@ -36,7 +37,7 @@ def leave_out_saving(hooks: Hooks) -> None:
   for module, name in _SAVING:
     if _is_there(module):
       owner = importlib.import_module(module)
-      hooks.leave_out(owner, name, f'{module}.{name}', _ZEROS)
+      hooks.leave_out(owner, name, f'{module}.{name}', _ZEROS, _to_a_file)
   hooks.leave_out(xr, 'initialize_cache', 'torch_xla.runtime.initialize_cache',
                   'what is compiled ahead of time is not kept')
 
@@ -105,6 +106,11 @@ def after_each_step(hooks: Hooks, ended: Any) -> None:
     return marker
 
   hooks.replace(torch_xla._XLAC, '_xla_step_marker', make)
+
+
+def _to_a_file(*args: Any, **kwargs: Any) -> bool:
+  """Not to memory, to be read back by the same script."""
+  return not any(isinstance(a, io.BytesIO) for a in (*args, *kwargs.values()))
 
 
 def _waits(*args: Any, **kwargs: Any) -> bool:

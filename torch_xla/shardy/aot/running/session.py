@@ -31,7 +31,7 @@ from ..errors import AotError
 from .progress import Progress
 from ..report import Report, RUNNING, Topology, warm_up
 from ..settings import DEVICE, Settings
-from .usual_step import usual_step
+from .usual_step import kinds_of_steps
 
 # Exit statuses of the process, for `launcher`.
 FINISHED, FAILED, CANNOT_START = 0, 1, 2
@@ -40,6 +40,7 @@ _TRACES = {
     'DynamoExtractCompiledGraph': 'traces by torch.compile',
 }
 _STOP_SIGNAL = signal.SIGUSR2
+_WRITE_SECONDS = 5.0
 
 
 class Stopped(BaseException):
@@ -73,6 +74,7 @@ class Session:
         stop_signal=_STOP_SIGNAL)
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
+    plugin.set_memory_limit(self._topology.memory or 0)
     self._progress = Progress(settings.topology)
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
@@ -90,7 +92,7 @@ class Session:
     script_hooks.after_each_step(self._hooks, self._end_step)
     _put_door(self._observer)
     self._said_zeros = False
-    self._start = time.perf_counter()
+    self._start = self._written = time.perf_counter()
     self._ended, self._failed, self._traceback = RUNNING, False, ''
 
   def end(self, ending: Optional[BaseException]) -> int:
@@ -124,15 +126,18 @@ class Session:
     with open(made, 'w', encoding='utf-8') as f:
       f.write(json_form.to_json([self._report()]))
     os.replace(made, self._settings.report)
+    self._written = time.perf_counter()
 
   def _report(self) -> Report:
     settings, counters = self._settings, plugin.counters()
     programs = self._observer.programs()
     at = self._observer.positions()
-    step, steps = usual_step(((at[number], ended)
-                              for number, ended in plugin.executions()
-                              if number in at), counters.steps,
-                             warm_up(programs, counters.steps))
+    kinds = kinds_of_steps(((at[number], ended)
+                            for number, ended in plugin.executions()
+                            if number in at), counters.steps,
+                           warm_up(programs, counters.steps),
+                           [p.flops or 0 for p in programs])
+    usual, *others = kinds or [((), 0)]
     one = settings.one_process
     return Report(
         script=(settings.script, *settings.arguments),
@@ -143,8 +148,9 @@ class Session:
         meshes=tuple(map(_mesh_text, self._meshes)),
         programs=programs,
         steps=counters.steps,
-        usual_step=step,
-        usual_steps=steps,
+        usual_step=usual[0],
+        usual_steps=usual[1],
+        other_steps=tuple(others),
         ended=self._ended,
         failed=self._failed,
         traceback=self._traceback,
@@ -173,6 +179,8 @@ class Session:
     steps = plugin.end_step()
     self._say_zeros()
     self._observer.name_tensors()
+    if time.perf_counter() - self._written > _WRITE_SECONDS:
+      self.write()  # A process that is ended from outside says no more.
     if self._settings.steps and steps >= self._settings.steps:
       raise Stopped()
 
