@@ -26,6 +26,7 @@ class Topology:
     slices: connected by the data center's network.
     memory: of one device, in bytes, as the compiler counts with it; None where
       it does not tell.
+    memory_told: whether the compiler told it.
     compiler: its platform and version, in one line.
   """
   name: str
@@ -35,6 +36,7 @@ class Topology:
   hosts: int
   slices: int = 1
   memory: Optional[int] = None
+  memory_told: bool = True
   compiler: str = ''
 
 

@@ -24,6 +24,7 @@ class Generation:
     rank: of the torus in which its chips are connected.
     accelerator: before the dash of an accelerator type, 'v5litepod'.
     counts_cores: whether the number behind the dash is of cores, two a chip.
+    memory: of a device, in letters of 1024.
     one_host_of_8: whether the accelerator type of 8 chips is one host.
     cores_apart: whether each chip is two devices.
     chip_config: libtpu's setting for the devices that torch_xla would see.
@@ -33,6 +34,7 @@ class Generation:
   rank: int
   accelerator: str
   counts_cores: bool
+  memory: str
   one_host_of_8: bool = False
   cores_apart: bool = False
   chip_config: Optional[str] = None
@@ -40,20 +42,28 @@ class Generation:
 
 # Sizes of accelerator types: cloud.google.com/tpu/docs. On v4 torch_xla asks
 # for both cores of a chip as one device (TPU_MEGACORE in its __init__.py).
+# Memory: as libtpu 0.0.42.1 says it when it refuses what does not fit.
 GENERATIONS = (
-    Generation('v2', (), 2, 'v2', True, cores_apart=True),
-    Generation('v3', (), 2, 'v3', True, cores_apart=True),
-    Generation('v4', (), 3, 'v4', True, chip_config='megacore_dense'),
+    Generation('v2', (), 2, 'v2', True, '7.48G', cores_apart=True),
+    Generation('v3', (), 2, 'v3', True, '15.48G', cores_apart=True),
+    Generation('v4', (), 3, 'v4', True, '31.75G', chip_config='megacore_dense'),
     Generation(
         'v5e', ('v5litepod', 'v5lite'),
         2,
         'v5litepod',
         False,
+        '15.75G',
         one_host_of_8=True),
-    Generation('v5p', (), 3, 'v5p', True),
-    Generation('v6e', ('trillium',), 2, 'v6e', False, one_host_of_8=True),
+    Generation('v5p', (), 3, 'v5p', True, '95.74G'),
     Generation(
-        'tpu7x', ('v7x', 'ironwood'), 3, 'tpu7x', True, cores_apart=True),
+        'v6e', ('trillium',), 2, 'v6e', False, '31.25G', one_host_of_8=True),
+    Generation(
+        'tpu7x', ('v7x', 'ironwood'),
+        3,
+        'tpu7x',
+        True,
+        '94.75G',
+        cores_apart=True),
 )
 
 

@@ -22,7 +22,7 @@ from ...door.device_plugins import DoorPlugin
 from ...mode import current_mode, Mode
 from . import capacity, plugin, script_hooks
 from .. import topologies
-from ..reporting import json_form
+from ..reporting import json_form, sizes
 from .callers import Callers
 from .hooks import Hooks
 from ..compiled.mesh_groups import MeshValue
@@ -167,6 +167,11 @@ class Session:
     if chosen_device not in (None, DEVICE):
       found.append(f'the script chose PJRT_DEVICE={chosen_device}: it runs on '
                    f'the devices of {self._settings.topology} instead')
+    if not self._topology.memory_told:
+      found.append(
+          'this compiler does not look whether a program fits, and does not '
+          f'tell the memory of a device: {self._topology.kind} is taken to '
+          f'have {sizes.text(self._topology.memory)}, as libtpu 0.0.42.1 says')
     devices = self._topology.devices
     if devices != self._topology.chips:
       found.append(f'a chip of {self._settings.topology} is '
@@ -252,6 +257,7 @@ def _put_door(observer: ProgramObserver) -> None:
 
 def _topology(name: topologies.TopologyName) -> Topology:
   devices = list(plugin.devices())
+  memory = capacity.memory_of_device(name)
   places = {(d.slice, d.coordinates) for d in devices}
   return Topology(
       name=name.text,
@@ -260,7 +266,8 @@ def _topology(name: topologies.TopologyName) -> Topology:
       devices=len(devices),
       hosts=len({d.process for d in devices}),
       slices=name.slices,
-      memory=capacity.memory_of_device(name),
+      memory=memory or sizes.parse(name.generation.memory),
+      memory_told=memory is not None,
       compiler=' '.join(' '.join(plugin.platform()).split()))
 
 
