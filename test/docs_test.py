@@ -2,7 +2,10 @@
 
 - All ```python blocks of a page run in one process, in order. It has eight CPU
   devices, and what `<!-- environment: NAME=VALUE ... -->` in the page adds.
-- A block under `<!-- output -->` is what the python block before it prints.
+- A block under `<!-- output -->` is what the block before it prints: a python
+  block, or a ```console block, which is then run by bash, in order, in a folder
+  with the repository's `examples`. A line `...` of what a command prints stands
+  for any lines; the rest is compared without times and the width of columns.
 - ```console blocks name modules, files and options that exist.
 - ```toml blocks are TOML; ```text blocks are free.
 """
@@ -10,12 +13,14 @@
 import ast
 import dataclasses
 import functools
+import os
 from pathlib import Path
 import re
 import runpy
+import subprocess
 import sys
 
-from processes import call
+from processes import call, clean_environment
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +36,9 @@ _SECONDS = re.compile(r'\b\d+(\.\d+)? (ms|s)\b')
 # Between the outputs of two blocks.
 _SEPARATOR = '-- end of block --\n'
 _LANGUAGES = {'python', 'console', 'text', 'toml'}
+_LEFT_OUT = '...'
 _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_COMMAND_SECONDS = 240
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Block:
   """A fenced block of a page.
 
   Attributes:
-    is_output: whether it is what the python block before it prints.
+    is_output: whether it is what the block before it prints.
   """
   language: str
   text: str
@@ -104,9 +111,78 @@ def test_python_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch,
   for block in blocks_of(page):
     if block.language == 'python':
       output = next(outputs)
-    elif block.is_output:
-      assert output is not None, 'an output without a python block before it'
+    elif block.language == 'console':
+      output = None
+    elif block.is_output and output is not None:
       assert comparable(output) == comparable(block.text)
+
+
+def sessions_of(page: str) -> list[tuple[str, str]]:
+  """The console blocks that have an output: (commands, output) of each."""
+  blocks = blocks_of(page)
+  return [(before.text, block.text)
+          for before, block in zip(blocks, blocks[1:])
+          if block.is_output and before.language == 'console']
+
+
+def shows(shown: str, printed: str) -> bool:
+  """Whether `printed` is `shown`, where a line '...' stands for any lines."""
+  parts: list[list[str]] = [[]]
+  for line in comparable(shown):
+    if line == _LEFT_OUT:
+      parts.append([])
+    else:
+      parts[-1].append(' '.join(line.split()))
+  lines = [' '.join(line.split()) for line in comparable(printed)]
+  first, *others = parts
+  if lines[:len(first)] != first:
+    return False
+  if not others:
+    return lines == first
+  *middle, last = others
+  at = len(first)
+  for part in middle:
+    places = range(at, len(lines) - len(part) + 1)
+    found = next((i for i in places if lines[i:i + len(part)] == part), None)
+    if found is None:
+      return False
+    at = found + len(part)
+  return len(lines) - len(last) >= at and lines[len(lines) - len(last):] == last
+
+
+@pytest.mark.parametrize('shown, does', [
+    ('a\nb   took 2 s\nc', True),
+    ('a\n...', True),
+    ('...\nb took 1 s\n...\nc', True),
+    ('...\nc\n...', True),
+    ('a\nc', False),
+    ('a\n...\nb took 1 s', False),
+    ('...\nc\n...\na\n...', False),
+    ('a\n...\na\n...\nc', False),
+])
+def test_lines_may_be_left_out(shown: str, does: bool) -> None:
+  assert shows(shown, 'a\nb took 11.5 s\nc\n') is does
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('page', [page for page in PAGES if sessions_of(page)])
+def test_commands_print_what_is_shown(page, tmp_path):
+  (tmp_path / 'examples').symlink_to(ROOT / 'examples')
+  python = Path(sys.executable).parent
+  for commands, output in sessions_of(page):
+    script = ''.join(line[2:] if line.startswith('$ ') else line
+                     for line in commands.splitlines(keepends=True))
+    done = subprocess.run(['bash', '-c', script],
+                          cwd=tmp_path,
+                          env=clean_environment(
+                              PATH=f'{python}:{os.environ["PATH"]}',
+                              PYTHONUNBUFFERED='1'),
+                          stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT,
+                          text=True,
+                          timeout=_COMMAND_SECONDS,
+                          check=False)
+    assert shows(output, done.stdout), done.stdout
 
 
 @pytest.mark.parametrize('page', PAGES)
@@ -157,6 +233,8 @@ def test_commands_name_what_exists(page):
     options = re.findall(r'(?<=\s)(--[a-z][\w-]*)', own)
     if module := re.search(r'python -m (torch_xla[\w.]*)', own):
       text = help_of(module[1])
+      for script in re.findall(r'\b(?:examples|benchmarks)/\S+\.py', own):
+        text += (ROOT / script).read_text()
     elif module := re.search(r'python -m ([\w.]+)', own):
       if module[1] == 'pip':
         continue

@@ -21,9 +21,12 @@ _SPMD = 'torch_xla.distributed.spmd'
 
 # What needs no torch and no device: it also runs where neither is installed.
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'lower', 'annotate',
-         'compile', 'sdy', 'stablehlo')
-# But for these, which ask the runtime what there is to be lowered, and for whom.
-_EDGE = ('exports', 'for_plugin', 'printed')
+         'compile', 'sdy', 'stablehlo', 'web_page', 'process_environment',
+         'aot')
+# But for these, which ask the runtime what there is to be lowered, and for whom,
+# or are the process that runs a script.
+_EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
+         'aot.running')
 
 # Each folder, and each module that lies in none, from the bottom up: what it
 # may import when it is imported, and what else when it is called, or for types.
@@ -210,7 +213,7 @@ def test_imports_go_down(place):
 def _pure_modules() -> list[str]:
   return [
       m for m in _modules() if _place(m) in _PURE and
-      not m.startswith(tuple(f'{_SHARDY}.stablehlo.{name}' for name in _EDGE))
+      not m.startswith(tuple(f'{_SHARDY}.{name}' for name in _EDGE))
   ]
 
 

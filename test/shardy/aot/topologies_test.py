@@ -51,6 +51,7 @@ def test_a_v4_chip_is_one_device_as_torch_xla_has_it() -> None:
     ('v5e:4x4x4', 'along 2 axes, and this names 3'),
     ('v5e:3x4', 'an axis of 3 cannot be cut into hosts; use 4 or 2'),
     ('v5e:0x4', 'has no chips'),
+    ('v5e:64x64', 'at most 16 chips along an axis; several slices are 2*v5e'),
     ('v5p-7', 'counts cores, two a chip: 8, 16, 32'),
     ('v5p-4', 'counts cores, two a chip: 8, 16, 32'),
     ('v6e-12', 'counts chips: 1, 2, 4'),

@@ -30,6 +30,8 @@ if the script failed; 2 for wrong usage or a compiler that is missing; 130 if it
 was interrupted.
 '''
 
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
+
 
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
@@ -150,7 +152,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
       break
   _write(options, reports, others)
   if reports[-1].ended == 'interrupted':
-    return 130
+    return _INTERRUPTED
   return _verdict(reports, required, expected, tolerances)
 
 
@@ -222,4 +224,7 @@ def _verdict(reports: Sequence[Report],
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  try:
+    sys.exit(main())
+  except KeyboardInterrupt:
+    sys.exit(_INTERRUPTED)

@@ -21,6 +21,7 @@ from .report import Report, RUNNING
 
 _BOOTSTRAP = os.path.join(os.path.dirname(__file__), 'running', 'bootstrap.py')
 _PATIENCE_SECONDS = 20
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LIBRARY_VARIABLE = 'TPU_LIBRARY_PATH'
 
 
@@ -94,7 +95,7 @@ def _wait_for(child: subprocess.Popen) -> tuple[int, bool]:
   def interrupt(number, frame):
     raise KeyboardInterrupt
 
-  before = signal.signal(signal.SIGTERM, interrupt)
+  before = {n: signal.signal(n, interrupt) for n in _ENDING}
   interrupted = False
   try:
     child.wait()
@@ -107,7 +108,8 @@ def _wait_for(child: subprocess.Popen) -> tuple[int, bool]:
         break
       child.send_signal(signal.SIGINT)
   finally:
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+      signal.signal(number, handler)
     if child.poll() is None:
       child.kill()
       child.wait()

@@ -132,8 +132,6 @@ class Program:
     executions: how often it was executed.
     sent: digest of the program and its options as torch_xla sent them, byte for
       byte: what has to be the same on all hosts.
-    digest: of the compiled program's text, without what changes from one
-      compile to the next; empty if it was refused.
     memory: None if it was refused.
     beside: the most that tensors other than its arguments took on a device when
       it was executed, in bytes, without the padding of layouts.
@@ -152,7 +150,6 @@ class Program:
   error: str = ''
   executions: int = 0
   sent: str = ''
-  digest: str = ''
   memory: Optional[Memory] = None
   beside: int = 0
   heaviest: tuple[HeavyTensor, ...] = ()

@@ -25,6 +25,7 @@ class Generation:
     accelerator: before the dash of an accelerator type, 'v5litepod'.
     counts_cores: whether the number behind the dash is of cores, two a chip.
     memory: of a device, in letters of 1024.
+    longest: the most chips along an axis; libtpu ends the process of more.
     one_host_of_8: whether the accelerator type of 8 chips is one host.
     cores_apart: whether each chip is two devices.
     chip_config: libtpu's setting for the devices that torch_xla would see.
@@ -35,6 +36,7 @@ class Generation:
   accelerator: str
   counts_cores: bool
   memory: str
+  longest: Optional[int] = None
   one_host_of_8: bool = False
   cores_apart: bool = False
   chip_config: Optional[str] = None
@@ -53,10 +55,17 @@ GENERATIONS = (
         'v5litepod',
         False,
         '15.75G',
+        longest=16,
         one_host_of_8=True),
     Generation('v5p', (), 3, 'v5p', True, '95.74G'),
     Generation(
-        'v6e', ('trillium',), 2, 'v6e', False, '31.25G', one_host_of_8=True),
+        'v6e', ('trillium',),
+        2,
+        'v6e',
+        False,
+        '31.25G',
+        longest=16,
+        one_host_of_8=True),
     Generation(
         'tpu7x', ('v7x', 'ironwood'),
         3,
@@ -206,6 +215,10 @@ def _check(generation: Generation, dims: tuple[int, ...], text: str) -> None:
         f'{generation.name}:{"x".join("4" * generation.rank)} is one')
   if 0 in dims:
     raise TopologyError(f'{text!r} has no chips')
+  if generation.longest and max(dims) > generation.longest:
+    raise TopologyError(
+        f'{text!r}: a {generation.name} slice has at most {generation.longest} '
+        f'chips along an axis; several slices are 2*{generation.name}:16x16')
   odd = [d for d in dims[:2] if d > 1 and d % 2]
   if odd:
     raise TopologyError(

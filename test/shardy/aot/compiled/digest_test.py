@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import compiled_texts
+from program_digest import digest
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module
-from torch_xla.shardy.aot.compiled.digest import digest
 from torch_xla.shardy.hlo import messages
 
 _PROGRAM = '''  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}

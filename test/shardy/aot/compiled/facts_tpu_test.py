@@ -16,7 +16,7 @@ from torch_xla.shardy.aot.compiled.buffers import buffers_of
 from torch_xla.shardy.aot.compiled.collectives import collective_uses
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
 from torch_xla.shardy.aot.compiled.cycles import cycles
-from torch_xla.shardy.aot.compiled.digest import digest
+from program_digest import digest
 from torch_xla.shardy.aot.compiled.mesh_groups import MeshValue
 from torch_xla.shardy.aot.report import CollectiveUse
 

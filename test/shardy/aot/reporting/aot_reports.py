@@ -45,7 +45,7 @@ def program(name: str = 'SyncTensorsGraph.52', **changes: Any) -> Program:
       partitions=256,
       partitioner='shardy',
       executions=4,
-      digest='0123456789abcdef',
+      sent='0123456789abcdef',
       memory=MEMORY,
       heaviest=(HeavyTensor('embed.weight', 'argument', 'bf16[8192,4096]',
                             2 * GIB),
@@ -68,7 +68,7 @@ def start(**changes: Any) -> Program:
           'collectives': (),
           'flops': None,
           'cycles': Cycles(900, 2),
-          'digest': 'fedcba9876543210',
+          'sent': 'fedcba9876543210',
           **changes
       })
 
@@ -82,7 +82,6 @@ def refused(**changes: Any) -> Program:
           'collectives': (),
           'flops': None,
           'cycles': None,
-          'digest': '',
           'executions': 0,
           **changes
       })
@@ -140,7 +139,6 @@ def awkward() -> Report:
       memory=None,
       flops=None,
       cycles=None,
-      digest='',
       note='Shardy cannot be told: GSPMD compiled it')
   return report(
       odd,

@@ -102,9 +102,9 @@ def test_digits_that_are_not_shown_make_a_difference() -> None:
 def test_another_program_of_the_same_numbers_differs() -> None:
   part = comparison.compare([
       ('a', make.report(make.program())),
-      ('b', make.report(make.program(digest='ffff0000ffff'))),
+      ('b', make.report(make.program(sent='ffff0000ffff'))),
   ]).parts[1]
-  assert values(part) == {'compiled program': ('01234567', 'ffff0000')}
+  assert values(part) == {'program as sent': ('01234567', 'ffff0000')}
 
 
 def test_time_is_shown_and_not_compared() -> None:

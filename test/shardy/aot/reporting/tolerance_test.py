@@ -34,7 +34,7 @@ def test_the_same_after_a_file() -> None:
 
 def test_what_this_machine_took_and_names_are_not_compared() -> None:
   other = make.report(
-      make.start(seconds=99.0, name='SyncTensorsGraph.11', digest='1'),
+      make.start(seconds=99.0, name='SyncTensorsGraph.11', sent='1'),
       make.program(called_from=('train.py:44 in step', 'train.py:63 in main')),
       seconds=1e6,
       host_memory=1,

@@ -183,6 +183,29 @@ def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
     os.killpg(process.pid, 0)
 
 
+@pytest.mark.slow
+def test_ended_before_anything_was_compiled(temporary: Path) -> None:
+  """In the background, where a shell has interrupts ignored."""
+  process = subprocess.Popen(
+      [*_COMMAND, '--topology', 'v5e:2x2',
+       str(SCRIPTS / 'ends.py'), 'wait'],
+      env=clean_environment(TMPDIR=str(temporary)),
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+  while not list(temporary.glob('aot-*')):
+    assert process.poll() is None
+    time.sleep(0.1)
+  time.sleep(1)
+  process.terminate()
+  begun = time.monotonic()
+  _, errors = process.communicate(timeout=60)
+  assert time.monotonic() - begun < 15
+  assert process.returncode == 130 and 'Traceback' not in errors, errors
+  assert list(temporary.glob('aot-*')) == []
+
+
 def refused(*arguments: str) -> str:
   """What the command says before it runs anything."""
   from torch_xla.shardy.aot.__main__ import main

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+import program_digest
+
 from torch_xla.shardy.aot import settings, topologies
-from torch_xla.shardy.aot.compiled import compiled_module, digest
+from torch_xla.shardy.aot.compiled import compiled_module
 from torch_xla.shardy.aot.running import plugin
 
 # A program in StableHLO and its options, serialised.
@@ -40,7 +42,7 @@ def digests(programs: list[Program], topology: str,
           xla_client.CompileOptions.ParseFromString(options))
     compiled, = executable.hlo_modules()
     found.append(
-        digest.digest(
+        program_digest.digest(
             compiled_module.read(compiled.as_serialized_hlo_module_proto(),
                                  'hlo')))
   return found

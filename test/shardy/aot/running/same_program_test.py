@@ -7,8 +7,10 @@ import os
 import ahead_of_time
 import jax_route
 import processes
+import program_digest
 import pytest
 import torch_xla
+from torch_xla.shardy.aot.compiled import compiled_module
 
 TOPOLOGY = 'v5e:2x4'
 
@@ -17,7 +19,7 @@ def compiled_here(
     script: str) -> tuple[list[jax_route.Program], list[str], str]:
   """The programs that the compiler got, their digests, and its settings."""
   from torch_xla.shardy import door
-  programs = []
+  programs, digests = [], []
 
   def keep(compilation, rest):
     handed_on = compilation.compile
@@ -28,12 +30,14 @@ def compiled_here(
 
     compilation.compile = compile_and_keep
     rest(compilation)
+    digests.append(
+        program_digest.digest(
+            compiled_module.read(*compilation.compiled_program())))
 
   door.wrap(keep)
   report = ahead_of_time.run(script, (), TOPOLOGY, {})
   assert not report.failed
-  return (programs, [p.digest for p in report.programs],
-          os.environ['LIBTPU_INIT_ARGS'])
+  return programs, digests, os.environ['LIBTPU_INIT_ARGS']
 
 
 @pytest.mark.parametrize('script', ['train.py', 'fsdp.py', 'audited.py'])

@@ -5,6 +5,7 @@ libtpu compiles; the scripts are those of the folder beside this.
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from ahead_of_time import report_of
@@ -117,8 +118,10 @@ def test_hosts_compile_the_same() -> None:
           XLA_USE_SHARDY='1')[0] for host in (0, 1, 3)
   ]
   assert [r.host for r in reports] == [0, 1, 3]
-  first, *others = ([(p.sent, p.digest) for p in r.programs] for r in reports)
-  assert len(first) == 2 and all(sent and made for sent, made in first)
+  # What was compiled shows in every figure.
+  first, *others = (
+      [dataclasses.replace(p, seconds=0) for p in r.programs] for r in reports)
+  assert len(first) == 2 and all(p.sent and p.memory for p in first)
   assert all(other == first for other in others)
 
 
@@ -148,7 +151,7 @@ def test_too_much_memory_is_a_finding() -> None:
   program, = report.programs
   assert 'exceeds available HBM (15.75G)' in program.error
   assert program.memory is None
-  assert program.called_from[0] == 'too_large.py:9'
+  assert program.called_from[0] == 'too_large.py:11'
 
 
 def test_the_usual_step_is_what_most_work_goes_into() -> None:

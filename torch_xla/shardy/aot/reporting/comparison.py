@@ -197,10 +197,9 @@ def _of_programs(programs: Sequence[Program]) -> Iterator[Row]:
   for quantity in program_quantities(programs):
     assert quantity.of_program is not None
     yield _row(quantity, [quantity.of_program(p) for p in programs])
-  for name, digests in (('program as sent', [p.sent for p in programs]),
-                        ('compiled program', [p.digest for p in programs])):
-    short = [digest[:_DIGITS] or _ABSENT for digest in digests]
-    yield Row(name, tuple(short), len(set(digests)) > 1)
+  digests = [p.sent for p in programs]
+  short = tuple(digest[:_DIGITS] or _ABSENT for digest in digests)
+  yield Row('program as sent', short, len(set(digests)) > 1)
 
 
 def _facts_rows(found: Sequence[dict[str, str]]) -> Iterator[Row]:

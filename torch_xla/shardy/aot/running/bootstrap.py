@@ -54,7 +54,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
 
 
 def _say_why_not(ending) -> None:
-  if ending is not None and not isinstance(ending, KeyboardInterrupt):
+  if isinstance(ending, KeyboardInterrupt):
+    return
+  if ending is not None:
     traceback.print_exception(ending)
   print('aot: the script never imported torch_xla', file=sys.stderr)
 
@@ -62,6 +64,8 @@ def _say_why_not(ending) -> None:
 def main() -> None:
   # Not without the command that waits for it.
   ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+  # A command in the background of a shell has it ignored.
+  signal.signal(signal.SIGINT, signal.default_int_handler)
   text = sys.argv[1]
   settings = json.loads(text)
   script = settings['script']

@@ -15,7 +15,7 @@ from ...hlo import compile_options, messages
 from ...hlo.array_shape import ArrayShape
 from ...tensor_names import living_names
 from . import plugin
-from ..compiled import collectives, cycles, digest, heavy_tensors
+from ..compiled import collectives, cycles, heavy_tensors
 from .callers import Callers
 from ..compiled.compiled_module import read
 from ..compiled.mesh_groups import MeshValue
@@ -140,7 +140,6 @@ class ProgramObserver:
         raise ValueError('it is not told as HLO')
       return dataclasses.replace(
           program,
-          digest=digest.digest(module),
           heaviest=heavy_tensors.heavy_tensors(module, {}),
           collectives=collectives.collective_uses(module, self._meshes()),
           cycles=cycles.cycles(module))

@@ -70,7 +70,10 @@ def alike(parameters: Sequence[ArrayShape],
   taken = set(known.values())
   by_look: dict[_Look, list[str]] = {}
   for tensor, name in tensors:
-    look = _DTYPES.get(tensor.dtype, ''), tuple(tensor.shape)
+    try:
+      look = _DTYPES.get(tensor.dtype, ''), tuple(tensor.shape)
+    except RuntimeError:  # What was refused is never there, and has no shape.
+      continue
     names = by_look.setdefault(look, [])
     if name not in taken and name not in names:
       names.append(name)

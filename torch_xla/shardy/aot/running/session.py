@@ -231,6 +231,7 @@ def begin(settings: str, chosen_device: Optional[str]) -> None:
     _current = Session(Settings.from_json(settings), chosen_device)
   except (AotError, topologies.TopologyError) as e:
     print(f'aot: {e}', file=sys.stderr)
+    sys.stdout.flush()
     os._exit(CANNOT_START)
 
 

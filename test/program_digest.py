@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import hashlib
 from typing import Any
 
-from .compiled_module import CompiledModule
-from ...hlo import messages
+from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
+from torch_xla.shardy.hlo import messages
 
 
 def digest(module: CompiledModule) -> str:
