@@ -80,11 +80,8 @@ class TripCounts:
   def __init__(self, module: Any):
     """Takes an HloModuleProto."""
     self._computations = {c.id: c for c in module.computations}
-    self._instructions = {
-        c.id: {
-            i.id: i for i in c.instructions
-        } for c in module.computations
-    }
+    # Of computations that were looked into, which few are.
+    self._by_id: dict[int, dict[int, Any]] = {}
     self._parents: dict[int, list[tuple[Any, Any]]] = {}
     for computation in module.computations:
       for instruction in computation.instructions:
@@ -131,7 +128,7 @@ class TripCounts:
                results: Iterable[int]) -> Optional[_Formula]:
     """How numbers in a body or condition come about; None if not told."""
     results = tuple(results)
-    instructions = self._instructions[computation.id]
+    instructions = self._instructions(computation)
     wanted, found = set(results), list(results)
     constants: dict[int, int] = {}
     elements: list[tuple[int, int]] = []
@@ -158,9 +155,14 @@ class TripCounts:
                   if i.id in wanted and _operation(i) is not None)
     return _Formula(constants, tuple(elements), steps, results)
 
+  def _instructions(self, computation: Any) -> dict[int, Any]:
+    if computation.id not in self._by_id:
+      self._by_id[computation.id] = {i.id: i for i in computation.instructions}
+    return self._by_id[computation.id]
+
   def _origin(self, computation: Any, instruction_id: int) -> Any:
     """The instruction that makes a value, before copies of it."""
-    instructions = self._instructions[computation.id]
+    instructions = self._instructions(computation)
     instruction = instructions.get(instruction_id)
     while instruction is not None and instruction.opcode in _COPIES:
       instruction = instructions.get(instruction.operand_ids[0])
@@ -200,7 +202,7 @@ class TripCounts:
 
   def _next(self, body: Any, index: int) -> int:
     """The id of what an element of the loop's state is after a trip."""
-    root = self._instructions[body.id][body.root_id]
+    root = self._instructions(body)[body.root_id]
     return root.operand_ids[index] if root.opcode == 'tuple' else -1
 
 
