@@ -14,7 +14,7 @@ _CHILDREN = Path(__file__).resolve().parent / 'children'
 _SECONDS = 600
 # Settings of the caller that would change what is measured.
 _DROPPED = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_', 'NPROC',
-            'TPU_', 'PT_XLA_', 'TF_CPP_', 'PYTHON', 'TORCH')
+            'TPU_', 'LIBTPU_', 'PT_XLA_', 'TF_CPP_', 'PYTHON', 'TORCH')
 
 Samples = Dict[str, List[Dict[str, Any]]]
 
@@ -51,18 +51,13 @@ def run_child(child: str, arguments: Dict[str, Any],
   Raises:
     BenchmarkError: it failed, hung, or ran another torch_xla than it should.
   """
-  kept = {
-      name: value
-      for name, value in os.environ.items()
-      if not name.startswith(_DROPPED)
-  }
   path = os.pathsep.join([str(variant.path), str(ROOT / 'examples')])
   where = f'{child} with {variant.name}'
   lines = run_process(
       [sys.executable,
        str(_CHILDREN / f'{child}.py'),
        json.dumps(arguments)], {
-           **kept,
+           **clean_environment(),
            **variant.environment(), 'PYTHONPATH': path
        }, where, _SECONDS)
   report = json.loads(lines[-1])
@@ -74,12 +69,24 @@ def run_child(child: str, arguments: Dict[str, Any],
   return report
 
 
-def run_process(command: Sequence[str], environment: Dict[str, str], where: str,
-                seconds: float) -> List[str]:
+def clean_environment() -> Dict[str, str]:
+  """The caller's environment without what would change what is measured."""
+  return {
+      name: value
+      for name, value in os.environ.items()
+      if not name.startswith(_DROPPED)
+  }
+
+
+def run_process(command: Sequence[str],
+                environment: Dict[str, str],
+                where: str,
+                seconds: float,
+                statuses: Sequence[int] = (0,)) -> List[str]:
   """The lines that `command` prints; `where` is what an error calls it.
 
   Raises:
-    BenchmarkError: it failed, or did not end within `seconds`.
+    BenchmarkError: it ended with none of `statuses`, or not within `seconds`.
   """
   try:
     done = subprocess.run(
@@ -93,7 +100,7 @@ def run_process(command: Sequence[str], environment: Dict[str, str], where: str,
         check=False)
   except subprocess.TimeoutExpired:
     raise BenchmarkError(f'{where}: no end after {seconds} s') from None
-  if done.returncode:
+  if done.returncode not in statuses:
     tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
     raise BenchmarkError(f'{where}: exit status {done.returncode}\n{tail}')
   return done.stdout.strip().splitlines()

@@ -27,17 +27,18 @@ import torch_xla.runtime as xr
 from torch_xla.shardy.compile.record import columns, ProgramRecord
 from torch_xla.shardy.sharding.text import parse_sharding
 
-VOCABULARY, FEATURES, CLASSES = 4096, 128, 16
-BATCH, LENGTH = 64, 32
+VOCABULARY, CLASSES, LENGTH = 4096, 16, 32
+# Of each device.
+FEATURES, SEQUENCES = 16, 8
 
 
 class Model(torch.nn.Module):
   """Classifies sequences of tokens: [batch, length] -> [batch, classes]."""
 
-  def __init__(self):
+  def __init__(self, devices: int):
     super().__init__()
-    self.table = torch.nn.Embedding(VOCABULARY, FEATURES)
-    self.head = torch.nn.Linear(FEATURES, CLASSES)
+    self.table = torch.nn.Embedding(VOCABULARY, FEATURES * devices)
+    self.head = torch.nn.Linear(FEATURES * devices, CLASSES)
 
   def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     rows = self.table(tokens)
@@ -69,7 +70,8 @@ ASSIGNMENTS = (
 def train(assignment: Assignment, mesh: xs.Mesh, steps: int) -> Outcome:
   torch.manual_seed(0)
   generator = torch.Generator().manual_seed(0)
-  model = Model().to('xla')
+  devices = mesh.size()
+  model = Model(devices).to('xla')
   torch_xla.shardy.name_tensors(dict(model.named_parameters()))
   xs.mark_sharding(
       model.table.weight,
@@ -79,7 +81,8 @@ def train(assignment: Assignment, mesh: xs.Mesh, steps: int) -> Outcome:
   losses, seconds = [], []
   with torch_xla.shardy.record() as programs:
     for _ in range(steps):
-      batch = torch.randint(VOCABULARY, (BATCH, LENGTH), generator=generator)
+      batch = torch.randint(
+          VOCABULARY, (SEQUENCES * devices, LENGTH), generator=generator)
       labels = (batch[:, 0] % CLASSES).to('xla')
       tokens = batch.to('xla')
       torch_xla.shardy.name_tensors({'tokens': tokens})

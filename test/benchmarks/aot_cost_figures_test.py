@@ -1,0 +1,16 @@
+"""The tool's own cost is measured; nothing here looks at times."""
+
+from benchmarks.aot_cost import measure, print_costs
+import pytest
+
+
+@pytest.mark.slow
+def test_the_smallest_run_is_measured(capsys):
+  cost = measure('v5e:2x2', 1, ('--width', '64', '--heads', '4', '--vocabulary',
+                                '128', '--length', '16'))
+  assert (cost.chips, cost.layers, cost.programs) == (4, 1, 2)
+  # What is part of something is less.
+  assert 0 < cost.own_cpu < cost.compile_cpu < cost.cpu
+  assert cost.wall > 0 and cost.memory > 2**28
+  print_costs([cost])
+  assert f'{cost.own_cpu / cost.compile_cpu:.1%}' in capsys.readouterr().out
