@@ -80,6 +80,14 @@ def test_the_audit_works() -> None:
   assert out.count('same    same    same') == 4
 
 
+def test_a_mesh_without_names() -> None:
+  report, _, _ = report_of('unnamed_mesh.py')
+  assert not report.failed, report.traceback
+  assert report.meshes == ('axis 0=2, axis 1=4',)
+  assert {use.axes for p in report.programs for use in p.collectives
+         } == {('axis 1',)}
+
+
 def test_256_chips() -> None:
   report, out, _ = report_of('train.py', '--rows', '16', topology='v5e:16x16')
   assert 'trained on 256 TPU devices, process 0 of 64' in out

@@ -62,8 +62,10 @@ def collect_meshes(hooks: Hooks) -> list[MeshValue]:
 
     def init(self, *args, **kwargs):
       original(self, *args, **kwargs)
+      names = self.axis_names or (
+          f'axis {i}' for i in range(len(self.mesh_shape)))
       made = MeshValue(
-          tuple(self.mesh_shape), tuple(self.axis_names or ()),
+          tuple(self.mesh_shape), tuple(names),
           tuple(int(i) for i in self.device_ids))
       if made not in meshes:
         meshes.append(made)

@@ -273,8 +273,8 @@ def _topology(name: topologies.TopologyName) -> Topology:
 
 
 def _mesh_text(mesh: MeshValue) -> str:
-  names = mesh.axis_names or tuple(f'axis {i}' for i in range(len(mesh.shape)))
-  return ', '.join(f'{n}={size}' for n, size in zip(names, mesh.shape))
+  return ', '.join(
+      f'{n}={size}' for n, size in zip(mesh.axis_names, mesh.shape))
 
 
 def _one_line(error: BaseException) -> str:
