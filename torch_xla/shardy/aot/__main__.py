@@ -12,7 +12,7 @@ from . import launcher, topologies
 from .errors import AotError
 from .reporting import (comparison, golden, json_form, page, requirements,
                         table)
-from .report import Report
+from .report import INTERRUPTED, Report
 from .settings import Settings
 
 _DESCRIPTION = '''
@@ -30,7 +30,7 @@ if the script failed; 2 for wrong usage or a compiler that is missing; 130 if it
 was interrupted.
 '''
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
+_STATUS_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -148,11 +148,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
       return 2
-    if reports[-1].ended == 'interrupted':
+    if reports[-1].ended == INTERRUPTED:
       break
   _write(options, reports, others)
-  if reports[-1].ended == 'interrupted':
-    return _INTERRUPTED
+  if reports[-1].ended == INTERRUPTED:
+    return _STATUS_INTERRUPTED
   return _verdict(reports, required, expected, tolerances)
 
 
@@ -227,4 +227,4 @@ if __name__ == '__main__':
   try:
     sys.exit(main())
   except KeyboardInterrupt:
-    sys.exit(_INTERRUPTED)
+    sys.exit(_STATUS_INTERRUPTED)

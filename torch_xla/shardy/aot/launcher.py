@@ -17,7 +17,7 @@ from ..process_environment import interpreter_flags, started_with
 from .errors import AotError
 from .reporting import json_form
 from .running import plugin
-from .report import Report, RUNNING
+from .report import INTERRUPTED, Report, RUNNING
 
 _BOOTSTRAP = os.path.join(os.path.dirname(__file__), 'running', 'bootstrap.py')
 _PATIENCE_SECONDS = 20
@@ -82,7 +82,7 @@ def run(wanted: settings.Settings) -> Report:
     report, = json_form.read(wanted.report)
   if report.ended != RUNNING:
     return report
-  how = 'interrupted' if interrupted else f'the process {_how(status)}'
+  how = INTERRUPTED if interrupted else f'the process {_how(status)}'
   return dataclasses.replace(report, ended=how, failed=True)
 
 

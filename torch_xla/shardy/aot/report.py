@@ -11,6 +11,8 @@ from typing import Optional
 
 # How a script has ended that has not.
 RUNNING = 'running'
+# How one has ended that somebody interrupted.
+INTERRUPTED = 'interrupted'
 
 
 @dataclasses.dataclass(frozen=True)

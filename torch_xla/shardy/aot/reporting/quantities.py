@@ -94,10 +94,12 @@ def plain() -> tuple[Quantity, ...]:
   def counted(name: str, count: Callable[[Report], int]) -> Quantity:
     return Quantity(name, Unit.COUNT, lambda report: Measure(count(report)))
 
-  def memory(name: str, read: Callable[[Memory], int]) -> Quantity:
-    of_program = functools.partial(measures.memory, read)
+  def largest(name: str, of_program: OfProgram) -> Quantity:
     return Quantity(name, Unit.BYTES,
                     functools.partial(measures.largest, of_program), of_program)
+
+  def memory(name: str, read: Callable[[Memory], int]) -> Quantity:
+    return largest(name, functools.partial(measures.memory, read))
 
   return (
       counted('programs', lambda report: len(report.programs)),
@@ -107,12 +109,8 @@ def plain() -> tuple[Quantity, ...]:
       counted('fallbacks',
               lambda report: sum(bool(p.note) for p in report.programs)),
       counted('reads', lambda report: report.reads),
-      Quantity('peak', Unit.BYTES,
-               functools.partial(measures.largest, measures.peak),
-               measures.peak),
-      Quantity('beside', Unit.BYTES,
-               functools.partial(measures.largest, measures.beside),
-               measures.beside),
+      largest('peak', measures.peak),
+      largest('beside', measures.beside),
       memory('arguments', lambda m: m.arguments),
       memory('outputs', lambda m: m.outputs),
       memory('aliases', lambda m: m.aliases),

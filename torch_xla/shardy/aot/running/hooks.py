@@ -15,7 +15,7 @@ from ..errors import AotError
 
 
 class Hooks:
-  """Replaces functions, and puts them back.
+  """Replaces functions, for as long as the process lives.
 
   Attributes:
     findings: what was left out, each once, with the line that asked for it.
@@ -24,7 +24,6 @@ class Hooks:
   def __init__(self, callers: Callers):
     self.findings: list[str] = []
     self._callers = callers
-    self._undo: list[Callable[[], None]] = []
     self._said: set[str] = set()
 
   def replace(self, owner: Any, name: str, make: Callable[[Callable],
@@ -34,11 +33,6 @@ class Hooks:
     if original is None:
       return
     setattr(owner, name, functools.wraps(original)(make(original)))
-    self._undo.append(lambda: setattr(owner, name, original))
-
-  def undo(self) -> None:
-    while self._undo:
-      self._undo.pop()()
 
   def find(self, what: str, sentence: str) -> None:
     """Files a finding about `what`, the first time."""

@@ -62,7 +62,10 @@ class ProgramObserver:
 
   def __call__(self, compilation: Compilation, rest: Compiler) -> None:
     called_from = self._callers.now()
-    name = _name(compilation)
+    sent = (
+        messages.parse('HloModuleProto', compilation.program)
+        if compilation.format == 'hlo' else None)
+    name = sent.name if sent else '(StableHLO)'
     step, filed = plugin.counters().steps, len(self._records())
     start, error, number = time.perf_counter(), None, None
     try:
@@ -91,8 +94,7 @@ class ProgramObserver:
         program = self._with_facts(program, compilation, number)
       self.observed.append(
           Observed(program, number,
-                   parameters_of(compilation.program, compilation.format),
-                   known_names(record)))
+                   parameters_of(sent) if sent else (), known_names(record)))
       self._changed()
 
   def positions(self) -> dict[int, int]:
@@ -136,8 +138,6 @@ class ProgramObserver:
         flops=_flops(facts))
     try:
       module = read(*compilation.compiled_program())
-      if module is None:
-        raise ValueError('it is not told as HLO')
       return dataclasses.replace(
           program,
           heaviest=heavy_tensors.heavy_tensors(module, {}),
@@ -176,9 +176,3 @@ def _named(name: str, names: Mapping[int, str]) -> str:
 
 def _digest(*parts: bytes) -> str:
   return hashlib.sha256(b'\0'.join(parts)).hexdigest()
-
-
-def _name(compilation: Compilation) -> str:
-  if compilation.format != 'hlo':
-    return '(StableHLO)'
-  return messages.parse('HloModuleProto', compilation.program).name

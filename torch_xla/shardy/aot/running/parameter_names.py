@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 
 from ...compile.record import ProgramRecord
-from ...hlo import array_shape, messages
+from ...hlo import array_shape
 from ...hlo.array_shape import ArrayShape
 
 # As XLA calls the types of torch's tensors.
@@ -29,15 +29,8 @@ _DTYPES = {
 _Look = tuple[str, tuple[int, ...]]
 
 
-def parameters_of(program: bytes, program_format: str) -> list[ArrayShape]:
-  """The parameters of a program as it was sent, before it was split.
-
-  Raises:
-    ValueError: `program` is damaged.
-  """
-  if program_format != 'hlo':
-    return []
-  module = messages.parse('HloModuleProto', program)
+def parameters_of(module: Any) -> list[ArrayShape]:
+  """The parameters of a program, an HloModuleProto, before it was split."""
   for computation in module.computations:
     if computation.id == module.entry_computation_id:
       return [

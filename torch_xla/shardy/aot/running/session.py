@@ -29,7 +29,7 @@ from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
 from .progress import Progress
-from ..report import Report, RUNNING, Topology, warm_up
+from ..report import INTERRUPTED, Report, RUNNING, Topology, warm_up
 from ..settings import DEVICE, Settings
 from .usual_step import kinds_of_steps
 
@@ -107,7 +107,7 @@ class Session:
     elif isinstance(ending, Stopped) or plugin.counters().refused:
       self._ended = f'stopped after {plugin.counters().steps} steps'
     elif isinstance(ending, KeyboardInterrupt):
-      self._ended, self._failed = 'interrupted', True
+      self._ended, self._failed = INTERRUPTED, True
     else:
       self._ended = _one_line(ending)
       self._failed = True
