@@ -23,8 +23,14 @@ from . import usage
 from ..annotate.annotation import Annotation
 
 
-@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
-class Annotated:
+class _Referable:
+  """The slot for weak references, which Python 3.10's dataclasses cannot add.
+  """
+  __slots__ = ('__weakref__',)
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Annotated(_Referable):
   """An annotated tensor with data.
 
   Attributes:

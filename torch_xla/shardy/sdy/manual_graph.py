@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 import dataclasses
 import enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from .manual import nested_error
 
@@ -41,7 +41,8 @@ class Role(enum.Enum):
   RESULTS = enum.auto()
 
 
-class Node(NamedTuple, Generic[Key]):
+@dataclasses.dataclass(frozen=True)
+class Node(Generic[Key]):
   """One operation.
 
   Attributes:
