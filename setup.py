@@ -1,4 +1,4 @@
-"""Builds the wheel: python setup.py bdist_wheel [--python 3.12] [-d DIR].
+"""Builds wheels: python setup.py bdist_wheel [--profile acme.toml].
 
 There is nothing here for setuptools to do, and its other commands would put a
 part of torch_xla where the whole is expected, so this is a plain program.
@@ -12,34 +12,47 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from infra.errors import BuildError
-from infra.wheel.build import build_wheel
+from infra.wheel.build import build_wheels
+from infra.wheel.build import running_python
+from infra.wheel.profile import load_profile
 
 
 def main() -> int:
   """Runs the command line and returns the exit code."""
   parser = argparse.ArgumentParser(
       prog='setup.py',
-      description='Builds the wheel of this fork from the official one.')
+      description='Builds wheels of this fork from the official ones.')
   commands = parser.add_subparsers(required=True, metavar='bdist_wheel')
-  command = commands.add_parser('bdist_wheel', help='build the wheel')
+  command = commands.add_parser('bdist_wheel', help='build wheels')
+  command.add_argument(
+      '--profile',
+      metavar='FILE',
+      type=Path,
+      help='what a vendor\'s own wheel is made from (docs/custom-wheels.md)')
   command.add_argument(
       '--python',
       metavar='X.Y',
-      help='the Python to build for (default: this one)')
+      action='append',
+      help='a Python to build for; may be given several times (default: those '
+      'of the profile, or else this one)')
   command.add_argument(
       '-d',
       '--dist-dir',
       type=Path,
       default=ROOT / 'dist',
-      help='where the wheel goes (default: dist)')
+      help='where the wheels go (default: dist)')
   options = parser.parse_args()
   try:
-    print(build_wheel(ROOT, options.dist_dir, options.python))
+    profile = load_profile(options.profile) if options.profile else None
+    pythons = (
+        options.python or (profile and profile.pythons) or [running_python()])
+    for wheel in build_wheels(ROOT, options.dist_dir, pythons, profile=profile):
+      print(wheel)
   except BuildError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:
-    print('error: interrupted; no wheel was written', file=sys.stderr)
+    print('error: interrupted; no further wheel was written', file=sys.stderr)
     return 130
   return 0
 

@@ -129,8 +129,12 @@ class Manifest:
     return _owners(lists | {s.name: s.tests for s in self.series}, path)
 
 
-def load_manifest(root: Path) -> Manifest:
+def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
   """What series.toml of the checkout at `root` says.
+
+  Args:
+    root: the checkout.
+    before: series of another checkout that these build on.
 
   Raises:
     BuildError: the file is missing or says something that cannot be.
@@ -142,11 +146,11 @@ def load_manifest(root: Path) -> Manifest:
     raise BuildError(f'{path} is missing') from None
   except UnicodeDecodeError as error:
     raise BuildError(f'{FILE}: {error}') from error
-  return parse_manifest(text)
+  return parse_manifest(text, before)
 
 
-def parse_manifest(text: str) -> Manifest:
-  """What a series.toml of this text says; errors as `load_manifest`."""
+def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
+  """What a series.toml of this text says; see `load_manifest`."""
   try:
     table = tomllib.loads(text)
   except tomllib.TOMLDecodeError as error:
@@ -160,13 +164,13 @@ def parse_manifest(text: str) -> Manifest:
   all_series: list[Series] = []
   for entry in table['series']:
     series = _series(entry, bases)
-    earlier = {other.name for other in all_series}
+    earlier = {other.name for other in (*before, *all_series)}
     for dependency in series.depends_on:
       if dependency not in earlier:
         raise BuildError(f'{FILE}: {series.name} depends on {dependency}, '
                          'which is not a series listed before it')
     all_series.append(series)
-  _differ(all_series, 'series')
+  _differ([*before, *all_series], 'series')
   return Manifest(bases, _texts(table.get('test_base', []), 'test_base'),
                   _texts(table.get('project_tests', []), 'project_tests'),
                   tuple(all_series))

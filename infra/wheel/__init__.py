@@ -1,1 +1,1 @@
-"""Builds the fork's wheel from the official one."""
+"""Builds wheels from the official ones, and verifies them."""

@@ -17,7 +17,7 @@ import zipfile
 import zlib
 
 _UTF8 = 0x800
-_REGULAR_FILE = 0o100644 << 16
+FILE_MODE = 0o100644
 _VERSION_NEEDED = 20
 _MADE_BY_UNIX = 3 << 8 | _VERSION_NEEDED
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -78,7 +78,7 @@ def write(file: BinaryIO, members: Iterable[Member], stamp: tuple[int,
     file.write(b'PK\3\4' + fields + name)
     file.write(member.packed)
     directory.append(b'PK\1\2' + struct.pack('<H', _MADE_BY_UNIX) + fields +
-                     struct.pack('<HHHII', 0, 0, 0, _REGULAR_FILE, offset) +
+                     struct.pack('<HHHII', 0, 0, 0, FILE_MODE << 16, offset) +
                      name)
   start = file.tell()
   file.write(b''.join(directory))

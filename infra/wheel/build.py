@@ -1,30 +1,28 @@
-"""Puts the fork's wheel together."""
+"""Puts wheels together."""
 
 import os
 from pathlib import Path
 import platform
 import sys
-from typing import Callable, Mapping
+from typing import Callable, Mapping, Sequence
 import zipfile
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.apply import patched_files
-from infra.patchset.manifest import load_manifest
-from infra.patchset.patch import wheel_patches
 from infra.wheel import archive
+from infra.wheel import contents
 from infra.wheel import metadata
 from infra.wheel import official
-from infra.wheel import overlay
 from infra.wheel import pins
 from infra.wheel import plugins
+from infra.wheel.assembly import assemble
+from infra.wheel.assembly import Order
+from infra.wheel.bom import Tools
+from infra.wheel.profile import Profile
 
 Say = Callable[[str], None]
 
 _STEPS = 6
-_OFFICIAL_INFO = f'{pins.PACKAGE}-{pins.OFFICIAL_VERSION}.dist-info'
-_INFO = f'{pins.PACKAGE}-{pins.VERSION}.dist-info'
-_VERSION_FILE = 'torch_xla/version.py'
 
 
 def running_python() -> str:
@@ -37,6 +35,7 @@ def build_wheel(
     dist_dir: Path,
     python: str | None = None,
     *,
+    profile: Profile | None = None,
     cache: Path | None = None,
     pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
     built_plugins: Mapping[str, bytes] | None = None,
@@ -48,6 +47,7 @@ def build_wheel(
     root: the checkout.
     dist_dir: gets the wheel, whole or not at all.
     python: the Python to build for, by default the running one.
+    profile: a vendor's, for a wheel of the vendor's own.
     cache: where official wheels are kept, by default under build/.
     pinned: sha256 of the official wheel for each Python.
     built_plugins: the plugins in C by where the wheel holds them, if they are
@@ -62,10 +62,11 @@ def build_wheel(
   steps = _Steps(say)
 
   with steps.step('looking for what the build needs'):
-    official.pinned_hash(python, pinned)
-    own = _read_own(root)
+    order = Order(root, profile, python, official.pinned_hash(python, pinned))
+    own = contents.own(root)
     git.find_git()
     bazel = '' if built_plugins else plugins.find_bazel()
+    tools = Tools.here()
     _check_machine()
 
   with steps.step(f'official wheel {pins.OFFICIAL_VERSION}, Python {python}'):
@@ -76,21 +77,49 @@ def build_wheel(
 
   with upstream:
     with steps.step('applying the patches'):
-      changed = _apply_series(root, upstream, steps)
+      laid = contents.all_series(root, profile)
+      below = contents.patched(upstream, laid, steps.note)
 
     with steps.step('building the plugins with Bazel'):
-      own |= built_plugins or plugins.build_plugins(root, bazel)
+      built = built_plugins or plugins.build_plugins(root, bazel)
 
-    with steps.step(f'laying {len(own)} files on top, metadata'):
-      overlay.check_clashes(own, upstream.namelist())
-      changed |= own
-      changed |= _metadata(root, upstream)
-      members = _members(upstream, changed)
+    with steps.step(f'laying {len(own) + len(built)} files on top, metadata'):
+      pieces = assemble(order, upstream, laid, below, own, built, tools)
+      members = _members(order, upstream, pieces)
 
-    target = dist_dir / pins.wheel_name(pins.VERSION, python)
+    target = dist_dir / order.wheel.wheel_name(python)
     with steps.step(f'writing {target}'):
       archive.write_whole(target, members, archive.timestamp(dict(os.environ)))
   return target
+
+
+def build_wheels(
+    root: Path,
+    dist_dir: Path,
+    pythons: Sequence[str],
+    *,
+    profile: Profile | None = None,
+    built_plugins: Mapping[str, bytes] | None = None,
+    say: Say = lambda line: print(line, flush=True),
+) -> list[Path]:
+  """Builds the wheels for some Pythons; see `build_wheel`.
+
+  The plugins in C are built once for all of them.
+  """
+  for python in pythons:
+    official.pinned_hash(python, pins.OFFICIAL_SHA256)
+  if len(pythons) > 1 and not built_plugins:
+    say('building the plugins with Bazel')
+    built_plugins = plugins.build_plugins(root.resolve(), plugins.find_bazel())
+  return [
+      build_wheel(
+          root,
+          dist_dir,
+          python,
+          profile=profile,
+          built_plugins=built_plugins,
+          say=say) for python in pythons
+  ]
 
 
 class _Steps:
@@ -126,65 +155,21 @@ def _check_machine() -> None:
                      'build it there')
 
 
-def _read_own(root: Path) -> dict[str, bytes]:
-  """The checkout's files for the wheel; also finds that LICENSE etc. exist."""
-  for name in ('README.md', 'LICENSE'):
-    if not (root / name).is_file():
-      raise BuildError(f'{name} is missing from the checkout {root}')
-  names = overlay.wheel_files(root)
-  return {name: (root / name).read_bytes() for name in names}
-
-
-def _apply_series(root: Path, upstream: zipfile.ZipFile,
-                  steps: _Steps) -> dict[str, bytes]:
-  """The official files that the series change, changed."""
-  patches = []
-  for series in load_manifest(root).series:
-    steps.note(f'applying series {series.name}')
-    patches += wheel_patches(root, series)
-  names = set(upstream.namelist())
-  return patched_files(
-      lambda name: upstream.read(name) if name in names else None, patches)
-
-
-def _metadata(root: Path, upstream: zipfile.ZipFile) -> dict[str, bytes]:
-  """The metadata files that differ from upstream's, without RECORD."""
-
-  def read(name: str) -> str:
-    return upstream.read(name).decode()
-
-  readme = (root / 'README.md').read_text(encoding='utf-8')
-  rewritten = {
-      f'{_INFO}/METADATA':
-          metadata.rewrite_metadata(read(f'{_OFFICIAL_INFO}/METADATA'), readme),
-      f'{_INFO}/WHEEL':
-          metadata.rewrite_wheel(read(f'{_OFFICIAL_INFO}/WHEEL')),
-      _VERSION_FILE:
-          metadata.rewrite_version(read(_VERSION_FILE)),
-      f'{_INFO}/licenses/{metadata.LICENSE_NAME}':
-          (root / 'LICENSE').read_text(encoding='utf-8'),
-  }
-  return {name: text.encode() for name, text in rewritten.items()}
-
-
-def _members(upstream: zipfile.ZipFile,
-             changed: dict[str, bytes]) -> list[archive.Member]:
+def _members(order: Order, upstream: zipfile.ZipFile,
+             pieces: Mapping[str, contents.Piece]) -> list[archive.Member]:
   """All members of the wheel in order, RECORD last."""
-  official_record = f'{_OFFICIAL_INFO}/RECORD'
+  info = order.wheel.info
+  official_record = f'{contents.OFFICIAL_INFO}/RECORD'
   # The wheel's own hash was checked, so what its RECORD says is right.
   hashes = metadata.read_record(upstream.read(official_record).decode())
-  members = [archive.pack(name, data) for name, data in changed.items()]
-  rows = [(name, metadata.hash_field(data), len(data))
-          for name, data in changed.items()]
-  for info in upstream.infolist():
-    source = info.filename
-    name = source.replace(f'{_OFFICIAL_INFO}/', f'{_INFO}/')
-    if name in changed or source == official_record or info.is_dir():
-      continue
+  members = [archive.pack(name, piece.data) for name, piece in pieces.items()]
+  rows = [(name, metadata.hash_field(piece.data), len(piece.data))
+          for name, piece in pieces.items()]
+  for source, name in contents.carried(upstream, order.wheel, pieces).items():
     members.append(archive.carry(upstream, source, name))
-    rows.append((name, hashes[source], info.file_size))
+    rows.append((name, hashes[source], upstream.getinfo(source).file_size))
   # Metadata stand at the end of a wheel, so that they can be replaced in place.
-  members.sort(key=lambda m: (m.name.startswith(_INFO), m.name))
-  record = f'{_INFO}/RECORD'
+  members.sort(key=lambda m: (m.name.startswith(info), m.name))
+  record = f'{info}/RECORD'
   text = metadata.write_record(rows, record)
   return members + [archive.pack(record, text.encode())]

@@ -1,14 +1,15 @@
-"""Rewrites the official wheel's metadata into the fork's. Pure functions."""
+"""Rewrites the official wheel's metadata into another's. Pure functions."""
 
 import base64
 import csv
 import hashlib
 import io
 import re
-from typing import Iterable
+from typing import Iterable, Mapping
 
 from infra.errors import BuildError
 from infra.wheel import pins
+from infra.wheel.distribution import Distribution
 
 LICENSE_NAME = 'LICENSE.shardy'
 
@@ -17,17 +18,18 @@ LICENSE_NAME = 'LICENSE.shardy'
 Field = tuple[str, str]
 
 
-def rewrite_metadata(official: str, readme: str) -> str:
-  """The fork's METADATA: upstream's, with our version, needs and README.
+def rewrite_metadata(official: str, wheel: Distribution, readme: str) -> str:
+  """A wheel's METADATA: upstream's, with its name, version, needs and README.
 
   Raises:
     BuildError: the official METADATA lacks a field that has to change.
   """
   fields = _parse(official)
-  fields = _replace(fields, 'Version', pins.VERSION)
-  fields = _replace(fields, 'Summary', pins.SUMMARY)
+  fields = _replace(fields, 'Name', wheel.name)
+  fields = _replace(fields, 'Version', wheel.version)
+  fields = _replace(fields, 'Summary', wheel.summary)
   fields = _add_after(fields, 'License-File', [('License-File', LICENSE_NAME)])
-  needs = [('Requires-Dist', need) for need in pins.REQUIRES]
+  needs = [('Requires-Dist', need) for need in wheel.requires]
   extras = []
   for extra, requirements in pins.EXTRAS.items():
     extras.append(('Provides-Extra', extra))
@@ -38,8 +40,13 @@ def rewrite_metadata(official: str, readme: str) -> str:
   return f'{header}\n{readme}'
 
 
-def rewrite_version(official: str) -> str:
-  """torch_xla/version.py with the fork's version.
+def requirements(text: str) -> list[str]:
+  """The Requires-Dist fields of a METADATA file."""
+  return [value for name, value in _parse(text) if name == 'Requires-Dist']
+
+
+def rewrite_version(official: str, version: str) -> str:
+  """torch_xla/version.py with another version.
 
   Raises:
     BuildError: it does not hold the version that it should.
@@ -47,7 +54,7 @@ def rewrite_version(official: str) -> str:
   old = f"__version__ = '{pins.OFFICIAL_VERSION}'\n"
   if official.count(old) != 1:
     raise BuildError(f'torch_xla/version.py does not say {old.strip()} once')
-  return official.replace(old, f"__version__ = '{pins.VERSION}'\n")
+  return official.replace(old, f"__version__ = '{version}'\n")
 
 
 def rewrite_wheel(official: str) -> str:
@@ -63,10 +70,40 @@ def rewrite_wheel(official: str) -> str:
   return text
 
 
+def add_packages(official: str, packages: Iterable[str]) -> str:
+  """top_level.txt with further packages."""
+  return official + ''.join(f'{package}\n' for package in packages)
+
+
+def add_plugins(official: str, plugins: Mapping[str, str]) -> str:
+  """entry_points.txt with further device plugins.
+
+  Raises:
+    BuildError: it has no group torch_xla.plugins.
+  """
+  head = f'[{pins.PLUGIN_GROUP}]\n'
+  if official.count(head) != 1:
+    raise BuildError('the official entry_points.txt does not have one group '
+                     f'{pins.PLUGIN_GROUP}')
+  lines = ''.join(f'{name} = {value}\n' for name, value in plugins.items())
+  return official.replace(head, head + lines)
+
+
 def hash_field(data: bytes) -> str:
   """A file's hash as RECORD writes it."""
-  digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
+  return hash_of(hashlib.sha256(data).hexdigest())
+
+
+def hash_of(sha256: str) -> str:
+  """A sha256 in hex as RECORD writes it."""
+  digest = base64.urlsafe_b64encode(bytes.fromhex(sha256))
   return 'sha256=' + digest.rstrip(b'=').decode()
+
+
+def hash_in(field: str) -> str:
+  """The sha256, in hex, that RECORD writes so."""
+  text = field.removeprefix('sha256=')
+  return base64.urlsafe_b64decode(text + '=' * (-len(text) % 4)).hex()
 
 
 def read_record(text: str) -> dict[str, str]:

@@ -108,7 +108,7 @@ def open_wheel(path: Path) -> zipfile.ZipFile:
   """
   try:
     return zipfile.ZipFile(path)
-  except zipfile.BadZipFile as error:
+  except (zipfile.BadZipFile, NotImplementedError, UnicodeDecodeError) as error:
     raise BuildError(f'{path} is not a wheel: {error}') from error
 
 

@@ -10,17 +10,13 @@ _BAZEL_FILES = ('BUILD', 'BUILD.bazel')
 
 
 def own_files(root: Path) -> list[str]:
-  """Every file of ours under torch_xla/, C sources too, as sorted paths.
-
-  Raises:
-    BuildError: one of them is a symbolic link, which a wheel cannot hold.
-  """
-  return _files(root, 'torch_xla')
+  """Every file of ours under torch_xla/, C sources too; see `files_beneath`."""
+  return files_beneath(root, 'torch_xla')
 
 
 def test_files(root: Path) -> list[str]:
-  """Every file under test/, as sorted paths; errors as `own_files`."""
-  return _files(root, 'test')
+  """Every file under test/; see `files_beneath`."""
+  return files_beneath(root, 'test')
 
 
 def wheel_files(root: Path) -> list[str]:
@@ -45,8 +41,12 @@ def check_clashes(names: Iterable[str], official_names: Iterable[str]) -> None:
         'Change such a file with a patch under patches/wheel/.')
 
 
-def _files(root: Path, folder: str) -> list[str]:
-  """The files beneath a folder of the checkout, as sorted paths."""
+def files_beneath(root: Path, folder: str) -> list[str]:
+  """The files beneath a folder of `root`, as sorted paths.
+
+  Raises:
+    BuildError: one of them is a symbolic link, which a wheel cannot hold.
+  """
   names = []
   for path in (root / folder).rglob('*'):
     name = path.relative_to(root).as_posix()

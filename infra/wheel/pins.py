@@ -27,7 +27,11 @@ EXTRAS = {
     # be installed, to the newest that was run.
     'stablehlo': ('jaxlib>=0.7.1,<=0.10.2',),
 }
-GENERATOR = f'torch_xla shardy builder ({VERSION})'
+GENERATOR_NAME = 'torch_xla shardy builder'
+GENERATOR = f'{GENERATOR_NAME} ({VERSION})'
+
+# The entry points by which torch_xla finds device plugins.
+PLUGIN_GROUP = 'torch_xla.plugins'
 
 # The plugins in C, by where the wheel holds them: what Bazel builds them from.
 PLUGINS = {
@@ -35,8 +39,17 @@ PLUGINS = {
     'torch_xla/shardy/libpjrt_shardy.so': 'torch_xla/csrc/pjrt_shardy',
 }
 
+# Writes the bill of materials.
+BOM_LIBRARY = 'cyclonedx-python-lib'
+BOM_LIBRARY_VERSION = '11.12.0'
 
-def wheel_name(version: str, python: str) -> str:
-  """The file name of torch_xla `version`'s wheel for `python`, as in '3.11'."""
-  tag = 'cp' + python.replace('.', '')
-  return f'{PACKAGE}-{version}-{tag}-{tag}-{PLATFORM}.whl'
+
+def python_tag(python: str) -> str:
+  """The tag of a Python, as in 'cp311'."""
+  return 'cp' + python.replace('.', '')
+
+
+def wheel_name(version: str, python: str, distribution: str = PACKAGE) -> str:
+  """The file name of a wheel of torch_xla for `python`, as in '3.11'."""
+  tag = python_tag(python)
+  return f'{distribution}-{version}-{tag}-{tag}-{PLATFORM}.whl'

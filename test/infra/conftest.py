@@ -12,6 +12,8 @@ from infra_project import ROOT
 from infra_project import TAG
 from infra_project import unpack
 import pytest
+from small_wheels import small_official
+from small_wheels import Workshop
 
 from infra.wheel import official
 from infra.wheel import plugins
@@ -85,3 +87,29 @@ def sources(sources_template, project, tmp_path) -> Path:
   """That checkout, for one test; `project` has its bases."""
   add_bases(project, sources_template)
   return shutil.copytree(sources_template, tmp_path / 'sources')
+
+
+@pytest.fixture(scope='session')
+def small_official_wheel(official_wheel, tmp_path_factory) -> Path:
+  """The official wheel with a small extension module."""
+  return small_official(official_wheel, tmp_path_factory.mktemp('official'))
+
+
+@pytest.fixture
+def workshop(tmp_path, small_official_wheel) -> Workshop:
+  """A project with one series and one file, whose wheels are built quickly."""
+  return Workshop.of(tmp_path, small_official_wheel)
+
+
+@pytest.fixture(scope='session')
+def built_once(small_official_wheel, tmp_path_factory) -> Path:
+  """What every new workshop builds."""
+  folder = tmp_path_factory.mktemp('once')
+  return Workshop.of(folder, small_official_wheel).build()
+
+
+@pytest.fixture
+def wheel(workshop, built_once) -> Path:
+  """The workshop's wheel: the same inputs give the same bytes."""
+  workshop.dist.mkdir()
+  return shutil.copy(built_once, workshop.dist / built_once.name)

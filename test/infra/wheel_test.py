@@ -257,6 +257,39 @@ def test_builds_for_another_python(project, tmp_path):
     assert f'Tag: {tag}-{tag}-' in file.read(f'{INFO}/WHEEL').decode()
 
 
+def test_setup_py_builds_for_several_pythons(tmp_path):
+  done = setup_py('bdist_wheel', '--python', running_python(), '--python',
+                  '3.12', '--dist-dir', str(tmp_path))
+  assert done.returncode == 0, done.stderr
+  expected = [
+      str(tmp_path / pins.wheel_name(pins.VERSION, python))
+      for python in (running_python(), '3.12')
+  ]
+  lines = done.stdout.splitlines()
+  assert lines[-2:] == expected
+  assert names_in(tmp_path) == [Path(path).name for path in expected]
+  assert lines[0] == 'building the plugins with Bazel'
+
+
+def test_no_wheel_is_built_where_one_python_has_none(tmp_path):
+  done = setup_py('bdist_wheel', '--python', running_python(), '--python',
+                  '3.9', '--dist-dir', str(tmp_path))
+  assert done.returncode == 1
+  assert 'Python 3.9 has no pinned official wheel' in done.stderr
+  assert not names_in(tmp_path)
+
+
+def test_profile_that_is_wrong(tmp_path):
+  profile = tmp_path / 'acme.toml'
+  profile.write_text('version = "2.9.0"\n')
+  done = setup_py('bdist_wheel', '--profile', str(profile), '-d',
+                  str(tmp_path / 'dist'))
+  assert done.returncode == 1
+  assert f"error: {profile}: version: '2.9.0' is not" in done.stderr
+  assert 'Traceback' not in done.stderr
+  assert not names_in(tmp_path / 'dist')
+
+
 @pytest.mark.parametrize('python', ['3.9', '3.14', 'three'])
 def test_python_without_a_pinned_wheel(python, tmp_path):
   done = setup_py('bdist_wheel', '--python', python, '-d', str(tmp_path))

@@ -143,7 +143,8 @@ def switch_on(wanted: Mode) -> None:
   if wanted is Mode.OFF:
     raise TooLateError(
         f'cannot switch mode {current_mode().value!r} off again: the plugins '
-        'are behind the door. Start without XLA_USE_SHARDY and XLA_SHARDING_V2')
+        'are behind the door. Start with XLA_USE_SHARDY=0 and without '
+        'XLA_SHARDING_V2')
   mode.setting.check_unsettled(wanted)
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':

@@ -14,7 +14,7 @@ from torch_xla.experimental import plugins
 import torch_xla.runtime as xr
 
 from . import first_use, variables, versions
-from .. import door
+from .. import door, vendor_defaults
 from ..door import device_plugins
 from ..door.device_plugins import (CPU_DEVICE, LIBRARY_DEVICE,
                                    LIBRARY_PATH_VARIABLE, LibraryPlugin)
@@ -47,8 +47,9 @@ def _findings() -> Iterator[Finding]:
   pins = versions.pins()
   on_tpu = device == 'TPU'
   yield versions.judge_torch(torch.__version__, torch_xla.__version__)
-  yield versions.judge_torch_xla(torch_xla.__version__,
-                                 versions.installed('torch_xla'))
+  yield versions.judge_torch_xla(
+      torch_xla.__version__, versions.installed(vendor_defaults.distribution()))
+  yield from _profile()
   yield versions.judge_package('libtpu', versions.installed('libtpu'),
                                pins.get('libtpu'), on_tpu)
   yield versions.judge_package('jaxlib', versions.installed('jaxlib'),
@@ -61,6 +62,35 @@ def _findings() -> Iterator[Finding]:
   yield _stablehlo(device)
   yield _spmd()
   yield _jax(on_tpu)
+
+
+def _profile() -> Iterator[Finding]:
+  """In a vendor's wheel: which variables have their value from its profile."""
+  vendor = vendor_defaults.installed()
+  if vendor is None:
+    return
+  started = started_with()
+  if started is None:
+    yield Finding(
+        'profile', Status.SKIPPED,
+        f'what the profile of {vendor.version} has set is not known: '
+        'the environment that the process began with cannot be read')
+    return
+  ours = vendor_defaults.in_effect(vendor, started, os.environ)
+  found = f'the profile of {vendor.version} sets ' + (' '.join(
+      f'{name}={value}' for name, value in ours.items()) or 'nothing')
+  others = sorted(vendor_defaults.defaults(vendor, {}).keys() - ours.keys())
+  if others:
+    found += '; otherwise in this process: ' + ' '.join(others)
+  yield Finding('profile', Status.OK, found)
+
+
+def _started_with() -> Optional[dict[str, str]]:
+  """The environment that the process began with, and what its wheel adds."""
+  started, vendor = started_with(), vendor_defaults.installed()
+  if started is None or vendor is None:
+    return started
+  return started | vendor_defaults.defaults(vendor, started)
 
 
 def _runtime_is_up() -> bool:
@@ -150,7 +180,7 @@ def _passed(moment: Moment) -> bool:
 
 def _environment(device: str) -> Iterator[Finding]:
   """A finding per variable that is set too late or misread, or one in all."""
-  start, tracker = started_with(), first_use.tracker()
+  start, tracker = _started_with(), first_use.tracker()
   seen = tracker.environments if tracker else {}
   wrong = unknown = 0
   for variable in variables.VARIABLES:

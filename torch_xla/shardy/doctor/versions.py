@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Optional
 
+from .. import vendor_defaults
 from ..door import shim
 from .report import Finding, one_line, Status
 
@@ -121,7 +122,7 @@ def installed(package: str) -> Optional[str]:
 def pins() -> Mapping[str, str]:
   """The versions that torch_xla's metadata pin with `==`, extras included."""
   try:
-    lines = importlib.metadata.requires('torch_xla') or []
+    lines = importlib.metadata.requires(vendor_defaults.distribution()) or []
   except importlib.metadata.PackageNotFoundError:
     return {}
   matches = [re.match(r'([\w.-]+)\s*\(?==\s*([\w.+]+)', line) for line in lines]

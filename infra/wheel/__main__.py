@@ -1,0 +1,70 @@
+"""Looks into built wheels: python -m infra.wheel verify FILE.whl."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+import sys
+
+_ROOT = Path(__file__).resolve().parents[2]
+if __name__ == '__main__':
+  sys.path[0] = str(_ROOT)
+
+from infra.errors import BuildError
+from infra.wheel.profile import load_profile
+from infra.wheel.verify import verify_wheel
+
+_EPILOG = """\
+The exit status is 0 if every file of the wheel is upstream's byte for byte,
+upstream's with named patches, this project's or the vendor's, by digest, and
+RECORD is right; 1 if not, with each file that is wrong and why; 2 if nothing
+could be judged. The wheel is compared with what this checkout makes, so run it
+in the checkout that the wheel was built from, with the compiler of then.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+  """Runs the command line and returns the exit status."""
+  parser = argparse.ArgumentParser(
+      prog='python -m infra.wheel', description='Looks into built wheels.')
+  commands = parser.add_subparsers(required=True, metavar='verify')
+  command = commands.add_parser(
+      'verify',
+      help='compare each file of a wheel with what it should be',
+      description='Compares each file of a wheel with what it should be.',
+      epilog=_EPILOG,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  command.add_argument('wheel', metavar='FILE.whl', type=Path)
+  command.add_argument(
+      '--profile',
+      metavar='FILE',
+      type=Path,
+      help='the profile that the wheel was built from, if there was one')
+  command.add_argument(
+      '--json',
+      metavar='FILE',
+      type=Path,
+      help='write the same for programs: every file, where it is from, problems'
+  )
+  options = parser.parse_args(arguments)
+  try:
+    profile = load_profile(options.profile) if options.profile else None
+    verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
+    if options.json:
+      options.json.write_text(verdict.to_json(), encoding='utf-8')
+  except (BuildError, OSError) as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 2
+  except KeyboardInterrupt:
+    print('error: interrupted; nothing was judged', file=sys.stderr)
+    return 130
+  print(verdict)
+  return 0 if verdict.ok else 1
+
+
+def _say(line: str) -> None:
+  print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == '__main__':
+  sys.exit(main())

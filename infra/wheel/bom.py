@@ -1,0 +1,167 @@
+"""Writes and reads the bill of materials that lies in a wheel (CycloneDX)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import importlib.metadata
+import json
+from pathlib import Path
+import re
+import uuid
+import zlib
+
+from infra.errors import BuildError
+from infra.wheel import official
+from infra.wheel import pins
+from infra.wheel.distribution import Distribution
+
+# Where it lies is told by PEP 770.
+_MEMBER = re.compile(r'[^/]+\.dist-info/sboms/[^/]+\.cdx\.json')
+
+
+@dataclass(frozen=True)
+class File:
+  """A file by its path and its sha256."""
+  name: str
+  sha256: str
+
+
+@dataclass(frozen=True)
+class SeriesInput:
+  """A series of patches.
+
+  Attributes:
+    vendor: whether it is the vendor's, from the profile.
+  """
+  name: str
+  description: str
+  bug: str
+  vendor: bool
+  patches: tuple[File, ...]
+
+
+@dataclass(frozen=True)
+class BuiltInput:
+  """A library that was built from C.
+
+  Attributes:
+    sources: the digest of the files that it is built from.
+    compiler: what the library says that it was compiled by.
+  """
+  library: File
+  sources: str
+  compiler: str
+
+
+@dataclass(frozen=True)
+class Tools:
+  """The versions of what writes the wheel; its bytes depend on them."""
+  bom_library: str
+  zlib: str
+
+  @classmethod
+  def here(cls) -> Tools:
+    """Those of this Python.
+
+    Raises:
+      BuildError: the library for bills of materials is missing, or another
+        version than the pinned one.
+    """
+    pin = f'{pins.BOM_LIBRARY}=={pins.BOM_LIBRARY_VERSION}'
+    try:
+      found = importlib.metadata.version(pins.BOM_LIBRARY)
+    except importlib.metadata.PackageNotFoundError:
+      found = None
+    if found != pins.BOM_LIBRARY_VERSION:
+      what = f'{found} is' if found else 'none is'
+      raise BuildError(f'the bill of materials is written by {pin}, and {what} '
+                       f"installed: pip install '{pin}'")
+    return cls(found, zlib.ZLIB_RUNTIME_VERSION)
+
+
+@dataclass(frozen=True)
+class Inputs:
+  """What a wheel is made of.
+
+  Attributes:
+    wheel: what it is called.
+    python: that it is for.
+    official: the sha256 of the official wheel.
+    series: in the order in which they are applied.
+    overlay: the digest of this project's files.
+    built: the libraries in C.
+    vendor: the profile and what it brings.
+    requires: what the wheel depends on, as its METADATA say it.
+    tools: what it is written with.
+  """
+  wheel: Distribution
+  python: str
+  official: str
+  series: tuple[SeriesInput, ...]
+  overlay: str
+  built: tuple[BuiltInput, ...]
+  vendor: tuple[File, ...]
+  requires: tuple[str, ...]
+  tools: Tools
+
+
+def write_bom(inputs: Inputs) -> str:
+  """The bill of materials, the same text for the same inputs."""
+  # Only what builds or verifies a wheel needs the library.
+  from cyclonedx.model.bom import Bom
+  from cyclonedx.output import make_outputter
+  from cyclonedx.schema import OutputFormat
+  from cyclonedx.schema import SchemaVersion
+  from infra.wheel import bom_components
+
+  tools = [
+      bom_components.tool('zlib', inputs.tools.zlib),
+      bom_components.tool(pins.BOM_LIBRARY, inputs.tools.bom_library),
+      bom_components.tool(pins.GENERATOR_NAME, pins.VERSION),
+  ]
+  root = bom_components.wheel(inputs)
+  parts = bom_components.parts(inputs)
+  # No time and no chance: the serial number is made from the rest.
+  bom = Bom(serial_number=uuid.UUID(int=0), components=parts)
+  bom.metadata.tools.components.update(tools)
+  bom.metadata.component = root
+  bom.register_dependency(
+      root,
+      [part for part in parts if str(part.bom_ref).startswith('requires:')])
+  text = make_outputter(bom, OutputFormat.JSON,
+                        SchemaVersion.V1_6).output_as_string()
+  data = json.loads(text)
+  del data['metadata']['timestamp']
+  text = json.dumps(data, indent=2, sort_keys=True)
+  data['serialNumber'] = uuid.uuid5(uuid.NAMESPACE_URL, text).urn
+  return json.dumps(data, indent=2, sort_keys=True) + '\n'
+
+
+def read_bom(wheel: Path) -> bytes:
+  """The bill of materials in a wheel.
+
+  Raises:
+    BuildError: it has none, or is no wheel.
+  """
+  with official.open_wheel(wheel) as archive:
+    for name in archive.namelist():
+      if _MEMBER.fullmatch(name):
+        return archive.read(name)
+  raise BuildError(f'{wheel} has no bill of materials: build it again')
+
+
+def tools_in(bom: bytes) -> Tools:
+  """The versions of tools that a bill of materials tells.
+
+  Raises:
+    BuildError: it tells none, or is none.
+  """
+  try:
+    found = {
+        tool['name']: tool['version']
+        for tool in json.loads(bom)['metadata']['tools']['components']
+    }
+    return Tools(str(found[pins.BOM_LIBRARY]), str(found['zlib']))
+  except (ValueError, KeyError, TypeError) as error:
+    raise BuildError('it does not tell the tools that the wheel was written '
+                     f'with: {error!r}') from error

@@ -1,0 +1,73 @@
+"""Reads values out of a TOML table; what is wrong is named by its key.
+
+Each function takes the table and, as `where`, what stands before its keys, as in
+'plugin.'. Each raises a BuildError whose text begins with the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from infra.errors import BuildError
+
+Table = Mapping[str, Any]
+
+
+def check_keys(table: Table,
+               known: Collection[str],
+               needed: Collection[str] = (),
+               where: str = '') -> None:
+  """Checks that a table has no keys but the known ones, and all needed ones."""
+  for key in table:
+    if key not in known:
+      raise BuildError(f'{where}{key}: there is no such key; there are '
+                       f'{", ".join(known)}')
+  for key in needed:
+    if key not in table:
+      raise BuildError(f'{where}{key} is missing: add it')
+
+
+def subtable(table: Table, key: str, where: str = '') -> Table:
+  """A table in a table; empty if it is not there."""
+  value = table.get(key, {})
+  if not isinstance(value, dict):
+    raise BuildError(f'{where}{key}: it has to be a table, [{where}{key}]')
+  return value
+
+
+def text(table: Table,
+         key: str,
+         default: str | None = None,
+         where: str = '') -> str:
+  """A text that is not empty; one without a default has to be there."""
+  if key not in table and default is not None:
+    return default
+  value = table[key]
+  if not isinstance(value, str) or not value:
+    raise BuildError(f'{where}{key}: it has to be a text, in quotes')
+  return value
+
+
+def choice(table: Table,
+           key: str,
+           choices: Collection[str],
+           default: str,
+           where: str = '') -> str:
+  """One of some texts, or the default."""
+  value = text(table, key, default, where)
+  if key in table and value not in choices:
+    raise BuildError(f'{where}{key}: {value!r} is not one of '
+                     f'{", ".join(choices)}')
+  return value
+
+
+def texts(table: Table, key: str) -> tuple[str, ...]:
+  """A list of texts, none of them twice; empty if it is not there."""
+  found = table.get(key, [])
+  if not isinstance(found, list) or not all(isinstance(v, str) for v in found):
+    raise BuildError(f'{key}: it has to be a list of texts, as in ["a", "b"]')
+  for value in found:
+    if found.count(value) > 1:
+      raise BuildError(f'{key}: {value!r} stands there twice: take one away')
+  return tuple(found)

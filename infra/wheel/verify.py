@@ -1,0 +1,244 @@
+"""Verifies a wheel: every file is upstream's, patched by name, or ours.
+
+Nothing that the wheel says of itself is believed. What it should hold is made
+again: from the official wheel by its pinned sha256, the patches, the checkout,
+the plugins as Bazel builds them here and, for a vendor's wheel, the profile.
+Only which versions of tools wrote it is taken from its bill of materials; they
+have no part in any other file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+import csv
+from dataclasses import dataclass
+import io
+from pathlib import Path
+import zipfile
+
+from infra.errors import BuildError
+from infra.patchset import git
+from infra.wheel import contents
+from infra.wheel import metadata
+from infra.wheel import official
+from infra.wheel import pins
+from infra.wheel import plugins
+from infra.wheel import zip_form
+from infra.wheel.assembly import assemble
+from infra.wheel.assembly import compiler_of
+from infra.wheel.assembly import digest
+from infra.wheel.assembly import Order
+from infra.wheel.bom import Tools
+from infra.wheel.bom import tools_in
+from infra.wheel.contents import Origin
+from infra.wheel.contents import Piece
+from infra.wheel.distribution import distribution_of
+from infra.wheel.profile import Profile
+from infra.wheel.verdict import Problem
+from infra.wheel.verdict import Verdict
+from infra.wheel.verdict import Verified
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Expected:
+  """What a file of a wheel should be.
+
+  Attributes:
+    sha256: of its content, in hex; None where that follows from the others.
+    by: the patches that make it from upstream's.
+  """
+  origin: Origin
+  sha256: str | None
+  by: tuple[str, ...] = ()
+
+
+def verify_wheel(
+    root: Path,
+    wheel: Path,
+    *,
+    profile: Profile | None = None,
+    cache: Path | None = None,
+    pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
+    built_plugins: Mapping[str, bytes] | None = None,
+    say: Say = lambda line: None,
+) -> Verdict:
+  """Compares each file of a wheel with what it should be.
+
+  Args:
+    root: the checkout that the wheel was built from.
+    wheel: the file.
+    profile: the vendor's, for a wheel that was built from one.
+    cache: where official wheels are kept, by default under build/.
+    pinned: sha256 of the official wheel for each Python.
+    built_plugins: the plugins in C by where the wheel holds them, if they were
+      built from this checkout already; by default Bazel builds them.
+    say: is told about progress, line by line.
+
+  Raises:
+    BuildError: nothing can be judged: the file is no wheel of this project or
+      profile, or something to compare it with is missing.
+  """
+  root = root.resolve()
+  python = _python_of(wheel, profile, pinned)
+  order = Order(root, profile, python, official.pinned_hash(python, pinned))
+  git.find_git()
+  say(f'the official wheel {pins.OFFICIAL_VERSION} for Python {python}')
+  upstream = official.open_wheel(
+      official.official_wheel(python, cache or official.default_cache(root),
+                              say, pinned))
+  if not built_plugins:
+    say('building the plugins with Bazel')
+    built_plugins = plugins.build_plugins(root, plugins.find_bazel())
+  with upstream, official.open_wheel(wheel) as file:
+    problems = list(zip_form.problems_of_form(wheel, file))
+    tools = _tools(file, order.wheel.bom, problems)
+    say('making again what the wheel should hold')
+    laid = contents.all_series(root, profile)
+    below = contents.patched(upstream, laid, lambda line: None)
+    pieces = assemble(order, upstream, laid, below, contents.own(root),
+                      built_plugins, tools)
+    expected = _expected(order, upstream, pieces)
+    say('reading its files')
+    digests = zip_form.digests(file, problems)
+    problems += compare(expected, digests,
+                        lambda name: _reason(name, file, upstream, pieces))
+    record = f'{order.wheel.info}/RECORD'
+    problems += _record_problems(file, record, digests)
+  wrong = {problem.name for problem in problems}
+  return Verdict(
+      wheel.name,
+      tuple(
+          Verified(name, expected[name].origin.value, expected[name].by, sha256)
+          for name, sha256 in sorted(digests.items())
+          if sha256 and name not in wrong), tuple(problems))
+
+
+def _python_of(wheel: Path, profile: Profile | None,
+               pinned: Mapping[str, str]) -> str:
+  """The Python that a wheel is for, by its name, which is judged."""
+  if not wheel.is_file():
+    raise BuildError(f'{wheel} is no file: name a wheel')
+  expected = distribution_of(profile)
+  for python in pinned:
+    if wheel.name == expected.wheel_name(python):
+      return python
+  what = f'a wheel of {profile.path.name}' if profile else (
+      "this checkout's wheel")
+  remedy = ('name its profile with --profile if it was built from one'
+            if profile is None else 'name the profile that it was built from')
+  name = expected.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
+  raise BuildError(f'{wheel.name} is not the name of {what}, which is {name}: '
+                   f'{remedy}, and verify it under the name that it was given')
+
+
+def _tools(file: zipfile.ZipFile, bom: str, problems: list[Problem]) -> Tools:
+  """The tools that a wheel tells of, and a problem if it tells of none."""
+  try:
+    return tools_in(file.read(bom))
+  except KeyError:
+    pass  # That it is missing is found with all that is missing.
+  except BuildError as error:
+    problems.append(Problem(bom, str(error)))
+  except zip_form.UNREADABLE:
+    pass  # That it cannot be read is found with all that cannot be.
+  return Tools.here()
+
+
+def _expected(order: Order, upstream: zipfile.ZipFile,
+              pieces: Mapping[str, Piece]) -> dict[str, Expected]:
+  """What a wheel should hold, less RECORD."""
+  record = upstream.read(f'{contents.OFFICIAL_INFO}/RECORD').decode()
+  # The official wheel's own hash was checked, so what its RECORD says is right.
+  hashes = metadata.read_record(record)
+  carried = contents.carried(upstream, order.wheel, pieces)
+  expected = {}
+  for source, name in carried.items():
+    expected[name] = Expected(Origin.UPSTREAM, metadata.hash_in(hashes[source]))
+  for name, piece in pieces.items():
+    expected[name] = Expected(piece.origin, digest(piece.data), piece.by)
+  expected[f'{order.wheel.info}/RECORD'] = Expected(Origin.METADATA, None)
+  return expected
+
+
+def compare(expected: Mapping[str, Expected], digests: Mapping[str, str | None],
+            reason: Callable[[str], str]) -> Iterator[Problem]:
+  """What a wheel's files are that they should not be.
+
+  Args:
+    expected: by name.
+    digests: the sha256 of each file, in hex; None if it cannot be read.
+    reason: says more of a file that is not as expected.
+  """
+  for name, actual in digests.items():
+    wanted = expected.get(name)
+    if wanted is None:
+      yield Problem(
+          name, "is neither upstream's, nor this project's, nor named "
+          'by the profile: it does not belong into the wheel')
+    elif actual and wanted.sha256 not in (None, actual):
+      yield Problem(
+          name, f'is not {_whose(wanted)}: sha256 {actual}, and it '
+          f'should be {wanted.sha256}{reason(name)}')
+  for name, wanted in expected.items():
+    if name not in digests:
+      yield Problem(name, f'is missing: it is {_whose(wanted)}')
+
+
+def _whose(wanted: Expected) -> str:
+  by = f' by {", ".join(wanted.by)}' if wanted.by else ''
+  return f'{wanted.origin.value}{by}'
+
+
+def _reason(name: str, file: zipfile.ZipFile, upstream: zipfile.ZipFile,
+            pieces: Mapping[str, Piece]) -> str:
+  """What is known of a file that is not as it should be."""
+  piece = pieces.get(name)
+  if piece is None:
+    return ''
+  actual = file.read(name)
+  if piece.origin is Origin.PATCHED and actual == upstream.read(name):
+    return "; it is upstream's without these patches"
+  if piece.origin is Origin.BUILT:
+    there, here = compiler_of(actual), compiler_of(piece.data)
+    if there != here:
+      return (f'. It was compiled by {there}, and here by {here}: verify it '
+              'where that compiler is')
+    return (', which Bazel makes of this checkout with the same compiler, '
+            f'{here}')
+  if piece.origin in (Origin.OURS, Origin.METADATA):
+    return '. Verify it in the checkout that it was built from'
+  return ''
+
+
+def _record_problems(file: zipfile.ZipFile, record: str,
+                     digests: Mapping[str, str | None]) -> Iterator[Problem]:
+  """What is wrong with a wheel's RECORD, if it can be read."""
+  if not digests.get(record):
+    return
+  sizes = {info.filename: str(info.file_size) for info in file.infolist()}
+  try:
+    rows = list(csv.reader(io.StringIO(file.read(record).decode())))
+  except (UnicodeDecodeError, csv.Error) as error:
+    yield Problem(record, f'cannot be read: {error}')
+    return
+  listed = [row[0] for row in rows if row]
+  for row in rows:
+    if len(row) != 3:
+      yield Problem(record, f'has a line that is no row of three: {row}')
+  for name in sorted({n for n in listed if listed.count(n) > 1}):
+    yield Problem(name, 'stands in RECORD more than once')
+  for name in sorted({*listed} - digests.keys()):
+    yield Problem(name, 'stands in RECORD and not in the wheel')
+  for name in sorted(digests.keys() - {*listed}):
+    yield Problem(name, 'stands in the wheel and not in RECORD')
+  for row in rows:
+    name = row[0] if len(row) == 3 else ''
+    if digests.get(name):
+      hashed = (metadata.hash_of(digests[name]), sizes[name])
+      wanted = ('', '') if name == record else hashed
+      if (row[1], row[2]) != wanted:
+        yield Problem(
+            name, f'RECORD says {row[1]}, {row[2]} bytes, and it is '
+            f'{wanted[0]}, {wanted[1]} bytes')

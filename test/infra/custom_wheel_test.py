@@ -1,0 +1,232 @@
+"""What a vendor's profile makes of the wheel."""
+
+import email.parser
+import importlib.util
+import json
+import sys
+import zipfile
+
+from infra_project import insert
+import pytest
+from small_wheels import LIBRARY
+from small_wheels import OFFICIAL_INFO
+from small_wheels import PYTHON
+from small_wheels import read
+from small_wheels import vendor
+from small_wheels import vendor_series
+
+from infra.errors import BuildError
+from infra.wheel import pins
+from infra.wheel.profile import load_profile
+
+CONFIG = 'torch_xla/_dynamo/config.py'
+
+
+def fields_of(contents: dict[str, bytes], info: str):
+  return email.parser.Parser().parsestr(contents[f'{info}/METADATA'].decode())
+
+
+def test_name_and_metadata(workshop, tmp_path):
+  profile = vendor(
+      tmp_path,
+      name='"Acme.torch-xla"',
+      summary='"ACME\'s"',
+      requires='["acme-tools>=1.2"]')
+  wheel = workshop.build(profile)
+  tag = pins.python_tag(PYTHON)
+  assert wheel.name == (f'acme_torch_xla-2.9.0+acme.3-{tag}-{tag}-'
+                        'manylinux_2_28_x86_64.whl')
+  contents = read(wheel)
+  info = 'acme_torch_xla-2.9.0+acme.3.dist-info'
+  folders = {name.split('/')[0] for name in contents}
+  assert {f for f in folders if f.endswith('.dist-info')} == {info}
+  fields = fields_of(contents, info)
+  assert (fields['Name'], fields['Version'],
+          fields['Summary']) == ('Acme.torch-xla', '2.9.0+acme.3', "ACME's")
+  needs = fields.get_all('Requires-Dist')
+  assert {'protobuf>=5.26,<8', 'acme-tools>=1.2', 'numpy'} <= set(needs)
+  assert contents[f'{info}/top_level.txt'].decode().split() == [
+      '_XLAC', 'torch_xla', 'torchax', 'acme'
+  ]
+  scope: dict = {}
+  exec(contents['torch_xla/version.py'], scope)
+  assert scope['__version__'] == '2.9.0+acme.3'
+
+
+def test_entry_point_is_added_to_upstreams(workshop, tmp_path):
+  contents = read(workshop.build(vendor(tmp_path)))
+  theirs = read(workshop.official)[f'{OFFICIAL_INFO}/entry_points.txt']
+  ours = contents['torch_xla-2.9.0+acme.3.dist-info/entry_points.txt']
+  lines = ours.decode().splitlines()
+  assert [line for line in lines if line not in theirs.decode().splitlines()
+         ] == ['acme = acme:Plugin']
+  group = lines.index('[torch_xla.plugins]')
+  assert lines[group + 1] == 'acme = acme:Plugin'
+
+
+def test_files_of_the_vendor(workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / '__pycache__').mkdir()
+  (tmp_path / 'acme' / '__pycache__' / 'a.pyc').write_bytes(b'')
+  contents = read(workshop.build(profile))
+  assert {n for n in contents if n.startswith('acme/')
+         } == {'acme/__init__.py', 'acme/libacme.so'}
+  assert contents['acme/libacme.so'] == LIBRARY
+  assert json.loads(contents['torch_xla/shardy/vendor.json']) == {
+      'distribution': 'torch-xla',
+      'version': '2.9.0+acme.3',
+      'mode': 'shardy',
+      'environment': {
+          'PJRT_DEVICE': 'ACME'
+      },
+  }
+
+
+def test_without_a_profile_there_is_no_trace_of_one(workshop):
+  contents = read(workshop.build())
+  assert 'torch_xla/shardy/vendor.json' not in contents
+  info = f'torch_xla-{pins.VERSION}.dist-info'
+  theirs = read(workshop.official)
+  for name in ('entry_points.txt', 'top_level.txt'):
+    assert contents[f'{info}/{name}'] == theirs[f'{OFFICIAL_INFO}/{name}']
+
+
+def test_a_class_is_made_for_a_library_alone(workshop, tmp_path, monkeypatch):
+  (tmp_path / 'libacme.so').write_bytes(LIBRARY)
+  path = tmp_path / 'acme.toml'
+  path.write_text('version = "2.9.0+acme.3"\n[plugin]\ndevice = "ACME"\n'
+                  'library = "libacme.so"\n')
+  wheel = workshop.build(load_profile(path))
+  with zipfile.ZipFile(wheel) as file:
+    file.extractall(
+        tmp_path / 'installed',
+        [n for n in file.namelist() if n.startswith('torch_xla_acme/')])
+  entry = read(wheel)['torch_xla-2.9.0+acme.3.dist-info/entry_points.txt']
+  assert b'\nacme = torch_xla_acme:Plugin\n' in entry
+  made = tmp_path / 'installed' / 'torch_xla_acme' / '__init__.py'
+  spec = importlib.util.spec_from_file_location('torch_xla_acme', made)
+  module = importlib.util.module_from_spec(spec)
+  plugins = type(sys)('torch_xla.experimental.plugins')
+  plugins.DevicePlugin = object
+  monkeypatch.setitem(sys.modules, plugins.__name__, plugins)
+  experimental = type(sys)('torch_xla.experimental')
+  experimental.plugins = plugins
+  monkeypatch.setitem(sys.modules, experimental.__name__, experimental)
+  spec.loader.exec_module(module)
+  library = module.Plugin().library_path()
+  assert library == str(made.with_name('libacme.so'))
+  assert made.with_name('libacme.so').read_bytes() == LIBRARY
+
+
+def test_same_profile_same_bytes(workshop, tmp_path):
+  profile = vendor(tmp_path)
+  first = workshop.build(profile).read_bytes()
+  workshop.dist = tmp_path / 'again'
+  assert workshop.build(profile).read_bytes() == first
+
+
+# The vendor's own series.
+
+
+def with_series(tmp_path):
+  return vendor(tmp_path / 'vendor', series='"patches/series.toml"')
+
+
+def test_series_are_applied_after_ours(workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  contents = read(workshop.build(with_series(tmp_path)))
+  lines = contents[CONFIG].decode().splitlines()
+  assert '# ours 1' in lines and '# acme' in lines
+
+
+def test_series_that_clash_are_named(workshop, tmp_path):
+  """The vendor's patch was made on upstream's file, which ours changes."""
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  workshop.project.patch('two', 'config: add another line', CONFIG,
+                         insert(6, '# ours 2'),
+                         workshop.project.laid('one', 'wheel', CONFIG))
+  with pytest.raises(BuildError) as raised:
+    workshop.build(with_series(tmp_path))
+  said = str(raised.value)
+  assert 'acme-line/config-add-a-line-of-acme.patch does not apply' in said
+  assert 'two/config-add-another-line.patch' in said
+
+
+@pytest.mark.parametrize('change, said', [
+    (("'acme-line'", "'one'"), 'two series are called one'),
+    (("depends_on = []", "depends_on = ['none']"),
+     'depends on none, which is not a series listed before'),
+    (("overlay = []", "overlay = ['torch_xla/a.py']"),
+     'series acme-line lists an overlay: new files of a vendor go into plugin'),
+    (("config-add-a-line-of-acme", "none"), 'none.patch cannot be read'),
+])
+def test_series_of_wrong_form(change, said, workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
+  path.write_text(path.read_text().replace(*change))
+  with pytest.raises(BuildError, match=f'(?s)/acme.toml: series: .*{said}'):
+    workshop.build(with_series(tmp_path))
+
+
+def test_series_may_depend_on_ours(workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
+  path.write_text(path.read_text().replace('depends_on = []',
+                                           "depends_on = ['one']"))
+  assert b'# acme' in read(workshop.build(with_series(tmp_path)))[CONFIG]
+
+
+# Files that cannot be in a wheel.
+
+
+@pytest.mark.parametrize(
+    'library, said', [
+        (b'text', 'no shared library for Linux on x86-64'),
+        (LIBRARY.replace(b'\x3e',
+                         b'\xb7'), 'no shared library for Linux on x86-64'),
+        (LIBRARY.replace(b'GetPjrtApi',
+                         b'GetOther'), 'does not export GetPjrtApi'),
+        (LIBRARY + b'GLIBC_2.38\0', 'needs glibc 2.38'),
+    ],
+    ids=['text', 'arm', 'no-plugin', 'new-glibc'])
+def test_library_that_would_not_load(library, said, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  profile.plugin.library.write_bytes(library)
+  with pytest.raises(BuildError, match=f'libacme.so.*{said}'):
+    workshop.build(profile)
+
+
+@pytest.mark.parametrize('text, said', [
+    ('class Other:\n  pass\n',
+     'acme/__init__.py defines and imports no Plugin'),
+    ('class', 'acme/__init__.py is no Python: .*: correct it'),
+])
+def test_class_that_is_not_there(text, said, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / '__init__.py').write_text(text)
+  with pytest.raises(BuildError, match=said):
+    workshop.build(profile)
+
+
+def test_package_that_upstream_has(workshop, tmp_path):
+  (tmp_path / 'torchax').mkdir()
+  (tmp_path / 'torchax' / '__init__.py').write_text('class A:\n  pass\n')
+  path = tmp_path / 'acme.toml'
+  path.write_text('version = "2.9.0+acme.3"\n[plugin]\ndevice = "ACME"\n'
+                  'package = "torchax"\nclass = "torchax:A"\n')
+  with pytest.raises(BuildError, match='official wheel has a package torchax'):
+    workshop.build(load_profile(path))
+
+
+def test_library_that_the_package_has_too(workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / 'libacme.so').write_bytes(LIBRARY)
+  with pytest.raises(
+      BuildError, match='acme/libacme.so is a file of plugin.pa'):
+    workshop.build(profile)
+
+
+def test_file_that_would_take_the_place_of_ours(workshop, tmp_path):
+  workshop.project.file('torch_xla/shardy/vendor.json', '{}')
+  with pytest.raises(BuildError, match='vendor.json: a file of the profile'):
+    workshop.build(vendor(tmp_path))

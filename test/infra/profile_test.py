@@ -1,0 +1,255 @@
+"""A vendor's profile: what it may say, and what is said of a wrong one."""
+
+from pathlib import Path
+
+from small_wheels import LIBRARY
+from small_wheels import vendor
+import infra_project  # Puts the checkout's infra on the path.
+from packaging.requirements import Requirement  # comes with pytest
+import pytest
+
+from infra.errors import BuildError
+from infra.wheel import names
+from infra.wheel.requirement import name_of
+from infra.wheel.profile import load_profile
+from infra.wheel.profile import parse_profile
+from infra.wheel.profile import Plugin
+from infra.wheel.profile import Profile
+
+ROOT = infra_project.ROOT
+VERSION = 'version = "2.9.0+acme.3"\n'
+PLUGIN = '[plugin]\ndevice = "ACME"\n'
+
+
+@pytest.fixture(name='parse')
+def parse_fixture(tmp_path):
+  """Parses a profile in a folder with a package, a library and a file."""
+  vendor(tmp_path)
+  (tmp_path / 'patches').mkdir()
+  (tmp_path / 'patches' / 'series.toml').write_text('')
+  return lambda text: parse_profile(text, tmp_path / 'acme.toml')
+
+
+def test_a_version_is_enough(parse, tmp_path):
+  assert parse(VERSION) == Profile(
+      tmp_path / 'acme.toml', 'torch-xla', '2.9.0+acme.3',
+      'XLA bridge for PyTorch: 2.9.0+acme.3, built from 2.9.0+shardy.1')
+
+
+def test_all_keys(parse, tmp_path):
+  profile = parse('''
+name = "Acme.torch-xla"
+version = "2.9.0+acme.3.rc1"
+summary = "ACME's"
+pythons = ["3.13", "3.10"]
+requires = ["acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", "b @ file:x"]
+series = "patches/series.toml"
+
+[plugin]
+device = "ACME2"
+package = "acme"
+class = "acme:Plugin"
+library = "libacme.so"
+
+[defaults]
+mode = "v2"
+format = "mlir"
+
+[defaults.environment]
+ACME_DEVICES = ""
+''')
+  assert profile == Profile(
+      tmp_path / 'acme.toml', 'Acme.torch-xla', '2.9.0+acme.3.rc1', "ACME's",
+      ('3.13', '3.10'),
+      ("acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", 'b @ file:x'),
+      tmp_path,
+      Plugin('ACME2', tmp_path / 'acme', 'acme:Plugin',
+             tmp_path / 'libacme.so'), 'v2', {
+                 'ACME_DEVICES': '',
+                 'XLA_STABLEHLO_COMPILE': '1'
+             })
+
+
+@pytest.mark.parametrize('form, value', [('hlo', '0'), ('mlir', '1')])
+def test_format_is_a_variable(form, value, parse):
+  profile = parse(f'{VERSION}[defaults]\nformat = "{form}"\n')
+  assert profile.environment == {'XLA_STABLEHLO_COMPILE': value}
+  assert profile.mode == 'off'
+
+
+def test_the_examples_profile():
+  profile = load_profile(ROOT / 'examples' / 'vendor' / 'acme.toml')
+  assert profile.version == '2.9.0+acme.3'
+
+
+@pytest.mark.parametrize('text, said', [
+    ('', 'version is missing: add it'),
+    ('version = 3\n', 'version: it has to be a text, in quotes'),
+    ('version = "2.9.0"', "version: '2.9.0' is not 2.9.0 with a local part"),
+    ('version = "2.9.1+acme"', 'version: .* is not 2.9.0'),
+    ('version = "2.9.0+Acme_3"', r'version: .*small letters.*"2.9.0\+acme.3"'),
+    ('version = "2.9.0+acme.03"', 'version: .* normal form'),
+    ('version = "2.9.0+shardy.2"', "version: .* this project's own"),
+    ('version = ', 'correct it, it is no TOML'),
+    (VERSION + 'verison = "1"',
+     'verison: there is no such key; there are name'),
+    ('version = "2.9.0+1٣"', 'version: .* normal form'),
+    (VERSION + 'name = "PyYAML"', "name: 'PyYAML' is what torch_xla needs"),
+    (VERSION + 'requires = ["Torch.XLA==2.9.0"]',
+     "requires: 'Torch.XLA==2.9.0' is what this wheel is itself: take it away"),
+    (VERSION + 'name = "acme-xla"\nrequires = ["acme_xla>=1"]',
+     "requires: 'acme_xla>=1' is what this wheel is itself"),
+    (VERSION + 'requires = ["acme; nonsense"]',
+     "requires: 'acme; nonsense' is no requirement: .* python_version < '3.12'"
+    ),
+    (VERSION + '[plugin]\ndevice = "CONFORMANCE"', 'plugin.device: .* none of'),
+    (VERSION + '[plugin]\ndevice = "CUDA"', 'plugin.device: .* none of'),
+    (VERSION + '[defaults.environment]\nLD_PRELOAD = "a"',
+     'LD_PRELOAD: this is read when a process starts, and a wheel sets '
+     'variables later, .* take it away'),
+    (VERSION + '[defaults.environment]\nPYTHONPATH = "a"',
+     'PYTHONPATH: this is read when a process starts'),
+    (VERSION + PLUGIN + 'library = "__init__.py"',
+     "plugin.library: '__init__.py' is no name of a library"),
+    (VERSION + PLUGIN + 'package = "json"\nclass = "json:A"',
+     "plugin.package: json is a module of Python's own"),
+    (VERSION + 'name = "-acme"', 'name: .* is no name of a distribution'),
+    (VERSION + 'summary = "a\\nLicense: b"', 'summary: .* one line'),
+    (VERSION + 'pythons = "3.11"', 'pythons: it has to be a list of texts'),
+    (VERSION + 'pythons = ["3.9"]', "pythons: '3.9' .*choose from 3.10, 3.11"),
+    (VERSION + 'pythons = ["3.11", "3.11"]', 'pythons: .* stands there twice'),
+    (VERSION + 'requires = [1]', 'requires: it has to be a list of texts'),
+    (VERSION + 'requires = ["a b"]', "requires: 'a b' is no requirement"),
+    (VERSION + 'requires = ["a\\nName: b"]', 'requires: .* is no requirement'),
+    (VERSION + 'series = "series.toml"',
+     'series: .* a file patches/series.toml'),
+    (VERSION + 'series = "x/patches/series.toml"', 'series: there is no file'),
+    (VERSION + 'plugin = "a"', r'plugin: it has to be a table, \[plugin\]'),
+    (VERSION + '[plugin]', 'plugin.device is missing: add it'),
+    (VERSION + PLUGIN, 'plugin.library is missing'),
+    (VERSION + PLUGIN + 'librari = "a"',
+     'plugin.librari: there is no such key'),
+    (VERSION + PLUGIN + 'library = "no.so"',
+     'plugin.library: there is no file .*no.so; paths count from the folder'),
+    (VERSION + PLUGIN + 'package = "acme"',
+     'package and plugin.class go toget'),
+    (VERSION + PLUGIN + 'package = "none"\nclass = "none:A"',
+     'plugin.package: there is no file .*none/__init__.py'),
+    (VERSION + PLUGIN + 'package = "a-b"\nclass = "a-b:A"', 'plugin.class: '),
+    (VERSION + PLUGIN + 'package = "acme"\nclass = "other:A"',
+     'plugin.class: .* is no class of plugin.package: write "acme:Class"'),
+    (VERSION + '[plugin]\ndevice = "acme"', 'plugin.device: .* capitals'),
+    (VERSION + '[plugin]\ndevice = "TPU"', 'plugin.device: .* none of CON'),
+    (VERSION + '[defaults]\nmode = "on"', 'defaults.mode: .* off, v2, shardy'),
+    (VERSION + '[defaults]\nformat = "x"', 'defaults.format: .* hlo, mlir'),
+    (VERSION + '[defaults]\nenv = "x"', 'defaults.env: there is no such key'),
+    (VERSION + '[defaults]\nenvironment = 1',
+     r'environment: it has to be a table, \[defaults.environment\]'),
+    (VERSION + '[defaults.environment]\nA = 1',
+     'defaults.environment.A: the value has to be a text, as in "1"'),
+    (VERSION + '[defaults.environment]\n"A=B" = "1"', 'no name of a variable'),
+    (VERSION + '[defaults.environment]\nXLA_USE_SHARDY = "1"',
+     'XLA_USE_SHARDY: write defaults.mode, one of off, v2, shardy'),
+    (VERSION + '[defaults.environment]\nXLA_STABLEHLO_COMPILE = "1"',
+     'XLA_STABLEHLO_COMPILE: write defaults.format'),
+])
+def test_what_is_wrong_is_named_with_its_remedy(text, said, parse):
+  with pytest.raises(BuildError, match=rf'(?s)^\S*/acme.toml: .*{said}'):
+    parse(text)
+
+
+def test_a_profile_that_is_not_there(tmp_path):
+  with pytest.raises(BuildError, match='acme.toml cannot be read: .*No such'):
+    load_profile(tmp_path / 'acme.toml')
+
+
+def test_paths_count_from_the_profile(tmp_path, monkeypatch):
+  monkeypatch.chdir(ROOT)
+  profile = vendor(tmp_path / 'somewhere')
+  assert profile.plugin.library == tmp_path / 'somewhere' / 'libacme.so'
+  assert profile.plugin.library.read_bytes() == LIBRARY
+  assert load_profile(Path(profile.path)) == profile
+
+
+def test_a_profile_that_begins_with_a_byte_order_mark(tmp_path):
+  path = tmp_path / 'acme.toml'
+  path.write_text('\ufeff' + VERSION, encoding='utf-8')
+  assert load_profile(path).version == '2.9.0+acme.3'
+
+
+@pytest.mark.parametrize('requirement', [
+    'acme',
+    'Acme.tools_2[a, b-c] >= 1.2, < 2',
+    'acme==1.*,!=1.0.2+local.1',
+    'acme~=1.2.post1,>=1!2.0.dev3,<=v2-rc.1',
+    'acme===anything',
+    'acme @ https://example.org/acme.whl',
+    "acme @ file:x ; os_name == 'posix'",
+    "acme>=1;python_version~='3.10'",
+    "acme; (python_version in '3.10 3.11' or 'x' not in platform_release) and "
+    '((os_name == "posix"))',
+])
+def test_requirements_that_pip_takes(requirement):
+  assert name_of(requirement) == Requirement(requirement).name.lower().replace(
+      '.', '-').replace('_', '-')
+
+
+@pytest.mark.parametrize('requirement', [
+    '', 'a b', '-acme', 'acme-', 'acme[,]>=1', 'acme>=not-a-version!!',
+    'acme>=1.*', 'acme>=1+local', 'acme~=1', 'acme==1,,<2', 'acmé>=1',
+    'acme>=١', 'acme @ nonsense', 'acme;', 'acme; nonsense',
+    'acme; python_version', 'acme; python_version > 3', "acme; 'a' == 'b'",
+    'acme; os_name == sys_platform', "acme; (os_name == 'posix'",
+    "acme; os_name == 'posix' and", "acme; os_name ~= 'posix'",
+    "acme; my_os_name == 'posix'", "acme @ file:x ; nonsense",
+    "acme; os_name == 'é'", "acme; os_name\n== 'posix'"
+])
+def test_requirements_that_pip_refuses(requirement):
+  assert name_of(requirement) is None
+
+
+@pytest.mark.parametrize('name, said', [
+    ('torch', 'is a package of torch, whose files it would overwrite'),
+    ('functorch', 'is a package of torch'),
+    ('numpy', 'is a package of numpy'),
+    ('yaml', 'is a package of pyyaml'),
+    ('google', 'is a package of protobuf'),
+    ('class', 'is a keyword'),
+    ('json', "is a module of Python's own"),
+    ('Acme', 'small letters'),
+    ('acmé', 'small letters'),
+    ('acme', None),
+    ('torch_acme', None),
+])
+def test_names_of_packages(name, said):
+  why = names.wrong_package(name)
+  assert why is said is None or said in why
+
+
+@pytest.mark.parametrize('name, right', [
+    ('libacme.so', True),
+    ('pjrt_c++-2.so.1.20', True),
+    ('a"""b.so', False),
+    ('a\\x.so', False),
+    ('a\nb.so', False),
+    ('a,b.so', False),
+    ('ä.so', False),
+    ('__init__.py', False),
+    ('acme', False),
+])
+def test_names_of_libraries(name, right):
+  assert (names.wrong_library(name) is None) == right
+
+
+@pytest.mark.parametrize('name, right', [
+    ('ACME_DEVICES', True),
+    ('PJRT_DEVICE', True),
+    ('PYTORCH_DEBUG', True),
+    ('PYTHONHASHSEED', False),
+    ('PYTHON_GIL', False),
+    ('LD_LIBRARY_PATH', False),
+    ('MALLOC_ARENA_MAX', False),
+    ('GLIBC_TUNABLES', False),
+])
+def test_names_of_variables(name, right):
+  assert (names.wrong_variable(name) is None) == right

@@ -1,0 +1,233 @@
+"""The example vendor: its wheel is built, verified, installed and trained with.
+
+The environment is empty but for what torch_xla needs anyway: a link to each
+package of the one that runs the suite stands in for downloading torch again,
+and torch_xla and all that is its own are left out.
+"""
+
+import json
+import os
+from pathlib import Path
+import re
+import subprocess
+import sys
+import tomllib
+
+from infra_project import ROOT
+import pytest
+import yaml
+
+from infra.wheel.build import running_python
+from infra.wheel.profile import load_profile
+
+EXAMPLE = ROOT / 'examples' / 'vendor'
+PROFILE = EXAMPLE / 'acme.toml'
+# What is not linked to: torch_xla's own, and what tells of its installation.
+_LEFT_OUT = re.compile(r'torch_xla|_XLAC|torchax|acme|__pycache__|.*\.pth$')
+_SECONDS = 240
+
+
+def run(*command: str | Path, cwd: Path, **environ: str) -> str:
+  """What a command prints, which has to succeed, in a bare environment."""
+  bare = {'PATH': os.environ['PATH'], 'HOME': os.environ.get('HOME', '/')}
+  done = subprocess.run(
+      command,
+      cwd=cwd,
+      env=bare | environ,
+      capture_output=True,
+      text=True,
+      timeout=_SECONDS,
+      check=False)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
+@pytest.fixture(scope='module', name='acme_wheel')
+def acme_wheel_fixture(tmp_path_factory) -> Path:
+  folder = tmp_path_factory.mktemp('acme')
+  said = run(
+      sys.executable,
+      ROOT / 'setup.py',
+      'bdist_wheel',
+      '--profile',
+      PROFILE,
+      '--python',
+      running_python(),
+      '--dist-dir',
+      folder,
+      cwd=folder)
+  wheel, = folder.iterdir()
+  assert '[3/6] applying series acme-variables' in said.splitlines()
+  assert said.splitlines()[-1] == str(wheel)
+  return wheel
+
+
+@pytest.fixture(scope='module', name='python')
+def python_fixture(acme_wheel, tmp_path_factory) -> Path:
+  """The Python of an environment with nothing but ACME's wheel."""
+  folder = tmp_path_factory.mktemp('environment')
+  run(sys.executable,
+      '-m',
+      'venv',
+      '--without-pip',
+      folder / 'venv',
+      cwd=folder)
+  python = folder / 'venv' / 'bin' / 'python'
+  packages = folder / 'packages'
+  packages.mkdir()
+  import torch
+  for path in Path(torch.__file__).parents[1].iterdir():
+    if not _LEFT_OUT.match(path.name):
+      (packages / path.name).symlink_to(path)
+  site = run(
+      python,
+      '-c',
+      'import sysconfig; print(sysconfig.get_path("purelib"))',
+      cwd=folder).strip()
+  (Path(site) / 'packages.pth').write_text(f'{packages}\n')
+  pip = (sys.executable, '-m', 'pip', '--python', python)
+  # Without an index: what the wheel needs has to be there.
+  run(*pip, 'install', '--quiet', '--no-index', acme_wheel, cwd=folder)
+  run(*pip, 'check', cwd=folder)
+  return python
+
+
+@pytest.mark.slow
+def test_it_is_verified(acme_wheel, tmp_path):
+  said = run(
+      sys.executable,
+      ROOT / 'infra' / 'wheel',
+      'verify',
+      acme_wheel,
+      '--profile',
+      PROFILE,
+      '--json',
+      tmp_path / 'verdict.json',
+      cwd=tmp_path)
+  assert 'acme-variables: xla-env-vars-name-the-variable-of-acme' in said
+  verdict = json.loads((tmp_path / 'verdict.json').read_text())
+  assert verdict['ok']
+  vendors = {
+      m['name'] for m in verdict['members'] if m['origin'].startswith('the ven')
+  }
+  assert vendors == {
+      'acme_pjrt/__init__.py', 'acme_pjrt/plugin.py',
+      'torch_xla/shardy/vendor.json'
+  }
+
+
+@pytest.mark.slow
+def test_it_trains_as_the_profile_says(python, tmp_path):
+  said = run(python, EXAMPLE / 'train.py', cwd=tmp_path)
+  assert ('torch_xla 2.9.0+acme.3, mode shardy, 8 devices of ACME\n'
+          'partitioned by shardy\n') in said
+  first, last = re.search(r'^loss (\S+) -> (\S+)$', said, re.MULTILINE).groups()
+  assert float(last) < float(first) / 10
+
+
+@pytest.mark.slow
+def test_it_trains_as_the_users_environment_says(python, tmp_path):
+  said = run(
+      python,
+      EXAMPLE / 'train.py',
+      cwd=tmp_path,
+      XLA_SHARDING_V2='1',
+      ACME_DEVICES='4')
+  assert ('torch_xla 2.9.0+acme.3, mode v2, 4 devices of ACME\n'
+          'partitioned by gspmd\n') in said
+
+
+# What a process that only imports torch_xla says of itself, as JSON.
+_STATE = '''
+import json, os
+import torch_xla, torch_xla.core.xla_env_vars as names
+from torch_xla.experimental import plugins
+from torch_xla.shardy import doctor
+found = {f.check: f.found for f in doctor.check().findings}
+assert doctor.check().ok, doctor.check()
+mode, device = torch_xla.shardy.current_mode().value, os.environ['PJRT_DEVICE']
+torch_xla.runtime.use_shardy()
+print(json.dumps({
+    'mode': mode,
+    'called for': torch_xla.shardy.current_mode().value,
+    'device': device,
+    'registered': 'ACME' in plugins._plugin_registry,
+    'patched': names.ACME_DEVICES,
+    'profile': found['profile'],
+    'environment': found['environment']}))
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('environ, mode, device, profile', [
+    ({}, 'shardy', 'ACME', 'the profile of 2.9.0+acme.3 sets ACME_DEVICES=8 '
+     'NPROC=20 PJRT_DEVICE=ACME XLA_STABLEHLO_COMPILE=0 XLA_USE_SHARDY=1'),
+    ({
+        'XLA_USE_SHARDY': '0',
+        'PJRT_DEVICE': 'CPU'
+    }, 'off', 'CPU', 'the profile of 2.9.0+acme.3 sets ACME_DEVICES=8 NPROC=20 '
+     'XLA_STABLEHLO_COMPILE=0; otherwise in this process: PJRT_DEVICE '
+     'XLA_USE_SHARDY'),
+])
+def test_what_the_doctor_says_and_a_call_does(environ, mode, device, profile,
+                                              python, tmp_path):
+  state = json.loads(
+      run(python, '-c', _STATE, cwd=tmp_path, **environ).splitlines()[-1])
+  assert state == {
+      'mode': mode,
+      'called for': 'shardy',
+      'device': device,
+      'registered': True,
+      'patched': 'ACME_DEVICES',
+      'profile': profile,
+      'environment': 'no variable was set too late, none is misread',
+  }
+
+
+@pytest.mark.slow
+def test_the_conformance_suite_runs_on_it(python, tmp_path):
+  """As the CI file has it, but for how many cases."""
+  command = next(
+      line.partition('run: python ')[2]
+      for line in (EXAMPLE / 'ci.yml').read_text().splitlines()
+      if 'conformance' in line and 'run: ' in line)
+  (tmp_path / 'shardy').symlink_to(ROOT)
+  said = run(python, *command.split(), '--only', 'start.version', cwd=tmp_path)
+  assert 'conforms (1 passed)' in said
+  assert 'name="start.version"' in (tmp_path / 'out.xml').read_text()
+
+
+def test_the_page_shows_the_profile():
+  """But for the variable that only XLA's CPU plugin needs."""
+  page = (ROOT / 'docs' / 'custom-wheels.md').read_text()
+  shown = tomllib.loads(re.search(r'```toml\n(.*?)```', page, re.DOTALL)[1])
+  there = tomllib.loads(PROFILE.read_text())
+  del there['defaults']['environment']['NPROC']
+  assert shown == there
+
+
+def test_the_package_by_itself_names_the_same_class():
+  project = tomllib.loads((EXAMPLE / 'pyproject.toml').read_text())['project']
+  plugin = load_profile(PROFILE).plugin
+  assert project['entry-points']['torch_xla.plugins'] == {
+      plugin.device.lower(): plugin.class_name
+  }
+
+
+def test_the_ci_file_names_what_exists():
+  """Its commands, as they stand in the vendor's repository."""
+  file = yaml.safe_load((EXAMPLE / 'ci.yml').read_text())
+  steps = file['jobs']['wheel']['steps']
+  commands = '\n'.join(step.get('run', '') for step in steps)
+  ours = re.findall(r'\bshardy/([\w./-]+)', commands)
+  assert {*ours} == {
+      'setup.py', 'infra/wheel', 'infra/requirements.txt',
+      'examples/xla_cpu_expected_failures.txt'
+  }
+  for name in ours:
+    assert (ROOT / name).exists()
+  assert (EXAMPLE / 'train.py').is_file() and 'python train.py' in commands
+  text = (ROOT / 'setup.py').read_text() + (
+      ROOT / 'infra/wheel/__main__.py').read_text()
+  for option in ('--profile', '--dist-dir', '--json'):
+    assert option in commands and f"'{option}'" in text

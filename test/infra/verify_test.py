@@ -1,0 +1,239 @@
+"""Verification: whatever is done to a wheel, it is found by name."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from infra_project import ROOT
+import pytest
+from small_wheels import INFO
+from small_wheels import OFFICIAL_INFO
+from small_wheels import OURS
+from small_wheels import PLUGINS
+from small_wheels import problems
+from small_wheels import PYTHON
+from small_wheels import read
+from small_wheels import RECORD
+from small_wheels import set_record
+from small_wheels import vendor
+from small_wheels import vendor_series
+
+from infra.errors import BuildError
+from infra.wheel import archive
+from infra.wheel import official
+from infra.wheel import pins
+
+CONFIG = 'torch_xla/_dynamo/config.py'
+BOM = f'{INFO}/sboms/torch_xla.cdx.json'
+XLAC = '_XLAC.cpython-{}-x86_64-linux-gnu.so'.format(PYTHON.replace('.', ''))
+SHIM = 'torch_xla/shardy/libpjrt_shardy.so'
+
+# A wheel that is right.
+
+
+def test_each_file_is_told_where_it_is_from(workshop, wheel):
+  verdict = workshop.verify(wheel)
+  assert verdict.ok, str(verdict)
+  found = {m.name: (m.origin, m.by) for m in verdict.members}
+  assert found.keys() == read(wheel).keys()
+  assert found[CONFIG] == ("upstream's, patched",
+                           ('one: config-add-a-line.patch',))
+  assert found[XLAC] == found['torch_xla/runtime.py'] == (
+      "upstream's, byte for byte", ())
+  assert found[OURS][0] == "this project's"
+  assert found[SHIM][0] == "this project's, built from its C sources"
+  for name in (RECORD, BOM, 'torch_xla/version.py', f'{INFO}/METADATA'):
+    assert found[name][0].startswith('metadata')
+  text = str(verdict)
+  assert 'one: config-add-a-line.patch' in text
+  assert text.endswith(f'all {len(found)} files are what they should be')
+
+
+def test_json(workshop, wheel):
+  verdict = workshop.verify(wheel)
+  data = json.loads(verdict.to_json())
+  assert (data['schema'], data['ok'], data['problems']) == (1, True, [])
+  assert data['wheel'] == wheel.name
+  assert {'name', 'origin', 'by', 'sha256'} == data['members'][0].keys()
+  assert workshop.verify(wheel).to_json() == verdict.to_json()
+
+
+def test_wheel_of_another_time(workshop, monkeypatch):
+  monkeypatch.setenv('SOURCE_DATE_EPOCH', '1700000000')
+  wheel = workshop.build()
+  monkeypatch.delenv('SOURCE_DATE_EPOCH')
+  verdict = workshop.verify(wheel)
+  assert verdict.ok, str(verdict)
+
+
+def test_wheel_of_a_profile(workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  profile = vendor(
+      tmp_path / 'vendor', name='"acme-xla"', series='"patches/series.toml"')
+  wheel = workshop.build(profile)
+  verdict = workshop.verify(wheel, profile)
+  assert verdict.ok, str(verdict)
+  found = {m.name: (m.origin, m.by) for m in verdict.members}
+  assert found['acme/libacme.so'][0] == "the vendor's, from the profile"
+  assert found[CONFIG][1] == ('one: config-add-a-line.patch',
+                              'acme-line: config-add-a-line-of-acme.patch')
+  (tmp_path / 'vendor' /
+   'libacme.so').write_bytes(profile.plugin.library.read_bytes() + b'later')
+  found = problems(workshop, wheel, profile=profile)
+  assert "not the vendor's, from the profile" in found['acme/libacme.so']
+
+
+@pytest.mark.slow
+def test_the_checkouts_wheel_by_the_command(built, tmp_path):
+  done = subprocess.run([
+      sys.executable, ROOT / 'infra' / 'wheel', 'verify', built, '--json',
+      tmp_path / 'verdict.json'
+  ],
+                        cwd=tmp_path,
+                        capture_output=True,
+                        text=True,
+                        check=False)
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert 'sharding-priority: sync-bind-annotated-tensors.patch' in done.stdout
+  assert 'reading its files' in done.stderr
+  assert json.loads((tmp_path / 'verdict.json').read_text())['ok']
+
+
+# A wheel that somebody changed, who made RECORD right again.
+
+
+@pytest.mark.parametrize('name, said', [
+    ('torch_xla/runtime.py', "is not upstream's, byte for byte: sha256"),
+    (XLAC, "is not upstream's, byte for byte: sha256"),
+    (CONFIG,
+     "is not upstream's, patched by one: config-add-a-line.patch: sha256"),
+    (OURS, "is not this project's: sha256"),
+    (SHIM, 'which Bazel makes of this checkout with the same compiler, GCC:'),
+    ('torch_xla/version.py', 'is not metadata'),
+    (f'{INFO}/METADATA', 'is not metadata'),
+    (f'{INFO}/entry_points.txt', "is not upstream's, byte for byte"),
+])
+def test_changed_byte(name, said, workshop, wheel):
+
+  def change(contents):
+    data = contents[name]
+    contents[name] = data[:8] + bytes([data[8] ^ 1]) + data[9:]
+
+  found = problems(workshop, workshop.damage(wheel, change))
+  assert found.keys() == {name}
+  assert said in found[name]
+
+
+def test_patch_left_out(workshop, wheel):
+  theirs = read(workshop.official)[CONFIG]
+  found = problems(workshop,
+                   workshop.damage(wheel, lambda c: c.update({CONFIG: theirs})))
+  assert found.keys() == {CONFIG}
+  assert "it is upstream's without these patches" in found[CONFIG]
+
+
+def test_plugin_of_another_compiler(workshop, wheel):
+  other = {
+      name: data.replace(b'(Test) 1.0', b'(Test) 2.0')
+      for name, data in PLUGINS.items()
+  }
+  found = problems(workshop, wheel, built_plugins=other)
+  assert ('compiled by GCC: (Test) 1.0, and here by GCC: (Test) 2.0: verify it '
+          'where that compiler is') in found[SHIM]
+
+
+@pytest.mark.parametrize('name', ['torch_xla/evil.py', 'sitecustomize.py'])
+def test_added_file(name, workshop, wheel):
+  found = problems(workshop,
+                   workshop.damage(wheel, lambda c: c.update({name: b'evil'})))
+  assert found.keys() == {name}
+  assert "neither upstream's, nor this project's, nor named by" in found[name]
+
+
+@pytest.mark.parametrize('name', [CONFIG, XLAC, OURS, BOM, f'{INFO}/WHEEL'])
+def test_removed_file(name, workshop, wheel):
+  found = problems(workshop, workshop.damage(wheel, lambda c: c.pop(name)))
+  assert found.keys() == {name}
+  assert 'is missing' in found[name]
+
+
+def test_files_of_another_python(workshop, wheel):
+  """A wheel for one Python under the name of another one."""
+  other = '3.12' if PYTHON != '3.12' else '3.13'
+  cache = workshop.official.parent
+  base = cache / pins.wheel_name(pins.OFFICIAL_VERSION, other)
+  contents = read(workshop.official)
+  there = XLAC.replace(PYTHON.replace('.', ''), other.replace('.', ''))
+  contents[there] = contents.pop(XLAC)
+  set_record(contents, OFFICIAL_INFO)
+  members = [archive.pack(name, data) for name, data in contents.items()]
+  archive.write_whole(base, members, (1980, 1, 1, 0, 0, 0))
+  renamed = wheel.with_name(pins.wheel_name(pins.VERSION, other))
+  shutil.copyfile(wheel, renamed)
+  found = problems(workshop, renamed, pinned={other: official.sha256(base)})
+  assert "neither upstream's" in found[XLAC]
+  assert 'is missing' in found[there]
+
+
+def test_bill_of_materials_without_tools(workshop, wheel):
+  found = problems(workshop,
+                   workshop.damage(wheel, lambda c: c.update({BOM: b'{}'})))
+  assert found.keys() == {BOM}
+  verdict = workshop.verify(wheel)
+  assert 'does not tell the tools' in str(verdict)
+
+
+# Nothing that could be judged.
+
+
+def test_no_wheel(workshop, wheel, tmp_path):
+  with pytest.raises(BuildError, match='none.whl is no file: name a wheel'):
+    workshop.verify(tmp_path / 'none.whl')
+  wheel.write_bytes(b'text')
+  with pytest.raises(BuildError, match='is not a wheel'):
+    workshop.verify(wheel)
+
+
+def test_wheel_of_another_name(workshop, wheel, tmp_path):
+  profile = vendor(tmp_path)
+  other = workshop.build(profile)
+  with pytest.raises(
+      BuildError,
+      match="not the name of this checkout's wheel"
+      '.*name its profile with --profile'):
+    workshop.verify(other)
+  with pytest.raises(BuildError, match='not the name of a wheel of acme.toml'):
+    workshop.verify(wheel, profile)
+
+
+def test_no_bazel(workshop, wheel, monkeypatch):
+  monkeypatch.setenv('BAZEL', 'no-such-program')
+  with pytest.raises(BuildError, match='BAZEL=no-such-program is no program'):
+    workshop.verify(wheel, built_plugins=None)
+
+
+def verify(*arguments, **environ) -> subprocess.CompletedProcess:
+  return subprocess.run(
+      [sys.executable, '-m', 'infra.wheel', 'verify', *arguments],
+      cwd=ROOT,
+      env=os.environ | environ,
+      capture_output=True,
+      text=True,
+      check=False)
+
+
+def test_the_command_says_why_it_cannot_judge(tmp_path):
+  done = verify(str(tmp_path / 'none.whl'))
+  assert done.returncode == 2
+  assert done.stderr.startswith('error: ') and 'is no file' in done.stderr
+  done = verify('a.whl', '--profile', str(tmp_path / 'none.toml'))
+  assert done.returncode == 2
+  assert 'none.toml cannot be read' in done.stderr
+
+
+def test_help():
+  done = verify('--help')
+  assert done.returncode == 0
+  assert '--profile' in done.stdout and 'exit status is 0' in done.stdout
