@@ -1,0 +1,1 @@
+"""Releases the wheel: builds, verifies, tries and describes it."""

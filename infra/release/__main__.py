@@ -1,0 +1,86 @@
+"""Makes a release of the checkout, dry unless told to write."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from pathlib import Path
+import sys
+import time
+
+ROOT = Path(__file__).resolve().parents[2]
+if __name__ == '__main__':
+  sys.path[0] = str(ROOT)
+
+from infra.errors import BuildError
+from infra.release.checks import tag_of
+from infra.release.release import make_release
+from infra.release.release import Release
+from infra.release.smoke import PASSED
+
+_EPILOG = """\
+Builds the wheels for Python 3.10 to 3.13, one of them twice, verifies each as
+`python -m infra.wheel verify` does, and tries each in a new environment: it
+installs the wheel with torch and trains a sharded model. That takes a Python of
+its version on the PATH, or for 3.13 a root of Debian trixie (bash
+infra/trixie.sh make), and the package index; what is not there is said, here
+and in the notes. Then come the bills of materials (*.cdx.json), SHA256SUMS, and
+NOTES.md with the section of CHANGELOG.md.
+
+All of it is made in build/release/VERSION, and a dry run changes nothing else.
+--write copies the files to dist/ and says which tag to make. It takes a
+checkout without changes and a dated section in CHANGELOG.md, and replaces no
+wheel in dist/ by another. Nothing is tagged or pushed.
+
+Exit status: 0 if all is well, what was not tried aside; 1 if not.
+"""
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+  """Runs the command line on the checkout `root`; returns the exit status."""
+  parser = argparse.ArgumentParser(
+      prog='python -m infra.release',
+      description=__doc__,
+      epilog=_EPILOG,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument(
+      '--write', action='store_true', help='copy the release to dist/')
+  options = parser.parse_args(arguments)
+  say = functools.partial(print, flush=True)
+  start = time.monotonic()
+  try:
+    release = make_release(
+        root, dist=root / 'dist' if options.write else None, say=say)
+  except (BuildError, OSError) as error:
+    print(f'error: {error}\nnothing was written to dist/', file=sys.stderr)
+    return 1
+  except KeyboardInterrupt:
+    print(
+        'error: interrupted; dist/ has all files or none of them',
+        file=sys.stderr)
+    return 130
+  for line in summary(release, options.write):
+    say(line)
+  say(f'{time.monotonic() - start:.0f} s in all')
+  return 0
+
+
+def summary(release: Release, written: bool) -> list[str]:
+  """What a person wants to know at the end, in lines."""
+  lines = [f'torch_xla {release.version} in {release.folder}:']
+  lines += [f'  {name}' for name in release.files]
+  lines += [str(trial) for trial in release.trials]
+  untried = [t.python for t in release.trials if t.outcome.verdict != PASSED]
+  if untried:
+    lines.append(f'NOT TRIED on Python {", ".join(untried)}')
+  if written:
+    tag = tag_of(release.version)
+    lines.append(f'now tag it: git tag --annotate {tag} '
+                 f'--message "torch_xla {release.version}"')
+  else:
+    lines.append('dry run: dist/ is as it was; --write writes it')
+  return lines
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,175 @@
+"""Makes a release: builds, verifies, tries and describes the wheels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import os
+from pathlib import Path
+import shutil
+import tempfile
+import time
+
+from infra.errors import BuildError
+from infra.release import checks
+from infra.release.notes import checksums
+from infra.release.notes import notes
+from infra.release.notes import section
+from infra.release.smoke import FAILED
+from infra.release.trial import Trial
+from infra.release.trial import try_wheel
+from infra.wheel import pins
+from infra.wheel import plugins
+from infra.wheel.bom import read_bom
+from infra.wheel.build import build_wheel
+from infra.wheel.official import sha256
+from infra.wheel.verify import verify_wheel
+
+Say = Callable[[str], None]
+Try = Callable[[Path, str, Path], Trial]
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+  """A release that was made.
+
+  Attributes:
+    version: of the wheels.
+    folder: holds its files.
+    files: their names.
+    trials: what each wheel was tried on.
+  """
+  version: str
+  folder: Path
+  files: tuple[str, ...]
+  trials: tuple[Trial, ...]
+
+
+def make_release(
+    root: Path,
+    *,
+    dist: Path | None = None,
+    pythons: Sequence[str] = tuple(pins.OFFICIAL_SHA256),
+    built_plugins: Mapping[str, bytes] | None = None,
+    say: Say,
+    attempt: Try = try_wheel,
+) -> Release:
+  """Makes a release of the checkout at `root` in build/release/.
+
+  Args:
+    root: the checkout.
+    dist: gets the files, all or none; if None, they stay where they were made
+      and the checkout may have changes.
+    pythons: to make wheels for.
+    built_plugins: as `build_wheel` takes them.
+    say: is told about progress, line by line.
+    attempt: tries a wheel.
+
+  Raises:
+    BuildError: something stands in the way, or a wheel is not right.
+  """
+  root = root.resolve()
+  progress = _Progress(say)
+  folder = root / 'build' / 'release' / pins.VERSION
+  progress.step(f'looking at the checkout, {pins.VERSION}')
+  changelog = (root / 'CHANGELOG.md').read_text(encoding='utf-8')
+  changes = section(changelog, pins.VERSION)
+  if dist:
+    checks.check_checkout(root, pins.VERSION, changes)
+  commit = checks.commit_of(root)
+  shutil.rmtree(folder, ignore_errors=True)
+  folder.mkdir(parents=True)
+
+  progress.step('building the plugins with Bazel')
+  built_plugins = built_plugins or plugins.build_plugins(
+      root, plugins.find_bazel())
+  wheels = {}
+  for python in pythons:
+    progress.step(f'building the wheel for Python {python}')
+    wheels[python] = build_wheel(
+        root, folder, python, built_plugins=built_plugins, say=_silent)
+  if dist:
+    checks.check_target(dist, wheels.values())
+  progress.step(f'building the one for Python {pythons[0]} again')
+  _check_again(root, pythons[0], wheels[pythons[0]], built_plugins)
+  for python, wheel in wheels.items():
+    progress.step(f'verifying the wheel for Python {python}')
+    _verify(root, wheel, built_plugins)
+    wheel.with_name(f'{wheel.name}.cdx.json').write_bytes(read_bom(wheel))
+
+  trials = []
+  for python, wheel in wheels.items():
+    progress.step(f'trying the wheel for Python {python} '
+                  '(minutes, where pip has to fetch torch)')
+    trials.append(attempt(root, python, wheel))
+    progress.note(str(trials[-1]))
+  progress.step('writing checksums and notes')
+  _describe(folder, commit, changes.text, trials)
+  failed = [str(trial) for trial in trials if trial.outcome.verdict == FAILED]
+  if failed:
+    raise BuildError('\n'.join(['a wheel does not work:', *failed]))
+
+  files = tuple(sorted(path.name for path in folder.iterdir()))
+  if dist:
+    progress.step(f'copying {len(files)} files into {dist}')
+    _copy(folder, dist, files)
+  return Release(pins.VERSION, dist or folder, files, tuple(trials))
+
+
+def _check_again(root: Path, python: str, wheel: Path,
+                 built_plugins: Mapping[str, bytes]) -> None:
+  """Builds a wheel once more: the same inputs have to give the same bytes."""
+  with tempfile.TemporaryDirectory(dir=wheel.parent.parent) as again:
+    other = build_wheel(
+        root, Path(again), python, built_plugins=built_plugins, say=_silent)
+    if sha256(other) != sha256(wheel):
+      raise BuildError(f'{wheel.name}: two builds gave different bytes, so '
+                       'nobody could verify it. Find the input that changes.')
+
+
+def _verify(root: Path, wheel: Path, built_plugins: Mapping[str,
+                                                            bytes]) -> None:
+  """Checks that each file of a wheel is what it should be."""
+  verdict = verify_wheel(root, wheel, built_plugins=built_plugins)
+  if not verdict.ok:
+    problems = '\n'.join(f'{p.name}: {p.text}' for p in verdict.problems)
+    raise BuildError(f'{wheel.name} is not what it should be:\n{problems}\n'
+                     'Did files change while it was built?')
+
+
+def _describe(folder: Path, commit: str, changes: str,
+              trials: Sequence[Trial]) -> None:
+  """Writes the notes on the files in a folder, and the checksums of all."""
+  digests = {path.name: sha256(path) for path in folder.iterdir()}
+  (folder / 'NOTES.md').write_text(
+      notes(pins.VERSION, commit, changes, digests, trials), encoding='utf-8')
+  digests['NOTES.md'] = sha256(folder / 'NOTES.md')
+  (folder / 'SHA256SUMS').write_text(checksums(digests), encoding='utf-8')
+
+
+def _copy(source: Path, target: Path, files: Sequence[str]) -> None:
+  """Copies files; each appears under its name only when it is whole."""
+  target.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=target, prefix='release-') as part:
+    for name in files:
+      shutil.copyfile(source / name, Path(part) / name)
+    for name in files:
+      os.replace(Path(part) / name, target / name)
+
+
+def _silent(line: str) -> None:
+  del line
+
+
+class _Progress:
+  """Says what is done, and when since the start."""
+
+  def __init__(self, say: Say):
+    self._say = say
+    self._start = time.monotonic()
+
+  def step(self, text: str) -> None:
+    self._say(f'[{time.monotonic() - self._start:4.0f} s] {text}')
+
+  def note(self, text: str) -> None:
+    self._say(f'         {text}')

@@ -1,0 +1,77 @@
+"""Tries a wheel on the Python that it is for, where there is one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+import re
+import subprocess
+
+from infra.errors import BuildError
+from infra.release import interpreters
+from infra.release.smoke import FAILED
+from infra.release.smoke import NOT_RUN
+from infra.release.smoke import Outcome
+
+_REQUIREMENTS = 'infra/requirements.txt'
+# Most of it is pip, which fetches torch.
+_SECONDS = 1800
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """A wheel that was tried, or was not.
+
+  Attributes:
+    python: as in '3.11'.
+    where: which Python of that version, or '-'.
+    outcome: what came of it.
+  """
+  python: str
+  where: str
+  outcome: Outcome
+
+  def __str__(self) -> str:
+    return (f'Python {self.python}: {self.outcome.verdict}: '
+            f'{self.outcome.text}')
+
+
+def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
+  """Installs a wheel and trains with it, if its Python is there."""
+  found = interpreters.find(root, python)
+  if isinstance(found, interpreters.Missing):
+    return Trial(python, '-', Outcome(NOT_RUN, found.reason))
+  torch = _torch((root / _REQUIREMENTS).read_text(encoding='utf-8'))
+  try:
+    done = subprocess.run(
+        [*found.command, 'infra/release/smoke.py',
+         str(wheel), torch],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=_SECONDS,
+        check=False)
+  except subprocess.TimeoutExpired:
+    outcome = Outcome(FAILED, f'no end after {_SECONDS} s')
+  else:
+    outcome = _outcome(done)
+  return Trial(python, found.where, outcome)
+
+
+def _outcome(done: subprocess.CompletedProcess) -> Outcome:
+  """What the smoke test said in its last line."""
+  try:
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+  except (IndexError, TypeError, ValueError):
+    said = (done.stderr.strip().splitlines() or ['nothing'])[-1]
+    return Outcome(
+        FAILED, f'the smoke test ended with status {done.returncode}: {said}')
+
+
+def _torch(requirements: str) -> str:
+  """The requirement for torch among those of a file."""
+  pinned = re.search(r'^torch==\S+$', requirements, re.MULTILINE)
+  if not pinned:
+    raise BuildError(f'{_REQUIREMENTS} pins no torch: add a line torch==...')
+  return pinned[0]
