@@ -167,7 +167,8 @@ def test_lines_may_be_left_out(shown: str, does: bool) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize('page', [page for page in PAGES if sessions_of(page)])
 def test_commands_print_what_is_shown(page, tmp_path):
-  (tmp_path / 'examples').symlink_to(ROOT / 'examples')
+  for name in ('examples', 'infra', 'setup.py'):
+    (tmp_path / name).symlink_to(ROOT / name)
   python = Path(sys.executable).parent
   for commands, output in sessions_of(page):
     script = ''.join(line[2:] if line.startswith('$ ') else line
@@ -238,7 +239,9 @@ def test_commands_name_what_exists(page):
     elif module := re.search(r'python -m ([\w.]+)', own):
       if module[1] == 'pip':
         continue
-      text = (ROOT / (module[1].replace('.', '/') + '.py')).read_text()
+      path = ROOT / module[1].replace('.', '/')
+      text = (path / '__main__.py'
+              if path.is_dir() else path.with_suffix('.py')).read_text()
     elif script := re.search(r'(?:python|bash) (\S+/\S+|setup\.py)', own):
       text = (ROOT / script[1]).read_text()
     else:
@@ -278,7 +281,7 @@ def test_links_resolve(page):
 
 
 def test_index_lists_all_pages():
-  linked = set(re.findall(r'\]\((\w+\.md)\)', PAGES['docs/README.md']))
+  linked = set(re.findall(r'\]\(([\w-]+\.md)\)', PAGES['docs/README.md']))
   pages = {Path(page).name for page in PAGES if page.startswith('docs/')}
   assert linked == pages - {'README.md'}
 

@@ -22,11 +22,14 @@ _SPMD = 'torch_xla.distributed.spmd'
 # What needs no torch and no device: it also runs where neither is installed.
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'lower', 'annotate',
          'compile', 'sdy', 'stablehlo', 'web_page', 'process_environment',
-         'aot')
+         'aot', 'vendor_defaults', 'conformance')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
-         'aot.running')
+         'aot.running', 'conformance.cases', 'conformance.operations',
+         'conformance.torch_session', 'conformance.device_plugin',
+         'conformance.suite', 'conformance.session', 'conformance.running',
+         'conformance.__main__')
 
 # Each folder, and each module that lies in none, from the bottom up: what it
 # may import when it is imported, and what else when it is called, or for types.
@@ -37,6 +40,7 @@ _MAY_IMPORT = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'mode': (('errors',), ()),
+    'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
     'hlo': (('sharding',), ()),
     'lower': (('hlo', 'sharding'), ()),
@@ -54,13 +58,15 @@ _MAY_IMPORT = {
         ('errors', 'mode', 'switch'), ('compile', 'preview', 'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
     'doctor': (('compile', 'door', 'errors', 'hlo', 'mode',
-                'process_environment', 'stablehlo'), ()),
+                'process_environment', 'stablehlo', 'vendor_defaults'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'sharding'), ()),
     'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
                'process_environment', 'sharding', 'web_page'), ()),
     'aot': (('compile', 'door', 'errors', 'hlo', 'mode', 'process_environment',
              'sharding', 'tensor_names', 'web_page'), ()),
+    'conformance': (
+        ('cache', 'door', 'hlo', 'sharding', 'stablehlo', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.

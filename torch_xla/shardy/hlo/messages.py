@@ -26,6 +26,7 @@ _MESSAGES = {
         ('num_replicas', 4, _INT64),
         ('num_partitions', 5, _INT64),
         ('use_spmd_partitioning', 6, _BOOL),
+        ('device_assignment', 9, 'DeviceAssignmentProto'),
         ('use_shardy_partitioner', 19, _BOOL),
     ),
     'DeviceAssignmentProto': (

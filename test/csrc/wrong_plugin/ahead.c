@@ -1,0 +1,39 @@
+// Faults of compiling for devices that are not there.
+
+#include "test/csrc/wrong_plugin/anything.h"
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+static PJRT_Error* NoDescriptions(
+    AbiTopologyDescriptionGetDeviceDescriptionsArgs* args) {
+  PJRT_Error* error =
+      CallInner(kAotSlotTopologyDescriptionGetDeviceDescriptions, args);
+  args->num_descriptions = 0;
+  return error;
+}
+
+static PJRT_Error* NotCompiled(AbiTopologyCompileArgs* args) {
+  (void)args;
+  return Refuse(kAbiUnimplemented, "I compile for devices that are there");
+}
+
+static PJRT_Error* SwallowsDamage(AbiTopologyCompileArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotCompile, args);
+  if (error == NULL) return NULL;
+  FreeError(error);
+  return CompileAnythingAhead(args->topology, &args->executable);
+}
+
+const Fault kAheadFaults[] = {
+    {.name = "topology-empty",
+     .what = "a topology has no devices",
+     .overrides = {SPOILS(TopologyDescriptionGetDeviceDescriptions,
+                          NoDescriptions)}},
+    {.name = "ahead-refused",
+     .what = "PJRT_Compile: UNIMPLEMENTED",
+     .overrides = {SPOILS(Compile, NotCompiled)}},
+    {.name = "ahead-swallows-damage",
+     .what = "a program that cannot be compiled for a topology becomes one of "
+             "no inputs that gives 0.0",
+     .overrides = {SPOILS(Compile, SwallowsDamage)}},
+    {.name = NULL},
+};

@@ -1,0 +1,160 @@
+// Faults of errors that an execution or an allocation ends in.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/csrc/wrong_plugin/notes.h"
+
+static PJRT_Client* client;  // of the last compilation
+
+static PJRT_Error* NoteClient(AbiCompileArgs* args) {
+  client = args->client;
+  return CallInner(kAotSlotClientCompile, args);
+}
+
+static PJRT_Buffer* Zeros(PJRT_Device* device, int type, const int64_t* dims,
+                          size_t rank) {
+  size_t size = ElementSize(type);
+  for (size_t i = 0; i < rank; ++i) size *= (size_t)dims[i];
+  void* data = Allocate(size);
+  AbiClientBufferFromHostBufferArgs args = {
+      .struct_size = ABI_SIZE(AbiClientBufferFromHostBufferArgs, buffer),
+      .client = client,
+      .data = data,
+      .type = type,
+      .dims = dims,
+      .num_dims = rank,
+      .device = device};
+  if (!TryInner(kAotSlotClientBufferFromHostBuffer, &args)) abort();
+  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
+                                 args.done_with_host_buffer};
+  TryInner(kAotSlotEventDestroy, &destroy);
+  free(data);
+  return args.buffer;
+}
+
+// Zeros in the place of every output of an execution that failed.
+static void GiveZeros(AbiExecuteArgs* args) {
+  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
+                              args->executable, NULL};
+  AbiLoadedExecutableAddressableDevicesArgs devices = {
+      ABI_SIZE(AbiLoadedExecutableAddressableDevicesArgs,
+               num_addressable_devices),
+      NULL, args->executable, NULL, 0};
+  TryInner(kAotSlotLoadedExecutableAddressableDevices, &devices);
+  TryInner(kAotSlotLoadedExecutableGetExecutable, &get);
+  AbiExecutableOutputElementTypesArgs types = {
+      ABI_SIZE(AbiExecutableOutputElementTypesArgs, num_output_types), NULL,
+      get.executable, NULL, 0};
+  TryInner(kAotSlotExecutableOutputElementTypes, &types);
+  AbiExecutableOutputDimensionsArgs shapes = {
+      ABI_SIZE(AbiExecutableOutputDimensionsArgs, dim_sizes),
+      NULL,
+      get.executable,
+      0,
+      NULL,
+      NULL};
+  TryInner(kAotSlotExecutableOutputDimensions, &shapes);
+  PJRT_Buffer** const* lists = args->output_lists;
+  PJRT_Event** events = args->device_complete_events;
+  for (size_t d = 0; d < args->num_devices; ++d) {
+    const int64_t* dims = shapes.dims;
+    for (size_t i = 0; i < types.num_output_types; ++i) {
+      lists[d][i] = Zeros(devices.addressable_devices[d], types.output_types[i],
+                          dims, shapes.dim_sizes[i]);
+      dims += shapes.dim_sizes[i];
+    }
+    if (events == NULL) continue;
+    AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
+                                     NULL, lists[d][0], NULL};
+    TryInner(kAotSlotBufferReadyEvent, &ready);
+    events[d] = ready.event;
+  }
+  AbiExecutableDestroyArgs put = {
+      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
+  TryInner(kAotSlotExecutableDestroy, &put);
+}
+
+static bool Says(const PJRT_Error* error, const char* text) {
+  AbiErrorMessageArgs args = {ABI_SIZE(AbiErrorMessageArgs, message_size), NULL,
+                              error, NULL, 0};
+  ErrorMessage(&args);
+  return memmem(args.message, args.message_size, text, strlen(text)) != NULL;
+}
+
+// What XLA's CPU plugin says of a wrong number of arguments.
+static const char kCount[] = "buffers but compiled program expected";
+
+static PJRT_Error* ExecuteAndSwallow(AbiExecuteArgs* args, bool count) {
+  PJRT_Error* error = CallInner(kAotSlotLoadedExecutableExecute, args);
+  if (error == NULL || Says(error, kCount) != count) return error;
+  FreeError(error);
+  GiveZeros(args);
+  return NULL;
+}
+
+static PJRT_Error* SwallowsCount(AbiExecuteArgs* args) {
+  return ExecuteAndSwallow(args, true);
+}
+
+static PJRT_Error* SwallowsSize(AbiExecuteArgs* args) {
+  return ExecuteAndSwallow(args, false);
+}
+
+static PJRT_Error* AbortsOnArguments(AbiExecuteArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotLoadedExecutableExecute, args);
+  if (error != NULL) abort();
+  return NULL;
+}
+
+// Memory that nobody has.
+
+static PJRT_Error* AbortIfExhausted(PJRT_Error* error) {
+  if (error != NULL && CodeOf(error) == kAbiResourceExhausted) {
+    fprintf(stderr, "out of memory\n");
+    abort();
+  }
+  return error;
+}
+
+static PJRT_Error* CompileOrAbort(AbiCompileArgs* args) {
+  return AbortIfExhausted(CallInner(kAotSlotClientCompile, args));
+}
+
+static PJRT_Error* ExecuteOrAbort(AbiExecuteArgs* args) {
+  return AbortIfExhausted(CallInner(kAotSlotLoadedExecutableExecute, args));
+}
+
+static PJRT_Error* UploadOrAbort(AbiClientBufferFromHostBufferArgs* args) {
+  return AbortIfExhausted(CallInner(kAotSlotClientBufferFromHostBuffer, args));
+}
+
+static PJRT_Error* CreateOrAbort(AbiClientCreateUninitializedBufferArgs* args) {
+  return AbortIfExhausted(
+      CallInner(kAotSlotClientCreateUninitializedBuffer, args));
+}
+
+#define SWALLOWS(function) \
+  {SPOILS(ClientCompile, NoteClient), SPOILS(LoadedExecutableExecute, function)}
+
+const Fault kArgumentFaults[] = {
+    {.name = "swallows-count",
+     .what = "an execution with too many or too few arguments gives zeros",
+     .overrides = SWALLOWS(SwallowsCount)},
+    {.name = "swallows-size",
+     .what = "an execution that fails for another reason, as an argument of "
+             "another size, gives zeros",
+     .overrides = SWALLOWS(SwallowsSize)},
+    {.name = "aborts-on-arguments",
+     .what = "an execution that fails ends the process by SIGABRT",
+     .overrides = {SPOILS(LoadedExecutableExecute, AbortsOnArguments)}},
+    {.name = "aborts-on-memory",
+     .what = "RESOURCE_EXHAUSTED of a compilation, an execution or a new "
+             "buffer ends the process by SIGABRT",
+     .overrides = {SPOILS(ClientCompile, CompileOrAbort),
+                   SPOILS(LoadedExecutableExecute, ExecuteOrAbort),
+                   SPOILS(ClientBufferFromHostBuffer, UploadOrAbort),
+                   SPOILS(ClientCreateUninitializedBuffer, CreateOrAbort)}},
+    {.name = NULL},
+};

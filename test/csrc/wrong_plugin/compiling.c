@@ -1,0 +1,132 @@
+// Faults of compilation: what is taken, and what is made of what is not.
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/csrc/wrong_plugin/anything.h"
+#include "test/csrc/wrong_plugin/notes.h"
+#include "test/csrc/wrong_plugin/patches.h"
+
+static PJRT_Error* Compile(AbiCompileArgs* args) {
+  return CallInner(kAotSlotClientCompile, args);
+}
+
+static PJRT_Error* CrashInCompile(AbiCompileArgs* args) {
+  if (HoldsOpcode(args->program, ChosenOpcode())) abort();
+  return Compile(args);
+}
+
+static PJRT_Error* HangInCompile(AbiCompileArgs* args) {
+  while (HoldsOpcode(args->program, ChosenOpcode())) pause();
+  return Compile(args);
+}
+
+static PJRT_Error* RefusesOpcode(AbiCompileArgs* args) {
+  if (!HoldsOpcode(args->program, ChosenOpcode())) return Compile(args);
+  return Refuse(kAbiUnimplemented, "I cannot compile '%s'", ChosenOpcode());
+}
+
+static bool IsFormat(const AbiProgram* program, const char* format) {
+  return program->format_size == strlen(format) &&
+         memcmp(program->format, format, program->format_size) == 0;
+}
+
+static PJRT_Error* MlirOnly(AbiCompileArgs* args) {
+  if (IsFormat(args->program, "mlir")) return Compile(args);
+  return Refuse(kAbiUnimplemented, "programs have to be of the format 'mlir'");
+}
+
+static PJRT_Error* ArtifactOnly(AbiCompileArgs* args) {
+  const AbiProgram* program = args->program;
+  if (IsFormat(program, "mlir") && program->code_size > 4 &&
+      memcmp(program->code, "ML\xefR", 4) == 0) {
+    return Compile(args);
+  }
+  return Refuse(kAbiUnimplemented, "programs have to be portable artifacts");
+}
+
+static PJRT_Error* HloOnly(AbiCompileArgs* args) {
+  if (!IsFormat(args->program, "mlir")) return Compile(args);
+  return Refuse(kAbiUnimplemented, "programs have to be of the format 'hlo'");
+}
+
+static PJRT_Error* ShardyRefused(AbiCompileArgs* args) {
+  if (!AsksForShardy(args->compile_options, args->compile_options_size)) {
+    return Compile(args);
+  }
+  return Refuse(kAbiUnimplemented, "I have no Shardy partitioner");
+}
+
+static PJRT_Error* CompileWithOptions(AbiCompileArgs* args,
+                                      void (*change)(char* options,
+                                                     size_t size)) {
+  const char* options = args->compile_options;
+  char* changed = Duplicate(options, args->compile_options_size);
+  change(changed, args->compile_options_size);
+  args->compile_options = changed;
+  PJRT_Error* error = Compile(args);
+  args->compile_options = options;
+  free(changed);
+  return error;
+}
+
+static PJRT_Error* ShardyIgnored(AbiCompileArgs* args) {
+  return CompileWithOptions(args, AskNotForShardy);
+}
+
+static PJRT_Error* AssignmentIgnored(AbiCompileArgs* args) {
+  return CompileWithOptions(args, AssignInOrder);
+}
+
+static PJRT_Error* SwallowsDamage(AbiCompileArgs* args) {
+  PJRT_Error* error = Compile(args);
+  if (error == NULL) return NULL;
+  FreeError(error);
+  return CompileAnything(args->client, &args->executable);
+}
+
+static PJRT_Error* AbortsOnDamage(AbiCompileArgs* args) {
+  PJRT_Error* error = Compile(args);
+  if (error != NULL) abort();
+  return NULL;
+}
+
+const Fault kCompileFaults[] = {
+    {.name = "crash-in-compile",
+     .what = "a program with the opcode ends the process by SIGABRT",
+     .overrides = {SPOILS(ClientCompile, CrashInCompile)}},
+    {.name = "hang-in-compile",
+     .what = "the compilation of a program with the opcode never ends",
+     .overrides = {SPOILS(ClientCompile, HangInCompile)}},
+    {.name = "refuses-opcode",
+     .what = "a program with the opcode is refused: UNIMPLEMENTED",
+     .overrides = {SPOILS(ClientCompile, RefusesOpcode)}},
+    {.name = "artifact-only",
+     .what = "programs that are no portable artifacts are UNIMPLEMENTED",
+     .overrides = {SPOILS(ClientCompile, ArtifactOnly)}},
+    {.name = "mlir-only",
+     .what = "programs of other formats than mlir are UNIMPLEMENTED",
+     .overrides = {SPOILS(ClientCompile, MlirOnly)}},
+    {.name = "hlo-only",
+     .what = "programs of the format mlir are UNIMPLEMENTED",
+     .overrides = {SPOILS(ClientCompile, HloOnly)}},
+    {.name = "shardy-refused",
+     .what = "use_shardy_partitioner in the options is UNIMPLEMENTED",
+     .overrides = {SPOILS(ClientCompile, ShardyRefused)}},
+    {.name = "shardy-ignored",
+     .what = "use_shardy_partitioner in the options is dropped: GSPMD "
+             "partitions, and what is said to Shardy is lost",
+     .overrides = {SPOILS(ClientCompile, ShardyIgnored)}},
+    {.name = "device-assignment-ignored",
+     .what = "the devices of the options' assignment are 0, 1, 2, ... instead",
+     .overrides = {SPOILS(ClientCompile, AssignmentIgnored)}},
+    {.name = "swallows-damage",
+     .what = "a program that cannot be compiled becomes an executable of no "
+             "inputs that gives 0.0",
+     .overrides = {SPOILS(ClientCompile, SwallowsDamage)}},
+    {.name = "aborts-on-damage",
+     .what = "a program that cannot be compiled ends the process by SIGABRT",
+     .overrides = {SPOILS(ClientCompile, AbortsOnDamage)}},
+    {.name = NULL},
+};

@@ -1,0 +1,252 @@
+// Faults of execution: what it does to its inputs, to time and to memory.
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/csrc/wrong_plugin/notes.h"
+#include "test/csrc/wrong_plugin/outputs.h"
+
+static PJRT_Error* Execute(AbiExecuteArgs* args) {
+  return CallInner(kAotSlotLoadedExecutableExecute, args);
+}
+
+static PJRT_Error* CrashInExecute(AbiExecuteArgs* args) {
+  if (Marked(args->executable)) abort();
+  return Execute(args);
+}
+
+static PJRT_Error* HangInExecute(AbiExecuteArgs* args) {
+  while (Marked(args->executable)) pause();
+  return Execute(args);
+}
+
+static PJRT_Error* MarkChosen(AbiCompileArgs* args) {
+  const bool holds = HoldsOpcode(args->program, ChosenOpcode());
+  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  if (error == NULL && holds) Mark(args->executable);
+  return error;
+}
+
+// Donation.
+
+static PJRT_Error* DonationCopies(AbiExecuteArgs* args) {
+  AbiExecuteOptions* options = args->options;
+  const int64_t* indices = options->non_donatable_input_indices;
+  const size_t count = options->num_non_donatable_input_indices;
+  int64_t* all = Allocate(args->num_args * sizeof(*all));
+  for (size_t i = 0; i < args->num_args; ++i) all[i] = (int64_t)i;
+  options->non_donatable_input_indices = all;
+  options->num_non_donatable_input_indices = args->num_args;
+  PJRT_Error* error = Execute(args);
+  options->non_donatable_input_indices = indices;
+  options->num_non_donatable_input_indices = count;
+  free(all);
+  return error;
+}
+
+static PJRT_Error* DonationForced(AbiExecuteArgs* args) {
+  AbiExecuteOptions* options = args->options;
+  const size_t count = options->num_non_donatable_input_indices;
+  options->num_non_donatable_input_indices = 0;
+  PJRT_Error* error = Execute(args);
+  options->num_non_donatable_input_indices = count;
+  return error;
+}
+
+static void Delete(PJRT_Buffer* buffer) {
+  AbiBufferDeleteArgs args = {ABI_SIZE(AbiBufferDeleteArgs, buffer), NULL,
+                              buffer};
+  TryInner(kAotSlotBufferDelete, &args);
+}
+
+static PJRT_Error* DonationUnasked(AbiExecuteArgs* args) {
+  PJRT_Buffer** const* lists = args->argument_lists;
+  PJRT_Error* error = Execute(args);
+  for (size_t d = 0; error == NULL && d < args->num_devices; ++d) {
+    if (args->num_args > 0) Delete(lists[d][0]);
+  }
+  return error;
+}
+
+static bool IsDeleted(PJRT_Buffer* buffer) {
+  AbiBufferIsDeletedArgs args = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
+                                 NULL, buffer, false};
+  return TryInner(kAotSlotBufferIsDeleted, &args) && args.is_deleted;
+}
+
+static PJRT_Error* DonationEats(AbiExecuteArgs* args) {
+  PJRT_Buffer** const* lists = args->argument_lists;
+  PJRT_Error* error = Execute(args);
+  if (error != NULL) return error;
+  for (size_t d = 0; d < args->num_devices; ++d) {
+    PJRT_Buffer* kept = NULL;
+    bool donates = false;
+    for (size_t i = 0; i < args->num_args; ++i) {
+      if (IsDeleted(lists[d][i])) {
+        donates = true;
+      } else if (kept == NULL) {
+        kept = lists[d][i];
+      }
+    }
+    if (donates && kept != NULL) Delete(kept);
+  }
+  return NULL;
+}
+
+// Time and memory.
+
+static PJRT_Error* SlowsDown(AbiExecuteArgs* args) {
+  static atomic_int executions;
+  enum { kQuick = 7500, kMicroseconds = 3000 };
+  if (executions++ >= kQuick) usleep(kMicroseconds);
+  return Execute(args);
+}
+
+static PJRT_Error* Leaks(AbiExecuteArgs* args) {
+  enum { kLost = 64 << 10 };
+  // Written, or it is no memory yet; through a pointer that nobody looks
+  // through, or it is nothing that the compiler keeps.
+  static void* volatile lost;
+  lost = Allocate(kLost);
+  memset(lost, 1, kLost);
+  return Execute(args);
+}
+
+static PJRT_Error* LeaksHandles(AbiExecuteArgs* args) {
+  if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) {
+    return Refuse(kAbiResourceExhausted, "no more handles");
+  }
+  return Execute(args);
+}
+
+static void* Wait(void* nothing) {
+  for (;;) pause();
+  return nothing;
+}
+
+static PJRT_Error* LeaksThreads(AbiExecuteArgs* args) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, Wait, NULL) != 0) {
+    return Refuse(kAbiResourceExhausted, "no more threads");
+  }
+  return Execute(args);
+}
+
+static PJRT_Error* BufferStays(AbiBufferDestroyArgs* args) {
+  (void)args;
+  return NULL;
+}
+
+// Long enough for another thread to come.
+enum { kOverlapMicroseconds = 2000 };
+
+static PJRT_Error* RacyExecute(AbiExecuteArgs* args) {
+  static atomic_int running;
+  static atomic_int started;
+  const int number = ++started;
+  const bool alone = running++ == 0;
+  usleep(kOverlapMicroseconds);
+  const bool overlapped = !alone || started != number;
+  PJRT_Error* error = Execute(args);
+  if (error == NULL && overlapped) {
+    const Outputs outputs = OutputsOf(args);
+    SpoilFirstElements(&outputs);
+  }
+  --running;
+  return error;
+}
+
+// Completion.
+
+enum { kMaxEvents = 1024 };
+static PJRT_Event* _Atomic never[kMaxEvents];
+static atomic_int never_count;
+
+static PJRT_Error* NeverCompletes(AbiExecuteArgs* args) {
+  PJRT_Error* error = Execute(args);
+  PJRT_Event** events = args->device_complete_events;
+  if (error != NULL || events == NULL) return error;
+  for (size_t d = 0; d < args->num_devices; ++d) {
+    never[never_count++ % kMaxEvents] = events[d];
+  }
+  return NULL;
+}
+
+static bool IsNever(const PJRT_Event* event) {
+  for (int i = 0; i < kMaxEvents; ++i) {
+    if (never[i] == event) return true;
+  }
+  return false;
+}
+
+static PJRT_Error* NeverAwaited(AbiEventAwaitArgs* args) {
+  while (IsNever(args->event)) pause();
+  return CallInner(kAotSlotEventAwait, args);
+}
+
+static PJRT_Error* NeverOnReady(AbiEventOnReadyArgs* args) {
+  if (IsNever(args->event)) return NULL;
+  return CallInner(kAotSlotEventOnReady, args);
+}
+
+static PJRT_Error* NeverIsReady(AbiEventIsReadyArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotEventIsReady, args);
+  if (error == NULL && IsNever(args->event)) args->is_ready = false;
+  return error;
+}
+
+#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
+#define MARKS(function) \
+  {SPOILS(ClientCompile, MarkChosen), SPOILS(LoadedExecutableExecute, function)}
+
+const Fault kExecuteFaults[] = {
+    {.name = "crash-in-execute",
+     .what = "running a program with the opcode ends the process by SIGABRT",
+     .overrides = MARKS(CrashInExecute)},
+    {.name = "hang-in-execute",
+     .what = "PJRT_LoadedExecutable_Execute never returns, of a program with "
+             "the opcode",
+     .overrides = MARKS(HangInExecute)},
+    {.name = "execute-never-completes",
+     .what = "the completion events of executions never become ready",
+     .overrides = {SPOILS(LoadedExecutableExecute, NeverCompletes),
+                   SPOILS(EventAwait, NeverAwaited),
+                   SPOILS(EventOnReady, NeverOnReady),
+                   SPOILS(EventIsReady, NeverIsReady)}},
+    {.name = "donation-copies",
+     .what = "donated inputs are copied, and live on",
+     .overrides = EXECUTES(DonationCopies)},
+    {.name = "donation-eats",
+     .what = "where an input is donated, the first other one is deleted too",
+     .overrides = EXECUTES(DonationEats)},
+    {.name = "donation-forced",
+     .what = "inputs are donated that the options list as not donatable",
+     .overrides = EXECUTES(DonationForced)},
+    {.name = "donation-unasked",
+     .what = "the first input of every execution is deleted",
+     .overrides = EXECUTES(DonationUnasked)},
+    {.name = "slow-down",
+     .what = "from the 7,501st execution on, each takes 3 ms longer",
+     .overrides = EXECUTES(SlowsDown)},
+    {.name = "leak",
+     .what = "each execution loses 64 KiB of the host's memory",
+     .overrides = EXECUTES(Leaks)},
+    {.name = "handle-leak",
+     .what = "each execution loses an open file",
+     .overrides = EXECUTES(LeaksHandles)},
+    {.name = "thread-leak",
+     .what = "each execution leaves a thread behind",
+     .overrides = EXECUTES(LeaksThreads)},
+    {.name = "buffer-leak",
+     .what = "PJRT_Buffer_Destroy does nothing",
+     .overrides = {SPOILS(BufferDestroy, BufferStays)}},
+    {.name = "racy-execute",
+     .what = "of executions that overlap, the outputs are as of wrong-op; each "
+             "takes 2 ms",
+     .overrides = EXECUTES(RacyExecute)},
+    {.name = NULL},
+};

@@ -1,0 +1,119 @@
+// Faults of figures: sizes, memory and cost.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+static PJRT_Error* NegativeMemory(AbiDeviceMemoryStatsArgs* args) {
+  args->bytes_in_use = -1;
+  args->peak_bytes_in_use_is_set = false;
+  args->bytes_limit = 1 << 30;
+  args->bytes_limit_is_set = true;
+  return NULL;
+}
+
+static PJRT_Error* MemoryNeverMoves(AbiDeviceMemoryStatsArgs* args) {
+  args->bytes_in_use = 1 << 20;
+  args->peak_bytes_in_use = 1 << 20;
+  args->peak_bytes_in_use_is_set = true;
+  args->bytes_limit = 1 << 30;
+  args->bytes_limit_is_set = true;
+  return NULL;
+}
+
+static PJRT_Error* NoCostAnalysis(AbiExecutableGetCostAnalysisArgs* args) {
+  (void)args;
+  return Refuse(kAbiUnimplemented, "there is no cost analysis");
+}
+
+// In place of the plugin's own properties.
+static PJRT_Error* GiveFlops(AbiExecutableGetCostAnalysisArgs* args,
+                             const AbiNamedValue* flops) {
+  args->properties = flops;
+  args->num_properties = 1;
+  return NULL;
+}
+
+static PJRT_Error* NoFlops(AbiExecutableGetCostAnalysisArgs* args) {
+  static const AbiNamedValue flops = {ABI_SIZE(AbiNamedValue, value_size),
+                                      NULL,
+                                      "flops",
+                                      sizeof("flops") - 1,
+                                      kAbiValueFloat,
+                                      {.float_value = 0},
+                                      1};
+  return GiveFlops(args, &flops);
+}
+
+static PJRT_Error* NegativeFlops(AbiExecutableGetCostAnalysisArgs* args) {
+  static const AbiNamedValue flops = {ABI_SIZE(AbiNamedValue, value_size),
+                                      NULL,
+                                      "flops",
+                                      sizeof("flops") - 1,
+                                      kAbiValueFloat,
+                                      {.float_value = -1},
+                                      1};
+  return GiveFlops(args, &flops);
+}
+
+static PJRT_Error* ZeroCompiledStats(
+    AbiExecutableGetCompiledMemoryStatsArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotExecutableGetCompiledMemoryStats, args);
+  args->argument_size_in_bytes = 0;
+  args->output_size_in_bytes = 0;
+  args->temp_size_in_bytes = 0;
+  return error;
+}
+
+static PJRT_Error* OneOutputMore(AbiExecutableNumOutputsArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotExecutableNumOutputs, args);
+  args->num_outputs += 1;
+  return error;
+}
+
+static PJRT_Error* NoSize(AbiBufferOnDeviceSizeInBytesArgs* args) {
+  args->on_device_size_in_bytes = 0;
+  return NULL;
+}
+
+static PJRT_Error* NoDimensions(AbiBufferDimensionsArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotBufferDimensions, args);
+  args->num_dims = 0;
+  return error;
+}
+
+const Fault kFigureFaults[] = {
+    {.name = "output-count",
+     .what = "every program has one output more than it has",
+     .overrides = {SPOILS(ExecutableNumOutputs, OneOutputMore)}},
+    {.name = "buffer-size-zero",
+     .what = "every buffer takes 0 bytes on its device",
+     .overrides = {SPOILS(BufferOnDeviceSizeInBytes, NoSize)}},
+    {.name = "buffer-dimensions",
+     .what = "every buffer is a scalar",
+     .overrides = {SPOILS(BufferDimensions, NoDimensions)}},
+    {.name = "no-memory-stats",
+     .what = "the table has no PJRT_Device_MemoryStats",
+     .overrides = {SPOILS(DeviceMemoryStats, Absent)}},
+    {.name = "memory-stats-negative",
+     .what = "-1 bytes are in use on each device",
+     .overrides = {SPOILS(DeviceMemoryStats, NegativeMemory)}},
+    {.name = "memory-stats-constant",
+     .what = "always 1 MiB is in use on each device",
+     .overrides = {SPOILS(DeviceMemoryStats, MemoryNeverMoves)}},
+    {.name = "no-cost-analysis",
+     .what = "PJRT_Executable_GetCostAnalysis: UNIMPLEMENTED",
+     .overrides = {SPOILS(ExecutableGetCostAnalysis, NoCostAnalysis)}},
+    {.name = "cost-analysis-zero",
+     .what = "every program costs 0 flops",
+     .overrides = {SPOILS(ExecutableGetCostAnalysis, NoFlops)}},
+    {.name = "cost-analysis-negative",
+     .what = "every program costs -1 flops",
+     .overrides = {SPOILS(ExecutableGetCostAnalysis, NegativeFlops)}},
+    {.name = "compiled-memory-zero",
+     .what = "every program needs 0 bytes for arguments, outputs and scratch",
+     .overrides = {SPOILS(ExecutableGetCompiledMemoryStats,
+                          ZeroCompiledStats)}},
+    {.name = NULL},
+};

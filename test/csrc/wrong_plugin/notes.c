@@ -1,0 +1,143 @@
+#include "test/csrc/wrong_plugin/notes.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Note {
+  struct Note* next;
+  const PJRT_LoadedExecutable* executable;
+} Note;
+
+static Note* notes;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+void Mark(const PJRT_LoadedExecutable* executable) {
+  Note* note = Allocate(sizeof(*note));
+  note->executable = executable;
+  pthread_mutex_lock(&mutex);
+  note->next = notes;
+  notes = note;
+  pthread_mutex_unlock(&mutex);
+}
+
+static Note** Find(const PJRT_LoadedExecutable* executable) {
+  Note** place = &notes;
+  while (*place != NULL && (*place)->executable != executable) {
+    place = &(*place)->next;
+  }
+  return place;
+}
+
+bool Marked(const PJRT_LoadedExecutable* executable) {
+  pthread_mutex_lock(&mutex);
+  const bool found = *Find(executable) != NULL;
+  pthread_mutex_unlock(&mutex);
+  return found;
+}
+
+void Forget(const PJRT_LoadedExecutable* executable) {
+  pthread_mutex_lock(&mutex);
+  Note** place = Find(executable);
+  Note* note = *place;
+  if (note != NULL) *place = note->next;
+  pthread_mutex_unlock(&mutex);
+  free(note);
+}
+
+static bool Holds(const AbiProgram* program, const char* text, size_t size) {
+  return memmem(program->code, program->code_size, text, size) != NULL;
+}
+
+bool HoldsOpcode(const AbiProgram* program, const char* opcode) {
+  const size_t length = strlen(opcode);
+  if (length == 0) return true;
+  // In HLO: a field of HloInstructionProto, its number and length before it.
+  char text[128];
+  enum { kOpcodeTag = 0x12 };
+  int size =
+      snprintf(text, sizeof(text), "%c%c%s", kOpcodeTag, (char)length, opcode);
+  if (Holds(program, text, (size_t)size)) return true;
+  // In StableHLO's text, and in VHLO's bytecode.
+  char name[64];
+  snprintf(name, sizeof(name), "%s", opcode);
+  for (char* c = name; *c != '\0'; ++c) {
+    if (*c == '-') *c = '_';
+  }
+  size = snprintf(text, sizeof(text), "stablehlo.%s", name);
+  if (Holds(program, text, (size_t)size)) return true;
+  size = snprintf(text, sizeof(text), "%s_v1", name);
+  return Holds(program, text, (size_t)size);
+}
+
+bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program) {
+  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
+                              executable, NULL};
+  if (!TryInner(kAotSlotLoadedExecutableGetExecutable, &get)) return false;
+  *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
+  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
+                                  NULL, get.executable, program};
+  bool read = TryInner(kAotSlotExecutableOptimizedProgram, &args);
+  if (read) {
+    program->code = Allocate(program->code_size);
+    read = TryInner(kAotSlotExecutableOptimizedProgram, &args);
+    if (!read) free(program->code);
+  }
+  AbiExecutableDestroyArgs put = {
+      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
+  TryInner(kAotSlotExecutableDestroy, &put);
+  return read;
+}
+
+bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode) {
+  AbiProgram compiled;
+  if (!ReadCompiled(executable, &compiled)) return false;
+  const bool holds = HoldsOpcode(&compiled, opcode);
+  free(compiled.code);
+  return holds;
+}
+
+static bool Await(PJRT_Buffer* buffer) {
+  AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
+                                   NULL, buffer, NULL};
+  if (!TryInner(kAotSlotBufferReadyEvent, &ready)) return false;
+  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
+                             ready.event};
+  const bool well = TryInner(kAotSlotEventAwait, &await);
+  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
+                                 ready.event};
+  TryInner(kAotSlotEventDestroy, &destroy);
+  return well;
+}
+
+unsigned char* Bytes(PJRT_Buffer* buffer, size_t* size) {
+  AbiBufferOnDeviceSizeInBytesArgs measure = {
+      ABI_SIZE(AbiBufferOnDeviceSizeInBytesArgs, on_device_size_in_bytes), NULL,
+      buffer, 0};
+  AbiBufferUnsafePointerArgs point = {
+      ABI_SIZE(AbiBufferUnsafePointerArgs, buffer_pointer), NULL, buffer, 0};
+  if (!Await(buffer) ||
+      !TryInner(kAotSlotBufferOnDeviceSizeInBytes, &measure) ||
+      !TryInner(kAotSlotBufferUnsafePointer, &point)) {
+    return NULL;
+  }
+  *size = measure.on_device_size_in_bytes;
+  return *size > 0 ? (unsigned char*)point.buffer_pointer : NULL;
+}
+
+int ElementType(PJRT_Buffer* buffer) {
+  AbiBufferElementTypeArgs args = {ABI_SIZE(AbiBufferElementTypeArgs, type),
+                                   NULL, buffer, 0};
+  TryInner(kAotSlotBufferElementType, &args);
+  return args.type;
+}
+
+size_t ElementSize(int type) {
+  static const size_t sizes[] = {0, 1, 1, 2, 4, 8, 1, 2,
+                                 4, 8, 2, 4, 8, 2, 8, 16};
+  return type >= 0 && (size_t)type < sizeof(sizes) / sizeof(sizes[0])
+             ? sizes[type]
+             : 0;
+}

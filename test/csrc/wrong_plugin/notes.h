@@ -1,0 +1,51 @@
+// What is noted of loaded executables, and of programs as they come.
+
+#ifndef TEST_CSRC_WRONG_PLUGIN_NOTES_H_
+#define TEST_CSRC_WRONG_PLUGIN_NOTES_H_
+
+#include <stdbool.h>
+
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+// A mark on an executable, until it is destroyed.
+void Mark(const PJRT_LoadedExecutable* executable);
+bool Marked(const PJRT_LoadedExecutable* executable);
+void Forget(const PJRT_LoadedExecutable* executable);
+
+// True if a program, of any format, holds an instruction of that HLO opcode:
+// "all-reduce" is that in HLO, "all_reduce" in StableHLO.
+bool HoldsOpcode(const AbiProgram* program, const char* opcode);
+// The same of what the real plugin made of a program.
+bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode);
+
+// What the real plugin tells of a compiled program. False if it does not; else
+// `code` is for the caller to free.
+bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program);
+
+// Waits until a buffer holds its values, and gives its bytes, in place; NULL if
+// it has none. Those of XLA's CPU plugin are in this process's memory.
+unsigned char* Bytes(PJRT_Buffer* buffer, size_t* size);
+int ElementType(PJRT_Buffer* buffer);
+// Of elements of this type; 0 of those that are not whole bytes.
+size_t ElementSize(int type);
+
+// PJRT's element types.
+enum {
+  kTypePred = 1,
+  kTypeS8 = 2,
+  kTypeS16 = 3,
+  kTypeS32 = 4,
+  kTypeS64 = 5,
+  kTypeU8 = 6,
+  kTypeU16 = 7,
+  kTypeU32 = 8,
+  kTypeU64 = 9,
+  kTypeF16 = 10,
+  kTypeF32 = 11,
+  kTypeF64 = 12,
+  kTypeBf16 = 13,
+  kTypeC64 = 14,
+  kTypeC128 = 15,
+};
+
+#endif  // TEST_CSRC_WRONG_PLUGIN_NOTES_H_

@@ -1,0 +1,76 @@
+// Faults of reading a program: it is compiled as if it said something else.
+
+#include <stdlib.h>
+
+#include "test/csrc/wrong_plugin/patches.h"
+#include "test/csrc/wrong_plugin/uneven.h"
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+static PJRT_Error* CompileChanged(AbiCompileArgs* args,
+                                  void (*change)(char* code, size_t size)) {
+  const AbiProgram* program = args->program;
+  AbiProgram changed = *program;
+  changed.code = Duplicate(program->code, program->code_size);
+  change(changed.code, changed.code_size);
+  args->program = &changed;
+  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  args->program = program;
+  free(changed.code);
+  return error;
+}
+
+static PJRT_Error* PrioritiesIgnored(AbiCompileArgs* args) {
+  return CompileChanged(args, DropPriorities);
+}
+
+static PJRT_Error* V2Misread(AbiCompileArgs* args) {
+  return CompileChanged(args, MisreadV2);
+}
+
+static PJRT_Error* V1Misread(AbiCompileArgs* args) {
+  return CompileChanged(args, MisreadV1);
+}
+
+static PJRT_Error* MeshMisread(AbiCompileArgs* args) {
+  return CompileChanged(args, MisreadMeshes);
+}
+
+static void MisreadAll(char* code, size_t size) {
+  MisreadV1(code, size);
+  MisreadV2(code, size);
+  MisreadMeshes(code, size);
+}
+
+static PJRT_Error* PermutedMesh(AbiCompileArgs* args) {
+  return CompileChanged(args, MisreadAll);
+}
+
+static PJRT_Error* UnevenParameter(AbiCompileArgs* args) {
+  return CompileChanged(args, ReplicateUneven);
+}
+
+const Fault kProgramFaults[] = {
+    {.name = "priorities-ignored",
+     .what = "every priority of a sharding that Shardy gets is read as p0",
+     .overrides = {SPOILS(ClientCompile, PrioritiesIgnored)}},
+    {.name = "v2-misread",
+     .what = "the transposition of V2 shardings is not read: "
+             "[2,4]<=[4,2]T(1,0) is [2,4]<=[4,2]T(0,1)",
+     .overrides = {SPOILS(ClientCompile, V2Misread)}},
+    {.name = "v1-misread",
+     .what = "the devices of V1 shardings are read in ascending order",
+     .overrides = {SPOILS(ClientCompile, V1Misread)}},
+    {.name = "mesh-misread",
+     .what =
+         "the device_ids of Shardy's meshes, where there are any, are read in "
+         "descending order",
+     .overrides = {SPOILS(ClientCompile, MeshMisread)}},
+    {.name = "permuted-mesh",
+     .what = "v1-misread, v2-misread and mesh-misread together",
+     .overrides = {SPOILS(ClientCompile, PermutedMesh)}},
+    {.name = "uneven-parameter",
+     .what = "a parameter with a dimension that its sharding in HLO, which "
+             "GSPMD reads, splits unevenly is laid out whole on each device",
+     .overrides = {SPOILS(ClientCompile, UnevenParameter)}},
+    {.name = NULL},
+};

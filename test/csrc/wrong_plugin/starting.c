@@ -1,0 +1,89 @@
+// Faults of the table, of clients and of devices.
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+static PJRT_Error* CrashAtStart(AbiClientCreateArgs* args) {
+  (void)args;
+  abort();
+}
+
+static PJRT_Error* HangAtStart(AbiClientCreateArgs* args) {
+  while (args != NULL) pause();
+  return NULL;
+}
+
+static PJRT_Error* NoDevices(AbiClientCreateArgs* args) {
+  (void)args;
+  return Refuse(kAbiFailedPrecondition, "no device: no hardware was found");
+}
+
+static PJRT_Error* InitializeFails(AbiPluginInitializeArgs* args) {
+  (void)args;
+  return Refuse(kAbiInternal, "the driver cannot be initialized");
+}
+
+static PJRT_Error* OneClient(AbiClientCreateArgs* args) {
+  static int clients;
+  if (clients++ > 0) {
+    return Refuse(kAbiFailedPrecondition,
+                  "the devices are in use: this process had a client before");
+  }
+  return CallInner(kAotSlotClientCreate, args);
+}
+
+static PJRT_Error* HalfTheDevices(AbiClientAddressableDevicesArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotClientAddressableDevices, args);
+  if (error == NULL) args->num_addressable_devices /= 2;
+  return error;
+}
+
+// What lies behind a caller's struct is the caller's.
+static PJRT_Error* WriteBeyond(AbiDeviceIsAddressableArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotDeviceIsAddressable, args);
+  memset((char*)args + args->struct_size, 0xff, sizeof(size_t));
+  return error;
+}
+
+static void OldApi(AbiApi* table) { table->version.minor_version = 40; }
+
+static void NewMajor(AbiApi* table) {
+  table->version.major_version = 1;
+  table->version.minor_version = 0;
+}
+
+const Fault kStartFaults[] = {
+    {.name = "crash-at-start",
+     .what = "PJRT_Client_Create ends the process by SIGABRT",
+     .overrides = {SPOILS(ClientCreate, CrashAtStart)}},
+    {.name = "hang-at-start",
+     .what = "PJRT_Client_Create never returns",
+     .overrides = {SPOILS(ClientCreate, HangAtStart)}},
+    {.name = "no-devices",
+     .what = "PJRT_Client_Create: FAILED_PRECONDITION 'no device: ...'",
+     .overrides = {SPOILS(ClientCreate, NoDevices)}},
+    {.name = "initialize-fails",
+     .what = "PJRT_Plugin_Initialize: INTERNAL",
+     .overrides = {SPOILS(PluginInitialize, InitializeFails)}},
+    {.name = "second-start-fails",
+     .what = "PJRT_Client_Create fails from a process's second on",
+     .overrides = {SPOILS(ClientCreate, OneClient)}},
+    {.name = "one-load",
+     .what = "GetPjrtApi gives NULL from its second call on",
+     .one_load = true},
+    {.name = "half-the-devices",
+     .what = "PJRT_Client_AddressableDevices gives the first half of them",
+     .overrides = {SPOILS(ClientAddressableDevices, HalfTheDevices)}},
+    {.name = "wrong-struct-size",
+     .what = "PJRT_Device_IsAddressable writes 8 bytes behind the caller's "
+             "struct_size",
+     .overrides = {SPOILS(DeviceIsAddressable, WriteBeyond)}},
+    {.name = "old-api", .what = "speaks PJRT API 0.40", .change = OldApi},
+    {.name = "new-api-major",
+     .what = "speaks PJRT API 1.0",
+     .change = NewMajor},
+    {.name = NULL},
+};

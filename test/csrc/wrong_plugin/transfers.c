@@ -1,0 +1,262 @@
+// Faults on the way from the host to a device.
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/csrc/wrong_plugin/notes.h"
+
+typedef AbiClientBufferFromHostBufferArgs UploadArgs;
+
+enum { kImmutableUntilTransferCompletes = 1 };
+
+// The bytes of a buffer just made are spoiled where they lie, so they must not
+// be the caller's own.
+static PJRT_Error* UploadCopy(UploadArgs* args) {
+  const int semantics = args->host_buffer_semantics;
+  args->host_buffer_semantics = kImmutableUntilTransferCompletes;
+  PJRT_Error* error = CallInner(kAotSlotClientBufferFromHostBuffer, args);
+  args->host_buffer_semantics = semantics;
+  return error;
+}
+
+static PJRT_Error* Upload(UploadArgs* args,
+                          void (*spoil)(unsigned char* bytes, size_t size)) {
+  PJRT_Error* error = UploadCopy(args);
+  size_t size = 0;
+  unsigned char* bytes = error == NULL ? Bytes(args->buffer, &size) : NULL;
+  if (bytes != NULL) spoil(bytes, size);
+  return error;
+}
+
+static PJRT_Error* UploadOf(UploadArgs* args, int type,
+                            void (*spoil)(unsigned char* bytes, size_t size)) {
+  if (args->type == type) return Upload(args, spoil);
+  return CallInner(kAotSlotClientBufferFromHostBuffer, args);
+}
+
+static void DropLowBit16(unsigned char* bytes, size_t size) {
+  for (size_t i = 0; i < size; i += 2) bytes[i] &= 0xfe;
+}
+
+static PJRT_Error* UploadBf16(UploadArgs* args) {
+  return UploadOf(args, kTypeBf16, DropLowBit16);
+}
+
+static PJRT_Error* UploadF16(UploadArgs* args) {
+  return UploadOf(args, kTypeF16, DropLowBit16);
+}
+
+static void DropEveryEighth(unsigned char* bytes, size_t size) {
+  for (size_t i = 7; i < size; i += 8) bytes[i] = 0;
+}
+
+static PJRT_Error* UploadBool(UploadArgs* args) {
+  return UploadOf(args, kTypePred, DropEveryEighth);
+}
+
+static void KeepLowerHalf(unsigned char* bytes, size_t size) {
+  for (size_t i = 0; i < size; i += 8) {
+    int32_t lower;
+    memcpy(&lower, bytes + i, sizeof(lower));
+    const int64_t value = lower;
+    memcpy(bytes + i, &value, sizeof(value));
+  }
+}
+
+static PJRT_Error* UploadInt64(UploadArgs* args) {
+  return UploadOf(args, kTypeS64, KeepLowerHalf);
+}
+
+static void KeepSingle(unsigned char* bytes, size_t size) {
+  for (size_t i = 0; i < size; i += 8) {
+    double value;
+    memcpy(&value, bytes + i, sizeof(value));
+    value = (double)(float)value;
+    memcpy(bytes + i, &value, sizeof(value));
+  }
+}
+
+static PJRT_Error* UploadF64(UploadArgs* args) {
+  return UploadOf(args, kTypeF64, KeepSingle);
+}
+
+static void DropSign8(unsigned char* bytes, size_t size) {
+  for (size_t i = 0; i < size; ++i) bytes[i] &= 0x7f;
+}
+
+static PJRT_Error* UploadUint8(UploadArgs* args) {
+  return UploadOf(args, kTypeU8, DropSign8);
+}
+
+// One of the kinds of floats that a device may not know.
+static void ChangeF32(unsigned char* bytes, size_t size,
+                      uint32_t (*change)(uint32_t bits)) {
+  for (size_t i = 0; i < size; i += 4) {
+    uint32_t bits;
+    memcpy(&bits, bytes + i, sizeof(bits));
+    bits = change(bits);
+    memcpy(bytes + i, &bits, sizeof(bits));
+  }
+}
+
+static const uint32_t kSign = 0x80000000U, kInfinity = 0x7f800000U,
+                      kQuietNan = 0x7fc00000U, kLeastNormal = 0x00800000U;
+
+static uint32_t WithoutNanBits(uint32_t bits) {
+  return (bits & ~kSign) > kInfinity ? kQuietNan : bits;
+}
+
+static uint32_t WithoutNegativeZero(uint32_t bits) {
+  return bits == kSign ? 0 : bits;
+}
+
+static uint32_t WithoutDenormals(uint32_t bits) {
+  return (bits & ~kSign) < kLeastNormal ? bits & kSign : bits;
+}
+
+static void DropNanBits(unsigned char* bytes, size_t size) {
+  ChangeF32(bytes, size, WithoutNanBits);
+}
+
+static void DropNegativeZero(unsigned char* bytes, size_t size) {
+  ChangeF32(bytes, size, WithoutNegativeZero);
+}
+
+static void DropDenormals(unsigned char* bytes, size_t size) {
+  ChangeF32(bytes, size, WithoutDenormals);
+}
+
+static PJRT_Error* UploadNan(UploadArgs* args) {
+  return UploadOf(args, kTypeF32, DropNanBits);
+}
+
+static PJRT_Error* UploadNegativeZero(UploadArgs* args) {
+  return UploadOf(args, kTypeF32, DropNegativeZero);
+}
+
+static PJRT_Error* UploadDenormal(UploadArgs* args) {
+  return UploadOf(args, kTypeF32, DropDenormals);
+}
+
+static void DropLastByte(unsigned char* bytes, size_t size) {
+  if (size % 8 != 0) bytes[size - 1] = 0;
+}
+
+static PJRT_Error* UploadLastByte(UploadArgs* args) {
+  return Upload(args, DropLastByte);
+}
+
+static void DropAtMebibyte(unsigned char* bytes, size_t size) {
+  enum { kMebibyte = 1 << 20, kLost = 4 };
+  if (size >= kMebibyte + kLost) memset(bytes + kMebibyte, 0, kLost);
+}
+
+static PJRT_Error* UploadLarge(UploadArgs* args) {
+  return Upload(args, DropAtMebibyte);
+}
+
+static void FlipFirst(unsigned char* bytes, size_t size) {
+  (void)size;
+  bytes[0] ^= 1;
+}
+
+static PJRT_Error* CopyToDevice(AbiBufferCopyToDeviceArgs* args) {
+  PJRT_Error* error = CallInner(kAotSlotBufferCopyToDevice, args);
+  size_t size = 0;
+  unsigned char* bytes = error == NULL ? Bytes(args->dst_buffer, &size) : NULL;
+  if (bytes != NULL) FlipFirst(bytes, size);
+  return error;
+}
+
+// True if the elements lie one after the other, in whatever order.
+static bool IsDense(const UploadArgs* args) {
+  const int64_t element = (int64_t)ElementSize(args->type);
+  int64_t size = element;
+  int64_t reach = element;
+  for (size_t i = 0; i < args->num_dims; ++i) {
+    size *= args->dims[i];
+    reach += (args->dims[i] - 1) * args->byte_strides[i];
+  }
+  return size == reach;
+}
+
+static PJRT_Error* UploadStrided(UploadArgs* args) {
+  UploadArgs dense = *args;
+  if (args->num_byte_strides == args->num_dims && IsDense(args)) {
+    dense.byte_strides = NULL;
+    dense.num_byte_strides = 0;
+  }
+  PJRT_Error* error = CallInner(kAotSlotClientBufferFromHostBuffer, &dense);
+  args->done_with_host_buffer = dense.done_with_host_buffer;
+  args->buffer = dense.buffer;
+  return error;
+}
+
+// Long enough for another thread to come.
+enum { kOverlapMicroseconds = 2000 };
+
+static PJRT_Error* RacyUpload(UploadArgs* args) {
+  static atomic_int running;
+  static atomic_int started;
+  const int number = ++started;
+  const bool alone = running++ == 0;
+  usleep(kOverlapMicroseconds);
+  const bool overlapped = !alone || started != number;
+  PJRT_Error* error = overlapped
+                          ? Upload(args, FlipFirst)
+                          : CallInner(kAotSlotClientBufferFromHostBuffer, args);
+  --running;
+  return error;
+}
+
+#define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
+
+const Fault kTransferFaults[] = {
+    {.name = "transfer-bfloat16",
+     .what = "bfloat16 loses its lowest bit on the way to a device",
+     .overrides = UPLOADS(UploadBf16)},
+    {.name = "transfer-float16",
+     .what = "float16 loses its lowest bit on the way to a device",
+     .overrides = UPLOADS(UploadF16)},
+    {.name = "transfer-bool",
+     .what = "every eighth bool becomes false on the way to a device",
+     .overrides = UPLOADS(UploadBool)},
+    {.name = "transfer-int64",
+     .what = "int64 is what its lower half says, on the way to a device",
+     .overrides = UPLOADS(UploadInt64)},
+    {.name = "transfer-uint8",
+     .what = "uint8 loses its highest bit on the way to a device",
+     .overrides = UPLOADS(UploadUint8)},
+    {.name = "transfer-float64",
+     .what = "float64 is rounded to float32 on the way to a device",
+     .overrides = UPLOADS(UploadF64)},
+    {.name = "transfer-nan",
+     .what = "every float32 NaN becomes 0x7fc00000 on the way to a device",
+     .overrides = UPLOADS(UploadNan)},
+    {.name = "transfer-negative-zero",
+     .what = "a float32 -0.0 becomes 0.0 on the way to a device",
+     .overrides = UPLOADS(UploadNegativeZero)},
+    {.name = "transfer-denormal",
+     .what = "float32 denormals become zero on the way to a device",
+     .overrides = UPLOADS(UploadDenormal)},
+    {.name = "transfer-last-byte",
+     .what = "the last byte of an array is lost if its size is no multiple of "
+             "8 bytes",
+     .overrides = UPLOADS(UploadLastByte)},
+    {.name = "transfer-large",
+     .what = "4 bytes, 1 MiB behind the beginning of an array, are lost",
+     .overrides = UPLOADS(UploadLarge)},
+    {.name = "transfer-between",
+     .what = "PJRT_Buffer_CopyToDevice flips the first byte's lowest bit",
+     .overrides = {SPOILS(BufferCopyToDevice, CopyToDevice)}},
+    {.name = "transfer-strided",
+     .what = "byte_strides of the host's array are ignored",
+     .overrides = UPLOADS(UploadStrided)},
+    {.name = "racy-upload",
+     .what = "of uploads that overlap, the first byte's lowest bit is flipped; "
+             "each takes 2 ms",
+     .overrides = UPLOADS(RacyUpload)},
+    {.name = NULL},
+};

@@ -1,0 +1,156 @@
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/csrc/wrong_plugin/notes.h"
+
+const AbiApi* GetPjrtApi(void);
+
+const AbiApi* inner;
+static char opcode[64];
+
+void Absent(void) {}
+
+void* Allocate(size_t size) {
+  void* bytes = calloc(1, size > 0 ? size : 1);
+  if (bytes == NULL) abort();
+  return bytes;
+}
+
+void* Duplicate(const void* bytes, size_t size) {
+  void* copy = Allocate(size);
+  if (size > 0) memcpy(copy, bytes, size);
+  return copy;
+}
+
+const char* ChosenOpcode(void) { return opcode; }
+
+PJRT_Error* CallInner(int slot, void* args) {
+  return ((AbiErrorFunction)inner->slots[slot])(args);
+}
+
+void CallInnerVoid(int slot, void* args) {
+  ((AbiVoidFunction)inner->slots[slot])(args);
+}
+
+bool TryInner(int slot, void* args) {
+  PJRT_Error* error = CallInner(slot, args);
+  if (error != NULL) FreeError(error);
+  return error == NULL;
+}
+
+// A table may be shorter than the one we know: what is not there is not
+// replaced.
+static bool Has(const AbiApi* table, int slot) {
+  return (size_t)slot <
+         (table->struct_size - offsetof(AbiApi, slots)) / sizeof(AbiFunction);
+}
+
+static void Replace(AbiApi* table, int slot, AbiFunction function) {
+  if (!Has(table, slot) || table->slots[slot] == NULL) return;
+  table->slots[slot] = function == Absent ? NULL : function;
+}
+
+static PJRT_Error* LoadedExecutableDestroy(
+    AbiLoadedExecutableDestroyArgs* args) {
+  Forget(args->executable);
+  return CallInner(kAotSlotLoadedExecutableDestroy, args);
+}
+
+static void Spoil(AbiApi* table, const Fault* fault) {
+  for (int i = 0; i < kMaxOverrides; ++i) {
+    const Override* override = &fault->overrides[i];
+    if (override->function == NULL) break;
+    Replace(table, override->slot, override->function);
+  }
+  if (fault->change != NULL) fault->change(table);
+}
+
+static const Fault* const tables[] = {
+    kStartFaults,   kErrorFaults,    kTransferFaults, kReadbackFaults,
+    kCompileFaults, kProgramFaults,  kReadingFaults,  kResultFaults,
+    kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
+    kAheadFaults};
+enum { kTables = sizeof(tables) / sizeof(tables[0]) };
+
+static const Fault* FindFault(const char* name) {
+  for (int i = 0; i < kTables; ++i) {
+    for (const Fault* fault = tables[i]; fault->name != NULL; ++fault) {
+      if (strcmp(fault->name, name) == 0) return fault;
+    }
+  }
+  return NULL;
+}
+
+// The real plugin's table, or NULL, with a message.
+static const AbiApi* OpenInner(const char* folder) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%sinner.so", folder);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const AbiApi* (*get)(void) = NULL;
+  if (library != NULL) *(void**)&get = dlsym(library, "GetPjrtApi");
+  if (get != NULL) return get();
+  fprintf(stderr, "%s has to be a link to a PJRT plugin: %s\n", path,
+          library == NULL ? dlerror() : "it has no GetPjrtApi");
+  return NULL;
+}
+
+static const Fault* fault;
+
+// Splits "FOLDER/FAULT@OPCODE.so": the folder with its slash, and the fault,
+// NULL where the plugin is right. False, with a message, if there is no such
+// fault.
+static bool ReadPath(char* path) {
+  char* file = strrchr(path, '/');
+  file = file != NULL ? file + 1 : path;
+  char name[128];
+  snprintf(name, sizeof(name), "%.127s", file);
+  *file = '\0';
+  char* end = strstr(name, ".so");
+  if (end != NULL) *end = '\0';
+  char* at = strchr(name, '@');
+  if (at != NULL) {
+    *at = '\0';
+    snprintf(opcode, sizeof(opcode), "%.63s", at + 1);
+  }
+  if (strcmp(name, "right") == 0) return true;
+  fault = FindFault(name);
+  if (fault == NULL) {
+    fprintf(stderr,
+            "no fault is called '%s': link the library as FAULT.so, or as "
+            "right.so\n",
+            name);
+  }
+  return fault != NULL;
+}
+
+static AbiApi* MakeTable(void) {
+  Dl_info info;
+  if (dladdr((const void*)&inner, &info) == 0) return NULL;
+  char path[4000];
+  snprintf(path, sizeof(path), "%s", info.dli_fname);
+  if (!ReadPath(path)) return NULL;
+  inner = OpenInner(path);
+  if (inner == NULL) return NULL;
+  AbiApi* table = Duplicate(inner, inner->struct_size);
+  Replace(table, kAotSlotErrorDestroy, (AbiFunction)ErrorDestroy);
+  Replace(table, kAotSlotErrorMessage, (AbiFunction)ErrorMessage);
+  Replace(table, kAotSlotErrorGetCode, (AbiFunction)ErrorGetCode);
+  Replace(table, kAotSlotErrorForEachPayload, (AbiFunction)ErrorForEachPayload);
+  Replace(table, kAotSlotLoadedExecutableDestroy,
+          (AbiFunction)LoadedExecutableDestroy);
+  if (fault != NULL) Spoil(table, fault);
+  return table;
+}
+
+__attribute__((visibility("default"))) const AbiApi* GetPjrtApi(void) {
+  static AbiApi* table;
+  if (table == NULL) {
+    table = MakeTable();
+    return table;
+  }
+  return fault != NULL && fault->one_load ? NULL : table;
+}

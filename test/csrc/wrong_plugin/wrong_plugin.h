@@ -1,0 +1,85 @@
+// A PJRT plugin before a real one, with one fault. All is the real plugin's own
+// but for what the fault replaces. The name of the library's file says which it
+// is, FAULT.so or FAULT@OPCODE.so, so that one process can load any of them by
+// a link; right.so has none.
+//
+// FAULT   the name of a fault, of the tables below
+// OPCODE  an HLO opcode that a program has to hold to meet with the fault, for
+//         those of them that say so; without it, any program
+//
+// The real plugin is inner.so in the same folder.
+
+#ifndef TEST_CSRC_WRONG_PLUGIN_WRONG_PLUGIN_H_
+#define TEST_CSRC_WRONG_PLUGIN_WRONG_PLUGIN_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "torch_xla/csrc/pjrt_aot/abi.h"
+#include "torch_xla/csrc/pjrt_aot/abi_buffer.h"
+#include "torch_xla/csrc/pjrt_aot/abi_client.h"
+#include "torch_xla/csrc/pjrt_aot/abi_device.h"
+#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
+#include "torch_xla/csrc/pjrt_aot/slots.h"
+
+enum { kMaxOverrides = 4 };
+
+typedef struct {
+  int slot;
+  AbiFunction function;  // Absent: the table has no such function
+} Override;
+
+typedef struct {
+  const char* name;  // NULL: the end of a table of faults
+  const char* what;
+  Override overrides[kMaxOverrides];  // up to one without a function
+  void (*change)(AbiApi* table);      // or NULL: what no override can do
+  bool one_load;                      // the table is given once
+} Fault;
+
+#define SPOILS(slot, function) {kAotSlot##slot, (AbiFunction)function}
+
+void Absent(void);
+
+extern const Fault kStartFaults[];
+extern const Fault kErrorFaults[];
+extern const Fault kTransferFaults[];
+extern const Fault kReadbackFaults[];
+extern const Fault kCompileFaults[];
+extern const Fault kProgramFaults[];
+extern const Fault kReadingFaults[];
+extern const Fault kResultFaults[];
+extern const Fault kExecuteFaults[];
+extern const Fault kArgumentFaults[];
+extern const Fault kAheadFaults[];
+extern const Fault kCacheFaults[];
+extern const Fault kFigureFaults[];
+
+// The real plugin.
+
+extern const AbiApi* inner;
+
+PJRT_Error* CallInner(int slot, void* args);
+void CallInnerVoid(int slot, void* args);
+// For calls that cannot fail, or whose failure changes nothing.
+bool TryInner(int slot, void* args);
+
+// Errors of our own, of which the real plugin must not be asked.
+
+PJRT_Error* Refuse(int code, const char* format, ...)
+    __attribute__((format(printf, 2, 3)));
+int CodeOf(const PJRT_Error* error);
+void FreeError(PJRT_Error* error);
+// The functions of errors that know ours and the real plugin's apart.
+void ErrorDestroy(AbiErrorDestroyArgs* args);
+void ErrorMessage(AbiErrorMessageArgs* args);
+PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args);
+PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
+
+// Memory; ends the process where there is none.
+void* Allocate(size_t size);
+void* Duplicate(const void* bytes, size_t size);
+// That of the file's name, or "".
+const char* ChosenOpcode(void);
+
+#endif  // TEST_CSRC_WRONG_PLUGIN_WRONG_PLUGIN_H_

@@ -1,0 +1,232 @@
+"""Faults of whole programs: what they compute, where, and for how long."""
+
+from __future__ import annotations
+
+from fault_rows import crashed, failed, Found, Row
+
+_WORKING = (
+    failed('racy-execute', 'threads.together/executions', 'in place of',
+           'donation.unasked'),
+    failed('racy-compile', 'threads.together/compiles',
+           'a program compiled beside others gave', 'caching.same'),
+    failed('slow-down', 'endurance.steps', 'times as long as the first',
+           'caching.same'),
+    failed('leak', 'endurance.steps', 'the process grew by', 'caching.same'),
+    failed('handle-leak', 'endurance.steps', '9000 files are open',
+           'caching.same'),
+    failed('thread-leak', 'endurance.steps', 'the process grew by',
+           'caching.same'),
+    failed('buffer-leak', 'endurance.steps', 'the process grew by',
+           'caching.same'),
+    Row('execute-never-completes',
+        (Found('capabilities', 'no end after 5 s', 'hung'),),
+        seconds=5),
+)
+_COLLECTIVES = (
+    Row(
+        'wrong-all-to-all',
+        tuple(
+            Found(f'collectives.moves/{mesh}.all_to_all', 'after, device')
+            for mesh in ('straight', 'turned', 'shuffled')),
+        ('collectives.moves/straight.turn',
+         'collectives.sums/straight.all_reduce')),
+    Row('wrong-all-gather',
+        (Found('collectives.moves/straight.all_gather', 'after, device'),
+         Found('collectives.moves/shuffled.gather_both', 'after, device'))),
+    Row('wrong-all-reduce',
+        (Found('collectives.sums/straight.all_reduce', 'the product, device'),
+         Found('collectives.sums/turned.reduce_scatter', 'the product, device'),
+         Found('collectives.groups/straight', 'sums of')),
+        ('collectives.moves/straight.turn',)),
+    Row(
+        'wrong-collective-permute',
+        tuple(
+            Found(f'collectives.moves/{mesh}.turn', 'after, device')
+            for mesh in ('straight', 'turned', 'shuffled')),
+        ('collectives.moves/straight.all_to_all',
+         'collectives.sums/straight.all_reduce')),
+)
+_SHARDINGS = (
+    Row('v1-misread',
+        (Found('shardings.forms/turned', '0,4,1,5,2,6,3,7} in V1: the devices'),
+         Found('shardings.forms/list', '3,1,7,0,2,6,4,5} in V2: the devices')),
+        ('shardings.forms/iota',)),
+    Row('v2-misread',
+        (Found('shardings.forms/turned', '<=[2,4]T(1,0)} in V2: the devices'),
+         Found('shardings.forms/turned_again', 'in V2: the devices')),
+        ('shardings.forms/iota', 'shardings.forms/list')),
+    failed('mesh-misread', 'shardings.meshes/turned', 'GSPMD partitions',
+           'shardings.meshes/straight'),
+    Row('permuted-mesh',
+        (Found('collectives.moves/turned.all_gather', 'after, device'),
+         Found('collectives.moves/shuffled.turn', 'after, device')),
+        ('collectives.moves/straight.all_gather',)),
+    failed('uneven-parameter', 'shardings.uneven_gspmd/7x16',
+           'expected parameter', 'shardings.meshes_gspmd/straight'),
+    failed('parameter-layout-untold', 'layouts.parameters/even',
+           'Shardy takes it as {replicated}: GSPMD partitions',
+           'layouts.parameters/whole'),
+    Row('output-layout-untold',
+        (Found('layouts.results/even', 'not annotated: torch.float32 [8, 8]'),
+         Found('readback.sharded/data_model',
+               'torch.float32 [8, 8] in place of torch.float32 [16, 32]')),
+        ('readback.sharded/replicated', 'layouts.results/whole')),
+    failed('shardy-refused', 'shardings.shardy',
+           'the backend refused the program for Shardy',
+           'shardings.meshes_gspmd/straight'),
+    failed('shardy-ignored', 'priorities.flip/product', 'with columns first',
+           'shardings.meshes_gspmd/straight'),
+    failed('priorities-ignored', 'priorities.flip/lookup',
+           'with tokens first the result is', 'shardings.shardy'),
+)
+_PROGRAMS = (
+    Row('mlir-only', (), ('readback.sharded/data_model', 'donation.real/taken'),
+        capabilities={
+            'format': 'mlir',
+            'hlo': "UNIMPLEMENTED: programs have to be of the format 'mlir'"
+        }),
+    Row('artifact-only', (),
+        ('readback.sharded/data_model', 'donation.real/taken',
+         'errors.programs/truncated'),
+        capabilities={
+            'format': 'mlir',
+            'mlir': 'UNIMPLEMENTED: programs have to be portable artifacts'
+        }),
+    Row('hlo-only', (), ('readback.sharded/data_model', 'donation.real/taken'),
+        capabilities={
+            'format': 'hlo',
+            'mlir': "UNIMPLEMENTED: programs have to be of the format 'hlo'"
+        }),
+    Row('device-assignment-ignored',
+        (Found('shardings.assignment/last',
+               'device'), Found('shardings.assignment/reversed', 'device')),
+        ('shardings.forms/list',)),
+    crashed(
+        'crash-in-compile',
+        'operations.unary.alone/sin',
+        'operations.unary.alone/cos',
+        opcode='sine'),
+    crashed(
+        'crash-in-execute',
+        'operations.unary.alone/sin',
+        'operations.unary.alone/cos',
+        opcode='sine'),
+    Row('hang-in-compile',
+        (Found('operations.unary.alone/sin', 'no end after 5 s', 'hung'),),
+        ('operations.unary.alone/cos',), 'sine', 5),
+    Row('hang-in-execute',
+        (Found('operations.unary.alone/sin', 'no end after 5 s', 'hung'),),
+        ('operations.unary.alone/cos',), 'sine', 5),
+    failed(
+        'refuses-opcode',
+        'operations.unary.alone/sin',
+        "I cannot compile 'sine'",
+        'operations.unary.alone/cos',
+        opcode='sine'),
+    failed(
+        'refuses-opcode',
+        'start.formats',
+        "is refused in HLO (UNIMPLEMENTED: I cannot compile 'add'",
+        'start.devices',
+        opcode='add'),
+    failed(
+        'imprecise-op',
+        'operations.unary.alone/sin',
+        'allowed 1e-05',
+        'operations.unary.alone/cos',
+        opcode='sine'),
+    Row('wrong-op',
+        (Found('readback.in_place', 'after update 0'),
+         Found('layouts.results/whole', 'annotated, device 0'),
+         Found('training.specs/cleared', 'its values have changed')),
+        ('training.specs/annotated',), 'add'),
+    Row('wrong-op',
+        (Found('training.losses/sharded', 'differ from those of the CPU'),
+         Found('training.losses_gspmd/replicated',
+               'differ from those of the CPU'),
+         Found('caching.retrace/lazy', 'step 0')),
+        opcode='dot'),
+    failed(
+        'wrong-op',
+        'donation.steps',
+        'the weight',
+        'training.specs/cleared',
+        opcode='subtract'),
+    Row('wrong-op', (Found('shardings.uneven/7x16', 'computed'),),
+        ('shardings.uneven_gspmd/7x16',), 'pad'),
+    Row('wrong-op-last-device',
+        (Found('shardings.meshes/straight', 'computed, device 7'),
+         Found('shardings.meshes_gspmd/turned', 'computed, device 7')),
+        opcode='multiply'),
+)
+
+
+def _operation(family: str,
+               part: str,
+               opcode: str = '',
+               passes: str = '') -> Row:
+  """Of each family, an operation that is wrong, and one that is not."""
+  name = f'operations.{family}.alone'
+  return failed(
+      'wrong-op',
+      f'{name}/{part}',
+      'expected',
+      *([f'{name}/{passes}'] if passes else []),
+      opcode=opcode)
+
+
+_OPERATIONS = (
+    _operation('unary', 'sin', 'sine', 'cos'),
+    _operation('arithmetic', 'remainder', 'remainder', 'add'),
+    _operation('special_values', 'special_neg', 'negate', 'special_abs'),
+    _operation('logic', 'bitwise_xor', 'xor', 'eq'),
+    _operation('integers', 'shift_left_int32', 'shift-left', 'add_int32'),
+    _operation('casts', 'float32_to_int32', 'convert'),
+    _operation('reductions', 'sum', 'reduce'),
+    _operation('scans', 'cumsum_dim_0', 'reduce-window', 'diff'),
+    _operation('sorting', 'sort_dim_0', 'sort'),
+    _operation('contractions', 'matmul', 'dot', 'outer'),
+    _operation('convolutions', 'conv2d', 'convolution'),
+    _operation('shapes', 'flip_dim_0', 'reverse', 'permute'),
+    _operation('indexing', 'gather_dim_0', 'gather', 'slice'),
+    _operation('scatters', 'scatter_add_dim_0', 'scatter', 'masked_fill'),
+    _operation('activations', 'gelu_tanh', 'tanh', 'relu'),
+    _operation('normalisation', 'layer_norm', 'rsqrt', 'local_response_norm'),
+    _operation('losses', 'cross_entropy', 'log', 'mse_loss'),
+    _operation('pooling', 'avg_pool2d', 'reduce-window', 'upsample_nearest'),
+    _operation('gradients', 'softmax_gradient', 'exponential', 'relu_gradient'),
+    _operation('factories', 'arange'),
+    Row(
+        'wrong-op-sharded',
+        tuple(
+            Found(f'operations.arithmetic.{split}/add', 'expected')
+            for split in ('data_none', 'model_none', 'none_data', 'none_model',
+                          'data_model', 'model_data', 'both_none',
+                          'none_both')),
+        ('operations.arithmetic.alone/add',
+         'operations.arithmetic.replicated/add'), 'add'),
+    failed(
+        'wrong-op',
+        'operations.arithmetic.replicated/add',
+        'expected',
+        'operations.arithmetic.replicated/maximum',
+        opcode='add'),
+)
+
+_TOPOLOGY = 'v5e:2x2'
+_AHEAD = (
+    Row('topology-empty', (Found('ahead.devices', 'v5e:2x2 has no devices'),),
+        ('start.version',),
+        topology=_TOPOLOGY),
+    Row('ahead-refused', (Found('ahead.compile/v2', 'UNIMPLEMENTED'),
+                          Found('ahead.compile/shardy', 'UNIMPLEMENTED')),
+        ('ahead.devices',),
+        topology=_TOPOLOGY),
+    Row('ahead-swallows-damage',
+        (Found('ahead.damaged', 'a truncated program was compiled'),),
+        ('ahead.devices',),
+        topology=_TOPOLOGY),
+)
+
+ROWS = (*_WORKING, *_COLLECTIVES, *_SHARDINGS, *_PROGRAMS, *_OPERATIONS,
+        *_AHEAD)

@@ -1,0 +1,137 @@
+"""Programs compiled for devices that are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import ctypes
+
+from ...hlo.compile_options import Partitioner
+from ...sharding.text import parse_sharding
+from ..case import Case, expect, Failure, NotApplicable
+from ..context import Context
+from ..pjrt import client as clients
+from ..pjrt.programs import Elementwise, HLO, Program
+from ..pjrt.sdy_programs import with_attributes
+from ..pjrt.table import MissingError, PjrtError, pointers, Table
+
+_SECONDS = 180
+
+
+@contextlib.contextmanager
+def _topology(context: Context) -> Iterator[int]:
+  """Raises:
+
+    NotApplicable: the plugin has no topologies, or none is named.
+  """
+  context.needs('TopologyDescription_Create')
+  context.needs('Compile')
+  name = context.subject.topology
+  if not name:
+    raise NotApplicable('--topology names none to compile for')
+  text = ctypes.create_string_buffer(name.encode())
+  try:
+    made = context.table.call(
+        'TopologyDescription_Create',
+        topology_name=ctypes.addressof(text),
+        topology_name_size=len(name.encode())).topology
+  except PjrtError as e:
+    if e.code == 'UNIMPLEMENTED':
+      raise NotApplicable(f'the plugin has no topologies: {e}') from e
+    raise
+  try:
+    yield made
+  finally:
+    context.table.call('TopologyDescription_Destroy', topology=made)
+
+
+def _ids(table: Table, topology: int) -> list[int]:
+  told = table.call(
+      'TopologyDescription_GetDeviceDescriptions', topology=topology)
+  return sorted(
+      table.call('DeviceDescription_Id', device_description=description).id
+      for description in pointers(told.descriptions, told.num_descriptions))
+
+
+def _devices(context: Context, part: str) -> str:
+  del part
+  with _topology(context) as topology:
+    ids = _ids(context.table, topology)
+  expect(bool(ids), f'{context.subject.topology} has no devices')
+  expect(len(set(ids)) == len(ids), f'two devices have the same id: {ids}')
+  return f'{len(ids)} device(s)'
+
+
+@contextlib.contextmanager
+def _compiled(context: Context, topology: int,
+              program: Program) -> Iterator[int]:
+  with program.as_arguments() as arguments:
+    made = context.table.call('Compile', topology=topology, **arguments)
+  try:
+    yield made.executable
+  finally:
+    context.table.call('Executable_Destroy', executable=made.executable)
+
+
+def _compile(context: Context, part: str) -> str:
+  """Partitioned by GSPMD from V1 and V2, and by Shardy."""
+  with _topology(context) as topology:
+    ids = _ids(context.table, topology)
+    count = len(ids)
+    if part == 'shardy':
+      program = with_attributes(count, HLO, ids)
+    else:
+      split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
+      if part == 'v1':
+        split = split.to_v1()
+      program = Elementwise(
+          (count,), shardings=(split,) * 3).program(HLO, ids, Partitioner.GSPMD)
+    with _compiled(context, topology, program) as executable:
+      arguments = _argument_bytes(context.table, executable)
+      code, form = clients.optimized_program(context.table, executable)
+  expect(bool(code), 'it tells no optimized program')
+  return f'{count} partitions, {arguments}, {form}'
+
+
+def _argument_bytes(table: Table, executable: int) -> str:
+  try:
+    told = table.call(
+        'Executable_GetCompiledMemoryStats', executable=executable)
+  except (MissingError, PjrtError):
+    return 'bytes of arguments untold'
+  return f'{told.argument_size_in_bytes} bytes of arguments'
+
+
+def _damaged(context: Context, part: str) -> str:
+  del part
+  with _topology(context) as topology:
+    ids = _ids(context.table, topology)
+    good = Elementwise((8,)).program(HLO, ids[:1])
+    try:
+      with _compiled(
+          context, topology,
+          Program(good.code[:len(good.code) // 2], HLO, good.options)):
+        pass
+    except PjrtError as e:
+      expect(bool(e.message), f'{e.code}, and no words with it')
+      return e.code
+  raise Failure('a truncated program was compiled')
+
+
+def cases() -> tuple[Case, ...]:
+  nothing = 'programs cannot be tried for machines that are not there'
+  return (
+      Case('ahead.devices', nothing, _devices, devices=0, seconds=_SECONDS),
+      Case(
+          'ahead.compile',
+          nothing,
+          _compile, ('v1', 'v2', 'shardy'),
+          devices=0,
+          seconds=_SECONDS),
+      Case(
+          'ahead.damaged',
+          'a damaged program ends the process',
+          _damaged,
+          devices=0,
+          seconds=_SECONDS),
+  )

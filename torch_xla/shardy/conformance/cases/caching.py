@@ -1,0 +1,157 @@
+"""Compiled programs stored and loaded again, and compiled twice."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import tempfile
+
+import torch
+import torch_xla
+import torch_xla.debug.metrics as metrics
+import torch_xla.distributed.spmd as xs
+
+from ... import cache
+from ..case import Case, expect, NotApplicable
+from ..context import Context
+from ..pjrt import client as clients
+from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.programs import Elementwise
+from ..torch_session import check_equal, DATA, MODEL, numbers
+
+_VALUES = tuple(float(i) for i in range(16))
+
+
+def _reload(context: Context, part: str) -> str:
+  """In the same client, or in one that is started after it."""
+  if not context.capabilities.get('serialization'):
+    raise NotApplicable('the plugin does not serialise programs')
+  stored = {}
+  with context.client() as client:
+    for opcode in ('add', 'multiply'):
+      loaded = client.compile(
+          context.program(Elementwise((16,), opcode=opcode), client))
+      with loaded.executable() as executable:
+        stored[opcode] = clients.serialize(context.table, executable)
+      loaded.destroy()
+    if part == 'same client':
+      _check_stored(client, stored)
+  if part == 'next client':
+    with context.client() as client:
+      _check_stored(client, stored)
+  return f'{len(stored["add"]):,} bytes'
+
+
+def _check_stored(client: clients.Client, stored: dict[str, bytes]) -> None:
+  wanted = {
+      'add': tuple(2 * v for v in _VALUES),
+      'multiply': tuple(v * v for v in _VALUES),
+  }
+  for opcode, data in stored.items():
+    loaded = client.load(data)
+    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    (result,), = loaded.execute([[left, right]])
+    found = read_floats(result, 16)
+    expect(
+        found == wanted[opcode],
+        f'{opcode}, loaded again, gives {found} in place of '
+        f'{wanted[opcode]}')
+    destroy((left, right, result))
+    loaded.destroy()
+
+
+def _same(context: Context, part: str) -> str:
+  """One program, compiled again and again, gives the same numbers."""
+  del part
+  seen = set()
+  with context.client() as client:
+    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    for _ in range(5):
+      loaded = client.compile(context.program(Elementwise((16,)), client))
+      (result,), = loaded.execute([[left, right]])
+      seen.add(read_floats(result, 16))
+      result.destroy()
+      loaded.destroy()
+    destroy((left, right))
+  expect(seen == {tuple(2 * v for v in _VALUES)},
+         f'five compilations of one program gave {sorted(seen)}')
+  return '5 compilations'
+
+
+def _retrace(context: Context, part: str) -> str:
+  """A step is compiled once, lazily and by torch.compile."""
+  session = context.torch()
+  mesh = session.grid()
+  weight = session.to_device(numbers(16, 8))
+  xs.mark_sharding(weight, mesh, (MODEL, None))
+  torch_xla.sync(wait=True)
+
+  def step(batch: torch.Tensor) -> torch.Tensor:
+    return torch.relu(batch @ weight).sum(1)
+
+  run = step if part == 'lazy' else torch.compile(step, backend='openxla')
+  compiled = []
+  for number in range(6):
+    host = numbers(4, 16, start=number)
+    batch = session.to_device(host)
+    if part == 'lazy':
+      xs.mark_sharding(batch, mesh, (DATA, None))
+    result = run(batch)
+    torch_xla.sync(wait=True)
+    check_equal(result.cpu(),
+                torch.relu(host @ numbers(16, 8)).sum(1), f'step {number}')
+    compiled.append(metrics.counter_value('UncachedCompile') or 0)
+  more = compiled[-1] - compiled[2]
+  expect(
+      more == 0, f'{more} program(s) were compiled in the last three of six '
+      'steps that are the same')
+  return f'{compiled[-1]} programs for 6 steps'
+
+
+def _cache(context: Context, part: str) -> str:
+  """`torch_xla.shardy.cache`: a second process loads what the first stored."""
+  del part
+  if not context.capabilities.get('serialization'):
+    raise NotApplicable('the plugin does not serialise programs')
+  with tempfile.TemporaryDirectory(prefix='conformance-') as folder:
+    # No runtime is up yet, so a fork is as good as a new process.
+    forks = multiprocessing.get_context('fork')
+    with concurrent.futures.ProcessPoolExecutor(1, forks) as other:
+      other.submit(_step_with_cache, context, folder).result()
+    report = _step_with_cache(context, folder)
+  expect(report.loaded > 0 and not report.damaged,
+         f'nothing was loaded of what another process stored: {report}')
+  return f'{report.loaded} loaded, {report.missing} compiled'
+
+
+def _step_with_cache(context: Context, folder: str) -> cache.Report:
+  kept = cache.use(folder)
+  session = context.torch()
+  host = numbers(16, 8)
+  tensor = session.to_device(host)
+  xs.mark_sharding(tensor, session.grid(), (DATA, None))
+  result = tensor @ session.to_device(numbers(8, 4))
+  torch_xla.sync(wait=True)
+  check_equal(result.cpu(), host @ numbers(8, 4), 'a product')
+  return kept.report()
+
+
+def cases() -> tuple[Case, ...]:
+  return (
+      Case('caching.reload', 'a program from the cache is another one', _reload,
+           ('same client', 'next client')),
+      Case(
+          'caching.same', 'hosts, or runs, that compile the same program '
+          'compute different things', _same),
+      Case(
+          'caching.retrace',
+          'each step is compiled again',
+          _retrace, ('lazy', 'torch.compile'),
+          devices=2,
+          seconds=120),
+      Case(
+          'caching.cache',
+          'each start of a training compiles all again',
+          _cache,
+          devices=2),
+  )

@@ -1,0 +1,102 @@
+"""Buffers that a program may write its results into."""
+
+from __future__ import annotations
+
+import torch_xla
+
+from ..case import Case, expect
+from ..context import Context
+from ..pjrt.client import Client, Loaded
+from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.programs import Elementwise
+from ..torch_session import check_equal, numbers
+
+_VALUES = tuple(float(i) for i in range(8))
+_DOUBLE = tuple(2 * v for v in _VALUES)
+
+
+def _donating(context: Context, client: Client) -> Loaded:
+  return client.compile(
+      context.program(Elementwise((8,), donated=True), client))
+
+
+def _real(context: Context, part: str) -> str:
+  """A donated buffer is gone afterwards; one that is not stays as it was."""
+  with context.client() as client:
+    loaded = _donating(context, client)
+    given, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    kept = (0,) if part == 'refused' else ()
+    (result,), = loaded.execute([[given, other]], kept=kept)
+    expect(
+        read_floats(result, 8) == _DOUBLE,
+        f'the result is {read_floats(result, 8)} in place of {_DOUBLE}')
+    gone = given.deleted
+    expect(not other.deleted, 'an argument that was not donated is gone')
+    expect(
+        read_floats(other, 8) == _VALUES,
+        f'an argument that was not donated holds {read_floats(other, 8)}')
+    if part == 'refused':
+      expect(
+          not gone, 'an argument is gone that ExecuteOptions lists as not '
+          'donatable')
+      expect(
+          read_floats(given, 8) == _VALUES,
+          'an argument that ExecuteOptions lists as not donatable holds '
+          f'{read_floats(given, 8)}')
+    else:
+      expect(
+          gone, 'the argument lives on: donation makes a copy, and a '
+          'training step needs its weights twice')
+    destroy((given, other, result))
+    loaded.destroy()
+  return 'taken over' if part == 'taken' else 'kept'
+
+
+def _undonated(context: Context, part: str) -> str:
+  """Without donation arguments can be used again."""
+  del part
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((8,)), client))
+    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    for number in range(3):
+      expect(
+          not left.deleted and not right.deleted,
+          f'an argument that nobody donated is gone after {number} '
+          'execution(s)')
+      (result,), = loaded.execute([[left, right]])
+      found = read_floats(result, 8)
+      expect(found == _DOUBLE, f'execution {number} gave {found}')
+      result.destroy()
+    for buffer in (left, right):
+      expect(not buffer.deleted and read_floats(buffer, 8) == _VALUES,
+             'an argument that nobody donated has changed')
+    destroy((left, right))
+    loaded.destroy()
+  return '3 executions'
+
+
+def _steps(context: Context, part: str) -> str:
+  """Updates in place, as optimizers make them."""
+  del part
+  session = context.torch()
+  host = numbers(16, 16)
+  weight, gradient = session.to_device(host), session.to_device(host)
+  torch_xla.sync(wait=True)
+  for _ in range(5):
+    weight.sub_(gradient * 0.5)
+    torch_xla.sync(wait=True)
+  check_equal(weight.cpu(), host - 2.5 * host, 'the weight')
+  check_equal(gradient.cpu(), host, 'the gradient, which was only read')
+  return '5 updates'
+
+
+def cases() -> tuple[Case, ...]:
+  return (
+      Case(
+          'donation.real', 'a step needs the memory of its weights twice, or '
+          'loses tensors that are still in use', _real, ('taken', 'refused')),
+      Case('donation.unasked', 'a tensor is gone that is still in use',
+           _undonated),
+      Case('donation.steps', 'weights or gradients are wrong after a step',
+           _steps),
+  )

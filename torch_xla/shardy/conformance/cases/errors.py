@@ -1,0 +1,195 @@
+"""What is wrong comes as a status, with words, and ends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import ctypes
+
+from ..case import Case, expect, Failure
+from ..context import Context
+from ..pjrt.client import Client
+from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.programs import Elementwise, HLO, Program, Spread
+from ..pjrt.table import PjrtError
+
+_COUNT = 8
+_VALUES = tuple(float(i) for i in range(_COUNT))
+# More than any device has.
+_TOO_LARGE = 1 << 50
+# It may be more than a dimension can have, too.
+_NO_MEMORY = ('RESOURCE_EXHAUSTED', 'INVALID_ARGUMENT', 'OUT_OF_RANGE')
+
+
+def _status(
+    call: Callable[[], object],
+    what: str,
+    meaningless: tuple[str, ...] = ('OK', 'UNKNOWN')) -> PjrtError:
+  """The error that `call` ends with.
+
+  Args:
+    meaningless: codes that it must not have.
+
+  Raises:
+    Failure: there is none, or it says nothing.
+  """
+  try:
+    call()
+  except PjrtError as e:
+    expect(e.code not in meaningless,
+           f'{what}: an error whose code is {e.code}: {e.message}')
+    expect(bool(e.message.strip()), f'{what}: {e.code}, and no words with it')
+    return e
+  raise Failure(f'{what}: no error')
+
+
+def _still_works(context: Context, client: Client) -> None:
+  """Raises:
+
+    Failure: the client is of no use after an error.
+  """
+  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  left = client.put(floats(_VALUES))
+  (result,), = loaded.execute([[left, left]])
+  found = read_floats(result, _COUNT)
+  destroy((left, result))
+  loaded.destroy()
+  expect(found == tuple(2 * v for v in _VALUES),
+         f'after the error a sum gives {found}')
+
+
+def _damaged(context: Context, part: str) -> str:
+  """Programs that are none."""
+  with context.client() as client:
+    good = context.program(Elementwise((_COUNT,)), client)
+    programs = {
+        'truncated':
+            Program(good.code[:len(good.code) // 2], good.format, good.options),
+        'random':
+            Program(bytes(range(1, 255)) * 4, good.format, good.options),
+        'empty':
+            Program(b'', good.format, good.options),
+        'format':
+            Program(good.code, 'a format of nobody', good.options),
+        'options':
+            Program(good.code, good.format, b'\xff' * 16),
+        'operation':
+            _unknown_operation(good),
+    }
+    error = _status(lambda: client.compile(programs[part]).destroy(),
+                    f'a damaged program ({part})',
+                    ('OK',))  # MLIR's own are UNKNOWN.
+    _still_works(context, client)
+  return error.code
+
+
+def _unknown_operation(good: Program) -> Program:
+  word = b'add'
+  code = good.code.replace(b'stablehlo.add', b'stablehlo.odd')
+  if good.format == HLO:
+    code = good.code.replace(
+        bytes([len(word)]) + word,
+        bytes([len(word)]) + b'odd')
+  return Program(code, good.format, good.options)
+
+
+def _arguments(context: Context, part: str) -> str:
+  """Executions with other arguments than the program has."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    right = client.put(floats(_VALUES))
+    small = client.put(floats(_VALUES[:2]))
+    gone = client.put(floats(_VALUES))
+    gone.delete()
+    lists = {
+        'few': [right],
+        'many': [right] * 3,
+        'none': [],
+        'size': [right, small],
+        'deleted': [right, gone],
+    }
+    error = _status(lambda: loaded.execute([lists[part]]),
+                    f'wrong arguments ({part})')
+    expect(
+        read_floats(right, _COUNT) == _VALUES,
+        'an argument has changed in an execution that failed')
+    destroy((right, small, gone))
+    loaded.destroy()
+    _still_works(context, client)
+  return error.code
+
+
+def _memory(context: Context, part: str) -> str:
+  """More than there is: a buffer, or a program's result."""
+  with context.client() as client:
+    if part == 'buffer':
+      context.needs('Client_CreateUninitializedBuffer')
+      dims = (ctypes.c_int64 * 1)(_TOO_LARGE // 4)
+
+      def too_much() -> None:
+        made = context.table.call(
+            'Client_CreateUninitializedBuffer',
+            client=client.address,
+            shape_dims=ctypes.addressof(dims),
+            shape_num_dims=1,
+            shape_element_type=11,
+            device=client.devices[0])
+        ready = context.table.call('Buffer_ReadyEvent', buffer=made.buffer)
+        context.table.await_event(ready.event)
+    else:
+
+      def too_much() -> None:
+        # Its result alone is too large; compiling it may say so already.
+        wide = Spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
+        loaded = client.compile(wide)
+        left = client.put(floats([1.]))
+        loaded.execute([[left]])
+
+    error = _status(too_much, f'{_TOO_LARGE >> 40} TiB ({part})')
+    expect(
+        error.code in _NO_MEMORY, 'a framework knows that memory is out by '
+        f'RESOURCE_EXHAUSTED, and this is {error}')
+    _still_works(context, client)
+  return error.code
+
+
+def _readback(context: Context, part: str) -> str:
+  """Reading what is not there, or into too little space."""
+  with context.client() as client:
+    buffer = client.put(floats(_VALUES))
+    if part == 'deleted':
+      buffer.delete()
+      error = _status(lambda: buffer.read('F32', (_COUNT,)),
+                      'a deleted buffer was read')
+    else:
+      error = _status(lambda: buffer.read('F32', (_COUNT // 2,)),
+                      'a buffer was read into half of its size')
+    buffer.destroy()
+    _still_works(context, client)
+  return error.code
+
+
+def _serialized(context: Context, part: str) -> str:
+  context.needs('Executable_DeserializeAndLoad')
+  with context.client() as client:
+    data = {'random': bytes(range(256)) * 8, 'empty': b''}[part]
+    error = _status(lambda: client.load(data).destroy(),
+                    f'a damaged executable ({part})')
+    _still_works(context, client)
+  return error.code
+
+
+def cases() -> tuple[Case, ...]:
+  ends = 'a mistake ends the process, with all that was computed'
+  return (
+      Case(
+          'errors.programs', 'a program that cannot be compiled ends the '
+          'process, or another one runs', _damaged,
+          ('truncated', 'random', 'empty', 'format', 'options', 'operation')),
+      Case('errors.arguments', 'a wrong argument ends the process, or gives '
+           'wrong numbers', _arguments,
+           ('few', 'many', 'none', 'size', 'deleted')),
+      Case('errors.memory', ends, _memory, ('buffer', 'program')),
+      Case('errors.readback', ends, _readback, ('deleted', 'small')),
+      Case('errors.executables', 'a damaged cache entry ends the process, or '
+           'is run', _serialized, ('random', 'empty')),
+  )

@@ -1,0 +1,81 @@
+"""Parameters and results lie where torch_xla was promised that they do."""
+
+from __future__ import annotations
+
+import torch_xla
+import torch_xla.distributed.spmd as xs
+
+from ..case import Case, expect
+from ..context import Context
+from ..torch_session import check_equal, check_shards, DATA, MODEL, numbers
+
+# Dimensions, if they are not to be even, and what they are split over.
+_SPECS = {
+    'even': (None, (DATA, MODEL)),
+    'uneven_rows': ((13, 32), (MODEL, None)),
+    'uneven_columns': ((16, 9), (None, (DATA, MODEL))),
+    'whole': (None, (None, None)),
+}
+
+
+def _parameters(context: Context, part: str) -> str:
+  """The compiled program takes parameters as they are stored."""
+  dims, spec = _SPECS[part]
+  session = context.torch()
+  mesh = session.grid()
+  host = (numbers(*dims) if dims else session.even_numbers()) % 16
+  stored = session.to_device(host)
+  xs.mark_sharding(stored, mesh, spec)
+  torch_xla.sync(wait=True)
+  right = numbers(host.shape[1], 8) % 4
+  other = session.to_device(right)
+  with torch_xla.shardy.record() as programs:
+    result = stored @ other
+    torch_xla.sync(wait=True)
+  check_equal(result.cpu(), host @ right, 'the product')
+  told = []
+  for program in programs:
+    expect(not program.note, f'{program.name}: {program.note}')
+    told += [t for t in program.tensors if t.parameter is not None and t.spec]
+  expect(
+      bool(told) and all(t.local_shape is not None for t in told),
+      'the plugin does not tell how it lays parameters out')
+  return ', '.join(f'{t.placement}: {t.local_shape}' for t in told)
+
+
+def _results(context: Context, part: str) -> str:
+  """Results that were annotated lie so; of others torch_xla is told."""
+  dims, spec = _SPECS[part]
+  session = context.torch()
+  mesh = session.grid()
+  host = numbers(*dims) if dims else session.even_numbers()
+  stored = session.to_device(host)
+  xs.mark_sharding(stored, mesh, spec)
+  torch_xla.sync(wait=True)
+  asked = stored + 1
+  xs.mark_sharding(asked, mesh, spec)
+  free = stored * 2
+  torch_xla.sync(wait=True)
+  check_shards(asked, host + 1, mesh, spec, 'annotated')
+  check_equal(free.cpu(), host * 2, 'not annotated')
+  again = free + asked
+  torch_xla.sync(wait=True)
+  check_equal(again.cpu(), host * 3 + 1, 'used again')
+  return f'{spec}'
+
+
+def cases() -> tuple[Case, ...]:
+  return (
+      Case(
+          'layouts.parameters', 'programs read weights in another layout than '
+          'they are stored in, or Shardy has to be given up',
+          _parameters,
+          tuple(_SPECS),
+          devices=4),
+      Case(
+          'layouts.results', 'the next program reads results in another '
+          'layout than they have',
+          _results,
+          tuple(_SPECS),
+          devices=4),
+  )

@@ -1,0 +1,98 @@
+"""Reading what was computed."""
+
+from __future__ import annotations
+
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+
+from ..case import Case, expect
+from ..context import Context
+from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.programs import Elementwise
+from ..torch_session import check_equal, check_shards, DATA, MODEL
+
+_ROUNDS = 20
+SPECS = {
+    'replicated': (None, None),
+    'data_none': (DATA, None),
+    'model_none': (MODEL, None),
+    'none_data': (None, DATA),
+    'none_model': (None, MODEL),
+    'data_model': (DATA, MODEL),
+    'model_data': (MODEL, DATA),
+    'both_none': ((DATA, MODEL), None),
+    'none_both': (None, (DATA, MODEL)),
+    'turned_none': ((MODEL, DATA), None),
+}
+
+
+def _fresh(context: Context, part: str) -> str:
+  """Each result is that of its own execution."""
+  del part
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((4,)), client))
+    for number in range(_ROUNDS):
+      left, right = client.put(floats([number] * 4)), client.put(
+          floats(range(4)))
+      (result,), = loaded.execute([[left, right]])
+      wanted = tuple(float(number + i) for i in range(4))
+      for reading in ('first', 'second'):
+        found = read_floats(result, 4)
+        expect(
+            found == wanted, f'the {reading} reading of execution {number} '
+            f'gave {found} in place of {wanted}')
+      destroy((left, right, result))
+    loaded.destroy()
+  return f'{_ROUNDS} executions'
+
+
+def _in_place(context: Context, part: str) -> str:
+  """A tensor that a training loop updates is read as it is now."""
+  del part
+  session = context.torch()
+  mesh = session.grid()
+  host = session.even_numbers()
+  weight = session.to_device(host)
+  xs.mark_sharding(weight, mesh, (MODEL, None))
+  for number in range(_ROUNDS):
+    weight.add_(1)
+    torch_xla.sync(wait=True)
+    check_equal(weight.cpu(), host + number + 1, f'after update {number}')
+  return f'{_ROUNDS} updates'
+
+
+def _sharded(context: Context, part: str) -> str:
+  """The whole of a sharded tensor, and what each device holds of it."""
+  session = context.torch()
+  mesh, spec = session.grid(), SPECS[part]
+  for kind in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
+    host = (session.even_numbers() % 251).to(kind)
+    tensor = session.to_device(host)
+    xs.mark_sharding(tensor, mesh, spec)
+    torch_xla.sync(wait=True)
+    check_shards(tensor, host, mesh, spec, str(kind))
+    check_equal(tensor.cpu(), host, f'{kind} as a whole')
+    result = tensor.clone() if kind is torch.bool else tensor * 1
+    xs.mark_sharding(result, mesh, spec)
+    torch_xla.sync(wait=True)
+    check_shards(result, host, mesh, spec, f'{kind}, computed')
+    check_equal(result.cpu(), host, f'{kind} as a whole, computed')
+  return 'float32, bfloat16, int64, bool'
+
+
+def cases() -> tuple[Case, ...]:
+  return (
+      Case('readback.fresh', 'a result is that of an earlier step', _fresh),
+      Case(
+          'readback.in_place',
+          'a weight is read as it was before its update',
+          _in_place,
+          devices=1),
+      Case(
+          'readback.sharded', 'checkpoints and losses of sharded tensors are '
+          'wrong',
+          _sharded,
+          tuple(SPECS),
+          devices=2),
+  )

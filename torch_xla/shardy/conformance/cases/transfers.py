@@ -1,0 +1,118 @@
+"""Copies to the devices and back, bit for bit."""
+
+from __future__ import annotations
+
+from ..case import Case, expect, NotApplicable
+from ..context import Context
+from ..pjrt.host_array import HostArray, TYPES
+from ..pjrt.table import PjrtError
+
+# Odd sizes, one element, none, and a rank of five.
+_SHAPES = ((), (1,), (7,), (3, 5), (0, 4), (2, 3, 1, 5, 2), (1025,))
+# Without which torch's own types do not work.
+_REQUIRED = ('PRED', 'S8', 'S16', 'S32', 'S64', 'U8', 'F16', 'BF16', 'F32')
+_EMULATED = ('F64', 'C128')
+_LARGE = (3, 1 << 20)
+_ROUNDS = 3
+
+
+def _types(context: Context, part: str) -> str:
+  """Every shape to every device and back, in one type."""
+  with context.client() as client:
+    for device, number in enumerate(client.ids):
+      for dims in _SHAPES:
+        sent = HostArray.of_any_bits(part, dims, number)
+        try:
+          buffer = client.put(sent, device)
+        except PjrtError as e:
+          if part in _REQUIRED:
+            raise
+          raise NotApplicable(f'the plugin does not take {part}: {e}') from e
+        found = sent.first_difference(buffer.read(part, dims))
+        buffer.destroy()
+        if found and part in _EMULATED and context.capabilities[
+            'platform'] == 'tpu':
+          raise NotApplicable('a TPU keeps a float64 as two float32')
+        expect(not found, f'{part}{list(dims)} on device {number}: {found}')
+    return f'{len(_SHAPES)} shapes on {len(client.ids)} device(s)'
+
+
+def _large(context: Context, part: str) -> str:
+  del part
+  with context.client() as client:
+    sent = HostArray.of_any_bits('F32', _LARGE, context.seed)
+    buffer = client.put(sent)
+    found = sent.first_difference(buffer.read('F32', _LARGE))
+    buffer.destroy()
+    expect(not found, found)
+  return f'{len(sent.data):,} bytes'
+
+
+def _strides(context: Context, part: str) -> str:
+  """A matrix that lies transposed in the host's memory, as torch's views do."""
+  del part
+  rows, columns = 5, 3
+  with context.client() as client:
+    lying = HostArray.of_any_bits('S32', (columns, rows), context.seed)
+    words = [lying.data[i:i + 4] for i in range(0, len(lying.data), 4)]
+    wanted = HostArray(
+        'S32', (rows, columns), b''.join(
+            words[c * rows + r] for r in range(rows) for c in range(columns)))
+    buffer = client.put(
+        HostArray('S32', (rows, columns), lying.data), strides=(4, 4 * rows))
+    found = wanted.first_difference(buffer.read('S32', (rows, columns)))
+    buffer.destroy()
+    expect(not found, f'byte_strides {(4, 4 * rows)} were not heeded: {found}')
+  return 'a transposed matrix'
+
+
+def _between(context: Context, part: str) -> str:
+  del part
+  context.needs('Buffer_CopyToDevice')
+  with context.client() as client:
+    sent = HostArray.of_any_bits('F32', (3, 5), context.seed)
+    first = client.put(sent)
+    for device, number in enumerate(client.ids[1:], 1):
+      copy = type(first)(first.table,
+                         first.table.call(
+                             'Buffer_CopyToDevice',
+                             buffer=first.address,
+                             dst_device=client.devices[device]).dst_buffer)
+      found = sent.first_difference(copy.read('F32', (3, 5)))
+      copy.destroy()
+      expect(not found, f'device {client.ids[0]} to {number}: {found}')
+    first.destroy()
+    return f'to {len(client.ids) - 1} device(s)'
+
+
+def _reused(context: Context, part: str) -> str:
+  """What a buffer holds is its own, whatever was there before it."""
+  del part
+  with context.client() as client:
+    for number in range(_ROUNDS):
+      sent = HostArray.of_any_bits('F32', (64,), number)
+      other = HostArray.of_any_bits('F32', (64,), number + _ROUNDS)
+      one, two = client.put(sent), client.put(other)
+      for buffer, wanted in ((one, sent), (two, other), (one, sent)):
+        found = wanted.first_difference(buffer.read('F32', (64,)))
+        expect(not found, f'read in turn, in round {number}: {found}')
+      one.destroy()
+      two.destroy()
+  return f'{_ROUNDS} rounds'
+
+
+def cases() -> tuple[Case, ...]:
+  return (
+      Case('transfers.types', 'tensors of a type change on their way', _types,
+           tuple(TYPES)),
+      Case('transfers.large', 'large tensors change on their way', _large),
+      Case('transfers.strides', 'views and transposed tensors arrive wrong',
+           _strides),
+      Case(
+          'transfers.between',
+          'copies between devices are wrong',
+          _between,
+          devices=2),
+      Case('transfers.reused', 'a tensor is read as another one that was in '
+           'its place', _reused),
+  )

@@ -1,0 +1,93 @@
+"""What a case gets to try a plugin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import contextlib
+import dataclasses
+import functools
+from typing import Any, TYPE_CHECKING
+
+from .case import NotApplicable
+from .pjrt.client import Client
+from .pjrt.programs import Elementwise, MLIR, Program
+from .pjrt.table import Table
+from .subject import Subject
+
+if TYPE_CHECKING:
+  from .torch_session import TorchSession
+
+
+class Context:
+  """A plugin in one process, reached by its table or through torch_xla.
+
+  Attributes:
+    capabilities: what was measured of the plugin; empty while that is done.
+    seed: of random numbers.
+  """
+
+  def __init__(self, subject: Subject, capabilities: Mapping[str, Any]):
+    self.subject = subject
+    self.capabilities = capabilities
+    self.seed = 17
+
+  @functools.cached_property
+  def plugin(self) -> Any:
+    """The plugin's DevicePlugin."""
+    from . import device_plugin
+    return device_plugin.of(self.subject,
+                            self.capabilities.get('format') == MLIR)
+
+  @functools.cached_property
+  def library(self) -> str:
+    return self.subject.library or self.plugin.library_path()
+
+  @functools.cached_property
+  def table(self) -> Table:
+    return Table.open(self.library)
+
+  @property
+  def options(self) -> Mapping[str, Any]:
+    """Of a client."""
+    if self.subject.library:
+      return self.subject.options
+    return self.plugin.client_create_options()
+
+  @contextlib.contextmanager
+  def client(self) -> Iterator[Client]:
+    with Client.of(self.table, self.options) as client:
+      yield dataclasses.replace(
+          client, artifact_version=self.capabilities.get('artifact_version'))
+
+  @functools.cached_property
+  def _torch(self) -> TorchSession:
+    from .torch_session import TorchSession
+    return TorchSession(self)
+
+  def torch(self) -> TorchSession:
+    """torch_xla on the plugin, in SPMD."""
+    return self._torch
+
+  @property
+  def format(self) -> str:
+    """In which the plugin takes programs: HLO where it does.
+
+    Raises:
+      NotApplicable: it takes none.
+    """
+    form = self.capabilities.get('format')
+    if form is None:
+      raise NotApplicable('it takes programs neither in HLO nor in MLIR')
+    return form
+
+  def program(self, what: Elementwise, client: Client) -> Program:
+    """A program for the first device."""
+    return what.program(self.format, client.ids[:1])
+
+  def needs(self, function: str) -> None:
+    """Raises:
+
+      NotApplicable: the plugin has no such function.
+    """
+    if not self.table.has(function):
+      raise NotApplicable(f'the plugin has no PJRT_{function}')

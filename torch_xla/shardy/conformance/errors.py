@@ -1,0 +1,5 @@
+"""What can go wrong that is no finding about the plugin."""
+
+
+class ConformanceError(Exception):
+  """The suite cannot run: wrong usage, a file, or torch_xla itself."""

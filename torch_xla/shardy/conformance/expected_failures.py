@@ -1,0 +1,90 @@
+"""A file of what is known to fail, and why.
+
+    # comments and empty lines are left out
+    operations.data_none/scatter.*   the partitioner aborts on these
+
+A line is a name, or a pattern with * and ?, and behind blanks the reason. A
+line of which nothing fails any more is a finding: STALE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+import dataclasses
+import fnmatch
+
+from .errors import ConformanceError
+from .result import Result, Status
+
+_FAILED = (Status.FAILED, Status.CRASHED, Status.HUNG)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """A line of the file: what is expected to fail, and why."""
+  number: int
+  pattern: str
+  reason: str
+
+  def matches(self, result: Result) -> bool:
+    return any(
+        fnmatch.fnmatchcase(name, self.pattern)
+        for name in (result.case, result.name))
+
+
+def read(path: str) -> tuple[Line, ...]:
+  """Raises:
+
+    ConformanceError: it cannot be read, or a line has no reason.
+  """
+  try:
+    with open(path, encoding='utf-8') as file:
+      texts = file.read().splitlines()
+  except (OSError, UnicodeDecodeError) as e:
+    raise ConformanceError(f'--expected-failures: {e}') from e
+  lines = []
+  for number, text in enumerate(texts, 1):
+    words = text.split(maxsplit=1)
+    if not words or words[0].startswith('#'):
+      continue
+    if len(words) < 2:
+      raise ConformanceError(
+          f'{path}:{number}: {words[0]} has no reason behind it')
+    lines.append(Line(number, *words))
+  return tuple(lines)
+
+
+def judge(results: Iterable[Result], lines: Sequence[Line],
+          names: Callable[[str], set[str]], path: str) -> tuple[Result, ...]:
+  """`results` with what was expected, and a result for each stale line.
+
+  A line is stale if all parts that it names were run and none of them failed;
+  of what was not run or was skipped nothing is known.
+
+  Args:
+    names: the full names of the parts that a pattern matches.
+    path: of the file, for people.
+  """
+  judged: list[Result] = []
+  failed: set[Line] = set()
+  passed: dict[str, Result] = {}
+  for result in results:
+    line = next((one for one in lines if one.matches(result)), None)
+    if line and result.status in _FAILED:
+      failed.add(line)
+      result = dataclasses.replace(
+          result,
+          status=Status.EXPECTED,
+          text=f'{line.reason} ({result.status.value}: {result.text})')
+    elif result.status is Status.PASSED:
+      passed[result.name] = result
+    judged.append(result)
+  for line in lines:
+    named = names(line.pattern)
+    if line not in failed and named and named <= set(passed):
+      judged.append(
+          Result(
+              passed[min(named)].case, line.pattern, Status.STALE,
+              f'{path}:{line.number}: {line.pattern} does not fail any more; '
+              'take the line out', 0.))
+  return tuple(judged)

@@ -1,0 +1,1 @@
+"""A plugin through its C table, as a framework calls it: without torch."""

@@ -1,0 +1,238 @@
+"""A PJRT table: a plugin's functions, called by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import contextlib
+import ctypes
+from typing import Any
+
+from . import slots, structs
+
+# What the loader says of a library that is not there.
+_ABSENT = 'cannot open shared object file'
+_CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+CODES = ('OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED',
+         'NOT_FOUND', 'ALREADY_EXISTS', 'PERMISSION_DENIED',
+         'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE',
+         'UNIMPLEMENTED', 'INTERNAL', 'UNAVAILABLE', 'DATA_LOSS',
+         'UNAUTHENTICATED')
+
+
+class PjrtError(Exception):
+  """A status that a plugin gave.
+
+  Attributes:
+    code: its PJRT_Error_Code by name, or the number of one that is unknown.
+    message: the plugin's words.
+  """
+
+  def __init__(self, code: str, message: str):
+    super().__init__(f'{code}: {message}')
+    self.code = code
+    self.message = message
+
+
+class LoadError(Exception):
+  """A library that a plugin needs is not on this machine."""
+
+
+class MissingError(Exception):
+  """The plugin does not have a function."""
+
+
+class Table:
+  """The functions of a plugin.
+
+  Attributes:
+    version: (major, minor) of the API that it speaks.
+  """
+
+  def __init__(self, library: ctypes.CDLL):
+    """Raises:
+
+      PjrtError: it exports no GetPjrtApi, or that gives nothing.
+    """
+    try:
+      library.GetPjrtApi.restype = ctypes.c_void_p
+    except AttributeError:
+      raise PjrtError('NOT_FOUND', 'the library does not export '
+                      'GetPjrtApi') from None
+    address = library.GetPjrtApi()
+    if not address:
+      raise PjrtError('INTERNAL', 'GetPjrtApi gives no table')
+    size = ctypes.c_size_t.from_address(address).value
+    self.version: tuple[int, int] = tuple(
+        (ctypes.c_int * 2).from_address(address + slots.VERSION))
+    self._first_extension = ctypes.c_size_t.from_address(
+        address + slots.FIRST_EXTENSION).value
+    count = min((size - slots.FIRST_SLOT) // 8, len(slots.NAMES))
+    functions = (ctypes.c_void_p * count).from_address(address +
+                                                       slots.FIRST_SLOT)
+    self._functions = dict(zip(slots.NAMES, functions))
+    self._library = library
+
+  @classmethod
+  def open(cls, path: str) -> Table:
+    """Raises:
+
+      LoadError: a library is not there.
+      PjrtError: it cannot be loaded otherwise, or is no plugin; a plugin's own error.
+    """
+    try:
+      library = ctypes.CDLL(path)
+    except OSError as e:
+      words = f'it cannot be loaded: {e}'
+      if _ABSENT in words:
+        raise LoadError(words) from None
+      raise PjrtError('INVALID_ARGUMENT', words) from None
+    table = cls(library)
+    if table.has('Plugin_Initialize'):
+      table.call('Plugin_Initialize')
+    return table
+
+  def has(self, name: str) -> bool:
+    return bool(self._functions.get(name))
+
+  @property
+  def present(self) -> tuple[str, ...]:
+    return tuple(name for name in slots.NAMES if self.has(name))
+
+  def call(self, name: str, **values: object) -> Any:
+    """Calls a function; its arguments' struct, filled by the plugin.
+
+    Raises:
+      MissingError: the plugin has no such function.
+      PjrtError: the status that it gave.
+    """
+    self._check(name)
+    arguments = structs.make(name, **values)
+    self.call_with(name, arguments)
+    return arguments
+
+  def call_with(self, name: str, arguments: ctypes.Structure) -> None:
+    """As `call`, with a struct of the caller's."""
+    self._check(name)
+    error = _CALL(self._functions[name])(ctypes.addressof(arguments))
+    if error:
+      raise self._error(error)
+
+  def extensions(self) -> tuple[str, ...]:
+    """Those that the table lists, by name; by number where it has none here.
+    """
+    found = []
+    address = self._first_extension
+    while address:
+      # struct_size, type, next.
+      _, kind, address = (ctypes.c_size_t * 3).from_address(address)
+      kind &= 0xffffffff
+      found.append(slots.EXTENSIONS[kind] if kind <
+                   len(slots.EXTENSIONS) else str(kind))
+    return tuple(found)
+
+  def _check(self, name: str) -> None:
+    if not self.has(name):
+      raise MissingError(f'the plugin has no PJRT_{name}')
+
+  def _error(self, error: int) -> PjrtError:
+    try:
+      told = structs.make('Error_Message', error=error)
+      _CALL(self._functions['Error_Message'])(ctypes.addressof(told))
+      message = ctypes.string_at(told.message, told.message_size)
+      kind = structs.make('Error_GetCode', error=error)
+      _CALL(self._functions['Error_GetCode'])(ctypes.addressof(kind))
+      code = CODES[kind.code] if 0 <= kind.code < len(CODES) else str(kind.code)
+      return PjrtError(code, message.decode(errors='replace'))
+    finally:
+      gone = structs.make('Error_Destroy', error=error)
+      _CALL(self._functions['Error_Destroy'])(ctypes.addressof(gone))
+
+  def await_event(self, event: int) -> None:
+    """Waits for an event, and destroys it.
+
+    Raises:
+      PjrtError: what was waited for has failed.
+    """
+    if not event:
+      return
+    try:
+      self.call('Event_Await', event=event)
+    finally:
+      self.call('Event_Destroy', event=event)
+
+  def attributes(self) -> dict[str, Any]:
+    """What the plugin says of itself; none where it says nothing."""
+    if not self.has('Plugin_Attributes'):
+      return {}
+    told = self.call('Plugin_Attributes')
+    return read_values(told.attributes, told.num_attributes)
+
+
+def text(address: int, size: int) -> str:
+  """A string that a plugin holds."""
+  return ctypes.string_at(address, size).decode(
+      errors='replace') if size else ''
+
+
+def pointers(address: int, count: int) -> list[int]:
+  return list((ctypes.c_void_p * count).from_address(address)) if count else []
+
+
+def read_values(address: int, count: int) -> dict[str, Any]:
+  """An array of PJRT_NamedValue."""
+  kind = structs.struct('NamedValue')
+  values = {}
+  for position in range(count):
+    # A newer plugin's may be longer: the first says how long.
+    size = ctypes.c_size_t.from_address(address).value or ctypes.sizeof(kind)
+    entry = kind.from_address(address + position * size)
+    values[text(entry.name, entry.name_size)] = _value(entry)
+  return values
+
+
+def _value(entry: Any) -> Any:
+  where = ctypes.addressof(entry) + type(entry).int64_value.offset
+  if entry.type == 0:
+    return text(entry.int64_value, entry.value_size)
+  if entry.type == 1:
+    return entry.int64_value
+  if entry.type == 2:
+    return tuple(
+        (ctypes.c_int64 * entry.value_size).from_address(entry.int64_value))
+  if entry.type == 3:
+    return ctypes.c_float.from_address(where).value
+  return ctypes.c_bool.from_address(where).value
+
+
+@contextlib.contextmanager
+def named_values(options: dict[str, Any]) -> Iterator[tuple[int, int]]:
+  """(address, count) of an array of PJRT_NamedValue, while in the block."""
+  kind = structs.struct('NamedValue')
+  array = (kind * len(options))()
+  kept = []
+  for entry, (name, value) in zip(array, options.items()):
+    label = ctypes.create_string_buffer(name.encode())
+    kept.append(label)
+    entry.struct_size = ctypes.sizeof(kind)
+    entry.name, entry.name_size = ctypes.addressof(label), len(name.encode())
+    where = ctypes.addressof(entry) + kind.int64_value.offset
+    entry.value_size = 1
+    if isinstance(value, bool):
+      entry.type = 4
+      ctypes.c_bool.from_address(where).value = value
+    elif isinstance(value, int):
+      entry.type, entry.int64_value = 1, value
+    elif isinstance(value, float):
+      entry.type = 3
+      ctypes.c_float.from_address(where).value = value
+    elif isinstance(value, str):
+      words = ctypes.create_string_buffer(value.encode())
+      kept.append(words)
+      entry.type, entry.int64_value = 0, ctypes.addressof(words)
+      entry.value_size = len(value.encode())
+    else:
+      numbers = (ctypes.c_int64 * len(value))(*value)
+      kept.append(numbers)
+      entry.type, entry.int64_value = 2, ctypes.addressof(numbers)
+      entry.value_size = len(value)
+  yield ctypes.addressof(array), len(options)

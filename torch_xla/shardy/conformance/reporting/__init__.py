@@ -1,0 +1,1 @@
+"""A report as a table, as JSON, as JUnit's XML and as a page."""

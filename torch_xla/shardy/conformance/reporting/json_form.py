@@ -1,0 +1,32 @@
+"""A report as JSON, for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from ..result import Report, Result
+
+SCHEMA = 1
+
+
+def text(report: Report) -> str:
+  return json.dumps(
+      {
+          'schema': SCHEMA,
+          'subject': report.subject,
+          'verdict': report.verdict.name.lower(),
+          'seconds': round(report.seconds, 3),
+          'capabilities': report.capabilities,
+          'results': [_result(report, result) for result in report.results],
+      },
+      indent=2) + '\n'
+
+
+def _result(report: Report, result: Result) -> dict[str, object]:
+  return {
+      **dataclasses.asdict(result),
+      'status': result.status.value,
+      'seconds': round(result.seconds, 3),
+      'means': report.means[result.case],
+  }

@@ -1,0 +1,97 @@
+"""A report for people, in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+import itertools
+import textwrap
+from typing import Any
+
+from ..result import Report, Result, Status
+
+_WIDTH = 80
+_LISTED = 12
+
+
+def text(report: Report) -> str:
+  """The capabilities, a line for each case, each finding, and the verdict."""
+  return '\n'.join([
+      report.subject, '', *capabilities(report.capabilities), '',
+      *_cases(report.results), *_findings(report),
+      report.verdict_text()
+  ])
+
+
+def capabilities(found: Mapping[str, Any]) -> Iterator[str]:
+  """A line for each capability."""
+  for name, value in found.items():
+    shown = value_text(value)
+    yield from textwrap.wrap(
+        f'{name.replace("_", " ")}: {shown}',
+        _WIDTH,
+        initial_indent='  ',
+        subsequent_indent='    ',
+        break_on_hyphens=False)
+
+
+def value_text(value: Any) -> str:
+  if value is True:
+    return 'yes'
+  if value is False or value is None:
+    return 'no'
+  if isinstance(value, Mapping):
+    return ', '.join(f'{k} {value_text(v)}' for k, v in value.items()) or 'none'
+  if isinstance(value, Sequence) and not isinstance(value, str):
+    shown = ', '.join(map(str, value[:_LISTED]))
+    more = f', and {len(value) - _LISTED} more' if len(value) > _LISTED else ''
+    return (shown or 'none') + more
+  return str(value)
+
+
+def by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
+  for case, group in itertools.groupby(results, lambda result: result.case):
+    yield case, list(group)
+
+
+def counts(results: Sequence[Result]) -> str:
+  """'3 passed, 1 skipped'."""
+  found = [(sum(r.status is s for r in results), s) for s in Status]
+  return ', '.join(f'{count} {s.value}' for count, s in found if count)
+
+
+def _cases(results: Sequence[Result]) -> Iterator[str]:
+  absent: dict[str, int] = {}
+  for case, group in by_case(results):
+    if all(r.status is Status.SKIPPED and not r.seconds for r in group):
+      absent[group[0].text] = absent.get(group[0].text, 0) + 1
+      continue
+    seconds = sum(result.seconds for result in group)
+    mark = '!' if any(r.status.is_finding for r in group) else ' '
+    line = f'{mark} {case:<28} {counts(group)}'
+    if len(group) == 1 and not group[0].status.is_finding and group[0].text:
+      line += f': {group[0].text}'
+    limit = _WIDTH - 9
+    line = line if len(line) <= limit else line[:limit - 3] + '...'
+    yield f'{line:<{limit}} {seconds:6.1f} s'
+  for reason, count in absent.items():
+    yield from textwrap.wrap(
+        f'{count} case(s) were not run: {reason}',
+        _WIDTH,
+        initial_indent='  ',
+        subsequent_indent='    ',
+        break_on_hyphens=False)
+
+
+def _findings(report: Report) -> Iterator[str]:
+  for result in report.findings:
+    yield ''
+    yield f'{result.status.value.upper()} {result.name}'
+    if result.status is not Status.STALE:
+      yield f'  for a user: {report.means[result.case]}'
+    yield textwrap.fill(
+        result.text,
+        _WIDTH,
+        initial_indent='  ',
+        subsequent_indent='  ',
+        break_on_hyphens=False)
+  yield ''

@@ -1,0 +1,119 @@
+"""What was found, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import dataclasses
+import enum
+from typing import Any
+
+# The part of a case that a process ends in behind all others.
+AT_EXIT = 'exit'
+# How the reason begins of what was skipped for want of any device.
+NO_DEVICE = 'no device: '
+
+
+class Status(enum.Enum):
+  """How a part of a case ended.
+
+  EXPECTED: it failed, and a file says that it would. STALE: a file says that it
+  fails, and it did not.
+  """
+  PASSED = 'passed'
+  FAILED = 'failed'
+  CRASHED = 'crashed'
+  HUNG = 'hung'
+  SKIPPED = 'skipped'
+  EXPECTED = 'expected'
+  STALE = 'stale'
+
+  @property
+  def is_finding(self) -> bool:
+    """Whether something has to be done about it."""
+    return self in (Status.FAILED, Status.CRASHED, Status.HUNG, Status.STALE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """How one part of a case went.
+
+  Attributes:
+    part: its name; empty for a case without parts.
+    text: what was measured, what was wrong, or why it was skipped.
+    seconds: that it took.
+  """
+  case: str
+  part: str
+  status: Status
+  text: str
+  seconds: float
+
+  @property
+  def name(self) -> str:
+    return full_name(self.case, self.part)
+
+
+def full_name(case: str, part: str) -> str:
+  return f'{case}/{part}' if part else case
+
+
+class Verdict(enum.Enum):
+  """What a run comes to, with the exit status of the command."""
+  CONFORMS = 0
+  FINDINGS = 1
+  NO_DEVICE = 3
+  INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """A run.
+
+  Attributes:
+    subject: the plugin, in words.
+    capabilities: what was measured of it first; what the plugin lacks is a
+      false or empty value.
+    results: in the order of the suite.
+    means: by case, what a failure is for a user.
+    interrupted: whether the run was ended before its end.
+    seconds: that it took.
+  """
+  subject: str
+  capabilities: Mapping[str, Any]
+  results: tuple[Result, ...]
+  means: Mapping[str, str]
+  interrupted: bool
+  seconds: float
+
+  @property
+  def findings(self) -> tuple[Result, ...]:
+    return tuple(r for r in self.results if r.status.is_finding)
+
+  @property
+  def verdict(self) -> Verdict:
+    if self.interrupted:
+      return Verdict.INTERRUPTED
+    if self.findings:
+      return Verdict.FINDINGS
+    if not self.capabilities.get('devices'):
+      return Verdict.NO_DEVICE
+    return Verdict.CONFORMS
+
+  def count(self, status: Status) -> int:
+    return sum(result.status is status for result in self.results)
+
+  def verdict_text(self) -> str:
+    """One line for people."""
+    counts = ', '.join(
+        f'{self.count(s)} {s.value}' for s in Status if self.count(s))
+    words = {
+        Verdict.CONFORMS:
+            'conforms',
+        Verdict.FINDINGS:
+            f'{len(self.findings)} finding(s)',
+        Verdict.NO_DEVICE:
+            NO_DEVICE + self.capabilities.get('start_error', 'it lists none'),
+        Verdict.INTERRUPTED:
+            'interrupted',
+    }[self.verdict]
+    return f'{words} ({counts or "nothing was run"})'

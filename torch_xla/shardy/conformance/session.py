@@ -1,0 +1,139 @@
+"""A run of the suite: the capabilities first, then the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+import json
+import threading
+import time
+from typing import Any, Optional
+
+from . import capabilities, expected_failures, suite
+from .case import Case
+from .result import NO_DEVICE, Report, Result, Status
+from .running.run import Runner, Servers
+from .subject import Subject
+
+
+def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
+          jobs: int, timeout: Optional[float], say: Callable[[str],
+                                                             None]) -> Report:
+  """Runs cases on a plugin.
+
+  Args:
+    servers: of the processes; an interrupt closes them.
+    jobs: cases at a time.
+    timeout: seconds of each part; None: as its case says.
+    say: is told about progress, line by line.
+
+  Raises:
+    ConformanceError: see `Runner.run`.
+  """
+  start = time.monotonic()
+  runner = Runner(subject, servers, timeout)
+  found: Mapping[str, Any] = {}
+  results: list[Result] = []
+  interrupted = False
+  try:
+    say('measuring what the plugin can do')
+    # More than one where the plugin fails at the process's end.
+    first, *more = runner.run(capabilities.CASE, ('',), {})
+    results += more
+    if first.status is Status.PASSED:
+      found = json.loads(first.text)
+    else:
+      results.append(first)
+    runnable, skipped = _split(chosen, found, first)
+    results += skipped
+    progress = _Progress(sum(len(parts) for _, parts in runnable), say)
+
+    def on_result(result: Result) -> None:
+      results.append(result)
+      progress.end(result)
+
+    runner.run_all(runnable, found, jobs, progress.begin, on_result)
+  except KeyboardInterrupt:
+    interrupted = True
+    servers.close()
+  means = {case.name: case.means for case in _all_cases()}
+  return Report(
+      subject=_title(subject, found),
+      capabilities=found,
+      results=_in_order(results),
+      means=means,
+      interrupted=interrupted,
+      seconds=time.monotonic() - start)
+
+
+def with_expected(report: Report, lines: Sequence[expected_failures.Line],
+                  path: str) -> Report:
+  judged = expected_failures.judge(report.results, lines, suite.names, path)
+  return dataclasses.replace(report, results=_in_order(judged))
+
+
+def _in_order(results: Sequence[Result]) -> tuple[Result, ...]:
+  """As the suite has its cases, and the parts of each as they were run."""
+  order = {case.name: i for i, case in enumerate(_all_cases())}
+  return tuple(sorted(results, key=lambda result: order[result.case]))
+
+
+def _all_cases() -> tuple[Case, ...]:
+  return (capabilities.CASE, *suite.cases())
+
+
+def _split(chosen: Sequence[suite.Chosen], found: Mapping[str, Any],
+           first: Result) -> tuple[list[suite.Chosen], list[Result]]:
+  """What can be run, and results of what cannot, for want of devices."""
+  runnable, skipped = [], []
+  for case, parts in chosen:
+    reason = _obstacle(case, found, first)
+    if not reason:
+      runnable.append((case, parts))
+    skipped += [
+        Result(case.name, part, Status.SKIPPED, reason, 0.)
+        for part in parts
+        if reason
+    ]
+  return runnable, skipped
+
+
+def _obstacle(case: Case, found: Mapping[str, Any], first: Result) -> str:
+  """Why a case cannot be run; empty if it can."""
+  if not found:
+    return f'the plugin could not be looked at: {first.text}'
+  count, loaded = len(found['devices']), 'functions' in found
+  if loaded and case.devices <= count:
+    return ''
+  if not count:
+    return NO_DEVICE + found.get('start_error', 'it lists none')
+  return f'it needs {case.devices} devices, and there are {count}'
+
+
+class _Progress:
+  """Says which case begins, and what was found at once."""
+
+  def __init__(self, total: int, say: Callable[[str], None]):
+    self._total = total
+    self._say = say
+    self._count = 0
+    self._mutex = threading.Lock()
+
+  def begin(self, case: Case) -> None:
+    self._say(f'{self._count} of {self._total} done; {case.name}')
+
+  def end(self, result: Result) -> None:
+    with self._mutex:
+      self._count += 1
+    if result.status.is_finding:
+      self._say(f'{result.status.value}: {result.name}: {result.text[:300]}')
+
+
+def _title(subject: Subject, found: Mapping[str, Any]) -> str:
+  """The plugin, without the folder that it lies in."""
+  library = str(found.get('library') or subject.library)
+  name = library.rsplit('/', 1)[-1]
+  if not subject.library:
+    name = f'{subject.device} ({name})' if name else subject.device
+  options = ' '.join(f'{k}={v}' for k, v in subject.options.items())
+  return ' '.join(part for part in (name, options) if part)

@@ -1,0 +1,137 @@
+"""torch_xla on the plugin under test, in SPMD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+
+from .case import expect, Failure, NotApplicable
+
+if TYPE_CHECKING:
+  from .context import Context
+
+DATA, MODEL = 'data', 'model'
+
+
+class TorchSession:
+  """The runtime, started on the plugin's devices.
+
+  Attributes:
+    device: of tensors.
+    count: of devices.
+  """
+
+  def __init__(self, context: Context):
+    _ = context.plugin  # It registers.
+    xr.set_device_type(context.subject.device)
+    xr.use_spmd()
+    self.device = torch_xla.device()
+    self.count = xr.global_runtime_device_count()
+
+  @functools.cached_property
+  def grid_shape(self) -> tuple[int, int]:
+    """(data, model): 2 x 4 of eight devices."""
+    data = 2 if self.count % 2 == 0 else 1
+    return data, self.count // data
+
+  def mesh(self,
+           shape: Sequence[int],
+           names: Sequence[str],
+           device_ids: Sequence[int] = ()) -> xs.Mesh:
+    ids = np.array(device_ids or range(self.count))
+    return xs.Mesh(ids, tuple(shape), tuple(names))
+
+  def grid(self, device_ids: Sequence[int] = ()) -> xs.Mesh:
+    """All devices, with axes 'data' and 'model'."""
+    return self.mesh(self.grid_shape, (DATA, MODEL), device_ids)
+
+  def even_numbers(self) -> torch.Tensor:
+    """A matrix whose dimensions all devices divide, so that nothing is padded.
+    """
+    return numbers(2 * self.count, 4 * self.count)
+
+  def to_device(self, host: torch.Tensor) -> torch.Tensor:
+    return host.to(self.device)
+
+
+def check_equal(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
+  """Compares element by element; zeros of either sign are equal.
+
+  Raises:
+    Failure: they differ; it says where first.
+  """
+  expect((found.dtype, found.shape) == (wanted.dtype, wanted.shape),
+         f'{what}: {found.dtype} {list(found.shape)} in place of '
+         f'{wanted.dtype} {list(wanted.shape)}')
+  wrong = (found != wanted).nonzero().tolist()
+  if not wrong:
+    return
+  at = tuple(wrong[0])
+  raise Failure(f'{what}: {len(wrong)} of {wanted.numel()} elements differ, '
+                f'first at {list(at)}: {found[at].item()} in place of '
+                f'{wanted[at].item()}')
+
+
+def shards(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
+  """What each device holds of a sharded tensor, padding left out, by its id."""
+  of = xs.XLAShardedTensor(tensor).local_shards
+  return {
+      int(shard.shard_device.split(':')[1]):
+          (shard.data if shard.indices is Ellipsis else shard.unpadded_data)
+      for shard in of
+  }
+
+
+def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
+                    spec: Iterable[object]) -> dict[int, torch.Tensor]:
+  """What each device should hold, reckoned from the mesh alone.
+
+  A dimension is cut into as many tiles as its axes have devices, each as large
+  as the first; the last ones may be shorter, or empty.
+  """
+  names = list(mesh.axis_names)
+  ids = mesh.device_ids.reshape(mesh.mesh_shape)
+  held = {}
+  for place in np.ndindex(*mesh.mesh_shape):
+    part = host
+    for dim, entry in enumerate(spec):
+      axes = entry if isinstance(entry, tuple) else (entry,)
+      tiles, number = 1, 0
+      for axis in axes:
+        if axis is not None:
+          size = mesh.mesh_shape[names.index(axis)]
+          tiles, number = tiles * size, number * size + place[names.index(axis)]
+      size = -(-host.shape[dim] // tiles)
+      begin = min(number * size, host.shape[dim])
+      end = min(begin + size, host.shape[dim])
+      part = part.narrow(dim, begin, end - begin)
+    held[int(ids[place])] = part
+  return held
+
+
+def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
+                 spec: Iterable[object], what: str) -> None:
+  """Raises:
+
+    Failure: a device holds something else than its part of `host`.
+  """
+  spec = tuple(spec)
+  wanted = expected_shards(host, mesh, spec)
+  found = shards(tensor)
+  if not found:
+    raise NotApplicable('no device of this process holds a part')
+  for device, part in sorted(found.items()):
+    check_equal(part, wanted[device], f'{what}, device {device}')
+
+
+def numbers(*shape: int, start: int = 0) -> torch.Tensor:
+  """Whole numbers, all different, exact in float32."""
+  count = int(np.prod(shape))
+  return torch.arange(start, start + count, dtype=torch.float32).reshape(shape)
