@@ -1,5 +1,7 @@
 // Faults of compiling for devices that are not there.
 
+#include <string.h>
+
 #include "test/csrc/wrong_plugin/anything.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
@@ -14,6 +16,13 @@ static PJRT_Error* NoDescriptions(
 static PJRT_Error* NotCompiled(AbiTopologyCompileArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented, "I compile for devices that are there");
+}
+
+static PJRT_Error* MlirOnly(AbiTopologyCompileArgs* args) {
+  if (args->program->format_size == strlen("mlir")) {
+    return CallInner(kAotSlotCompile, args);
+  }
+  return Refuse(kAbiUnimplemented, "programs have to be of the format 'mlir'");
 }
 
 static PJRT_Error* SwallowsDamage(AbiTopologyCompileArgs* args) {
@@ -31,6 +40,10 @@ const Fault kAheadFaults[] = {
     {.name = "ahead-refused",
      .what = "PJRT_Compile: UNIMPLEMENTED",
      .overrides = {SPOILS(Compile, NotCompiled)}},
+    {.name = "ahead-mlir-only",
+     .what = "PJRT_Compile: programs of other formats than mlir are "
+             "UNIMPLEMENTED",
+     .overrides = {SPOILS(Compile, MlirOnly)}},
     {.name = "ahead-swallows-damage",
      .what = "a program that cannot be compiled for a topology becomes one of "
              "no inputs that gives 0.0",

@@ -51,6 +51,11 @@ static PJRT_Error* HloOnly(AbiCompileArgs* args) {
   return Refuse(kAbiUnimplemented, "programs have to be of the format 'hlo'");
 }
 
+static PJRT_Error* CrashOnMlir(AbiCompileArgs* args) {
+  if (IsFormat(args->program, "mlir")) abort();
+  return Compile(args);
+}
+
 static PJRT_Error* ShardyRefused(AbiCompileArgs* args) {
   if (!AsksForShardy(args->compile_options, args->compile_options_size)) {
     return Compile(args);
@@ -111,6 +116,9 @@ const Fault kCompileFaults[] = {
     {.name = "hlo-only",
      .what = "programs of the format mlir are UNIMPLEMENTED",
      .overrides = {SPOILS(ClientCompile, HloOnly)}},
+    {.name = "crash-on-mlir",
+     .what = "a program of the format mlir ends the process by SIGABRT",
+     .overrides = {SPOILS(ClientCompile, CrashOnMlir)}},
     {.name = "shardy-refused",
      .what = "use_shardy_partitioner in the options is UNIMPLEMENTED",
      .overrides = {SPOILS(ClientCompile, ShardyRefused)}},

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,50 @@ static PJRT_Error* EventOnReady(AbiEventOnReadyArgs* args) {
   return error;
 }
 
+// An input that never comes: PJRT's arguments for giving up and for sending.
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  void* manager;
+  int buffer_index;
+  int code;
+  const char* message;
+  size_t message_size;
+} SetErrorArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  void* manager;
+  int buffer_index;
+  const void* data;
+  int64_t offset;
+  int64_t size;
+  bool is_last;
+  PJRT_Event* done;  // out
+} SendArgs;
+
+// What the suite's failed buffer holds.
+enum { kSent = 8 * sizeof(float) };
+
+static PJRT_Error* SendsZeros(SetErrorArgs* args) {
+  static const char zeros[kSent];
+  SendArgs send = {.struct_size = ABI_SIZE(SendArgs, done),
+                   .manager = args->manager,
+                   .buffer_index = args->buffer_index,
+                   .data = zeros,
+                   .size = kSent,
+                   .is_last = true};
+  PJRT_Error* error =
+      CallInner(kAotSlotAsyncHostToDeviceTransferManagerTransferData, &send);
+  if (error != NULL) return error;
+  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
+                                 send.done};
+  TryInner(kAotSlotEventDestroy, &destroy);
+  return NULL;
+}
+
 const Fault kErrorFaults[] = {
     {.name = "error-without-text",
      .what = "the message of every error is empty",
@@ -156,5 +201,9 @@ const Fault kErrorFaults[] = {
      .overrides = {SPOILS(EventError, EventError),
                    SPOILS(EventAwait, EventAwait),
                    SPOILS(EventOnReady, EventOnReady)}},
+    {.name = "failed-input-is-zeros",
+     .what = "a buffer whose transfer has failed holds zeros",
+     .overrides = {SPOILS(AsyncHostToDeviceTransferManagerSetBufferError,
+                          SendsZeros)}},
     {.name = NULL},
 };

@@ -97,6 +97,35 @@ static PJRT_Error* DonationEats(AbiExecuteArgs* args) {
   return NULL;
 }
 
+// A buffer with the same values at another place, in the other's stead.
+static PJRT_Error* MoveElsewhere(PJRT_Buffer** buffer) {
+  AbiBufferDeviceArgs device = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL,
+                                *buffer, NULL};
+  PJRT_Error* error = CallInner(kAotSlotBufferDevice, &device);
+  if (error != NULL) return error;
+  AbiBufferCopyToDeviceArgs copy = {
+      ABI_SIZE(AbiBufferCopyToDeviceArgs, dst_buffer), NULL, *buffer,
+      device.device, NULL};
+  error = CallInner(kAotSlotBufferCopyToDevice, &copy);
+  if (error != NULL) return error;
+  AbiBufferDestroyArgs destroy = {ABI_SIZE(AbiBufferDestroyArgs, buffer), NULL,
+                                  *buffer};
+  TryInner(kAotSlotBufferDestroy, &destroy);
+  *buffer = copy.dst_buffer;
+  return NULL;
+}
+
+static PJRT_Error* DonationInName(AbiExecuteArgs* args) {
+  PJRT_Error* error = Execute(args);
+  const Outputs outputs = OutputsOf(args);
+  for (size_t d = 0; d < outputs.devices; ++d) {
+    for (size_t i = 0; error == NULL && i < outputs.count; ++i) {
+      error = MoveElsewhere(&outputs.lists[d][i]);
+    }
+  }
+  return error;
+}
+
 // Time and memory.
 
 static PJRT_Error* SlowsDown(AbiExecuteArgs* args) {
@@ -220,6 +249,9 @@ const Fault kExecuteFaults[] = {
     {.name = "donation-copies",
      .what = "donated inputs are copied, and live on",
      .overrides = EXECUTES(DonationCopies)},
+    {.name = "donation-in-name",
+     .what = "donated inputs are gone, and the outputs lie elsewhere",
+     .overrides = EXECUTES(DonationInName)},
     {.name = "donation-eats",
      .what = "where an input is donated, the first other one is deleted too",
      .overrides = EXECUTES(DonationEats)},

@@ -119,7 +119,7 @@ def test_what_is_no_plugin(tmp_path: Path) -> None:
   done = run('--plugin', text)
   assert done.returncode == 1
   told = ' '.join(done.stdout.split())
-  assert 'FAILED capabilities' in told and 'file too short' in told
+  assert 'FAILED capabilities/table' in told and 'file too short' in told
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ _WORKING = (
     failed('buffer-leak', 'endurance.steps', 'the process grew by',
            'caching.same'),
     Row('execute-never-completes',
-        (Found('capabilities', 'no end after 5 s', 'hung'),),
+        (Found('capabilities/asynchronous_errors', 'no end after 5 s',
+               'hung'), Found('donation.unasked', 'no end after 5 s', 'hung')),
         seconds=5),
 )
 _COLLECTIVES = (
@@ -97,6 +98,8 @@ _PROGRAMS = (
             'format': 'hlo',
             'mlir': "UNIMPLEMENTED: programs have to be of the format 'hlo'"
         }),
+    crashed('crash-on-mlir', 'capabilities/mlir', 'readback.sharded/data_model',
+            'donation.real/taken'),
     Row('device-assignment-ignored',
         (Found('shardings.assignment/last',
                'device'), Found('shardings.assignment/reversed', 'device')),
@@ -221,6 +224,9 @@ _AHEAD = (
     Row('ahead-refused', (Found('ahead.compile/v2', 'UNIMPLEMENTED'),
                           Found('ahead.compile/shardy', 'UNIMPLEMENTED')),
         ('ahead.devices',),
+        topology=_TOPOLOGY),
+    Row('ahead-mlir-only', (), ('ahead.compile/v1', 'ahead.compile/v2',
+                                'ahead.compile/shardy', 'ahead.damaged'),
         topology=_TOPOLOGY),
     Row('ahead-swallows-damage',
         (Found('ahead.damaged', 'a truncated program was compiled'),),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fault_rows import crashed, failed, Found, missing, Row
 
 _START = (
-    crashed('crash-at-start', 'capabilities'),
-    Row('hang-at-start', (Found('capabilities', 'no end after 3 s', 'hung'),),
+    crashed('crash-at-start', 'capabilities/devices', 'start.version'),
+    Row('hang-at-start',
+        (Found('capabilities/devices', 'no end after 3 s', 'hung'),),
         seconds=3),
     Row('no-devices',
         (Found('start.devices', 'no device: FAILED_PRECONDITION: no device',
                'skipped'),), ('start.version',)),
-    failed('initialize-fails', 'capabilities',
+    failed('initialize-fails', 'capabilities/table',
            'INTERNAL: the driver cannot be initialized'),
     failed('second-start-fails', 'start.twice/client', 'the devices are in use',
            'start.twice/library', 'start.devices'),
@@ -103,6 +104,8 @@ _QUERIES = (
 _DONATION = (
     failed('donation-copies', 'donation.real/taken', 'donation makes a copy',
            'donation.real/refused', 'donation.unasked'),
+    failed('donation-in-name', 'donation.in_place',
+           'and the donated argument lay at', 'donation.real/taken'),
     Row('donation-eats', (Found('donation.real/taken', 'not donated is gone'),
                           Found('donation.steps', 'is deleted')),
         ('donation.unasked',)),
@@ -124,8 +127,15 @@ _ERRORS = (
            'an error whose code is OK', 'transfers.types/F32'),
     failed('error-code-unknown', 'errors.memory/buffer', 'UNKNOWN',
            'transfers.types/F32'),
-    failed('async-error-lost', 'errors.readback/deleted',
-           'a deleted buffer was read: no error', 'transfers.types/F32'),
+    Row('async-error-lost', (Found('errors.readback/deleted',
+                                   'a deleted buffer was read: no error'),
+                             Found('errors.asynchronous/read', 'no error')),
+        ('transfers.types/F32',),
+        capabilities={'asynchronous_errors': False}),
+    Row('failed-input-is-zeros',
+        (Found('errors.asynchronous/read', 'an input that failed was read: no'),
+         Found('errors.asynchronous/executed', 'has run with an input that')),
+        ('errors.readback/deleted',)),
     Row(
         'swallows-damage',
         tuple(

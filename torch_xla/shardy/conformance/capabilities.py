@@ -1,48 +1,40 @@
-"""What a plugin can do, measured before it is judged."""
+"""What a plugin can do, measured before it is judged.
+
+Each part is a probe and has a process of its own: one that crashes or hangs is
+a finding, and what it would have found is missing; the others go on. That the
+plugin cannot do a thing is an answer, and no finding.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
 import json
-import struct
 from typing import Any
 
 from ..hlo.compile_options import Partitioner
 from ..sharding.text import parse_sharding
-from .case import Case
+from .case import Case, NotApplicable
 from .context import Context
-from .pjrt import artifacts, client as clients, slots
+from .pjrt import artifacts, executable, formats, host_callback, slots
 from .pjrt.client import Client
-from .pjrt.host_array import HostArray
-from .pjrt.programs import Elementwise, HLO, MLIR
+from .pjrt.failed_buffer import failed_buffer
+from .pjrt.formats import Format
+from .pjrt.numbers import destroy, floats
+from .pjrt.programs import Elementwise, HLO, MLIR, Program
 from .pjrt.sdy_programs import with_attributes, with_dialect
-from .pjrt.table import (LoadError, MissingError, PjrtError, pointers, Table,
-                         text)
+from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
 
 # Of a compiler's words, which may hold a whole program.
 _LONGEST = 500
-_DIMS = (8,)
-_NUMBERS = HostArray('F32', _DIMS, struct.pack('<8f', *range(8)))
+_COUNT = 8
+
+Found = dict[str, Any]
 
 
-def measure(context: Context, part: str) -> str:
-  """The capabilities as JSON; what the plugin lacks is false, empty or null.
-
-  Keys: see `CASE`'s module. A plugin that cannot start tells why in
-  'start_error', and what needs a client is not there.
-  """
-  del part
-  found: dict[str, Any] = {
-      'library': context.library,
-      'devices': [],
-      'format': None
-  }
-  try:
-    table = context.table
-  except LoadError as e:
-    return json.dumps({**found, 'start_error': str(e)})
-  found.update({
+def _table(context: Context) -> Found:
+  table = context.table
+  return {
       'api_version': list(table.version),
       'functions': len(table.present),
       'missing_functions': [
@@ -53,160 +45,220 @@ def measure(context: Context, part: str) -> str:
           name: list(value) if isinstance(value, tuple) else value
           for name, value in table.attributes().items()
       },
-  })
+  }
+
+
+def _devices(context: Context) -> Found:
+  """What a client tells; why there is none: 'start_error'."""
+  table = context.table
   try:
     with context.client() as client:
-      found.update(_of_client(table, client))
-  except PjrtError as e:
-    found['start_error'] = str(e)[:_LONGEST]
-  return json.dumps(found)
-
-
-def _of_client(table: Table, client: Client) -> dict[str, Any]:
-  told = table.call('Client_PlatformName', client=client.address)
-  version = table.call('Client_PlatformVersion', client=client.address)
-  found: dict[str, Any] = {
-      'platform':
-          text(told.platform_name, told.platform_name_size),
-      'platform_version':
-          text(version.platform_version, version.platform_version_size),
-      'devices':
-          list(client.ids),
-      'device_kind':
-          _try(lambda: _kind(table, client)),
-      'memory_kinds':
-          _try(lambda: _memory_kinds(table, client)) or [],
-      'memory_statistics':
-          _try(client.bytes_in_use) is not None,
-      'topology':
-          _try(lambda: table.call(
-              'Client_TopologyDescription', client=client.address)) is not None,
-      'host_callbacks':
-          'FFI' in table.extensions() or 'Callback' in table.extensions(),
-  }
-  found.update(_formats(client))
-  if found['format']:
-    client = dataclasses.replace(
-        client, artifact_version=found['artifact_version'])
-    found.update(
-        _of_programs(table, client, found['format'], _takes_mlir(found)))
-  return found
-
-
-def _formats(client: Client) -> dict[str, Any]:
-  """What it reads: HLO, StableHLO's text, artifacts of some versions.
-
-  'format' is what the cases use, and 'artifact_version' what they write
-  StableHLO in where text is refused.
-  """
-  what = Elementwise(_DIMS)
-  hlo, mlir = (what.program(form, client.ids[:1]) for form in (HLO, MLIR))
-  found: dict[str, Any] = {
-      'hlo': _compiles(client, hlo),
-      'mlir': _compiles(client, mlir),
-      'artifacts': 'not measured: jaxlib is not installed',
-  }
-  read: list[str] = []
-  if artifacts.can_write():
-    found['artifacts'] = {
-        version: _compiles(client, artifacts.as_artifact(mlir, version))
-        for version in artifacts.versions()
-    }
-    read = [v for v, answer in found['artifacts'].items() if answer is True]
-  found['artifact_version'] = (
-      read[0] if read and found['mlir'] is not True else None)
-  found['format'] = HLO if found['hlo'] is True else None
-  if not found['format'] and _takes_mlir(found):
-    found['format'] = MLIR
-  return found
-
-
-def _takes_mlir(found: Mapping[str, Any]) -> bool:
-  return found['mlir'] is True or found['artifact_version'] is not None
-
-
-def _of_programs(table: Table, client: Client, form: str,
-                 takes_mlir: bool) -> dict[str, Any]:
-  loaded = client.compile(Elementwise(_DIMS).program(form, client.ids[:1]))
-  try:
-    with loaded.executable() as executable:
-      optimized = _try(
-          lambda: clients.optimized_program(table, executable)[1]) or ''
+      version = table.call('Client_PlatformVersion', client=client.address)
       found = {
-          'optimized_program':
-              optimized,
-          'serialization':
-              bool(_try(lambda: clients.serialize(table, executable))),
-          'cost_analysis':
-              bool(
-                  _try(lambda: table.call(
-                      'Executable_GetCostAnalysis', executable=executable).
-                       num_properties)),
-          'compiled_memory_statistics':
-              _try(lambda: table.call(
-                  'Executable_GetCompiledMemoryStats', executable=executable))
-              is not None,
+          'platform':
+              client.platform,
+          'platform_version':
+              text(version.platform_version, version.platform_version_size),
+          'devices':
+              list(client.ids),
       }
-  finally:
-    loaded.destroy()
-  found['donation'] = _try(lambda: _donates(client, form)) is True
-  if len(client.ids) > 1:
-    found.update(_of_partitioning(client, form, takes_mlir))
-  return found
-
-
-def _of_partitioning(client: Client, form: str,
-                     takes_mlir: bool) -> dict[str, Any]:
-  count = len(client.ids)
-  split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
-  what = Elementwise((count,), shardings=(split, split, split))
-  programs = {
-      'gspmd': what.program(form, client.ids, Partitioner.GSPMD),
-      'shardy_attributes': with_attributes(count, form, client.ids),
-  }
-  if takes_mlir:
-    programs['shardy_dialect'] = with_dialect(count, client.ids)
-  return {name: _compiles(client, each) for name, each in programs.items()}
-
-
-def _compiles(client: Client, program: Any) -> Any:
-  """True, or the plugin's words."""
-  try:
-    client.compile(program).destroy()
-    return True
+      if client.devices:
+        found.update(_of_device(client))
+      return found
   except PjrtError as e:
-    return str(e)[:_LONGEST]
+    return {'start_error': _words(e)}
 
 
-def _donates(client: Client, form: str) -> bool:
-  loaded = client.compile(
-      Elementwise(_DIMS, donated=True).program(form, client.ids[:1]))
-  left, right = client.put(_NUMBERS), client.put(_NUMBERS)
-  (result,), = loaded.execute([[left, right]])
-  deleted = left.deleted
-  for buffer in (left, right, result):
-    buffer.destroy()
-  loaded.destroy()
-  return deleted
+def _of_device(client: Client) -> Found:
+  return {
+      'device_kind':
+          _answer(lambda: _kind(client)),
+      'memory_kinds':
+          _answer(lambda: _memory_kinds(client)) or [],
+      'memory_statistics':
+          _answer(client.bytes_in_use) is not None,
+      'topology':
+          _answer(lambda: client.table.call(
+              'Client_TopologyDescription', client=client.address)) is not None,
+  }
 
 
-def _kind(table: Table, client: Client) -> str:
-  description = table.call(
+def _kind(client: Client) -> str:
+  description = client.table.call(
       'Device_GetDescription', device=client.devices[0]).device_description
-  told = table.call('DeviceDescription_Kind', device_description=description)
+  told = client.table.call(
+      'DeviceDescription_Kind', device_description=description)
   return text(told.device_kind, told.device_kind_size)
 
 
-def _memory_kinds(table: Table, client: Client) -> list[str]:
-  told = table.call('Device_AddressableMemories', device=client.devices[0])
+def _memory_kinds(client: Client) -> list[str]:
+  told = client.table.call(
+      'Device_AddressableMemories', device=client.devices[0])
   kinds = []
   for memory in pointers(told.memories, told.num_memories):
-    kind = table.call('Memory_Kind', memory=memory)
+    kind = client.table.call('Memory_Kind', memory=memory)
     kinds.append(text(kind.kind, kind.kind_size))
   return kinds
 
 
-def _try(call: Callable[[], Any]) -> Any:
+def _takes(context: Context, *forms: Format) -> list[Any]:
+  """Of each format: True, or the compiler's words to a sum in it."""
+  with context.client() as client:
+    errors = [
+        formats.refused(form, client.ids[:1],
+                        lambda program: client.compile(program).destroy())
+        for form in forms
+    ]
+  return [True if error is None else _words(error) for error in errors]
+
+
+def _hlo(context: Context) -> Found:
+  return {'hlo': _takes(context, Format(HLO))[0]}
+
+
+def _mlir(context: Context) -> Found:
+  return {'mlir': _takes(context, Format(MLIR))[0]}
+
+
+def _artifacts(context: Context) -> Found:
+  if not artifacts.can_write():
+    return {'artifacts': 'not measured: jaxlib is not installed'}
+  versions = artifacts.versions()
+  answers = _takes(context, *(Format(MLIR, version) for version in versions))
+  return {'artifacts': dict(zip(versions, answers))}
+
+
+def _format(context: Context) -> Found:
+  """What the cases use, and what they write StableHLO in: None: as text."""
+  known = context.capabilities
+  read = [] if known.get('mlir') is True else _artifacts_read(known)
+  form = HLO if known.get('hlo') is True else None
+  if form is None and _takes_mlir(known):
+    form = MLIR
+  return {'format': form, 'artifact_version': read[0] if read else None}
+
+
+def _takes_mlir(known: Mapping[str, Any]) -> bool:
+  return known.get('mlir') is True or bool(_artifacts_read(known))
+
+
+def _artifacts_read(known: Mapping[str, Any]) -> list[str]:
+  answers = known.get('artifacts')
+  if not isinstance(answers, Mapping):
+    return []
+  return [version for version, answer in answers.items() if answer is True]
+
+
+@contextlib.contextmanager
+def _compiled(context: Context) -> Iterator[int]:
+  """The executable of a sum."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    with loaded.executable() as made:
+      yield made
+    loaded.destroy()
+
+
+def _executables(context: Context) -> Found:
+  table = context.table
+  with _compiled(context) as made:
+    return {
+        'optimized_program':
+            _answer(lambda: executable.optimized_program(table, made)[1]) or '',
+        'serialization':
+            bool(_answer(lambda: executable.serialize(table, made))),
+        'cost_analysis':
+            bool(
+                _answer(lambda: table.call(
+                    'Executable_GetCostAnalysis', executable=made).
+                        num_properties)),
+        'compiled_memory_statistics':
+            _answer(lambda: table.call(
+                'Executable_GetCompiledMemoryStats', executable=made)) is
+            not None,
+    }
+
+
+def _donation(context: Context) -> Found:
+  with context.client() as client:
+    loaded = client.compile(
+        context.program(Elementwise((_COUNT,), donated=True), client))
+    left, right = client.put(_numbers()), client.put(_numbers())
+    (result,), = loaded.execute([[left, right]])
+    deleted = left.deleted
+    destroy((left, right, result))
+    loaded.destroy()
+  return {'donation': deleted}
+
+
+def _asynchronous_errors(context: Context) -> Found:
+  """By what an execution tells that an input of it never came."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    right = client.put(_numbers())
+    with failed_buffer(client, _COUNT) as left:
+      how = _told_by(lambda: loaded.start([[left, right]]))
+    right.destroy()
+    loaded.destroy()
+  return {'asynchronous_errors': how}
+
+
+def _told_by(start: Callable[[], Any]) -> Any:
+  try:
+    execution = start()
+  except PjrtError:
+    return 'by the status of Execute'
+  try:
+    execution.wait()
+    return False
+  except PjrtError:
+    return 'by the completion event'
+  finally:
+    execution.destroy()
+
+
+def _host_callbacks(context: Context) -> Found:
+  with context.client() as client:
+    return {'host_callbacks': host_callback.calls_back(client, context.format)}
+
+
+def _partitioned(
+    name: str, make: Callable[[Context, Client],
+                              Program]) -> Callable[..., Found]:
+  """A probe of a program for all devices."""
+
+  def probe(context: Context) -> Found:
+    with context.client() as client:
+      if len(client.ids) < 2:
+        raise NotApplicable('there is one device')
+      client.compile(make(context, client)).destroy()
+    return {name: True}
+
+  return probe
+
+
+def _gspmd(context: Context, client: Client) -> Program:
+  count = len(client.ids)
+  split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
+  what = Elementwise((count,), shardings=(split, split, split))
+  return what.program(context.format, client.ids, Partitioner.GSPMD)
+
+
+def _shardy_attributes(context: Context, client: Client) -> Program:
+  return with_attributes(len(client.ids), context.format, client.ids)
+
+
+def _shardy_dialect(context: Context, client: Client) -> Program:
+  if not _takes_mlir(context.capabilities):
+    raise NotApplicable('the plugin does not take MLIR')
+  return with_dialect(len(client.ids), client.ids)
+
+
+def _words(error: Exception) -> str:
+  return str(error)[:_LONGEST]
+
+
+def _answer(call: Callable[[], Any]) -> Any:
   """None where the plugin cannot or will not."""
   try:
     return call()
@@ -214,5 +266,52 @@ def _try(call: Callable[[], Any]) -> Any:
     return None
 
 
+def _numbers() -> Any:
+  return floats(range(_COUNT))
+
+
+# In this order: later ones look at what earlier ones have found.
+_PROBES: Mapping[str, Callable[[Context], Found]] = {
+    'table': _table,
+    'devices': _devices,
+    'hlo': _hlo,
+    'mlir': _mlir,
+    'artifacts': _artifacts,
+    'format': _format,
+    'executables': _executables,
+    'donation': _donation,
+    'asynchronous_errors': _asynchronous_errors,
+    'host_callbacks': _host_callbacks,
+    'gspmd': _partitioned('gspmd', _gspmd),
+    'shardy_attributes': _partitioned('shardy_attributes', _shardy_attributes),
+    'shardy_dialect': _partitioned('shardy_dialect', _shardy_dialect),
+}
+
+
+def measure(context: Context, part: str) -> str:
+  """What a probe has found, as JSON.
+
+  What the plugin lacks is false, empty, null or its own words. A plugin that
+  does not start tells why in 'start_error'.
+  """
+  known = context.capabilities
+  try:
+    if part == 'table':
+      return json.dumps({'library': context.library} | _table(context))
+    if part != 'devices' and not known.get('devices'):
+      raise NotApplicable('there is no device')
+    return json.dumps(_PROBES[part](context))
+  except LoadError as e:
+    return json.dumps({'start_error': str(e)})
+  except (MissingError, PjrtError) as e:
+    if part == 'table':
+      raise
+    return json.dumps({part: _words(e)})
+
+
 CASE = Case(
-    'capabilities', 'nothing can be said of the plugin', measure, devices=0)
+    'capabilities',
+    'what rests on it cannot be judged',
+    measure,
+    tuple(_PROBES),
+    devices=0)

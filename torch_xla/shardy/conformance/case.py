@@ -36,6 +36,7 @@ class Case:
     mode: that torch_xla runs in.
     seconds: that a part may take.
     devices: how many it needs at least; 0: it starts no client.
+    compiles: whether it is about programs that are compiled.
   """
   name: str
   means: str
@@ -44,6 +45,7 @@ class Case:
   mode: Mode = Mode.SHARDY
   seconds: float = 60
   devices: int = 1
+  compiles: bool = True
 
   @property
   def group(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import json
 import threading
@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from . import capabilities, expected_failures, suite
 from .case import Case
-from .result import NO_DEVICE, Report, Result, Status
+from .result import AT_EXIT, NO_DEVICE, Report, Result, Status
 from .running.run import Runner, Servers
 from .subject import Subject
 
@@ -32,19 +32,14 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
   """
   start = time.monotonic()
   runner = Runner(subject, servers, timeout)
-  found: Mapping[str, Any] = {}
+  found: dict[str, Any] = {}
   results: list[Result] = []
   interrupted = False
   try:
     say('measuring what the plugin can do')
-    # More than one where the plugin fails at the process's end.
-    first, *more = runner.run(capabilities.CASE, ('',), {})
-    results += more
-    if first.status is Status.PASSED:
-      found = json.loads(first.text)
-    else:
-      results.append(first)
-    runnable, skipped = _split(chosen, found, first)
+    for result in _measured(runner, found):
+      results.append(result)
+    runnable, skipped = _split(chosen, found, results)
     results += skipped
     progress = _Progress(sum(len(parts) for _, parts in runnable), say)
 
@@ -82,12 +77,29 @@ def _all_cases() -> tuple[Case, ...]:
   return (capabilities.CASE, *suite.cases())
 
 
-def _split(chosen: Sequence[suite.Chosen], found: Mapping[str, Any],
-           first: Result) -> tuple[list[suite.Chosen], list[Result]]:
-  """What can be run, and results of what cannot, for want of devices."""
+def _measured(runner: Runner, found: dict[str, Any]) -> Iterator[Result]:
+  """Fills `found`, and yields how each probe went."""
+  case, ended = capabilities.CASE, False
+  for part in case.parts:
+    for result in runner.run(case, (part,), found):
+      if result.part == AT_EXIT:
+        # What every process of the plugin does at its end is said once.
+        if ended:
+          continue
+        ended = True
+      if result.status is Status.PASSED:
+        found.update(json.loads(result.text))
+        result = dataclasses.replace(result, text='')
+      yield result
+
+
+def _split(
+    chosen: Sequence[suite.Chosen], found: Mapping[str, Any],
+    measured: Sequence[Result]) -> tuple[list[suite.Chosen], list[Result]]:
+  """What can be run, and results of what cannot, for want of something."""
   runnable, skipped = [], []
   for case, parts in chosen:
-    reason = _obstacle(case, found, first)
+    reason = _obstacle(case, found, measured)
     if not reason:
       runnable.append((case, parts))
     skipped += [
@@ -98,16 +110,29 @@ def _split(chosen: Sequence[suite.Chosen], found: Mapping[str, Any],
   return runnable, skipped
 
 
-def _obstacle(case: Case, found: Mapping[str, Any], first: Result) -> str:
+def _obstacle(case: Case, found: Mapping[str, Any],
+              measured: Sequence[Result]) -> str:
   """Why a case cannot be run; empty if it can."""
-  if not found:
-    return f'the plugin could not be looked at: {first.text}'
-  count, loaded = len(found['devices']), 'functions' in found
-  if loaded and case.devices <= count:
-    return ''
-  if not count:
+  failed = {
+      result.part: result.text
+      for result in measured
+      if result.status.is_finding
+  }
+  if 'functions' not in found:
+    if 'start_error' in found:
+      return NO_DEVICE + found['start_error']
+    return f'the plugin could not be looked at: {failed.get("table")}'
+  count = len(found.get('devices', ()))
+  if case.devices > count:
+    if count:
+      return f'it needs {case.devices} devices, and there are {count}'
+    if 'devices' in failed:
+      return f'the plugin starts no client: {failed["devices"]}'
     return NO_DEVICE + found.get('start_error', 'it lists none')
-  return f'it needs {case.devices} devices, and there are {count}'
+  if case.devices and case.compiles and not found.get('format'):
+    words = failed.get('hlo') or found.get('hlo')
+    return f'the plugin compiles no program: {words}'
+  return ''
 
 
 class _Progress:

@@ -7,13 +7,13 @@ import subprocess
 
 import pytest
 from torch_xla.shardy.conformance.pjrt import slots, structs
-from torch_xla.shardy.conformance.pjrt.client import _TILED_SIZE
+from torch_xla.shardy.conformance.pjrt.buffer import _TILED_SIZE
 from torch_xla.shardy.conformance.pjrt.host_array import TYPES
 from torch_xla.shardy.conformance.pjrt.table import CODES
 import xla_plugins.xla_cpu_pjrt
 
 _INCLUDE = Path(xla_plugins.xla_cpu_pjrt.__file__).parent / 'include'
-_OTHERS = ('Program', 'ExecuteOptions', 'NamedValue')
+_OTHERS = ('Program', 'ExecuteOptions', 'NamedValue', 'ShapeSpec')
 # Whose fields are partly those of a struct in it.
 _NESTED = {
     'MemoryLayout': 'PJRT_Buffer_MemoryLayout',

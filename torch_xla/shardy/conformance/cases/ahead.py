@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 import contextlib
 import ctypes
 
@@ -10,8 +10,10 @@ from ...hlo.compile_options import Partitioner
 from ...sharding.text import parse_sharding
 from ..case import Case, expect, Failure, NotApplicable
 from ..context import Context
-from ..pjrt import client as clients
-from ..pjrt.programs import Elementwise, HLO, Program
+from ..pjrt import formats
+from ..pjrt.executable import optimized_program
+from ..pjrt.formats import Format
+from ..pjrt.programs import Elementwise, Program
 from ..pjrt.sdy_programs import with_attributes
 from ..pjrt.table import MissingError, PjrtError, pointers, Table
 
@@ -73,24 +75,40 @@ def _compiled(context: Context, topology: int,
     context.table.call('Executable_Destroy', executable=made.executable)
 
 
+def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
+  """In which it takes programs for a topology.
+
+  Raises:
+    PjrtError: none.
+  """
+
+  def compiler(program: Program) -> None:
+    with _compiled(context, topology, program):
+      pass
+
+  return formats.first_taken(ids[:1], compiler)
+
+
 def _compile(context: Context, part: str) -> str:
   """Partitioned by GSPMD from V1 and V2, and by Shardy."""
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     count = len(ids)
+    form = _format(context, topology, ids)
     if part == 'shardy':
-      program = with_attributes(count, HLO, ids)
+      program = with_attributes(count, form.name, ids)
     else:
       split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
       if part == 'v1':
         split = split.to_v1()
       program = Elementwise(
-          (count,), shardings=(split,) * 3).program(HLO, ids, Partitioner.GSPMD)
-    with _compiled(context, topology, program) as executable:
-      arguments = _argument_bytes(context.table, executable)
-      code, form = clients.optimized_program(context.table, executable)
+          (count,), shardings=(split,) * 3).program(form.name, ids,
+                                                    Partitioner.GSPMD)
+    with _compiled(context, topology, form.written(program)) as compiled:
+      arguments = _argument_bytes(context.table, compiled)
+      code, compiled_form = optimized_program(context.table, compiled)
   expect(bool(code), 'it tells no optimized program')
-  return f'{count} partitions, {arguments}, {form}'
+  return f'{count} partitions, {arguments}, {compiled_form}'
 
 
 def _argument_bytes(table: Table, executable: int) -> str:
@@ -106,11 +124,12 @@ def _damaged(context: Context, part: str) -> str:
   del part
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
-    good = Elementwise((8,)).program(HLO, ids[:1])
+    form = _format(context, topology, ids)
+    good = form.written(Elementwise((8,)).program(form.name, ids[:1]))
+    damaged = good.code[:len(good.code) // 2]
     try:
-      with _compiled(
-          context, topology,
-          Program(good.code[:len(good.code) // 2], HLO, good.options)):
+      with _compiled(context, topology,
+                     Program(damaged, good.format, good.options)):
         pass
     except PjrtError as e:
       expect(bool(e.message), f'{e.code}, and no words with it')

@@ -14,7 +14,8 @@ import torch_xla.distributed.spmd as xs
 from ... import cache
 from ..case import Case, expect, NotApplicable
 from ..context import Context
-from ..pjrt import client as clients
+from ..pjrt.client import Client
+from ..pjrt.executable import serialize
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
 from ..torch_session import check_equal, DATA, MODEL, numbers
@@ -32,7 +33,7 @@ def _reload(context: Context, part: str) -> str:
       loaded = client.compile(
           context.program(Elementwise((16,), opcode=opcode), client))
       with loaded.executable() as executable:
-        stored[opcode] = clients.serialize(context.table, executable)
+        stored[opcode] = serialize(context.table, executable)
       loaded.destroy()
     if part == 'same client':
       _check_stored(client, stored)
@@ -42,7 +43,7 @@ def _reload(context: Context, part: str) -> str:
   return f'{len(stored["add"]):,} bytes'
 
 
-def _check_stored(client: clients.Client, stored: dict[str, bytes]) -> None:
+def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
   wanted = {
       'add': tuple(2 * v for v in _VALUES),
       'multiply': tuple(v * v for v in _VALUES),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import torch_xla
 
-from ..case import Case, expect
+from ..case import Case, expect, NotApplicable
 from ..context import Context
-from ..pjrt.client import Client, Loaded
+from ..pjrt.client import Client
+from ..pjrt.executable import Loaded
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
+from ..pjrt.table import PjrtError
 from ..torch_session import check_equal, numbers
 
 _VALUES = tuple(float(i) for i in range(8))
@@ -50,6 +52,30 @@ def _real(context: Context, part: str) -> str:
     destroy((given, other, result))
     loaded.destroy()
   return 'taken over' if part == 'taken' else 'kept'
+
+
+def _in_place(context: Context, part: str) -> str:
+  """The result lies where the donated argument lay."""
+  del part
+  context.needs('Buffer_UnsafePointer')
+  with context.client() as client:
+    loaded = _donating(context, client)
+    given, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    try:
+      places = given.pointer, other.pointer
+    except PjrtError as e:
+      raise NotApplicable(f'the plugin tells no pointers: {e}') from e
+    if places[0] == places[1]:
+      raise NotApplicable('two buffers that live have the same pointer')
+    (result,), = loaded.execute([[given, other]])
+    place = result.pointer
+    destroy((given, other, result))
+    loaded.destroy()
+  expect(
+      place == places[0], f'the result lies at {place:#x}, and the donated '
+      f'argument lay at {places[0]:#x}: donation makes a copy, and a training '
+      'step needs its weights twice')
+  return 'at the same place'
 
 
 def _undonated(context: Context, part: str) -> str:
@@ -95,6 +121,8 @@ def cases() -> tuple[Case, ...]:
       Case(
           'donation.real', 'a step needs the memory of its weights twice, or '
           'loses tensors that are still in use', _real, ('taken', 'refused')),
+      Case('donation.in_place', 'a step needs the memory of its weights twice',
+           _in_place),
       Case('donation.unasked', 'a tensor is gone that is still in use',
            _undonated),
       Case('donation.steps', 'weights or gradients are wrong after a step',

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 import ctypes
 
-from ..case import Case, expect, Failure
+from ..case import Case, expect, Failure, NotApplicable
 from ..context import Context
+from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
+from ..pjrt.executable import Loaded
+from ..pjrt.failed_buffer import failed_buffer, WORDS
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise, HLO, Program, Spread
-from ..pjrt.table import PjrtError
+from ..pjrt.table import MissingError, PjrtError
 
 _COUNT = 8
 _VALUES = tuple(float(i) for i in range(_COUNT))
@@ -168,6 +172,40 @@ def _readback(context: Context, part: str) -> str:
   return error.code
 
 
+def _asynchronous(context: Context, part: str) -> str:
+  """An input that never comes: its error reaches all that wait for it."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    right = client.put(floats(_VALUES))
+    with contextlib.ExitStack() as stack:
+      try:
+        left = stack.enter_context(failed_buffer(client, _COUNT))
+      except MissingError as e:
+        raise NotApplicable(str(e)) from e
+      except PjrtError as e:
+        if e.code != 'UNIMPLEMENTED':
+          raise
+        raise NotApplicable(f'the plugin has no such transfers: {e}') from e
+      if part == 'read':
+        error = _status(lambda: read_floats(left, _COUNT),
+                        'an input that failed was read')
+      else:
+        error = _status(lambda: _run(loaded, left, right),
+                        'a program has run with an input that failed')
+    right.destroy()
+    loaded.destroy()
+    expect(
+        WORDS in error.message, f'the error is {error}, and nobody can tell '
+        f'from it that {WORDS!r}')
+    _still_works(context, client)
+  return error.code
+
+
+def _run(loaded: Loaded, left: Buffer, right: Buffer) -> None:
+  (result,), = loaded.execute([[left, right]])
+  read_floats(result, _COUNT)
+
+
 def _serialized(context: Context, part: str) -> str:
   context.needs('Executable_DeserializeAndLoad')
   with context.client() as client:
@@ -190,6 +228,8 @@ def cases() -> tuple[Case, ...]:
            ('few', 'many', 'none', 'size', 'deleted')),
       Case('errors.memory', ends, _memory, ('buffer', 'program')),
       Case('errors.readback', ends, _readback, ('deleted', 'small')),
+      Case('errors.asynchronous', 'what has failed is taken for a result',
+           _asynchronous, ('read', 'executed')),
       Case('errors.executables', 'a damaged cache entry ends the process, or '
            'is run', _serialized, ('random', 'empty')),
   )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 import struct
 
-from .client import Buffer
+from .buffer import Buffer
 from .host_array import HostArray
 
 

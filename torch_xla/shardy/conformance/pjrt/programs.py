@@ -14,6 +14,8 @@ from ...sharding.hlo_sharding import HloSharding
 from . import structs
 
 HLO, MLIR = 'hlo', 'mlir'
+# CustomCallApiVersion of xla/service/hlo.proto.
+_TYPED_FFI = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +145,39 @@ module @broadcast {{
     %0 = stablehlo.broadcast_in_dim %one, dims = [0]
         : (tensor<1xf32>) -> tensor<1x{self.count}xf32>
     return %0 : tensor<1x{self.count}xf32>
+  }}
+}}
+'''.encode()
+
+
+@dataclasses.dataclass(frozen=True)
+class CustomCall:
+  """A call of a target that a typed FFI handler is, of `count` numbers."""
+  target: str
+  count: int
+
+  def program(self, form: str, device_ids: Sequence[int]) -> Program:
+    code = self.hlo() if form == HLO else self.mlir()
+    return Program(code, form, compile_options(device_ids))
+
+  def hlo(self) -> bytes:
+    shape = _shape('f32', (self.count,))
+    module = _module('custom-call', (shape,), shape)
+    call = module.computations[0].instructions[-1]
+    call.custom_call_target = self.target
+    call.custom_call_api_version = _TYPED_FFI
+    call.custom_call_has_side_effect = True
+    return module.SerializeToString(deterministic=True)
+
+  def mlir(self) -> bytes:
+    kind = f'tensor<{self.count}xf32>'
+    return f'''
+module @call {{
+  func.func public @main(%given: {kind}) -> {kind} {{
+    %0 = stablehlo.custom_call @{self.target}(%given) {{
+        api_version = {_TYPED_FFI} : i32, backend_config = {{}},
+        has_side_effect = true}} : ({kind}) -> {kind}
+    return %0 : {kind}
   }}
 }}
 '''.encode()

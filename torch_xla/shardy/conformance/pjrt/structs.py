@@ -59,6 +59,16 @@ _FIELDS = {
         'client:p data:p type:i dims:p num_dims:z byte_strides:p '
         'num_byte_strides:z host_buffer_semantics:i device:p memory:p '
         'device_layout:p done_with_host_buffer:p buffer:p',
+    'Client_CreateBuffersForAsyncHostToDevice':
+        'client:p shape_specs:p num_shape_specs:z device_layouts:p '
+        'num_device_layouts:z memory:p transfer_manager:p',
+    'AsyncHostToDeviceTransferManager_RetrieveBuffer':
+        'transfer_manager:p buffer_index:i buffer_out:p',
+    'AsyncHostToDeviceTransferManager_SetBufferError':
+        'transfer_manager:p buffer_index:i error_code:i error_message:p '
+        'error_message_size:z',
+    'AsyncHostToDeviceTransferManager_Destroy':
+        'transfer_manager:p',
     'Client_CreateUninitializedBuffer':
         'client:p shape_dims:p shape_num_dims:z shape_element_type:i '
         'shape_layout:p device:p memory:p buffer:p',
@@ -127,6 +137,8 @@ _FIELDS = {
         'buffer:p dst_device:p dst_buffer:p',
     'Buffer_ToHostBuffer':
         'src:p host_layout:p dst:p dst_size:z event:p',
+    'Buffer_UnsafePointer':
+        'buffer:p buffer_pointer:z',
     'Buffer_ReadyEvent':
         'buffer:p event:p',
     'TopologyDescription_Create':
@@ -151,6 +163,8 @@ _FIELDS = {
     'MemoryLayout':
         'tiled_size:z tiled_extension:p minor_to_major:p '
         'minor_to_major_size:z tile_dims:p tile_dim_sizes:p num_tiles:z type:i',
+    'ShapeSpec':
+        'dims:p num_dims:z element_type:i',
     'NamedValue':
         'name:p name_size:z type:i int64_value:l value_size:z',
 }

@@ -77,7 +77,8 @@ class Table:
     """Raises:
 
       LoadError: a library is not there.
-      PjrtError: it cannot be loaded otherwise, or is no plugin; a plugin's own error.
+      PjrtError: it cannot be loaded otherwise, or is no plugin; or a plugin's
+        own error.
     """
     try:
       library = ctypes.CDLL(path)
@@ -113,22 +114,33 @@ class Table:
   def call_with(self, name: str, arguments: ctypes.Structure) -> None:
     """As `call`, with a struct of the caller's."""
     self._check(name)
-    error = _CALL(self._functions[name])(ctypes.addressof(arguments))
+    self.call_at(self._functions[name], arguments)
+
+  def call_at(self, function: int, arguments: ctypes.Structure) -> None:
+    """As `call_with`, of a function that stands elsewhere, as in an extension.
+    """
+    error = _CALL(function)(ctypes.addressof(arguments))
     if error:
       raise self._error(error)
 
   def extensions(self) -> tuple[str, ...]:
     """Those that the table lists, by name; by number where it has none here.
     """
-    found = []
+    return tuple(name for name, _ in self._extensions())
+
+  def extension(self, name: str) -> int:
+    """Where an extension lies; 0 if the table does not list it."""
+    return dict(self._extensions()).get(name, 0)
+
+  def _extensions(self) -> Iterator[tuple[str, int]]:
     address = self._first_extension
     while address:
       # struct_size, type, next.
-      _, kind, address = (ctypes.c_size_t * 3).from_address(address)
+      _, kind, following = (ctypes.c_size_t * 3).from_address(address)
       kind &= 0xffffffff
-      found.append(slots.EXTENSIONS[kind] if kind <
-                   len(slots.EXTENSIONS) else str(kind))
-    return tuple(found)
+      known = kind < len(slots.EXTENSIONS)
+      yield slots.EXTENSIONS[kind] if known else str(kind), address
+      address = following
 
   def _check(self, name: str) -> None:
     if not self.has(name):

@@ -1,0 +1,75 @@
+"""A buffer on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import ctypes
+import dataclasses
+from typing import Any
+
+from . import structs
+from .host_array import HostArray
+from .table import Table
+
+_TILED_SIZE = 56  # Of PJRT_Buffer_MemoryLayout_Tiled.
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+  """A buffer on a device, which its owner destroys."""
+  table: Table
+  address: int
+
+  def read(self, type_name: str, dims: Sequence[int]) -> HostArray:
+    """The content, as an array of a type and dimensions.
+
+    Raises:
+      PjrtError: the plugin refuses, or has another size.
+    """
+    nbytes = HostArray.size_of(type_name, dims)
+    memory = (ctypes.c_char * max(1, nbytes))()
+    # Row-major, as torch_xla asks; without one it may be the device's.
+    order = (ctypes.c_int64 * max(1, len(dims)))(*range(len(dims) - 1, -1, -1))
+    layout = structs.make(
+        'MemoryLayout',
+        room=False,
+        tiled_size=_TILED_SIZE,
+        minor_to_major=ctypes.addressof(order),
+        minor_to_major_size=len(dims))
+    copied = self.table.call(
+        'Buffer_ToHostBuffer',
+        src=self.address,
+        host_layout=ctypes.addressof(layout),
+        dst=ctypes.addressof(memory),
+        dst_size=nbytes)
+    self.table.await_event(copied.event)
+    return HostArray(type_name, tuple(dims), bytes(memory[:nbytes]))
+
+  @property
+  def deleted(self) -> bool:
+    return self.table.call('Buffer_IsDeleted', buffer=self.address).is_deleted
+
+  @property
+  def nbytes(self) -> int:
+    return self.table.call(
+        'Buffer_OnDeviceSizeInBytes',
+        buffer=self.address).on_device_size_in_bytes
+
+  @property
+  def pointer(self) -> int:
+    """Where it lies on the device."""
+    return self.table.call(
+        'Buffer_UnsafePointer', buffer=self.address).buffer_pointer
+
+  def delete(self) -> None:
+    self.table.call('Buffer_Delete', buffer=self.address)
+
+  def destroy(self) -> None:
+    self.table.call('Buffer_Destroy', buffer=self.address)
+
+
+def dims_of(told: Any) -> tuple[int, ...]:
+  """The dimensions in an answer of PJRT_Buffer_Dimensions."""
+  if not told.num_dims:
+    return ()
+  return tuple((ctypes.c_int64 * told.num_dims).from_address(told.dims))
