@@ -2,6 +2,7 @@
 # A root of Debian trixie, for its Python 3.13: made once, entered by chroot.
 
 set -euo pipefail
+readonly CALLER=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
@@ -13,8 +14,8 @@ usage: bash infra/trixie.sh [--root DIR] make
 
 Runs this project on the Python 3.13 of Debian trixie, on any Debian: in a root
 directory of its own, which the first run makes with debootstrap (installed from
-Debian if missing) in about a minute. It stays in DIR, by default build/trixie;
-nothing stays mounted, so to be rid of it remove the folder.
+Debian if missing) in about a minute. It stays in DIR, by default build/trixie
+in the checkout; nothing stays mounted, so to be rid of it remove the folder.
 
   make      makes the root.
   run       runs a program there, which sees the checkout where it is here,
@@ -178,6 +179,7 @@ run_tests() {
 root=build/trixie
 if [[ "${1:-}" == --root ]]; then
   root="${2:?--root takes a folder}"
+  [[ "$root" == /* ]] || root="$CALLER/$root"
   shift 2
 fi
 root=$(realpath -m "$root")

@@ -14,6 +14,7 @@ if __name__ == '__main__':
 
 from infra.errors import BuildError
 from infra.release.checks import tag_of
+from infra.release.place import PartlyPlacedError
 from infra.release.release import make_release
 from infra.release.release import Release
 from infra.release.smoke import PASSED
@@ -28,9 +29,11 @@ and in the notes. Then come the bills of materials (*.cdx.json), SHA256SUMS, and
 NOTES.md with the section of CHANGELOG.md.
 
 All of it is made in build/release/VERSION, and a dry run changes nothing else.
---write copies the files to dist/ and says which tag to make. It takes a
-checkout without changes and a dated section in CHANGELOG.md, and replaces no
-wheel in dist/ by another. Nothing is tagged or pushed.
+--write copies the files to dist/, all or none, and says which tag to make. It
+takes a dated section in CHANGELOG.md and a checkout in which each file is as
+its commit has it, at the start and at the end; files that git is told to ignore
+count where the build would take them. It replaces no wheel in dist/ by another.
+Nothing is tagged or pushed.
 
 Exit status: 0 if all is well, what was not tried aside; 1 if not.
 """
@@ -54,9 +57,12 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
   except (BuildError, OSError) as error:
     print(f'error: {error}\nnothing was written to dist/', file=sys.stderr)
     return 1
+  except PartlyPlacedError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
   except KeyboardInterrupt:
     print(
-        'error: interrupted; dist/ has all files or none of them',
+        'error: interrupted; dist/ is as it was, or has all files',
         file=sys.stderr)
     return 130
   for line in summary(release, options.write):
@@ -76,7 +82,7 @@ def summary(release: Release, written: bool) -> list[str]:
   if written:
     tag = tag_of(release.version)
     lines.append(f'now tag it: git tag --annotate {tag} '
-                 f'--message "torch_xla {release.version}"')
+                 f'--message "torch_xla {release.version}" {release.commit}')
   else:
     lines.append('dry run: dist/ is as it was; --write writes it')
   return lines

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+import os
 from pathlib import Path
 
 from infra.errors import BuildError
 from infra.patchset import git
+from infra.release.inputs import differences
 from infra.release.notes import Section
 from infra.wheel.official import sha256
 
@@ -21,7 +23,7 @@ def tag_of(version: str) -> str:
 def commit_of(root: Path) -> str:
   """The commit that is checked out, and whether files differ from it."""
   commit = git.need(root, 'rev-parse', 'HEAD')
-  return f'{commit}, with changes' if _changes(root) else commit
+  return f'{commit}, with changes' if differences(root) else commit
 
 
 def check_checkout(root: Path, version: str, section: Section) -> None:
@@ -31,11 +33,13 @@ def check_checkout(root: Path, version: str, section: Section) -> None:
     BuildError: files differ from the commit, the changelog's section has no
       date, or the version's tag names another commit.
   """
-  changes = _changes(root)
+  changes = differences(root)
   if changes:
     shown = '\n'.join(changes[:_SHOWN] + ['...'] * (len(changes) > _SHOWN))
     raise BuildError('a release is made of a commit, and these files differ '
-                     f'from it:\n{shown}\nCommit or remove them.')
+                     f'from it:\n{shown}\nCommit or remove them, or put them '
+                     'back. Where `git status` hides one, `git check-ignore -v '
+                     'FILE` and `git ls-files -v FILE` say why.')
   if not section.released:
     raise BuildError(f'CHANGELOG.md says `## {version} {section.heading}`: '
                      'put the date there, as in (2026-01-31), and commit it')
@@ -48,20 +52,35 @@ def check_checkout(root: Path, version: str, section: Section) -> None:
                      ' raise VERSION in infra/wheel/pins.py')
 
 
-def check_target(dist: Path, wheels: Iterable[Path]) -> None:
-  """Checks that no wheel would be replaced by another of the same name.
+def check_same(root: Path, version: str, section: Section, commit: str) -> None:
+  """Checks that what is checked out is as it was when a release was begun.
 
   Raises:
-    BuildError: one would be.
+    BuildError: another commit is checked out, or as `check_checkout`.
   """
-  for wheel in wheels:
-    there = dist / wheel.name
-    if there.exists() and sha256(there) != sha256(wheel):
+  check_checkout(root, version, section)
+  now = git.need(root, 'rev-parse', 'HEAD')
+  if now != commit:
+    raise BuildError(f'the release was begun on commit {commit}, and now {now} '
+                     'is checked out: run it again, and leave the checkout '
+                     'alone while it runs')
+
+
+def check_target(dist: Path, files: Iterable[Path]) -> None:
+  """Checks that files can go to `dist`, and that no wheel replaces another.
+
+  Raises:
+    BuildError: a wheel of the same name is there, or no file is in the way.
+  """
+  if os.path.lexists(dist) and not dist.is_dir():
+    raise BuildError(f'{dist} is no folder: move it away')
+  for file in files:
+    there = dist / file.name
+    if os.path.lexists(there) and not there.is_file():
+      raise BuildError(f'{there} is no file: move it away')
+    if file.suffix == '.whl' and there.exists() and (sha256(there)
+                                                     != sha256(file)):
       raise BuildError(
           f'{there} is another wheel of the same version: remove it if it was '
           'never given to anybody, or else raise VERSION in '
           'infra/wheel/pins.py')
-
-
-def _changes(root: Path) -> list[str]:
-  return git.need(root, 'status', '--porcelain').splitlines()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 import dataclasses
-import os
 from pathlib import Path
 import shutil
 import tempfile
@@ -15,6 +14,7 @@ from infra.release import checks
 from infra.release.notes import checksums
 from infra.release.notes import notes
 from infra.release.notes import section
+from infra.release.place import place
 from infra.release.smoke import FAILED
 from infra.release.trial import Trial
 from infra.release.trial import try_wheel
@@ -28,6 +28,9 @@ from infra.wheel.verify import verify_wheel
 Say = Callable[[str], None]
 Try = Callable[[Path, str, Path], Trial]
 
+_NOTES = 'NOTES.md'
+_CHECKSUMS = 'SHA256SUMS'
+
 
 @dataclasses.dataclass(frozen=True)
 class Release:
@@ -35,11 +38,13 @@ class Release:
 
   Attributes:
     version: of the wheels.
+    commit: what they were built from.
     folder: holds its files.
     files: their names.
     trials: what each wheel was tried on.
   """
   version: str
+  commit: str
   folder: Path
   files: tuple[str, ...]
   trials: tuple[Trial, ...]
@@ -67,6 +72,8 @@ def make_release(
 
   Raises:
     BuildError: something stands in the way, or a wheel is not right.
+    OSError: a file cannot be written.
+    PartlyPlacedError: only some files could be written to `dist`.
   """
   root = root.resolve()
   progress = _Progress(say)
@@ -89,13 +96,19 @@ def make_release(
     wheels[python] = build_wheel(
         root, folder, python, built_plugins=built_plugins, say=_silent)
   if dist:
-    checks.check_target(dist, wheels.values())
+    # Early: the rest takes minutes.
+    names = (_NOTES, _CHECKSUMS, *map(_bom_name, wheels.values()))
+    checks.check_target(dist,
+                        (*wheels.values(), *(folder / name for name in names)))
   progress.step(f'building the one for Python {pythons[0]} again')
   _check_again(root, pythons[0], wheels[pythons[0]], built_plugins)
   for python, wheel in wheels.items():
     progress.step(f'verifying the wheel for Python {python}')
     _verify(root, wheel, built_plugins)
-    wheel.with_name(f'{wheel.name}.cdx.json').write_bytes(read_bom(wheel))
+    (folder / _bom_name(wheel)).write_bytes(read_bom(wheel))
+  if dist:
+    # The wheels are what the checkout makes: it still has to be the commit.
+    checks.check_same(root, pins.VERSION, changes, commit)
 
   trials = []
   for python, wheel in wheels.items():
@@ -112,8 +125,16 @@ def make_release(
   files = tuple(sorted(path.name for path in folder.iterdir()))
   if dist:
     progress.step(f'copying {len(files)} files into {dist}')
-    _copy(folder, dist, files)
-  return Release(pins.VERSION, dist or folder, files, tuple(trials))
+    # Once more: somebody may have worked there meanwhile.
+    checks.check_same(root, pins.VERSION, changes, commit)
+    checks.check_target(dist, (folder / name for name in files))
+    place(folder, dist, files)
+  return Release(pins.VERSION, commit, dist or folder, files, tuple(trials))
+
+
+def _bom_name(wheel: Path) -> str:
+  """What the bill of materials of a wheel is called beside it."""
+  return f'{wheel.name}.cdx.json'
 
 
 def _check_again(root: Path, python: str, wheel: Path,
@@ -141,20 +162,10 @@ def _describe(folder: Path, commit: str, changes: str,
               trials: Sequence[Trial]) -> None:
   """Writes the notes on the files in a folder, and the checksums of all."""
   digests = {path.name: sha256(path) for path in folder.iterdir()}
-  (folder / 'NOTES.md').write_text(
+  (folder / _NOTES).write_text(
       notes(pins.VERSION, commit, changes, digests, trials), encoding='utf-8')
-  digests['NOTES.md'] = sha256(folder / 'NOTES.md')
-  (folder / 'SHA256SUMS').write_text(checksums(digests), encoding='utf-8')
-
-
-def _copy(source: Path, target: Path, files: Sequence[str]) -> None:
-  """Copies files; each appears under its name only when it is whole."""
-  target.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=target, prefix='release-') as part:
-    for name in files:
-      shutil.copyfile(source / name, Path(part) / name)
-    for name in files:
-      os.replace(Path(part) / name, target / name)
+  digests[_NOTES] = sha256(folder / _NOTES)
+  (folder / _CHECKSUMS).write_text(checksums(digests), encoding='utf-8')
 
 
 def _silent(line: str) -> None:

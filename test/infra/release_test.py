@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from collections.abc import Iterator
+import functools
 import itertools
 import json
+import os
 from pathlib import Path
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -16,12 +22,13 @@ from infra_project import ROOT
 import pytest
 
 from infra.errors import BuildError
+from infra.release import __main__ as command
 from infra.release import checks
 from infra.release import environment
 from infra.release import interpreters
+from infra.release import place
 from infra.release import release
 from infra.release import smoke
-from infra.release.__main__ import main
 from infra.release.notes import checksums
 from infra.release.notes import notes
 from infra.release.notes import section
@@ -50,6 +57,7 @@ CHANGELOG = f"""\
 DATED = Section('(2026-01-31)', '- The new one.')
 PASSED = smoke.Outcome(smoke.PASSED, 'loss 2.0 -> 1.0')
 FAILED = smoke.Outcome(smoke.FAILED, 'the loss did not fall')
+_REPLACE = os.replace
 
 # What the changelog says.
 
@@ -90,7 +98,11 @@ def repository_fixture(tmp_path) -> Path:
   root = tmp_path / 'repository'
   root.mkdir()
   (root / 'CHANGELOG.md').write_text(CHANGELOG)
-  (root / '.gitignore').write_text('/build/\n/dist/\n')
+  (root / '.gitignore').write_text('build/\n/dist/\n')
+  for name, text in (('patches/series.toml', 'series = []\n'),
+                     ('torch_xla/ours.py', 'ours = True\n')):
+    (root / name).parent.mkdir()
+    (root / name).write_text(text)
   git(root, 'init', '-q')
   git(root, 'add', '.')
   git(root, 'commit', '-q', '-m', 'all')
@@ -459,14 +471,14 @@ def test_a_wheel_that_does_not_verify(repository, monkeypatch):
 
 def test_help(capsys):
   with pytest.raises(SystemExit) as ended:
-    main(['--help'])
+    command.main(['--help'])
   assert ended.value.code == 0
   assert '--write' in capsys.readouterr().out
 
 
 def test_an_error_is_a_sentence(repository, capsys):
   (repository / 'CHANGELOG.md').write_text('# Changelog\n')
-  assert main([], repository) == 1
+  assert command.main([], repository) == 1
   error = capsys.readouterr().err
   assert error.startswith('error: CHANGELOG.md has no section for')
   assert 'nothing was written to dist/' in error
@@ -474,6 +486,277 @@ def test_an_error_is_a_sentence(repository, capsys):
 
 def test_writing_refuses_a_dirty_checkout(repository, capsys):
   (repository / 'new.py').write_text('')
-  assert main(['--write'], repository) == 1
-  assert 'differ from it:\n?? new.py' in capsys.readouterr().err
+  assert command.main(['--write'], repository) == 1
+  assert 'differ from it:\nnew.py: in no commit\n' in capsys.readouterr().err
   assert not (repository / 'dist').exists()
+
+
+# What `--write` takes, and how it leaves dist/.
+
+
+@pytest.fixture(name='write')
+def write_fixture(repository, monkeypatch) -> Callable[..., int]:
+  """Runs `--write` there, on wheels that are none; returns the exit status.
+
+  It takes what happens while a wheel is tried.
+  """
+  monkeypatch.setattr(release, 'build_wheel',
+                      build_that_writes(itertools.repeat(b'1')))
+  monkeypatch.setattr(release, 'verify_wheel',
+                      lambda *args, **kwargs: Verdict('a.whl', (), ()))
+  monkeypatch.setattr(release, 'read_bom', lambda wheel: b'{}')
+
+  def write(meanwhile: Callable[[], object] = lambda: None) -> int:
+
+    def attempt(root, python, wheel) -> Trial:
+      del root, wheel
+      meanwhile()
+      return Trial(python, 'here', PASSED)
+
+    monkeypatch.setattr(
+        command, 'make_release',
+        functools.partial(
+            release.make_release,
+            pythons=[running_python()],
+            built_plugins={'plugin': b''},
+            attempt=attempt))
+    return command.main(['--write'], repository)
+
+  return write
+
+
+def hidden_by_exclude(root: Path) -> None:
+  (root / '.git/info/exclude').write_text('*.log\n')
+  (root / 'torch_xla/junk.log').write_text('junk\n')
+
+
+def hidden_by_gitignore(root: Path) -> None:
+  (root / 'patches/build').mkdir()
+  (root / 'patches/build/junk').write_text('junk\n')
+
+
+def hidden_by_settings(root: Path) -> None:
+  git(root, 'config', 'status.showUntrackedFiles', 'no')
+  (root / 'torch_xla/new.py').write_text('')
+
+
+def hidden_by_assumption(root: Path) -> None:
+  git(root, 'update-index', '--assume-unchanged', 'torch_xla/ours.py')
+  (root / 'torch_xla/ours.py').write_text('edited = True\n')
+
+
+def hidden_by_skipping(root: Path) -> None:
+  git(root, 'update-index', '--skip-worktree', 'torch_xla/ours.py')
+  (root / 'torch_xla/ours.py').unlink()
+
+
+def hidden_by_line_ends(root: Path) -> None:
+  git(root, 'config', 'core.autocrlf', 'true')
+  (root / 'torch_xla/ours.py').write_bytes(b'ours = True\r\n')
+  git(root, 'add', '.')
+
+
+def hidden_among_the_series(root: Path) -> None:
+  """A patch that the wheel gets, under a name that is litter elsewhere."""
+  (root / 'patches/series.toml').write_text("""\
+[[series]]
+name = 'one'
+description = 'one'
+bug = 'https://example.org/1'
+depends_on = []
+wheel = ['one.patch~']
+overlay = []
+tests = []
+""")
+  (root / '.git/info/exclude').write_text('*~\n')
+  git(root, 'commit', '-q', '-a', '-m', 'series')
+  (root / 'patches/one.patch~').write_text('')
+
+
+@pytest.mark.parametrize(
+    'hide, told',
+    ((hidden_by_exclude, 'torch_xla/junk.log: in no commit'),
+     (hidden_by_gitignore, 'patches/build/junk: in no commit'),
+     (hidden_by_settings, 'torch_xla/new.py: in no commit'),
+     (hidden_by_assumption, 'torch_xla/ours.py: changed since the commit'),
+     (hidden_by_skipping, 'torch_xla/ours.py: missing here'),
+     (hidden_by_line_ends, 'torch_xla/ours.py: changed since the commit'),
+     (hidden_among_the_series, 'patches/one.patch~: in no commit')))
+def test_nothing_is_released_that_git_hides(hide, told, repository, write,
+                                            capsys):
+  assert write() == 0
+  hide(repository)
+  assert not git(repository, 'status', '--porcelain')
+  shutil.rmtree(repository / 'dist')
+  assert write() == 1
+  assert f'differ from it:\n{told}\nCommit or remove' in capsys.readouterr().err
+  assert not (repository / 'dist').exists()
+
+
+def test_what_is_not_shipped_may_be_ignored(repository, write):
+  (repository / '.git/info/exclude').write_text('.idea/\n*.log\n')
+  (repository / '.idea').mkdir()
+  for name in ('.idea/a.xml', 'a.log', 'torch_xla/.ours.py.swp.log'):
+    (repository / name).write_text('')
+  assert write() == 0
+
+
+def contents(dist: Path) -> dict[str, str]:
+  return {path.name: path.read_text() for path in dist.iterdir()}
+
+
+def test_the_tag_is_of_the_commit_that_was_built(repository, write, capsys):
+  commit = git(repository, 'rev-parse', 'HEAD')
+  assert write() == 0
+  [line] = [
+      line for line in capsys.readouterr().out.splitlines()
+      if line.startswith('now tag it: git ')
+  ]
+  assert f'Built from {commit}.' in contents(repository / 'dist')['NOTES.md']
+  git(repository, 'commit', '-q', '--allow-empty', '-m', 'more')
+  git(repository, *shlex.split(line)[4:])
+  assert git(repository, 'rev-parse', f'v{pins.VERSION}^{{commit}}') == commit
+
+
+def edit(root: Path) -> None:
+  (root / 'torch_xla/ours.py').write_text('edited = True\n')
+
+
+def commit_more(root: Path) -> None:
+  git(root, 'commit', '-q', '--allow-empty', '-m', 'more')
+
+
+def tag_another(root: Path) -> None:
+  other = git(root, 'commit-tree', 'HEAD^{tree}', '-m', 'other')
+  git(root, 'tag', f'v{pins.VERSION}', other)
+
+
+@pytest.mark.parametrize(
+    'change, told',
+    ((edit, 'torch_xla/ours.py: changed since the commit\n'),
+     (commit_more, 'error: the release was begun on commit '),
+     (tag_another, f'error: tag v{pins.VERSION} names another commit')))
+def test_a_checkout_that_changes_meanwhile(change, told, repository, write,
+                                           capsys):
+  assert write(lambda: change(repository)) == 1
+  error = capsys.readouterr().err
+  assert told in error and 'nothing was written to dist/' in error
+  assert not (repository / 'dist').exists()
+
+
+def test_a_checkout_that_was_another_for_a_while(repository, write, monkeypatch,
+                                                 capsys):
+  """The wheels are made of an edit that is taken back before the end."""
+
+  def verify(*args, **kwargs) -> Verdict:
+    del args, kwargs
+    edit(repository)
+    return Verdict('a.whl', (), ())
+
+  monkeypatch.setattr(release, 'verify_wheel', verify)
+  assert write(lambda: git(repository, 'checkout', '-q', '.')) == 1
+  assert 'torch_xla/ours.py: changed since' in capsys.readouterr().err
+
+
+def test_a_wheel_that_another_puts_there_meanwhile(repository, write, capsys):
+  wheel = pins.wheel_name(pins.VERSION, running_python())
+  dist = repository / 'dist'
+  dist.mkdir()
+  assert write(lambda: (dist / wheel).write_text('given to somebody')) == 1
+  assert 'another wheel of the same version' in capsys.readouterr().err
+  assert contents(dist) == {wheel: 'given to somebody'}
+
+
+@pytest.mark.parametrize('name', ('NOTES.md', 'SHA256SUMS', 'wheel.cdx.json'))
+def test_a_folder_in_the_way(name, repository, write, capsys):
+  wheel = pins.wheel_name(pins.VERSION, running_python())
+  there = repository / 'dist' / name.replace('wheel', wheel)
+  there.mkdir(parents=True)
+  assert write(pytest.fail) == 1  # Before the trials, which take minutes.
+  error = capsys.readouterr().err
+  assert f'{there} is no file: move it away' in error
+  assert 'nothing was written to dist/' in error
+  assert list((repository / 'dist').iterdir()) == [there]
+
+
+def test_dist_that_is_a_file(repository, write, capsys):
+  (repository / 'dist').write_text('')
+  (repository / '.git/info/exclude').write_text('/dist\n')
+  assert write() == 1
+  assert 'dist is no folder: move it away\nnothing' in capsys.readouterr().err
+
+
+def replace_that_fails(errors: dict[int, BaseException]):
+  """A stand-in for os.replace: some of its calls, counted, fail."""
+  calls = itertools.count(1)
+
+  def replace(source, target) -> None:
+    if error := errors.get(next(calls)):
+      raise error
+    _REPLACE(source, target)
+
+  return replace
+
+
+@pytest.mark.parametrize(
+    'error, status, told',
+    ((KeyboardInterrupt(), 130, 'interrupted; dist/ is as it was'),
+     (OSError(28, 'No space left'), 1, 'nothing was written to dist/')))
+@pytest.mark.parametrize('at', (1, 3, 4))
+def test_dist_is_as_it_was_if_it_cannot_be_written(at, error, status, told,
+                                                   repository, write, capsys,
+                                                   monkeypatch):
+  dist = repository / 'dist'
+  monkeypatch.setattr(place.os, 'replace', replace_that_fails({at: error}))
+  assert write() == status
+  assert told in capsys.readouterr().err
+  assert not dist.exists()
+  before = {'NOTES.md': 'older', 'SHA256SUMS': 'older', 'other.whl': 'other'}
+  dist.mkdir()
+  for name, text in before.items():
+    (dist / name).write_text(text)
+  monkeypatch.setattr(place.os, 'replace', replace_that_fails({at: error}))
+  assert write() == status
+  assert contents(dist) == before
+
+
+def test_what_is_left_of_a_release_is_said(repository, write, capsys,
+                                           monkeypatch):
+  full = OSError(28, 'No space left')
+  (repository / 'dist').mkdir()
+  (repository / 'dist/NOTES.md').write_text('older')
+  monkeypatch.setattr(place.os, 'replace', replace_that_fails({
+      3: full,
+      4: full
+  }))
+  assert write() == 1
+  error = capsys.readouterr().err
+  assert 'could not be taken back:\nNOTES.md: ' in error
+  assert 'nothing was written' not in error
+  assert list(contents(repository / 'dist')) == ['NOTES.md']
+
+
+def test_a_second_ctrl_c_waits_until_all_is_taken_back(repository, write,
+                                                       monkeypatch):
+  """The first comes at the third file, the second at the first one back."""
+  dist = repository / 'dist'
+  dist.mkdir()
+  (dist / 'NOTES.md').write_text('older')
+  interrupt = replace_that_fails({3: KeyboardInterrupt()})
+
+  def replace(source, target) -> None:
+    if Path(source).parent.name == 'old':
+      signal.raise_signal(signal.SIGINT)
+    interrupt(source, target)
+
+  monkeypatch.setattr(place.os, 'replace', replace)
+  assert write() == 130
+  assert contents(dist) == {'NOTES.md': 'older'}
+
+
+def test_a_file_that_is_there_is_not_written_again(repository, write):
+  assert write() == 0
+  stamps = {p: p.stat().st_ino for p in (repository / 'dist').iterdir()}
+  assert len(stamps) == 4
+  assert write() == 0
+  assert {p: p.stat().st_ino for p in stamps} == stamps

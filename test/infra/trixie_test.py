@@ -56,13 +56,17 @@ class Machine:
   def remove(self, name: str) -> None:
     (self.bin / name).unlink()
 
-  def run(self, *arguments: str) -> subprocess.CompletedProcess:
+  def run(self,
+          *arguments: str,
+          folder: Path | None = None) -> subprocess.CompletedProcess:
+    """Runs infra/trixie.sh, in a folder if one is given."""
     return subprocess.run(
         [self.bin / 'bash', self.root / 'infra/trixie.sh', *arguments],
         env={
             'PATH': str(self.bin),
             'HOME': '/nowhere'
         },
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False)
@@ -142,6 +146,19 @@ def test_another_folder(machine, tmp_path):
   assert machine.run('--root', str(tmp_path / 'other'), 'make').returncode == 0
   assert (tmp_path / 'other' / 'etc').is_dir()
   assert not (machine.root / 'build').exists()
+
+
+def test_a_folder_counts_from_where_one_is(machine, tmp_path):
+  """The caller's folder, not the checkout, which the script goes into."""
+  here = tmp_path / 'here and there'
+  here.mkdir()
+  for name in ('other', '../other', './a b'):
+    done = machine.run('--root', name, 'make', folder=here)
+    assert done.returncode == 0, done.stderr
+    assert (here / name / 'etc').is_dir()
+  assert machine.run('make', folder=here).returncode == 0
+  assert (machine.root / 'build/trixie/etc').is_dir()
+  assert {p.name for p in machine.root.iterdir()} == {'infra', 'build'}
 
 
 def test_a_root_is_made_whole_or_not_at_all(machine):
