@@ -15,6 +15,7 @@ from infra.errors import BuildError
 from infra.wheel.build import build_wheels
 from infra.wheel.build import running_python
 from infra.wheel.profile import load_profile
+from infra.wheel.profile import Profile
 
 
 def main() -> int:
@@ -44,8 +45,7 @@ def main() -> int:
   options = parser.parse_args()
   try:
     profile = load_profile(options.profile) if options.profile else None
-    pythons = (
-        options.python or (profile and profile.pythons) or [running_python()])
+    pythons = _pythons(options.python or [], profile)
     for wheel in build_wheels(ROOT, options.dist_dir, pythons, profile=profile):
       print(wheel)
   except BuildError as error:
@@ -55,6 +55,21 @@ def main() -> int:
     print('error: interrupted; no further wheel was written', file=sys.stderr)
     return 130
   return 0
+
+
+def _pythons(named: list[str], profile: Profile | None) -> list[str]:
+  """What to build for, each once.
+
+  Raises:
+    BuildError: one is named that the profile leaves out.
+  """
+  of_profile = profile.pythons if profile else ()
+  for python in named:
+    if of_profile and python not in of_profile:
+      raise BuildError(f'--python {python}: the pythons of {profile.path} are '
+                       f'{", ".join(of_profile)}: add it there, or name one of '
+                       'them')
+  return list(dict.fromkeys(named or of_profile or [running_python()]))
 
 
 if __name__ == '__main__':

@@ -6,10 +6,10 @@ from dataclasses import fields
 import fnmatch
 from pathlib import Path
 import re
-import tomllib
 from typing import Any
 
 from infra.errors import BuildError
+from infra.wheel.toml_values import table_of
 
 FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
@@ -141,10 +141,11 @@ def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
   """
   path = root / FILE
   try:
-    text = path.read_text(encoding='utf-8')
+    text = path.read_text(
+        encoding='utf-8-sig')  # Some editors begin with a BOM.
   except FileNotFoundError:
     raise BuildError(f'{path} is missing') from None
-  except UnicodeDecodeError as error:
+  except (OSError, UnicodeDecodeError) as error:
     raise BuildError(f'{FILE}: {error}') from error
   return parse_manifest(text, before)
 
@@ -152,11 +153,12 @@ def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
 def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
   """What a series.toml of this text says; see `load_manifest`."""
   try:
-    table = tomllib.loads(text)
-  except tomllib.TOMLDecodeError as error:
-    raise BuildError(f'{FILE}: {error}') from error
+    table = table_of(text)
+  except BuildError as error:
+    raise BuildError(f'{FILE}: {error}') from None
   keys = {'base', 'test_base', 'project_tests', 'series'}
-  if not set(table) <= keys or not isinstance(table.get('series'), list):
+  if not set(table) <= keys or not all(
+      map(_are_tables, (table.get('series'), table.get('base', [])))):
     raise BuildError(f'{FILE} holds [[base]] and [[series]] tables, test_base, '
                      'project_tests and nothing else')
   bases = tuple(map(_base, table.get('base', [])))
@@ -223,6 +225,10 @@ def _owners(patterns: Mapping[str, Sequence[str]], path: str) -> list[str]:
       owner for owner, of_owner in patterns.items() if any(
           matches(pattern, path) for pattern in of_owner)
   ]
+
+
+def _are_tables(value: Any) -> bool:
+  return isinstance(value, list) and all(isinstance(v, dict) for v in value)
 
 
 def _base(entry: dict[str, Any]) -> Base:
@@ -302,7 +308,8 @@ def _text(value: Any, what: str) -> str:
 
 
 def _texts(value: Any, what: str) -> tuple[str, ...]:
-  """Raises BuildError unless a value is a list of texts."""
-  if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+  """Raises BuildError unless a value is a list of texts of one line."""
+  if not isinstance(value, list) or not all(
+      isinstance(v, str) and v.isprintable() for v in value):
     raise BuildError(f'{FILE}: {what} has to be a list of texts')
   return tuple(value)

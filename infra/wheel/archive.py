@@ -9,6 +9,7 @@ costs no time and does not depend on the version of zlib.
 from dataclasses import dataclass
 import os
 from pathlib import Path
+import re
 import struct
 import tempfile
 import time
@@ -16,11 +17,16 @@ from typing import BinaryIO, Iterable
 import zipfile
 import zlib
 
+from infra.errors import BuildError
+
 _UTF8 = 0x800
 FILE_MODE = 0o100644
 _VERSION_NEEDED = 20
 _MADE_BY_UNIX = 3 << 8 | _VERSION_NEEDED
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_LAST_SECOND = 4354819199  # of 2107, where zip ends
+_SECONDS = re.compile('[0-9]{1,10}')
+_TIME_VARIABLE = 'SOURCE_DATE_EPOCH'
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,17 @@ def carry(archive: zipfile.ZipFile, source: str, name: str) -> Member:
 
 
 def timestamp(environ: dict[str, str]) -> tuple[int, ...]:
-  """Every member's time: SOURCE_DATE_EPOCH, or 1980, where zip begins."""
-  epoch = environ.get('SOURCE_DATE_EPOCH', '')
-  if not epoch.isdigit():
+  """Every member's time: SOURCE_DATE_EPOCH, or 1980, where zip begins.
+
+  Raises:
+    BuildError: the variable is no time that an archive can hold.
+  """
+  epoch = environ.get(_TIME_VARIABLE, '')
+  if not epoch:
     return _EPOCH
+  if not _SECONDS.fullmatch(epoch) or int(epoch) > _LAST_SECOND:
+    raise BuildError(f'{_TIME_VARIABLE}={epoch[:64]!r} is no time that a wheel '
+                     f'can have: write seconds from 0 to {_LAST_SECOND}')
   return max(_EPOCH, tuple(time.gmtime(int(epoch))[:6]))
 
 

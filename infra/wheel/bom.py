@@ -17,6 +17,8 @@ from infra.wheel.distribution import Distribution
 
 # Where it lies is told by PEP 770.
 _MEMBER = re.compile(r'[^/]+\.dist-info/sboms/[^/]+\.cdx\.json')
+# Some systems have another zlib, which says so behind the version.
+_ZLIB = re.compile(r'[0-9]+(\.[0-9]+)*(\.zlib-ng|-motley)?')
 
 
 @dataclass(frozen=True)
@@ -154,14 +156,20 @@ def tools_in(bom: bytes) -> Tools:
   """The versions of tools that a bill of materials tells.
 
   Raises:
-    BuildError: it tells none, or is none.
+    BuildError: it tells none, or others than there can be, or is none.
   """
   try:
     found = {
         tool['name']: tool['version']
         for tool in json.loads(bom)['metadata']['tools']['components']
     }
-    return Tools(str(found[pins.BOM_LIBRARY]), str(found['zlib']))
-  except (ValueError, KeyError, TypeError) as error:
+    tools = Tools(str(found[pins.BOM_LIBRARY]), str(found['zlib']))
+  except (ValueError, KeyError, TypeError, RecursionError) as error:
     raise BuildError('it does not tell the tools that the wheel was written '
                      f'with: {error!r}') from error
+  if tools.bom_library != pins.BOM_LIBRARY_VERSION:
+    raise BuildError(f'its {pins.BOM_LIBRARY} is {tools.bom_library[:64]!r}, '
+                     f'and the pinned one is {pins.BOM_LIBRARY_VERSION}')
+  if len(tools.zlib) > 64 or not _ZLIB.fullmatch(tools.zlib):
+    raise BuildError(f'its zlib {tools.zlib[:64]!r} is no version')
+  return tools

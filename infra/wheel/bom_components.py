@@ -21,6 +21,7 @@ from infra.wheel.bom import BuiltInput
 from infra.wheel.bom import File
 from infra.wheel.bom import Inputs
 from infra.wheel.bom import SeriesInput
+from infra.wheel.requirement import names_extra
 
 # CycloneDX asks for a prefix of one's own.
 _PREFIX = 'torch_xla_shardy:'
@@ -118,7 +119,7 @@ def _vendor_file(file: File) -> Component:
 def _requirement(text: str) -> Component:
   match = _REQUIREMENT.match(text)
   assert match, text
-  optional = 'extra ==' in text
+  optional = names_extra(text)
   return Component(
       name=match['name'],
       version=match['version'],

@@ -67,6 +67,7 @@ def build_wheel(
     git.find_git()
     bazel = '' if built_plugins else plugins.find_bazel()
     tools = Tools.here()
+    stamp = archive.timestamp(dict(os.environ))
     _check_machine()
 
   with steps.step(f'official wheel {pins.OFFICIAL_VERSION}, Python {python}'):
@@ -89,7 +90,7 @@ def build_wheel(
 
     target = dist_dir / order.wheel.wheel_name(python)
     with steps.step(f'writing {target}'):
-      archive.write_whole(target, members, archive.timestamp(dict(os.environ)))
+      archive.write_whole(target, members, stamp)
   return target
 
 

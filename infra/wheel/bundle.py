@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 import json
 from pathlib import Path
-import struct
 
 from infra.errors import BuildError
+from infra.wheel import elf
 from infra.wheel import overlay
 from infra.wheel import plugins
 from infra.wheel.distribution import class_of
 from infra.wheel.distribution import package_of
+from infra.wheel.names import wrong_library
+from infra.wheel.patch_rules import not_python
 from infra.wheel.profile import Profile
+from infra.wheel.zip_form import bad_name
 
 # Where torch_xla/shardy/vendor_defaults.py reads it.
 _DEFAULTS = 'torch_xla/shardy/vendor.json'
-_ELF64_LITTLE = b'\x7fELF\x02\x01'
-_X86_64 = 62
+# What every PJRT plugin exports.
+_ENTRY = 'GetPjrtApi'
+# By `import *` and by a module's own `__getattr__` a name may be anything.
+_ANY_NAME = {'*', '__getattr__'}
 _CLASS = '''\
 """The PJRT plugin of device {device}, {library} in this package."""
 
@@ -55,14 +60,8 @@ def bundled_files(profile: Profile,
         f'{profile.path}: plugin.package: the official wheel has a '
         f'package {package}: give yours another name')
   if plugin.package:
-    files |= {
-        name: (plugin.package.parent / name).read_bytes()
-        for name in overlay.files_beneath(plugin.package.parent, package)
-    }
+    files |= _package_files(profile, plugin.package)
     _check_class(profile, files)
-    for name, data in files.items():
-      if data.startswith(_ELF64_LITTLE):
-        plugins.check_glibc(name, data)
   if plugin.library:
     name = f'{package}/{plugin.library.name}'
     if name in files:
@@ -89,17 +88,34 @@ def _defaults(profile: Profile) -> bytes:
 def _library(path: Path) -> bytes:
   """A vendor's library, checked as far as one can without loading it."""
   data = path.read_bytes()
-  if (not data.startswith(_ELF64_LITTLE) or
-      data[18:20] != struct.pack('<H', _X86_64)):
-    raise BuildError(
-        f'plugin.library: {path} is no shared library for Linux on '
-        'x86-64: name the file that the linker wrote')
-  if b'\0GetPjrtApi\0' not in data:
-    raise BuildError(
-        f'plugin.library: {path} does not export GetPjrtApi, so it '
-        'is no PJRT plugin: name the library that does')
+  _check_machine(f'plugin.library: {path}', data)
+  if not elf.exports(data, _ENTRY):
+    raise BuildError(f'plugin.library: {path} does not export {_ENTRY}, so it '
+                     'is no PJRT plugin: name the library that does')
   plugins.check_glibc(path.name, data)
   return data
+
+
+def _check_machine(what: str, data: bytes) -> None:
+  if not elf.is_for_x86_64(data):
+    raise BuildError(f'{what} is no shared library for Linux on x86-64: take '
+                     'the file that the linker wrote for it')
+
+
+def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
+  """The files of a vendor's package, checked like the library."""
+  where = f'{profile.path}: plugin.package'
+  names = overlay.files_beneath(folder.parent, folder.name)
+  for name in names:
+    if why := bad_name(name):
+      raise BuildError(f'{where}: {name!r} {why}: rename the file')
+  files = {name: (folder.parent / name).read_bytes() for name in names}
+  for name, data in files.items():
+    if wrong_library(name.rpartition('/')[2]) is None:
+      _check_machine(f'{where}: {name}', data)
+    if elf.is_elf(data):
+      plugins.check_glibc(name, data)
+  return files
 
 
 def _check_class(profile: Profile, files: dict[str, bytes]) -> None:
@@ -111,22 +127,26 @@ def _check_class(profile: Profile, files: dict[str, bytes]) -> None:
   if file is None:
     raise BuildError(f'{profile.path}: plugin.class: the package has no module '
                      f'{module}: correct its name')
-  try:
-    body = ast.parse(files[file]).body
-  except SyntaxError as error:
+  if why := not_python(files[file]):
     raise BuildError(f'{profile.path}: plugin.package: {file} is no Python: '
-                     f'{error}: correct it') from error
-  known = {n for statement in body for n in _names(statement)}
-  if name not in known:
+                     f'{why}: correct it')
+  known = {*_names(ast.parse(files[file]))}
+  if not known & {name, *_ANY_NAME}:
     raise BuildError(
         f'{profile.path}: plugin.class: {file} defines and imports '
         f'no {name}: correct its name')
 
 
-def _names(statement: ast.stmt) -> list[str]:
-  """The names of classes that a statement defines or imports."""
-  if isinstance(statement, ast.ClassDef):
-    return [statement.name]
-  if isinstance(statement, ast.ImportFrom):
-    return [alias.asname or alias.name for alias in statement.names]
-  return []
+def _names(node: ast.AST) -> Iterator[str]:
+  """The names that a module gives to what may be classes."""
+  for child in ast.iter_child_nodes(node):
+    if isinstance(child, ast.ClassDef):
+      yield child.name
+    elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+      yield from {child.name} & _ANY_NAME
+    elif isinstance(child, ast.ImportFrom):
+      yield from (alias.asname or alias.name for alias in child.names)
+    elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+      yield child.id
+    else:  # Also what stands in an `if` or a `try`.
+      yield from _names(child)

@@ -16,13 +16,12 @@ from infra.patchset.patch import Patch
 from infra.patchset.patch import wheel_patches
 from infra.wheel import metadata
 from infra.wheel import overlay
-from infra.wheel import pins
+from infra.wheel import patch_rules
 from infra.wheel.bundle import bundled_files
 from infra.wheel.distribution import Distribution
+from infra.wheel.patch_rules import OFFICIAL_INFO
+from infra.wheel.patch_rules import VERSION_FILE
 from infra.wheel.profile import Profile
-
-OFFICIAL_INFO = f'{pins.PACKAGE}-{pins.OFFICIAL_VERSION}.dist-info'
-_VERSION_FILE = f'{pins.PACKAGE}/version.py'
 
 
 class Origin(enum.Enum):
@@ -89,7 +88,8 @@ def patched(upstream: zipfile.ZipFile, laid: list[LaidSeries],
   """The official files that the series change, changed.
 
   Raises:
-    BuildError: a patch does not apply, or two of them clash.
+    BuildError: a patch does not apply, two of them clash, or one changes what
+      it must not, or makes a module no Python.
   """
   patches = []
   by: dict[str, list[str]] = {}
@@ -100,9 +100,11 @@ def patched(upstream: zipfile.ZipFile, laid: list[LaidSeries],
       for change in patch.changes:
         file = patch.name.rpartition('/')[2]
         by.setdefault(change.path, []).append(f'{one.series.name}: {file}')
+  patch_rules.check_targets(patches)
   names = set(upstream.namelist())
   files = patched_files(
       lambda name: upstream.read(name) if name in names else None, patches)
+  patch_rules.check_python(files, by)
   return {
       name: Piece(data, Origin.PATCHED, tuple(by[name]))
       for name, data in files.items()
@@ -181,8 +183,8 @@ def metadata_files(root: Path, upstream: zipfile.ZipFile,
           metadata.rewrite_wheel(read(f'{OFFICIAL_INFO}/WHEEL')),
       f'{wheel.info}/licenses/{metadata.LICENSE_NAME}':
           (root / 'LICENSE').read_text(encoding='utf-8'),
-      _VERSION_FILE:
-          metadata.rewrite_version(read(_VERSION_FILE), wheel.version),
+      VERSION_FILE:
+          metadata.rewrite_version(read(VERSION_FILE), wheel.version),
   }
   if wheel.packages:
     rewritten |= {

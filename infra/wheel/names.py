@@ -8,23 +8,48 @@ import sys
 
 from infra.wheel.requirement import normal_name
 
-# What torch_xla needs or offers to need, and the packages that each brings.
+# What torch_xla needs or offers to need, what these need, and what installs
+# them, with the packages that each brings.
 _UPSTREAM = {
     'absl-py': ('absl',),
+    'certifi': ('certifi',),
+    'charset-normalizer': ('charset_normalizer',),
+    'filelock': ('filelock',),
+    'fsspec': ('fsspec',),
+    'idna': ('idna',),
     'jax': ('jax',),
     'jaxlib': ('jaxlib',),
+    'jinja2': ('jinja2',),
     'libtpu': ('libtpu',),
+    'markupsafe': ('markupsafe',),
+    'ml-dtypes': ('ml_dtypes',),
+    'mpmath': ('mpmath',),
+    'networkx': ('networkx',),
     'numpy': ('numpy',),
+    'nvidia': ('nvidia',),
+    'opt-einsum': ('opt_einsum',),
+    'pip': ('pip',),
     'protobuf': ('google',),
     'pyyaml': ('yaml', '_yaml'),
     'requests': ('requests',),
+    'scipy': ('scipy',),
+    'setuptools': ('setuptools', 'pkg_resources', '_distutils_hack'),
+    'sympy': ('sympy', 'isympy'),
     'torch': ('functorch', 'torch', 'torchgen'),
     'tpu-info': ('tpu_info',),
-    'xla-cpu-pjrt': ('xla_cpu_pjrt',),
+    'triton': ('triton',),
+    'typing-extensions': ('typing_extensions',),
+    'urllib3': ('urllib3',),
+    'wheel': ('wheel',),
+    'xla-cpu-pjrt': ('xla_plugins',),
 }
+# torch needs a dozen that begin so.
+_NVIDIA = 'nvidia-'
+# Modules that Python imports by itself, or has and does not list.
+_PYTHONS = sys.stdlib_module_names | {'sitecustomize', 'test', 'usercustomize'}
 # Names that torch_xla, XLA or this project gives a meaning to.
-_TAKEN_DEVICES = ('CONFORMANCE', 'CPU', 'CUDA', 'GPU', 'LIBRARY', 'NEURON',
-                  'TPU', 'XLACPU', 'XPU')
+TAKEN_DEVICES = ('CONFORMANCE', 'CPU', 'CUDA', 'GPU', 'LIBRARY', 'NEURON',
+                 'TPU', 'XLACPU', 'XPU')
 
 _DISTRIBUTION = re.compile(r'[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?')
 _PACKAGE = re.compile(r'[a-z_][a-z0-9_]*')
@@ -32,7 +57,10 @@ _DEVICE = re.compile(r'[A-Z][A-Z0-9]*')
 _LIBRARY = re.compile(r'[A-Za-z0-9._+-]+\.so(\.[0-9]+)*')
 _VARIABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*')
 # Read by the loader, the C library and Python before any module is imported.
-_READ_AT_START = re.compile(r'(LD_|PYTHON|MALLOC_|GLIBC_TUNABLES$).*')
+_READ_AT_START = re.compile(
+    r'(LD_|PYTHON|MALLOC_|GLIBC_TUNABLES$|LC_|LANG$|LANGUAGE$|TZ$).*')
+# Read by the libraries of torch, which is imported before any default is set.
+_READ_BY_TORCH = re.compile(r'(OMP_|GOMP_|KMP_|MKL_|OPENBLAS_).*')
 
 
 def wrong_distribution(name: str) -> str | None:
@@ -40,7 +68,7 @@ def wrong_distribution(name: str) -> str | None:
   if not _DISTRIBUTION.fullmatch(name):
     return ('is no name of a distribution: write letters, digits, -, _ and ., '
             'as in "acme-torch-xla"')
-  if normal_name(name) in _UPSTREAM:
+  if normal_name(name) in _UPSTREAM or normal_name(name).startswith(_NVIDIA):
     return (
         'is what torch_xla needs: pip would take your wheel for it; write a '
         'name of your own')
@@ -53,7 +81,9 @@ def wrong_package(name: str) -> str | None:
     return 'is no name of a package: write small letters, digits and _'
   if keyword.iskeyword(name):
     return 'is a keyword, which cannot be imported: rename the folder'
-  if name in sys.stdlib_module_names:
+  if name.startswith('__'):
+    return 'begins as the names do that Python keeps for itself: rename it'
+  if name in _PYTHONS:
     return ("is a module of Python's own, which would be imported in its "
             'place: rename the folder')
   for distribution, packages in _UPSTREAM.items():
@@ -65,11 +95,11 @@ def wrong_package(name: str) -> str | None:
 
 def wrong_device(name: str) -> str | None:
   """Why a device cannot have this name."""
-  if _DEVICE.fullmatch(name) and name not in _TAKEN_DEVICES:
+  if _DEVICE.fullmatch(name) and name not in TAKEN_DEVICES:
     return None
   return (
       'cannot be the name of a device: write capitals and digits, none of ' +
-      ', '.join(_TAKEN_DEVICES))
+      ', '.join(TAKEN_DEVICES))
 
 
 def wrong_library(name: str) -> str | None:
@@ -88,4 +118,7 @@ def wrong_variable(name: str) -> str | None:
     return ('this is read when a process starts, and a wheel sets variables '
             'later, when torch_xla is imported: take it away, and tell users '
             'to set it')
+  if _READ_BY_TORCH.match(name):
+    return ('this is read when torch is imported, and a wheel sets variables '
+            'later, when torch_xla is: take it away, and tell users to set it')
   return None

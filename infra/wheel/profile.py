@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from dataclasses import field
 from pathlib import Path
 import re
-import tomllib
 from typing import Any
 
 from infra.errors import BuildError
@@ -16,12 +15,14 @@ from infra.wheel import names
 from infra.wheel import pins
 from infra.wheel import toml_values as values
 from infra.wheel.requirement import name_of
+from infra.wheel.requirement import names_extra
 from infra.wheel.requirement import normal_name
 
 MODES = ('off', 'v2', 'shardy')
 FORMATS = ('hlo', 'mlir')
 # What `format` sets: `_XLAC` converts programs to StableHLO by it.
 FORMAT_VARIABLE = 'XLA_STABLEHLO_COMPILE'
+DEVICE_VARIABLE = 'PJRT_DEVICE'
 # What `mode` sets, and the other names that a user may choose one by.
 _MODE_VARIABLES = ('XLA_USE_SHARDY', 'CONVERT_SHLO_TO_SHARDY',
                    'XLA_SHARDING_V2')
@@ -101,11 +102,7 @@ def load_profile(path: Path) -> Profile:
 def parse_profile(text: str, path: Path) -> Profile:
   """What a profile of this text says; arguments and errors as `load_profile`."""
   try:
-    table = tomllib.loads(text)
-  except tomllib.TOMLDecodeError as error:
-    raise BuildError(f'{path}: {error}: correct it, it is no TOML') from error
-  try:
-    return _profile(table, path.resolve())
+    return _profile(values.table_of(text), path.resolve())
   except BuildError as error:
     raise BuildError(f'{path}: {error}') from None
 
@@ -120,13 +117,15 @@ def _profile(table: Mapping[str, Any], path: Path) -> Profile:
   defaults = values.subtable(table, 'defaults')
   values.check_keys(
       defaults, ('mode', 'format', 'environment'), where='defaults.')
-  return Profile(
-      path, name, _version(version), _summary(table, version), _pythons(table),
-      _requires(table, name), _series(table, path.parent),
-      _plugin(values.subtable(table, 'plugin'), path.parent)
-      if 'plugin' in table else None,
-      values.choice(defaults, 'mode', MODES, 'off', 'defaults.'),
-      _environment(defaults))
+  plugin = _plugin(values.subtable(table, 'plugin'),
+                   path.parent) if 'plugin' in table else None
+  environment = _environment(defaults)
+  _check_device(plugin, environment)
+  return Profile(path, name, _version(version), _summary(table, version),
+                 _pythons(table), _requires(table, name),
+                 _series(table, path.parent), plugin,
+                 values.choice(defaults, 'mode', MODES, 'off', 'defaults.'),
+                 environment)
 
 
 def _version(version: str) -> str:
@@ -174,6 +173,13 @@ def _requires(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if required in (normal_name(name), 'torch-xla'):
       raise BuildError(f'requires: {requirement!r} is what this wheel is '
                        'itself: take it away')
+    if names_extra(requirement):
+      raise BuildError(f'requires: {requirement!r} asks for an extra, and a '
+                       'profile adds none: take the marker away')
+    for own in pins.REQUIRES:
+      if name_of(own) == required:
+        raise BuildError(f'requires: {requirement!r} is beside {own!r}, which '
+                         'the wheel needs anyway: take it away')
   return requires
 
 
@@ -240,10 +246,26 @@ def _environment(defaults: Mapping[str, Any]) -> dict[str, str]:
   return {**environment, **chosen}
 
 
+def _check_device(plugin: Plugin | None, environment: Mapping[str,
+                                                              str]) -> None:
+  """Raises BuildError if the default device is one that there is not."""
+  device = environment.get(DEVICE_VARIABLE)
+  if plugin is None or device is None:
+    return  # A dependency may bring any.
+  if device != plugin.device and device not in names.TAKEN_DEVICES:
+    raise BuildError(
+        f'defaults.environment.{DEVICE_VARIABLE}: there is no device '
+        f'{device!r}: write that of plugin.device, {plugin.device!r}')
+
+
 def _there(folder: Path, text: str, key: str) -> Path:
   """The file that a key names."""
   path = folder / text
-  if not path.is_file():
+  try:
+    found = path.is_file()
+  except OSError as error:
+    raise BuildError(f'{key}: {error}: correct the path') from error
+  if not found:
     raise BuildError(f'{key}: there is no file {path}; paths count from the '
                      'folder of the profile')
   return path

@@ -17,11 +17,12 @@ _CLAUSE = '(?:' + '|'.join((
     rf'~=\s*v?(?:\d+!)?\d+(?:\.\d+)+{_SUFFIX}',
     rf'(?:<=|>=|<|>)\s*{_RELEASE}{_SUFFIX}',
 )) + ')'
+_CLAUSES = rf'{_CLAUSE}(?:\s*,\s*{_CLAUSE})*'
 _NAME = r'[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?'
 _REQUIREMENT = re.compile(
     rf'(?P<name>{_NAME})(?:\s*\[\s*{_NAME}(?:\s*,\s*{_NAME})*\s*\])?'
-    rf'(?:(?:\s*{_CLAUSE}(?:\s*,\s*{_CLAUSE})*)?(?:\s*;(?P<marker>.*))?'
-    r'|\s*@\s*[a-z][a-z0-9+.-]*:\S+(?:\s+;(?P<marker_of_url>.*))?)',
+    rf'(?:(?:\s*{_CLAUSES}|\s*\(\s*{_CLAUSES}\s*\))?(?:\s*;(?P<marker>.*))?'
+    r'|\s*@\s*[a-z][a-z0-9+.-]*://\S+(?:\s+;(?P<marker_of_url>.*))?)',
     re.ASCII | re.IGNORECASE)
 
 _VARIABLE = (r'\b(?:python_version|python_full_version|os_name|sys_platform|'
@@ -51,6 +52,12 @@ def name_of(requirement: str) -> str | None:
   if not all(marker is None or _is_marker(marker) for marker in markers):
     return None
   return normal_name(match['name'])
+
+
+def names_extra(requirement: str) -> bool:
+  """Whether a requirement, which pip takes, holds for an extra only."""
+  marker = requirement.partition(';')[2]
+  return bool(re.search(r'\bextra\b', re.sub(_TEXT, '', marker)))
 
 
 def normal_name(name: str) -> str:

@@ -1,17 +1,34 @@
 """Reads values out of a TOML table; what is wrong is named by its key.
 
-Each function takes the table and, as `where`, what stands before its keys, as in
-'plugin.'. Each raises a BuildError whose text begins with the key.
+Each function but the first takes the table and, as `where`, what stands before
+its keys, as in 'plugin.'. It raises a BuildError whose text begins with the key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+import tomllib
 from typing import Any
 
 from infra.errors import BuildError
 
 Table = Mapping[str, Any]
+
+
+def table_of(text: str) -> dict[str, Any]:
+  """The table that a text is.
+
+  Raises:
+    BuildError: it is no TOML, or holds what no file of ours has.
+  """
+  try:
+    return tomllib.loads(text)
+  except tomllib.TOMLDecodeError as error:
+    raise BuildError(f'{error}: correct it, it is no TOML') from error
+  except RecursionError:
+    raise BuildError('it is nested too deeply: correct it') from None
+  except ValueError as error:  # A number of some thousand digits.
+    raise BuildError(f'{error}: correct it') from None
 
 
 def check_keys(table: Table,

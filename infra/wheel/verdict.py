@@ -58,16 +58,25 @@ class Verdict:
 
   def __str__(self) -> str:
     """How many files are from where, what is patched by what, and problems."""
-    lines = [self.wheel]
+    lines = [_shown(self.wheel)]
     for origin, count in Counter(m.origin for m in self.members).items():
       lines.append(f'{count:6} {origin}')
       for member in self.members:
         if member.origin == origin and member.by:
-          lines.append(f'         {member.name}')
-          lines += [f'           {by}' for by in member.by]
-    lines += [f'error: {p.name}: {p.text}' for p in self.problems]
+          lines.append(f'         {_shown(member.name)}')
+          lines += [f'           {_shown(by)}' for by in member.by]
+    lines += [
+        f'error: {_shown(p.name) or "(no name)"}: {_shown(p.text)}'
+        for p in self.problems
+    ]
     count = len(self.problems)
     lines.append(
         f'{count} problem(s): do not install it' if count else
         f'verified: all {len(self.members)} files are what they should be')
     return '\n'.join(lines)
+
+
+def _shown(text: str) -> str:
+  """A text for a terminal, which a hostile wheel's must not steer."""
+  return ''.join(c if c.isprintable() else c.encode('unicode_escape').decode()
+                 for c in text)

@@ -105,7 +105,9 @@ def verify_wheel(
     problems += compare(expected, digests,
                         lambda name: _reason(name, file, upstream, pieces))
     record = f'{order.wheel.info}/RECORD'
-    problems += _record_problems(file, record, digests)
+    problems += (
+        list(_record_problems(file, record, digests)) or
+        _record_form(file, record, digests))
   wrong = {problem.name for problem in problems}
   return Verdict(
       wheel.name,
@@ -210,6 +212,23 @@ def _reason(name: str, file: zipfile.ZipFile, upstream: zipfile.ZipFile,
   if piece.origin in (Origin.OURS, Origin.METADATA):
     return '. Verify it in the checkout that it was built from'
   return ''
+
+
+def _record_form(file: zipfile.ZipFile, record: str,
+                 digests: Mapping[str, str | None]) -> list[Problem]:
+  """Whether a RECORD whose rows are right is written as the builder does."""
+  if not all(digests.values()) or record not in digests:
+    return []  # Found before.
+  rows = [(name, metadata.hash_of(sha256), file.getinfo(name).file_size)
+          for name, sha256 in digests.items()
+          if name != record and sha256]
+  if file.read(record) == metadata.write_record(rows, record).encode():
+    return []
+  return [
+      Problem(
+          record, 'says what is right in another order or form than the '
+          'builder writes: two readers could see two lists')
+  ]
 
 
 def _record_problems(file: zipfile.ZipFile, record: str,

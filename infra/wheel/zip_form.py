@@ -33,22 +33,22 @@ def problems_of_form(path: Path, wheel: zipfile.ZipFile) -> Iterator[Problem]:
       yield Problem(
           name, f'stands in the archive {count} times: which one is '
           'installed depends on the installer')
-    if why := _bad_name(name):
+    if why := bad_name(name):
       yield Problem(name, why)
   for info in infos:
-    mode = info.external_attr >> 16
+    name, mode = info.orig_filename, info.external_attr >> 16
     if stat.S_ISLNK(mode):
       yield Problem(
-          info.filename, 'is a symbolic link, which can lead out of '
-          'the environment; a wheel holds files only')
-    elif info.is_dir():
-      yield Problem(info.filename, 'is a folder, and no file lists it')
+          name, 'is a symbolic link, which can lead out of the environment; a '
+          'wheel holds files only')
+    elif name.endswith('/'):
+      yield Problem(name, 'is a folder, and no file lists it')
     elif mode != archive.FILE_MODE:
       yield Problem(
-          info.filename, f'has mode {mode:o}, and the builder writes '
+          name, f'has mode {mode:o}, and the builder writes '
           f'{archive.FILE_MODE:o}')
     if info.flag_bits & _ENCRYPTED:
-      yield Problem(info.filename, 'is encrypted')
+      yield Problem(name, 'is encrypted')
   if len(times) == len(infos) and not _is_whole(path, wheel):
     yield Problem(
         ARCHIVE, 'has bytes that belong to no file in it, or headers that '
@@ -64,8 +64,8 @@ def digests(wheel: zipfile.ZipFile,
   """
   found: dict[str, str | None] = {}
   for name in dict.fromkeys(wheel.namelist()):
-    if name.endswith('/'):
-      continue  # A folder, found by the form.
+    if not name or name.endswith('/'):
+      continue  # No file, found by the form.
     try:
       with wheel.open(name):
         pass  # Its header says what the directory does.
@@ -125,8 +125,8 @@ def _unpacked(member: archive.Member) -> Iterator[bytes]:
                              'to no file')
 
 
-def _bad_name(name: str) -> str:
-  """Why a name could lead out of the environment; empty if it does not."""
+def bad_name(name: str) -> str:
+  """Why no file of a wheel can have a name; empty if one can."""
   parts = name.removesuffix('/').split('/')
   if name.startswith('/') or '\\' in name or ':' in parts[0] or '..' in parts:
     return 'leads out of the environment that it is installed into'

@@ -19,6 +19,7 @@ from small_wheels import vendor_series
 
 from infra.errors import BuildError
 from infra.wheel import bom
+from infra.wheel import bom_components
 from infra.wheel import official
 from infra.wheel import pins
 from infra.wheel.assembly import digest_of_files
@@ -142,6 +143,17 @@ def test_what_it_needs(workshop, profile):
   }
   entry = next(d for d in bill['dependencies'] if d['ref'] == 'wheel')
   assert set(entry['dependsOn']) == {f'requires:{n}' for n in needs}
+
+
+@pytest.mark.parametrize('requirement, scope', [
+    ('acme==1; extra=="cpu"', 'optional'),
+    ("acme==1; 'cpu' == extra", 'optional'),
+    ("acme==1; os_name == 'extra == '", 'required'),
+    ('extra==1', 'required'),
+])
+def test_whether_an_extra_asks_for_it(requirement, scope):
+  component = bom_components._requirement(requirement)
+  assert component.scope.value == scope
 
 
 def test_tools(workshop):

@@ -3,10 +3,15 @@
 import email.parser
 import importlib.util
 import json
+import os
+import struct
 import sys
 import zipfile
 
+from infra_project import CONFIG
 from infra_project import insert
+from infra_project import Project
+from infra_project import RUNTIME
 import pytest
 from small_wheels import LIBRARY
 from small_wheels import OFFICIAL_INFO
@@ -18,8 +23,6 @@ from small_wheels import vendor_series
 from infra.errors import BuildError
 from infra.wheel import pins
 from infra.wheel.profile import load_profile
-
-CONFIG = 'torch_xla/_dynamo/config.py'
 
 
 def fields_of(contents: dict[str, bytes], info: str):
@@ -168,12 +171,74 @@ def test_series_of_wrong_form(change, said, workshop, tmp_path):
     workshop.build(with_series(tmp_path))
 
 
+@pytest.mark.parametrize(
+    'text, said', [
+        ('series = ["a"]', r'holds \[\[base\]\] and \[\[series\]\] tables'),
+        ('base = 5\nseries = []', r'holds \[\[base\]\] and \[\[series\]\] tab'),
+        ('series = []\n[base]',
+         r'holds \[\[base\]\] and \[\[series\]\] tables'),
+        ('series = ' + '[' * 5000, 'it is nested too deeply: correct it'),
+        ('series = ', 'correct it, it is no TOML'),
+        ('series = []\ntest_base = ["a\\u0000b"]',
+         'test_base has to be a list'),
+    ],
+    ids=lambda text: text[:20])
+def test_list_of_series_that_is_none(text, said, workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
+  path.write_text(text)
+  with pytest.raises(
+      BuildError, match=f'(?s)/acme.toml: series: patches/series.toml.*{said}'):
+    workshop.build(with_series(tmp_path))
+
+
+def test_list_of_series_that_begins_with_a_byte_order_mark(workshop, tmp_path):
+  vendor_series(workshop.project, tmp_path / 'vendor')
+  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
+  path.write_text('\ufeff' + path.read_text(), encoding='utf-8')
+  assert b'# acme' in read(workshop.build(with_series(tmp_path)))[CONFIG]
+
+
 def test_series_may_depend_on_ours(workshop, tmp_path):
   vendor_series(workshop.project, tmp_path / 'vendor')
   path = tmp_path / 'vendor' / 'patches' / 'series.toml'
   path.write_text(path.read_text().replace('depends_on = []',
                                            "depends_on = ['one']"))
   assert b'# acme' in read(workshop.build(with_series(tmp_path)))[CONFIG]
+
+
+def vendor_patch(workshop, tmp_path, path, edit):
+  theirs = Project(tmp_path / 'vendor', workshop.official)
+  theirs.patch('acme-line', 'a line of acme', path, edit)
+  return with_series(tmp_path)
+
+
+@pytest.mark.parametrize('path', [
+    *(f'{OFFICIAL_INFO}/{name}'
+      for name in ('METADATA', 'WHEEL', 'RECORD', 'entry_points.txt')),
+    'torch_xla/version.py',
+])
+def test_patch_of_what_the_builder_writes(path, workshop, tmp_path):
+  profile = vendor_patch(workshop, tmp_path, path, insert(1, '# acme'))
+  with pytest.raises(BuildError) as raised:
+    workshop.build(profile)
+  assert (f'patch wheel/acme-line/a-line-of-acme.patch changes {path}, which '
+          'the builder writes: take that change away; version, name') in str(
+              raised.value)
+  assert not workshop.dist.exists()
+
+
+@pytest.mark.parametrize('line, said', [
+    ('acme = (', "line 5: '(' was never closed"),
+    ('return 1', "line 5: 'return' outside function"),
+])
+def test_patch_after_which_a_module_is_no_python(line, said, workshop,
+                                                 tmp_path):
+  profile = vendor_patch(workshop, tmp_path, RUNTIME, insert(4, line))
+  with pytest.raises(BuildError) as raised:
+    workshop.build(profile)
+  assert (f'{RUNTIME}, as patched by acme-line: a-line-of-acme.patch, is no '
+          f'Python: {said}: correct the patch') in str(raised.value)
 
 
 # Files that cannot be in a wheel.
@@ -205,6 +270,91 @@ def test_class_that_is_not_there(text, said, workshop, tmp_path):
   profile = vendor(tmp_path)
   (tmp_path / 'acme' / '__init__.py').write_text(text)
   with pytest.raises(BuildError, match=said):
+    workshop.build(profile)
+
+
+@pytest.mark.parametrize('text', [
+    'if True:\n  class Plugin:\n    pass\n',
+    'try:\n  from json import JSONDecoder as Plugin\nexcept OSError:\n  raise\n',
+    'class _Impl:\n  pass\n\n\nPlugin = _Impl\n',
+    'from json import *\n',
+    'def __getattr__(name):\n  return object\n',
+])
+def test_class_that_is_there(text, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / '__init__.py').write_text(text)
+  assert read(workshop.build(profile))['acme/__init__.py'] == text.encode()
+
+
+@pytest.mark.parametrize('text', [
+    'class Other:\n  Plugin = 1\n',
+    'def f():\n  Plugin = 1\n',
+    'print(Plugin)\n',
+])
+def test_class_that_is_not_the_modules(text, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / '__init__.py').write_text(text)
+  with pytest.raises(BuildError, match='defines and imports no Plugin'):
+    workshop.build(profile)
+
+
+@pytest.mark.parametrize(
+    'name',
+    [b'a\nb.txt', b'a\tb.txt', b'a\\b.txt', b'\xff.txt', b'\xe2\x80\xae.txt'])
+def test_name_that_no_wheel_can_hold(name, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  with open(os.fsencode(tmp_path / 'acme') + b'/' + name, 'w'):
+    pass
+  with pytest.raises(
+      BuildError, match="plugin.package: 'acme/.*txt' .*: rename the file"):
+    workshop.build(profile)
+
+
+@pytest.mark.parametrize('data', [LIBRARY.replace(b'\x3e', b'\xb7'), b'text'])
+def test_library_of_the_package_for_another_machine(data, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  (tmp_path / 'acme' / 'libother.so.1').write_bytes(data)
+  with pytest.raises(
+      BuildError, match='acme/libother.so.1 is no shared library for Linux'):
+    workshop.build(profile)
+
+
+def with_symbols(*symbols: tuple[int, int]) -> bytes:
+  """A library with symbols, (where in the names, section that has it)."""
+  names = b'\0AcmeGetPjrtApi\0'
+  table = bytes(24) + b''.join(
+      struct.pack('<IBBHQQ', at, 0x12, 0, section, 0, 0)
+      for at, section in symbols)
+  head = bytearray(LIBRARY[:64])
+  struct.pack_into('<Q', head, 40, 64 + len(names) + len(table))
+  struct.pack_into('<HH', head, 58, 64, 2)
+  section = struct.Struct('<IIQQQQIIQQ')
+  return (bytes(head) + names + table +
+          section.pack(0, 11, 0, 0, 64 + len(names), len(table), 1, 0, 0, 24) +
+          section.pack(0, 3, 0, 0, 64, len(names), 0, 0, 0, 0))
+
+
+ITS_OWN, THE_END = 1, 5  # AcmeGetPjrtApi, GetPjrtApi
+
+
+def test_library_whose_names_the_linker_merged(workshop, tmp_path):
+  profile = vendor(tmp_path)
+  library = with_symbols((ITS_OWN, 7), (THE_END, 7))
+  profile.plugin.library.write_bytes(library)
+  assert read(workshop.build(profile))['acme/libacme.so'] == library
+
+
+@pytest.mark.parametrize(
+    'library', [
+        with_symbols((ITS_OWN, 7)),
+        with_symbols((ITS_OWN, 7), (THE_END, 0)),
+        with_symbols((ITS_OWN, 7), (THE_END, 7))[:-40],
+    ],
+    ids=['other-name', 'needs-it', 'cut-off'])
+def test_library_that_exports_no_entry(library, workshop, tmp_path):
+  profile = vendor(tmp_path)
+  profile.plugin.library.write_bytes(library)
+  with pytest.raises(BuildError, match='does not export GetPjrtApi'):
     workshop.build(profile)
 
 

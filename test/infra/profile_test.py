@@ -42,7 +42,7 @@ name = "Acme.torch-xla"
 version = "2.9.0+acme.3.rc1"
 summary = "ACME's"
 pythons = ["3.13", "3.10"]
-requires = ["acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", "b @ file:x"]
+requires = ["acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", "b @ file:///x"]
 series = "patches/series.toml"
 
 [plugin]
@@ -61,7 +61,7 @@ ACME_DEVICES = ""
   assert profile == Profile(
       tmp_path / 'acme.toml', 'Acme.torch-xla', '2.9.0+acme.3.rc1', "ACME's",
       ('3.13', '3.10'),
-      ("acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", 'b @ file:x'),
+      ("acme-tools[a,b]>=1.2,<2 ; python_version < '3.12'", 'b @ file:///x'),
       tmp_path,
       Plugin('ACME2', tmp_path / 'acme', 'acme:Plugin',
              tmp_path / 'libacme.so'), 'v2', {
@@ -113,6 +113,28 @@ def test_the_examples_profile():
      "plugin.library: '__init__.py' is no name of a library"),
     (VERSION + PLUGIN + 'package = "json"\nclass = "json:A"',
      "plugin.package: json is a module of Python's own"),
+    ('a = ' + '[' * 5000, 'it is nested too deeply: correct it'),
+    ('a = ' + '1' * 5000, 'Exceeds the limit .*: correct it'),
+    (VERSION + PLUGIN + 'library = "' + 'a' * 300 + '.so"',
+     'plugin.library: .*File name too long: .*: correct the path'),
+    (VERSION + 'name = "Pip"', 'name: .* pip would take your wheel for it'),
+    (VERSION + 'name = "setuptools"', 'name: .* is what torch_xla needs'),
+    (VERSION + 'name = "triton"', 'name: .* is what torch_xla needs'),
+    (VERSION + 'name = "nvidia-nccl-cu12"', 'name: .* is what torch_xla needs'),
+    (VERSION + 'requires = ["acme @ file:x"]', "'acme @ file:x' is no requir"),
+    (VERSION + 'requires = ["acme; \'gpu\'==extra"]',
+     'requires: .* asks for an extra, and a profile adds none: take the marker'
+    ),
+    (VERSION + 'requires = ["Protobuf<4"]',
+     "'Protobuf<4' is beside 'protobuf>=5.26,<8', which the wheel needs anyway"
+    ),
+    (VERSION + '[defaults.environment]\nOMP_NUM_THREADS = "1"',
+     'OMP_NUM_THREADS: this is read when torch is imported, and a wheel sets '
+     'variables later, .* take it away, and tell users'),
+    (VERSION + PLUGIN +
+     'library = "libacme.so"\n[defaults.environment]\nPJRT_DEVICE = "ACNE"',
+     "defaults.environment.PJRT_DEVICE: there is no device 'ACNE': write that "
+     "of plugin.device, 'ACME'"),
     (VERSION + 'name = "-acme"', 'name: .* is no name of a distribution'),
     (VERSION + 'summary = "a\\nLicense: b"', 'summary: .* one line'),
     (VERSION + 'pythons = "3.11"', 'pythons: it has to be a list of texts'),
@@ -158,6 +180,16 @@ def test_what_is_wrong_is_named_with_its_remedy(text, said, parse):
     parse(text)
 
 
+@pytest.mark.parametrize('plugin, device', [
+    (PLUGIN + 'library = "libacme.so"\n', 'CPU'),
+    (PLUGIN + 'library = "libacme.so"\n', 'ACME'),
+    ('', 'OF_A_DEPENDENCY'),
+])
+def test_devices_that_there_can_be(plugin, device, parse):
+  text = f'{VERSION}{plugin}[defaults.environment]\nPJRT_DEVICE = "{device}"\n'
+  assert parse(text).environment == {'PJRT_DEVICE': device}
+
+
 def test_a_profile_that_is_not_there(tmp_path):
   with pytest.raises(BuildError, match='acme.toml cannot be read: .*No such'):
     load_profile(tmp_path / 'acme.toml')
@@ -183,8 +215,10 @@ def test_a_profile_that_begins_with_a_byte_order_mark(tmp_path):
     'acme==1.*,!=1.0.2+local.1',
     'acme~=1.2.post1,>=1!2.0.dev3,<=v2-rc.1',
     'acme===anything',
+    'acme (>=1,<2)',
+    "acme[a] ( ==1.2 ) ; os_name == 'posix'",
     'acme @ https://example.org/acme.whl',
-    "acme @ file:x ; os_name == 'posix'",
+    "acme @ file:///x ; os_name == 'posix'",
     "acme>=1;python_version~='3.10'",
     "acme; (python_version in '3.10 3.11' or 'x' not in platform_release) and "
     '((os_name == "posix"))',
@@ -201,8 +235,8 @@ def test_requirements_that_pip_takes(requirement):
     'acme; python_version', 'acme; python_version > 3', "acme; 'a' == 'b'",
     'acme; os_name == sys_platform', "acme; (os_name == 'posix'",
     "acme; os_name == 'posix' and", "acme; os_name ~= 'posix'",
-    "acme; my_os_name == 'posix'", "acme @ file:x ; nonsense",
-    "acme; os_name == 'é'", "acme; os_name\n== 'posix'"
+    "acme; my_os_name == 'posix'", "acme @ file:///x ; nonsense",
+    'acme @ file:x', "acme; os_name == 'é'", "acme; os_name\n== 'posix'"
 ])
 def test_requirements_that_pip_refuses(requirement):
   assert name_of(requirement) is None
@@ -218,6 +252,17 @@ def test_requirements_that_pip_refuses(requirement):
     ('json', "is a module of Python's own"),
     ('Acme', 'small letters'),
     ('acmé', 'small letters'),
+    ('triton', 'is a package of triton'),
+    ('sympy', 'is a package of sympy'),
+    ('nvidia', 'is a package of nvidia'),
+    ('typing_extensions', 'is a package of typing-extensions'),
+    ('urllib3', 'is a package of urllib3'),
+    ('pip', 'is a package of pip'),
+    ('_distutils_hack', 'is a package of setuptools'),
+    ('xla_plugins', 'is a package of xla-cpu-pjrt'),
+    ('__init__', 'begins as the names do that Python keeps'),
+    ('test', "is a module of Python's own"),
+    ('sitecustomize', "is a module of Python's own"),
     ('acme', None),
     ('torch_acme', None),
 ])
@@ -250,6 +295,12 @@ def test_names_of_libraries(name, right):
     ('LD_LIBRARY_PATH', False),
     ('MALLOC_ARENA_MAX', False),
     ('GLIBC_TUNABLES', False),
+    ('MKL_NUM_THREADS', False),
+    ('KMP_AFFINITY', False),
+    ('LC_ALL', False),
+    ('LANG', False),
+    ('TZ', False),
+    ('TZ_ACME', True),
 ])
 def test_names_of_variables(name, right):
   assert (names.wrong_variable(name) is None) == right

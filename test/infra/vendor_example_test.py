@@ -9,6 +9,7 @@ import json
 import os
 from pathlib import Path
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -116,9 +117,37 @@ def test_it_is_verified(acme_wheel, tmp_path):
   }
 
 
+@pytest.fixture(name='vendors_folder')
+def vendors_folder_fixture(tmp_path) -> Path:
+  """The vendor's repository, whose own package is not what the wheel has."""
+  shutil.copy(EXAMPLE / 'train.py', tmp_path)
+  (tmp_path / 'acme_pjrt').mkdir()
+  (tmp_path / 'acme_pjrt' / '__init__.py'
+  ).write_text('raise ImportError("this is the package of the checkout")\n')
+  return tmp_path
+
+
+def run_step(name: str, python: Path, *more: str, cwd: Path,
+             **environ: str) -> str:
+  """What a step of ci.yml prints, by this Python and with more arguments."""
+  file = yaml.safe_load((EXAMPLE / 'ci.yml').read_text())
+  step, = (s for s in file['jobs']['wheel']['steps'] if s.get('name') == name)
+  program, *arguments = step['run'].split()
+  assert program == 'python'
+  environ = step.get('env', {}) | environ
+  return run(python, *arguments, *more, cwd=cwd, **environ)
+
+
 @pytest.mark.slow
-def test_it_trains_as_the_profile_says(python, tmp_path):
-  said = run(python, EXAMPLE / 'train.py', cwd=tmp_path)
+def test_the_plugin_is_the_environments(python, tmp_path):
+  code = 'import torch_xla, acme_pjrt; print(acme_pjrt.__file__)'
+  said = run(python, '-c', code, cwd=tmp_path)
+  assert Path(said.strip()).is_relative_to(python.parents[1])
+
+
+@pytest.mark.slow
+def test_it_trains_as_the_profile_says(python, vendors_folder):
+  said = run_step('Train', python, cwd=vendors_folder)
   assert ('torch_xla 2.9.0+acme.3, mode shardy, 8 devices of ACME\n'
           'partitioned by shardy\n') in said
   first, last = re.search(r'^loss (\S+) -> (\S+)$', said, re.MULTILINE).groups()
@@ -126,11 +155,11 @@ def test_it_trains_as_the_profile_says(python, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_trains_as_the_users_environment_says(python, tmp_path):
-  said = run(
+def test_it_trains_as_the_users_environment_says(python, vendors_folder):
+  said = run_step(
+      'Train',
       python,
-      EXAMPLE / 'train.py',
-      cwd=tmp_path,
+      cwd=vendors_folder,
       XLA_SHARDING_V2='1',
       ACME_DEVICES='4')
   assert ('torch_xla 2.9.0+acme.3, mode v2, 4 devices of ACME\n'
@@ -185,16 +214,13 @@ def test_what_the_doctor_says_and_a_call_does(environ, mode, device, profile,
 
 
 @pytest.mark.slow
-def test_the_conformance_suite_runs_on_it(python, tmp_path):
+def test_the_conformance_suite_runs_on_it(python, vendors_folder):
   """As the CI file has it, but for how many cases."""
-  command = next(
-      line.partition('run: python ')[2]
-      for line in (EXAMPLE / 'ci.yml').read_text().splitlines()
-      if 'conformance' in line and 'run: ' in line)
-  (tmp_path / 'shardy').symlink_to(ROOT)
-  said = run(python, *command.split(), '--only', 'start.version', cwd=tmp_path)
-  assert 'conforms (1 passed)' in said
-  assert 'name="start.version"' in (tmp_path / 'out.xml').read_text()
+  (vendors_folder / 'shardy').symlink_to(ROOT)
+  said = run_step(
+      'Conformance', python, '--only', 'start.version', cwd=vendors_folder)
+  assert re.search(r'^conforms \(\d+ passed\)$', said, re.MULTILINE)
+  assert 'name="start.version"' in (vendors_folder / 'out.xml').read_text()
 
 
 def test_the_page_shows_the_profile():

@@ -59,6 +59,21 @@ def test_record_with_other_lines(change, name, said, workshop, wheel):
   assert said in found[name or first]
 
 
+@pytest.mark.parametrize(
+    'change', [
+        lambda text: '\n'.join(text.splitlines()[::-1]) + '\n',
+        lambda text: text.replace('\n', '\r\n'),
+        lambda text: '"' + text.replace(',', '",', 1),
+    ],
+    ids=['order', 'line-ends', 'quotes'])
+def test_record_that_is_right_and_written_otherwise(change, workshop, wheel):
+  contents = read(wheel)
+  contents[RECORD] = change(contents[RECORD].decode()).encode()
+  found = problems(workshop, workshop.write(wheel, contents))
+  assert found.keys() == {RECORD}
+  assert 'in another order or form than the builder writes' in found[RECORD]
+
+
 def test_no_record(workshop, wheel):
   contents = read(wheel)
   del contents[RECORD]
@@ -99,6 +114,29 @@ def test_name_that_leads_out(name, workshop, wheel):
 def test_name_that_is_no_plain_path(name, workshop, wheel):
   rewritten(wheel, lambda file: file.writestr(zipfile.ZipInfo(name), b'evil'))
   assert 'is no plain path' in problems(workshop, wheel)[name]
+
+
+@pytest.mark.parametrize('name, shown', [
+    ('\0evil.py', r'\x00evil.py'),
+    ('', '(no name)'),
+])
+def test_name_that_begins_with_nul_or_is_none(name, shown, workshop, wheel):
+  with zipfile.ZipFile(wheel) as file:
+    members = [archive.carry(file, n, n) for n in file.namelist()]
+  members.append(archive.pack(name, b'evil'))
+  archive.write_whole(wheel, members, STAMP)
+  assert f'error: {shown}: is no plain path' in str(workshop.verify(wheel))
+
+
+def test_what_a_wheel_holds_cannot_steer_a_terminal(workshop, wheel):
+  evil = 'torch_xla/\x1b[2K\r\u202eok'
+  contents = read(wheel)
+  contents[evil] = b''
+  contents[RECORD] += f'{OURS},\x1b]0;a\x07,\u202e1\n'.encode()
+  text = str(workshop.verify(workshop.write(wheel, contents)))
+  assert r'error: torch_xla/\x1b[2K\r\u202eok: ' in text
+  assert r'RECORD says \x1b]0;a\x07, \u202e1 bytes' in text
+  assert all(line.isprintable() for line in text.splitlines())
 
 
 @pytest.mark.parametrize('mode, said', [

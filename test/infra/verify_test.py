@@ -185,6 +185,27 @@ def test_bill_of_materials_without_tools(workshop, wheel):
   assert 'does not tell the tools' in str(verdict)
 
 
+@pytest.mark.parametrize('tool, version, said', [
+    ('zlib', 'see https://evil.example', "zlib 'see https://evil.exa"),
+    ('zlib', '1.' * 40 + '1', 'is no version'),
+    ('zlib', '1.٣', 'is no version'),
+    ('cyclonedx-python-lib', '1.0', 'and the pinned one is 11.12.0'),
+])
+def test_bill_of_materials_with_tools_that_there_are_not(
+    tool, version, said, workshop, wheel):
+
+  def change(contents):
+    bill = json.loads(contents[BOM])
+    for entry in bill['metadata']['tools']['components']:
+      if entry['name'] == tool:
+        entry['version'] = version
+    contents[BOM] = json.dumps(bill, indent=2, sort_keys=True).encode() + b'\n'
+
+  found = problems(workshop, workshop.damage(wheel, change))
+  assert found.keys() == {BOM}
+  assert said in found[BOM]
+
+
 # Nothing that could be judged.
 
 

@@ -230,6 +230,40 @@ def test_members_are_sorted_dated_and_plain(built, project, tmp_path,
   assert dates == {(2023, 11, 14, 22, 13, 20)}
 
 
+@pytest.mark.parametrize(
+    'epoch',
+    ['4354819200', '1' + '0' * 20, '9' * 5000, '²', '-1', 'abc', '1.5'],
+    ids=lambda epoch: epoch[:12])
+def test_time_that_no_wheel_can_have(epoch, project, tmp_path, monkeypatch):
+  project.series('empty')
+  monkeypatch.setenv('SOURCE_DATE_EPOCH', epoch)
+  with pytest.raises(BuildError) as raised:
+    build(project, tmp_path / 'dist')
+  said = str(raised.value)
+  assert f'SOURCE_DATE_EPOCH={epoch[:64]!r} is no time that a wheel' in said
+  assert said.endswith('write seconds from 0 to 4354819199')
+  assert not names_in(tmp_path / 'dist')
+
+
+@pytest.mark.parametrize('epoch, first', [
+    ({}, 1980),
+    ({
+        'SOURCE_DATE_EPOCH': ''
+    }, 1980),
+    ({
+        'SOURCE_DATE_EPOCH': '0'
+    }, 1980),
+    ({
+        'SOURCE_DATE_EPOCH': '4354819199'
+    }, 2107),
+])
+def test_time_that_a_wheel_can_have(epoch, first, tmp_path):
+  path = tmp_path / 'a.zip'
+  archive.write_whole(path, [archive.pack('a', b'')], archive.timestamp(epoch))
+  with zipfile.ZipFile(path) as file:
+    assert file.infolist()[0].date_time[0] == first
+
+
 def test_archive_reads_back(tmp_path):
   files = {'a/empty': b'', 'b/text': b'text\n' * 1000, 'c/\xe9': b'\xff'}
   path = tmp_path / 'a.zip'
@@ -288,6 +322,29 @@ def test_profile_that_is_wrong(tmp_path):
   assert f"error: {profile}: version: '2.9.0' is not" in done.stderr
   assert 'Traceback' not in done.stderr
   assert not names_in(tmp_path / 'dist')
+
+
+def test_python_that_the_profile_leaves_out(tmp_path):
+  profile = tmp_path / 'acme.toml'
+  profile.write_text('version = "2.9.0+acme.3"\npythons = ["3.12"]\n')
+  done = setup_py('bdist_wheel', '--profile', str(profile), '--python', '3.13',
+                  '-d', str(tmp_path / 'dist'))
+  assert done.returncode == 1
+  assert (f'error: --python 3.13: the pythons of {profile} are 3.12: add it '
+          'there, or name one of them') in done.stderr
+  assert not names_in(tmp_path / 'dist')
+
+
+def test_python_that_is_named_twice(tmp_path):
+  """It is asked for once: two would have the plugins built beforehand."""
+  done = setup_py(
+      'bdist_wheel',
+      *['--python', running_python()] * 2,
+      '-d',
+      str(tmp_path),
+      BAZEL='no-such-program')
+  assert done.stdout.startswith('[1/6] looking for what the build needs')
+  assert 'BAZEL=no-such-program is no program' in done.stderr
 
 
 @pytest.mark.parametrize('python', ['3.9', '3.14', 'three'])

@@ -1,5 +1,6 @@
 """Switching the mode on: in time, and with a clear error where it cannot be."""
 
+import importlib.metadata
 import sys
 
 from processes import error_of
@@ -9,7 +10,7 @@ import torch_xla
 from torch_xla.experimental import plugins
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, DoorError, Mode, TooLateError
-from torch_xla.shardy.door import shim
+from torch_xla.shardy.door import extras, shim
 from torch_xla.shardy.door.device_plugins import DoorPlugin
 
 _OFF = pytest.mark.environment(PJRT_DEVICE='CPU')
@@ -46,7 +47,15 @@ def test_cpu_plugin_not_installed_names_the_extra(monkeypatch):
   with pytest.raises(DoorError) as raised:
     torch_xla.shardy.switch_on(Mode.V2)
   assert "pip install 'torch_xla[cpu]'" in str(raised.value)
+  assert 'or set XLA_USE_SHARDY=0 if a vendor' in str(raised.value)
   assert current_mode() is Mode.OFF
+
+
+def test_extra_of_a_renamed_wheel(monkeypatch):
+  """Upstream's would be installed over it."""
+  monkeypatch.setattr(importlib.metadata, 'packages_distributions',
+                      lambda: {'torch_xla': ['acme-xla']})
+  assert extras.command('cpu') == "pip install 'acme_xla[cpu]'"
 
 
 class _HidesCpuPlugin:

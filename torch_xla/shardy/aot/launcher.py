@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 from . import settings, topologies
+from ..door import extras
 from ..process_environment import interpreter_flags, started_with
 from .errors import AotError
 from .reporting import json_form
@@ -47,7 +48,7 @@ def compiler() -> str:
     if os.path.isfile(path):
       return path
   raise AotError("libtpu, which has the TPU's compiler, is not installed: "
-                 "pip install 'torch_xla[tpu]'")
+                 f'{extras.command("tpu")}')
 
 
 def run(wanted: settings.Settings) -> Report:

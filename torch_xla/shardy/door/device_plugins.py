@@ -9,7 +9,7 @@ from typing import Optional
 
 from torch_xla.experimental import plugins
 
-from . import shim
+from . import extras, shim
 from ..errors import DoorError
 
 # `PJRT_DEVICE=CPU` always means the runtime's built-in client, which has no
@@ -49,7 +49,8 @@ class XlaCpuPlugin(plugins.DevicePlugin):
       raise DoorError(
           "XLA's CPU plugin is not installed, and with XLA_USE_SHARDY or "
           'XLA_SHARDING_V2 set PJRT_DEVICE=CPU runs on it; install it with '
-          "pip install 'torch_xla[cpu]', or unset the variable")
+          f'{extras.command("cpu")}, or unset the variable, or set '
+          "XLA_USE_SHARDY=0 if a vendor's wheel switched the mode on")
     return list(spec.submodule_search_locations)[0]
 
   def library_path(self) -> str:

@@ -13,6 +13,7 @@ import importlib.util
 import re
 from typing import Any, Optional
 
+from ..door import extras
 from ..errors import DoorError
 
 # MLIR's own magic number, and the version of its bytecode, which old versions
@@ -34,7 +35,7 @@ def check_installed(why: str) -> None:
   if importlib.util.find_spec('jaxlib') is None:
     raise DoorError(
         f'{why}, and jaxlib reads and writes it: it is not installed. '
-        "Install it with pip install 'torch_xla[stablehlo]'")
+        f'Install it with {extras.command("stablehlo")}')
 
 
 def _context() -> Any:
