@@ -84,6 +84,15 @@ static PJRT_Error* AssignmentIgnored(AbiCompileArgs* args) {
   return CompileWithOptions(args, AssignInOrder);
 }
 
+static PJRT_Error* CompileLeaks(AbiCompileArgs* args) {
+  enum { kLost = 1 << 20 };
+  // Written through a pointer that nobody looks through: see executing.c.
+  static void* volatile lost;
+  lost = Allocate(kLost);
+  memset(lost, 1, kLost);
+  return Compile(args);
+}
+
 static PJRT_Error* SwallowsDamage(AbiCompileArgs* args) {
   PJRT_Error* error = Compile(args);
   if (error == NULL) return NULL;
@@ -116,6 +125,9 @@ const Fault kCompileFaults[] = {
     {.name = "hlo-only",
      .what = "programs of the format mlir are UNIMPLEMENTED",
      .overrides = {SPOILS(ClientCompile, HloOnly)}},
+    {.name = "compile-leak",
+     .what = "each compilation loses 1 MiB of the host's memory",
+     .overrides = {SPOILS(ClientCompile, CompileLeaks)}},
     {.name = "crash-on-mlir",
      .what = "a program of the format mlir ends the process by SIGABRT",
      .overrides = {SPOILS(ClientCompile, CrashOnMlir)}},

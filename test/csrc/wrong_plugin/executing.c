@@ -130,7 +130,7 @@ static PJRT_Error* DonationInName(AbiExecuteArgs* args) {
 
 static PJRT_Error* SlowsDown(AbiExecuteArgs* args) {
   static atomic_int executions;
-  enum { kQuick = 7500, kMicroseconds = 3000 };
+  enum { kQuick = 7500, kMicroseconds = 5000 };
   if (executions++ >= kQuick) usleep(kMicroseconds);
   return Execute(args);
 }
@@ -262,7 +262,7 @@ const Fault kExecuteFaults[] = {
      .what = "the first input of every execution is deleted",
      .overrides = EXECUTES(DonationUnasked)},
     {.name = "slow-down",
-     .what = "from the 7,501st execution on, each takes 3 ms longer",
+     .what = "from the 7,501st execution on, each takes 5 ms longer",
      .overrides = EXECUTES(SlowsDown)},
     {.name = "leak",
      .what = "each execution loses 64 KiB of the host's memory",

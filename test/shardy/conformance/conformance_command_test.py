@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+import shlex
 import signal
 import subprocess
 import sys
@@ -82,13 +83,13 @@ def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
       *(word for name, path in forms.items() for word in (f'--{name}', path)),
       CPU_NUM_DEVICES='4')
   assert done.returncode == 1, done.stderr
-  assert done.stdout.endswith('1 finding(s) (3 passed, 1 stale)\n')
+  assert done.stdout.endswith('1 finding(s) (16 passed, 1 stale)\n')
   assert '0 of 3 done; start.twice' in done.stderr
   told = json.loads(forms['json'].read_text())
   assert told['verdict'] == 'findings'
   assert told['capabilities']['devices'] == [0, 1, 2, 3]
   suite = ElementTree.parse(forms['junit']).getroot()
-  assert (suite.get('tests'), suite.get('failures')) == ('4', '1')
+  assert (suite.get('tests'), suite.get('failures')) == ('17', '1')
   assert 'known.txt:1' in forms['page'].read_text()
 
 
@@ -102,8 +103,9 @@ def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
     ((*_ON_CPU, '--timeout', 'inf'), '--timeout inf'),
     ((*_ON_CPU, '--only', 'nothing'), "'nothing' matches no case"),
     ((*_ON_CPU, '--only', 'donation.*', '--skip', 'donation.*'),
-     '--skip leaves nothing of --only'),
+     '--only and --skip leave nothing'),
     ((*_ON_CPU, '--json', '/no/such/folder/f'), 'cannot be written'),
+    ((*_ON_CPU, '--json', 'f', '--page', './f'), 'go to different files'),
     ((*_ON_CPU, '--expected-failures', '/no/such'), '--expected-failures'),
 ])
 def test_wrong_usage(arguments: tuple[object, ...], message: str) -> None:
@@ -128,6 +130,45 @@ def test_listing() -> None:
   assert done.returncode == 0
   assert done.stdout.startswith(
       'donation.real (2 parts)\n    else a step needs')
+  assert '\n    parts: taken, refused\n' in done.stdout
+
+
+@pytest.mark.slow
+def test_when_all_is_skipped_nothing_was_judged() -> None:
+  done = run(*_ON_CPU, '--only', 'ahead.*')
+  assert done.returncode == 2
+  assert done.stdout.splitlines()[-1] == (
+      'nothing was judged: all that was asked for was skipped '
+      '(13 passed, 5 skipped)')
+
+
+@pytest.mark.slow
+def test_reports_that_cannot_be_written(tmp_path: Path) -> None:
+  """The others are, and the table is there."""
+  junit = tmp_path / 'out.xml'
+  done = run(*_ON_CPU, '--only', 'start.version', '--json', '/dev/full',
+             '--junit', junit)
+  assert done.returncode == 2
+  assert 'conforms (14 passed)' in done.stdout
+  assert '/dev/full was not written: ' in done.stderr
+  assert ElementTree.parse(junit).getroot().get('tests') == '14'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('output', ['>&-', '| true', '2>&- >&-'])
+def test_nobody_reads(output: str, tmp_path: Path) -> None:
+  told = tmp_path / 'told.json'
+  command = shlex.join(
+      [*_COMMAND, *_ON_CPU, '--only', 'start.version', '--json',
+       str(told)])
+  done = subprocess.run(['bash', '-c', f'set -o pipefail; {command} {output}'],
+                        env=clean_environment(),
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        timeout=240,
+                        check=False)
+  assert done.returncode == 0 and 'Traceback' not in done.stderr
+  assert json.loads(told.read_text())['verdict'] == 'conforms'
 
 
 @pytest.mark.slow

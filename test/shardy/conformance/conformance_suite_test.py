@@ -21,7 +21,8 @@ def test_choosing() -> None:
                         ['donation.real/refused'])
   assert [(case.name, parts) for case, parts in chosen
          ] == [('transfers.types', ('BF16',)), ('donation.real', ('taken',)),
-               ('donation.unasked', ('',)), ('donation.steps', ('',))]
+               ('donation.in_place', ('',)), ('donation.unasked', ('',)),
+               ('donation.steps', ('',))]
   assert [case for case, _ in suite.choose([], [])] == list(suite.cases())
 
 
@@ -31,6 +32,20 @@ def test_a_pattern_that_matches_nothing(only: list[str],
                                         skip: list[str]) -> None:
   with pytest.raises(ConformanceError, match='matches no case; --list shows'):
     suite.choose(only, skip)
+
+
+def test_what_may_be_expected_to_fail() -> None:
+  """Also what is always run, and the end of a process."""
+  for pattern in ('capabilities/mlir', 'donation.real/exit', 'start.*'):
+    suite.check_expected(pattern)
+  assert suite.names('capabilities/ml*') == {'capabilities/mlir'}
+  assert suite.names('start.twice/exit') == {
+      'start.twice/library', 'start.twice/client'
+  }
+  with pytest.raises(ConformanceError, match='matches no case'):
+    suite.choose(['capabilities'], [])
+  with pytest.raises(ConformanceError, match='matches no case'):
+    suite.check_expected('donation.real/nothing')
 
 
 def test_names() -> None:

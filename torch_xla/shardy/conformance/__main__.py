@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+import contextlib
 import os
+import signal
 import sys
+import textwrap
 import time
 from typing import Optional
 
@@ -22,9 +25,13 @@ do, measured, then how it behaves. Each case runs in a process of its own, so
 that a crash or a hang is a finding.
 '''
 _LONGEST = 86400  # A day, in seconds.
+_WIDTH = 80
+# The exit status, whatever the verdict is.
+_UNWRITTEN = 2
 _EPILOG = '''
-Exit status: 0 if the plugin conforms, 1 with findings, 2 for wrong usage, 3 if
-it starts no client here and nothing else was found, 130 if interrupted.
+Exit status: 0 if the plugin conforms; 1 with findings; 2 for wrong usage, if all
+that was asked for was skipped, or if a report could not be written; 3 if it
+starts no client here and nothing else was found; 130 if interrupted.
 
 Variables that the plugin reads are passed on to it. XLA_USE_SHARDY and
 XLA_SHARDING_V2 are set as each case needs them.
@@ -101,27 +108,51 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     chosen = suite.choose(
         *(sum(each, []) for each in (options.only, options.skip)))
     if options.list:
-      _list(chosen)
+      _print('\n'.join(_listed(chosen)))
       return 0
     report = _judge(options, chosen)
   except ConformanceError as e:
     print(f'conformance: {e}', file=sys.stderr)
     return 2
+  _print(table.text(report))
+  unwritten = False
   for path, form in ((options.json, json_form), (options.junit, junit),
                      (options.page, page)):
-    if path:
-      with open(path, 'w', encoding='utf-8') as file:
-        file.write(form.text(report))
+    try:
+      if path:
+        with open(
+            path, 'w', encoding='utf-8', errors='backslashreplace') as file:
+          file.write(form.text(report))
+    except OSError as e:
+      print(f'conformance: {path} was not written: {e}', file=sys.stderr)
+      unwritten = True
+  return _UNWRITTEN if unwritten else report.verdict.value
+
+
+def _print(text: str) -> None:
+  """Prints it for whoever reads: a closed terminal or pipe changes nothing."""
+  if sys.stdout is None:
+    return
   # A plugin's words may not be in the terminal's character set.
   sys.stdout.reconfigure(errors='backslashreplace')
-  print(table.text(report))
-  return report.verdict.value
+  try:
+    print(text, flush=True)
+  except OSError:
+    # Python would try again at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _list(chosen: Sequence[suite.Chosen]) -> None:
+def _listed(chosen: Sequence[suite.Chosen]) -> Iterator[str]:
   for case, parts in chosen:
     count = f' ({len(parts)} parts)' if len(parts) > 1 else ''
-    print(f'{case.name}{count}\n    else {case.means}')
+    yield f'{case.name}{count}\n    else {case.means}'
+    if len(parts) > 1:
+      yield textwrap.fill(
+          f'parts: {", ".join(parts)}',
+          _WIDTH,
+          initial_indent=' ' * 4,
+          subsequent_indent=' ' * 6,
+          break_on_hyphens=False)
 
 
 def _judge(options: argparse.Namespace,
@@ -138,15 +169,18 @@ def _judge(options: argparse.Namespace,
   if options.device and given:
     raise ConformanceError('--options go with --plugin; a registered plugin '
                            'tells its own')
-  for path in (options.json, options.junit, options.page):
-    folder = os.path.dirname(path or '') or '.'
-    if not os.access(folder, os.W_OK) or os.path.isdir(path or ''):
+  paths = [p for p in (options.json, options.junit, options.page) if p]
+  if len(set(map(os.path.realpath, paths))) < len(paths):
+    raise ConformanceError('--json, --junit and --page go to different files')
+  for path in paths:
+    folder = os.path.dirname(path) or '.'
+    if not os.access(folder, os.W_OK) or os.path.isdir(path):
       raise ConformanceError(f'{path} cannot be written')
   lines = (
       expected_failures.read(options.expected_failures)
       if options.expected_failures else ())
   for line in lines:
-    suite.check_pattern(line.pattern)
+    suite.check_expected(line.pattern)
   parsed = parse_options(given)
   if options.plugin:
     subject = Subject.of_library(options.plugin, parsed, options.topology)
@@ -155,10 +189,13 @@ def _judge(options: argparse.Namespace,
   start = time.monotonic()
 
   def say(line: str) -> None:
-    print(
-        f'[{time.monotonic() - start:6.1f} s] {line}',
-        file=sys.stderr,
-        flush=True)
+    if sys.stderr is None:
+      return
+    with contextlib.suppress(OSError):  # Nobody reads any more.
+      print(
+          f'[{time.monotonic() - start:6.1f} s] {line}',
+          file=sys.stderr,
+          flush=True)
 
   servers = Servers()
   try:
@@ -169,7 +206,13 @@ def _judge(options: argparse.Namespace,
   return session.with_expected(report, lines, options.expected_failures or '')
 
 
+def _interrupt(number: int, frame: object) -> None:
+  raise KeyboardInterrupt
+
+
 if __name__ == '__main__':
+  # As CI ends what takes too long: what was found is told.
+  signal.signal(signal.SIGTERM, _interrupt)
   try:
     sys.exit(main())
   except KeyboardInterrupt:

@@ -24,6 +24,7 @@ from .pjrt.numbers import destroy, floats
 from .pjrt.programs import Elementwise, HLO, MLIR, Program
 from .pjrt.sdy_programs import with_attributes, with_dialect
 from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
+from .result import CAPABILITIES
 
 # Of a compiler's words, which may hold a whole program.
 _LONGEST = 500
@@ -50,17 +51,12 @@ def _table(context: Context) -> Found:
 
 def _devices(context: Context) -> Found:
   """What a client tells; why there is none: 'start_error'."""
-  table = context.table
   try:
     with context.client() as client:
-      version = table.call('Client_PlatformVersion', client=client.address)
       found = {
-          'platform':
-              client.platform,
-          'platform_version':
-              text(version.platform_version, version.platform_version_size),
-          'devices':
-              list(client.ids),
+          'platform': _answer(lambda: client.platform),
+          'platform_version': _answer(lambda: _platform_version(client)),
+          'devices': list(client.ids),
       }
       if client.devices:
         found.update(_of_device(client))
@@ -81,6 +77,11 @@ def _of_device(client: Client) -> Found:
           _answer(lambda: client.table.call(
               'Client_TopologyDescription', client=client.address)) is not None,
   }
+
+
+def _platform_version(client: Client) -> str:
+  told = client.table.call('Client_PlatformVersion', client=client.address)
+  return text(told.platform_version, told.platform_version_size)
 
 
 def _kind(client: Client) -> str:
@@ -310,7 +311,7 @@ def measure(context: Context, part: str) -> str:
 
 
 CASE = Case(
-    'capabilities',
+    CAPABILITIES,
     'what rests on it cannot be judged',
     measure,
     tuple(_PROBES),

@@ -7,6 +7,8 @@ import dataclasses
 import enum
 from typing import Any
 
+# The case that measures, and does not judge.
+CAPABILITIES = 'capabilities'
 # The part of a case that a process ends in behind all others.
 AT_EXIT = 'exit'
 # How the reason begins of what was skipped for want of any device.
@@ -53,14 +55,24 @@ class Result:
     return full_name(self.case, self.part)
 
 
+def printable(text: str) -> str:
+  """A plugin's words without what would steer a terminal."""
+  return ''.join(c if c.isprintable() or c == '\n' else c.
+                 encode('unicode_escape').decode() for c in text.expandtabs())
+
+
 def full_name(case: str, part: str) -> str:
   return f'{case}/{part}' if part else case
 
 
 class Verdict(enum.Enum):
-  """What a run comes to, with the exit status of the command."""
+  """What a run comes to, with the exit status of the command.
+
+  NOTHING: all that was asked for was skipped.
+  """
   CONFORMS = 0
   FINDINGS = 1
+  NOTHING = 2
   NO_DEVICE = 3
   INTERRUPTED = 130
 
@@ -97,6 +109,9 @@ class Report:
       return Verdict.FINDINGS
     if not self.capabilities.get('devices'):
       return Verdict.NO_DEVICE
+    if not any(r.status is not Status.SKIPPED and r.case != CAPABILITIES
+               for r in self.results):
+      return Verdict.NOTHING
     return Verdict.CONFORMS
 
   def count(self, status: Status) -> int:
@@ -113,7 +128,9 @@ class Report:
             f'{len(self.findings)} finding(s)',
         Verdict.NO_DEVICE:
             NO_DEVICE + self.capabilities.get('start_error', 'it lists none'),
+        Verdict.NOTHING:
+            'nothing was judged: all that was asked for was skipped',
         Verdict.INTERRUPTED:
             'interrupted',
     }[self.verdict]
-    return f'{words} ({counts or "nothing was run"})'
+    return f'{" ".join(words.split())} ({counts or "nothing was run"})'

@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from . import capabilities, expected_failures, suite
 from .case import Case
-from .result import AT_EXIT, NO_DEVICE, Report, Result, Status
+from .result import AT_EXIT, NO_DEVICE, printable, Report, Result, Status
 from .running.run import Runner, Servers
 from .subject import Subject
 
@@ -88,9 +88,20 @@ def _measured(runner: Runner, found: dict[str, Any]) -> Iterator[Result]:
           continue
         ended = True
       if result.status is Status.PASSED:
-        found.update(json.loads(result.text))
+        found.update(_printable(json.loads(result.text)))
         result = dataclasses.replace(result, text='')
       yield result
+
+
+def _printable(value: Any) -> Any:
+  """A value of JSON whose texts can be shown."""
+  if isinstance(value, str):
+    return printable(value)
+  if isinstance(value, list):
+    return [_printable(each) for each in value]
+  if isinstance(value, dict):
+    return {_printable(name): _printable(each) for name, each in value.items()}
+  return value
 
 
 def _split(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+import dataclasses
 import fnmatch
 import functools
 
@@ -44,7 +45,7 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
     ConformanceError: a pattern matches nothing.
   """
   for pattern in (*only, *skip):
-    check_pattern(pattern)
+    check_pattern(pattern, cases())
   chosen = []
   for case in cases():
     parts = tuple(
@@ -54,30 +55,43 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
     if parts:
       chosen.append((case, parts))
   if not chosen:
-    raise ConformanceError('--skip leaves nothing of --only')
+    raise ConformanceError('--only and --skip leave nothing')
   return chosen
 
 
-def check_pattern(pattern: str) -> None:
+def check_pattern(pattern: str, known: Iterable[Case]) -> None:
   """Raises:
 
-    ConformanceError: it names nothing that there is.
+    ConformanceError: it names nothing of what is known.
   """
   if not any(
-      _matches(case, part, pattern)
-      for case in (capabilities.CASE, *cases())
-      for part in (*case.parts, AT_EXIT)):
+      _matches(case, part, pattern) for case in known for part in case.parts):
     raise ConformanceError(
         f'{pattern!r} matches no case; --list shows their names')
 
 
+def check_expected(pattern: str) -> None:
+  """Checks a pattern of what may fail, which a process's end may too.
+
+  Raises:
+    ConformanceError: it names nothing that there is.
+  """
+  every = (capabilities.CASE, *cases())
+  check_pattern(
+      pattern,
+      [dataclasses.replace(c, parts=(*c.parts, AT_EXIT)) for c in every])
+
+
 def names(pattern: str) -> set[str]:
-  """The full names of the parts that a pattern matches."""
+  """The full names of the parts that a pattern matches.
+
+  Of one that names the end of a case's process, all parts of the case.
+  """
   return {
       full_name(case.name, part)
-      for case in cases()
+      for case in (capabilities.CASE, *cases())
       for part in case.parts
-      if _matches(case, part, pattern)
+      if _matches(case, part, pattern) or _matches(case, AT_EXIT, pattern)
   }
 
 

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
   from .context import Context
 
 DATA, MODEL = 'data', 'model'
+# How the first two dimensions of a tensor can be split over `TorchSession.grid`.
+SPECS = {
+    'replicated': (None, None),
+    'data_none': (DATA, None),
+    'model_none': (MODEL, None),
+    'none_data': (None, DATA),
+    'none_model': (None, MODEL),
+    'data_model': (DATA, MODEL),
+    'model_data': (MODEL, DATA),
+    'both_none': ((DATA, MODEL), None),
+    'none_both': (None, (DATA, MODEL)),
+}
 
 
 class TorchSession:

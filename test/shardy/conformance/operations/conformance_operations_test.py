@@ -167,13 +167,13 @@ def test_contractions_are_exact_with_factors_in_bfloat16(name):
 
 def test_each_case_says_what_a_failure_means():
   assert _CASES['operations.special_values.alone'].means == (
-      'Models compute something else than on a CPU (special values).')
+      'models compute something else than on a CPU (special values)')
   assert _CASES['operations.scans.replicated'].means.endswith(
-      'when their tensors are replicated over a mesh.')
+      'when their tensors are replicated over a mesh')
   assert _CASES['operations.scans.none_model'].means.endswith(
-      '(scans) when dimension 1 is split over model.')
+      '(scans) when dimension 1 is split over model')
   assert _CASES['operations.scans.both_none'].means.endswith(
-      "when dimension 0 is split over 'data' and 'model'.")
+      "when dimension 0 is split over 'data' and 'model'")
   assert len({case.means for case in _CASES.values()}) == len(_CASES)
 
 

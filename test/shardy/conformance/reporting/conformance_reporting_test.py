@@ -11,7 +11,8 @@ import conformance_reports as make
 import pytest
 from torch_xla.shardy.conformance.reporting import (json_form, junit, page,
                                                     table)
-from torch_xla.shardy.conformance.result import Report, Verdict
+from torch_xla.shardy.conformance.result import (printable, Report, Result,
+                                                 Status, Verdict)
 
 
 def test_table() -> None:
@@ -66,6 +67,18 @@ no device: NOT_FOUND: none (1 skipped)''')
 def test_verdicts(report: Report, verdict: Verdict) -> None:
   assert report.verdict is verdict
   assert json.loads(json_form.text(report))['verdict'] == verdict.name.lower()
+
+
+def test_what_is_skipped_alone_is_not_judged() -> None:
+  measured = Result('capabilities', 'mlir', Status.PASSED, '', .1)
+  skipped = Result('ahead.compile', 'v1', Status.SKIPPED, 'no topology', 0.)
+  assert make.of(measured, skipped).verdict is Verdict.NOTHING
+  assert make.of(measured).verdict is Verdict.NOTHING
+
+
+def test_words_that_would_steer_a_terminal() -> None:
+  assert printable('a\x1b[2Jb\r\ud800\u202ec\n\td') == (
+      'a\\x1b[2Jb\\r\\ud800\\u202ec\n        d')
 
 
 def test_json_has_all_there_is() -> None:

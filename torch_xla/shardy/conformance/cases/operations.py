@@ -20,25 +20,13 @@ from ..operations.comparison import (check_type, compare_shards, Mismatch,
                                      Shard)
 from ..operations.operation import expected_of, Operation
 from ..operations.tolerance import Tolerance
-from ..torch_session import DATA, MODEL, TorchSession
+from ..torch_session import SPECS, TorchSession
 
 # What dimensions 0 and 1 are split over; None: no annotation at all.
 _Split = Optional[tuple[Union[None, str, tuple[str, ...]], ...]]
 
 _ALONE = 'alone'
-_BOTH = (DATA, MODEL)
-_SHARDINGS: Mapping[str, _Split] = {
-    _ALONE: None,
-    'replicated': (None, None),
-    'data_none': (DATA, None),
-    'model_none': (MODEL, None),
-    'none_data': (None, DATA),
-    'none_model': (None, MODEL),
-    'data_model': (DATA, MODEL),
-    'model_data': (MODEL, DATA),
-    'both_none': (_BOTH, None),
-    'none_both': (None, _BOTH),
-}
+_SHARDINGS: Mapping[str, _Split] = {_ALONE: None, **SPECS}
 
 
 def cases() -> tuple[Case, ...]:
@@ -71,15 +59,15 @@ def _case(family: str, members: Iterable[Operation], name: str,
 
 
 def _meaning(family: str, split: _Split) -> str:
-  text = f'Models compute something else than on a CPU ({_words(family)})'
+  text = f'models compute something else than on a CPU ({_words(family)})'
   if split is None:
-    return f'{text}.'
+    return text
   if split == (None, None):
-    return f'{text} when their tensors are replicated over a mesh.'
+    return f'{text} when their tensors are replicated over a mesh'
   over = ' and '.join(f'dimension {dim} is split over {_words(entry)}'
                       for dim, entry in enumerate(split)
                       if entry is not None)
-  return f'{text} when {over}.'
+  return f'{text} when {over}'
 
 
 def _words(name: Union[str, tuple[str, ...]]) -> str:

@@ -10,21 +10,10 @@ from ..case import Case, expect
 from ..context import Context
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import check_equal, check_shards, DATA, MODEL
+from ..torch_session import check_equal, check_shards, DATA, MODEL, SPECS
 
 _ROUNDS = 20
-SPECS = {
-    'replicated': (None, None),
-    'data_none': (DATA, None),
-    'model_none': (MODEL, None),
-    'none_data': (None, DATA),
-    'none_model': (None, MODEL),
-    'data_model': (DATA, MODEL),
-    'model_data': (MODEL, DATA),
-    'both_none': ((DATA, MODEL), None),
-    'none_both': (None, (DATA, MODEL)),
-    'turned_none': ((MODEL, DATA), None),
-}
+_SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
 
 
 def _fresh(context: Context, part: str) -> str:
@@ -65,7 +54,7 @@ def _in_place(context: Context, part: str) -> str:
 def _sharded(context: Context, part: str) -> str:
   """The whole of a sharded tensor, and what each device holds of it."""
   session = context.torch()
-  mesh, spec = session.grid(), SPECS[part]
+  mesh, spec = session.grid(), _SPECS[part]
   for kind in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
     host = (session.even_numbers() % 251).to(kind)
     tensor = session.to_device(host)
@@ -93,6 +82,6 @@ def cases() -> tuple[Case, ...]:
           'readback.sharded', 'checkpoints and losses of sharded tensors are '
           'wrong',
           _sharded,
-          tuple(SPECS),
+          tuple(_SPECS),
           devices=2),
   )

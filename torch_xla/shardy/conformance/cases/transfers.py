@@ -6,7 +6,9 @@ import dataclasses
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
+from ..pjrt.buffer import Buffer
 from ..pjrt.host_array import HostArray, TYPES
+from ..pjrt.numbers import destroy
 from ..pjrt.table import PjrtError
 
 # Odd sizes, one element, none, and a rank of five.
@@ -43,11 +45,12 @@ def _large(context: Context, part: str) -> str:
   del part
   with context.client() as client:
     sent = HostArray.of_any_bits('F32', _LARGE, context.seed)
-    buffer = client.put(sent)
-    found = sent.first_difference(buffer.read('F32', _LARGE))
-    buffer.destroy()
-    expect(not found, found)
-  return f'{len(sent.data):,} bytes'
+    for device, number in enumerate(client.ids):
+      buffer = client.put(sent, device)
+      found = sent.first_difference(buffer.read('F32', _LARGE))
+      buffer.destroy()
+      expect(not found, f'device {number}: {found}')
+  return f'{len(sent.data):,} bytes on {len(client.ids)} device(s)'
 
 
 def _strides(context: Context, part: str) -> str:
@@ -69,22 +72,25 @@ def _strides(context: Context, part: str) -> str:
 
 
 def _between(context: Context, part: str) -> str:
+  """From each device to the next, and from the last to the first."""
   del part
   context.needs('Buffer_CopyToDevice')
   with context.client() as client:
-    sent = HostArray.of_any_bits('F32', (3, 5), context.seed)
-    first = client.put(sent)
-    for device, number in enumerate(client.ids[1:], 1):
-      copy = type(first)(first.table,
-                         first.table.call(
-                             'Buffer_CopyToDevice',
-                             buffer=first.address,
-                             dst_device=client.devices[device]).dst_buffer)
+    count = len(client.ids)
+    for device, number in enumerate(client.ids):
+      following = (device + 1) % count
+      sent = HostArray.of_any_bits('F32', (3, 5), context.seed + device)
+      given = client.put(sent, device)
+      copy = Buffer(
+          context.table,
+          context.table.call(
+              'Buffer_CopyToDevice',
+              buffer=given.address,
+              dst_device=client.devices[following]).dst_buffer)
       found = sent.first_difference(copy.read('F32', (3, 5)))
-      copy.destroy()
-      expect(not found, f'device {client.ids[0]} to {number}: {found}')
-    first.destroy()
-    return f'to {len(client.ids) - 1} device(s)'
+      destroy((given, copy))
+      expect(not found, f'device {number} to {client.ids[following]}: {found}')
+    return f'between {count} devices'
 
 
 def _reused(context: Context, part: str) -> str:

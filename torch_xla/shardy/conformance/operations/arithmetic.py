@@ -44,6 +44,7 @@ def _quotient(*shape: int, dtype: torch.dtype = torch.float32) -> Inputs:
 def _of_whole_numbers() -> tuple[Operation, ...]:
   return (
       _operation('add', _whole_pair(*_SHAPE), torch.add, EXACT),
+      _operation('add_large', _whole_pair(131, 517), torch.add, EXACT),
       _operation('sub', _whole_pair(*_SHAPE), torch.sub, EXACT),
       _operation('mul', _whole_pair(*_SHAPE), torch.mul, EXACT),
       _operation('add_alpha', _whole_pair(*_SHAPE),

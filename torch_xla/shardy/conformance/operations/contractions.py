@@ -35,6 +35,13 @@ def _products() -> tuple[Operation, ...]:
       *(_operation(f'matmul_{dtypes.name(dtype)}', _whole(*even, dtype=dtype),
                    torch.matmul)
         for dtype in (torch.bfloat16, torch.float16, torch.float64)),
+      # Beyond the tiles that devices compute in, and no multiple of them.
+      _operation('matmul_large', _whole((131, 517), (517, 259)), torch.matmul),
+      # Added one by one in 16 bits they stay at 256.
+      _operation(
+          'matmul_long_bfloat16', lambda g:
+          (torch.ones(3, 1024, dtype=torch.bfloat16),
+           torch.ones(1024, 5, dtype=torch.bfloat16)), torch.matmul),
       _operation('matmul_uneven', _whole((7, 9), (9, 5)), torch.matmul),
       _operation('matmul_transposed', _whole((8, 16), (24, 16)),
                  lambda a, b: a @ b.T),

@@ -28,6 +28,10 @@ def _whole(*shape: int, dtype: torch.dtype = torch.float32) -> Inputs:
   return lambda g: (inputs.whole(g, *shape, dtype=dtype),)
 
 
+def _ones(*shape: int) -> Inputs:
+  return lambda g: (torch.ones(shape, dtype=torch.bfloat16),)
+
+
 def _normal(*shape: int) -> Inputs:
   return lambda g: (inputs.normal(g, *shape),)
 
@@ -43,6 +47,9 @@ def _sums() -> tuple[Operation, ...]:
       _operation('sum', _whole(*_SHAPE), torch.sum, EXACT),
       _operation('sum_dim_0', _whole(*_SHAPE), lambda x: x.sum(0), EXACT),
       _operation('sum_dim_1', _whole(*_SHAPE), lambda x: x.sum(1), EXACT),
+      _operation('sum_large', _whole(131, 517), lambda x: x.sum(1), EXACT),
+      # Added one by one in 16 bits they stay at 256.
+      _operation('sum_long_bfloat16', _ones(4096), torch.sum, EXACT),
       _operation('sum_keepdim', _whole(*_SHAPE),
                  lambda x: x.sum(1, keepdim=True), EXACT),
       _operation('sum_two_dims', _whole(8, 8, 4), lambda x: x.sum((0, 2)),

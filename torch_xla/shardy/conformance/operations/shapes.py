@@ -41,6 +41,7 @@ def _reshapes() -> tuple[Operation, ...]:
       _operation('reshape_across', _one(*_SHAPE), lambda x: x.reshape(32, 4)),
       _operation('reshape_uneven', _one(*_UNEVEN), lambda x: x.reshape(9, 7)),
       _operation('flatten', _one(*_BATCH), torch.flatten),
+      _operation('transpose_large', _one(131, 517), lambda x: x.T.contiguous()),
       _operation('unsqueeze', _one(*_SHAPE), lambda x: x.unsqueeze(1)),
       _operation('squeeze', _one(8, 1, 16), lambda x: x.squeeze(1)),
       _operation('expand', _one(8, 1), lambda x: x.expand(3, 8, 16)),

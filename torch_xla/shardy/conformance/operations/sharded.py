@@ -35,23 +35,24 @@ _STANDING_FOR = {
 # or is made of others.
 _ONLY_ALONE = {
     'reductions':
-        ('sum_keepdim', 'sum_float16', 'sum_float64', 'sum_int32',
-         'sum_to_int64', 'prod_dim_1', 'min_int32', 'argmax_bfloat16', 'amin',
-         'min_with_indices', 'var_population', 'std', 'norm_1', 'norm_inf'),
-    'sorting': ('sort_descending', 'sort_int32', 'sort_int64', 'argsort',
-                'topk_smallest', 'kthvalue'),
-    'contractions':
-        ('matmul_float16', 'matmul_float64', 'matmul_both_transposed',
-         'bmm_bfloat16', 'baddbmm', 'addmm', 'einsum_transposed', 'tensordot',
-         'linear_bfloat16', 'bilinear', 'einsum_three'),
+        ('sum_large', 'sum_long_bfloat16', 'sum_keepdim', 'sum_float16',
+         'sum_float64', 'sum_int32', 'sum_to_int64', 'prod_dim_1', 'min_int32',
+         'argmax_bfloat16', 'amin', 'min_with_indices', 'var_population', 'std',
+         'norm_1', 'norm_inf'),
+    'sorting': ('sort_descending', 'sort_stable_long', 'sort_int32',
+                'sort_int64', 'argsort', 'topk_smallest', 'kthvalue'),
+    'contractions': ('matmul_large', 'matmul_long_bfloat16', 'matmul_float16',
+                     'matmul_float64', 'matmul_both_transposed', 'bmm_bfloat16',
+                     'baddbmm', 'addmm', 'einsum_transposed', 'tensordot',
+                     'linear_bfloat16', 'bilinear', 'einsum_three'),
     'convolutions':
         ('conv3d', 'conv1d_padding', 'conv2d_1x1', 'conv1d_groups',
          'conv_transpose1d', 'conv2d_bfloat16', 'conv_transpose2d_groups'),
-    'shapes':
-        ('unsqueeze', 'squeeze', 'tile_uneven', 'reshape_bfloat16',
-         'reshape_int64', 'reshape_bool', 'movedim', 'flip_both', 'rot90',
-         'cat_of_dtypes', 'stack_dim_2', 'pad_number', 'pad_replicate',
-         'pad_reflect_2d', 'tril_uneven', 'diag_embed', 'roll', 'pad_circular'),
+    'shapes': ('transpose_large', 'unsqueeze', 'squeeze', 'tile_uneven',
+               'reshape_bfloat16', 'reshape_int64', 'reshape_bool', 'movedim',
+               'flip_both', 'rot90', 'cat_of_dtypes', 'stack_dim_2',
+               'pad_number', 'pad_replicate', 'pad_reflect_2d', 'tril_uneven',
+               'diag_embed', 'roll', 'pad_circular'),
     'indexing': ('narrow', 'ellipsis_and_none', 'index_select_int32',
                  'index_rows', 'index_columns', 'embedding_rank_1',
                  'embedding_bfloat16', 'gather_rank_3'),

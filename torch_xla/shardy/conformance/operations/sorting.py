@@ -11,6 +11,8 @@ from .tolerance import SAME_BITS
 _FAMILY = 'sorting'
 _SHAPE = (8, 16)
 _UNEVEN = (7, 9)
+# Short rows are sorted stably by chance: many sorts insert there.
+_LONG = (3, 517)
 
 
 def operations() -> tuple[Operation, ...]:
@@ -28,12 +30,15 @@ def _distinct(*shape: int, dtype: torch.dtype = torch.float32) -> Inputs:
 
 def _sorts() -> tuple[Operation, ...]:
   ties = lambda g: (inputs.whole(g, *_SHAPE, largest=2),)
+  long_ties = lambda g: (inputs.whole(g, *_LONG, largest=2),)
   return (
       _operation('sort_dim_0', _distinct(*_SHAPE), lambda x: tuple(x.sort(0))),
       _operation('sort_dim_1', _distinct(*_SHAPE), lambda x: tuple(x.sort(1))),
       _operation('sort_descending', _distinct(*_SHAPE),
                  lambda x: tuple(x.sort(1, descending=True))),
       _operation('sort_stable', ties,
+                 lambda x: tuple(x.sort(dim=1, stable=True))),
+      _operation('sort_stable_long', long_ties,
                  lambda x: tuple(x.sort(dim=1, stable=True))),
       _operation('sort_rank_1', _distinct(64), lambda x: tuple(x.sort())),
       _operation('sort_uneven_dim_0', _distinct(*_UNEVEN),

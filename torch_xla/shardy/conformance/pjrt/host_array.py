@@ -1,4 +1,4 @@
-"""Arrays on the host, in every type that PJRT has: bytes, type, dimensions."""
+"""Arrays on the host, in each of PJRT's types that torch has too."""
 
 from __future__ import annotations
 

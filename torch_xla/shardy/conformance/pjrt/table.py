@@ -62,6 +62,8 @@ class Table:
     if not address:
       raise PjrtError('INTERNAL', 'GetPjrtApi gives no table')
     size = ctypes.c_size_t.from_address(address).value
+    if size < slots.FIRST_SLOT:
+      raise PjrtError('INTERNAL', f'a table of {size} bytes has no functions')
     self.version: tuple[int, int] = tuple(
         (ctypes.c_int * 2).from_address(address + slots.VERSION))
     self._first_extension = ctypes.c_size_t.from_address(

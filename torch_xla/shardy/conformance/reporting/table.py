@@ -73,6 +73,13 @@ def _cases(results: Sequence[Result]) -> Iterator[str]:
     limit = _WIDTH - 9
     line = line if len(line) <= limit else line[:limit - 3] + '...'
     yield f'{line:<{limit}} {seconds:6.1f} s'
+  for reason, names in _reasons(results).items():
+    yield from textwrap.wrap(
+        f'skipped: {", ".join(names)}: {reason}',
+        _WIDTH,
+        initial_indent='  ',
+        subsequent_indent='    ',
+        break_on_hyphens=False)
   for reason, count in absent.items():
     yield from textwrap.wrap(
         f'{count} case(s) were not run: {reason}',
@@ -80,6 +87,17 @@ def _cases(results: Sequence[Result]) -> Iterator[str]:
         initial_indent='  ',
         subsequent_indent='    ',
         break_on_hyphens=False)
+
+
+def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
+  """Why parts were skipped that were begun, and which cases have some."""
+  found: dict[str, list[str]] = {}
+  for result in results:
+    if result.status is Status.SKIPPED and result.seconds:
+      cases = found.setdefault(result.text, [])
+      if result.case not in cases:
+        cases.append(result.case)
+  return found
 
 
 def _findings(report: Report) -> Iterator[str]:

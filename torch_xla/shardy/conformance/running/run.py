@@ -19,12 +19,13 @@ from typing import Any, IO, Optional
 
 from ..case import Case, Mode
 from ..errors import ConformanceError
-from ..result import AT_EXIT, Result, Status
+from ..result import AT_EXIT, printable, Result, Status
 from ..subject import Subject
 from . import packets, server
 
 _SERVER_SECONDS = 300
 _CLOSE_SECONDS = 5
+_KILL_SECONDS = 20
 _LAST_LINES = 3
 _LINE = 300
 _TAIL = 20_000
@@ -93,7 +94,7 @@ class Runner:
       for result in self._run_some(case, tuple(waiting), capabilities):
         if result.part in waiting:
           waiting.remove(result.part)
-        yield result
+        yield dataclasses.replace(result, text=printable(result.text))
 
   def _run_some(self, case: Case, parts: Sequence[str],
                 capabilities: Mapping[str, Any]) -> Iterator[Result]:
@@ -109,7 +110,7 @@ class Runner:
       with self._servers.of(case.mode).work(request, log) as worker:
         part, begun = parts[0], time.monotonic()
         ended = []
-        complete = False
+        complete = failed = False
         while True:
           message = worker.next(limit)
           if message is None or 'exit' in message:
@@ -121,9 +122,8 @@ class Runner:
           else:
             ended.append(part)
             # A worker ends itself with the first part that failed.
-            complete = (
-                len(ended) == len(parts) or
-                message['status'] == Status.FAILED.value)
+            failed = message['status'] == Status.FAILED.value
+            complete = failed or len(ended) == len(parts)
             yield Result(case.name, part, Status(message['status']),
                          message['text'], message['seconds'])
       if self._stopped:
@@ -134,6 +134,8 @@ class Runner:
       when = f' behind {part or case.name}' if part in ended else ''
       yield Result(case.name, _rest(part, ended), Status.HUNG,
                    f'no end after {limit:g} s{when}{said}', seconds)
+    elif failed and message['exit'] > 0:
+      pass  # Its end meets with what failed again.
     elif message['exit'] != 0 or not complete:
       how = _how(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
@@ -177,8 +179,15 @@ def _rest(part: str, ended: Sequence[str]) -> str:
 
 def _how(status: int) -> str:
   if status < 0:
-    return f'was ended by {signal.Signals(-status).name}'
+    return f'was ended by {_signal(-status)}'
   return f'ended with status {status}'
+
+
+def _signal(number: int) -> str:
+  try:
+    return signal.Signals(number).name
+  except ValueError:  # Those for real time have no names.
+    return f'signal {number}'
 
 
 def _tail(log: IO[bytes]) -> str:
@@ -217,10 +226,12 @@ class _Worker:
       message, _ = packets.receive(self._channel)
     except TimeoutError:
       packets.send(self._control, {'kill': self._pid})
-      self._channel.settimeout(None)
-      while message := packets.receive(self._channel)[0]:
-        if 'exit' in message:
-          break
+      # One that hangs in a driver cannot be ended: it is left behind.
+      self._channel.settimeout(_KILL_SECONDS)
+      with contextlib.suppress(TimeoutError):
+        while message := packets.receive(self._channel)[0]:
+          if 'exit' in message:
+            break
       return None
     return {'exit': 1} if message is None else message
 
