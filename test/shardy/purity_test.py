@@ -22,7 +22,7 @@ _SPMD = 'torch_xla.distributed.spmd'
 # What needs no torch and no device: it also runs where neither is installed.
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'lower', 'annotate',
          'compile', 'sdy', 'stablehlo', 'web_page', 'process_environment',
-         'aot', 'vendor_defaults', 'conformance')
+         'ended_process', 'aot', 'vendor_defaults', 'conformance')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
@@ -39,6 +39,7 @@ _MAY_IMPORT = {
     'tensor_names': ((), ()),
     'process_environment': ((), ()),
     'web_page': ((), ()),
+    'ended_process': ((), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
@@ -57,16 +58,17 @@ _MAY_IMPORT = {
     'shardy': (
         ('errors', 'mode', 'switch'), ('compile', 'preview', 'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
-    'doctor': (('compile', 'door', 'errors', 'hlo', 'mode',
+    'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
                 'process_environment', 'stablehlo', 'vendor_defaults'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'sharding'), ()),
     'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
                'process_environment', 'sharding', 'web_page'), ()),
-    'aot': (('compile', 'door', 'errors', 'hlo', 'mode', 'process_environment',
-             'sharding', 'tensor_names', 'web_page'), ()),
-    'conformance': (
-        ('cache', 'door', 'hlo', 'sharding', 'stablehlo', 'web_page'), ()),
+    'aot': (
+        ('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
+         'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
+    'conformance': (('cache', 'door', 'ended_process', 'hlo', 'sharding',
+                     'stablehlo', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.

@@ -14,6 +14,7 @@ import tempfile
 
 from . import settings, topologies
 from ..door import extras
+from ..ended_process import signal_name
 from ..process_environment import interpreter_flags, started_with
 from .errors import AotError
 from .reporting import json_form
@@ -119,7 +120,7 @@ def _wait_for(child: subprocess.Popen) -> tuple[int, bool]:
 
 def _how(status: int) -> str:
   if status < 0:
-    return f'was ended by {signal.Signals(-status).name}'
+    return f'was ended by {signal_name(-status)}'
   return f'ended with status {status}'
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import contextlib
 import json
 import os
-import re
 import selectors
 import signal
 import subprocess
@@ -15,19 +14,13 @@ import tempfile
 import time
 from typing import IO, Optional
 
-from .report import Finding, one_line, Report, Status
+from ..ended_process import last_words, signal_name
+from .report import Finding, Report, Status
 from .variables import Environment
 
 _SERVE = ('import sys\n'
           'from torch_xla.shardy.doctor import child\n'
           'child.serve(int(sys.argv[1]))\n')
-_LAST_LINES = 3
-_LINE_SIZE = 200
-_TAIL_BYTES = 20_000
-# 'E0000 00:00:1795267757.405682    6281 file.cc:77] ' or '2026-11-21
-# 13:32:09.005385: F file.cc:234] ': other times and ids at each run.
-_LOG_PREFIX = re.compile(
-    r'^([IWEF]\d{4} [\d:.]+ +\d+ |[\d-]+ [\d:.]+: [IWEF] )\S+\] ')
 _KILL_SECONDS = 10
 
 
@@ -78,7 +71,7 @@ def probe_in_child(
       else:
         findings.append(Finding.from_dict(message['finding']))
     status = _wait(child, deadline)
-    tail = _tail(log)
+    tail = last_words(log)
   end = _judge_end(status, last_step, seconds, tail)
   return Report((end, *findings))
 
@@ -133,15 +126,6 @@ def _wait(child: subprocess.Popen, deadline: float) -> Optional[int]:
     return None
 
 
-def _tail(log: IO[bytes]) -> str:
-  """The last lines that the child printed, less times and ids."""
-  size = log.seek(0, os.SEEK_END)
-  log.seek(max(0, size - _TAIL_BYTES))
-  lines = log.read().decode(errors='replace').splitlines()
-  lines = [_LOG_PREFIX.sub('', line) for line in lines if line.strip()]
-  return ' | '.join(one_line(line, _LINE_SIZE) for line in lines[-_LAST_LINES:])
-
-
 def _judge_end(status: Optional[int], step: str, seconds: float,
                tail: str) -> Finding:
   make = lambda *rest: Finding('probe.process', *rest)
@@ -157,7 +141,7 @@ def _judge_end(status: Optional[int], step: str, seconds: float,
   if status < 0:
     return make(
         Status.ERROR,
-        f'killed by {signal.Signals(-status).name} in the step {step}{said}',
+        f'killed by {signal_name(-status)} in the step {step}{said}',
         'the runtime crashed: see the findings on device, plugin and '
         'environment')
   return make(Status.ERROR, f'exit status {status} in the step {step}{said}',

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 import importlib.metadata
 import re
-import signal
 import subprocess
 import sys
 from typing import Optional
 
 from .. import vendor_defaults
 from ..door import shim
+from ..ended_process import signal_name
 from .report import Finding, one_line, Status
 
 # torch_xla 2.9.0 was built with this PJRT API; the shim refuses plugins older
@@ -100,7 +100,7 @@ def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
     return found
   if done.returncode < 0:
     raise PluginError(f'{library} kills the process that loads it '
-                      f'({signal.Signals(-done.returncode).name})')
+                      f'({signal_name(-done.returncode)})')
   said = done.stderr.strip().splitlines()[-1:]
   raise PluginError(f'{library} ' + one_line(
       said[0] if said else f'ends the process (status {done.returncode})'))

@@ -7,8 +7,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import threading
 import time
 from typing import Any, IO, Optional
 
+from ...ended_process import last_words, signal_name
 from ..case import Case, Mode
 from ..errors import ConformanceError
 from ..result import AT_EXIT, printable, Result, Status
@@ -26,12 +25,6 @@ from . import packets, server
 _SERVER_SECONDS = 300
 _CLOSE_SECONDS = 5
 _KILL_SECONDS = 20
-_LAST_LINES = 3
-_LINE = 300
-_TAIL = 20_000
-# 'E0000 00:00:1795267757.405682    6281 file.cc:77] ', and absl's other form.
-_LOG_PREFIX = re.compile(
-    r'^([IWEF]\d{4} [\d:.]+ +\d+ |[\d-]+ [\d:.]+: [IWEF] )\S+\] ')
 
 
 class Servers:
@@ -129,7 +122,7 @@ class Runner:
       if self._stopped:
         return
       seconds = time.monotonic() - begun
-      said = _tail(log)
+      said = _said(log)
     if message is None:
       when = f' behind {part or case.name}' if part in ended else ''
       yield Result(case.name, _rest(part, ended), Status.HUNG,
@@ -179,27 +172,13 @@ def _rest(part: str, ended: Sequence[str]) -> str:
 
 def _how(status: int) -> str:
   if status < 0:
-    return f'was ended by {_signal(-status)}'
+    return f'was ended by {signal_name(-status)}'
   return f'ended with status {status}'
 
 
-def _signal(number: int) -> str:
-  try:
-    return signal.Signals(number).name
-  except ValueError:  # Those for real time have no names.
-    return f'signal {number}'
-
-
-def _tail(log: IO[bytes]) -> str:
-  """What a process printed last, less times and ids."""
-  size = log.seek(0, os.SEEK_END)
-  log.seek(max(0, size - _TAIL))
-  lines = [
-      _LOG_PREFIX.sub('', line).strip()[:_LINE]
-      for line in log.read().decode(errors='replace').splitlines()
-  ]
-  last = [line for line in lines if line][-_LAST_LINES:]
-  return f'; it said last: {" | ".join(last)}' if last else ''
+def _said(log: IO[bytes]) -> str:
+  words = last_words(log)
+  return f'; it said last: {words}' if words else ''
 
 
 class _Worker:
@@ -268,7 +247,7 @@ class _Server:
         told = None
       if told is None:
         raise ConformanceError(
-            f'torch_xla cannot be imported{_tail(self._log)}')
+            f'torch_xla cannot be imported{_said(self._log)}')
       self._control.settimeout(None)
       self._ready = True
 
