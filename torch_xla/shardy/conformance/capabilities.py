@@ -1,8 +1,8 @@
 """What a plugin can do, measured before it is judged.
 
-Each part is a probe and has a process of its own: one that crashes or hangs is
-a finding, and what it would have found is missing; the others go on. That the
-plugin cannot do a thing is an answer, and no finding.
+Each part is a probe: one that crashes or hangs is a finding, and what it would
+have found is missing; the others go on in another process. That the plugin
+cannot do a thing is an answer, and no finding.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ Found = dict[str, Any]
 def _table(context: Context) -> Found:
   table = context.table
   return {
+      'library': context.library,
       'api_version': list(table.version),
       'functions': len(table.present),
       'missing_functions': [
@@ -52,15 +53,15 @@ def _table(context: Context) -> Found:
 def _devices(context: Context) -> Found:
   """What a client tells; why there is none: 'start_error'."""
   try:
-    with context.client() as client:
-      found = {
-          'platform': _answer(lambda: client.platform),
-          'platform_version': _answer(lambda: _platform_version(client)),
-          'devices': list(client.ids),
-      }
-      if client.devices:
-        found.update(_of_device(client))
-      return found
+    client = context.kept_client()
+    found = {
+        'platform': _answer(lambda: client.platform),
+        'platform_version': _answer(lambda: _platform_version(client)),
+        'devices': list(client.ids),
+    }
+    if client.devices:
+      found.update(_of_device(client))
+    return found
   except PjrtError as e:
     return {'start_error': _words(e)}
 
@@ -104,12 +105,12 @@ def _memory_kinds(client: Client) -> list[str]:
 
 def _takes(context: Context, *forms: Format) -> list[Any]:
   """Of each format: True, or the compiler's words to a sum in it."""
-  with context.client() as client:
-    errors = [
-        formats.refused(form, client.ids[:1],
-                        lambda program: client.compile(program).destroy())
-        for form in forms
-    ]
+  client = context.kept_client()
+  errors = [
+      formats.refused(form, client.ids[:1],
+                      lambda program: client.compile(program).destroy())
+      for form in forms
+  ]
   return [True if error is None else _words(error) for error in errors]
 
 
@@ -153,11 +154,11 @@ def _artifacts_read(known: Mapping[str, Any]) -> list[str]:
 @contextlib.contextmanager
 def _compiled(context: Context) -> Iterator[int]:
   """The executable of a sum."""
-  with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
-    with loaded.executable() as made:
-      yield made
-    loaded.destroy()
+  client = context.kept_client()
+  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  with loaded.executable() as made:
+    yield made
+  loaded.destroy()
 
 
 def _executables(context: Context) -> Found:
@@ -181,26 +182,26 @@ def _executables(context: Context) -> Found:
 
 
 def _donation(context: Context) -> Found:
-  with context.client() as client:
-    loaded = client.compile(
-        context.program(Elementwise((_COUNT,), donated=True), client))
-    left, right = client.put(_numbers()), client.put(_numbers())
-    (result,), = loaded.execute([[left, right]])
-    deleted = left.deleted
-    destroy((left, right, result))
-    loaded.destroy()
+  client = context.kept_client()
+  loaded = client.compile(
+      context.program(Elementwise((_COUNT,), donated=True), client))
+  left, right = client.put(_numbers()), client.put(_numbers())
+  (result,), = loaded.execute([[left, right]])
+  deleted = left.deleted
+  destroy((left, right, result))
+  loaded.destroy()
   return {'donation': deleted}
 
 
 def _asynchronous_errors(context: Context) -> Found:
   """By what an execution tells that an input of it never came."""
-  with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
-    right = client.put(_numbers())
-    with failed_buffer(client, _COUNT) as left:
-      how = _told_by(lambda: loaded.start([[left, right]]))
-    right.destroy()
-    loaded.destroy()
+  client = context.kept_client()
+  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  right = client.put(_numbers())
+  with failed_buffer(client, _COUNT) as left:
+    how = _told_by(lambda: loaded.start([[left, right]]))
+  right.destroy()
+  loaded.destroy()
   return {'asynchronous_errors': how}
 
 
@@ -219,8 +220,8 @@ def _told_by(start: Callable[[], Any]) -> Any:
 
 
 def _host_callbacks(context: Context) -> Found:
-  with context.client() as client:
-    return {'host_callbacks': host_callback.calls_back(client, context.format)}
+  client = context.kept_client()
+  return {'host_callbacks': host_callback.calls_back(client, context.format)}
 
 
 def _partitioned(
@@ -229,10 +230,10 @@ def _partitioned(
   """A probe of a program for all devices."""
 
   def probe(context: Context) -> Found:
-    with context.client() as client:
-      if len(client.ids) < 2:
-        raise NotApplicable('there is one device')
-      client.compile(make(context, client)).destroy()
+    client = context.kept_client()
+    if len(client.ids) < 2:
+      raise NotApplicable('there is one device')
+    client.compile(make(context, client)).destroy()
     return {name: True}
 
   return probe
@@ -288,26 +289,29 @@ _PROBES: Mapping[str, Callable[[Context], Found]] = {
     'shardy_dialect': _partitioned('shardy_dialect', _shardy_dialect),
 }
 
+# What needs no device.
+_FIRST = ('table', 'devices')
+
 
 def measure(context: Context, part: str) -> str:
-  """What a probe has found, as JSON.
+  """What a probe has found, as JSON; the context has it from then on.
 
   What the plugin lacks is false, empty, null or its own words. A plugin that
   does not start tells why in 'start_error'.
   """
   known = context.capabilities
+  if part not in _FIRST and not known.get('devices'):
+    raise NotApplicable('there is no device')
   try:
-    if part == 'table':
-      return json.dumps({'library': context.library} | _table(context))
-    if part != 'devices' and not known.get('devices'):
-      raise NotApplicable('there is no device')
-    return json.dumps(_PROBES[part](context))
+    found = _PROBES[part](context)
   except LoadError as e:
-    return json.dumps({'start_error': str(e)})
+    found = {'start_error': str(e)}
   except (MissingError, PjrtError) as e:
     if part == 'table':
       raise
-    return json.dumps({part: _words(e)})
+    found = {part: _words(e)}
+  context.capabilities = {**known, **found}
+  return json.dumps(found)
 
 
 CASE = Case(

@@ -30,6 +30,7 @@ class Context:
     self.subject = subject
     self.capabilities = capabilities
     self.seed = 17
+    self._kept = contextlib.ExitStack()
 
   @functools.cached_property
   def plugin(self) -> Any:
@@ -56,8 +57,23 @@ class Context:
   @contextlib.contextmanager
   def client(self) -> Iterator[Client]:
     with Client.of(self.table, self.options) as client:
-      yield dataclasses.replace(
-          client, artifact_version=self.capabilities.get('artifact_version'))
+      yield self._as_known(client)
+
+  @functools.cached_property
+  def _kept_client(self) -> Client:
+    return self._kept.enter_context(Client.of(self.table, self.options))
+
+  def kept_client(self) -> Client:
+    """One for all parts of a process: some plugins start but once."""
+    return self._as_known(self._kept_client)
+
+  def close(self) -> None:
+    """Ends the kept client."""
+    self._kept.close()
+
+  def _as_known(self, client: Client) -> Client:
+    return dataclasses.replace(
+        client, artifact_version=self.capabilities.get('artifact_version'))
 
   @functools.cached_property
   def _torch(self) -> TorchSession:

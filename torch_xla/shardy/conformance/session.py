@@ -11,7 +11,7 @@ from typing import Any, Optional
 
 from . import capabilities, expected_failures, suite
 from .case import Case
-from .result import AT_EXIT, NO_DEVICE, printable, Report, Result, Status
+from .result import NO_DEVICE, printable, Report, Result, Status
 from .running.run import Runner, Servers
 from .subject import Subject
 
@@ -79,18 +79,13 @@ def _all_cases() -> tuple[Case, ...]:
 
 def _measured(runner: Runner, found: dict[str, Any]) -> Iterator[Result]:
   """Fills `found`, and yields how each probe went."""
-  case, ended = capabilities.CASE, False
-  for part in case.parts:
-    for result in runner.run(case, (part,), found):
-      if result.part == AT_EXIT:
-        # What every process of the plugin does at its end is said once.
-        if ended:
-          continue
-        ended = True
-      if result.status is Status.PASSED:
-        found.update(_printable(json.loads(result.text)))
-        result = dataclasses.replace(result, text='')
-      yield result
+  case = capabilities.CASE
+  # A process that takes the place of another gets what was found till then.
+  for result in runner.run(case, case.parts, found):
+    if result.status is Status.PASSED:
+      found.update(_printable(json.loads(result.text)))
+      result = dataclasses.replace(result, text='')
+    yield result
 
 
 def _printable(value: Any) -> Any:

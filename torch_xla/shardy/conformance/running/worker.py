@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import contextlib
 import os
 import socket
 import time
@@ -25,7 +26,7 @@ def run(request: Mapping[str, Any], channel: socket.socket) -> None:
   context = Context(
       Subject.from_dict(request['subject']), request['capabilities'])
   case = suite.named(request['case'])
-  with channel:
+  with channel, contextlib.closing(context):
     for part in request['parts']:
       packets.send(channel, {'begin': part})
       start = time.monotonic()
