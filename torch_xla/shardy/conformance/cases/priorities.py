@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
@@ -11,8 +13,11 @@ from ..case import Case, expect, NotApplicable
 from ..context import Context
 from ..torch_session import check_equal, DATA, numbers, TorchSession
 
+# The result, and the dimension of it that is to be split.
+_Placed = tuple[torch.Tensor, int]
 
-def _lookup(session: TorchSession, first: str) -> tuple[str, torch.Tensor, int]:
+
+def _lookup(session: TorchSession, first: str) -> _Placed:
   """Rows of a table split by features, for tokens split by sequences."""
   count = session.count
   mesh = session.mesh((count,), (DATA,))
@@ -27,40 +32,38 @@ def _lookup(session: TorchSession, first: str) -> tuple[str, torch.Tensor, int]:
   rows = torch.nn.functional.embedding(tokens, table)
   torch_xla.sync(wait=True)
   check_equal(rows.cpu(), host[chosen], 'the rows')
-  return _placement(rows), rows, {'table': 2, 'tokens': 0}[first]
+  return rows, {'table': 2, 'tokens': 0}[first]
 
 
-def _product(session: TorchSession,
-             first: str) -> tuple[str, torch.Tensor, int]:
+def _product(session: TorchSession, first: str) -> _Placed:
   """A product whose rows and columns want the same axis."""
   count = session.count
-  mesh = session.mesh((count,), (DATA,))
-  left_host, right_host = (numbers(2 * count, 8) % 8, numbers(8, 2 * count) % 8)
+  return _of_matrices(session, first,
+                      numbers(2 * count, 8) % 8,
+                      numbers(8, 2 * count) % 8, torch.matmul, 'the product')
+
+
+def _sum(session: TorchSession, first: str) -> _Placed:
+  """A sum of two matrices that are split differently."""
+  host = numbers(2 * session.count, 2 * session.count)
+  return _of_matrices(session, first, host, host, torch.add, 'the sum')
+
+
+def _of_matrices(session: TorchSession, first: str, left_host: torch.Tensor,
+                 right_host: torch.Tensor,
+                 combine: Callable[[torch.Tensor, torch.Tensor],
+                                   torch.Tensor], what: str) -> _Placed:
+  """Of the left one rows are split, of the right one columns."""
+  mesh = session.mesh((session.count,), (DATA,))
   left, right = session.to_device(left_host), session.to_device(right_host)
   own, other = (0, 1) if first == 'rows' else (1, 0)
   xs.mark_sharding(left, mesh, (DATA, None), priority=(own, None))
   xs.mark_sharding(right, mesh, (None, DATA), priority=(None, other))
   torch_xla.sync(wait=True)
-  result = left @ right
+  result = combine(left, right)
   torch_xla.sync(wait=True)
-  check_equal(result.cpu(), left_host @ right_host, 'the product')
-  return _placement(result), result, {'rows': 0, 'columns': 1}[first]
-
-
-def _sum(session: TorchSession, first: str) -> tuple[str, torch.Tensor, int]:
-  """A sum of two matrices that are split differently."""
-  count = session.count
-  mesh = session.mesh((count,), (DATA,))
-  host = numbers(2 * count, 2 * count)
-  left, right = session.to_device(host), session.to_device(host)
-  own, other = (0, 1) if first == 'rows' else (1, 0)
-  xs.mark_sharding(left, mesh, (DATA, None), priority=(own, None))
-  xs.mark_sharding(right, mesh, (None, DATA), priority=(None, other))
-  torch_xla.sync(wait=True)
-  result = left + right
-  torch_xla.sync(wait=True)
-  check_equal(result.cpu(), host * 2, 'the sum')
-  return _placement(result), result, {'rows': 0, 'columns': 1}[first]
+  check_equal(result.cpu(), combine(left_host, right_host), what)
+  return result, {'rows': 0, 'columns': 1}[first]
 
 
 def _placement(tensor: torch.Tensor) -> str:
@@ -85,8 +88,8 @@ def _flip(context: Context, part: str) -> str:
   session = context.torch()
   told = []
   for first in firsts:
-    placement, result, dim = run(session, first)
-    rank = result.dim()
+    result, dim = run(session, first)
+    placement, rank = _placement(result), result.dim()
     tiles = ','.join(
         str(session.count) if d == dim else '1' for d in range(rank))
     wanted = f'{{devices=[{tiles}]<=[{session.count}]}}'
