@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
-import fnmatch
 
 from .errors import ConformanceError
-from .result import Result, Status
+from .result import matches, Result, Status
 
 _FAILED = (Status.FAILED, Status.CRASHED, Status.HUNG)
 
@@ -27,9 +26,7 @@ class Line:
   reason: str
 
   def matches(self, result: Result) -> bool:
-    return any(
-        fnmatch.fnmatchcase(name, self.pattern)
-        for name in (result.case, result.name))
+    return matches(self.pattern, result.case, result.part)
 
 
 def read(path: str) -> tuple[Line, ...]:

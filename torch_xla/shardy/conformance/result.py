@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import dataclasses
 import enum
+import fnmatch
 from typing import Any
 
 # The case that measures, and does not judge.
@@ -63,6 +64,13 @@ def printable(text: str) -> str:
 
 def full_name(case: str, part: str) -> str:
   return f'{case}/{part}' if part else case
+
+
+def matches(pattern: str, case: str, part: str) -> bool:
+  """Whether a pattern with * and ? is of a case, or of one part of it."""
+  return any(
+      fnmatch.fnmatchcase(name, pattern)
+      for name in (case, full_name(case, part)))
 
 
 class Verdict(enum.Enum):

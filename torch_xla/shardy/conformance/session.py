@@ -51,7 +51,7 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
   except KeyboardInterrupt:
     interrupted = True
     servers.close()
-  means = {case.name: case.means for case in _all_cases()}
+  means = {case.name: case.means for case in suite.with_capabilities()}
   return Report(
       subject=_title(subject, found),
       capabilities=found,
@@ -69,12 +69,8 @@ def with_expected(report: Report, lines: Sequence[expected_failures.Line],
 
 def _in_order(results: Sequence[Result]) -> tuple[Result, ...]:
   """As the suite has its cases, and the parts of each as they were run."""
-  order = {case.name: i for i, case in enumerate(_all_cases())}
+  order = {case.name: i for i, case in enumerate(suite.with_capabilities())}
   return tuple(sorted(results, key=lambda result: order[result.case]))
-
-
-def _all_cases() -> tuple[Case, ...]:
-  return (capabilities.CASE, *suite.cases())
 
 
 def _measured(runner: Runner, found: dict[str, Any]) -> Iterator[Result]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 import dataclasses
-import fnmatch
 import functools
 
 from . import capabilities
@@ -13,7 +12,7 @@ from .cases import (ahead, caching, collectives, donation, endurance, errors,
                     layouts, operations, priorities, queries, readback,
                     shardings, start, threads, training, transfers)
 from .errors import ConformanceError
-from .result import AT_EXIT, full_name
+from .result import AT_EXIT, full_name, matches
 
 _MODULES = (start, transfers, readback, queries, donation, errors, threads,
             endurance, caching, operations, collectives, shardings, layouts,
@@ -28,9 +27,13 @@ def cases() -> tuple[Case, ...]:
   return tuple(case for module in _MODULES for case in module.cases())
 
 
+def with_capabilities() -> tuple[Case, ...]:
+  """The same behind the case that measures, which is always run."""
+  return (capabilities.CASE, *cases())
+
+
 def named(name: str) -> Case:
-  """The case of a name, that of the capabilities among them."""
-  return {case.name: case for case in (capabilities.CASE, *cases())}[name]
+  return {case.name: case for case in with_capabilities()}[name]
 
 
 def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
@@ -50,8 +53,8 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
   for case in cases():
     parts = tuple(
         part for part in case.parts
-        if (not only or any(_matches(case, part, p) for p in only)) and not any(
-            _matches(case, part, p) for p in skip))
+        if (not only or any(matches(p, case.name, part) for p in only)) and
+        not any(matches(p, case.name, part) for p in skip))
     if parts:
       chosen.append((case, parts))
   if not chosen:
@@ -65,7 +68,9 @@ def check_pattern(pattern: str, known: Iterable[Case]) -> None:
     ConformanceError: it names nothing of what is known.
   """
   if not any(
-      _matches(case, part, pattern) for case in known for part in case.parts):
+      matches(pattern, case.name, part)
+      for case in known
+      for part in case.parts):
     raise ConformanceError(
         f'{pattern!r} matches no case; --list shows their names')
 
@@ -76,10 +81,10 @@ def check_expected(pattern: str) -> None:
   Raises:
     ConformanceError: it names nothing that there is.
   """
-  every = (capabilities.CASE, *cases())
-  check_pattern(
-      pattern,
-      [dataclasses.replace(c, parts=(*c.parts, AT_EXIT)) for c in every])
+  check_pattern(pattern, [
+      dataclasses.replace(case, parts=(*case.parts, AT_EXIT))
+      for case in with_capabilities()
+  ])
 
 
 def names(pattern: str) -> set[str]:
@@ -89,12 +94,8 @@ def names(pattern: str) -> set[str]:
   """
   return {
       full_name(case.name, part)
-      for case in (capabilities.CASE, *cases())
+      for case in with_capabilities()
       for part in case.parts
-      if _matches(case, part, pattern) or _matches(case, AT_EXIT, pattern)
+      if matches(pattern, case.name, part) or
+      matches(pattern, case.name, AT_EXIT)
   }
-
-
-def _matches(case: Case, part: str, pattern: str) -> bool:
-  return (fnmatch.fnmatchcase(case.name, pattern) or
-          fnmatch.fnmatchcase(full_name(case.name, part), pattern))
