@@ -27,6 +27,7 @@ import pytest
 # Upstream's test/ is a package, so there pytest does not put it on the path.
 sys.path.insert(0, os.path.dirname(__file__))
 
+from cpu_seconds import CpuSeconds
 from fork_server import Place
 import processes
 import properties
@@ -40,6 +41,14 @@ _CHILDREN_AT_A_TIME = 2
 # All passed, or some failed and are reported.
 _PYTESTS_STATUSES = (0, 1)
 _KEY = pytest.StashKey['_Children']()
+_CPU_KEY = pytest.StashKey[CpuSeconds]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+  parser.addoption(
+      '--cpu-seconds',
+      metavar='FILE',
+      help='where to write the CPU seconds of each module, as JSON')
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -52,12 +61,15 @@ def pytest_configure(config: pytest.Config) -> None:
   if path:
     config.pluginmanager.register(_Reporter(config, path))
   else:
+    config.stash[_CPU_KEY] = CpuSeconds()
     config.stash[_KEY] = _Children(config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
   if _KEY in config.stash:
     config.stash[_KEY].close()
+    if path := config.getoption('--cpu-seconds'):
+      config.stash[_CPU_KEY].write(path)
 
 
 class _Reporter:
@@ -128,6 +140,7 @@ class _Children:
         ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
       except (RuntimeError, ValueError, OSError) as e:
         return _Reports({}, f'the test process could not be started: {e}')
+      self._config.stash[_CPU_KEY].add(_module_of(nodes[0]), ended.cpu_seconds)
       reports = _read(path)
       if ended.status not in _PYTESTS_STATUSES:
         # Whatever its tests said: what comes at its end is theirs, too.
@@ -149,6 +162,10 @@ def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
   for mark in reversed(marks):  # The closest one counts.
     variables.update(mark.kwargs)
   return variables
+
+
+def _module_of(node: str) -> str:
+  return node.partition('::')[0]
 
 
 def _arguments(config: pytest.Config) -> list[str]:
@@ -177,6 +194,22 @@ def _failure(item: pytest.Item, text: str) -> pytest.TestReport:
       outcome='failed',
       longrepr=text,
       when='call')
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item):
+  if _CPU_KEY not in item.config.stash:
+    return (yield)
+  with item.config.stash[_CPU_KEY].counting(_module_of(item.nodeid)):
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item):
+  if _CPU_KEY not in item.config.stash:
+    return (yield)
+  with item.config.stash[_CPU_KEY].counting(_module_of(item.nodeid)):
+    return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,7 +7,7 @@ would; that one forks a child for each job. Nothing has started the XLA runtime
 by then, so a child is as good as a new process.
 
     client -> base server: an environment         <- the environment's server
-    client -> environment's server: a job         <- a pid, then its exit status
+    client -> environment's server: a job         <- a pid, then how it ended
 
 A job is a pickled callable, called without arguments. What the callable raises
 ends the child as it would end a script.
@@ -46,10 +46,12 @@ class Ended:
     status: its exit status, negative for a signal; None if it was ended here
       because it took too long.
     output: what it printed, on stdout and on stderr.
+    cpu_seconds: what it and its children took; 0 if it was ended here.
   """
   status: Optional[int]
   stdout: bytes
   stderr: bytes
+  cpu_seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,16 +106,16 @@ class ForkServers:
       _send(connection, message, [f.fileno() for f in files])
       pid = json.loads(_receive(connection))
       try:
-        status = json.loads(_receive(connection))
+        status, cpu_seconds = json.loads(_receive(connection))
       except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
           os.killpg(pid, signal.SIGKILL)
-        status = None
+        status, cpu_seconds = None, 0.
       output = []
       for file in files:
         file.seek(0)
         output.append(file.read())
-    return Ended(status, *output)
+    return Ended(status, *output, cpu_seconds)
 
   def close(self) -> None:
     """Ends the servers."""
@@ -267,12 +269,13 @@ def _serve(listener: socket.socket, answer: Callable) -> None:
               os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
         continue
       pid, connection = key.data
-      _, status = os.waitpid(pid, 0)
+      _, status, usage = os.wait4(pid, 0)
       selector.unregister(key.fileobj)
       os.close(key.fileobj)
       with contextlib.suppress(OSError), connection:
-        _send(connection,
-              json.dumps(os.waitstatus_to_exitcode(status)).encode())
+        end = (os.waitstatus_to_exitcode(status),
+               usage.ru_utime + usage.ru_stime)
+        _send(connection, json.dumps(end).encode())
 
 
 def _listen(address: str) -> socket.socket:

@@ -20,6 +20,7 @@ _RUNTIME_PREFIXES = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
                      'NPROC', 'TPU_', 'PT_XLA_')
 
 servers = fork_server.ForkServers()
+_called: list[float] = []
 atexit.register(servers.close)
 
 
@@ -61,6 +62,7 @@ def call(function: Callable[..., Any], *arguments: Any,
   with tempfile.NamedTemporaryFile() as result:
     job = functools.partial(_call, result.name, function, arguments)
     ended = servers.run(job, clean_environment(**variables), _SECONDS)
+    _called.append(ended.cpu_seconds)
     stdout, stderr = (
         text.decode(errors='replace') for text in (ended.stdout, ended.stderr))
     if ended.status != 0:
@@ -68,6 +70,11 @@ def call(function: Callable[..., Any], *arguments: Any,
              if ended.status is None else f'exit status {ended.status}')
       raise AssertionError(f'{function.__name__}: {end}\n{stdout}\n{stderr}')
     return Called(pickle.load(result), stdout, stderr)
+
+
+def called_cpu_seconds() -> float:
+  """What the children of `call` took until now."""
+  return sum(_called)
 
 
 def _call(path: str, function: Callable[..., Any],
