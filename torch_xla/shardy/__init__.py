@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 from .errors import (BackendCompileError, DoorError, LayoutError, TooLateError)
 from .mode import current_mode, Mode
-from .switch import behind_door, device_name, start, switch_on
+from .switch import (behind_door, device_name, read_again, start, switch_on)
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
     'behind_door', 'current_mode', 'device_name', 'export_stablehlo',
-    'lower_text', 'name_tensors', 'programs', 'record', 'start', 'switch_on'
+    'lower_text', 'name_tensors', 'programs', 'read_again', 'record', 'start',
+    'switch_on'
 ]
 
 

@@ -108,6 +108,25 @@ def start() -> None:
     switch_on(wanted)
 
 
+def read_again() -> None:
+  """Switches on what was asked for since the import; `use_spmd` begins so.
+
+  Many scripts set their variables, PJRT_DEVICE among them, in between. Only
+  ever more is switched on: a call of `use_shardy` outlives XLA_SHARDING_V2=1.
+
+  Raises:
+    TooLateError: the runtime exists, and came up without what is asked for.
+    DoorError: as `switch_on`.
+  """
+  import torch_xla
+  modes = list(Mode)
+  wanted = mode_from_environment(os.environ)
+  if modes.index(wanted) > modes.index(current_mode()):
+    start()
+  elif not torch_xla._XLAC._xla_runtime_is_initialized():
+    _rename_device()
+
+
 def _runs_nothing(command: Sequence[str]) -> bool:
   """Whether a process only starts others, and needs no plugin for itself."""
   at = command.index('-m') + 1 if '-m' in command else len(command)
@@ -139,7 +158,8 @@ def switch_on(wanted: Mode) -> None:
         f'cannot switch to mode {wanted.value!r}: the XLA runtime is already '
         'up. Call torch_xla.runtime.use_shardy() before the first XLA tensor '
         'or device, or set XLA_USE_SHARDY=1 (XLA_SHARDING_V2=1 for V2 alone) '
-        'in the environment before torch_xla is imported')
+        'in the environment before torch_xla is imported, or before '
+        'torch_xla.runtime.use_spmd() if that comes first')
   if wanted is Mode.OFF:
     raise TooLateError(
         f'cannot switch mode {current_mode().value!r} off again: the plugins '
@@ -159,6 +179,11 @@ def switch_on(wanted: Mode) -> None:
   for name, plugin in device_plugins.BUILT_IN.items():
     if name not in plugins._plugin_registry:
       plugins.register_plugin(name, plugin())
+  _rename_device()
+
+
+def _rename_device() -> None:
+  device = os.environ.get(_DEVICE_VARIABLE)
   if device:
     os.environ[_DEVICE_VARIABLE] = device_name(device)
 

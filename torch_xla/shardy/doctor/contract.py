@@ -225,8 +225,9 @@ def _mode() -> Finding:
         Status.ERROR,
         f'the environment asks for mode {wanted.value}, the process runs in '
         f'mode {mode.value}',
-        'the variable is read when torch_xla is imported; set it before, or '
-        'call torch_xla.runtime.use_shardy() before the first XLA tensor')
+        'the variable is read when torch_xla is imported, and by '
+        'torch_xla.runtime.use_spmd(); set it before, or call '
+        'torch_xla.runtime.use_shardy() before the first XLA tensor')
   if mode is Mode.OFF:
     return make(Status.OK, 'off: programs go to the compiler as they are')
   if not _runtime_is_up():
