@@ -25,6 +25,7 @@ static void LoadShim(void) {
   *(void**)&shim.serialized =
       FindSymbol(library, "PjrtShardy_SerializedExecutable");
   *(void**)&shim.load = FindSymbol(library, "PjrtShardy_LoadExecutable");
+  *(void**)&shim.reuse = FindSymbol(library, "PjrtShardy_ReuseExecutable");
   *(void**)&shim.set_optimized =
       FindSymbol(library, "PjrtShardy_SetOptimizedProgram");
   *(void**)&shim.fail = FindSymbol(library, "PjrtShardy_Fail");
@@ -63,9 +64,11 @@ void ExpectNothingAlive(void) {
 }
 
 static const Scenario* const groups[] = {
-    open_scenarios,    attribute_scenarios, compile_scenarios,
-    answer_scenarios,  cache_scenarios,     callback_scenarios,
-    execute_scenarios, readback_scenarios,  NULL};
+    open_scenarios,     attribute_scenarios,
+    compile_scenarios,  answer_scenarios,
+    cache_scenarios,    callback_scenarios,
+    execute_scenarios,  kept_scenarios,
+    readback_scenarios, NULL};
 
 int main(int argc, char** argv) {
   const bool lists = argc == 2;

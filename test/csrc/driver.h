@@ -21,6 +21,7 @@ typedef struct {
                   size_t*);
   int (*serialized)(PjrtShardy_Compilation*, const char**, size_t*);
   int (*load)(PjrtShardy_Compilation*, const char*, size_t);
+  int (*reuse)(PjrtShardy_Compilation*, uint64_t);
   void (*set_optimized)(PjrtShardy_Compilation*, const char*, size_t,
                         const char*, size_t);
   void (*fail)(PjrtShardy_Compilation*, int, const char*, size_t);
@@ -50,6 +51,7 @@ extern const Scenario cache_scenarios[];
 extern const Scenario callback_scenarios[];
 extern const Scenario compile_scenarios[];
 extern const Scenario execute_scenarios[];
+extern const Scenario kept_scenarios[];
 extern const Scenario readback_scenarios[];
 
 #endif  // TEST_CSRC_DRIVER_H_

@@ -176,6 +176,27 @@ static PJRT_Error* LoadedExecutableDestroy(
   return NULL;
 }
 
+static PJRT_Error* LoadedExecutableIsDeleted(
+    AbiLoadedExecutableIsDeletedArgs* args) {
+  PJRT_Error* error =
+      CheckSize("LoadedExecutableIsDeletedArgs", args->struct_size,
+                ABI_SIZE(AbiLoadedExecutableIsDeletedArgs, is_deleted));
+  if (error != NULL) return error;
+  const FakeLoadedExecutable* loaded =
+      (const FakeLoadedExecutable*)args->executable;
+  if (Begins(loaded->program, loaded->program_size, "mute")) {
+    return MakeError(kAbiInternal, "fake: I cannot say");
+  }
+  args->is_deleted = Begins(loaded->program, loaded->program_size, "deleted");
+  return NULL;
+}
+
+static PJRT_Error* ClientDestroy(AbiClientDestroyArgs* args) {
+  record.alive_at_client_destroy = live_loaded_executables;
+  return CheckSize("ClientDestroyArgs", args->struct_size,
+                   sizeof(AbiClientDestroyArgs));
+}
+
 static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
   PJRT_Error* error = CheckSize("GetExecutableArgs", args->struct_size,
                                 sizeof(AbiGetExecutableArgs));
@@ -411,6 +432,7 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   api->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
   api->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
   api->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
+  api->slots[kSlotClientDestroy] = (AbiFunction)ClientDestroy;
   api->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
   api->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
   api->slots[kSlotExecutableOptimizedProgram] = (AbiFunction)OptimizedProgram;
@@ -418,6 +440,8 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   api->slots[kSlotLoadedExecutableDestroy] =
       (AbiFunction)LoadedExecutableDestroy;
   api->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
+  api->slots[kSlotLoadedExecutableIsDeleted] =
+      (AbiFunction)LoadedExecutableIsDeleted;
   api->slots[kSlotLoadedExecutableExecute] = (AbiFunction)Execute;
   if (strcmp(fault, "untold") != 0) {
     api->slots[kSlotPluginAttributes] = (AbiFunction)PluginAttributes;

@@ -46,6 +46,7 @@ typedef struct {
   int live_loaded_executables;
   int live_executables;
   int live_serialized;
+  int alive_at_client_destroy;  // of the loaded executables, the last time
 } FakeRecord;
 
 // Exported under this name.
@@ -63,7 +64,8 @@ enum { kFakeMany = 12 };
 // optimized program, one with "shy" tells only its size, one with "growing" has
 // more than it told, one with "closed" has no executable, one with "unsaved"
 // cannot be serialized, one with "hollow" is serialized to nothing, which has
-// no deleter.
+// no deleter. One that begins with "deleted" counts as deleted, and of one with
+// "mute" it cannot be said.
 //
 // Serialized, it is "saved:PROGRAM;OPTIONS"; nothing else can be loaded.
 typedef struct {

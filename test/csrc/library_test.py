@@ -22,8 +22,9 @@ EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledProgram', 'Fail',
         'FailReadback', 'LoadExecutable', 'Open', 'PluginAttribute',
-        'ReplaceProgram', 'SerializedExecutable', 'SetCompileCallback',
-        'SetOptimizedProgram', 'SetReadbackCallback', 'Version'
+        'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
+        'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
+        'Version'
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',

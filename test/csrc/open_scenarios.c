@@ -106,8 +106,8 @@ static void Table(void) {
   const bool payloads = api->version.minor_version >= 99;
   for (int i = 0; i < (int)slots; ++i) {
     const bool ours = i == kSlotErrorDestroy || i == kSlotErrorMessage ||
-                      i == kSlotErrorGetCode || i == kSlotClientCompile ||
-                      i == kSlotExecutableDestroy ||
+                      i == kSlotErrorGetCode || i == kSlotClientDestroy ||
+                      i == kSlotClientCompile || i == kSlotExecutableDestroy ||
                       i == kSlotLoadedExecutableDestroy ||
                       i == kSlotLoadedExecutableGetExecutable ||
                       i == kSlotExecutableOptimizedProgram ||

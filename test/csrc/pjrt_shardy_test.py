@@ -20,25 +20,25 @@ MINORS = (57, 63, 64, 75, 76, 77, 78, 81, 96, 97, 105, 106, 116)
 # One of each size.
 SIZE_MINORS = (57, 64, 76, 81, 105, 106)
 # Scenarios that run as they are.
-PLAIN = ('version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
-         'short_error_args', 'open_threads', 'attributes', 'compile_pass',
-         'compile_replaced', 'compile_short', 'compile_inner_error',
-         'compile_twice', 'compile_format', 'compile_fail',
-         'compile_fail_messages', 'compile_nothing', 'compiled_program',
-         'answer_given', 'answer_dropped', 'answer_fail',
-         'answer_not_for_compile', 'answer_lifetime', 'answer_of_another',
-         'answer_misuse', 'answer_inner_error', 'answer_threads',
-         'cache_serialized', 'cache_loaded', 'cache_refused', 'cache_replaced',
-         'cache_fail', 'cache_lent', 'callback_replaces_itself',
-         'callback_threads', 'callback_awaited', 'execute_misuse',
-         'execute_inner_error', 'execute_large_args', 'readback_pass',
-         'readback_replaced', 'readback_short', 'readback_inner_error',
-         'readback_fail', 'readback_bytes_only', 'readback_small_buffer',
-         'readback_asked_again', 'readback_eviction',
-         'readback_other_executable', 'readback_cleared',
-         'readback_not_for_compile', 'readback_replaces_itself',
-         'readback_nested', 'readback_threads', 'readback_swapped',
-         'readback_awaited')
+PLAIN = (
+    'version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
+    'short_error_args', 'open_threads', 'attributes', 'compile_pass',
+    'compile_replaced', 'compile_short', 'compile_inner_error', 'compile_twice',
+    'compile_format', 'compile_fail', 'compile_fail_messages',
+    'compile_nothing', 'compiled_program', 'answer_given', 'answer_dropped',
+    'answer_fail', 'answer_not_for_compile', 'answer_lifetime',
+    'answer_of_another', 'answer_misuse', 'answer_inner_error',
+    'answer_threads', 'cache_serialized', 'cache_loaded', 'cache_refused',
+    'cache_replaced', 'cache_fail', 'cache_lent', 'callback_replaces_itself',
+    'callback_threads', 'callback_awaited', 'execute_misuse',
+    'execute_inner_error', 'execute_large_args', 'kept_reused', 'kept_in_use',
+    'kept_other', 'kept_eviction', 'kept_deleted', 'kept_fail', 'kept_replaced',
+    'kept_threads', 'readback_pass', 'readback_replaced', 'readback_short',
+    'readback_inner_error', 'readback_fail', 'readback_bytes_only',
+    'readback_small_buffer', 'readback_asked_again', 'readback_eviction',
+    'readback_other_executable', 'readback_cleared', 'readback_not_for_compile',
+    'readback_replaces_itself', 'readback_nested', 'readback_threads',
+    'readback_swapped', 'readback_awaited')
 # Scenarios that run with several versions of the plugin.
 SKEWED = {
     'execute_skew': MINORS,

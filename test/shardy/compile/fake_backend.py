@@ -44,11 +44,13 @@ class FakeCompilation:
                program: bytes = b'sent',
                program_format: str = 'hlo',
                options: Optional[bytes] = None,
-               seconds: float = 0.):
+               seconds: float = 0.,
+               kept: Optional[set[int]] = None):
     """Args:
 
       made: what the backend makes of what it is handed, in order.
       seconds: what it takes each time.
+      kept: the numbers of what the runtime has dropped.
     """
     self.program = program
     self.format = program_format
@@ -58,6 +60,13 @@ class FakeCompilation:
     self.answers: list[tuple[bytes, str]] = []
     self._made = made
     self._seconds = seconds
+    self._kept = set() if kept is None else kept
+
+  def reuse(self, number: int) -> bool:
+    """As if the runtime dropped at once what it gets."""
+    is_kept = number in self._kept
+    self._kept.add(number)
+    return is_kept
 
   def compile(self,
               program: bytes,

@@ -95,6 +95,24 @@ def test_programs_are_those_of_the_moment():
   assert _names(before) == ['a']
 
 
+def test_a_use_more_is_counted_where_the_program_is_recorded():
+  books, program = Ledger(), _record()
+  with books.collect() as before:
+    first = books.add(program)
+    books.add(_record('other'))
+    with books.collect() as since:
+      books.add_use(first, program)
+      books.add_use(first, program)
+  assert [(p.name, p.reused, p.seconds) for p in before] == [('m', 2, 1.5),
+                                                             ('other', 0, 1.5)]
+  used, = since
+  assert (used.reused, used.seconds, used.sent) == (2, 0., program.sent)
+  assert [(p.name, p.reused, p.sent) for p in books.programs()
+         ] == [('m', 2, None), ('other', 0, None)]
+  assert str(used).splitlines()[0].endswith(
+      'compiled in 0.00 s, used again 2 time(s)')
+
+
 def test_threads():
   """Each program is in every recording once, in the same order."""
   books, start = Ledger(), threading.Barrier(4)

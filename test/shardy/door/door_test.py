@@ -8,6 +8,7 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
+from torch_xla.shardy import door
 from torch_xla.shardy.hlo import compile_options, messages
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.lower import to_v2
@@ -63,6 +64,42 @@ def test_lazy_step_is_recorded(mesh):
   # What is kept for good is the same, less the bytes.
   assert torch_xla.shardy.programs()[-2:] != ()
   assert program.without_programs() in torch_xla.shardy.programs()
+
+
+def test_a_read_is_compiled_once(mesh):
+  """`_XLAC` asks at each (pytorch/xla#9751)."""
+  host = torch.randn(16, 8)
+  tensor = host.to('xla')
+  xs.mark_sharding(tensor, mesh, ('x', 'y'))
+  torch_xla.sync()
+  before, compiles = len(torch_xla.shardy.programs()), []
+  undo = door.wrap(
+      lambda compilation, rest: rest(_Counted(compilation, compiles)))
+  for _ in range(6):
+    assert torch.equal(tensor.cpu(), host)
+  with torch_xla.shardy.record() as programs:
+    assert torch.equal(tensor.cpu(), host)
+  undo()
+  assert len(compiles) == 1
+  read, = torch_xla.shardy.programs()[before:]
+  assert read.name.startswith('ReplicateShardedData')
+  assert read.reused == 6
+  again, = programs
+  assert (again.reused, again.seconds, again.sent) == (1, 0., compiles[0])
+
+
+class _Counted:
+  """A compilation that notes what the backend is to compile."""
+
+  def __init__(self, inner: door.Compilation, compiles: list[bytes]):
+    self._inner, self._compiles = inner, compiles
+
+  def __getattr__(self, name: str):
+    return getattr(self._inner, name)
+
+  def compile(self, program: bytes, *rest) -> None:
+    self._compiles.append(self._inner.program)
+    self._inner.compile(program, *rest)
 
 
 def test_records_nest_and_end(mesh):

@@ -62,12 +62,6 @@ typedef struct {
   size_t struct_size;
   void* extension_start;
   PJRT_Client* client;
-} AbiClientDestroyArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
   const char* platform_name;  // out
   size_t platform_name_size;  // out
 } AbiClientPlatformNameArgs;

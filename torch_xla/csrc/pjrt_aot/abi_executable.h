@@ -104,13 +104,6 @@ typedef struct {
   size_t struct_size;
   void* extension_start;
   PJRT_LoadedExecutable* executable;
-  bool is_deleted;  // out
-} AbiLoadedExecutableIsDeletedArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_LoadedExecutable* executable;
   const char* serialized_bytes;                                   // out
   size_t serialized_bytes_size;                                   // out
   PJRT_DeviceAssignmentSerialized* serialized_device_assignment;  // out

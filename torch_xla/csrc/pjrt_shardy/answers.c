@@ -132,6 +132,7 @@ PJRT_Error* ShardyLoadedExecutableDestroy(
   if (ABI_HOLDS(AbiLoadedExecutableDestroyArgs, executable,
                 args->struct_size)) {
     Forget(args->executable);
+    if (ShardyGiveBack(args->executable)) return NULL;
   }
   return ShardyInnerCall(kSlotLoadedExecutableDestroy,
                          "PJRT_LoadedExecutable_Destroy", args);

@@ -26,6 +26,7 @@ _SOURCES = [
         "compilation.c",
         "execute.c",
         "internal.h",
+        "kept.c",
         "open.c",
         "readback.c",
     ]

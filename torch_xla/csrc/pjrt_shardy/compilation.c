@@ -216,6 +216,15 @@ SHARDY_EXPORT int PjrtShardy_SerializedExecutable(
   return kAbiOk;
 }
 
+// Makes an executable that was not compiled the last result.
+static void SetResult(PjrtShardy_Compilation* compilation,
+                      PJRT_LoadedExecutable* executable) {
+  AbiCompileArgs* inner_args = compilation->inner_args;
+  memcpy(inner_args, compilation->args, compilation->args->struct_size);
+  inner_args->executable = executable;
+  compilation->compiled = true;
+}
+
 SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                                             const char* bytes, size_t size) {
   ForgetResult(compilation);
@@ -232,14 +241,21 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
       ShardyInnerCall(kSlotExecutableDeserializeAndLoad,
                       "PJRT_Executable_DeserializeAndLoad", &args);
   ForgetLoans(compilation);
-  if (error == NULL) {
-    AbiCompileArgs* inner_args = compilation->inner_args;
-    memcpy(inner_args, compilation->args, compilation->args->struct_size);
-    inner_args->executable = args.loaded_executable;
-  }
-  compilation->compiled = error == NULL;
+  if (error == NULL) SetResult(compilation, args.loaded_executable);
   compilation->inner_error = error;
   return error == NULL ? kAbiOk : KeepMessage(compilation, error);
+}
+
+SHARDY_EXPORT int PjrtShardy_ReuseExecutable(
+    PjrtShardy_Compilation* compilation, uint64_t id) {
+  compilation->keep_id = id;
+  PJRT_LoadedExecutable* executable =
+      ShardyTakeKept(compilation->args->client, id);
+  if (executable == NULL) return kAbiNotFound;
+  ForgetResult(compilation);
+  ForgetLoans(compilation);
+  SetResult(compilation, executable);
+  return kAbiOk;
 }
 
 SHARDY_EXPORT void PjrtShardy_SetOptimizedProgram(
@@ -281,6 +297,9 @@ PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
     memcpy(args, inner_args, args->struct_size);
     if (compilation->answer != NULL) {
       ShardyGiveAnswer(compilation->answer, args->executable);
+    }
+    if (compilation->keep_id != 0) {
+      ShardyKeep(args->executable, args->client, compilation->keep_id);
     }
     return NULL;
   }

@@ -21,6 +21,8 @@ PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args);
 PJRT_Error* ShardyLoadedExecutableGetExecutable(AbiGetExecutableArgs* args);
 PJRT_Error* ShardyLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args);
 PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args);
+// kept.c: it is about to lose its executables.
+PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args);
 // execute.c
 PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args);
 
@@ -60,6 +62,18 @@ void ShardyGiveAnswer(ShardyAnswerLink* link, PJRT_LoadedExecutable* loaded);
 ShardyAnswer* ShardyAcquireAnswer(const PJRT_Executable* executable);
 void ShardyReleaseAnswer(ShardyAnswer* answer);
 
+// kept.c
+
+// Has an executable that the framework gets now kept under `id` once the
+// framework destroys it. Without memory it is not.
+void ShardyKeep(PJRT_LoadedExecutable* executable, const PJRT_Client* client,
+                uint64_t id);
+// An executable of this client's that lies idle under `id`, or NULL. It is the
+// caller's then, and not known here any more.
+PJRT_LoadedExecutable* ShardyTakeKept(const PJRT_Client* client, uint64_t id);
+// Whether an executable that the framework destroys is kept instead.
+bool ShardyGiveBack(PJRT_LoadedExecutable* executable);
+
 // compilation.c
 
 struct PjrtShardy_Compilation {
@@ -71,6 +85,7 @@ struct PjrtShardy_Compilation {
   PJRT_Error* inner_error;
   ShardyAnswerLink* answer;  // to be given to that executable, or NULL
   PJRT_Error* failure;       // of our own, from PjrtShardy_Fail
+  uint64_t keep_id;  // of the executable, from PjrtShardy_Reuse...; or 0
   // What the control functions lend out.
   char* message;
   size_t message_size;

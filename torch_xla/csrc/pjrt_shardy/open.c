@@ -35,6 +35,7 @@ static AbiApi* MakeTable(const AbiApi* inner) {
     Override(table, kSlotErrorForEachPayload,
              (AbiFunction)ShardyErrorForEachPayload);
   }
+  Override(table, kSlotClientDestroy, (AbiFunction)ShardyClientDestroy);
   Override(table, kSlotClientCompile, (AbiFunction)ShardyClientCompile);
   // Even where the plugin has none: an answer of our own may take its place.
   table->slots[kSlotExecutableOptimizedProgram] =

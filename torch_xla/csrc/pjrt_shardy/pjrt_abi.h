@@ -12,6 +12,7 @@
 #ifndef TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_ABI_H_
 #define TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_ABI_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -104,6 +105,12 @@ typedef struct {
 typedef struct {
   size_t struct_size;
   void* extension_start;
+  PJRT_Client* client;
+} AbiClientDestroyArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
   char* code;
   size_t code_size;
   const char* format;
@@ -145,6 +152,13 @@ typedef struct {
   void* extension_start;
   PJRT_LoadedExecutable* executable;
 } AbiLoadedExecutableDestroyArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  PJRT_LoadedExecutable* executable;
+  bool is_deleted;  // out
+} AbiLoadedExecutableIsDeletedArgs;
 
 typedef struct {
   size_t struct_size;
@@ -226,12 +240,14 @@ enum {
   kSlotErrorMessage = 1,
   kSlotErrorGetCode = 2,
   kSlotPluginAttributes = 4,
+  kSlotClientDestroy = 11,
   kSlotClientCompile = 20,
   kSlotExecutableDestroy = 40,
   kSlotExecutableOptimizedProgram = 48,
   kSlotExecutableSerialize = 49,
   kSlotLoadedExecutableDestroy = 50,
   kSlotLoadedExecutableGetExecutable = 51,
+  kSlotLoadedExecutableIsDeleted = 54,
   kSlotLoadedExecutableExecute = 55,
   kSlotExecutableDeserializeAndLoad = 56,
   // From 0.99. A client calls it on every error, so on ours too.

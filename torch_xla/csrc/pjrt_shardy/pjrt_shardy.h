@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 3
+#define PJRT_SHARDY_VERSION 4
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -104,12 +104,22 @@ int PjrtShardy_SerializedExecutable(PjrtShardy_Compilation* compilation,
 int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                               const char* bytes, size_t size);
 
+// Makes an executable that is kept under `id` the result, and has the result of
+// this compile, that one or what comes after, kept under `id` as soon as the
+// framework destroys it. The framework alone has it in between. The caller
+// gives each id, which is not 0, to one program and its options, and only to
+// small ones: the newest 64 are kept, until their client ends or this process
+// does. Returns 0 or, with nothing changed but that, NOT_FOUND.
+int PjrtShardy_ReuseExecutable(PjrtShardy_Compilation* compilation,
+                               uint64_t id);
+
 // Has the framework read this program, in this format, from the last result, in
 // place of what the inner plugin has, and even if it has none: then the
 // framework's call would fail. For as long as the executable lives; no readback
 // callback sees it, and PjrtShardy_CompiledProgram still gives the inner
 // plugin's own. Both are copied. The last call wins; PjrtShardy_CompileProgram
-// and PjrtShardy_LoadExecutable undo it. Without memory the compile fails.
+// and PjrtShardy_LoadExecutable and PjrtShardy_ReuseExecutable undo it. Without
+// memory the compile fails.
 void PjrtShardy_SetOptimizedProgram(PjrtShardy_Compilation* compilation,
                                     const char* program, size_t program_size,
                                     const char* format, size_t format_size);

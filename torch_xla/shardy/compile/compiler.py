@@ -10,6 +10,7 @@ from ..errors import LayoutError
 from ..hlo import compile_options
 from ..said_once import SaidOnce
 from .attempt import Attempt, Outcome
+from .kept import Compiled, KeptPrograms
 from .ledger import Ledger
 from .plan import Plan, Planner
 from .record import ProgramRecord, with_compiled
@@ -23,27 +24,43 @@ class Compiler:
   def __init__(self, planner: Planner, ledger: Ledger):
     self._planner = planner
     self._ledger = ledger
+    self._kept = KeptPrograms()
     self._said = SaidOnce(logger)
     self._never_tells = False  # The backend, of any program.
 
   def __call__(self, compilation: Compilation) -> None:
-    """Hands `compilation` on to the backend.
+    """Hands `compilation` on to the backend, or hands out what it made before.
 
     Raises:
       BackendCompileError: the backend refused the last attempt's program.
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
+    kept = self._kept.of(compilation)
+    if kept is not None and compilation.reuse(kept.number):
+      self._hand_out_again(kept.compiled, compilation)
+      return
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
-    record, error = self._carry_out(plan, compilation)
-    self._ledger.add(record)
+    record, answer, error = self._carry_out(plan, compilation)
+    filed = self._ledger.add(record)
     if error is not None:
       raise error
+    if answer is not None:
+      compilation.set_optimized_program(*answer)
+    if kept is not None:
+      kept.compiled = Compiled(filed, record, answer)
+
+  def _hand_out_again(self, compiled: Compiled,
+                      compilation: Compilation) -> None:
+    if compiled.answer is not None:
+      compilation.set_optimized_program(*compiled.answer)
+    self._ledger.add_use(compiled.filed, compiled.record)
 
   def _carry_out(
-      self, plan: Plan,
-      compilation: Compilation) -> tuple[ProgramRecord, Optional[Exception]]:
+      self, plan: Plan, compilation: Compilation
+  ) -> tuple[ProgramRecord, Optional[tuple[bytes, str]], Optional[Exception]]:
+    """The record, what the runtime is to read, and why there is nothing."""
     reason, seconds = plan.reason, 0.0
     tells = False if self._never_tells else None
     outcome: Optional[Outcome] = None
@@ -75,6 +92,7 @@ class Compiler:
           f'program {plan.name or "(StableHLO)"} cannot be compiled: there is no '
           'way for a backend that does not tell how it lays tensors out')
     attempt = ran
+    answer = None
     error: Optional[Exception] = outcome.error
     if error is None and broken is not None:
       error = LayoutError(
@@ -86,8 +104,7 @@ class Compiler:
       if said := attempt.note_of(outcome):
         note = f'{note}; {said}' if note else said
         self._said.warning(said)
-      if (answer := attempt.answer(outcome)) is not None:
-        compilation.set_optimized_program(*answer)
+      answer = attempt.answer(outcome)
     compiled = outcome.compiled
     return ProgramRecord(
         name=plan.name,
@@ -103,7 +120,7 @@ class Compiler:
         sent=compilation.program,
         handed_on=attempt.program,
         options_sent=compilation.options,
-        options_handed_on=outcome.options), error
+        options_handed_on=outcome.options), answer, error
 
 
 def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:

@@ -89,6 +89,8 @@ class ProgramRecord:
     note: why the program was handed on other than asked; empty if it was not.
     error: the backend's message if it refused the program, or why its result
       cannot be used; else None.
+    reused: how often the runtime got the same executable again instead of a
+      compile, as at each read of a sharded tensor but the first.
     form: how a program in StableHLO says its shardings: 'sdy', 'attributes',
       'mhlo.sharding' or 'plain'; empty for HLO.
     sent: the program as the runtime sent it; None outside `record()`.
@@ -106,6 +108,7 @@ class ProgramRecord:
   note: str = ''
   error: Optional[str] = None
   form: str = ''
+  reused: int = 0
   sent: Optional[bytes] = dataclasses.field(default=None, repr=False)
   handed_on: Optional[bytes] = dataclasses.field(default=None, repr=False)
   options_sent: Optional[bytes] = dataclasses.field(default=None, repr=False)
@@ -155,7 +158,8 @@ def summary(record: ProgramRecord) -> str:
   return (f'{record.name or "(StableHLO)"}  {record.partitioner.value}  '
           f'{record.options.num_partitions} partitions  '
           f'shardings: {record.shardings.v2} V2 {record.shardings.v1} V1  '
-          f'compiled in {record.seconds:.2f} s')
+          f'compiled in {record.seconds:.2f} s' +
+          (f', used again {record.reused} time(s)' if record.reused else ''))
 
 
 def collectives(record: ProgramRecord) -> str:

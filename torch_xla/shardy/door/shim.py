@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
-_VERSION = 3
+_VERSION = 4
 _MESSAGE_SIZE = 4096
 # Of PJRT_Error_Code.
 _INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
@@ -92,6 +92,7 @@ def _library() -> ctypes.CDLL:
       ctypes.POINTER(size)
   ]
   library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
+  library.PjrtShardy_ReuseExecutable.argtypes = [handle, ctypes.c_uint64]
   library.PjrtShardy_SetOptimizedProgram.argtypes = [
       handle, text, size, text, size
   ]
@@ -182,6 +183,18 @@ class Compilation:
     """
     self._check(_library().PjrtShardy_LoadExecutable(self._handle, serialized,
                                                      len(serialized)))
+
+  def reuse(self, number: int) -> bool:
+    """Takes what was compiled under this number before, in place of `compile`.
+
+    What the runtime gets now is kept under it, as soon as the runtime drops it:
+    only for small programs. `number`, above 0, stands for one program and its
+    options.
+
+    Returns:
+      Whether there was one that the runtime has dropped; else compile.
+    """
+    return not _library().PjrtShardy_ReuseExecutable(self._handle, number)
 
   def set_optimized_program(self, program: bytes, program_format: str) -> None:
     """Has the runtime read this from what `compile` or `load` last made.

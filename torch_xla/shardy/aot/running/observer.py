@@ -90,12 +90,14 @@ class ProgramObserver:
           sent=_digest(compilation.program, compilation.options),
           note=record.note if record else '',
           error=str(error) if error else '')
-      if error is None and number is not None:
-        program = self._with_facts(program, compilation, number)
-      self.observed.append(
-          Observed(program, number,
-                   parameters_of(sent) if sent else (), known_names(record)))
-      self._changed()
+      # Else it was observed when its executable, used again now, was compiled.
+      if record is not None or number is None:
+        if error is None and number is not None:
+          program = self._with_facts(program, compilation, number)
+        self.observed.append(
+            Observed(program, number,
+                     parameters_of(sent) if sent else (), known_names(record)))
+        self._changed()
 
   def positions(self) -> dict[int, int]:
     """Positions in `programs` by the plugin's numbers."""

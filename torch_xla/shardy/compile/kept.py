@@ -1,0 +1,70 @@
+"""Small programs whose executables outlive the runtime's use of them.
+
+`_XLAC` has a program compiled at each read of a sharded tensor and drops it
+right after (pytorch/xla#9751); what it caches it does not drop. So the shim
+keeps what is dropped, and this what is known of it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import threading
+from typing import Optional
+
+from ..door.shim import Compilation
+from .record import ProgramRecord
+
+# Whatever a program holds as constants, its executable holds on the device.
+_LARGEST_PROGRAM = 16 * 1024
+# As many as the shim keeps.
+_MOST = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+  """What came of a program.
+
+  Attributes:
+    filed: the number of its record in the ledger.
+    record: bytes and all.
+    answer: what the runtime reads of it, and its format; None: the backend's.
+  """
+  filed: int
+  record: ProgramRecord
+  answer: Optional[tuple[bytes, str]]
+
+
+@dataclasses.dataclass
+class Kept:
+  """A program that came by once, at least.
+
+  Attributes:
+    number: what the shim knows its executable by.
+    compiled: set before the runtime has an executable of it.
+  """
+  number: int
+  compiled: Optional[Compiled] = None
+
+
+class KeptPrograms:
+  """By their bytes, the ones that came by last."""
+
+  def __init__(self):
+    self._lock = threading.Lock()
+    self._numbers = itertools.count(1)
+    self._programs: collections.OrderedDict[tuple[bytes, str, bytes],
+                                            Kept] = collections.OrderedDict()
+
+  def of(self, compilation: Compilation) -> Optional[Kept]:
+    """What is known of a program; None of one that is too large to be kept."""
+    if len(compilation.program) > _LARGEST_PROGRAM:
+      return None
+    key = compilation.program, compilation.format, compilation.options
+    with self._lock:
+      kept = self._programs.setdefault(key, Kept(next(self._numbers)))
+      self._programs.move_to_end(key)
+      if len(self._programs) > _MOST:
+        self._programs.popitem(last=False)
+      return kept
