@@ -29,6 +29,8 @@ class Sizes:
     warm_up: steps before the timed ones.
     loop_steps: timed steps of the retrace loop in one process.
     demo_steps: timed steps of the demo model in one process.
+    reads: timed reads of a sharded tensor in one process.
+    read_size: rows and columns of that tensor.
     rounds: processes of each variant for the two loops.
     package_rounds: the same for the import time.
   """
@@ -37,6 +39,8 @@ class Sizes:
   warm_up: int = 12
   loop_steps: int = 100
   demo_steps: int = 60
+  reads: int = 60
+  read_size: int = 1024
   rounds: int = 5
   package_rounds: int = 9
 
@@ -47,6 +51,8 @@ QUICK = Sizes(
     warm_up=3,
     loop_steps=4,
     demo_steps=3,
+    reads=3,
+    read_size=16,
     rounds=1,
     package_rounds=1)
 
@@ -146,4 +152,29 @@ def package(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
   return result
 
 
-FIGURES = {'retrace': retrace, 'demo-step': demo_step, 'package': package}
+def read(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
+  """Figure 4: reads of one sharded tensor, over and over."""
+  variants = [
+      wheels.official(),
+      wheels.ours('ours, Shardy', XLA_USE_SHARDY='1'),
+      wheels.ours('ours, V2', XLA_SHARDING_V2='1')
+  ]
+  arguments = {
+      'size': sizes.read_size,
+      'warm_up': sizes.warm_up,
+      'steps': sizes.reads
+  }
+  result = _timed(
+      measure_in_turn('sharded_read', arguments, variants, sizes.rounds, say))
+  result.update(
+      target=summary.verdict(result['over_official']['ours, Shardy']['ratio'],
+                             1.0))
+  return result
+
+
+FIGURES = {
+    'retrace': retrace,
+    'demo-step': demo_step,
+    'package': package,
+    'read': read
+}

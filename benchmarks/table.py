@@ -93,7 +93,19 @@ def _package(data: Data) -> List[str]:
   return [*table.lines, '']
 
 
-_RENDER = {'retrace': _retrace, 'demo-step': _demo_step, 'package': _package}
+def _read(data: Data) -> List[str]:
+  table = _Table('4. reading a sharded tensor', list(data['ms']))
+  _times(table, data, 'ms per read')
+  table.note(_target('ours, Shardy over official', data['target']))
+  return [*table.lines, '']
+
+
+_RENDER = {
+    'retrace': _retrace,
+    'demo-step': _demo_step,
+    'package': _package,
+    'read': _read
+}
 
 
 def text(results: Data) -> str:

@@ -35,11 +35,12 @@ def quick_fixture(tmp_path_factory) -> Tuple[str, Dict[str, Any]]:
 @pytest.mark.slow
 def test_table_has_each_figure(quick):
   table, document = quick
-  assert list(document['figures']) == ['retrace', 'demo-step', 'package']
+  assert list(
+      document['figures']) == ['retrace', 'demo-step', 'package', 'read']
   for text in ('torch.compile loop of pytorch/xla#9755', 'training step of',
-               'import torch_xla, ms', 'installed size, MB'):
+               'import torch_xla, ms', 'installed size, MB', 'ms per read'):
     assert text in table
-  assert table.count('target: ') == 4
+  assert table.count('target: ') == 5
 
 
 @pytest.mark.slow
@@ -66,7 +67,7 @@ def test_every_variant_trains_the_same_model(quick):
 
 @pytest.mark.slow
 def test_columns_ran_the_wheels_they_name(quick):
-  for figure in ('demo-step', 'package'):
+  for figure in ('demo-step', 'package', 'read'):
     for name, reports in quick[1]['figures'][figure]['samples'].items():
       assert ('+shardy' in reports[0]['version']) == name.startswith('ours')
 

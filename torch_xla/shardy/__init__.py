@@ -33,8 +33,9 @@ __all__ = [
 def programs() -> tuple[ProgramRecord, ...]:
   """All programs that this process compiled through the door, oldest first.
 
-  One that came again without a compile is counted by its `reused`. Empty with the mode off. The programs' bytes are not kept; `record()` keeps
-  them. What `torch_xla.shardy.cache` loaded instead of compiling is here, too.
+  One that came again without a compile is counted by its `reused`. Empty with
+  the mode off. The programs' bytes are not kept; `record()` keeps them. What
+  `torch_xla.shardy.cache` loaded instead of compiling is here, too.
   """
   from .compile import ledger
   return ledger.of_process.programs()

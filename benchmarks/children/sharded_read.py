@@ -1,0 +1,35 @@
+"""What it takes to read a sharded tensor (pytorch/xla#9751)."""
+
+import time
+
+import numpy as np
+from sections import arguments, median_ms, report
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+
+
+def main() -> None:
+  asked = arguments()
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
+  tensor = torch.randn(asked['size'], asked['size']).to('xla')
+  xs.mark_sharding(tensor, mesh, ('data', 'model'))
+  torch_xla.sync(wait=True)
+  for _ in range(asked['warm_up']):
+    tensor.cpu()
+  seconds, cpu = [], time.process_time()
+  for _ in range(asked['steps']):
+    start = time.perf_counter()
+    tensor.cpu()
+    seconds.append(time.perf_counter() - start)
+  cpu = time.process_time() - cpu
+  report(
+      version=torch_xla.__version__,
+      ms=median_ms(seconds),
+      cpu_ms=1e3 * cpu / asked['steps'])
+
+
+if __name__ == '__main__':
+  main()
