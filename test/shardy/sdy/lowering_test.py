@@ -9,6 +9,7 @@ from torch_xla.shardy.sharding.text import parse_sharding
 
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _LINE = UserMesh.of((8,), ('d',))
+_FOUR_TWO = UserMesh.of((4, 2), ('a', 'b'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 
@@ -26,11 +27,11 @@ def _said(said: Annotation) -> Site:
   return Site(said.sharding, len(said.partition_spec), said)
 
 
-def _lower(*sites: Site, also=(), num_devices: int = 8):
+def _lower(*sites: Site, also=(), num_devices: int = 8, meshes=()):
   """The mesh, and the text of each site."""
   annotations = [s.annotation for s in sites if s.annotation] + list(also)
   mesh, constraints = lowering.lower(
-      dict(enumerate(sites)), annotations, num_devices)
+      dict(enumerate(sites)), annotations, num_devices, meshes)
   assert list(constraints) == list(range(len(sites)))
   return str(mesh), [
       attributes.text(mesh, constraint.dims)
@@ -97,17 +98,49 @@ def test_open_and_closed():
 @pytest.mark.parametrize(
     'meshes, mesh, shardings',
     [
-        # The one that most tensors use; of as many the last.
+        # The one that most tensors use, and no sub-axes where another says it
+        # without: 2x4 says what 8 does.
         ((_MESH, _MESH, _LINE), '["x"=2, "y"=4]',
          ['[{"x"}, {}]', '[{"x"}, {}]', '[{"x", "y"}, {}]']),
-        ((_MESH, _LINE, _LINE), '["d"=8]',
-         ['[{"d":(1)2}, {}]', '[{"d"}, {}]', '[{"d"}, {}]']),
+        ((_MESH, _LINE, _LINE), '["x"=2, "y"=4]',
+         ['[{"x"}, {}]', '[{"x", "y"}, {}]', '[{"x", "y"}, {}]']),
+        ((_LINE, _LINE), '["d"=8]', ['[{"d"}, {}]', '[{"d"}, {}]']),
         ((_MESH, _LINE), '["x"=2, "y"=4]', ['[{"x"}, {}]', '[{"x", "y"}, {}]']),
-        ((_LINE, _MESH), '["d"=8]', ['[{"d"}, {}]', '[{"d":(1)2}, {}]']),
+        ((_LINE, _MESH), '["x"=2, "y"=4]', ['[{"x", "y"}, {}]', '[{"x"}, {}]']),
+        # 4x2: neither says the other's without.
+        ((_MESH, _FOUR_TWO, _FOUR_TWO), '["a"=4, "b"=2]',
+         ['[{"a":(1)2}, {}]', '[{"a"}, {}]', '[{"a"}, {}]']),
     ])
 def test_several_meshes(meshes, mesh, shardings):
   assert _lower(*(_said(_say((0, None), None, m)) for m in meshes)) == (
       f'#sdy.mesh<{mesh}>', [f'<@mesh, {s}>' for s in shardings])
+
+
+@pytest.mark.parametrize(
+    'sites, meshes, mesh, shardings',
+    [
+        # Nobody names one: the first, and the first that needs no sub-axes.
+        ([], (_LINE, _MESH), '["d"=8]', []),
+        ([_placed(_X)], (_MESH, _LINE), '["x"=2, "y"=4]', ['[{"x"}, {}]']),
+        ([_placed(_X)], (_LINE, _MESH), '["x"=2, "y"=4]', ['[{"x"}, {}]']),
+        ([_placed(_X)], (_LINE,), '["d"=8]', ['[{"d":(1)2}, {}]']),
+        # Those of other devices, and that do not divide so, are none.
+        ([_placed(_X)], (UserMesh.of(
+            (4,), None),), '["axis_0"=2, "axis_1"=4]', ['[{"axis_0"}, {}]']),
+        # The program's own come first, whatever it is that others say.
+        ([_said(_say(
+            (0, None), None, _LINE))], (_MESH,), '["d"=8]', ['[{"d"}, {}]']),
+        ([_said(_say((0, None), None, _LINE)),
+          _placed(_X)], (_FOUR_TWO, _MESH), '["x"=2, "y"=4]',
+         ['[{"x", "y"}, {}]', '[{"x"}, {}]']),
+        ([_said(_say((0, None), None, _LINE)),
+          _placed(_X)],
+         (_FOUR_TWO,), '["d"=8]', ['[{"d"}, {}]', '[{"d":(1)2}, {}]']),
+    ])
+def test_meshes_of_the_process(sites, meshes, mesh, shardings):
+  assert _lower(
+      *sites, meshes=meshes) == (f'#sdy.mesh<{mesh}>',
+                                 [f'<@mesh, {s}>' for s in shardings])
 
 
 def test_the_less_used_mesh_where_the_other_does_not_do():

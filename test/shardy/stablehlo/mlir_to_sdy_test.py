@@ -345,8 +345,9 @@ _FOUR_TWO = UserMesh.of((4, 2), ('a', 'b'))
         # The one that most tensors use; the other's axis is both of its.
         ((_MESH, _MESH, _LINE), '"x"=2, "y"=4',
          ['[{"x"}, {}]', '[{"x"}, {}]', '[{"x", "y"}, {}]']),
-        ((_MESH, _LINE, _LINE), '"d"=8',
-         ['[{"d":(1)2}, {}]', '[{"d"}, {}]', '[{"d"}, {}]']),
+        # And 2x4 says what 8 does, without a sub-axis.
+        ((_MESH, _LINE, _LINE), '"x"=2, "y"=4',
+         ['[{"x"}, {}]', '[{"x", "y"}, {}]', '[{"x", "y"}, {}]']),
         # 4x2 of the same devices: 'a' takes half of 'y'.
         ((_MESH, _MESH, _FOUR_TWO), '"x"=2, "y"=4',
          ['[{"x"}, {}]', '[{"x"}, {}]', '[{"x", "y":(1)2}, {}]']),

@@ -27,4 +27,6 @@ def _route() -> switch.Route:
   if printed.replace_printers():
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()
-  return switch.Route(ShardyPlanner(binder.names.of), binder.pending_bindings)
+  return switch.Route(
+      ShardyPlanner(binder.names.of, binder.meshes.in_order),
+      binder.pending_bindings)

@@ -33,6 +33,7 @@ from ..said_once import SaidOnce
 from . import copies, names, placing, registry, usage
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
                            Operand, partial_syncs, Since)
+from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, tensor_of
@@ -50,11 +51,13 @@ class Binder:
   """The annotated tensors of a process and the bindings of its programs.
 
   Attributes:
+    meshes: those that the process has made.
     names: what records call the operands of the latest bindings.
     saved_graphs: what the runtime adds each graph to, if it is asked to.
   """
 
   def __init__(self):
+    self.meshes = Meshes()
     self.names = BoundNames()
     self._tensors = AnnotatedTensors()
     self._pending_marks = PendingMarks()

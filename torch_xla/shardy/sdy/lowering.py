@@ -11,16 +11,18 @@ A program is read as *sites*, the places where it says how a tensor is placed.
   that the runtime adds to a tensor updated in place) is as binding, but gets a
   priority after the last of the users': their order is decided first. Shardy
   takes a dimension without a priority for p0, the highest.
-- Several meshes become the one that most tensors use and that serves all; where
-  no user named any, one is made up of the placements.
+- Several meshes become one that says all: that which most tensors use first, and
+  after the program's own those that the process has besides. Sub-axes are only
+  for where each of these needs them. In a process without a mesh one is made up
+  of the placements.
 
 `to_sdy` reads and writes programs in HLO, `stablehlo` those in MLIR.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-import contextlib
 import dataclasses
 from typing import NamedTuple, Optional, TypeVar
 
@@ -64,6 +66,10 @@ class Constraint(NamedTuple):
   def is_open(self) -> bool:
     """Whether it leaves a dimension open."""
     return not all(dim.closed for dim in self.dims)
+
+  @property
+  def has_sub_axes(self) -> bool:
+    return any(axis.size for dim in self.dims for axis in dim.axes)
 
   @property
   def closed(self) -> attributes.TensorSharding:
@@ -117,36 +123,47 @@ class SdyProgram:
                  for place, result in enumerate(results))
 
 
-def lower(sites: Mapping[Key, Site], annotations: Iterable[Annotation],
-          num_devices: int) -> tuple[attributes.Mesh, dict[Key, Constraint]]:
+def lower(
+    sites: Mapping[Key, Site],
+    annotations: Iterable[Annotation],
+    num_devices: int,
+    meshes: Iterable[UserMesh] = ()
+) -> tuple[attributes.Mesh, dict[Key, Constraint]]:
   """The mesh and the constraint of each site.
 
   Args:
     sites: by whatever the program's format calls them.
     annotations: all that the program carries, also of tensors whose placement
       is another by now.
+    meshes: what the process has besides, in the order of preference.
 
   Raises:
     InexpressibleError: Shardy's terms do not say it all.
   """
   annotations = list(annotations)
-  if not annotations:
-    mesh = mesh_axes.mesh_of_placements(
-        dict.fromkeys(site.placement for site in sites.values()), num_devices)
-    return mesh, _constraints(sites, mesh, None)
-  meshes: dict[UserMesh, int] = {}
-  for annotation in annotations:
-    meshes[annotation.mesh] = meshes.get(annotation.mesh, 0) + 1
+  used = collections.Counter(a.mesh for a in annotations)
   given = [p for a in annotations for p in a.priority or () if p is not None]
   unsaid_priority = 1 + max(given) if given else None
-  # The mesh that most tensors use, if it serves all of them.
-  *others, last = sorted(meshes, key=meshes.get, reverse=True)
-  for user_mesh in others:
-    with contextlib.suppress(InexpressibleError):
+  found: Optional[tuple[attributes.Mesh, dict[Key, Constraint]]] = None
+  error: Optional[InexpressibleError] = None
+  for user_mesh in dict.fromkeys(
+      (*(m for m, _ in used.most_common()), *meshes)):
+    try:
       mesh = _mesh_of(user_mesh, num_devices)
-      return mesh, _constraints(sites, mesh, unsaid_priority)
-  mesh = _mesh_of(last, num_devices)
-  return mesh, _constraints(sites, mesh, unsaid_priority)
+      constraints = _constraints(sites, mesh, unsaid_priority)
+    except InexpressibleError as e:
+      error = e if user_mesh in used else error
+      continue
+    if not any(c.has_sub_axes for c in constraints.values()):
+      return mesh, constraints
+    found = found or (mesh, constraints)
+  if found is not None:
+    return found
+  if error is not None:
+    raise error
+  mesh = mesh_axes.mesh_of_placements(
+      dict.fromkeys(site.placement for site in sites.values()), num_devices)
+  return mesh, _constraints(sites, mesh, None)
 
 
 def _mesh_of(user_mesh: UserMesh, num_devices: int) -> attributes.Mesh:

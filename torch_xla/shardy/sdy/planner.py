@@ -8,7 +8,7 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import functools
 import itertools
@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from . import (batch_norm, dot_dims, extract, free_results, index_dims, padding,
                to_sdy, untuple)
-from ..annotate.annotation import Annotation
+from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
 from ..compile.attempt import as_read, Attempt, Outcome
@@ -44,8 +44,14 @@ REWRITES = (
 
 @dataclasses.dataclass(frozen=True)
 class ShardyPlanner:
-  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them."""
+  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them.
+
+  Attributes:
+    names_of: the users' names of a binding's operands.
+    meshes: what the process has, as for `lowering.lower`.
+  """
   names_of: NamesOf = lambda target: ()
+  meshes: Callable[[], Iterable[UserMesh]] = tuple
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -68,7 +74,8 @@ class ShardyPlanner:
     def make(
         free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
       module, taken = read.pop() if read else _read(program)
-      told, padded = lower(module, taken, options.num_partitions, free)
+      told, padded = lower(module, taken, options.num_partitions, free,
+                           self.meshes())
       names = names_of_parameters(taken.bindings, self.names_of)
       attempt = Attempt(
           module.SerializeToString(),
@@ -99,7 +106,8 @@ def lower(
     module: Any,
     taken: extract.Taken,
     num_devices: int,
-    free: Optional[Collection[int]] = None
+    free: Optional[Collection[int]] = None,
+    meshes: Iterable[UserMesh] = ()
 ) -> tuple[SdyProgram, padding.Padded]:
   """Has a program in HLO say all in Shardy's terms, in place.
 
@@ -107,6 +115,7 @@ def lower(
     module: an HloModuleProto message, whose bindings and tags are taken out.
     taken: what they said; added to.
     free: as for `padding.pad`.
+    meshes: as for `lowering.lower`.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -119,7 +128,7 @@ def lower(
     if not opcodes.isdisjoint(needs):
       rewrite(module)
   padded = padding.pad(module, taken, num_devices, free)
-  told = to_sdy.lower(module, taken, num_devices)
+  told = to_sdy.lower(module, taken, num_devices, meshes)
   return padded.as_users_know(told), padded
 
 

@@ -19,12 +19,13 @@ What is said is decided in `lowering`.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 import dataclasses
 from typing import Any
 
 from . import (attributes, extract, lowering, manual_boundaries, manual_outline,
                manual_regions)
+from ..annotate.annotation import UserMesh
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (Editor, insert, replace_results, results_of,
                           set_attribute)
@@ -39,8 +40,14 @@ MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 
 
-def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
+def lower(module: Any,
+          taken: extract.Taken,
+          num_devices: int,
+          meshes: Iterable[UserMesh] = ()) -> SdyProgram:
   """Lowers `module`, whose bindings and tags are taken out, in place.
+
+  Args:
+    meshes: as for `lowering.lower`.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -57,7 +64,7 @@ def lower(module: Any, taken: extract.Taken, num_devices: int) -> SdyProgram:
       {
           **_sites(module, taken, regions, begun),
           **boundaries
-      }, annotations, num_devices)
+      }, annotations, num_devices, meshes)
   tensors: tuple[Tensor, ...] = ()
   manual_results: frozenset[int] = frozenset()
   if regions:

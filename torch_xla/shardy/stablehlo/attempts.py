@@ -6,13 +6,15 @@ out, and with every result pinned for those that do not.
 
 from __future__ import annotations
 
-from collections.abc import (Callable, Collection, Iterator, Mapping, Sequence)
+from collections.abc import (Callable, Collection, Iterable, Iterator, Mapping,
+                             Sequence)
 import dataclasses
 import functools
 from typing import Any, Optional
 
 from . import (answer, batch_norm, dialects, dot_dims, extract, forms,
                index_dims, padding, scatter_indices, to_sdy, to_v2, wrapper)
+from ..annotate.annotation import UserMesh
 from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
@@ -53,12 +55,14 @@ class Attempts:
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
+    meshes: what the process has, as for `lowering.lower`.
   """
   come: Callable[[], Any]
   original: Optional[bytes]
   form: Form
   version: dialects.Version
   names_of: NamesOf
+  meshes: Callable[[], Iterable[UserMesh]] = tuple
 
   def read(self) -> Any:
     """The module, without what it may be wrapped in."""
@@ -184,7 +188,8 @@ class Attempts:
     taken = extract.take(module).of_used()
     names = names_of_parameters(taken.bindings, self.names_of)
     taken, padded = padding.pad(module, taken, num_devices, free)
-    told = padded.as_users_know(to_sdy.lower(module, taken, num_devices))
+    told = padded.as_users_know(
+        to_sdy.lower(module, taken, num_devices, self.meshes()))
     pinned = None if is_told else to_sdy.pin_results(module, told)
     forms.write(module, self.form)
     name, kinds = name_of(module), _result_arrays(module)

@@ -115,7 +115,8 @@ def _lower(module: Any, options: CompileOptions, form: Form) -> None:
     to_v2.lower(module, taken)
   else:
     try:
-      to_sdy.lower(module, taken, options.num_partitions)
+      meshes = switch.route(Mode.SHARDY).planner.meshes()
+      to_sdy.lower(module, taken, options.num_partitions, meshes)
     except (InexpressibleError, SdyError) as e:
       logger.warning(
           'Shardy cannot be told of %s: the program is exported with '

@@ -10,11 +10,12 @@ that does not pass is refused: nobody is left to compile it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 import dataclasses
 import functools
 
 from . import dialects, from_hlo
+from ..annotate.annotation import UserMesh
 from ..annotate.call_target import PREFIX
 from ..compile import plan
 from ..compile.plan import Plan, Planner
@@ -39,12 +40,14 @@ class StableHloPlanner:
     names_of: the users' names of a binding's operands.
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
+    meshes: what the process has, as for `lowering.lower`.
   """
   mode: Mode
   hlo: Planner
   names_of: NamesOf
   target: Callable[[], Target]
   takes_stablehlo: Callable[[], bool]
+  meshes: Callable[[], Iterable[UserMesh]] = tuple
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -65,8 +68,9 @@ class StableHloPlanner:
     else:
       return plan.handed_on(program)
     target = self.target()
-    job = Attempts(come, program if program_format == FORMAT else None,
-                   target.form, target.version_for(program), self.names_of)
+    job = Attempts(come,
+                   program if program_format == FORMAT else None, target.form,
+                   target.version_for(program), self.names_of, self.meshes)
     try:
       return self._plan(job, options)
     except dialects.ProgramTextError as e:

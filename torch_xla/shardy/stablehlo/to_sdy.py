@@ -12,11 +12,12 @@ rules for where it is said are those of `sdy.to_sdy`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import functools
 from typing import Any, Optional
 
 from . import dialects, manual_blocks, manual_computation, tuples
+from ..annotate.annotation import UserMesh
 from ..hlo.array_shape import ArrayShape
 from ..sdy import attributes, lowering
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
@@ -35,11 +36,14 @@ from .manual_computation import Written
 ARGUMENT, _CALL, _OPERATION, _RESULT = 'argument', 'call', 'operation', 'result'
 
 
-def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
+def lower(module: Any,
+          taken: Taken,
+          num_devices: int,
+          meshes: Iterable[UserMesh] = ()) -> SdyProgram:
   """Lowers `module`, whose bindings and tags are taken out, in place.
 
-  A program without any annotation, such as torch_xla's own reads, is lowered
-  over a mesh made up of its placements.
+  Args:
+    meshes: as for `lowering.lower`.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -54,7 +58,7 @@ def lower(module: Any, taken: Taken, num_devices: int) -> SdyProgram:
   mesh, constraints = lowering.lower({
       **sites,
       **boundaries
-  }, annotations, num_devices)
+  }, annotations, num_devices, meshes)
   with dialects.scope(module):
     manual = manual_computation.write(module, regions, mesh, constraints)
     program = _ModuleWriter(module, mesh, constraints, arrays,

@@ -1,0 +1,45 @@
+"""The meshes that a process has made.
+
+A program in which nobody names a mesh is partitioned over one of these, so that
+a plugin that has opened the mesh can go on with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..annotate.annotation import UserMesh
+from ..mode import current_mode, Mode
+
+
+class Meshes:
+  """All meshes ever made, alive or not.
+
+  Each host is to choose the same: so their order is that of what they are,
+  whichever thread was the first to make or to use one.
+  """
+
+  def __init__(self):
+    self._made: set[UserMesh] = set()
+
+  def add(self, mesh: Any) -> None:
+    """Notes an `xs.Mesh` as it is made."""
+    if current_mode() is Mode.SHARDY:
+      self._made.add(_of(mesh))
+
+  def in_order(self) -> tuple[UserMesh, ...]:
+    """The global mesh if one is set, then the finest: it says most."""
+    from torch_xla.distributed.spmd import get_global_mesh
+    first = get_global_mesh()
+    made = sorted(list(self._made), key=_order_of)
+    return tuple(made if first is None else dict.fromkeys((_of(first), *made)))
+
+
+def _of(mesh: Any) -> UserMesh:
+  return UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids)
+
+
+def _order_of(mesh: UserMesh) -> tuple[Any, ...]:
+  """By the number of axes that split; plain order and named axes first."""
+  return (-sum(size > 1 for size in mesh.shape), mesh.device_ids or
+          (), mesh.shape, mesh.axis_names is None, mesh.axis_names or ())
