@@ -304,10 +304,11 @@ class TracedAnnotations:
 
 
 def _tag(t: torch.Tensor, said: Annotation) -> None:
+  """Has all that share the value of `t` see it behind the tag.
+
+  Anything that kept it as it was would have it computed whole, and twice.
+  """
   tagged, = torch_xla._XLAC._xla_custom_call([t], call_target.tag_target(said),
                                              [list(t.shape)], [t.dtype], False,
                                              '', 1, {})
-  if torch._is_functional_tensor(t):
-    torch._functionalize_replace(t, registry.inner_of(tagged))
-  else:
-    torch_xla._XLAC._replace_xla_tensor(t, tagged)
+  usage.twin_of(registry.inner_of(t)).copy_(registry.inner_of(tagged))
