@@ -70,8 +70,8 @@ def test_a_plan_has_attempts():
 
 
 def test_gspmds_attempt_promises_nothing():
-  lowered = to_v2.lower(_program())
-  planned = plan.gspmd(lowered, note='a remark')
+  lowered = to_v2.lower(_program())._replace(note='a remark')
+  planned = plan.gspmd(lowered)
   assert planned.attempts == (plan.gspmd_attempt(lowered),)
   assert planned.attempts[0].promise is None
   assert (planned.name, planned.reason, planned.note) == ('m', '', 'a remark')

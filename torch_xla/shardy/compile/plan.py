@@ -66,9 +66,9 @@ def handed_on(program: bytes) -> Plan:
   return Plan('', (Attempt(program, Partitioner.GSPMD),), note=_MLIR_NOTE)
 
 
-def gspmd(lowered: to_v2.V2Program, note: str = '') -> Plan:
+def gspmd(lowered: to_v2.V2Program) -> Plan:
   """A plan with GSPMD's attempt alone."""
-  return Plan(lowered.name, (gspmd_attempt(lowered),), note=note)
+  return Plan(lowered.name, (gspmd_attempt(lowered),), note=lowered.note)
 
 
 def gspmd_attempt(

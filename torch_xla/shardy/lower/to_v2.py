@@ -12,7 +12,7 @@ import collections
 import dataclasses
 from typing import Any, NamedTuple, Optional
 
-from . import scatter_indices
+from . import convolutions, scatter_indices
 from ..hlo import array_shape, messages, op_sharding
 from ..sharding.hlo_sharding import ShardingType
 from ..sharding.tile_assignment import ShardingError
@@ -44,10 +44,12 @@ class V2Program(NamedTuple):
       to change.
     name: the module's name.
     shardings: what became of its shardings.
+    note: what else was changed, for the record; empty if nothing was.
   """
   program: bytes
   name: str
   shardings: ShardingCounts
+  note: str = ''
 
 
 class _Result(NamedTuple):
@@ -137,29 +139,33 @@ def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
   return _Result(message.SerializeToString(), 1)
 
 
-def lower_module(module: Any) -> tuple[bool, ShardingCounts]:
-  """Lowers an HloModuleProto message in place; whether it changed, and how.
+def make_partitionable(module: Any) -> tuple[bool, str]:
+  """Has XLA be able to partition an HloModuleProto message, in place.
 
-  XLA must be able to partition it, too: scatters get indices that it pads.
+  Returns:
+    Whether it changed, and what of that a record says.
+  """
+  narrowed = scatter_indices.narrow(module)
+  note = convolutions.make_partitionable(module)
+  return bool(narrowed or note), note
+
+
+def lowered(module: Any, program: Optional[bytes] = None) -> V2Program:
+  """An HloModuleProto message lowered in place, and serialised.
+
+  Args:
+    program: what it was parsed from, if that is to be used where nothing is to
+      change.
 
   Raises:
     ValueError: the shape of an instruction with a sharding is damaged.
   """
   lowerer = _ShardingLowerer()
   changed = op_sharding.rewrite_module(module, lowerer.rewrite)
-  if scatter_indices.narrow(module):
-    changed = True
-  return changed, lowerer.counts()
-
-
-def lowered(module: Any) -> V2Program:
-  """An HloModuleProto message lowered in place, and serialised.
-
-  Raises:
-    ValueError: as `lower_module`.
-  """
-  _, counts = lower_module(module)
-  return V2Program(module.SerializeToString(), module.name, counts)
+  is_new, note = make_partitionable(module)
+  if program is None or changed or is_new:
+    program = module.SerializeToString()
+  return V2Program(program, module.name, lowerer.counts(), note)
 
 
 def lower(program: bytes) -> V2Program:
@@ -168,7 +174,4 @@ def lower(program: bytes) -> V2Program:
   Raises:
     ValueError: `program` is damaged. A damaged sharding is not an error.
   """
-  module = messages.parse('HloModuleProto', program)
-  changed, counts = lower_module(module)
-  return V2Program(module.SerializeToString() if changed else program,
-                   module.name, counts)
+  return lowered(messages.parse('HloModuleProto', program), program)

@@ -45,11 +45,13 @@ class Site(NamedTuple):
     annotation: what a user said of it, or of a tensor before it.
     is_boundary: where a manual region begins or ends. No user can give it a
       priority: without one it counts as unsaid.
+    open_dims: dimensions that the placement says nothing of.
   """
   placement: HloSharding
   rank: int
   annotation: Optional[Annotation] = None
   is_boundary: bool = False
+  open_dims: tuple[int, ...] = ()
 
 
 class Constraint(NamedTuple):
@@ -61,6 +63,11 @@ class Constraint(NamedTuple):
   dims: attributes.TensorSharding
   placement: HloSharding
   annotation: Optional[Annotation]
+
+  @property
+  def is_tensors(self) -> bool:
+    """Whether it is of a tensor that is placed, and not of a few dimensions."""
+    return self.annotation is not None or not self.is_open
 
   @property
   def is_open(self) -> bool:
@@ -203,5 +210,8 @@ def _constraint(site: Site, mesh: attributes.Mesh,
     dims = tuple(
         dataclasses.replace(dim, priority=unsaid_priority) if dim.axes else dim
         for dim in dims)
+  dims = tuple(
+      dataclasses.replace(dim, closed=False) if n in site.open_dims else dim
+      for n, dim in enumerate(dims))
   attributes.check(mesh, dims)
   return Constraint(dims, site.placement, annotation)

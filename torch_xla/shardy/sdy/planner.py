@@ -25,7 +25,7 @@ from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.editor import entry_of
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..lower import scatter_indices, to_v1, to_v2
+from ..lower import to_v1, to_v2
 from .attributes import SdyError
 from .free_results import Guess
 from .lowering import SdyProgram, Tensor
@@ -67,7 +67,7 @@ class ShardyPlanner:
     taken = extract.take(module).of_used()
     gspmd = to_v2.lowered(module)
     if not is_partitioned(options):
-      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd),))
+      return plan.gspmd(gspmd)
     # What is in V2 is lowered on; what comes later, and tuples, from the start.
     read = [] if is_tupled else [(module, taken)]
 
@@ -99,7 +99,9 @@ class ShardyPlanner:
                   f'Shardy cannot be told of {e}{_said_of(e, module, said)}')
     last = plan.gspmd_attempt(gspmd, first.tensors)
     return Plan(
-        gspmd.name, (first,), later=lambda: itertools.chain(shardy, (last,)))
+        gspmd.name, (first,),
+        note=gspmd.note,
+        later=lambda: itertools.chain(shardy, (last,)))
 
 
 def lower(
@@ -137,7 +139,7 @@ def _read(program: bytes) -> tuple[Any, extract.Taken]:
   module = messages.parse('HloModuleProto', program)
   if untuple.is_tupled(module):
     untuple.untuple(module)
-  scatter_indices.narrow(module)
+  to_v2.make_partitionable(module)
   return module, extract.take(module).of_used()
 
 

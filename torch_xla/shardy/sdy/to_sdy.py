@@ -29,6 +29,7 @@ from ..annotate.annotation import UserMesh
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (Editor, insert, replace_results, results_of,
                           set_attribute)
+from ..lower import convolutions
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from .extract import InstructionKey
 from .lowering import Constraint, SdyProgram, Site, Tensor
@@ -93,11 +94,13 @@ def _sites(module: Any, taken: extract.Taken,
       key = computation.id, instruction.id
       annotation = None
       is_boundary = False
+      open_dims: tuple[int, ...] = ()
       if _is_parameter(instruction) and is_entry:
         annotation = taken.parameters.get(instruction.parameter_number)
       elif is_sharding_call(instruction):
         annotation = taken.constraints.get(key)
         is_boundary = key in begun
+        open_dims = convolutions.open_dims(instruction.backend_config.decode())
       elif not instruction.HasField('sharding'):
         continue
       if array_shape.is_tuple(instruction.shape):
@@ -105,7 +108,7 @@ def _sites(module: Any, taken: extract.Taken,
       shape, = array_shape.arrays_of(instruction.shape)
       sites[key] = Site(
           placement(instruction) or REPLICATED, len(shape.dims), annotation,
-          is_boundary)
+          is_boundary, open_dims)
   return sites
 
 
@@ -184,6 +187,8 @@ class _ModuleWriter:
     """Puts the constraint on a `Sharding` call of `source`."""
     text = attributes.per_value_attribute(self._mesh, constraint.dims)
     set_attribute(instruction, ATTRIBUTE, text)
+    if not constraint.is_tensors:
+      return
     shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(
         Tensor(None, instruction.name, shape, constraint.placement,

@@ -1,0 +1,297 @@
+"""Gives XLA convolutions that it can partition: HloModuleProto, in place.
+
+Where both operands of a convolution are split and the left one along a
+dimension of the window, XLA sums what devices computed over all of them, and
+not over those that share the sum: the result is too large on a mesh with an
+axis that none of it is split over. With batch groups, as the weight gradient of
+a grouped convolution has, it does so wherever the sum is split, and ends the
+process on other splits ("Check failed: new_input_batch_size %
+new_output_batch_size", xla/service/spmd/convolution_handler.cc). So
+
+- what has batch groups becomes products, one for each place of the window:
+
+    before   y = f32[2,8,2] convolution(x, w), window={size=5 pad=1_0},
+                 dim_labels=bf0_oi0->bf0, batch_group_count=4
+    after    a = f32[8,3,6] pad(f32[8,3,5] x, zero)
+             b = f32[4,2,3,6] reshape(a); v = f32[4,2,3,5] reshape(w)
+             c = f32[4,2,2] dot(b[0:5], v), lhs_batch_dims={0}, ..
+             d = f32[4,2,2] dot(b[1:6], v), ..
+             y = f32[2,8,2] reshape(transpose(concatenate(c, d)))
+
+  or takes both operands whole, where there are more than `MOST_PLACES`;
+- others take them whole along what has a window, by a `Sharding` call that
+  leaves the other dimensions open. The result may be split there all the same.
+
+Both compute the same. Programs without anything split are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+import math
+import re
+from typing import Any, Optional
+
+from ..hlo import array_shape, messages, op_sharding
+from ..hlo.editor import Editor, put_before
+from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
+from ..sharding.tile_assignment import ShardingError
+
+MOST_PLACES = 128
+_OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
+
+
+def make_partitionable(module: Any) -> str:
+  """Changes the convolutions of a program that is to be partitioned, in place.
+
+  Returns:
+    What became of them, for the record; empty if nothing did.
+  """
+  if not any(i.opcode == 'convolution' for c in module.computations
+             for i in c.instructions):
+    return ''
+  said = list(_said(module))
+  if not any(s is None or s.tiles is not None for s in said):
+    return ''
+  editor = Editor(module)
+  products = sum(_write_out(c, editor) for c in module.computations)
+  # The values of a manual region have no sharding but the region's.
+  is_manual = any(s and s.type is ShardingType.MANUAL for s in said)
+  whole = 0 if is_manual else sum(_hold(c, editor) for c in module.computations)
+  return note(products, whole)
+
+
+def note(products: int, whole: int) -> str:
+  """What a record says of convolutions that were changed."""
+  said = []
+  if products:
+    said.append(f'{products} written out as products')
+  if whole:
+    said.append(f'{whole} with operands held whole along the window')
+  if not said:
+    return ''
+  return f'convolutions, so that XLA partitions them right: {", ".join(said)}'
+
+
+def has_window(size: int, stride: int, low: int, high: int,
+               dilation: int) -> bool:
+  """Whether a dimension is not just gone along; `dilation` of the operand."""
+  return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
+
+
+def holding(rank: int, held: Iterable[int]) -> str:
+  """The `backend_config` of a `Sharding` call that holds dimensions whole."""
+  left = sorted(set(range(rank)).difference(held))
+  return f'unspecified_dims=[{",".join(map(str, left))}]' if left else ''
+
+
+def open_dims(backend_config: str) -> tuple[int, ...]:
+  """The dimensions that a `Sharding` call leaves open."""
+  found = _OPEN.search(backend_config)
+  return tuple(map(int, found[1].split(','))) if found and found[1] else ()
+
+
+def _said(module: Any) -> Iterator[Optional[HloSharding]]:
+  """The shardings of a program; None for one that is not understood."""
+  for data in {
+      i.sharding for c in module.computations for i in c.instructions
+      if i.HasField('sharding')
+  }:
+    try:
+      one = op_sharding.from_bytes(data)
+      yield from one.elements or (one,)
+    except ShardingError:
+      yield None
+
+
+def _hold(computation: Any, editor: Editor) -> int:
+  """Has convolutions take their operands whole along the window."""
+  by_id = {i.id: i for i in computation.instructions}
+
+  def held(instruction: Any) -> Optional[list[Any]]:
+    if instruction.opcode != 'convolution':
+      return None
+    numbers = instruction.convolution_dimension_numbers
+    window = instruction.window.dimensions
+    dims = [
+        n for n, w in enumerate(window) if has_window(
+            w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
+    ]
+
+    def call(operand: Any, spatial: Sequence[int]) -> Any:
+      rank = len(_dims(operand))
+      held = range(rank) if instruction.batch_group_count > 1 else [
+          spatial[n] for n in dims
+      ]
+      return editor.call(
+          computation,
+          'Sharding',
+          operand.shape, [operand.id],
+          sharding=op_sharding.to_bytes(REPLICATED),
+          backend_config=holding(rank, held).encode())
+
+    if not dims and instruction.batch_group_count < 2:
+      return None
+    made = [
+        call(by_id[number], spatial)
+        for number, spatial in zip(instruction.operand_ids, (
+            numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions))
+    ]
+    instruction.operand_ids[:] = [i.id for i in made]
+    if (any(w.base_dilation > 1 for w in window) and
+        not instruction.HasField('sharding')):
+      copy = editor.copied(computation, instruction, instruction.operand_ids)
+      made.append(copy)
+      result = call(copy, numbers.output_spatial_dimensions)
+      _become(instruction, result)
+    return made
+
+  return put_before(computation, held)
+
+
+def _write_out(computation: Any, editor: Editor) -> int:
+  """Has convolutions with batch groups be products."""
+  by_id = {i.id: i for i in computation.instructions}
+
+  def written_out(instruction: Any) -> Optional[list[Any]]:
+    if instruction.opcode != 'convolution' or instruction.batch_group_count < 2:
+      return None
+    numbers = instruction.convolution_dimension_numbers
+    dims = _dims(instruction)
+    places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
+    if not 0 < places <= MOST_PLACES or any(
+        w.window_reversal for w in instruction.window.dimensions):
+      return None
+    *made, last = _products(instruction, by_id, computation, editor)
+    _become(instruction, last)
+    return made
+
+  return put_before(computation, written_out)
+
+
+def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
+              editor: Editor) -> list[Any]:
+  """What computes a convolution with batch groups, its result last."""
+  numbers = instruction.convolution_dimension_numbers
+  window = instruction.window.dimensions
+  groups = instruction.batch_group_count
+  said = {'metadata': instruction.metadata}
+  made: list[Any] = []
+
+  def make(opcode: str, like: Any, dims: Sequence[int], *operands: Any,
+           **fields: Any) -> Any:
+    made.append(
+        editor.make(computation, opcode,
+                    array_shape.with_dims(like.shape, tuple(dims)),
+                    [o.id for o in operands], **said, **fields))
+    return made[-1]
+
+  def grouped(operand: Any, dim: int) -> Any:
+    dims = _dims(operand)
+    return make('reshape', operand,
+                (*dims[:dim], groups, dims[dim] // groups, *dims[dim + 1:]),
+                operand)
+
+  x, w = (by_id[n] for n in instruction.operand_ids)
+  lhs_batch = numbers.input_batch_dimension
+  rhs_batch = numbers.kernel_output_feature_dimension
+  # The groups come before what is split into them.
+  lhs_spatial, rhs_spatial = (
+      [n + (n > batch)
+       for n in spatial]
+      for spatial, batch in ((numbers.input_spatial_dimensions, lhs_batch),
+                             (numbers.kernel_spatial_dimensions, rhs_batch)))
+  padded = list(_dims(x))
+  for dim, size in zip(numbers.input_spatial_dimensions, window):
+    padded[dim] += (size.padding_low + size.padding_high +
+                    (padded[dim] - 1) * (size.base_dilation - 1))
+  if padded != list(_dims(x)):
+    made += editor.padded(computation, x, padded, **said)
+    x = made[-1]
+    for dim, size in zip(numbers.input_spatial_dimensions, window):
+      config = x.padding_config.dimensions[dim]
+      config.edge_padding_low = size.padding_low
+      config.edge_padding_high = size.padding_high
+      config.interior_padding = size.base_dilation - 1
+  x, w = grouped(x, lhs_batch), grouped(w, rhs_batch)
+
+  dots = messages.message_class('DotDimensionNumbers')(
+      lhs_batch_dimensions=[lhs_batch],
+      rhs_batch_dimensions=[rhs_batch],
+      lhs_contracting_dimensions=[
+          _past(numbers.input_feature_dimension, lhs_batch), *lhs_spatial
+      ],
+      rhs_contracting_dimensions=[
+          _past(numbers.kernel_input_feature_dimension, rhs_batch), *rhs_spatial
+      ])
+  dims = _dims(instruction)
+  sizes = [dims[n] for n in numbers.output_spatial_dimensions]
+  product = (groups, dims[numbers.output_batch_dimension],
+             dims[numbers.output_feature_dimension] // groups)
+  columns = []
+  for place in itertools.product(*map(range, sizes)):
+    bounds = [(0, size, 1) for size in _dims(x)]
+    for dim, at, size in zip(lhs_spatial, place, window):
+      start = at * size.stride
+      bounds[dim] = (start, start + (size.size - 1) * size.window_dilation + 1,
+                     size.window_dilation)
+    part = make('slice', x,
+                [-(-(limit - start) // step) for start, limit, step in bounds],
+                x)
+    for start, limit, step in bounds:
+      part.slice_dimensions.add(start=start, limit=limit, stride=step)
+    dot = make(
+        'dot',
+        instruction,
+        product,
+        part,
+        w,
+        dot_dimension_numbers=dots,
+        precision_config=instruction.precision_config)
+    columns.append(make('reshape', instruction, (*product, 1), dot))
+  result = make(
+      'concatenate',
+      instruction, (*product, len(columns)),
+      *columns,
+      dimensions=[3])
+  result = make('reshape', instruction, (*product, *sizes), result)
+  # Where the result has them; its features have the groups in them.
+  order = {
+      numbers.output_batch_dimension: [1],
+      numbers.output_feature_dimension: [0, 2],
+      **{
+          dim: [3 + n] for n, dim in enumerate(numbers.output_spatial_dimensions)
+      }
+  }
+  order = [n for dim in sorted(order) for n in order[dim]]
+  result = make(
+      'transpose',
+      instruction, [_dims(result)[n] for n in order],
+      result,
+      dimensions=order)
+  make('reshape', instruction, dims, result)
+  return made
+
+
+def _past(dim: int, grouped: int) -> int:
+  """A dimension's number once another is two."""
+  return dim + (dim > grouped)
+
+
+def _become(instruction: Any, other: Any) -> None:
+  """Has an instruction be another, but for its id, name and sharding."""
+  other.id, other.name = instruction.id, instruction.name
+  other.control_predecessor_ids[:] = instruction.control_predecessor_ids
+  for field in ('metadata', 'frontend_attributes', 'sharding'):
+    if instruction.HasField(field):
+      if field == 'sharding':
+        other.sharding = instruction.sharding
+      else:
+        getattr(other, field).CopyFrom(getattr(instruction, field))
+  instruction.CopyFrom(other)
+
+
+def _dims(instruction: Any) -> tuple[int, ...]:
+  shape, = array_shape.arrays_of(instruction.shape)
+  return shape.dims
