@@ -24,6 +24,7 @@ from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import pull_request
 from infra.patchset.standalone import check_alone
 from infra.patchset.standalone import CORE
+from infra.patchset.standalone import WHOLE
 from infra.wheel import official
 from infra.wheel import pins
 from infra.wheel.build import running_python
@@ -199,7 +200,7 @@ def _check(root: Path, options: argparse.Namespace) -> int:
     return 1
   if options.no_run:
     return 0
-  arguments = CORE if options.core else ()
+  arguments = CORE if options.core else WHOLE
   return 0 if check_alone(root, folder, options.only, arguments, say) else 1
 
 

@@ -47,8 +47,8 @@ if [[ "${1:-}" == --against || "${1:-}" == --wheel ]]; then
   # Paths are the user's; modules are the checkout's.
   exec env -C "$here" "$PWD/$VENV_PYTHON" "$PWD/infra/against" "$@"
 fi
-if [[ "${1:-}" == --core ]]; then
-  set -- -m 'not slow' --hypothesis-profile=core "${@:2}"
+if [[ "${1:-}" == --core || "${1:-}" == --all ]]; then
+  set -- "--tier=${1#--}" "${@:2}"
 fi
 set_up
 need_debian valgrind valgrind

@@ -208,7 +208,7 @@ case "${1:-}" in
     ;;
   test)
     shift
-    if (($# == 0)); then set -- -m 'not slow' --hypothesis-profile=core; fi
+    if (($# == 0)); then set -- --tier=core; fi
     check_machine
     stage "making $root" make_root
     stage 'building the wheel for Python 3.13' build_wheel

@@ -6,8 +6,8 @@ those variables set. A test marked `environment(NAME='value', ...)` gets a child
 of its own, with these variables in addition to its module's.
 
 Children are forked from servers that have imported torch_xla (`fork_server`),
-two at a time, ahead of their turn. Their reports are shown as this process's
-own. A child that dies or hangs fails the tests that it did not report.
+two at a time, beside the tests that need none, which come first. Their reports
+are shown as this process's own. A child that dies or hangs fails the tests that it did not report.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import pytest
 # Upstream's test/ is a package, so there pytest does not put it on the path.
 sys.path.insert(0, os.path.dirname(__file__))
 
+from budgets import Budgets
 from cpu_seconds import CpuSeconds
+from cpu_seconds import module_of
+import fork_server
 from fork_server import Place
 import processes
-import properties
-
-# Before pytest reads which profile is asked for.
-properties.register_profiles()
+import tiers
 
 REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
 _CHILD_SECONDS = 300
@@ -49,25 +49,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
       '--cpu-seconds',
       metavar='FILE',
       help='where to write the CPU seconds of each module, as JSON')
+  tiers.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
   config.addinivalue_line(
       'markers', 'environment(**variables): runs in a process of its own, with '
       "these variables and its module's ENVIRONMENT")
-  config.addinivalue_line(
-      'markers', 'slow: left out of the inner loop (infra/test.sh --core)')
+  tiers.configure(config)
   path = os.environ.get(REPORTS_VARIABLE)
   if path:
     config.pluginmanager.register(_Reporter(config, path))
   else:
-    config.stash[_CPU_KEY] = CpuSeconds()
-    config.stash[_KEY] = _Children(config)
+    counted = config.stash[_CPU_KEY] = CpuSeconds()
+    children = config.stash[_KEY] = _Children(config)
+    for plugin in (tiers, children, counted, Budgets(config, counted)):
+      config.pluginmanager.register(plugin)
+    if config.getoption('--tier') == tiers.ALL:
+      os.environ[fork_server.END_VARIABLE] = 'whole'
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
   if _KEY in config.stash:
     config.stash[_KEY].close()
+    processes.servers.close()
     if path := config.getoption('--cpu-seconds'):
       config.stash[_CPU_KEY].write(path)
 
@@ -106,24 +111,33 @@ class _Children:
     self._pool = concurrent.futures.ThreadPoolExecutor(_CHILDREN_AT_A_TIME)
     self._futures: Optional[dict[str, concurrent.futures.Future]] = None
 
+  @pytest.hookimpl(trylast=True)
+  def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    """Puts what needs no child first: children run beside it."""
+    items.sort(key=lambda item: _environment_of(item) is not None)
+
+  def start(self, session: pytest.Session) -> None:
+    """Starts the children, unless that was done."""
+    if self._futures is not None:
+      return
+    self._futures = {}
+    groups: dict[tuple, list[pytest.Item]] = {}
+    for item in session.items:
+      environment = _environment_of(item)
+      if environment is not None:
+        own = item.nodeid if item.get_closest_marker('environment') else ''
+        key = (item.path, own, *sorted(environment.items()))
+        groups.setdefault(key, []).append(item)
+    # As it is now: by a child's turn a test may have changed it for itself.
+    place = Place.here()
+    for items in groups.values():
+      environment = processes.clean_environment(**_environment_of(items[0]))
+      future = self._pool.submit(self._run, [i.nodeid for i in items],
+                                 environment, place)
+      self._futures.update((i.nodeid, future) for i in items)
+
   def reports_of(self, item: pytest.Item) -> _Reports:
     """Waits for the child that runs `item`."""
-    if self._futures is None:
-      self._futures = {}
-      groups: dict[tuple, list[pytest.Item]] = {}
-      for other in item.session.items:
-        environment = _environment_of(other)
-        if environment is not None:
-          own = other.nodeid if other.get_closest_marker('environment') else ''
-          key = (other.path, own, *sorted(environment.items()))
-          groups.setdefault(key, []).append(other)
-      # As it is now: by a child's turn a test may have changed it for itself.
-      place = Place.here()
-      for items in groups.values():
-        environment = processes.clean_environment(**_environment_of(items[0]))
-        future = self._pool.submit(self._run, [i.nodeid for i in items],
-                                   environment, place)
-        self._futures.update((i.nodeid, future) for i in items)
     return self._futures[item.nodeid].result()
 
   def close(self) -> None:
@@ -140,7 +154,7 @@ class _Children:
         ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
       except (RuntimeError, ValueError, OSError) as e:
         return _Reports({}, f'the test process could not be started: {e}')
-      self._config.stash[_CPU_KEY].add(_module_of(nodes[0]), ended.cpu_seconds)
+      self._config.stash[_CPU_KEY].add(module_of(nodes[0]), ended.cpu_seconds)
       reports = _read(path)
       if ended.status not in _PYTESTS_STATUSES:
         # Whatever its tests said: what comes at its end is theirs, too.
@@ -164,14 +178,10 @@ def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
   return variables
 
 
-def _module_of(node: str) -> str:
-  return node.partition('::')[0]
-
-
 def _arguments(config: pytest.Config) -> list[str]:
   """The options of this session that hold for its children."""
-  profile = config.getoption('hypothesis_profile', None)
-  return [f'--hypothesis-profile={profile}'] if profile else []
+  tier = config.getoption('--tier')
+  return [f'--tier={tier}'] if tier else []
 
 
 def _read(path: str) -> dict[str, list[dict[str, Any]]]:
@@ -196,26 +206,13 @@ def _failure(item: pytest.Item, text: str) -> pytest.TestReport:
       when='call')
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item):
-  if _CPU_KEY not in item.config.stash:
-    return (yield)
-  with item.config.stash[_CPU_KEY].counting(_module_of(item.nodeid)):
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item):
-  if _CPU_KEY not in item.config.stash:
-    return (yield)
-  with item.config.stash[_CPU_KEY].counting(_module_of(item.nodeid)):
-    return (yield)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem) -> Optional[bool]:
   """Replays the child's reports where a test asks for an environment."""
-  if _KEY not in item.config.stash or _environment_of(item) is None:
+  if _KEY not in item.config.stash:
+    return None
+  item.config.stash[_KEY].start(item.session)
+  if _environment_of(item) is None:
     return None
   hook = item.ihook
   hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

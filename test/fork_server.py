@@ -10,11 +10,14 @@ by then, so a child is as good as a new process.
     client -> environment's server: a job         <- a pid, then how it ended
 
 A job is a pickled callable, called without arguments. What the callable raises
-ends the child as it would end a script.
+ends the child as it would end a script. A child ends when what was registered
+for its end has run: to take the interpreter apart as well costs more CPU than
+most tests. With FORKED_CHILDREN_END=whole in the environment that is done, too.
 """
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
@@ -36,6 +39,7 @@ from typing import Any, Optional
 
 _SERVER_SECONDS = 120
 _READ_AT_START = ('PYTHON', 'LD_')
+END_VARIABLE = 'FORKED_CHILDREN_END'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,7 +185,30 @@ def _main(address: str) -> None:
   except _Job as job:
     run = job.run
   if run:
-    run()  # Outside of the block, which its exceptions would name.
+    _run_job(run)  # Outside of the block, which its exceptions would name.
+  else:
+    with contextlib.suppress(ChildProcessError):
+      while True:
+        os.wait()  # So that what the servers took is counted.
+
+
+def _run_job(run: Callable[[], Any]) -> None:
+  """Runs a job and, unless it raises what is to be shown, ends the process."""
+  status = 0
+  try:
+    run()
+  except SystemExit as end:
+    if end.code is not None and not isinstance(end.code, int):
+      raise
+    status = end.code or 0
+  if os.environ.get(END_VARIABLE) == 'whole':
+    sys.exit(status)
+  # As the interpreter does it, in its order.
+  threading._shutdown()
+  atexit._run_exitfuncs()
+  sys.stdout.flush()
+  sys.stderr.flush()
+  os._exit(status & 0xff)
 
 
 def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
@@ -200,6 +227,8 @@ def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
     try:
       import torch_xla  # pylint: disable=unused-import
       import torch_xla.distributed.spmd  # pylint: disable=unused-import
+      with contextlib.suppress(ImportError):
+        import jax  # pylint: disable=unused-import
     except BaseException:  # pylint: disable=broad-except
       problem = traceback.format_exc()
     gc.freeze()

@@ -2,21 +2,19 @@
 
 import hypothesis
 
-# Of the profile that tries as many as a test names.
-_FULL = 100
+# By tier; a test says how many of all it wants.
+_PERCENT = {'core': 5, 'whole': 25, 'all': 100}
 
 
-def register_profiles() -> None:
-  """`full` tries what each test names, `core` a twentieth (infra/test.sh)."""
+def load_profile(tier: str) -> None:
+  """Has what is decorated from now on try as much as the tier does."""
   hypothesis.settings.register_profile(
-      'full', max_examples=_FULL, deadline=None)
-  hypothesis.settings.register_profile(
-      'core', max_examples=_FULL // 20, deadline=None)
-  hypothesis.settings.load_profile('full')
+      tier, max_examples=_PERCENT[tier], deadline=None)
+  hypothesis.settings.load_profile(tier)
 
 
 def examples(count: int, **options) -> hypothesis.settings:
-  """Settings for `count` examples, scaled to the profile of this session."""
-  scale = hypothesis.settings.default.max_examples / _FULL
+  """Settings for `count` examples, scaled to the tier of this session."""
+  scale = hypothesis.settings.default.max_examples / 100
   return hypothesis.settings(
       max_examples=max(1, round(count * scale)), deadline=None, **options)

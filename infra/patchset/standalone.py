@@ -24,8 +24,10 @@ from infra.wheel import plugins
 
 Say = Callable[[str], None]
 
-# What the inner loop leaves out; infra/test.sh --core says the same.
-CORE = ('-m', 'not slow', '--hypothesis-profile=core')
+# Which tests pytest runs of the files that it is given; infra/test.sh says the
+# same of all.
+CORE = ('--tier=core',)
+WHOLE = ('--tier=whole',)
 
 # A file of the official wheel beyond this is linked to. It is the extension
 # module; one per series would be a gigabyte.

@@ -239,12 +239,11 @@ def test_develop_links_always(scripts):
   assert scripts.run('develop.sh')[0][-1] == 'link'
 
 
-def test_core_comes_first_and_other_arguments_pass(scripts):
+def test_a_tier_comes_first_and_other_arguments_pass(scripts):
   scripts.run('demo.sh')
-  core = '-m not slow --hypothesis-profile=core'
-  assert scripts.run('test.sh', '--core')[0] == [core]
-  assert scripts.run('test.sh', '--core', '-x',
-                     'test/infra')[0] == [f'{core} -x test/infra']
+  assert scripts.run('test.sh', '--core')[0] == ['--tier=core']
+  assert scripts.run('test.sh', '--all', '-x',
+                     'test/infra')[0] == ['--tier=all -x test/infra']
   assert scripts.run('test.sh', '-k', 'a')[0] == ['-k a']
 
 

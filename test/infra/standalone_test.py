@@ -8,6 +8,7 @@ from infra_project import ROOT
 import pytest
 
 from infra import series as command_line
+from infra.patchset import files
 from infra.patchset.manifest import load_manifest
 from infra.patchset.standalone import Alone
 from infra.patchset.standalone import check_alone
@@ -148,11 +149,10 @@ def test_tests_that_need_another_series(small, wheel):
 def test_command_line(small, wheel, capsys):
   arguments = ['check', '--wheel', str(wheel), '--core', '--only']
   assert command_line.main([*arguments, 'one'], small.root) == 1
-  assert 'hypothesis' in capsys.readouterr().out
-  small.file('test/conftest.py', (ROOT / 'test/conftest.py').read_text())
-  for name in ('fork_server.py', 'processes.py', 'properties.py'):
-    small.file(f'test/{name}', (ROOT / 'test' / name).read_text())
-    small.test_base.append(f'test/{name}')
+  assert '--tier=core' in capsys.readouterr().out
+  for name in files.test_base(ROOT, load_manifest(ROOT)):
+    small.file(name, (ROOT / name).read_text())
+    small.test_base.append(name)
   small.series('one')
   assert command_line.main([*arguments, 'two'], small.root) == 0
   printed = capsys.readouterr().out.splitlines()

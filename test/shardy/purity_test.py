@@ -218,6 +218,7 @@ def test_imports_go_down(place):
       assert _place(one.imported) in allowed, one
 
 
+@functools.cache
 def _pure_modules() -> list[str]:
   return [
       m for m in _modules() if _place(m) in _PURE and
@@ -263,7 +264,7 @@ for planner in planners:
 
 def test_it_runs_without_torch():
   """In a new process: these modules, and programs planned by them."""
-  modules = _pure_modules()
+  modules = list(_pure_modules())
   modules += [f'{_SHARDY}.{m}' for m in ('door', 'door.chain', 'door.shim')]
   processes.output_of(
       _WITHOUT_TORCH.format(path=list(torch_xla.__path__), modules=modules))
