@@ -20,10 +20,12 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
+import copy
 import dataclasses
 import functools
 import gc
 import importlib
+import importlib.abc
 import json
 import os
 import pickle
@@ -35,6 +37,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import types
 from typing import Any, Optional
 
 _SERVER_SECONDS = 120
@@ -227,8 +230,8 @@ def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
     try:
       import torch_xla  # pylint: disable=unused-import
       import torch_xla.distributed.spmd  # pylint: disable=unused-import
-      with contextlib.suppress(ImportError):
-        import jax  # pylint: disable=unused-import
+      for package in ('jax', 'jaxlib'):  # The former imports the latter.
+        _Ahead.of(package)
     except BaseException:  # pylint: disable=broad-except
       problem = traceback.format_exc()
     gc.freeze()
@@ -262,6 +265,42 @@ def _fork_child(listener: socket.socket,
     os.chdir(request['folder'])
     sys.path[:] = request['path']
     raise _Job(pickle.loads(request['job']))
+
+
+class _Ahead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+  """A package that was imported, and is not to be seen until it is asked for.
+
+  torch_xla imports jax when it first marks a tensor, which takes longer than
+  most tests. Whether a process has imported it makes a difference.
+  """
+
+  def __init__(self, modules: dict[str, types.ModuleType]):
+    self._modules = modules
+    self._specs = {name: m.__spec__ for name, m in modules.items()}
+
+  @classmethod
+  def of(cls, package: str) -> None:
+    """Imports a package, if it is installed, and hides it."""
+    with contextlib.suppress(ImportError):
+      importlib.import_module(package)
+      names = [n for n in sys.modules if n.split('.')[0] == package]
+      finder = cls({name: sys.modules.pop(name) for name in names})
+      sys.meta_path.insert(0, finder)
+
+  def find_spec(self, fullname, path, target=None):
+    if fullname not in self._modules:
+      return None
+    spec = copy.copy(self._specs[fullname])
+    spec.loader = self
+    return spec
+
+  def create_module(self, spec):
+    sys.meta_path.remove(self)
+    sys.modules.update(self._modules)
+    return self._modules[spec.name]
+
+  def exec_module(self, module):
+    module.__spec__ = self._specs[module.__name__]
 
 
 @contextlib.contextmanager
