@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import os
 import pickle
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -61,19 +62,39 @@ def call(function: Callable[..., Any], *arguments: Any,
   """
   with tempfile.NamedTemporaryFile() as result:
     job = functools.partial(_call, result.name, function, arguments)
-    ended = servers.run(job, clean_environment(**variables), _SECONDS)
-    _called.append(ended.cpu_seconds)
-    stdout, stderr = (
-        text.decode(errors='replace') for text in (ended.stdout, ended.stderr))
-    if ended.status != 0:
-      end = ('no end'
-             if ended.status is None else f'exit status {ended.status}')
-      raise AssertionError(f'{function.__name__}: {end}\n{stdout}\n{stderr}')
-    return Called(pickle.load(result), stdout, stderr)
+    done = ended(job, **variables)
+    if done.returncode != 0:
+      raise AssertionError(f'{function.__name__}: exit status '
+                           f'{done.returncode}\n{done.stdout}\n{done.stderr}')
+    return Called(pickle.load(result), done.stdout, done.stderr)
+
+
+def ended(job: Callable[[], None],
+          **variables: str) -> subprocess.CompletedProcess[str]:
+  """Runs a job in a child with these variables; how it ended."""
+  end = servers.run(job, clean_environment(**variables), _SECONDS)
+  _called.append(end.cpu_seconds)
+  stdout, stderr = (
+      text.decode(errors='replace') for text in (end.stdout, end.stderr))
+  assert end.status is not None, f'no end\n{stdout}\n{stderr}'
+  return subprocess.CompletedProcess(job, end.status, stdout, stderr)
+
+
+def command(module: str, *arguments: object,
+            **variables: str) -> subprocess.CompletedProcess[str]:
+  """`python -m module`, in a child that has imported torch_xla already."""
+  return ended(
+      functools.partial(_run_module, module, list(map(str, arguments))),
+      **variables)
+
+
+def _run_module(module: str, arguments: list[str]) -> None:
+  sys.argv[1:] = arguments
+  runpy.run_module(module, run_name='__main__', alter_sys=True)
 
 
 def called_cpu_seconds() -> float:
-  """What the children of `call` took until now."""
+  """What the children of these functions took until now."""
   return sum(_called)
 
 

@@ -1,22 +1,13 @@
 """The command line of the random programs."""
 
-from pathlib import Path
 import subprocess
-import sys
 
+import processes
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _fuzz(*arguments: str) -> subprocess.CompletedProcess:
-  return subprocess.run([sys.executable, '-m', 'benchmarks.fuzz', *arguments],
-                        cwd=ROOT,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                        timeout=240,
-                        check=False)
+  return processes.command('benchmarks.fuzz', *arguments)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ def test_the_right_priority_moves_half_of_the_bytes_or_less():
   assert moved['default'] >= 2 * moved['table first'] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.environment(**_SHARDY)
 @pytest.mark.parametrize('way', ['lazy', 'dynamo'])
 def test_steps_with_and_without_bindings_are_measured(way, monkeypatch, capfd):

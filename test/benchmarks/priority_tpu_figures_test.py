@@ -38,6 +38,7 @@ def _losses(name: str, first: str) -> tuple[list[float], list[float]]:
   return losses, script.train(asked, 8, None)
 
 
+@pytest.mark.slow
 @pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='1')
 @pytest.mark.parametrize('name, first', _ASSIGNMENTS)
 def test_priorities_do_not_change_the_numbers(name, first):
@@ -47,6 +48,7 @@ def test_priorities_do_not_change_the_numbers(name, first):
   assert len(set(alone)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='0')
 @pytest.mark.parametrize('name', list(_SMALL))
 def test_nor_does_gspmd(name):

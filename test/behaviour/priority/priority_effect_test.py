@@ -318,7 +318,7 @@ def test_parameters_that_come_as_one_tuple(mesh):
   _add_many(mesh, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.environment()
 def test_more_than_3200_parameters(mesh):
   _add_many(mesh, 3200)

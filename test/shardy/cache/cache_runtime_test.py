@@ -70,7 +70,7 @@ def test_the_next_process_compiles_nothing(cold):
   assert warm['path'] == cold['path']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_processes_of_other_hash_seeds_share_programs(tmp_path):
   """In new processes, as all forks of one share its seed."""
   folders = [os.path.dirname(m) for m in (__file__, processes.__file__)]

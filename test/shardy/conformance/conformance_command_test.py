@@ -13,6 +13,7 @@ import tempfile
 import time
 from xml.etree import ElementTree
 
+import processes
 from processes import clean_environment
 import pytest
 import xla_plugins.xla_cpu_pjrt
@@ -29,32 +30,25 @@ _SECONDS = 2400
 
 
 def run(*arguments: object,
-        seconds: float = 240,
         **variables: str) -> subprocess.CompletedProcess[str]:
-  return subprocess.run([*_COMMAND, *map(str, arguments)],
-                        env=clean_environment(**variables),
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                        timeout=seconds,
-                        check=False)
+  return processes.command('torch_xla.shardy.conformance', *arguments,
+                           **variables)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_xlas_cpu_plugin_conforms(tmp_path: Path) -> None:
   """Every case; known gaps are in a file, of which no line is stale."""
   told = tmp_path / 'told.json'
-  done = run(
-      *_ON_CPU,
-      '--expected-failures',
-      _KNOWN,
-      '--jobs',
-      2,
-      '--json',
-      told,
-      '--timeout',
-      300,
-      seconds=_SECONDS)
+  done = subprocess.run([
+      *_COMMAND, *_ON_CPU, '--expected-failures', _KNOWN, '--jobs', '2',
+      '--json', told, '--timeout', '300'
+  ],
+                        env=clean_environment(),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        timeout=_SECONDS,
+                        check=False)
   assert done.returncode == 0, done.stdout[-8000:]
   assert 'conforms (' in done.stdout.splitlines()[-1]
   results = json.loads(told.read_text())['results']
@@ -154,8 +148,11 @@ def test_reports_that_cannot_be_written(tmp_path: Path) -> None:
   assert ElementTree.parse(junit).getroot().get('tests') == '14'
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('output', ['>&-', '| true', '2>&- >&-'])
+@pytest.mark.parametrize('output', [
+    pytest.param('>&-', marks=pytest.mark.nightly),
+    pytest.param('| true', marks=pytest.mark.slow),
+    pytest.param('2>&- >&-', marks=pytest.mark.nightly),
+])
 def test_nobody_reads(output: str, tmp_path: Path) -> None:
   told = tmp_path / 'told.json'
   command = shlex.join(
@@ -171,7 +168,7 @@ def test_nobody_reads(output: str, tmp_path: Path) -> None:
   assert json.loads(told.read_text())['verdict'] == 'conforms'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_interrupted_run_leaves_nothing() -> None:
   with tempfile.TemporaryFile('w+') as errors, subprocess.Popen(
       [

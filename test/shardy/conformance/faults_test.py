@@ -68,8 +68,17 @@ def _judge(library: Path,
                        lambda line: None)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('row', ROWS, ids=lambda row: row.id)
+def _rows() -> Iterator[pytest.param]:
+  """In the whole the first that a family of cases finds, all in the night."""
+  seen = set()
+  for row in ROWS:
+    families = {found.name.partition('.')[0] for found in row.found}
+    mark = pytest.mark.nightly if families <= seen else pytest.mark.slow
+    yield pytest.param(row, id=row.id, marks=mark)
+    seen |= families
+
+
+@pytest.mark.parametrize('row', _rows())
 def test_is_found(row: Row, servers: Servers, library: Library) -> None:
   names = [f.name for f in row.found if not f.name.startswith('capabilities')]
   report = _judge(

@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 import subprocess
-import sys
 import time
 
+import processes
 from processes import clean_environment
 import pytest
 import torch
@@ -28,15 +28,7 @@ _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 
 def run_doctor(*arguments: str,
                **variables: str) -> subprocess.CompletedProcess:
-  """The command, as a user's shell starts it."""
-  return subprocess.run(
-      [sys.executable, '-m', 'torch_xla.shardy.doctor', *arguments],
-      env=clean_environment(**variables),
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-      timeout=2 * _SECONDS,
-      check=False)
+  return processes.command('torch_xla.shardy.doctor', *arguments, **variables)
 
 
 def probe(seconds: float = _SECONDS,
@@ -118,7 +110,7 @@ def test_probe_of_a_library(monkeypatch, tmp_path):
   assert library in found['plugin'].found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_table_of_a_device_that_is_not_known():
   done = run_doctor('--timeout', '60', PJRT_DEVICE='FOO')
   assert done.returncode == 1
@@ -171,7 +163,7 @@ def test_tpu_that_is_not_there(monkeypatch, tmp_path):
   assert 'TPU initialization failed' in found['probe.start'].found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_probe_that_does_not_end():
   pytest.importorskip('libtpu', reason='needs libtpu to look for a TPU')
   # It asks the metadata server, again and again, for minutes.

@@ -106,17 +106,17 @@ _2D = {
 _FSDP = {name: (('data', 'model'), None) for name in _TP}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    'specs, batch', [
-        ({}, (('data', 'model'), None, None)),
-        (_FSDP, (('data', 'model'), None, None)),
-        (_TP, (None, None, None)),
-        (_TP, ('data', None, None)),
-        (_2D, ('data', None, None)),
-        (_2D, ('data', None, 'model')),
-    ],
-    ids=['dp', 'fsdp', 'tp', 'dp-tp', '2d', '2d-acts'])
+@pytest.mark.parametrize('specs, batch', [
+    pytest.param(specs, batch, id=name, marks=mark)
+    for name, specs, batch, mark in [
+        ('dp', {}, (('data', 'model'), None, None), pytest.mark.nightly),
+        ('fsdp', _FSDP, (('data', 'model'), None, None), pytest.mark.nightly),
+        ('tp', _TP, (None, None, None), pytest.mark.nightly),
+        ('dp-tp', _TP, ('data', None, None), pytest.mark.nightly),
+        ('2d', _2D, ('data', None, None), pytest.mark.slow),
+        ('2d-acts', _2D, ('data', None, 'model'), pytest.mark.nightly),
+    ]
+])
 def test_training(both, specs, batch):
   model, mesh = Block(), _mesh()
   on_device = copy.deepcopy(model).to('xla')

@@ -22,15 +22,16 @@ with torch_xla.shardy.record() as programs:
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'variables', [
         dict(XLA_USE_SHARDY='1', XLA_STABLEHLO_COMPILE='1'),
         pytest.param(
             dict(CONVERT_SHLO_TO_SHARDY='1', XLA_STABLEHLO_COMPILE='1'),
-            marks=pytest.mark.slow),
+            marks=pytest.mark.nightly),
         pytest.param(
             dict(XLA_SHARDING_V2='1', XLA_STABLEHLO_COMPILE='1'),
-            marks=pytest.mark.slow),
+            marks=pytest.mark.nightly),
     ],
     ids=lambda v: next(iter(v)))
 def test_stablehlo_without_jaxlib(variables):
@@ -46,7 +47,7 @@ def test_stablehlo_without_jaxlib(variables):
 @pytest.mark.parametrize(
     'variables', [
         dict(XLA_USE_SHARDY='1'),
-        dict(XLA_SHARDING_V2='1'),
+        pytest.param(dict(XLA_SHARDING_V2='1'), marks=pytest.mark.nightly),
     ],
     ids=lambda v: next(iter(v)))
 def test_hlo_without_jaxlib(variables):
@@ -54,7 +55,7 @@ def test_hlo_without_jaxlib(variables):
   assert processes.output_of(_RUN, **_DEVICES, **variables) == '64.0 hlo\n'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_stablehlo_in_the_mode_of_upstream_without_jaxlib():
   """Nothing of ours is in the way of these programs."""
   processes.output_of(_START, **_DEVICES, XLA_STABLEHLO_COMPILE='1')

@@ -40,8 +40,8 @@ def ended_fixture(
 
 
 _WAYS = ['XLA', 'XLA, converted', 'sdy', 'attributes', 'converted']
-_IN_THE_INNER_LOOP = {('sdy', 'add'), ('sdy', 'matmul'), ('sdy', 'loop'),
-                      ('attributes', 'matmul')}
+_IN_THE_WHOLE = {('sdy', 'add'), ('sdy', 'matmul'), ('sdy', 'loop'),
+                 ('attributes', 'matmul')}
 
 
 @pytest.mark.parametrize('way, section', [
@@ -49,8 +49,8 @@ _IN_THE_INNER_LOOP = {('sdy', 'add'), ('sdy', 'matmul'), ('sdy', 'loop'),
         way,
         _Effect(number),
         id=f'{way}-{programs.RUN_IDS[number]}',
-        marks=[pytest.mark.slow] *
-        ((way, program.name) not in _IN_THE_INNER_LOOP))
+        marks=[pytest.mark.nightly] *
+        ((way, program.name) not in _IN_THE_WHOLE))
     for way in _WAYS
     for number, (program, _) in enumerate(programs.RUNS)
 ])

@@ -78,7 +78,8 @@ def _check(run: Run, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize('variable', [
     pytest.param('XLA_USE_SHARDY', marks=_ON),
     pytest.param(
-        'CONVERT_SHLO_TO_SHARDY', marks=[_ON_BY_OTHER_NAMES, pytest.mark.slow]),
+        'CONVERT_SHLO_TO_SHARDY',
+        marks=[_ON_BY_OTHER_NAMES, pytest.mark.nightly]),
 ])
 def test_lazy(variable, run, caplog):
   assert variable in os.environ

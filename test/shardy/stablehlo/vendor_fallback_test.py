@@ -96,7 +96,7 @@ def ended_fixture(request: pytest.FixtureRequest):
   return vendor.run_asked(request, 'HLO')
 
 
-_IN_THE_INNER_LOOP = (
+_IN_THE_WHOLE = (
     'test_programs_of_torch_xlas_own-0',
     'test_numbers_and_layouts-3',
 )
@@ -106,7 +106,7 @@ _ALL = [
     pytest.param(
         section,
         id=str(section),
-        marks=[pytest.mark.slow] * (str(section) not in _IN_THE_INNER_LOOP))
+        marks=[pytest.mark.nightly] * (str(section) not in _IN_THE_WHOLE))
     for section in _SECTIONS
 ]
 # An empty result: of HLO's import Shardy makes a replicated one.
@@ -118,7 +118,7 @@ _DIFFERENT_MOVES = ('test_random_programs-8', 'test_random_programs-14',
 
 @pytest.mark.parametrize('way', [
     'sdy',
-    pytest.param('converted', marks=pytest.mark.slow),
+    pytest.param('converted', marks=pytest.mark.nightly),
 ])
 @pytest.mark.parametrize('section', _ALL)
 def test_as_with_hlo(way, section, ended):
@@ -167,7 +167,12 @@ def tupled(on: Run) -> Seen:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('way', ['XLA', 'sdy', 'XLA, converted', 'converted'])
+@pytest.mark.parametrize('way', [
+    'sdy',
+    pytest.param('XLA', marks=pytest.mark.nightly),
+    pytest.param('XLA, converted', marks=pytest.mark.nightly),
+    pytest.param('converted', marks=pytest.mark.nightly),
+])
 def test_tupled_parameters(way):
   """Converted from HLO; what is donated of a tuple's elements is not known."""
   way = dataclasses.replace(

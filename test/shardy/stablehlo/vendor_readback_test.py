@@ -105,10 +105,10 @@ def ended_fixture(request: pytest.FixtureRequest) -> Any:
 
 
 def _ways(*ways: str) -> list[Any]:
-  """Two in the inner loop: one that tells, and one that does not."""
+  """Two in the whole: one that tells, and one that does not."""
   return [
       pytest.param(
-          way, marks=[pytest.mark.slow] * (way not in ('sdy', 'none')))
+          way, marks=[pytest.mark.nightly] * (way not in ('sdy', 'none')))
       for way in ways
   ]
 
@@ -185,7 +185,7 @@ def test_a_layout_that_differs_is_refused(way, section, ended):
   assert one.programs[-1].error
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('section', [_CHECKPOINT, lazy_test.sgd], ids=str)
 @pytest.mark.parametrize('way', [*_TELLS, *_TELLS_NOT])
 def test_training_and_checkpoints(way, section, ended):

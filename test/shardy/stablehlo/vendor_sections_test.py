@@ -21,14 +21,12 @@ import weights_test
 _MODULES = (lazy_test, tensors_test, weights_test, dynamo_test)
 # It counts results in HLO; what it says of donations others do, too.
 _OF_HLO = {tensors_test.results_and_donations}
-_IN_THE_INNER_LOOP = {
-    lazy_test.sgd, lazy_test.intermediates, tensors_test.views
-}
+_IN_THE_WHOLE = {lazy_test.sgd, lazy_test.intermediates, tensors_test.views}
 _SECTIONS = [
     pytest.param(
         section,
         id=f'{module.__name__}-{section.__name__}',
-        marks=[pytest.mark.slow] * (section not in _IN_THE_INNER_LOOP))
+        marks=[pytest.mark.nightly] * (section not in _IN_THE_WHOLE))
     for module in _MODULES
     for section in vendor.sections_of(module)
     if section not in _OF_HLO
@@ -54,7 +52,7 @@ def ended_fixture(request: pytest.FixtureRequest) -> _Ended:
 
 @pytest.mark.parametrize('way', [
     'sdy',
-    pytest.param('converted', marks=pytest.mark.slow),
+    pytest.param('converted', marks=pytest.mark.nightly),
 ])
 @pytest.mark.parametrize('section', _SECTIONS)
 def test_as_with_hlo(way, section, ended):

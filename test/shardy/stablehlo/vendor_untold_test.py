@@ -57,7 +57,12 @@ def told_in_text(run: Run) -> Seen:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('answers', ['none', 'silent', 'echo', 'mlir'])
+@pytest.mark.parametrize('answers', [
+    'none',
+    pytest.param('silent', marks=pytest.mark.nightly),
+    pytest.param('echo', marks=pytest.mark.nightly),
+    pytest.param('mlir', marks=pytest.mark.nightly),
+])
 @pytest.mark.parametrize('variables', [None, _V2], ids=['Shardy', 'V2'])
 def test_a_free_result_is_whole(answers, variables):
   ended = vendor.run(_way(answers, variables), free_result)[free_result]
@@ -72,7 +77,8 @@ def test_an_uneven_result_is_padded():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('answers', ['none', 'mlir'])
+@pytest.mark.parametrize(
+    'answers', ['none', pytest.param('mlir', marks=pytest.mark.nightly)])
 def test_a_refused_dialect_is_told_in_text(answers):
   way = _way(answers, FORBIDS='sharding_constraint')
   ended = vendor.run(way, told_in_text)[told_in_text]

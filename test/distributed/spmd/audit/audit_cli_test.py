@@ -7,7 +7,8 @@ from pathlib import Path
 import subprocess
 import sys
 
-from processes import clean_environment, servers
+import processes
+from processes import clean_environment
 import pytest
 
 _SECONDS = 240
@@ -82,12 +83,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 
   A new process starts where the command itself becomes one, to run the script.
   """
-  ended = servers.run(
-      functools.partial(run_main, str(project), arguments), clean_environment(),
-      _SECONDS)
-  return subprocess.CompletedProcess(arguments, ended.status,
-                                     ended.stdout.decode(),
-                                     ended.stderr.decode())
+  return processes.ended(functools.partial(run_main, str(project), arguments))
 
 
 @pytest.mark.slow

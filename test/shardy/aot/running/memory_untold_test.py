@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ahead_of_time
 import processes
+import pytest
 from torch_xla.shardy.aot.report import Report
 from torch_xla.shardy.aot.topologies import GENERATIONS
 from torch_xla.shardy.aot.reporting import sizes
@@ -15,12 +16,14 @@ def without_words(script: str) -> Report:
   return ahead_of_time.run(script, (), 'v5e:2x2', {})
 
 
+@pytest.mark.slow
 def test_it_is_what_other_versions_say() -> None:
   report = processes.call(without_words, 'train.py', PJRT_DEVICE='TPU').value
   assert report.fits and not report.topology.memory_told
   assert 'is taken to have 15.75 GiB' in report.findings[0]
 
 
+@pytest.mark.slow
 def test_a_compiler_that_says_it_agrees() -> None:
   """The one that has to be told, and is."""
   told = ahead_of_time.report_of('ends.py', 'exit', topology='v6e:2x2')[0]

@@ -94,6 +94,7 @@ def shardings_on(device: str) -> list[tuple[str, ...]]:
   ]
 
 
+@pytest.mark.slow
 def test_shardings_are_those_of_cpu_devices() -> None:
   on_cpu = processes.call(
       shardings_on,

@@ -41,9 +41,8 @@ def test_a_training_loop() -> None:
 
 
 @pytest.mark.parametrize('variables, mode, partitioner', [
-    ({
-        'XLA_SHARDING_V2': '1'
-    }, 'v2', 'gspmd'),
+    pytest.param(
+        {'XLA_SHARDING_V2': '1'}, 'v2', 'gspmd', marks=pytest.mark.slow),
     ({
         'XLA_USE_SHARDY': '1'
     }, 'shardy', 'shardy'),
@@ -55,6 +54,7 @@ def test_modes(variables: dict[str, str], mode: str, partitioner: str) -> None:
   assert {p.note for p in report.programs} == {''}
 
 
+@pytest.mark.slow
 def test_torch_compile() -> None:
   report, out, _ = report_of('compiled.py')
   assert 'compiled' in out and not report.failed
@@ -66,6 +66,7 @@ def test_torch_compile() -> None:
   assert places[0] == 'compiled.py:17 in loss_of'
 
 
+@pytest.mark.slow
 def test_fsdp_with_a_batch_of_one_host() -> None:
   report, out, _ = report_of('fsdp.py')
   assert 'trained' in out and not report.failed and report.findings == ()
@@ -74,12 +75,14 @@ def test_fsdp_with_a_batch_of_one_host() -> None:
           ('fsdp',)) in {(use.kind, use.axes) for use in step.collectives}
 
 
+@pytest.mark.slow
 def test_the_audit_works() -> None:
   report, out, _ = report_of('audited.py', XLA_USE_SHARDY='1')
   assert 'no differences' in out and not report.failed
   assert out.count('same    same    same') == 4
 
 
+@pytest.mark.slow
 def test_a_mesh_without_names() -> None:
   report, _, _ = report_of('unnamed_mesh.py')
   assert not report.failed, report.traceback
@@ -88,6 +91,7 @@ def test_a_mesh_without_names() -> None:
          } == {('axis 1',)}
 
 
+@pytest.mark.slow
 def test_256_chips() -> None:
   report, out, _ = report_of('train.py', '--rows', '16', topology='v5e:16x16')
   assert 'trained on 256 TPU devices, process 0 of 64' in out
@@ -96,6 +100,7 @@ def test_256_chips() -> None:
          } == {'16 groups of 16'}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('topology, devices, hosts, found', [
     ('v3-8', 8, 1, 'a chip of v3-8 is 2 devices: 8 devices on 4 chips'),
     ('tpu7x:2x2x1', 8, 1, '8 devices on 4 chips'),
@@ -112,11 +117,13 @@ def test_topologies(topology: str, devices: int, hosts: int,
   assert bool(report.findings) == bool(found)
 
 
+@pytest.mark.slow
 def test_one_device() -> None:
   report, _, _ = report_of('train.py', '--rows', '1', topology='v5e:1x1')
   assert report.fits and report.programs[1].collectives == ()
 
 
+@pytest.mark.slow
 def test_hosts_compile_the_same() -> None:
   reports = [
       report_of(
@@ -140,6 +147,7 @@ def test_a_loop_that_waits_for_a_value_is_stopped() -> None:
   assert [p.executions for p in report.programs] == [3]
 
 
+@pytest.mark.slow
 def test_a_loop_that_compiles_each_time_is_stopped() -> None:
   report, _, _ = report_of('retraces.py', wanted={'steps': 4})
   assert report.ended == 'stopped after 4 steps' and not report.failed
@@ -147,6 +155,7 @@ def test_a_loop_that_compiles_each_time_is_stopped() -> None:
   assert report.usual_step == ()
 
 
+@pytest.mark.slow
 def test_steps_are_as_many_as_asked_for() -> None:
   report, out, _ = report_of('train.py', '--steps', '50', wanted={'steps': 5})
   assert (report.steps, report.ended) == (5, 'stopped after 5 steps')
@@ -162,6 +171,7 @@ def test_too_much_memory_is_a_finding() -> None:
   assert program.called_from[0] == 'too_large.py:11'
 
 
+@pytest.mark.slow
 def test_the_usual_step_is_what_most_work_goes_into() -> None:
   report, out, _ = report_of('trains_and_evaluates.py')
   assert not report.failed and report.findings == ()
@@ -175,6 +185,7 @@ def test_the_usual_step_is_what_most_work_goes_into() -> None:
   assert times >= report.usual_steps >= 6
 
 
+@pytest.mark.slow
 def test_what_else_is_on_the_device_counts() -> None:
   """A model of 4 MiB that is not used."""
   report, _, _ = report_of('beside.py')
@@ -191,6 +202,7 @@ def test_reading_is_an_error_when_strict() -> None:
   assert 'train.py' in report.traceback and 'session.py' not in report.traceback
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
   kept = tmp_path / 'model.pt'
   kept.write_text('a real one')
@@ -202,28 +214,33 @@ def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
   assert all('was left out' in f and 'saves.py:' in f for f in report.findings)
 
 
+@pytest.mark.slow
 def test_waiting_for_other_processes_is_refused() -> None:
   report, _, _ = report_of('peers.py')
   assert report.failed and '--one-process' in report.traceback
 
 
+@pytest.mark.slow
 def test_one_process_waits_for_nobody() -> None:
   report, out, _ = report_of('peers.py', wanted={'one_process': True})
   assert 'process 0 of 1' in out and not report.failed
   assert report.processes == 1
 
 
+@pytest.mark.slow
 def test_minibatch_with_one_process_is_told() -> None:
   report, _, _ = report_of('fsdp.py', wanted={'one_process': True})
   assert any('minibatch' in finding for finding in report.findings)
 
 
+@pytest.mark.slow
 def test_a_process_per_chip_is_refused() -> None:
   report, out, _ = report_of('launches.py')
   assert 'never' not in out
   assert 'debug_single_process' in report.traceback
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('way, ended', [('raise', 'ValueError: on purpose'),
                                         ('exit', 'exit status 3')])
 def test_a_script_that_fails(way: str, ended: str) -> None:
