@@ -1,9 +1,9 @@
 """Processes that have imported torch_xla already: forked, not started.
 
 Importing torch and torch_xla takes seconds, running a test often less. A base
-server imports torch once. For each environment that is asked for it forks a
-server which sets that environment and imports torch_xla, as a user's process
-would; that one forks a child for each job. Nothing has started the XLA runtime
+server imports torch once, and jax without showing it. For each environment that
+is asked for it forks a server which sets that environment and imports torch_xla,
+as a user's process would; that one forks a child for each job. Nothing has started the XLA runtime
 by then, so a child is as good as a new process.
 
     client -> base server: an environment         <- the environment's server
@@ -42,6 +42,9 @@ from typing import Any, Optional
 
 _SERVER_SECONDS = 120
 _READ_AT_START = ('PYTHON', 'LD_')
+# By jax, when it is imported.
+_READ_BY_JAX = 'JAX_'
+_WITHOUT_JAX = '-without-jax'
 END_VARIABLE = 'FORKED_CHILDREN_END'
 
 
@@ -142,7 +145,10 @@ class ForkServers:
       if key not in self._addresses:
         self._asked += 1  # One that failed has taken its address, too.
         name = f'{self._folder.name}/{self._asked}'
-        with _connect(f'{self._folder.name}/0', _SERVER_SECONDS) as connection:
+        base = f'{self._folder.name}/0'
+        if any(variable.startswith(_READ_BY_JAX) for variable in environment):
+          base += _WITHOUT_JAX
+        with _connect(base, _SERVER_SECONDS) as connection:
           request = {
               'environment': dict(environment),
               'path': sys.path,
@@ -178,12 +184,20 @@ def _main(address: str) -> None:
   for name in ('torch', 'torch._inductor.compile_fx', 'pytest', 'hypothesis'):
     with contextlib.suppress(ImportError):
       importlib.import_module(name)
+  listeners = [_listen(address + _WITHOUT_JAX), _listen(address)]
+  is_parent = os.fork()
+  listener = listeners.pop(bool(is_parent))
+  listeners.pop().close()
+  if is_parent:
+    for package in ('jax', 'jaxlib'):  # The former imports the latter.
+      _Ahead.of(package)
   # What is there stays: no collection of garbage in a child has to look at it.
   gc.freeze()
   run = None
   try:
-    with _listen(address) as listener:
-      print('listening', flush=True)
+    with listener:
+      if is_parent:
+        print('listening', flush=True)
       _serve(listener, functools.partial(_fork_server, listener))
   except _Job as job:
     run = job.run
@@ -230,8 +244,6 @@ def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
     try:
       import torch_xla  # pylint: disable=unused-import
       import torch_xla.distributed.spmd  # pylint: disable=unused-import
-      for package in ('jax', 'jaxlib'):  # The former imports the latter.
-        _Ahead.of(package)
     except BaseException:  # pylint: disable=broad-except
       problem = traceback.format_exc()
     gc.freeze()
@@ -271,21 +283,29 @@ class _Ahead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   """A package that was imported, and is not to be seen until it is asked for.
 
   torch_xla imports jax when it first marks a tensor, which takes longer than
-  most tests. Whether a process has imported it makes a difference.
+  most tests. Whether a process has imported it makes a difference, and so do the
+  variables that it sets.
   """
 
-  def __init__(self, modules: dict[str, types.ModuleType]):
+  def __init__(self, modules: dict[str, types.ModuleType],
+               variables: dict[str, str]):
     self._modules = modules
     self._specs = {name: m.__spec__ for name, m in modules.items()}
+    self._variables = variables
 
   @classmethod
   def of(cls, package: str) -> None:
     """Imports a package, if it is installed, and hides it."""
+    before = dict(os.environ)
     with contextlib.suppress(ImportError):
       importlib.import_module(package)
       names = [n for n in sys.modules if n.split('.')[0] == package]
-      finder = cls({name: sys.modules.pop(name) for name in names})
-      sys.meta_path.insert(0, finder)
+      modules = {name: sys.modules.pop(name) for name in names}
+      new = {n: t for n, t in os.environ.items() if n not in before}
+      sys.meta_path.insert(0, cls(modules, new))
+    sys.modules.pop('libtpu', None)  # It sets some, too.
+    os.environ.clear()
+    os.environ.update(before)
 
   def find_spec(self, fullname, path, target=None):
     if fullname not in self._modules:
@@ -297,6 +317,8 @@ class _Ahead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   def create_module(self, spec):
     sys.meta_path.remove(self)
     sys.modules.update(self._modules)
+    for name, text in self._variables.items():
+      os.environ.setdefault(name, text)
     return self._modules[spec.name]
 
   def exec_module(self, module):

@@ -5,8 +5,6 @@ import json
 import subprocess
 import tomllib
 
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from infra_project import ROOT
 import pytest
 from small_wheels import LIBRARY
@@ -59,6 +57,9 @@ def sha256(component: dict) -> str:
 
 
 def test_it_is_valid(workshop, profile):
+  # To import this takes seconds.
+  from cyclonedx.schema import SchemaVersion
+  from cyclonedx.validation.json import JsonStrictValidator
   validator = JsonStrictValidator(SchemaVersion.V1_6)
   for wheel in (workshop.build(), workshop.build(profile)):
     text = read_bom(wheel).decode()

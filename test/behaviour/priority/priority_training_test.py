@@ -77,7 +77,10 @@ def _train(mesh, optimizer, wrap=lambda f: f):
   return counts, model
 
 
-@pytest.mark.parametrize('optimizer', _OPTIMIZERS)
+@pytest.mark.parametrize('optimizer', [
+    pytest.param(name, marks=[pytest.mark.slow] * (name != 'momentum'))
+    for name in _OPTIMIZERS
+])
 def test_a_model_is_trained_as_by_torch_alone(optimizer, mesh):
   counts, model = _train(mesh, optimizer)
   # The optimizer's state is made in the first step.
@@ -95,6 +98,7 @@ def test_a_compiled_step(mesh):
   assert counts[2:] == [0, 0, 0]
 
 
+@pytest.mark.slow
 def test_gradients_accumulated_over_syncs(mesh):
   reference, model = _mlp(), _marked_mlp(mesh)
   o, ro = (_OPTIMIZERS['momentum'](m.parameters()) for m in (model, reference))

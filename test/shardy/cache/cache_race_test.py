@@ -11,7 +11,7 @@ _PROCESSES = 8
 
 # Nobody comes after the writer who is killed last.
 @pytest.mark.parametrize('rounds, killed, taken_over', [
-    (3, 1, 1),
+    pytest.param(3, 1, 1, marks=pytest.mark.slow),
     pytest.param(10, 5, 4, marks=pytest.mark.nightly),
 ])
 def test_one_writer_nothing_lost_and_dead_writers_taken_over(

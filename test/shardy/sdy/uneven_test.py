@@ -246,6 +246,7 @@ def test_numbers_and_layouts(case):
 
 
 @_STABLEHLO
+@pytest.mark.slow
 def test_numbers_and_layouts_in_stablehlo():
   for case in _cases():
     _run_case(*case)
@@ -275,6 +276,7 @@ def test_priorities_flip():
 
 
 @_STABLEHLO
+@pytest.mark.slow
 def test_priorities_flip_in_stablehlo():
   _check_flip()
 
@@ -319,6 +321,7 @@ def test_a_wrong_guess_is_compiled_again():
 
 
 @_STABLEHLO
+@pytest.mark.slow
 def test_a_wrong_guess_is_compiled_again_in_stablehlo():
   _check_compiles()
 
@@ -343,10 +346,12 @@ def test_unevenly_split_indices():
 
 
 @_STABLEHLO
+@pytest.mark.slow
 def test_unevenly_split_indices_in_stablehlo():
   _check_unevenly_split_indices()
 
 
+@pytest.mark.slow
 def test_training_with_uneven_weights():
   """Donated weights and their momentum; three steps as on one device."""
   mesh = _mesh()

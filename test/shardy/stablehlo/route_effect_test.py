@@ -39,6 +39,7 @@ def ended_fixture(
   return vendor.run_asked(request)
 
 
+pytestmark = pytest.mark.slow
 _WAYS = ['XLA', 'XLA, converted', 'sdy', 'attributes', 'converted']
 _IN_THE_WHOLE = {('sdy', 'add'), ('sdy', 'matmul'), ('sdy', 'loop'),
                  ('attributes', 'matmul')}

@@ -23,6 +23,8 @@ import torch_xla.distributed.spmd as xs
 import uneven_test
 import vendor
 
+pytestmark = pytest.mark.slow
+
 # What is not here is about HLO's text, or the Python of the fallback itself.
 _FALLBACKS = vendor.cases_of(
     fallback_test,

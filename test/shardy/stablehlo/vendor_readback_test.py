@@ -24,6 +24,7 @@ _UNREADABLE = ('layouts are not checked: what the plugin tells of them cannot '
 _CHECKPOINT = vendor.Case('to_v2_models_test', 'test_checkpoint_save_and_load',
                           0, ('check_same',))
 assert hasattr(to_v2_models_test, _CHECKPOINT.name)
+pytestmark = pytest.mark.slow
 
 
 def results(run: Run) -> Seen:

@@ -54,6 +54,7 @@ def ended_fixture(request: pytest.FixtureRequest) -> _Ended:
     'sdy',
     pytest.param('converted', marks=pytest.mark.nightly),
 ])
+@pytest.mark.slow
 @pytest.mark.parametrize('section', _SECTIONS)
 def test_as_with_hlo(way, section, ended):
   one, hlo = ended[way, section], ended['HLO', section]

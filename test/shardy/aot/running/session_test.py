@@ -40,9 +40,11 @@ def test_a_training_loop() -> None:
   assert any('0.weight' in tensor.name for tensor in step.heaviest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('variables, mode, partitioner', [
-    pytest.param(
-        {'XLA_SHARDING_V2': '1'}, 'v2', 'gspmd', marks=pytest.mark.slow),
+    ({
+        'XLA_SHARDING_V2': '1'
+    }, 'v2', 'gspmd'),
     ({
         'XLA_USE_SHARDY': '1'
     }, 'shardy', 'shardy'),
@@ -162,6 +164,7 @@ def test_steps_are_as_many_as_asked_for() -> None:
   assert 'trained' not in out and report.usual_steps == 3
 
 
+@pytest.mark.slow
 def test_too_much_memory_is_a_finding() -> None:
   report, out, _ = report_of('too_large.py')
   assert report.fits is False and 'not reached' not in out
@@ -196,6 +199,7 @@ def test_what_else_is_on_the_device_counts() -> None:
   assert 0 < last.beside < 1 << 20
 
 
+@pytest.mark.slow
 def test_reading_is_an_error_when_strict() -> None:
   report, _, _ = report_of('train.py', '--read', wanted={'strict': True})
   assert report.failed and 'there are no values ahead of time' in report.ended
