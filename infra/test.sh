@@ -3,16 +3,22 @@
 
 if [[ "${1:-}" == --help ]]; then
   cat << 'HELP'
-usage: bash infra/test.sh [--core] [PYTEST ARGUMENT...]
+usage: bash infra/test.sh [--core | --all] [PYTEST ARGUMENT...]
        bash infra/test.sh --against PYTHON [--json FILE] [PYTEST ARGUMENT...]
        bash infra/test.sh --wheel FILE [--json FILE] [PYTEST ARGUMENT...]
 
 Does the same set-up as infra/demo.sh, adds what only the tests need (valgrind
 and chromium from Debian, infra/requirements-test.txt) and runs pytest with the
-arguments; without any, the whole suite under test/.
+arguments; without any, what is under test/: in ten minutes on two cores, set-up
+of a fresh clone included. What is marked nightly is left out of a folder, but
+not of a file that is named, and a test that is named always runs.
 
-With --core, which comes first, it leaves out what is marked slow and tries few
-examples of each property: the inner loop while you write.
+With --core, which comes first, it leaves out what is marked slow, too, and tries
+few examples of each property: the inner loop while you write, two minutes. With
+--all, which comes first, it leaves out nothing and tries most examples, which
+takes more than an hour: for a release, and every night.
+
+The run fails where a folder takes more CPU seconds than test/budgets.toml says.
 
 With --against, which comes first, it judges another torch_xla, ours or a build
 of somebody's own: PYTHON is an interpreter that has torch and torch_xla
@@ -54,6 +60,8 @@ set_up
 need_debian valgrind valgrind
 need_debian chromium chromium
 need_packages infra/requirements-test.txt
+# Each child would write the asserts of its tests anew.
+unset PYTHONDONTWRITEBYTECODE
 step 'running the suite' 'the first failure above; rerun it with
   bash infra/test.sh test/PATH_OF_THE_FAILING_TEST'
 TF_CPP_MIN_LOG_LEVEL=2 "$VENV_PYTHON" -m pytest "$@"

@@ -91,7 +91,7 @@ def environment_of(page: str) -> dict[str, str]:
 
 
 def marks_of(page: str) -> list[pytest.MarkDecorator]:
-  """In a process of its own, and in the inner loop where it is quick."""
+  """In a process of its own, and in the core where it is quick."""
   environment = environment_of(page)
   # What Shardy partitions takes longest to compile.
   slow = [pytest.mark.slow] if 'XLA_USE_SHARDY' in environment else []
@@ -164,7 +164,7 @@ def test_lines_may_be_left_out(shown: str, does: bool) -> None:
   assert shows(shown, 'a\nb took 11.5 s\nc\n') is does
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('page', [page for page in PAGES if sessions_of(page)])
 def test_commands_print_what_is_shown(page, tmp_path):
   for name in ('examples', 'infra', 'setup.py'):

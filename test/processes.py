@@ -69,11 +69,19 @@ def call(function: Callable[..., Any], *arguments: Any,
     return Called(pickle.load(result), done.stdout, done.stderr)
 
 
+def run_job(job: Callable[[], None],
+            seconds: float = _SECONDS,
+            **variables: str) -> fork_server.Ended:
+  """Runs a job in a child with these variables."""
+  end = servers.run(job, clean_environment(**variables), seconds)
+  _called.append(end.cpu_seconds)
+  return end
+
+
 def ended(job: Callable[[], None],
           **variables: str) -> subprocess.CompletedProcess[str]:
-  """Runs a job in a child with these variables; how it ended."""
-  end = servers.run(job, clean_environment(**variables), _SECONDS)
-  _called.append(end.cpu_seconds)
+  """The same, as of a command; one that does not end is an error."""
+  end = run_job(job, **variables)
   stdout, stderr = (
       text.decode(errors='replace') for text in (end.stdout, end.stderr))
   assert end.status is not None, f'no end\n{stdout}\n{stderr}'

@@ -4,7 +4,7 @@ from benchmarks.aot_cost import measure, print_costs
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_smallest_run_is_measured(capsys):
   cost = measure('v5e:2x2', 1, ('--width', '64', '--heads', '4', '--vocabulary',
                                 '128', '--length', '16'))

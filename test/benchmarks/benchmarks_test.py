@@ -32,7 +32,7 @@ def quick_fixture(tmp_path_factory) -> Tuple[str, Dict[str, Any]]:
   return done.stdout, json.loads(file.read_text())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_table_has_each_figure(quick):
   table, document = quick
   assert list(
@@ -43,7 +43,7 @@ def test_table_has_each_figure(quick):
   assert table.count('target: ') == 5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_official_traces_every_step_and_ours_once(quick):
   (loop,) = quick[1]['figures']['retrace']
   assert loop['steps'] > 2
@@ -57,7 +57,7 @@ def test_official_traces_every_step_and_ours_once(quick):
   assert checks['ours'] == 0 < checks['ours, always checking']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_variant_trains_the_same_model(quick):
   samples = quick[1]['figures']['demo-step']['samples']
   losses: List[List[float]] = [r[0]['losses'] for r in samples.values()]
@@ -65,14 +65,14 @@ def test_every_variant_trains_the_same_model(quick):
     assert loss == pytest.approx(losses[0], rel=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_columns_ran_the_wheels_they_name(quick):
   for figure in ('demo-step', 'package', 'read'):
     for name, reports in quick[1]['figures'][figure]['samples'].items():
       assert ('+shardy' in reports[0]['version']) == name.startswith('ours')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_size_counts_the_whole_wheel(quick):
   size = quick[1]['figures']['package']['size']
   # _XLAC alone is some 300 MB, and ours adds files.

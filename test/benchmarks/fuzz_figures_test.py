@@ -11,7 +11,8 @@ def _fuzz(*arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('mode', [(), ('--stablehlo',)])
+@pytest.mark.parametrize(
+    'mode', [(), pytest.param(('--stablehlo',), marks=pytest.mark.nightly)])
 def test_some_programs(mode):
   done = _fuzz('--programs', '3', '--first', '6', '--print', *mode)
   assert done.returncode == 0, done.stderr

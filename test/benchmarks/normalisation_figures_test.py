@@ -5,7 +5,7 @@ from benchmarks.variants import QUICK, Wheels
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_normalisations_written_out_move_fewer_bytes():
   results = step(Wheels(print, **QUICK), quick=True, rounds=1, say=print)
   samples = {name: reports[0] for name, reports in results['samples'].items()}

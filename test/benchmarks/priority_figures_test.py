@@ -11,7 +11,7 @@ import pytest
 _SHARDY = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8', 'XLA_USE_SHARDY': '1'}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_right_priority_moves_half_of_the_bytes_or_less():
   moved = embedding(
       Wheels(print, **QUICK), quick=True, rounds=1, say=print)['moved']

@@ -40,7 +40,11 @@ def _losses(name: str, first: str) -> tuple[list[float], list[float]]:
 
 @pytest.mark.slow
 @pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='1')
-@pytest.mark.parametrize('name, first', _ASSIGNMENTS)
+@pytest.mark.parametrize('name, first', [
+    pytest.param(
+        *both, marks=[pytest.mark.nightly] * (both != ('lookup', 'table')))
+    for both in _ASSIGNMENTS
+])
 def test_priorities_do_not_change_the_numbers(name, first):
   losses, alone = _losses(name, first)
   assert losses == pytest.approx(alone, rel=1e-4)
@@ -50,13 +54,16 @@ def test_priorities_do_not_change_the_numbers(name, first):
 
 @pytest.mark.slow
 @pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='0')
-@pytest.mark.parametrize('name', list(_SMALL))
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=[pytest.mark.nightly] * (name != 'lookup'))
+    for name in _SMALL
+])
 def test_nor_does_gspmd(name):
   losses, alone = _losses(name, 'none')
   assert losses == pytest.approx(alone, rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_experts_that_come_first_are_not_gathered(capsys):
   case = Case('small', 'experts', ('experts', 'tokens'),
               ('--width', '128', '--hidden', '1024', '--length', '64',

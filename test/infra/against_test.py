@@ -38,7 +38,7 @@ def _section(report: list[str], series: str) -> list[str]:
   return report[start:start + report[start:].index('')]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_official_wheel(official_wheel, capfd, tmp_path, monkeypatch):
   # Of which nothing is to be found there.
   monkeypatch.setenv('PYTHONPATH', str(ROOT))
@@ -199,7 +199,7 @@ def _with_dynamo_series(folder: Path, official_wheel: Path, old: str,
   return environment
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_half_of_the_dynamo_series(official_wheel, capfd, tmp_path):
   """The comparison mended and not the ids, as in pytorch/xla#9757.
 
@@ -222,7 +222,7 @@ def test_half_of_the_dynamo_series(official_wheel, capfd, tmp_path):
   assert environment.names() == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_process_that_dies_costs_one_test(official_wheel, capfd, tmp_path):
   """The tests that would have come behind it run in another process."""
   call = '    return extract_compiled_graph_helper(xla_model, xla_args)\n'

@@ -16,7 +16,7 @@ from infra.errors import BuildError
 from infra.wheel import pins
 from infra.wheel.overlay import wheel_files
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 OFFICIAL = ('torch_xla/__init__.py', 'torch_xla/runtime.py')
 INFO = f'torch_xla-{pins.VERSION}.dist-info'

@@ -22,7 +22,7 @@ from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.wheel.overlay import own_files
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 
 def moved_on(upstream: Path, path: str, *edits) -> str:

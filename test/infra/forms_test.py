@@ -22,7 +22,7 @@ from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest
 from infra.patchset.patch import load_patches
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 RELEASE, PICKED, MASTER = BASES
 SHARED = 'upstream/one/module-be-ours.patch'

@@ -27,7 +27,7 @@ from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import WHEEL
 from infra.patchset.patch import load_patches
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 
 @pytest.fixture(scope='module')
@@ -109,7 +109,7 @@ def refusal(project, upstream: Path, branch: str, **options) -> str:
 
 
 @pytest.mark.parametrize('name', [
-    pytest.param(series.name, marks=[pytest.mark.slow] if at else [])
+    pytest.param(series.name, marks=[pytest.mark.nightly] if at else [])
     for at, series in enumerate(load_manifest(ROOT).series)
 ])
 def test_export_and_import_give_the_same_bytes(name, upstream, tmp_path,

@@ -420,7 +420,7 @@ def test_what_does_not_work_is_not_written(small):
   assert not (small.root / 'dist').exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dry_run_of_this_checkout(built_plugins):
   """For this Python: builds, verifies, installs and trains."""
   python = running_python()

@@ -15,7 +15,7 @@ from infra.patchset.standalone import check_alone
 from infra.patchset.standalone import CORE
 from infra.wheel import official
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 FILE = 'torch_xla/a.py'
 
@@ -42,7 +42,7 @@ def test_dynamo_series_stands_alone(laid):
   assert ' passed' in alone.run_tests((), print)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_v2_series_stands_alone(laid):
   alone = laid('v2-sharding')
   assert not (alone.folder / 'torch_xla/shardy/bind').exists()

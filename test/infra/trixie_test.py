@@ -251,7 +251,7 @@ def test_a_program_that_is_ended_leaves_nothing_mounted():
   assert not mounted()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures('trixie')
 def test_the_wheel_trains_there(built_plugins):
   wheel = build_wheel(

@@ -20,7 +20,7 @@ from infra.errors import BuildError
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 ON_RELEASE = list(BASES[:1])
 

@@ -93,7 +93,7 @@ def python_fixture(acme_wheel, tmp_path_factory) -> Path:
   return python
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_verified(acme_wheel, tmp_path):
   said = run(
       sys.executable,
@@ -138,14 +138,14 @@ def run_step(name: str, python: Path, *more: str, cwd: Path,
   return run(python, *arguments, *more, cwd=cwd, **environ)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_plugin_is_the_environments(python, tmp_path):
   code = 'import torch_xla, acme_pjrt; print(acme_pjrt.__file__)'
   said = run(python, '-c', code, cwd=tmp_path)
   assert Path(said.strip()).is_relative_to(python.parents[1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_trains_as_the_profile_says(python, vendors_folder):
   said = run_step('Train', python, cwd=vendors_folder)
   assert ('torch_xla 2.9.0+acme.3, mode shardy, 8 devices of ACME\n'
@@ -154,7 +154,7 @@ def test_it_trains_as_the_profile_says(python, vendors_folder):
   assert float(last) < float(first) / 10
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_trains_as_the_users_environment_says(python, vendors_folder):
   said = run_step(
       'Train',
@@ -187,7 +187,7 @@ print(json.dumps({
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('environ, mode, device, profile', [
     ({}, 'shardy', 'ACME', 'the profile of 2.9.0+acme.3 sets ACME_DEVICES=8 '
      'NPROC=20 PJRT_DEVICE=ACME XLA_STABLEHLO_COMPILE=0 XLA_USE_SHARDY=1'),
@@ -213,7 +213,7 @@ def test_what_the_doctor_says_and_a_call_does(environ, mode, device, profile,
   }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_conformance_suite_runs_on_it(python, vendors_folder):
   """As the CI file has it, but for how many cases."""
   (vendors_folder / 'shardy').symlink_to(ROOT)

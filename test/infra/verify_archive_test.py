@@ -15,7 +15,7 @@ from small_wheels import STAMP
 from infra.wheel import archive
 from infra.wheel import zip_form
 
-pytestmark = pytest.mark.slow  # The inner loop has verify_test.
+pytestmark = pytest.mark.slow  # The core has verify_test.
 
 # RECORD.
 

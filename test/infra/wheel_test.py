@@ -23,7 +23,7 @@ from infra.wheel import plugins
 from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 
-pytestmark = pytest.mark.slow  # The inner loop has series_test.
+pytestmark = pytest.mark.slow  # The core has series_test.
 
 INFO = f'torch_xla-{pins.VERSION}.dist-info'
 OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'
@@ -190,7 +190,7 @@ def test_same_inputs_give_the_same_bytes(built, built_plugins, tmp_path):
   assert again.read_bytes() == built.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_setup_py_gives_the_same_bytes(built, tmp_path):
   done = setup_py('bdist_wheel', '--dist-dir', str(tmp_path))
   assert done.returncode == 0, done.stderr
@@ -201,7 +201,7 @@ def test_setup_py_gives_the_same_bytes(built, tmp_path):
   assert steps[-1].startswith('[6/6] writing ')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_pip_wheel_gives_the_same_bytes(built, tmp_path):
   command = [
       sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--quiet',
@@ -277,7 +277,7 @@ def test_archive_reads_back(tmp_path):
 # Other Pythons.
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_builds_for_another_python(project, tmp_path):
   python = '3.12' if running_python() != '3.12' else '3.13'
   tag = 'cp' + python.replace('.', '')
@@ -378,7 +378,7 @@ def test_every_official_wheel_holds_the_same_python_files():
 # The official wheel's fetch.
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_damaged_cache_is_reported_removed_and_fetched_again(tmp_path):
   python = running_python()
   wheel = tmp_path / pins.wheel_name(pins.OFFICIAL_VERSION, python)

@@ -10,7 +10,7 @@ from sections import (counted, donated, error, living, mlp, Run, Seen, SHARDY,
 import torch
 import torch_xla.distributed.spmd as xs
 
-pytestmark = pytest.mark.slow  # The inner loop has names_test.
+pytestmark = pytest.mark.slow  # The core has names_test.
 
 _X = ("('x', None)", (0, None))
 _Y = ("('y', None)", (1, None))

@@ -21,7 +21,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental import eager_mode
 
-pytestmark = pytest.mark.slow  # The inner loop has lazy_test, with weights.
+pytestmark = pytest.mark.slow  # The core has lazy_test, with weights.
 
 _W = ("('y', None)", (1, None))
 _V = ("('x', None)", (2, None))

@@ -18,7 +18,7 @@ _PLUGINS = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(
     Path('/dev/nvidia0').exists() or Path('/dev/kfd').exists(),
     reason='there is a GPU')

@@ -64,9 +64,8 @@ def _run_child(programs: Sequence[Program], environment: Mapping[str, str],
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'outcomes')
     job = functools.partial(_child, path, tuple(programs), spoil)
-    ended = processes.servers.run(job,
-                                  processes.clean_environment(**environment),
-                                  _SECONDS + _SECONDS_EACH * len(programs))
+    ended = processes.run_job(job, _SECONDS + _SECONDS_EACH * len(programs),
+                              **environment)
     done = []
     if os.path.exists(path):
       with open(path) as file:

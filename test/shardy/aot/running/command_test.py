@@ -79,7 +79,7 @@ def test_reports_files_and_requirements(tmp_path: Path,
   assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
   golden, other = tmp_path / 'golden.json', tmp_path / 'other.json'
   train = SCRIPTS / 'train.py'
@@ -112,7 +112,8 @@ def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize('way, said', [
     ('crash', 'the process was ended by SIGSEGV'),
-    ('leave', 'the process ended with status 7'),
+    pytest.param(
+        'leave', 'the process ended with status 7', marks=pytest.mark.nightly),
 ])
 def test_a_process_that_ends_itself(way: str, said: str,
                                     temporary: Path) -> None:
@@ -124,7 +125,7 @@ def test_a_process_that_ends_itself(way: str, said: str,
   assert list(temporary.glob('aot-*')) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
   """With mode shardy, where neither XLA's CPU plugin nor JAX is installed."""
   (tmp_path / 'sitecustomize.py').write_text(
@@ -146,7 +147,7 @@ def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
   assert 'mode shardy' in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
                                                        temporary: Path) -> None:
   """Named by its file alone, in the folder that it is in."""
@@ -158,7 +159,8 @@ def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('to_group', [True, False])
+@pytest.mark.parametrize(
+    'to_group', [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
   """As by ctrl-C in a terminal, which both processes get, or by kill."""
   process = subprocess.Popen(
@@ -183,7 +185,7 @@ def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
     os.killpg(process.pid, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ended_before_anything_was_compiled(temporary: Path) -> None:
   """In the background, where a shell has interrupts ignored."""
   process = subprocess.Popen(

@@ -40,7 +40,11 @@ def compiled_here(
   return programs, digests, os.environ['LIBTPU_INIT_ARGS']
 
 
-@pytest.mark.parametrize('script', ['train.py', 'fsdp.py', 'audited.py'])
+@pytest.mark.parametrize('script', [
+    pytest.param('train.py', marks=pytest.mark.nightly),
+    'fsdp.py',
+    pytest.param('audited.py', marks=pytest.mark.nightly),
+])
 @pytest.mark.parametrize(
     'mode', [{}, {
         'XLA_USE_SHARDY': '1'
@@ -61,7 +65,7 @@ def test_jaxlib_compiles_the_same(script: str, mode: dict[str, str]) -> None:
       PJRT_DEVICE='CPU').value == digests
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_compilers_settings_count() -> None:
   """Those that torch_xla gives it; and the test above can fail."""
   programs, digests, init_args = processes.call(

@@ -84,7 +84,7 @@ def test_the_audit_works() -> None:
   assert out.count('same    same    same') == 4
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_mesh_without_names() -> None:
   report, _, _ = report_of('unnamed_mesh.py')
   assert not report.failed, report.traceback
@@ -93,7 +93,7 @@ def test_a_mesh_without_names() -> None:
          } == {('axis 1',)}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_256_chips() -> None:
   report, out, _ = report_of('train.py', '--rows', '16', topology='v5e:16x16')
   assert 'trained on 256 TPU devices, process 0 of 64' in out
@@ -104,10 +104,15 @@ def test_256_chips() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize('topology, devices, hosts, found', [
-    ('v3-8', 8, 1, 'a chip of v3-8 is 2 devices: 8 devices on 4 chips'),
+    pytest.param(
+        'v3-8',
+        8,
+        1,
+        'a chip of v3-8 is 2 devices: 8 devices on 4 chips',
+        marks=pytest.mark.nightly),
     ('tpu7x:2x2x1', 8, 1, '8 devices on 4 chips'),
-    ('v4-8', 4, 1, ''),
-    ('v6e-8', 8, 1, ''),
+    pytest.param('v4-8', 4, 1, '', marks=pytest.mark.nightly),
+    pytest.param('v6e-8', 8, 1, '', marks=pytest.mark.nightly),
     ('2*v5e:2x4', 16, 4, ''),
 ])
 def test_topologies(topology: str, devices: int, hosts: int,
@@ -119,13 +124,13 @@ def test_topologies(topology: str, devices: int, hosts: int,
   assert bool(report.findings) == bool(found)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_device() -> None:
   report, _, _ = report_of('train.py', '--rows', '1', topology='v5e:1x1')
   assert report.fits and report.programs[1].collectives == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_hosts_compile_the_same() -> None:
   reports = [
       report_of(
@@ -157,7 +162,7 @@ def test_a_loop_that_compiles_each_time_is_stopped() -> None:
   assert report.usual_step == ()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_steps_are_as_many_as_asked_for() -> None:
   report, out, _ = report_of('train.py', '--steps', '50', wanted={'steps': 5})
   assert (report.steps, report.ended) == (5, 'stopped after 5 steps')
@@ -188,7 +193,7 @@ def test_the_usual_step_is_what_most_work_goes_into() -> None:
   assert times >= report.usual_steps >= 6
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_else_is_on_the_device_counts() -> None:
   """A model of 4 MiB that is not used."""
   report, _, _ = report_of('beside.py')
