@@ -47,6 +47,45 @@ def test_smallest_module(type_name, count):
   assert scatter_indices.narrow(module) == 0
 
 
+def test_indices_of_several_operands():
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  from torch_xla.shardy.hlo import array_shape, messages
+  from torch_xla.shardy.lower import scatter_indices
+  text = '''HloModule m
+add {
+  a = f32[] parameter(0)
+  b = s64[] parameter(1)
+  c = f32[] parameter(2)
+  d = s64[] parameter(3)
+  ROOT t = (f32[], s64[]) tuple(c, d)
+}
+ENTRY e {
+  x = f32[16,4] parameter(0)
+  n = s64[16,4] parameter(1)
+  i = s64[3,1] parameter(2)
+  u = f32[3,4] parameter(3)
+  v = s64[3,4] parameter(4)
+  ROOT y = (f32[16,4], s64[16,4]) scatter(x, n, i, u, v),
+    update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+}
+'''
+  module = messages.parse(
+      'HloModuleProto',
+      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+  assert scatter_indices.narrow(module) == 1
+  by_id = {i.id: i for i in module.computations[-1].instructions}
+  shapes = [
+      array_shape.arrays_of(by_id[n].shape)[0]
+      for n in module.computations[-1].instructions[-1].operand_ids
+  ]
+  assert [(s.dtype, s.dims) for s in shapes] == [('f32', (16, 4)),
+                                                 ('s64', (16, 4)),
+                                                 ('s32', (3, 1)),
+                                                 ('f32', (3, 4)),
+                                                 ('s64', (3, 4))]
+
+
 def test_parts_are_still_told_apart():
   """So that `sdy.index_dims` finds what only counts."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')

@@ -87,6 +87,23 @@ def test_a_sharding_of_an_unknown_kind_stays():
   assert got == expected.SerializeToString()
 
 
+@pytest.mark.parametrize('said, results, expected', [
+    ('{replicated}', [0], _SHARDINGS[0][1]),
+    ('{{replicated}, {replicated}}', [0, 1],
+     f'{{{_SHARDINGS[0][1]}, {_SHARDINGS[1][1]}}}'),
+    ('{{replicated}}', [1], f'{{{_SHARDINGS[1][1]}}}'),
+])
+def test_results_are_listed(said, results, expected):
+  said, expected = (
+      op_sharding.to_bytes(parse_sharding(t)) for t in (said, expected))
+  given = [parse_sharding(_SHARDINGS[n][0]) for n in results]
+  got = to_v1.with_results(
+      _with_config(_module(said), b'config'), 'hlo_with_config', given)
+  wanted = _module(said)
+  wanted.spmd_output_sharding = expected
+  assert got == _with_config(wanted, b'config')
+
+
 def test_truncated_program():
   program = _with_config(_module(b''), b'config')
   with pytest.raises(ValueError, match='not a valid HloModuleProtoWithConfig'):

@@ -13,10 +13,12 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
+from torch_xla.shardy.hlo import op_sharding
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.sdy import extract, planner
 from torch_xla.shardy.sdy.free_results import (Guess, TileGuesser, Tiled,
                                                wrong_guesses)
+from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 
 ENVIRONMENT = {
@@ -25,6 +27,7 @@ ENVIRONMENT = {
     'XLA_USE_SHARDY': '1',
 }
 _STABLEHLO = pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
+_REPLICATED = op_sharding.to_bytes(REPLICATED)
 _PERMUTED = (7, 1, 2, 3, 4, 5, 6, 0)
 close = torch.testing.assert_close
 
@@ -349,6 +352,36 @@ def test_unevenly_split_indices():
 @pytest.mark.slow
 def test_unevenly_split_indices_in_stablehlo():
   _check_unevenly_split_indices()
+
+
+@pytest.mark.parametrize('count, whole', [(10, ['i']), (16, [])])
+def test_only_indices_that_are_split_unevenly_stay_whole(count, whole):
+  """Of two operands: what comes before the indices is another operand."""
+  add = """add {
+    a = f32[] parameter(0)
+    b = f32[] parameter(1)
+    c = f32[] parameter(2)
+    d = f32[] parameter(3)
+    ROOT t = (f32[], f32[]) tuple(c, d)
+  }"""
+  module = modules.module_of(
+      f"""
+    p = f32[10,6] parameter(0), sharding={_SPLIT}
+    x = f32[10,4] parameter(1)
+    i = s32[{count},1] parameter(2)
+    u = f32[{count},4] parameter(3)
+    y = (f32[10,4], f32[10,4]) scatter(x, x, i, u, u), update_window_dims={{1}},
+      inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
+      index_vector_dim=1, to_apply=add
+    ROOT t = (f32[10,6], (f32[10,4], f32[10,4])) tuple(p, y)""", add)
+  planner.lower(module, extract.take(module), 8)
+  by_id = {i.id: i for i in module.computations[-1].instructions}
+  kept = [
+      by_id[i.operand_ids[0]].name
+      for i in by_id.values()
+      if i.custom_call_target == 'Sharding' and i.sharding == _REPLICATED
+  ]
+  assert kept == whole
 
 
 @pytest.mark.slow
