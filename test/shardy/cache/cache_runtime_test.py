@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch_xla
 from torch_xla.shardy import cache
+from torch_xla.shardy.cache import rules
 from torch_xla.shardy.errors import TooLateError
 
 _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
@@ -117,9 +118,9 @@ def test_damaged_entries_are_compiled_again(cold):
   os.truncate(paths[0], os.path.getsize(paths[0]) // 2)
   with open(paths[1], 'r+b') as f:
     f.write(os.urandom(os.path.getsize(paths[1])))
-  rules = os.path.basename(os.path.dirname(cold['path']))
+  name = os.path.basename(os.path.dirname(cold['path']))
   writer = cache.open_directory(
-      str(cold['root']), rules, cache.Sharing.WRITER, 10**9)
+      str(cold['root']), name, cache.Sharing.WRITER, 10**9)
   writer.store.put(names[2].rpartition('.')[0], b'no executable')
   writer.close()
 
@@ -132,6 +133,23 @@ def test_damaged_entries_are_compiled_again(cold):
          ] == [name.rpartition('.')[0] for name in names[:3]]
   assert 'the backend refused it' in damaged.splitlines()[2]
   assert _run(cold['root'], 'reader', **_V2)['missing'] == 0
+
+
+@pytest.mark.environment(**_V2)
+def test_what_an_entry_is_for(monkeypatch):
+  """Each part of what a program depends on counts, and where a part ends."""
+  torch_xla.device()
+  parts = [('rules', 'hlo', b'program', b'options'),
+           ('rule', 'hlo', b'program', b'options'),
+           ('rules', 'mlir', b'program', b'options'),
+           ('ruleshlo', '', b'program', b'options'),
+           ('rules', 'hlo', b'programs', b'options'),
+           ('rules', 'hlo', b'program', b'option'),
+           ('rules', 'hlo', b'', b'optionsprogram')]
+  keys = [rules.program_key(*part) for part in parts]
+  monkeypatch.setenv('XLA_FLAGS', '--xla_cpu_enable_fast_math=true')
+  keys.append(rules.program_key(*parts[0]))
+  assert len(set(keys)) == len(keys)
 
 
 def _use():

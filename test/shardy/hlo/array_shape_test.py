@@ -93,6 +93,20 @@ def test_ranks_of_the_leaves_of_a_shape(text, ranks):
   assert tuple(len(array.dims) for array in arrays) == ranks
 
 
+@pytest.mark.parametrize('text, dims, expected', [
+    ('f32[2,3]{0,1}', (4, 5), 'f32[4,5]{0,1}'),
+    ('f32[2,3]{0,1}', (6,), 'f32[6]{0}'),
+    ('f32[6]{0}', (2, 3), 'f32[2,3]{1,0}'),
+    ('f32[1]{0}', (), 'f32[]'),
+])
+def test_other_dimensions(text, dims, expected):
+  """The layout is kept where it can be."""
+  made = array_shape.with_dims(_shapes_of(text), dims)
+  assert messages.parse('ShapeProto',
+                        made) == messages.parse('ShapeProto',
+                                                _shapes_of(expected))
+
+
 def test_types_that_are_not_listed_are_named_by_number():
   data = messages.message_class('ShapeProto')(
       element_type=99, dimensions=[2]).SerializeToString()

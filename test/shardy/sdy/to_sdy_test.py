@@ -164,6 +164,16 @@ def test_root_that_is_no_tuple():
   assert list(lowering.results) == [0]
 
 
+def test_root_with_a_sharding_of_its_own():
+  text, lowering = _lower(f'''
+    p0 = {_F} parameter(0)
+    ROOT s = {_F} add(p0, p0), sharding={_X}''')
+  assert 'added0 = F custom-call(s), "Sharding"' in text
+  assert 'ROOT added1 = F custom-call(added0), "xla.sdy.FuncResultSharding"' in (
+      text)
+  assert list(lowering.results) == [0]
+
+
 def test_same_result_twice():
   text, lowering = _lower(f'''
     p0 = {_F} parameter(0)

@@ -58,8 +58,9 @@ def test_the_function_that_main_calls_becomes_main(functions):
         _MAIN.replace('%0#0, %0#1', '%0#1, %0#0'),
         _MAIN.replace('%0:2', '%c = stablehlo.sine %a : F\n%0:2'),
         _MAIN_OF_TUPLE.replace('%1, %2', '%2, %1'),
+        _MAIN + _MAIN.replace('@main', 'private @other'),
     ],
-    ids=['arguments', 'results', 'operations', 'elements'])
+    ids=['arguments', 'results', 'operations', 'elements', 'callers'])
 def test_what_is_more_than_a_wrapper_must_not_pass_for_one(changed):
   inner = _TUPLED if 'tuple' in changed else _INNER
   with pytest.raises(

@@ -102,7 +102,6 @@ class DirectoryLock:
       os.close(self._file)
       raise
     # A forked child shares the lock, and would keep it beyond our death.
-    self._owner = os.getpid()
     os.register_at_fork(after_in_child=self._forget)
 
   def _take(self, directory: str) -> None:
@@ -151,7 +150,7 @@ class DirectoryLock:
 
   def is_held(self) -> bool:
     """Whether this process, not a parent that it was forked from, has it."""
-    return self._file >= 0 and os.getpid() == self._owner
+    return self._file >= 0
 
   def release(self) -> None:
     """Gives the lock back; no-op if it was."""

@@ -102,6 +102,12 @@ def test_infinities_are_the_same(wrong):
                                            APPROXIMATED)
 
 
+def test_nan_is_not_expected():
+  text = text_of(_NUMBERS, with_element(_NUMBERS, (0, 0), math.nan),
+                 APPROXIMATED)
+  assert text.startswith('nan at [0, 0], expected 1.0')
+
+
 def test_an_infinity_is_not_expected():
   text = text_of(_NUMBERS, with_element(_NUMBERS, (0, 0), math.inf),
                  APPROXIMATED)
