@@ -1,0 +1,1 @@
+"""Plants small faults and sees whether the tests notice."""
