@@ -63,9 +63,60 @@ static void AttributesShort(void) {
   ExpectNoAttribute("versions", kAbiNotFound);
 }
 
+static void ExpectNoKind(int code) {
+  char kind[] = "same";
+  size_t size = 99;
+  CHECK(shim.device_kind(kind, sizeof(kind), &size) == code);
+  CHECK(strcmp(kind, "same") == 0 && size == 0);
+  CHECK(Record()->live_errors == 0);
+}
+
+static void MakeDevices(void* client) {
+  AbiClientAddressableDevicesArgs args = {.struct_size = sizeof(args),
+                                          .client = client};
+  CHECK(Call(shim.get_api(), kSlotClientAddressableDevices, &args) == NULL);
+  CHECK(args.num_addressable_devices == (client != NULL));
+}
+
+static void DeviceKind(void) {
+  ExpectNoKind(kAbiFailedPrecondition);
+  OpenInner();
+  MakeDevices(NULL);
+  ExpectNoKind(kAbiFailedPrecondition);
+  int client;
+  MakeDevices(&client);
+  for (size_t capacity = 0; capacity <= 10; ++capacity) {
+    char kind[] = "----------";
+    size_t size = 0;
+    CHECK(shim.device_kind(kind, capacity, &size) == 0 && size == 9);
+    const size_t written = capacity < 9 ? capacity : 9;
+    CHECK(memcmp(kind, "fake kind", written) == 0 && kind[written] == '-');
+  }
+  AbiClientDestroyArgs end = {sizeof(end), NULL, (PJRT_Client*)&client};
+  CHECK(Call(shim.get_api(), kSlotClientDestroy, &end) == NULL);
+  ExpectNoKind(kAbiFailedPrecondition);
+}
+
+static void DeviceKindUntold(void) {
+  OpenInner();
+  int client;
+  MakeDevices(&client);
+  ExpectNoKind(kAbiUnimplemented);
+}
+
+static void DeviceKindRefused(void) {
+  OpenInner();
+  int client;
+  MakeDevices(&client);
+  ExpectNoKind(kAbiInternal);
+}
+
 const Scenario attribute_scenarios[] = {
     {"attributes", Attributes},
     {"attributes_missing", AttributesMissing},
     {"attributes_refused", AttributesRefused},
     {"attributes_short", AttributesShort},
+    {"device_kind", DeviceKind},
+    {"device_kind_untold", DeviceKindUntold},
+    {"device_kind_refused", DeviceKindRefused},
     {NULL, NULL}};

@@ -19,6 +19,7 @@ static void LoadShim(void) {
   *(void**)&shim.set_callback =
       FindSymbol(library, "PjrtShardy_SetCompileCallback");
   *(void**)&shim.attribute = FindSymbol(library, "PjrtShardy_PluginAttribute");
+  *(void**)&shim.device_kind = FindSymbol(library, "PjrtShardy_DeviceKind");
   *(void**)&shim.compile = FindSymbol(library, "PjrtShardy_CompileProgram");
   *(void**)&shim.message = FindSymbol(library, "PjrtShardy_CompileMessage");
   *(void**)&shim.compiled = FindSymbol(library, "PjrtShardy_CompiledProgram");

@@ -14,6 +14,7 @@ typedef struct {
   int (*open)(const char*, char*, size_t);
   void (*set_callback)(PjrtShardy_CompileCallback, void*);
   int (*attribute)(const char*, int64_t*, size_t, size_t*);
+  int (*device_kind)(char*, size_t, size_t*);
   int (*compile)(PjrtShardy_Compilation*, const char*, size_t, const char*,
                  size_t, const char*, size_t);
   const char* (*message)(PjrtShardy_Compilation*, size_t*);

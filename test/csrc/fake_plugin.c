@@ -421,6 +421,33 @@ static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
   return NULL;
 }
 
+static PJRT_Error* AddressableDevices(AbiClientAddressableDevicesArgs* args) {
+  static PJRT_Device* const devices[] = {(PJRT_Device*)&record};
+  args->addressable_devices = devices;
+  args->num_addressable_devices = args->client != NULL;
+  return NULL;
+}
+
+static PJRT_Error* GetDescription(AbiDeviceGetDescriptionArgs* args) {
+  if (args->device != (PJRT_Device*)&record) abort();
+  args->device_description = (PJRT_DeviceDescription*)&minor_version;
+  return strcmp(Fault(), "untold") == 0
+             ? MakeError(kAbiUnimplemented, "fake: no description")
+             : NULL;
+}
+
+static PJRT_Error* DeviceKind(AbiDeviceDescriptionKindArgs* args) {
+  if (args->device_description != (PJRT_DeviceDescription*)&minor_version) {
+    abort();
+  }
+  if (strcmp(Fault(), "secret") == 0) {
+    return MakeError(kAbiInternal, "fake: I do not tell");
+  }
+  args->device_kind = "fake kind, and more";
+  args->device_kind_size = 9;
+  return NULL;
+}
+
 static PJRT_Error* Other(void* args) {
   (void)args;
   return MakeError(kAbiUnimplemented, "fake: no such function");
@@ -433,6 +460,9 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   api->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
   api->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
   api->slots[kSlotClientDestroy] = (AbiFunction)ClientDestroy;
+  api->slots[kSlotClientAddressableDevices] = (AbiFunction)AddressableDevices;
+  api->slots[kSlotDeviceDescriptionKind] = (AbiFunction)DeviceKind;
+  api->slots[kSlotDeviceGetDescription] = (AbiFunction)GetDescription;
   api->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
   api->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
   api->slots[kSlotExecutableOptimizedProgram] = (AbiFunction)OptimizedProgram;

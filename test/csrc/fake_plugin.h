@@ -58,6 +58,9 @@ const FakeRecord* FakePlugin_Record(void);
 // the one that may be too short; "number" and "none" stand before it.
 enum { kFakeMany = 12 };
 
+// A client has one device, of the kind "fake kind"; NULL, which is none, has
+// no device.
+
 // What a loaded executable of the fake plugin is: it remembers its source.
 //
 // A program that begins with "bad" fails to compile, one with "opaque" has no

@@ -20,8 +20,8 @@ class Library(NamedTuple):
 
 EXPORTED = {
     'PjrtShardy_': {
-        'CompileMessage', 'CompileProgram', 'CompiledProgram', 'Fail',
-        'FailReadback', 'LoadExecutable', 'Open', 'PluginAttribute',
+        'CompileMessage', 'CompileProgram', 'CompiledProgram', 'DeviceKind',
+        'Fail', 'FailReadback', 'LoadExecutable', 'Open', 'PluginAttribute',
         'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
         'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
         'Version'

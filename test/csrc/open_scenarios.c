@@ -107,6 +107,7 @@ static void Table(void) {
   for (int i = 0; i < (int)slots; ++i) {
     const bool ours = i == kSlotErrorDestroy || i == kSlotErrorMessage ||
                       i == kSlotErrorGetCode || i == kSlotClientDestroy ||
+                      i == kSlotClientAddressableDevices ||
                       i == kSlotClientCompile || i == kSlotExecutableDestroy ||
                       i == kSlotLoadedExecutableDestroy ||
                       i == kSlotLoadedExecutableGetExecutable ||

@@ -123,7 +123,7 @@ def _assertions(minor: int, their_slots: list[str]) -> str:
     same(f'offsetof(AbiApi, slots) + {slot} * sizeof(AbiFunction)',
          f'offsetof(PJRT_Api, {theirs})')
   shims = _constants(code, 'kSlot')
-  assert len(shims) == 15
+  assert len(shims) == 18
   for name in shims:
     same(name, f'kAotSlot{name.removeprefix("kSlot")}')
   for name in _constants(code, 'kAbiValue'):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 import ctypes
 import os
 
-from pjrt_table import (CLIENT_COMPILE, CLIENT_CREATE, CLIENT_DESTROY,
-                        EXECUTABLE_DESTROY, EXECUTE, GET_EXECUTABLE,
-                        INVALID_ARGUMENT, LOADED_DESTROY, ONE_DEVICE,
-                        open_table, OPTIMIZED_PROGRAM, PjrtError, Plugin,
-                        PLUGIN_INITIALIZE, words)
+from pjrt_table import (ADDRESSABLE_DEVICES, CLIENT_COMPILE, CLIENT_CREATE,
+                        CLIENT_DESTROY, EXECUTABLE_DESTROY, EXECUTE,
+                        GET_EXECUTABLE, INVALID_ARGUMENT, LOADED_DESTROY,
+                        ONE_DEVICE, open_table, OPTIMIZED_PROGRAM, PjrtError,
+                        Plugin, PLUGIN_INITIALIZE, words)
 import pytest
 from shim_build import Build
 
@@ -101,8 +101,9 @@ def test_table_is_the_plugins_own(plugin: Plugin, inner: Plugin) -> None:
       i for i, (a, b) in enumerate(zip(plugin.slots, inner.slots)) if a != b
   ]
   assert set(changed) - {132} == {
-      0, 1, 2, CLIENT_COMPILE, OPTIMIZED_PROGRAM, EXECUTE, EXECUTABLE_DESTROY,
-      LOADED_DESTROY, GET_EXECUTABLE
+      0, 1, 2, CLIENT_DESTROY, ADDRESSABLE_DEVICES, CLIENT_COMPILE,
+      OPTIMIZED_PROGRAM, EXECUTE, EXECUTABLE_DESTROY, LOADED_DESTROY,
+      GET_EXECUTABLE
   }
 
 

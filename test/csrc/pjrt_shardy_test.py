@@ -22,9 +22,9 @@ SIZE_MINORS = (57, 64, 76, 81, 105, 106)
 # Scenarios that run as they are.
 PLAIN = (
     'version', 'open_errors', 'no_inner', 'open_by_environment', 'errors',
-    'short_error_args', 'open_threads', 'attributes', 'compile_pass',
-    'compile_replaced', 'compile_short', 'compile_inner_error', 'compile_twice',
-    'compile_format', 'compile_fail', 'compile_fail_messages',
+    'short_error_args', 'open_threads', 'attributes', 'device_kind',
+    'compile_pass', 'compile_replaced', 'compile_short', 'compile_inner_error',
+    'compile_twice', 'compile_format', 'compile_fail', 'compile_fail_messages',
     'compile_nothing', 'compiled_program', 'answer_given', 'answer_dropped',
     'answer_fail', 'answer_not_for_compile', 'answer_lifetime',
     'answer_of_another', 'answer_misuse', 'answer_inner_error',
@@ -72,8 +72,10 @@ def _cases() -> list[tuple[str, dict[str, str]]]:
   cases += [('answer_missing', bare), ('attributes_missing', bare)]
   for scenario, fault in (('attributes', 'long_values'), ('attributes_missing',
                                                           'untold'),
-                          ('attributes_refused', 'secret'), ('attributes_short',
-                                                             'short_value')):
+                          ('attributes_refused',
+                           'secret'), ('device_kind_untold', 'untold'),
+                          ('device_kind_refused',
+                           'secret'), ('attributes_short', 'short_value')):
     cases.append((scenario, {'FAKE_PLUGIN_FAULT': fault}))
   cases += [('cache_missing', bare),
             ('cache_missing', {

@@ -8,6 +8,7 @@ from processes import error_of
 import pytest
 import torch
 import torch_xla
+import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental import plugins
 import torch_xla.runtime as xr
@@ -262,6 +263,15 @@ def test_off_is_the_official_wheel():
     maps = file.read()
   assert 'libpjrt_shardy' not in maps and 'xla_cpu_pjrt' not in maps
   assert 'google.protobuf' not in sys.modules
+
+
+@_OFF
+def test_the_virtual_device_with_the_mode_off():
+  """Nobody can ask for its kind (pytorch/xla#9535)."""
+  xr.use_spmd()
+  assert xr.runtime_device_attributes('xla:0') == {'name': 'CPU:0'}
+  with pytest.raises(RuntimeError, match='Unknown device SPMD:0'):
+    xm.xla_device_kind()
 
 
 @pytest.mark.environment(

@@ -24,9 +24,9 @@ from .switch import (behind_door, device_name, read_again, start, switch_on)
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
-    'behind_door', 'current_mode', 'device_name', 'export_stablehlo',
-    'lower_text', 'name_tensors', 'programs', 'read_again', 'record', 'start',
-    'switch_on'
+    'behind_door', 'current_mode', 'device_kind', 'device_name',
+    'export_stablehlo', 'lower_text', 'name_tensors', 'programs', 'read_again',
+    'record', 'start', 'switch_on'
 ]
 
 
@@ -57,6 +57,25 @@ def record() -> Iterator[list[ProgramRecord]]:
   switch.check_door()
   with ledger.of_process.collect() as collected:
     yield collected
+
+
+def device_kind() -> Optional[str]:
+  """The kind of this process's devices, as the plugin calls it.
+
+  None with the mode off: then only `_XLAC` could ask, and does not in SPMD.
+
+  Raises:
+    DoorError: the runtime came up without the door, or the plugin does not say.
+  """
+  if current_mode() is Mode.OFF:
+    return None
+  import torch_xla
+
+  from . import switch
+  from .door import shim
+  torch_xla._XLAC._init_computation_client()
+  switch.check_runtime()
+  return shim.device_kind()
 
 
 def lower_text(tensors: Sequence[torch.Tensor]) -> str:

@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.runtime as xr
+from torch_xla.shardy import TooLateError
 
 # The doctor itself is imported by the tests: they see what that changes.
 
@@ -106,6 +107,9 @@ def test_a_process_that_does_all_too_late(doctor, monkeypatch):
   assert late == ['XLA_IR_DEBUG', 'XLA_FLAGS', 'XLA_USE_BF16']
   assert 'CPU_NUM_DEVICES=3' in found['device'][0][1]
   assert 'asks for mode shardy' in found['mode'][0][1]
+  with pytest.raises(TooLateError):
+    xr.use_spmd()
+  monkeypatch.delenv('XLA_USE_SHARDY')
   xr.use_spmd()
   status, text = checks(doctor)['spmd'][0]
   assert status == 'error'

@@ -36,6 +36,11 @@ def test_devices():
   assert xr.device_type() == 'XLACPU'
   assert xr.global_runtime_device_count() == 8
   assert xm.xla_device_hw(torch_xla.device()) == 'CPU'
+  # Of the virtual device, of which `_XLAC` knows nothing (pytorch/xla#9535).
+  assert xm.xla_device_kind() == xm.xla_device_kind('xla:0') == 'cpu'
+  assert xr.runtime_device_attributes('xla:0') == {'name': 'CPU:0'}
+  with pytest.raises(IndexError):
+    xm.xla_device_kind('xla:1')
 
 
 def test_lazy_step_is_recorded(mesh):

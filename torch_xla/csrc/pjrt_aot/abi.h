@@ -13,9 +13,7 @@
 #include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 typedef struct PJRT_Buffer PJRT_Buffer;
-typedef struct PJRT_Device PJRT_Device;
 typedef struct PJRT_DeviceAssignmentSerialized PJRT_DeviceAssignmentSerialized;
-typedef struct PJRT_DeviceDescription PJRT_DeviceDescription;
 typedef struct PJRT_Event PJRT_Event;
 typedef struct PJRT_Memory PJRT_Memory;
 typedef struct PJRT_TopologyDescription PJRT_TopologyDescription;

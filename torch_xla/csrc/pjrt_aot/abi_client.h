@@ -100,14 +100,6 @@ typedef struct {
   size_t struct_size;
   void* extension_start;
   PJRT_Client* client;
-  PJRT_Device* const* addressable_devices;  // out
-  size_t num_addressable_devices;           // out
-} AbiClientAddressableDevicesArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
   int id;
   PJRT_Device* device;  // out
 } AbiClientLookupDeviceArgs;

@@ -30,21 +30,6 @@ typedef struct {
 typedef struct {
   size_t struct_size;
   void* extension_start;
-  PJRT_DeviceDescription* device_description;
-  const char* device_kind;  // out
-  size_t device_kind_size;  // out
-} AbiDeviceDescriptionKindArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Device* device;
-  PJRT_DeviceDescription* device_description;  // out
-} AbiDeviceGetDescriptionArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
   PJRT_Device* device;
   bool is_addressable;  // out
 } AbiDeviceIsAddressableArgs;

@@ -22,6 +22,7 @@ _SOURCES = [
         "api.c",
         "attributes.c",
         "callback.c",
+        "client.c",
         "client_compile.c",
         "compilation.c",
         "execute.c",

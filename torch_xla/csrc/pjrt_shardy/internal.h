@@ -13,6 +13,10 @@
 // Our entries of the table, each named as PJRT names it (and kSlot* does).
 // Those for errors are in inner.h.
 
+// client.c
+PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args);
+PJRT_Error* ShardyClientAddressableDevices(
+    AbiClientAddressableDevicesArgs* args);
 // client_compile.c
 PJRT_Error* ShardyClientCompile(AbiCompileArgs* args);
 // readback.c
@@ -21,8 +25,6 @@ PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args);
 PJRT_Error* ShardyLoadedExecutableGetExecutable(AbiGetExecutableArgs* args);
 PJRT_Error* ShardyLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args);
 PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args);
-// kept.c: it is about to lose its executables.
-PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args);
 // execute.c
 PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args);
 
@@ -73,6 +75,8 @@ void ShardyKeep(PJRT_LoadedExecutable* executable, const PJRT_Client* client,
 PJRT_LoadedExecutable* ShardyTakeKept(const PJRT_Client* client, uint64_t id);
 // Whether an executable that the framework destroys is kept instead.
 bool ShardyGiveBack(PJRT_LoadedExecutable* executable);
+// Ends what lies idle of a client's, and forgets the rest.
+void ShardyEndKept(const PJRT_Client* client);
 
 // compilation.c
 

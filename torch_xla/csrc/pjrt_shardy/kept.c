@@ -114,21 +114,19 @@ bool ShardyGiveBack(PJRT_LoadedExecutable* executable) {
   return true;
 }
 
-PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args) {
+void ShardyEndKept(const PJRT_Client* client) {
   Kept* gone = NULL;
-  if (ABI_HOLDS(AbiClientDestroyArgs, client, args->struct_size)) {
-    pthread_mutex_lock(&mutex);
-    for (Kept** place = &all_kept; *place != NULL;) {
-      if ((*place)->client != args->client) {
-        place = &(*place)->next;
-        continue;
-      }
-      Kept* kept = UnlinkLocked(place);
-      kept->next = gone;
-      gone = kept;
+  pthread_mutex_lock(&mutex);
+  for (Kept** place = &all_kept; *place != NULL;) {
+    if ((*place)->client != client) {
+      place = &(*place)->next;
+      continue;
     }
-    pthread_mutex_unlock(&mutex);
+    Kept* kept = UnlinkLocked(place);
+    kept->next = gone;
+    gone = kept;
   }
+  pthread_mutex_unlock(&mutex);
   while (gone != NULL) {
     Kept* next = gone->next;
     if (gone->idle) {
@@ -138,5 +136,4 @@ PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args) {
     }
     gone = next;
   }
-  return ShardyInnerCall(kSlotClientDestroy, "PJRT_Client_Destroy", args);
 }

@@ -36,6 +36,8 @@ static AbiApi* MakeTable(const AbiApi* inner) {
              (AbiFunction)ShardyErrorForEachPayload);
   }
   Override(table, kSlotClientDestroy, (AbiFunction)ShardyClientDestroy);
+  Override(table, kSlotClientAddressableDevices,
+           (AbiFunction)ShardyClientAddressableDevices);
   Override(table, kSlotClientCompile, (AbiFunction)ShardyClientCompile);
   // Even where the plugin has none: an answer of our own may take its place.
   table->slots[kSlotExecutableOptimizedProgram] =

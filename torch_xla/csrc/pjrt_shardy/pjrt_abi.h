@@ -18,6 +18,8 @@
 
 typedef struct PJRT_Error PJRT_Error;
 typedef struct PJRT_Client PJRT_Client;
+typedef struct PJRT_Device PJRT_Device;
+typedef struct PJRT_DeviceDescription PJRT_DeviceDescription;
 typedef struct PJRT_Executable PJRT_Executable;
 typedef struct PJRT_LoadedExecutable PJRT_LoadedExecutable;
 typedef struct PJRT_SerializedExecutable PJRT_SerializedExecutable;
@@ -107,6 +109,29 @@ typedef struct {
   void* extension_start;
   PJRT_Client* client;
 } AbiClientDestroyArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  PJRT_Client* client;
+  PJRT_Device* const* addressable_devices;  // out
+  size_t num_addressable_devices;           // out
+} AbiClientAddressableDevicesArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  PJRT_Device* device;
+  PJRT_DeviceDescription* device_description;  // out
+} AbiDeviceGetDescriptionArgs;
+
+typedef struct {
+  size_t struct_size;
+  void* extension_start;
+  PJRT_DeviceDescription* device_description;
+  const char* device_kind;  // out
+  size_t device_kind_size;  // out
+} AbiDeviceDescriptionKindArgs;
 
 typedef struct {
   size_t struct_size;
@@ -241,7 +266,10 @@ enum {
   kSlotErrorGetCode = 2,
   kSlotPluginAttributes = 4,
   kSlotClientDestroy = 11,
+  kSlotClientAddressableDevices = 16,
   kSlotClientCompile = 20,
+  kSlotDeviceDescriptionKind = 26,
+  kSlotDeviceGetDescription = 29,
   kSlotExecutableDestroy = 40,
   kSlotExecutableOptimizedProgram = 48,
   kSlotExecutableSerialize = 49,

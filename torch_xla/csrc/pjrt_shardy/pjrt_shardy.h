@@ -40,6 +40,12 @@ int PjrtShardy_Open(const char* library_path, char* message,
 int PjrtShardy_PluginAttribute(const char* name, int64_t* values,
                                size_t capacity, size_t* count);
 
+// The kind of this process's first device, as the inner plugin calls it. Writes
+// the first `capacity` bytes and how many there are. Returns 0;
+// FAILED_PRECONDITION while the framework has no client with a device; or the
+// code with which the plugin refused.
+int PjrtShardy_DeviceKind(char* kind, size_t capacity, size_t* size);
+
 // One call of PJRT_Client_Compile in flight. Valid only within the callback.
 typedef struct PjrtShardy_Compilation PjrtShardy_Compilation;
 

@@ -75,6 +75,7 @@ def _library() -> ctypes.CDLL:
       text, ctypes.POINTER(ctypes.c_int64), size,
       ctypes.POINTER(size)
   ]
+  library.PjrtShardy_DeviceKind.argtypes = [text, size, ctypes.POINTER(size)]
   library.PjrtShardy_CompileProgram.argtypes = [
       handle, text, size, text, size, text, size
   ]
@@ -336,3 +337,20 @@ def plugin_attribute(name: str) -> Optional[tuple[int, ...]]:
     if count.value <= capacity:
       return tuple(values[:count.value])
     capacity = count.value
+
+
+def device_kind() -> str:
+  """What the backend's plugin calls the kind of this process's first device.
+
+  Raises:
+    DoorError: the runtime is not up, or the plugin refuses to tell.
+  """
+  kind = ctypes.create_string_buffer(_MESSAGE_SIZE)
+  size = ctypes.c_size_t()
+  code = _library().PjrtShardy_DeviceKind(kind, _MESSAGE_SIZE,
+                                          ctypes.byref(size))
+  if code:
+    raise DoorError('the kind of the devices cannot be told: ' +
+                    ('the runtime is not up' if code ==
+                     _FAILED_PRECONDITION else f'PJRT error code {code}'))
+  return kind.raw[:size.value].decode(errors='replace')

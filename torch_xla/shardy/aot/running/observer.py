@@ -91,7 +91,7 @@ class ProgramObserver:
           note=record.note if record else '',
           error=str(error) if error else '')
       # Else it was observed when its executable, used again now, was compiled.
-      if record is not None or number is None:
+      if number is None or number not in self.positions():
         if error is None and number is not None:
           program = self._with_facts(program, compilation, number)
         self.observed.append(
