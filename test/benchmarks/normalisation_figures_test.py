@@ -17,3 +17,22 @@ def test_normalisations_written_out_move_fewer_bytes():
     assert sample['losses'] == pytest.approx(gspmd['losses'], rel=1e-3)
   assert 0 < written_out['moved'] < min(gspmd['moved'], kept['moved'])
   assert text(results).count(' bytes by collectives') == 3
+
+
+def test_figures_as_lines():
+  ratio = {'ratio': .5, 'lowest': .25, 'highest': 1.}
+  assert text({
+      'ms': {
+          'kept': 12.34
+      },
+      'over_gspmd': {
+          'kept': ratio
+      },
+      'cpu_over_gspmd': {
+          'kept': ratio
+      },
+      'moved': {
+          'kept': 4096
+      },
+  }) == ('kept: 12.3 ms, over GSPMD 0.500 (0.25-1.00); CPU 0.500 (0.25-1.00); '
+         '4,096 bytes by collectives')
