@@ -151,6 +151,7 @@ def _step(f, optimizer, x):
   return loss.detach()
 
 
+@pytest.mark.slow
 def test_training(mesh, traces):
   torch.manual_seed(0)
   reference = torch.nn.Sequential(
@@ -208,6 +209,7 @@ def test_marks_within(uses_result, order, winner, mesh, traces):
   assert traces['n'] == 1
 
 
+@pytest.mark.slow
 def test_marks_with_gradients(mesh):
   """The graph breaks there; forward and backward are right all the same."""
   w = torch.randn(16, 8).to('xla').requires_grad_()

@@ -120,14 +120,18 @@ def averaged(run: Run) -> Seen:
 _SAID = [('shardy', [("('x', None)", (0, None)), ("('y', None)", (1, None))])]
 
 
-@pytest.mark.parametrize(
-    'section',
-    [cycles, cycles_collected_now_and_then, growing_list, prefetched])
+@pytest.mark.parametrize('section', [
+    cycles,
+    pytest.param(cycles_collected_now_and_then, marks=pytest.mark.slow),
+    pytest.param(growing_list, marks=pytest.mark.slow),
+    pytest.param(prefetched, marks=pytest.mark.slow),
+])
 def test_what_else_lives_costs_nothing(section, ways):
   """As many programs as with V2 alone: one, after which nothing compiles."""
   assert ways.on(section).said == _SAID
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [averaged])
 def test_a_copy_costs_nothing(section, ways):
   for partitioner, tensors in ways.on(section).said:
@@ -182,6 +186,7 @@ def loaded_in_another_thread(run: Run) -> Seen:
   return Seen([costs], run.said(before))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [loaded_in_another_thread])
 def test_threads(section, ways):
   assert ways.on(section).said == _SAID

@@ -151,6 +151,7 @@ def sharded_tensors(run: Run) -> Seen:
   ], run.said(before))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [sharded_tensors])
 def test_sharded_tensor_arguments(section, ways):
   """An in-place update through one changes the runtime's tensor itself."""
@@ -256,6 +257,7 @@ def kept_by_autograd_alone(run: Run) -> Seen:
   return Seen([costs, error(leaf.variable.grad, expected)], run.said(before))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [kept_by_autograd_alone])
 def test_kept_by_autograd_alone(section, ways):
   """No Python name is left; the tensor and what was said of it are."""
@@ -278,6 +280,7 @@ def looked_at(run: Run) -> Seen:
   return Seen([costs, equal], shardings=shardings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('section', [looked_at])
 def test_looking_at_the_program_changes_nothing(section, ways):
   first, *others = ways.on(section).shardings

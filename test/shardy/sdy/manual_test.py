@@ -149,7 +149,10 @@ def _refused(which: str) -> str:
 
 
 @pytest.mark.parametrize('environment', _ENVIRONMENTS, ids=_IDS)
-@pytest.mark.parametrize('which', _NO_SENSE)
+@pytest.mark.parametrize('which', [
+    pytest.param(name, marks=[pytest.mark.slow] * (name != 'read'))
+    for name in _NO_SENSE
+])
 def test_what_nobody_can_have(which, environment):
   """GSPMD ends the process on these."""
   said = processes.call(_refused, which, **environment).value
@@ -208,6 +211,7 @@ def _compiled_by_torch() -> None:
     assert torch.equal(result.cpu(), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('environment', _ENVIRONMENTS, ids=_IDS)
 def test_torch_compile(environment):
   processes.call(_compiled_by_torch, **environment)

@@ -67,6 +67,7 @@ def test_use_shardy_switches_on(monkeypatch):
   _check_annotated_program(4)
 
 
+@pytest.mark.slow
 @pytest.mark.environment(
     PJRT_DEVICE='LIBRARY',
     PJRT_LIBRARY_PATH=XlaCpuPlugin().library_path(),

@@ -136,6 +136,7 @@ def test_an_export_changes_nothing(mesh, tmp_path):
   assert len(handed_on) == 1  # Compiled once, found the second time.
 
 
+@pytest.mark.slow
 @_ALONE
 def test_a_recorded_program_says_what_is_donated(mesh, tmp_path):
   t = torch.ones(8, 16).to('xla')
@@ -154,6 +155,7 @@ def test_a_recorded_program_says_what_is_donated(mesh, tmp_path):
                                       tmp_path / 'p.mlir')
 
 
+@pytest.mark.slow
 @_ALONE
 def test_a_program_of_torch_export(mesh, tmp_path):
   model = torch.nn.Sequential(torch.nn.Linear(16, 8),
@@ -215,6 +217,7 @@ def test_an_exported_program_takes_only_what_is_its_own(mesh, tmp_path):
   assert torch_xla._XLAC._check_tensor_need_materialization([pending]) == [True]
 
 
+@pytest.mark.slow
 @_ALONE
 def test_composites_are_kept(mesh, tmp_path):
   x = torch.randn(8, 16).to('xla')
@@ -253,6 +256,7 @@ def test_nothing_of_ours_is_printed(mesh):
   assert dialects.text(dialects.read(bytecode)).count('custom_call') == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('language', [
     pytest.param(
         'hlo', marks=pytest.mark.environment(XLA_SAVE_TENSORS_FMT='hlo')),
