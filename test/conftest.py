@@ -6,8 +6,9 @@ those variables set. A test marked `environment(NAME='value', ...)` gets a child
 of its own, with these variables in addition to its module's.
 
 Children are forked from servers that have imported torch_xla (`fork_server`),
-two at a time, beside the tests that need none, which come first. Their reports
-are shown as this process's own. A child that dies or hangs fails the tests that it did not report.
+two at a time, or one beside the tests that need none, which come first. Their
+reports are shown as this process's own. A child that dies or hangs fails the
+tests that it did not report.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from typing import Any, Optional
 
 import pytest
@@ -109,6 +111,9 @@ class _Children:
   def __init__(self, config: pytest.Config):
     self._config = config
     self._pool = concurrent.futures.ThreadPoolExecutor(_CHILDREN_AT_A_TIME)
+    # One core less, until this process has nothing to do but to wait.
+    self._slots = threading.Semaphore(_CHILDREN_AT_A_TIME - 1)
+    self._has_waited = False
     self._futures: Optional[dict[str, concurrent.futures.Future]] = None
 
   @pytest.hookimpl(trylast=True)
@@ -138,6 +143,9 @@ class _Children:
 
   def reports_of(self, item: pytest.Item) -> _Reports:
     """Waits for the child that runs `item`."""
+    if not self._has_waited:
+      self._has_waited = True
+      self._slots.release()
     return self._futures[item.nodeid].result()
 
   def close(self) -> None:
@@ -151,7 +159,8 @@ class _Children:
                               [*_arguments(self._config), *nodes],
                               {REPORTS_VARIABLE: path})
       try:
-        ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
+        with self._slots:
+          ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
       except (RuntimeError, ValueError, OSError) as e:
         return _Reports({}, f'the test process could not be started: {e}')
       self._config.stash[_CPU_KEY].add(module_of(nodes[0]), ended.cpu_seconds)
