@@ -49,7 +49,7 @@ class Bench:
   def __init__(self, root: Path, folder: Path):
     self._root = root
     self.checkout, self._site = folder / 'checkout', folder / 'site'
-    self._temporary = folder / 'tmp'
+    self._temporary, self._kept = folder / 'tmp', folder / 'kept'
     self._result, self._output = folder / 'result', folder / 'output'
     self._temporary.mkdir(parents=True)
     shutil.copytree(
@@ -57,14 +57,11 @@ class Bench:
     if (root / _WHEELS).is_dir():
       (self.checkout / 'build').mkdir()
       (self.checkout / _WHEELS).symlink_to(root / _WHEELS)
-    self._own = set(wheel_files(self.checkout))
-    self._installed = _installed() if self._own else None
-    if self._installed:
+    own = wheel_files(self.checkout)
+    if own:
       shutil.copytree(
-          self._installed / _PACKAGE,
-          self._site / _PACKAGE,
-          copy_function=os.symlink)
-    for name in self._own:
+          _installed(), self._site / _PACKAGE, copy_function=os.symlink)
+    for name in own:
       link = self._site / name
       link.parent.mkdir(parents=True, exist_ok=True)
       link.unlink(missing_ok=True)
@@ -78,17 +75,12 @@ class Bench:
     """
     path = self._path(fault.file)
     text = fault.planted(path.read_text(encoding='utf-8'))
-    path.unlink()
+    path.rename(self._kept)
     path.write_text(text, encoding='utf-8')
 
   def mend(self, fault: Fault) -> None:
-    """Puts the file of a fault back."""
-    path = self._path(fault.file)
-    path.unlink()
-    if path.is_relative_to(self.checkout):
-      shutil.copy2(self._root / fault.file, path)
-    else:
-      path.symlink_to(self._installed / fault.file)
+    """Puts the file of the fault that was planted back."""
+    self._kept.rename(self._path(fault.file))
 
   def start(self, tests: Sequence[str],
             stops: bool) -> multiprocessing.process.BaseProcess:
@@ -173,4 +165,4 @@ def _installed() -> Path:
   spec = importlib.util.find_spec(_PACKAGE)
   if spec is None or spec.origin is None:
     raise BuildError('torch_xla is not installed: run bash infra/develop.sh')
-  return Path(spec.origin).parents[1]
+  return Path(spec.origin).parent
