@@ -200,7 +200,7 @@ def test_every_folder_has_a_fault():
   assert any(not (ROOT / file).exists() for file in files)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_fault_survives():
   done = subprocess.run([sys.executable, '-m', 'infra.mutants'],
                         cwd=ROOT,
