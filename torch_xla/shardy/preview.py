@@ -35,6 +35,7 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
   program = xlac._get_xla_tensors_hlo_proto(roots)
   options = CompileOptions(Partitioner.GSPMD, 1,
                            runtime.global_runtime_device_count())
-  program = route.planner(program, 'hlo', options).attempts[0].program
+  attempts = route.planner(program, 'hlo', options).all_attempts()
+  program = next(one for one in attempts if not one.asks).program
   computation = xlac._xla_op_computation_from_module_proto('lowered', program)
   return xlac._xla_computation_text(computation)

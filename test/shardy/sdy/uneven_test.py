@@ -11,13 +11,13 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import door
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.hlo import op_sharding
+from torch_xla.shardy.compile.attempt import Attempt, Outcome
+from torch_xla.shardy.hlo import array_shape, op_sharding
 from torch_xla.shardy.hlo.compile_options import Partitioner
-from torch_xla.shardy.sdy import extract, planner
-from torch_xla.shardy.sdy.free_results import (Guess, TileGuesser, Tiled,
-                                               wrong_guesses)
+from torch_xla.shardy.hlo.compiled_program import CompiledProgram
+from torch_xla.shardy.sdy import extract, free_results, planner, question
+from torch_xla.shardy.sdy.free_results import Made
 from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -54,11 +54,11 @@ def _check_all_shardy(programs) -> None:
     assert not program.note and program.error is None
 
 
-def _text(entry: str) -> str:
+def _text(entry: str, tiles={}) -> str:
   """What a module becomes, without what is not looked at here."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   module = modules.module_of(entry)
-  planner.lower(module, extract.take(module), 8)
+  planner.lower(module, extract.take(module), 8, tiles)
   for computation in module.computations:
     for instruction in computation.instructions:
       instruction.ClearField('frontend_attributes')
@@ -109,13 +109,15 @@ ENTRY e (p: bf16[10,6]) -> (bf16[16,6], bf16[2,6]) {{
 }}'''
 
 
-def test_a_free_result_is_padded_to_the_tiles_of_a_like_tensor():
-  """A gradient, say, of a weight: not pinned, its tiles are a guess."""
-  assert _text(f'''
+def test_a_free_result_is_padded_to_tiles():
+  """A gradient, say, of a weight: not pinned."""
+  assert _text(
+      f'''
     p = f32[10,6] parameter(0)
     c = f32[10,6] custom-call(p), custom_call_target="Sharding",
       sharding={_SPLIT}
-    ROOT n = f32[6,10] transpose(c), dimensions={{1,0}}''') == f'''\
+    ROOT n = f32[6,10] transpose(c), dimensions={{1,0}}''',
+      {0: (1, 8)}) == f'''\
 ENTRY e (p: f32[10,6]) -> f32[6,16] {{
   p = f32[10,6]{{1,0}} parameter(0)
   c = f32[10,6]{{1,0}} custom-call(p) "Sharding", sharding={_SPLIT}
@@ -126,52 +128,107 @@ ENTRY e (p: f32[10,6]) -> f32[6,16] {{
 }}'''
 
 
-@pytest.mark.parametrize('dims, padded', [
-    ((10, 6), (16, 6)),
-    ((6, 10), (6, 16)),
-    ((3, 10), (3, 16)),
-    ((16, 6), None),
-    ((10, 10), None),
-    ((9, 5), (10, 5)),
-    ((9,), (10,)),
-    ((9, 10), None),
-    ((80, 6), None),
-    ((10, 80), None),
-    ((), None),
+def test_what_shardy_is_asked():
+  """Of a free result that may be split unevenly; all others stay alive."""
+  entry = f'''
+    p = f32[10,6] parameter(0)
+    c = f32[10,6] custom-call(p), custom_call_target="Sharding",
+      sharding={_SPLIT}
+    z = f32[] constant(0)
+    e = f32[16,8] pad(c, z), padding=0_6x0_2
+    n = f32[6,10] transpose(c), dimensions={{1,0}}
+    ROOT t = (f32[10,6], f32[6,10], f32[16,8]) tuple(c, n, e)'''
+  module = modules.module_of(entry)
+  _, padded = planner.lower(module, extract.take(module), 8)
+  assert padded.open == {1: (6, 10)} and not padded.free
+  question.ask(module, padded.open, 8)
+  entry, = module.computations
+  names = {i.id: i.name for i in entry.instructions}
+  root = next(i for i in entry.instructions if i.id == entry.root_id)
+  asked = next(i for i in entry.instructions if i.id == root.operand_ids[0])
+  shape, = array_shape.arrays_of(asked.shape)
+  assert shape.dims == (8, 16) and len(root.operand_ids) == 1
+  groups = {}
+  for i in entry.instructions:
+    if i.custom_call_target == 'xla.sdy.ShardingGroup':
+      assert i.custom_call_has_side_effect
+      attribute, = i.frontend_attributes.map
+      groups.setdefault(attribute.value, []).append(names[i.operand_ids[0]])
+  assert {k: len(v) for k, v in groups.items()} == {
+      '0 : i64': 1, '1 : i64': 2, '2 : i64': 1}  # yapf: disable
+  assert groups['1 : i64'][0] == 'n' and groups['2 : i64'] == ['e']
+  assert not any(i.custom_call_target == 'xla.sdy.FuncResultSharding'
+                 for i in entry.instructions)
+
+
+@pytest.mark.parametrize('dims, tiles, to', [
+    ((10, 6), (8, 1), (16, 6)),
+    ((10, 6), (2, 2), None),
+    ((9, 5), (2, 4), (10, 8)),
+    ((), (), None),
 ])
-def test_tiles_are_guessed(dims, padded):
-  """Of the same dims, in another order, or of one size; if devices suffice."""
-  guesser = TileGuesser([
-      Tiled((10, 6), (8, 1)),
-      Tiled((9, 4), (2, 1)),
-      Tiled((10, 6), (2, 1)),
-      Tiled((80, 6), (8, 1)),
-      Tiled((80, 10), (8, 1))
-  ], 8)
-  assert guesser.padded(dims) == padded
+def test_what_a_free_result_is_padded_to(dims, tiles, to):
+  assert free_results.padded(dims, tiles) == to
+  assert free_results.is_open(dims, 8) == bool(dims)
 
 
-def test_nothing_is_guessed_where_all_is_even():
-  assert TileGuesser([], 8).padded((10, 6)) is None
-  assert TileGuesser([Tiled((16, 6), (8, 1))], 8).padded((16, 6)) is None
+def test_what_is_split_in_equal_parts_anyway_is_not_asked_about():
+  assert not free_results.is_open((16, 1, 8), 8)
+  assert free_results.is_open((16, 1, 4), 8)
 
 
-def test_an_uneven_tensor_is_believed_before_an_even_one():
-  guesser = TileGuesser([Tiled((10, 6), (2, 1)), Tiled((10, 6), (8, 1))], 8)
-  assert guesser.padded((10, 6)) == (16, 6)
+def _outcome(*results: str) -> Outcome:
+  made = CompiledProgram((), tuple(map(parse_sharding, results)), (), {})
+  return Outcome(b'', 0.1, compiled=made)
 
 
-@pytest.mark.parametrize('made, is_wrong', [
-    ('{devices=[8,1]<=[8]}', False),
-    ('{devices=[4,2]<=[8]}', True),
-    ('{devices=[2,1,4]<=[8] last_tile_dim_replicate}', True),
-    ('{replicated}', True),
+def _attempts(promised=lambda outcome: None):
+  """What is made, of a program with a result that is in question."""
+  told = []
+
+  def make(tiles):
+    told.append(tiles)
+    attempt = Attempt(b'', Partitioner.SHARDY, promise=promised)
+    if tiles is None:
+      return Made(attempt, asked={1: (10, 6)})
+    to = {n: ((10, 6), free_results.padded((10, 6), t))
+          for n, t in tiles.items()}  # yapf: disable
+    return Made(attempt, padded=to)
+
+  return told, free_results.attempts(make)
+
+
+@pytest.mark.parametrize('made, reason', [
+    ('{devices=[8,1]<=[8]}', None),
+    ('{devices=[4,2]<=[8]}', 'result 1 is split otherwise'),
+    ('{devices=[2,1,4]<=[8] last_tile_dim_replicate}', 'result 1 is split'),
+    ('{replicated}', 'result 1 is split'),
 ])
-def test_a_guess_is_compared_with_what_was_made(made, is_wrong):
-  guesses = {1: Guess((10, 6), (16, 6))}
-  results = (parse_sharding('{replicated}'), parse_sharding(made))
-  assert wrong_guesses(guesses, results) == ({1} if is_wrong else set())
-  assert wrong_guesses(guesses, None) == {1}
+def test_an_answer_is_compared_with_what_was_made(made, reason):
+  told, attempts = _attempts()
+  question_ = next(attempts)
+  assert question_.asks == 'asked how it splits 1 results'
+  assert question_.promise(_outcome('{devices=[8,1]<=[8]}')) == ''
+  attempt = next(attempts)
+  assert not attempt.asks and told == [None, {1: (8, 1)}]
+  said = attempt.promise(_outcome('{replicated}', made))
+  assert said is None if reason is None else said.startswith(reason)
+  rest = list(attempts)
+  assert told[2:] == ([] if reason is None else [{}])
+  assert all('not padded' in one.instead for one in rest)
+
+
+@pytest.mark.parametrize('outcome', [
+    Outcome(b'', 0.1),
+    _outcome('{replicated}'),
+    _outcome('{replicated}', '{devices=[8,1]<=[8]}'),
+])
+def test_a_question_that_is_not_answered(outcome):
+  """Nothing is padded, and another reason than the padding ends there."""
+  told, attempts = _attempts(lambda outcome: 'another reason')
+  assert next(attempts).promise(outcome) == ''
+  assert next(attempts).promise(_outcome('{replicated}')) == 'another reason'
+  assert not list(attempts) and told == [None, {}]
 
 
 def test_what_is_even_is_left_alone():
@@ -284,49 +341,37 @@ def test_priorities_flip_in_stablehlo():
   _check_flip()
 
 
-def _check_compiles() -> None:
-  """Twice where a result is split otherwise than was guessed; nobody is told."""
-  compiled = []
-
-  def count(compilation, rest):
-    hand_on = compilation.compile
-
-    def compile_(*program):
-      compiled.append(program)
-      hand_on(*program)
-
-    compilation.compile = compile_
-    rest(compilation)
-
-  undo = door.wrap(count)
+def _check_compiles(asked: int) -> None:
+  """Once, of either order of priorities: what is split is known before."""
   mesh = _mesh()
   a, b = torch.randn(10, 8), torch.randn(10, 8)
-  for of_a, compiles in ((0, 2), (1, 1)):
+  for of_a in 0, 1:
     x = _sharded(a, mesh, ('x', None), (of_a, None))
     y = _sharded(b, mesh, ('y', None), (1 - of_a, None))
     torch_xla.sync(wait=True)
-    compiled.clear()
     with torch_xla.shardy.record() as programs:
       z, w = x * y, y + 1
       torch_xla.sync(wait=True)
-    assert len(compiled) == compiles
     _check_all_shardy(programs)
+    program, = programs
+    assert [one.reason for one in program.given_up
+           ] == ['asked how it splits 2 results'] * asked
+    assert str(program).count('\n  attempt before: shardy, ') == asked
     for t, expected in ((z, a * b), (w, b + 1)):
       close(t.cpu(), expected)
-    # What was guessed right stays split.
-    assert torch_xla._XLAC._get_xla_sharding_spec(w).startswith(
-        '{devices=[4,1,2]')
-  undo()
+    spec_of = torch_xla._XLAC._get_xla_sharding_spec
+    assert spec_of(z).startswith('{devices=[4,' if of_a else '{devices=[2,')
+    assert spec_of(w).startswith('{devices=[4,1,2]')
 
 
-def test_a_wrong_guess_is_compiled_again():
-  _check_compiles()
+def test_a_program_is_compiled_once():
+  _check_compiles(1)
 
 
 @_STABLEHLO
 @pytest.mark.slow
-def test_a_wrong_guess_is_compiled_again_in_stablehlo():
-  _check_compiles()
+def test_a_program_is_compiled_once_in_stablehlo():
+  _check_compiles(0)
 
 
 def _check_unevenly_split_indices() -> None:

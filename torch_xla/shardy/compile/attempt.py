@@ -91,6 +91,8 @@ class Attempt:
       before.
     instead: what it stands for, where that is not the official wheel's way.
     note_of: what the record says of an outcome that is used.
+    asks: what the attempt is to find out for the next, which is the program's
+      own; empty where it is that itself.
     form: how the program says its shardings, where that is not the HLO way.
     is_untupled: whether parameters that came as one tuple are its parameters.
   """
@@ -106,6 +108,7 @@ class Attempt:
   made_if_refused: bool = False
   instead: str = ''
   note_of: Callable[[Outcome], str] = lambda outcome: ''
+  asks: str = ''
   form: str = ''
   is_untupled: bool = False
 

@@ -13,7 +13,7 @@ from .attempt import Attempt, Outcome
 from .kept import Compiled, KeptPrograms
 from .ledger import Ledger
 from .plan import Plan, Planner
-from .record import ProgramRecord, with_compiled
+from .record import AttemptRecord, ProgramRecord, with_compiled
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class Compiler:
     reason, seconds = plan.reason, 0.0
     tells = False if self._never_tells else None
     outcome: Optional[Outcome] = None
+    given_up: list[AttemptRecord] = []
     for attempt in plan.all_attempts():
       if attempt.made_if_told is not None and (attempt.made_if_told
                                                is (tells is False)):
@@ -82,10 +83,15 @@ class Compiler:
         self._never_tells = outcome.never_tells
         if attempt.made_if_told and not tells:
           broken = 'the backend does not tell how it lays tensors out'
+          given_up.append(
+              AttemptRecord(attempt.partitioner, outcome.seconds, broken))
           continue
       broken = attempt.promise(outcome) if attempt.promise else None
       if broken is None:
         break
+      given_up.append(
+          AttemptRecord(attempt.partitioner, outcome.seconds, attempt.asks or
+                        broken))
       reason = broken
     if outcome is None:
       raise LayoutError(
@@ -93,6 +99,8 @@ class Compiler:
           'way for a backend that does not tell how it lays tensors out')
     attempt = ran
     answer = None
+    if broken is not None:
+      given_up.pop()  # The last.
     error: Optional[Exception] = outcome.error
     if error is None and broken is not None:
       error = LayoutError(
@@ -116,6 +124,7 @@ class Compiler:
         tensors=with_compiled(attempt.tensors, compiled),
         collectives=compiled.collectives if compiled else None,
         note=note,
+        given_up=tuple(given_up),
         error=None if error is None else str(error),
         sent=compilation.program,
         handed_on=attempt.program,

@@ -73,6 +73,23 @@ def with_compiled(
 
 
 @dataclasses.dataclass(frozen=True)
+class AttemptRecord:
+  """An attempt at a program whose outcome was not used.
+
+  Attributes:
+    partitioner: who was to split it.
+    seconds: what it took.
+    reason: why another one was made.
+  """
+  partitioner: Partitioner
+  seconds: float
+  reason: str
+
+  def __str__(self) -> str:
+    return f'{self.partitioner.value}, {self.seconds:.2f} s: {self.reason}'
+
+
+@dataclasses.dataclass(frozen=True)
 class ProgramRecord:
   """One program on its way through the door.
 
@@ -81,12 +98,13 @@ class ProgramRecord:
     format: 'hlo' or 'mlir', as handed on.
     options: how the program was spread out, as handed on.
     seconds: what the backend took to compile it, or to load it from
-      `torch_xla.shardy.cache`.
+      `torch_xla.shardy.cache`, in all attempts.
     shardings: how many went to the backend in V2 and in V1, and why.
     tensors: what Shardy was told of its tensors; empty where GSPMD was asked.
     collectives: in the compiled program, by kind; None where the backend does
       not tell.
     note: why the program was handed on other than asked; empty if it was not.
+    given_up: the attempts before the last, in order; mostly none.
     error: the backend's message if it refused the program, or why its result
       cannot be used; else None.
     reused: how often the runtime got the same executable again instead of a
@@ -106,6 +124,7 @@ class ProgramRecord:
   tensors: tuple[TensorRecord, ...] = ()
   collectives: Optional[tuple[Collective, ...]] = None
   note: str = ''
+  given_up: tuple[AttemptRecord, ...] = ()
   error: Optional[str] = None
   form: str = ''
   reused: int = 0
@@ -146,6 +165,7 @@ def table(record: ProgramRecord) -> str:
   if rest:
     lines.append(f'  and {rest} held whole on every device')
   lines.append(f'  collectives: {collectives(record)}')
+  lines += [f'  attempt before: {attempt}' for attempt in record.given_up]
   if record.note:
     lines.append(f'  note: {record.note}')
   if record.error:

@@ -91,11 +91,7 @@ class Editor:
   def padded(self, computation: Any, operand: Any, dims: Sequence[int],
              **fields: Any) -> tuple[Any, ...]:
     """An array with zeros behind it, up to `dims`: what makes it, it last."""
-    scalar = array_shape.with_dims(operand.shape, ())
-    integer = array_shape.with_type(scalar, 's32')
-    literal = messages.message_class('LiteralProto')(shape=integer, s32s=[0])
-    zero = self.make(computation, 'constant', integer, literal=literal)
-    value = self.make(computation, 'convert', scalar, [zero.id])
+    zero, value = self._zero(computation, operand.shape)
     padded = self.make(computation, 'pad',
                        array_shape.with_dims(operand.shape, tuple(dims)),
                        [operand.id, value.id], **fields)
@@ -103,6 +99,19 @@ class Editor:
     for size, to in zip(shape.dims, dims):
       padded.padding_config.dimensions.add(edge_padding_high=to - size)
     return zero, value, padded
+
+  def zeros(self, computation: Any, shape: bytes) -> tuple[Any, ...]:
+    """An array of zeros: what makes it, it last."""
+    zero, value = self._zero(computation, shape)
+    return zero, value, self.make(computation, 'broadcast', shape, [value.id])
+
+  def _zero(self, computation: Any, shape: bytes) -> tuple[Any, Any]:
+    """A scalar of an array's type, after what makes it."""
+    scalar = array_shape.with_dims(shape, ())
+    integer = array_shape.with_type(scalar, 's32')
+    literal = messages.message_class('LiteralProto')(shape=integer, s32s=[0])
+    zero = self.make(computation, 'constant', integer, literal=literal)
+    return zero, self.make(computation, 'convert', scalar, [zero.id])
 
   def cut(self, computation: Any, operand: Any, dims: Sequence[int]) -> Any:
     """The first elements of an array in each dimension, `dims` of them."""

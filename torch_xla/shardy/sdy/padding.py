@@ -21,11 +21,11 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Any, Optional
 
-from . import extract
+from . import extract, free_results
 from ..annotate.annotation import Annotation
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
@@ -34,7 +34,7 @@ from ..hlo.editor import (Editor, entry_of, insert, put_before, replace_results,
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
-from .free_results import Guess, TileGuesser, Tiled
+from .free_results import Dims
 from .lowering import SdyProgram
 
 
@@ -46,11 +46,14 @@ class Padded:
     parameters: the shapes that users know, by parameter number.
     constraints: the names of the instructions that say of a slice what is said
       of its parameter, and of indices that they stay whole.
-    guesses: the results that were padded though nobody placed them.
+    open: the dimensions of the results that nobody placed and that may be split
+      unevenly, by number.
+    free: those of them that were padded, before and after.
   """
   parameters: dict[int, ArrayShape]
   constraints: frozenset[str]
-  guesses: dict[int, Guess]
+  open: dict[int, Dims]
+  free: dict[int, tuple[Dims, Dims]]
 
   def as_users_know(self, told: SdyProgram) -> SdyProgram:
     """What Shardy is told, in the shapes and tensors that users know."""
@@ -90,14 +93,12 @@ def leaves_open(annotation: Optional[Annotation],
           annotation.partition_spec, annotation.priority or ()))
 
 
-def pad(module: Any,
-        taken: extract.Taken,
-        num_devices: int,
-        free_results: Optional[Collection[int]] = None) -> Padded:
+def pad(module: Any, taken: extract.Taken, num_devices: int,
+        tiles: Mapping[int, Dims]) -> Padded:
   """Pads an HloModuleProto message and adds to `taken`, both in place.
 
   Args:
-    free_results: which results that nobody placed may be padded; None: all.
+    tiles: of results that nobody placed, by number.
   """
   entry = entry_of(module)
   placements = _placements(entry)
@@ -105,18 +106,15 @@ def pad(module: Any,
             for i, placement in placements.values()
             if _padded_dims(i, placement) is not None]
   if not uneven:
-    return Padded({}, frozenset(), {})
+    return Padded({}, frozenset(), {}, {})
   sizes = uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
   found = _Padder(module, entry, taken, placements)
-  found.pad_results(
-      TileGuesser(
-          (Tiled(dims, placement.tiles.dims[:len(dims)])
-           for i, placement in placements.values() if _is_tiled(i, placement)
-           for dims in [_dims(i)]), num_devices), free_results)
+  found.pad_results(num_devices, tiles)
   found.pad_parameters()
   found.keep_indices_whole(sizes)
   set_program_shape(module)
-  return Padded(found.parameters, frozenset(found.constraints), found.guesses)
+  return Padded(found.parameters, frozenset(found.constraints), found.open,
+                found.free)
 
 
 def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
@@ -166,7 +164,8 @@ class _Padder:
     self._placements = placements
     self.parameters: dict[int, ArrayShape] = {}
     self.constraints: list[str] = []
-    self.guesses: dict[int, Guess] = {}
+    self.open: dict[int, Dims] = {}
+    self.free: dict[int, tuple[Dims, Dims]] = {}
 
   def pad_parameters(self) -> None:
     after, replaced = {}, {}
@@ -207,8 +206,7 @@ class _Padder:
 
     put_before(self._entry, kept_whole)
 
-  def pad_results(self, guesser: TileGuesser,
-                  free: Optional[Collection[int]]) -> None:
+  def pad_results(self, num_devices: int, tiles: Mapping[int, Dims]) -> None:
     made = {}
     for place, result in enumerate(results_of(self._entry)):
       dims = None
@@ -216,13 +214,16 @@ class _Padder:
       if placement is not None and not leaves_open(
           self._taken.constraints.get((self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
-      elif (free is None or
-            place in free) and not array_shape.is_tuple(result.shape):
-        if (dims := guesser.padded(_dims(result))) is not None:
-          self.guesses[place] = Guess(_dims(result), dims)
+      elif not array_shape.is_tuple(result.shape) and free_results.is_open(
+          before := _dims(result), num_devices):
+        self.open[place] = before
+        if place in tiles:
+          dims = free_results.padded(before, tiles[place])
       if dims is not None:
         made[place] = self._editor.padded(self._entry, result, dims)
-        if place not in self.guesses:
+        if place in self.open:
+          self.free[place] = before, dims
+        else:
           made[place][-1].sharding = result.sharding
     if made:
       replace_results(self._entry, made)

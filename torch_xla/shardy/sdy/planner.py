@@ -8,14 +8,14 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 import itertools
 from typing import Any, Optional
 
 from . import (batch_norm, dot_dims, extract, free_results, index_dims, padding,
-               to_sdy, untuple)
+               question, to_sdy, untuple)
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -27,7 +27,7 @@ from ..hlo.editor import entry_of
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..lower import to_v1, to_v2
 from .attributes import SdyError
-from .free_results import Guess
+from .free_results import Dims, Made
 from .lowering import SdyProgram, Tensor
 from .mesh_axes import InexpressibleError
 from .promise import LayoutPromise
@@ -68,14 +68,21 @@ class ShardyPlanner:
     gspmd = to_v2.lowered(module)
     if not is_partitioned(options):
       return plan.gspmd(gspmd)
-    # What is in V2 is lowered on; what comes later, and tuples, from the start.
-    read = [] if is_tupled else [(module, taken)]
 
-    def make(
-        free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
-      module, taken = read.pop() if read else _read(program)
-      told, padded = lower(module, taken, options.num_partitions, free,
+    def read() -> tuple[Any, extract.Taken]:
+      if is_tupled:
+        return _untupled(program)
+      # What is in V2 is lowered on.
+      return (messages.parse('HloModuleProto', gspmd.program),
+              dataclasses.replace(taken, constraints=dict(taken.constraints)))
+
+    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
+      module, taken = read()
+      told, padded = lower(module, taken, options.num_partitions, tiles or {},
                            self.meshes())
+      asked = padded.open if tiles is None else {}
+      if asked:
+        question.ask(module, asked, options.num_partitions)
       names = names_of_parameters(taken.bindings, self.names_of)
       attempt = Attempt(
           module.SerializeToString(),
@@ -84,8 +91,9 @@ class ShardyPlanner:
           records(told.tensors, names),
           LayoutPromise.of(told, names).broken_by,
           answer=functools.partial(_as_known, told),
+          made_if_told=True if asked else None,
           is_untupled=is_tupled)
-      return attempt, padded.guesses
+      return Made(attempt, asked, padded.free)
 
     shardy = free_results.attempts(make)
     try:
@@ -108,7 +116,7 @@ def lower(
     module: Any,
     taken: extract.Taken,
     num_devices: int,
-    free: Optional[Collection[int]] = None,
+    tiles: Mapping[int, Dims] = {},
     meshes: Iterable[UserMesh] = ()
 ) -> tuple[SdyProgram, padding.Padded]:
   """Has a program in HLO say all in Shardy's terms, in place.
@@ -116,7 +124,7 @@ def lower(
   Args:
     module: an HloModuleProto message, whose bindings and tags are taken out.
     taken: what they said; added to.
-    free: as for `padding.pad`.
+    tiles: as for `padding.pad`.
     meshes: as for `lowering.lower`.
 
   Raises:
@@ -129,16 +137,15 @@ def lower(
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)
-  padded = padding.pad(module, taken, num_devices, free)
+  padded = padding.pad(module, taken, num_devices, tiles)
   told = to_sdy.lower(module, taken, num_devices, meshes)
   return padded.as_users_know(told), padded
 
 
-def _read(program: bytes) -> tuple[Any, extract.Taken]:
+def _untupled(program: bytes) -> tuple[Any, extract.Taken]:
   """A program, its parameters one by one, and what it says."""
   module = messages.parse('HloModuleProto', program)
-  if untuple.is_tupled(module):
-    untuple.untuple(module)
+  untuple.untuple(module)
   to_v2.make_partitionable(module)
   return module, extract.take(module).of_used()
 

@@ -6,14 +6,15 @@ out, and with every result pinned for those that do not.
 
 from __future__ import annotations
 
-from collections.abc import (Callable, Collection, Iterable, Iterator, Mapping,
-                             Sequence)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
+import logging
 from typing import Any, Optional
 
 from . import (answer, batch_norm, dialects, dot_dims, extract, forms,
-               index_dims, padding, scatter_indices, to_sdy, to_v2, wrapper)
+               index_dims, padding, question, scatter_indices, to_sdy, to_v2,
+               wrapper)
 from ..annotate.annotation import UserMesh
 from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
@@ -23,7 +24,7 @@ from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..lower.to_v2 import ShardingCounts
 from ..sdy import free_results
-from ..sdy.free_results import Guess
+from ..sdy.free_results import Dims, Made
 from ..sdy.lowering import SdyProgram, Tensor
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.mesh_axes import InexpressibleError
@@ -35,6 +36,8 @@ from ..sharding.partition_spec import uneven_dims
 from .forms import Form
 from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
                         main_of, name_of, RESULTS, types_of)
+
+logger = logging.getLogger(__name__)
 
 FORMAT = 'mlir'
 _V2_FORM = 'mhlo.sharding'
@@ -79,12 +82,10 @@ class Attempts:
 
     name = ''
 
-    def make(
-        free: Optional[Collection[int]]) -> tuple[Attempt, dict[int, Guess]]:
+    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
       nonlocal name
-      name, attempt, guesses = self._sdy_attempt(
-          num_devices, is_told=True, free=free)
-      return attempt, guesses
+      name, made = self._sdy_attempt(num_devices, is_told=True, tiles=tiles)
+      return made
 
     told = free_results.attempts(make)
     first = next(told)
@@ -94,7 +95,7 @@ class Attempts:
       # this jaxlib writes it (constraints on float8: 0.10.2).
       job = dataclasses.replace(self, form=Form.ATTRIBUTES)
       return dataclasses.replace(
-          job._sdy_attempt(num_devices, is_told)[1],
+          job._sdy_attempt(num_devices, is_told)[1].attempt,
           made_if_refused=True,
           instead='Shardy is told in frontend attributes')
 
@@ -102,7 +103,7 @@ class Attempts:
       yield from told
       if self.form is Form.SDY:
         yield in_text(is_told=True)
-      yield self._sdy_attempt(num_devices, is_told=False)[1]
+      yield self._sdy_attempt(num_devices, is_told=False)[1].attempt
       if self.form is Form.SDY:
         yield in_text(is_told=False)
       for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
@@ -174,22 +175,20 @@ class Attempts:
       self,
       num_devices: int,
       is_told: bool,
-      free: Optional[Collection[int]] = ()
-  ) -> tuple[str, Attempt, dict[int, Guess]]:
-    """The module's name, the attempt, and what results were guessed to be.
+      tiles: Optional[Mapping[int, Dims]] = {}) -> tuple[str, Made]:
+    """The module's name, and the attempt.
 
     Args:
-      free: as for `padding.pad`.
+      tiles: as for `padding.pad`; None: Shardy is asked.
     """
-    module = self.read()
-    for rewrite in (batch_norm.expand, dot_dims.unmerge, index_dims.batch,
-                    scatter_indices.narrow):
-      rewrite(module)
-    taken = extract.take(module).of_used()
+    module, taken, padded, told = self._lowered(num_devices, tiles or {})
+    if tiles is None and padded.open:
+      try:
+        tiles = question.tiles(module, padded.open, told.mesh)
+      except dialects.ProgramTextError as e:
+        logger.debug('results that nobody placed are not padded: %s', e)
+      module, taken, padded, told = self._lowered(num_devices, tiles or {})
     names = names_of_parameters(taken.bindings, self.names_of)
-    taken, padded = padding.pad(module, taken, num_devices, free)
-    told = padded.as_users_know(
-        to_sdy.lower(module, taken, num_devices, self.meshes()))
     pinned = None if is_told else to_sdy.pin_results(module, told)
     forms.write(module, self.form)
     name, kinds = name_of(module), _result_arrays(module)
@@ -203,7 +202,19 @@ class Attempts:
         kinds=kinds,
         pinned=pinned,
         told=told)
-    return name, attempt, padded.guesses
+    return name, Made(attempt, padded=padded.free)
+
+  def _lowered(
+      self, num_devices: int, tiles: Mapping[int, Dims]
+  ) -> tuple[Any, extract.Taken, padding.Padded, SdyProgram]:
+    module = self.read()
+    for rewrite in (batch_norm.expand, dot_dims.unmerge, index_dims.batch,
+                    scatter_indices.narrow):
+      rewrite(module)
+    taken = extract.take(module).of_used()
+    taken, padded = padding.pad(module, taken, num_devices, tiles)
+    told = to_sdy.lower(module, taken, num_devices, self.meshes())
+    return module, taken, padded, padded.as_users_know(told)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
     module, counts, is_changed, taken = self._to_v2()

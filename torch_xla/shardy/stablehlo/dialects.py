@@ -111,7 +111,7 @@ def read(program: bytes, allow_unknown: bool = False) -> Any:
   from jaxlib.mlir import ir
   from jaxlib.mlir.dialects import stablehlo
   context.allow_unregistered_dialects = allow_unknown
-  with context, _saying(context, 'cannot read a program in MLIR'):
+  with context, saying(context, 'cannot read a program in MLIR'):
     if artifact_version(program) is not None:
       return stablehlo.deserialize_portable_artifact(context, program)
     return ir.Module.parse(program)
@@ -127,7 +127,7 @@ def from_hlo(program: bytes) -> Any:
   context = _context()
   from jaxlib import _jax
   from jaxlib.mlir import ir
-  with context, _saying(context, 'cannot convert a program in HLO'):
+  with context, saying(context, 'cannot convert a program in HLO'):
     return ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program))
 
 
@@ -141,13 +141,13 @@ def write(module: Any, version: Version) -> bytes:
   """
   from jaxlib.mlir.dialects import stablehlo
   target = version_text(version)
-  with _saying(module.context, f'cannot write a program as StableHLO {target}'):
+  with saying(module.context, f'cannot write a program as StableHLO {target}'):
     module.operation.verify()
     return stablehlo.serialize_portable_artifact(module, target, True)
 
 
 @contextlib.contextmanager
-def _saying(context: Any, what: str) -> Iterator[None]:
+def saying(context: Any, what: str) -> Iterator[None]:
   """Has MLIR's own errors in the exception, and not on stderr."""
   from jaxlib.mlir import ir
   import jaxlib

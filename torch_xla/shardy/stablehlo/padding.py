@@ -13,7 +13,7 @@ Why is in `sdy.padding`, which does so for HLO.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import dataclasses
 from typing import Any, Optional
 
@@ -22,8 +22,9 @@ import numpy as np
 from . import dialects, to_sdy
 from ..annotate.annotation import Annotation
 from ..hlo.array_shape import ArrayShape
+from ..sdy import free_results
 from ..sdy.extract import SHARDING_TARGET
-from ..sdy.free_results import Guess, TileGuesser, Tiled
+from ..sdy.free_results import Dims
 from ..sdy.padding import leaves_open, Padded, padded_dims, uneven_sizes
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from .extract import Taken
@@ -34,14 +35,12 @@ from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
 _SCATTER = 'stablehlo.scatter'
 
 
-def pad(module: Any,
-        taken: Taken,
-        num_devices: int,
-        free: Optional[Collection[int]] = None) -> tuple[Taken, Padded]:
+def pad(module: Any, taken: Taken, num_devices: int,
+        tiles: Mapping[int, Dims]) -> tuple[Taken, Padded]:
   """Pads a module, in place.
 
   Args:
-    free: which results that nobody placed may be padded; None: all.
+    tiles: of results that nobody placed, by number.
 
   Returns:
     `taken` with what was added to the program, and what was padded.
@@ -51,18 +50,15 @@ def pad(module: Any,
   """
   main = main_of(module)
   placed = list(_placed(main, taken))
-  tiled = [
-      Tiled(array.dims, placement.tiles.dims[:len(array.dims)])
+  sizes = uneven_sizes(
+      (array.dims, placement.tiles.dims)
       for value, _, placement, _ in placed
-      if placement.tiles is not None and (array := array_of(value.type))
-      is not None and placement.rank == len(array.dims)
-  ]
-  guesser = TileGuesser(tiled, num_devices)
+      if placement.tiles is not None and (array := array_of(
+          value.type)) is not None and placement.rank == len(array.dims))
   with dialects.scope(module):
-    sharded, guesses = _pad_results(main, placed, guesser, free)
+    sharded, opened, free = _pad_results(main, placed, num_devices, tiles)
     calls, shapes, of_arguments = _pad_arguments(main)
-    calls += _whole_indices(
-        module, uneven_sizes((t.dims, t.tiles) for t in tiled if not t.is_even))
+    calls += _whole_indices(module, sizes)
   first = len(taken.sharding_calls)
   constraints = dict(taken.constraints)
   for place, number in enumerate(of_arguments, first):
@@ -74,7 +70,7 @@ def pad(module: Any,
       sharding_calls=(*taken.sharding_calls, *calls),
       sharded=(*taken.sharded, *sharded))
   names = map(constraint_name, range(first, first + len(calls)))
-  return more, Padded(shapes, frozenset(names), guesses)
+  return more, Padded(shapes, frozenset(names), opened if sizes else {}, free)
 
 
 def _placed(
@@ -147,13 +143,13 @@ def _pad_arguments(
 
 
 def _pad_results(
-    main: Any, placed: list[tuple], guesser: TileGuesser,
-    free: Optional[Collection[int]]) -> tuple[list[Any], dict[int, Guess]]:
-  """The operations that pad what is placed, and the guesses of other tiles."""
+    main: Any, placed: list[tuple], num_devices: int, tiles: Mapping[int, Dims]
+) -> tuple[list[Any], dict[int, Dims], dict[int, tuple[Dims, Dims]]]:
+  """The operations that pad what is placed, and as `Padded`: open and free."""
   end = returned_by(main).operation
   # An operation is not hashed: it is known by what it gives.
   known = {value: what for value, *what in placed}
-  added, guesses = [], {}
+  added, opened, free = [], {}, {}
   for number, (value, given) in enumerate(
       zip(end.operands, attributes_of(main, RESULTS))):
     if (array := array_of(value.type)) is None:
@@ -167,11 +163,25 @@ def _pad_results(
         operation.attributes[SHARDING_ATTRIBUTE] = sharding
         end.operands[number] = operation.results[0]
         added.append(operation)
-    elif free is None or number in free:
-      if (dims := guesser.padded(array.dims)) is not None:
-        guesses[number] = Guess(array.dims, dims)
+    elif free_results.is_open(array.dims, num_devices):
+      opened[number] = array.dims
+      if number in tiles and (dims := free_results.padded(
+          array.dims, tiles[number])) is not None:
+        free[number] = array.dims, dims
         end.operands[number] = _pad(value, array, dims, end)
-  return added, guesses
+  return added, opened, free
+
+
+def pad_results_evenly(module: Any, numbers: Iterable[int],
+                       num_devices: int) -> None:
+  """Pads results to multiples of all devices; within `dialects.scope`."""
+  main = main_of(module)
+  end = returned_by(main).operation
+  for number in numbers:
+    array = array_of(end.operands[number].type)
+    dims = [num_devices * -(-size // num_devices) for size in array.dims]
+    end.operands[number] = _pad(end.operands[number], array, dims, end)
+  _retype(main)
 
 
 def _pad(value: Any, array: ArrayShape, dims: Sequence[int], end: Any) -> Any:

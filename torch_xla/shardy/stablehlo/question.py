@@ -1,0 +1,58 @@
+"""How Shardy splits results that nobody placed: jaxlib's Shardy is asked.
+
+As `sdy.question` asks the backend's of a program in HLO, where jaxlib may not
+be there. What the backend makes of the padding is compared with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import math
+from typing import Any
+
+from . import dialects
+from .functions import attributes_of, main_of, RESULTS, SDY_ATTRIBUTE
+from .padding import pad_results_evenly
+from ..sdy import attributes
+from ..sdy.free_results import Dims
+
+_PIPELINE = 'builtin.module(sdy-propagation-pipeline)'
+
+
+def tiles(module: Any, asked: Mapping[int, Dims],
+          mesh: attributes.Mesh) -> dict[int, Dims]:
+  """The tiles of results, by number, of a module that is used up.
+
+  Args:
+    asked: dimensions by number.
+    mesh: that it was lowered over.
+
+  Raises:
+    ProgramTextError: jaxlib's Shardy does not take the program.
+  """
+  from jaxlib.mlir import passmanager
+  from jaxlib.mlir.dialects import sdy
+  sizes = dict(mesh.axes)
+  with dialects.scope(module), dialects.saying(module.context,
+                                               'cannot propagate shardings'):
+    pad_results_evenly(module, asked, mesh.num_devices)
+    passmanager.PassManager.parse(_PIPELINE).run(module.operation)
+    given = attributes_of(main_of(module), RESULTS)
+    return {
+        number:
+            tuple(
+                math.prod(
+                    _size(axis, sizes)
+                    for axis in sdy.DimensionShardingAttr(dim).axes)
+                for dim in sdy.TensorShardingAttr(
+                    given[number][SDY_ATTRIBUTE]).dimension_shardings)
+        for number in asked
+        if SDY_ATTRIBUTE in given[number]
+    }
+
+
+def _size(axis: Any, sizes: Mapping[str, int]) -> int:
+  from jaxlib.mlir.dialects import sdy
+  axis = sdy.AxisRefAttr(axis)
+  part = axis.sub_axis_info
+  return sizes[axis.name] if part is None else sdy.SubAxisInfoAttr(part).size
