@@ -18,16 +18,44 @@ def files(*endings: str) -> list[str]:
   return sorted(map(str, found))
 
 
-@pytest.mark.slow
-def test_python():
+def changed() -> list[str]:
+  """The files that the last commit, or what is not committed, changed."""
+
+  def git(*arguments: str) -> list[str]:
+    return subprocess.run(['git', *arguments, '-z'],
+                          cwd=ROOT,
+                          capture_output=True,
+                          text=True,
+                          check=True).stdout.split('\0')
+
+  try:
+    since = git('diff', '--name-only', 'HEAD^')
+  except subprocess.CalledProcessError:
+    pytest.skip('there is no commit before this one')
+  new = git('ls-files', '--others', '--exclude-standard')
+  return [str(ROOT / name) for name in (*since, *new)]
+
+
+def check_python(paths: list[str]) -> None:
   done = subprocess.run(
-      [sys.executable, '-m', 'yapf', '--diff', '--parallel', *files('.py')],
+      [sys.executable, '-m', 'yapf', '--diff', '--parallel', *paths],
       cwd=ROOT,
       capture_output=True,
       text=True,
       check=False)
   assert (done.stdout, done.returncode) == ('', 0), (
       f'run: python -m yapf -i FILE\n{done.stdout}{done.stderr}')
+
+
+@pytest.mark.nightly
+def test_python():
+  check_python(files('.py'))
+
+
+@pytest.mark.slow
+def test_python_that_has_changed():
+  if paths := sorted({*files('.py')} & {*changed()}):
+    check_python(paths)
 
 
 def test_c():
