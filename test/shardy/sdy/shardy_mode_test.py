@@ -82,8 +82,8 @@ def test_a_plugin_named_by_its_path():
 @pytest.mark.parametrize('priority', [None, (0, None)], ids=str)
 def test_mark_sharding_without_the_door(monkeypatch, priority):
   """Rather than a built-in client's word on calls that it does not know."""
-  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
   xr.use_spmd()
+  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
   mesh = xs.Mesh(np.arange(8), (8,), ('x',))
   t = torch.ones(8, 8).to('xla')
   for _ in range(2):

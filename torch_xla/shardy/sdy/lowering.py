@@ -153,13 +153,14 @@ def lower(
   unsaid_priority = 1 + max(given) if given else None
   found: Optional[tuple[attributes.Mesh, dict[Key, Constraint]]] = None
   error: Optional[InexpressibleError] = None
-  for user_mesh in dict.fromkeys(
-      (*(m for m, _ in used.most_common()), *meshes)):
+  own = [_mesh_of(mesh, num_devices) for mesh, _ in used.most_common()]
+  others = [mesh_axes.mesh_of(mesh) for mesh in meshes]
+  for mesh in dict.fromkeys(
+      (*own, *(m for m in others if m.num_devices == num_devices))):
     try:
-      mesh = _mesh_of(user_mesh, num_devices)
       constraints = _constraints(sites, mesh, unsaid_priority)
     except InexpressibleError as e:
-      error = e if user_mesh in used else error
+      error = e if mesh in own else error
       continue
     if not any(c.has_sub_axes for c in constraints.values()):
       return mesh, constraints
