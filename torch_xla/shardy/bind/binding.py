@@ -108,6 +108,11 @@ class Binder:
     annotate_func(t, op_sharding)
     # If not, it was placed so before, and used or cloned before.
     is_unused = spec is None or spec != spec_of(t)
+    if not is_unused and usage.is_shared(registry.inner_of(t)):
+      self._said.warning(
+          'a clone was marked, and laid out so before: until a sync gives it '
+          'data of its own, what was said of the tensor that it was cloned from '
+          'counts')
     with self._turns.between_syncs():
       if self._tensors.find(t) is None:
         self._drop_dead_if_nothing_pending(t)
@@ -140,8 +145,8 @@ class Binder:
 
   def pending_bindings(self) -> list[torch.Tensor]:
     """The binding for what is pending now, if any; changes nothing."""
-    binding = self._binding_for(self._find_operands(self._tensors.all()))
-    return [] if binding is None else [binding]
+    found = self._find_operands(self._tensors.all())
+    return [self._bind(found.operands)] if self._is_bound(found) else []
 
   def before_sync(self) -> None:
     """Binds what is pending; while a binding lives, the sync computes it."""
@@ -160,8 +165,9 @@ class Binder:
     placing.catch_up(self._tensors.all())
     self._syncing = found = self._find_operands(self._tensors.all())
     placing.keep(found)
-    self._binding_of_sync = self._binding_for(found)
-    registry.forget_use(one for one in found.used if one.is_own)
+    if self._is_bound(found):
+      self._binding_of_sync = self._bind(_told_apart(found.operands))
+    usage.forget_use(one.inner for one in found.used if one.is_own)
     self._tensors.drop_dead()
 
   def after_sync(self) -> None:
@@ -199,8 +205,8 @@ class Binder:
     ids, get_id = set(ids), torch_xla._XLAC._xla_get_tensor_id
     operands = [(one, t)
                 for one, t in self._find_operands(annotated).operands
-                if get_id(t) in ids]
-    return self._bind(operands) if operands else None
+                if get_id(one.inner if t is one.second else t) in ids]
+    return self._bind(_told_apart(operands)) if operands else None
 
   def traced(self, arguments: Sequence[torch.Tensor]) -> TracedAnnotations:
     """What is said of a compiled graph's arguments as it is traced."""
@@ -258,12 +264,11 @@ class Binder:
     found = self._find_operands(self._tensors.all())
     usage.forget_use_at_once([one.inner for one in found.used if one.is_own])
 
-  def _binding_for(self, found: Found) -> Optional[torch.Tensor]:
-    """None when nothing is pending: an idle sync executes nothing."""
-    if not found.operands or torch_xla._XLAC._get_use_eager_mode() or not (
-        found.any_pending or anything_pending()):
-      return None
-    return self._bind(found.operands)
+  def _is_bound(self, found: Found) -> bool:
+    """Not when nothing is pending: an idle sync executes nothing."""
+    return bool(
+        found.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
+            found.any_pending or anything_pending())
 
   def _bind(self, operands: Sequence[Operand]) -> torch.Tensor:
     said = [one.annotation for one, _ in operands]
@@ -301,6 +306,20 @@ class TracedAnnotations:
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
     return self._annotations != self._binder.called(arguments, self._updates)
+
+
+def _told_apart(operands: Sequence[Operand]) -> list[Operand]:
+  """Operands that a program's identity tells apart, in the same order.
+
+  Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
+  the number of its parameter, in the order in which `_XLAC` comes to them. So
+  each operand gets a node that no other graph has, and what was said of a
+  tensor is part of the program as said of that parameter.
+  """
+  usage.forget_use_at_once([t for one, t in operands if t is not one.second])
+  get_id = torch_xla._XLAC._xla_get_tensor_id
+  # Of aliases the last counts, as in the lowering: they have one node.
+  return list({get_id(t): (one, t) for one, t in operands}.values())
 
 
 def _tag(t: torch.Tensor, said: Annotation) -> None:

@@ -17,7 +17,7 @@ import torch
 import torch_xla
 
 from .registry import Annotated, tensor_of
-from .usage import has_data, is_used, was_used
+from .usage import has_data, is_shared, is_used, was_used
 
 # An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
@@ -28,7 +28,8 @@ class Found:
   """What pending graphs start from, and what is to happen with a sync.
 
   Attributes:
-    operands: in the order of `registry.order_of`, then of annotation.
+    operands: in the order of `registry.order_of`, then of annotation. A clone
+      is none, until a sync gives it data of its own.
     any_pending: whether any annotated tensor has yet to be computed.
     any_unknown: whether one is pending and starts from data that is not known.
     used: those that still have the data they had, which was used.
@@ -90,11 +91,13 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
         is_there = is_certain or has_data(one.inner)
         found.any_unknown |= waits and not (is_certain or
                                             since.updated and is_there)
-      if is_there and not _was_donated(one.inner, since):
-        found.operands.append((one, one.inner))
+      if (is_there and one.owns_data() and not _was_donated(one.inner, since)):
+        found.operands.append(
+            (one, one.inner if one.second is None else one.second))
     if is_other:
       found.updated.append((one, now))
-      if not waits and is_used(now) and not _was_donated(now, since):
+      if (not waits and is_used(now) and not is_shared(now) and
+          not _was_donated(now, since)):
         found.operands.append((one, now))
   found.operands.sort(key=lambda operand: operand[0].order)
   return found

@@ -11,7 +11,7 @@ without functionalization. Such a tensor has a second one of the same data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
 from typing import Optional
 import weakref
@@ -40,9 +40,7 @@ class Annotated(_Referable):
     order: by which operands of a binding are sorted; see `order_of`.
     second: another one of the same data; None once the tensor was updated by
       way of functionalization, which leaves `inner` as it was.
-    is_own: whether the data is known not to be shared with a tensor that it is
-      a clone of.
-    twin: of `inner`; None until it is needed.
+    is_own: whether the data is known not to be shared; see `owns_data`.
   """
   ref: weakref.ref[torch.Tensor]
   annotation: Annotation
@@ -51,11 +49,15 @@ class Annotated(_Referable):
   order: str
   second: Optional[torch.Tensor] = None
   is_own: bool = False
-  twin: Optional[torch.Tensor] = None
 
   def hold(self, inner: torch.Tensor, is_own: bool) -> None:
     """From now on, graphs start from this."""
-    self.inner, self.second, self.is_own, self.twin = inner, None, is_own, None
+    self.inner, self.second, self.is_own = inner, None, is_own
+
+  def owns_data(self) -> bool:
+    """Not so until the next sync if it is a clone."""
+    self.is_own = self.is_own or not usage.is_shared(self.inner)
+    return self.is_own
 
   def current_of(self, t: torch.Tensor) -> torch.Tensor:
     """What `t` is to the runtime now; `inner` itself if it is still that."""
@@ -63,14 +65,6 @@ class Annotated(_Referable):
       return torch._from_functional_tensor(t)
     get_id = torch_xla._XLAC._xla_get_tensor_id
     return self.inner if get_id(t) == get_id(self.inner) else inner_of(t)
-
-
-def forget_use(ones: Iterable[Annotated]) -> None:
-  """See `usage.forget_use`; `inner` of each is neither pending nor shared."""
-  for one in ones:
-    if one.twin is None:
-      one.twin = usage.twin_of(one.inner)
-    usage.forget_use(one.inner, one.twin)
 
 
 def hold_seconds(ones: Sequence[Annotated]) -> None:

@@ -18,7 +18,7 @@ garbage is collected.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import functools
 import os
 from typing import Optional
@@ -44,20 +44,33 @@ def twin_of(t: torch.Tensor) -> torch.Tensor:
   return t.data
 
 
-def forget_use(t: torch.Tensor, twin: torch.Tensor) -> None:
-  """After the next sync, nothing will have asked for this value.
+def is_shared(t: torch.Tensor) -> bool:
+  """Whether its data is that of a tensor that it is a clone of. Slow.
 
   Args:
-    t: has data of its own: a clone must not lose that it is one.
-    twin: of it.
+    t: something asked for its value, and is told that again.
   """
-  twin.data = t
+  _settle([t])  # Leaves clones as they are.
+  if 'XLAData: None' in torch_xla._XLAC._get_xla_tensor_debug_info(t):
+    return True
+  _ask(t)
+  return False
+
+
+def forget_use(tensors: Iterable[torch.Tensor]) -> None:
+  """After the next sync, nothing will have asked for these values.
+
+  Args:
+    tensors: none pending, each with data of its own: a clone must not lose that
+      it is one.
+  """
+  for t in tensors:
+    t.data = t
 
 
 def forget_use_at_once(tensors: Sequence[torch.Tensor]) -> None:
-  """The same without a sync. Slow."""
-  for t in tensors:
-    forget_use(t, twin_of(t))
+  """The same without a sync. Who asks next gets another node than before."""
+  forget_use(tensors)
   _settle(tensors)
 
 
@@ -92,12 +105,11 @@ def seconds_of(
   seconds = [_another() if second is None else second for _, second in pairs]
   for second, t in zip(seconds, tensors):
     second.data = t
-    forget_use(t, twin_of(t))
+  forget_use(tensors)
   # The data then has the ids of the second ones, which settle last.
   _settle([*tensors, *seconds])
   for second in seconds:
-    _asking().data = second
-  _asking().data = _empty()
+    _ask(second)
   return seconds
 
 
@@ -119,13 +131,23 @@ def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _settle(tensors: Sequence[torch.Tensor]) -> None:
-  """Does what a sync begins with; there is nothing to hash.
+  """Does what a sync begins with; there is nothing to hash, or to execute.
 
-  Not where the runtime saves each graph, for people to look at: it cannot lower
-  one of data alone. The next sync does it, and binds more than was used.
+  Where the runtime saves each graph, for people to look at, it cannot hash one
+  of data alone: then it waits for the devices.
   """
-  if tensors and not os.environ.get('XLA_SAVE_TENSORS_FILE'):
+  if not tensors:
+    return
+  if os.environ.get('XLA_SAVE_TENSORS_FILE'):
+    torch_xla._XLAC._xla_sync_multi(list(tensors), [], True, True)
+  else:
     torch_xla._XLAC._get_graph_hash(list(tensors))
+
+
+def _ask(t: torch.Tensor) -> None:
+  asking = _asking()
+  asking.data = t
+  asking.data = _empty()
 
 
 def _another() -> torch.Tensor:
