@@ -1,5 +1,6 @@
 """The compiler's loop: which attempt is made, and what is recorded of it."""
 
+import dataclasses
 import logging
 
 from fake_backend import FakeCompilation, made_of, options_of
@@ -93,11 +94,23 @@ def test_after_a_broken_promise_the_next_attempt_is_made(caplog):
 def test_three_attempts():
   """The note says who partitions in the end, and why not the one before."""
   again = Attempt(b'again', Partitioner.SHARDY, promise=lambda outcome: 'two')
-  compilation = FakeCompilation([made_of()] * 3)
+  compilation = FakeCompilation([made_of()] * 3, seconds=0.02)
   record = _compile(
       _plan(_shardy(lambda outcome: 'one'), again, _GSPMD), compilation)
   assert len(compilation.handed_on) == 3
   assert record.note == 'two: GSPMD partitions'
+  assert [one.reason for one in record.given_up] == ['one', 'two']
+  assert all(one.seconds >= 0.02 for one in record.given_up)
+
+
+def test_an_attempt_that_asks_is_recorded_and_nobody_is_warned(caplog):
+  asks = dataclasses.replace(_shardy(lambda outcome: ''), asks='asked of three')
+  record = _compile(_plan(asks, _shardy()), FakeCompilation())
+  assert not record.note and not _warnings(caplog)
+  one, = record.given_up
+  assert (one.partitioner, one.reason) == (Partitioner.SHARDY, 'asked of three')
+  assert f'\n  attempt before: shardy, {one.seconds:.2f} s: asked of three' in (
+      str(record))
 
 
 def test_the_reason_of_a_plan_is_noted_and_warned_of(caplog):
@@ -369,6 +382,8 @@ def test_a_backend_that_does_not_tell_gets_what_is_for_such(caplog):
   assert record.note == '' and record.error is None
   assert record.handed_on == b'untold'
   assert not _warnings(caplog)
+  one, = record.given_up
+  assert one.reason == 'the backend does not tell how it lays tensors out'
 
 
 def test_a_backend_that_never_tells_is_asked_once():
@@ -458,7 +473,7 @@ def test_the_last_attempt_that_breaks_its_promise_is_an_error():
   assert str(
       raised.value).startswith('program the name cannot be used: it is odd. ')
   record, = ledger.programs()
-  assert record.error == str(raised.value)
+  assert record.error == str(raised.value) and not record.given_up
   assert not compilation.answers
 
 

@@ -140,8 +140,8 @@ def test_what_shardy_is_asked():
     ROOT t = (f32[10,6], f32[6,10], f32[16,8]) tuple(c, n, e)'''
   module = modules.module_of(entry)
   _, padded = planner.lower(module, extract.take(module), 8)
-  assert padded.open == {1: (6, 10)} and not padded.free
-  question.ask(module, padded.open, 8)
+  assert padded.in_question == {1: (6, 10)} and not padded.free
+  question.ask(module, padded.in_question, 8)
   entry, = module.computations
   names = {i.id: i.name for i in entry.instructions}
   root = next(i for i in entry.instructions if i.id == entry.root_id)
@@ -169,12 +169,12 @@ def test_what_shardy_is_asked():
 ])
 def test_what_a_free_result_is_padded_to(dims, tiles, to):
   assert free_results.padded(dims, tiles) == to
-  assert free_results.is_open(dims, 8) == bool(dims)
+  assert free_results.may_be_uneven(dims, 8) == bool(dims)
 
 
 def test_what_is_split_in_equal_parts_anyway_is_not_asked_about():
-  assert not free_results.is_open((16, 1, 8), 8)
-  assert free_results.is_open((16, 1, 4), 8)
+  assert not free_results.may_be_uneven((16, 1, 8), 8)
+  assert free_results.may_be_uneven((16, 1, 4), 8)
 
 
 def _outcome(*results: str) -> Outcome:

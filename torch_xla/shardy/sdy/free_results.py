@@ -24,7 +24,7 @@ from ..compile.attempt import Attempt, Outcome, Promise
 Dims = tuple[int, ...]
 
 
-def is_open(dims: Dims, num_devices: int) -> bool:
+def may_be_uneven(dims: Dims, num_devices: int) -> bool:
   """Whether a result may be split unevenly."""
   return any(size > 1 and size % num_devices for size in dims)
 

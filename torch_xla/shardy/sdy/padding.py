@@ -46,13 +46,13 @@ class Padded:
     parameters: the shapes that users know, by parameter number.
     constraints: the names of the instructions that say of a slice what is said
       of its parameter, and of indices that they stay whole.
-    open: the dimensions of the results that nobody placed and that may be split
+    in_question: the dimensions of the results that nobody placed and that may be split
       unevenly, by number.
     free: those of them that were padded, before and after.
   """
   parameters: dict[int, ArrayShape]
   constraints: frozenset[str]
-  open: dict[int, Dims]
+  in_question: dict[int, Dims]
   free: dict[int, tuple[Dims, Dims]]
 
   def as_users_know(self, told: SdyProgram) -> SdyProgram:
@@ -113,7 +113,7 @@ def pad(module: Any, taken: extract.Taken, num_devices: int,
   found.pad_parameters()
   found.keep_indices_whole(sizes)
   set_program_shape(module)
-  return Padded(found.parameters, frozenset(found.constraints), found.open,
+  return Padded(found.parameters, frozenset(found.constraints), found.in_question,
                 found.free)
 
 
@@ -164,7 +164,7 @@ class _Padder:
     self._placements = placements
     self.parameters: dict[int, ArrayShape] = {}
     self.constraints: list[str] = []
-    self.open: dict[int, Dims] = {}
+    self.in_question: dict[int, Dims] = {}
     self.free: dict[int, tuple[Dims, Dims]] = {}
 
   def pad_parameters(self) -> None:
@@ -214,14 +214,14 @@ class _Padder:
       if placement is not None and not leaves_open(
           self._taken.constraints.get((self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
-      elif not array_shape.is_tuple(result.shape) and free_results.is_open(
+      elif not array_shape.is_tuple(result.shape) and free_results.may_be_uneven(
           before := _dims(result), num_devices):
-        self.open[place] = before
+        self.in_question[place] = before
         if place in tiles:
           dims = free_results.padded(before, tiles[place])
       if dims is not None:
         made[place] = self._editor.padded(self._entry, result, dims)
-        if place in self.open:
+        if place in self.in_question:
           self.free[place] = before, dims
         else:
           made[place][-1].sharding = result.sharding

@@ -80,7 +80,7 @@ class ShardyPlanner:
       module, taken = read()
       told, padded = lower(module, taken, options.num_partitions, tiles or {},
                            self.meshes())
-      asked = padded.open if tiles is None else {}
+      asked = padded.in_question if tiles is None else {}
       if asked:
         question.ask(module, asked, options.num_partitions)
       names = names_of_parameters(taken.bindings, self.names_of)

@@ -61,8 +61,8 @@ def ask(module: Any, numbers: Iterable[int], num_devices: int) -> None:
     # It is alive as long as the group is.
     add_to_group(result, number)
     if number in numbers:
-      scalar, value, zeros = editor.zeros(entry, result.shape)
-      added += scalar, value, zeros
+      zero, value, zeros = editor.zeros(entry, result.shape)
+      added += zero, value, zeros
       add_to_group(zeros, number)
       shape, = array_shape.arrays_of(result.shape)
       added += editor.padded(

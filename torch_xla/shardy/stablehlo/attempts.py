@@ -182,9 +182,9 @@ class Attempts:
       tiles: as for `padding.pad`; None: Shardy is asked.
     """
     module, taken, padded, told = self._lowered(num_devices, tiles or {})
-    if tiles is None and padded.open:
+    if tiles is None and padded.in_question:
       try:
-        tiles = question.tiles(module, padded.open, told.mesh)
+        tiles = question.tiles(module, padded.in_question, told.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
       module, taken, padded, told = self._lowered(num_devices, tiles or {})

@@ -56,7 +56,7 @@ def pad(module: Any, taken: Taken, num_devices: int,
       if placement.tiles is not None and (array := array_of(
           value.type)) is not None and placement.rank == len(array.dims))
   with dialects.scope(module):
-    sharded, opened, free = _pad_results(main, placed, num_devices, tiles)
+    sharded, in_question, free = _pad_results(main, placed, num_devices, tiles)
     calls, shapes, of_arguments = _pad_arguments(main)
     calls += _whole_indices(module, sizes)
   first = len(taken.sharding_calls)
@@ -70,7 +70,7 @@ def pad(module: Any, taken: Taken, num_devices: int,
       sharding_calls=(*taken.sharding_calls, *calls),
       sharded=(*taken.sharded, *sharded))
   names = map(constraint_name, range(first, first + len(calls)))
-  return more, Padded(shapes, frozenset(names), opened if sizes else {}, free)
+  return more, Padded(shapes, frozenset(names), in_question if sizes else {}, free)
 
 
 def _placed(
@@ -145,11 +145,11 @@ def _pad_arguments(
 def _pad_results(
     main: Any, placed: list[tuple], num_devices: int, tiles: Mapping[int, Dims]
 ) -> tuple[list[Any], dict[int, Dims], dict[int, tuple[Dims, Dims]]]:
-  """The operations that pad what is placed, and as `Padded`: open and free."""
+  """The operations that pad what is placed, and as `Padded`: in_question and free."""
   end = returned_by(main).operation
   # An operation is not hashed: it is known by what it gives.
   known = {value: what for value, *what in placed}
-  added, opened, free = [], {}, {}
+  added, in_question, free = [], {}, {}
   for number, (value, given) in enumerate(
       zip(end.operands, attributes_of(main, RESULTS))):
     if (array := array_of(value.type)) is None:
@@ -163,13 +163,13 @@ def _pad_results(
         operation.attributes[SHARDING_ATTRIBUTE] = sharding
         end.operands[number] = operation.results[0]
         added.append(operation)
-    elif free_results.is_open(array.dims, num_devices):
-      opened[number] = array.dims
+    elif free_results.may_be_uneven(array.dims, num_devices):
+      in_question[number] = array.dims
       if number in tiles and (dims := free_results.padded(
           array.dims, tiles[number])) is not None:
         free[number] = array.dims, dims
         end.operands[number] = _pad(value, array, dims, end)
-  return added, opened, free
+  return added, in_question, free
 
 
 def pad_results_evenly(module: Any, numbers: Iterable[int],
