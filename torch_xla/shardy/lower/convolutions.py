@@ -56,9 +56,10 @@ def make_partitionable(module: Any) -> str:
     return ''
   editor = Editor(module)
   products = sum(_write_out(c, editor) for c in module.computations)
+  whole = 0
   # The values of a manual region have no sharding but the region's.
-  is_manual = any(s and s.type is ShardingType.MANUAL for s in said)
-  whole = 0 if is_manual else sum(_hold(c, editor) for c in module.computations)
+  if not any(s and s.type is ShardingType.MANUAL for s in said):
+    whole = sum(_hold(c, editor) for c in module.computations)
   return note(products, whole)
 
 
@@ -113,38 +114,36 @@ def _hold(computation: Any, editor: Editor) -> int:
     if instruction.opcode != 'convolution':
       return None
     numbers = instruction.convolution_dimension_numbers
-    window = instruction.window.dimensions
-    dims = [
-        n for n, w in enumerate(window) if has_window(
+    windows = [
+        n for n, w in enumerate(instruction.window.dimensions) if has_window(
             w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
     ]
+    is_whole = instruction.batch_group_count > 1
 
-    def call(operand: Any, spatial: Sequence[int]) -> Any:
-      rank = len(_dims(operand))
-      held = range(rank) if instruction.batch_group_count > 1 else [
-          spatial[n] for n in dims
-      ]
+    def call(value: Any, spatial: Sequence[int]) -> Any:
+      rank = len(_dims(value))
+      dims = range(rank) if is_whole else [spatial[n] for n in windows]
       return editor.call(
           computation,
           'Sharding',
-          operand.shape, [operand.id],
+          value.shape, [value.id],
           sharding=op_sharding.to_bytes(REPLICATED),
-          backend_config=holding(rank, held).encode())
+          backend_config=holding(rank, dims).encode())
 
-    if not dims and instruction.batch_group_count < 2:
+    if not windows and not is_whole:
       return None
-    made = [
+    operands = [
         call(by_id[number], spatial)
         for number, spatial in zip(instruction.operand_ids, (
             numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions))
     ]
-    instruction.operand_ids[:] = [i.id for i in made]
-    if (any(w.base_dilation > 1 for w in window) and
-        not instruction.HasField('sharding')):
-      copy = editor.copied(computation, instruction, instruction.operand_ids)
-      made.append(copy)
-      result = call(copy, numbers.output_spatial_dimensions)
-      _become(instruction, result)
+    copy = editor.copied(computation, instruction, [i.id for i in operands])
+    copy.ClearField('sharding')
+    made = [*operands, copy, call(copy, numbers.output_spatial_dimensions)]
+    if instruction.HasField('sharding'):  # That of the result's users.
+      made.append(
+          editor.call(computation, 'Sharding', copy.shape, [made[-1].id]))
+    _become(instruction, made.pop())
     return made
 
   return put_before(computation, held)
@@ -155,19 +154,22 @@ def _write_out(computation: Any, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
 
   def written_out(instruction: Any) -> Optional[list[Any]]:
-    if instruction.opcode != 'convolution' or instruction.batch_group_count < 2:
-      return None
-    numbers = instruction.convolution_dimension_numbers
-    dims = _dims(instruction)
-    places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
-    if not 0 < places <= MOST_PLACES or any(
-        w.window_reversal for w in instruction.window.dimensions):
+    if instruction.opcode != 'convolution' or not _is_of_products(instruction):
       return None
     *made, last = _products(instruction, by_id, computation, editor)
     _become(instruction, last)
     return made
 
   return put_before(computation, written_out)
+
+
+def _is_of_products(instruction: Any) -> bool:
+  """Whether a convolution is one that is written out."""
+  dims = _dims(instruction)
+  numbers = instruction.convolution_dimension_numbers
+  places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
+  return (instruction.batch_group_count > 1 and 0 < places <= MOST_PLACES and
+          not any(w.window_reversal for w in instruction.window.dimensions))
 
 
 def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
@@ -204,15 +206,16 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
                              (numbers.kernel_spatial_dimensions, rhs_batch)))
   padded = list(_dims(x))
   for dim, size in zip(numbers.input_spatial_dimensions, window):
-    padded[dim] += (size.padding_low + size.padding_high +
-                    (padded[dim] - 1) * (size.base_dilation - 1))
+    padded[dim] += (
+        max(size.padding_low, 0) + max(size.padding_high, 0) +
+        (padded[dim] - 1) * (size.base_dilation - 1))
   if padded != list(_dims(x)):
     made += editor.padded(computation, x, padded, **said)
     x = made[-1]
     for dim, size in zip(numbers.input_spatial_dimensions, window):
       config = x.padding_config.dimensions[dim]
-      config.edge_padding_low = size.padding_low
-      config.edge_padding_high = size.padding_high
+      config.edge_padding_low = max(size.padding_low, 0)
+      config.edge_padding_high = max(size.padding_high, 0)
       config.interior_padding = size.base_dilation - 1
   x, w = grouped(x, lhs_batch), grouped(w, rhs_batch)
 
@@ -233,7 +236,8 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
   for place in itertools.product(*map(range, sizes)):
     bounds = [(0, size, 1) for size in _dims(x)]
     for dim, at, size in zip(lhs_spatial, place, window):
-      start = at * size.stride
+      # XLA's partitioner gets padding below zero wrong.
+      start = at * size.stride - min(size.padding_low, 0)
       bounds[dim] = (start, start + (size.size - 1) * size.window_dilation + 1,
                      size.window_dilation)
     part = make('slice', x,

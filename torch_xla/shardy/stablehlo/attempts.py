@@ -12,9 +12,9 @@ import functools
 import logging
 from typing import Any, Optional
 
-from . import (answer, batch_norm, dialects, dot_dims, extract, forms,
-               index_dims, padding, question, scatter_indices, to_sdy, to_v2,
-               wrapper)
+from . import (answer, batch_norm, convolutions, dialects, dot_dims, extract,
+               forms, index_dims, padding, question, scatter_indices, to_sdy,
+               to_v2, wrapper)
 from ..annotate.annotation import UserMesh
 from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
@@ -80,11 +80,12 @@ class Attempts:
       InexpressibleError, SdyError: Shardy's terms do not say it all.
     """
 
-    name = ''
+    name, note = '', ''
 
     def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
-      nonlocal name
-      name, made = self._sdy_attempt(num_devices, is_told=True, tiles=tiles)
+      nonlocal name, note
+      name, made, note = self._sdy_attempt(
+          num_devices, is_told=True, tiles=tiles)
       return made
 
     told = free_results.attempts(make)
@@ -110,7 +111,7 @@ class Attempts:
         # What was asked for, whoever partitions.
         yield dataclasses.replace(gspmd, tensors=first.tensors)
 
-    return Plan(name, (first,), later=later)
+    return Plan(name, (first,), note=note, later=later)
 
   def said_of(self, error: ValueError) -> str:
     """The tensor that Shardy cannot be told of, where it is one."""
@@ -125,8 +126,8 @@ class Attempts:
 
   def v2(self, reason: str = '') -> Plan:
     """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
-    name, attempt = self._v2_attempt(is_told=True)
-    return Plan(name, (attempt,), reason, later=self._untold_v2)
+    name, attempt, note = self._v2_attempt(is_told=True)
+    return Plan(name, (attempt,), reason, note, later=self._untold_v2)
 
   def plain(self) -> Plan:
     """For a plugin that takes no shardings."""
@@ -155,7 +156,7 @@ class Attempts:
 
   def unpartitioned(self) -> Plan:
     """For one device: bindings and tags go."""
-    module, counts, is_changed, taken = self._to_v2()
+    module, counts, is_changed, taken, _ = self._to_v2()
     del taken  # Nothing is split.
     if self.form is Form.PLAIN:
       forms.remove_shardings(module)
@@ -175,19 +176,19 @@ class Attempts:
       self,
       num_devices: int,
       is_told: bool,
-      tiles: Optional[Mapping[int, Dims]] = {}) -> tuple[str, Made]:
-    """The module's name, and the attempt.
+      tiles: Optional[Mapping[int, Dims]] = {}) -> tuple[str, Made, str]:
+    """The module's name, the attempt, and a note.
 
     Args:
       tiles: as for `padding.pad`; None: Shardy is asked.
     """
-    module, taken, padded, told = self._lowered(num_devices, tiles or {})
+    module, taken, padded, told, note = self._lowered(num_devices, tiles or {})
     if tiles is None and padded.in_question:
       try:
         tiles = question.tiles(module, padded.in_question, told.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
-      module, taken, padded, told = self._lowered(num_devices, tiles or {})
+      module, taken, padded, told, _ = self._lowered(num_devices, tiles or {})
     names = names_of_parameters(taken.bindings, self.names_of)
     pinned = None if is_told else to_sdy.pin_results(module, told)
     forms.write(module, self.form)
@@ -202,22 +203,25 @@ class Attempts:
         kinds=kinds,
         pinned=pinned,
         told=told)
-    return name, Made(attempt, padded=padded.free)
+    return name, Made(attempt, padded=padded.free), note
 
   def _lowered(
       self, num_devices: int, tiles: Mapping[int, Dims]
-  ) -> tuple[Any, extract.Taken, padding.Padded, SdyProgram]:
+  ) -> tuple[Any, extract.Taken, padding.Padded, SdyProgram, str]:
+    """The module, what it said and says, and a note of what else was changed.
+    """
     module = self.read()
     for rewrite in (batch_norm.expand, dot_dims.unmerge, index_dims.batch,
                     scatter_indices.narrow):
       rewrite(module)
+    note = convolutions.make_partitionable(module)
     taken = extract.take(module).of_used()
     taken, padded = padding.pad(module, taken, num_devices, tiles)
     told = to_sdy.lower(module, taken, num_devices, self.meshes())
-    return module, taken, padded, padded.as_users_know(told)
+    return module, taken, padded, padded.as_users_know(told), note
 
-  def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt]:
-    module, counts, is_changed, taken = self._to_v2()
+  def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
+    module, counts, is_changed, taken, note = self._to_v2()
     names = names_of_parameters(taken.bindings, self.names_of)
     stored = _stored(module, taken)
     # Writing uses the module up.
@@ -232,21 +236,25 @@ class Attempts:
         form=_V2_FORM,
         kinds=kinds,
         pinned=pinned,
-        shardings=counts)
+        shardings=counts), note
 
   def _untold_v2(self) -> Iterator[Attempt]:
     """None for manual sharding: XLA aborts on results of it that are pinned."""
     if not extract.take(self.read()).calls & set(MANUAL_TARGETS):
       yield self._v2_attempt(is_told=False)[1]
 
-  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken]:
-    """The module with V2 shardings, and whether that is another than came."""
+  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken, str]:
+    """The module with V2 shardings, and whether that is another than came.
+
+    What was taken from it, and a note of what else was changed, follow.
+    """
     module = self.read()
     narrowed = scatter_indices.narrow(module)
+    note = convolutions.make_partitionable(module)
     taken = extract.take(module)
     counts = to_v2.lower(module, taken)
-    is_changed = taken.found or bool(counts.v2 or narrowed)
-    return module, counts, is_changed, taken
+    is_changed = taken.found or bool(counts.v2 or narrowed or note)
+    return module, counts, is_changed, taken, note
 
   def _write_v2(self, module: Any, is_changed: bool) -> bytes:
     if self.original is not None and not is_changed:

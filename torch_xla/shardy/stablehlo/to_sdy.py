@@ -20,6 +20,7 @@ from . import dialects, manual_blocks, manual_computation, tuples
 from ..annotate.annotation import UserMesh
 from ..hlo.array_shape import ArrayShape
 from ..sdy import attributes, lowering
+from ..lower.convolutions import open_dims
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
@@ -107,7 +108,10 @@ def _sites(module: Any, taken: Taken, arrays: Arrays,
     if call.results[0] not in manual:
       site = _site_of(arrays, call, 'a Sharding call',
                       taken.constraints.get(number))
-      sites[_CALL, number] = site._replace(is_boundary=call.results[0] in begun)
+      sites[_CALL, number] = site._replace(
+          is_boundary=call.results[0] in begun,
+          open_dims=open_dims(str(call.attributes['backend_config']))
+          if 'backend_config' in call.attributes else ())
   for number, operation in enumerate(taken.sharded):
     if manual.isdisjoint(operation.results):
       sites[_OPERATION, number] = _site_of(arrays, operation, operation.name)
@@ -175,7 +179,8 @@ class _ModuleWriter:
       constraint = self._given.get((_CALL, number))
       if constraint is None:
         continue  # In a manual region.
-      self._note(call, constraint)
+      if constraint.is_tensors:
+        self._note(call, constraint)
       made = self._constrain(call.operands[0], constraint, call)
       call.results[0].replace_all_uses_with(made)
       call.erase()

@@ -1,0 +1,83 @@
+"""Training steps of convolutions that XLA alone partitions wrong, and checks.
+
+Over a mesh of 2 x 4 devices: the official wheel's gradients are too large, or
+Shardy ends the process, as each case says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import copy
+from typing import NamedTuple, Optional
+
+import numpy as np
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+
+Spec = tuple[Optional[str], ...]
+
+
+class Case(NamedTuple):
+  """A layer, what it convolves, and how both are marked."""
+  layer: Callable[[], torch.nn.Module]
+  x: tuple[int, ...]
+  x_spec: Spec
+  weight_spec: Optional[Spec] = None
+
+
+def _convolution(*arguments, **keywords) -> Callable[[], torch.nn.Module]:
+  return lambda: torch.nn.Conv1d(*arguments, **keywords)
+
+
+CASES = {
+    # Shardy ends the process; GSPMD's gradient of the weight is too large.
+    'grouped':
+        Case(
+            lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2), (8, 4, 4, 4),
+            ('x', None, None, None), ('y', None, None, None)),
+    # That of the weight is too large.
+    'depthwise':
+        Case(
+            _convolution(8, 8, 4, padding=3, groups=8, bias=False), (8, 8, 6),
+            ('x', None, None)),
+    'strided':
+        Case(
+            _convolution(8, 8, 3, stride=2, padding=1, groups=4), (8, 8, 7),
+            ('x', None, None), (None, None, None)),
+    'transposed':
+        Case(
+            lambda: torch.nn.ConvTranspose1d(8, 8, 3, stride=2, groups=2),
+            (8, 8, 4), ('x', None, None)),
+    # The result is too large, and so are both gradients.
+    'along the window':
+        Case(
+            _convolution(8, 8, 4, padding=2), (8, 8, 8), (None, None, 'x'),
+            ('y', None, None)),
+}
+
+
+def check(name: str) -> torch_xla.shardy.ProgramRecord:
+  """Trains one step and compares it with the host's; the step's record."""
+  case = CASES[name]
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  torch.manual_seed(0)
+  layer = case.layer()
+  x = torch.randn(case.x, requires_grad=True)
+  on_device = copy.deepcopy(layer).to('xla')
+  fed = x.detach().to('xla').requires_grad_()
+  xs.mark_sharding(fed, mesh, case.x_spec)
+  if case.weight_spec:
+    xs.mark_sharding(on_device.weight, mesh, case.weight_spec)
+  torch_xla.sync()
+  with torch_xla.shardy.record() as programs:
+    y = on_device(fed)
+    y.pow(2).sum().backward()
+    torch_xla.sync(wait=True)
+  expected = layer(x)
+  expected.pow(2).sum().backward()
+  for made, right in ((y, expected), (fed.grad, x.grad),
+                      (on_device.weight.grad, layer.weight.grad)):
+    torch.testing.assert_close(made.cpu(), right, rtol=1e-4, atol=1e-4)
+  program, = programs
+  return program
