@@ -4,6 +4,7 @@ On eight devices, each result also compared with that of PyTorch on the host.
 """
 
 from both_ways import check_same, compile_both_ways
+from convolution_steps import CASES, check
 import numpy as np
 import pytest
 import torch
@@ -180,3 +181,9 @@ def test_reading_and_resharding_programs_of_torch_xla(both, mesh):
   xs.mark_sharding(fed, mesh, ('y', None))
   close((fed * 2).cpu(), x * 2)
   check_same(both, v2=3, collective='all-gather(')
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_convolutions(name):
+  program = check(name)
+  assert program.note.startswith('convolutions, ')

@@ -2,6 +2,7 @@
 
 import re
 
+import convolution_steps
 import numpy as np
 import pytest
 import torch
@@ -239,3 +240,16 @@ def test_lower_text_with_nothing_pending(mesh):
   for tensors in [x], []:
     with pytest.raises(ValueError, match='nothing pending|anything pending'):
       torch_xla.shardy.lower_text(tensors)
+
+
+@pytest.mark.parametrize('name', convolution_steps.CASES)
+def test_convolutions_that_xla_would_partition_wrong(name):
+  """Right with Shardy, in the first attempt; the record says what was done."""
+  program = convolution_steps.check(name)
+  assert program.partitioner is Partitioner.SHARDY
+  products = '' if name == 'along the window' else '1 written out as products, '
+  count = 2 if products else 3
+  assert program.note == (
+      f'convolutions, so that XLA partitions them right: {products}{count} with '
+      'operands held whole along the window')
+  assert f'\n  note: {program.note}' in str(program)

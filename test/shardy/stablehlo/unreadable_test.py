@@ -1,7 +1,8 @@
-"""Programs that jaxlib cannot read, or not write for the plugin."""
+"""Programs that jaxlib cannot read or write, or XLA not partition."""
 
 import logging
 
+import convolution_steps
 import numpy as np
 import pytest
 import torch
@@ -131,3 +132,11 @@ def test_what_a_plugin_refuses_is_told_in_text():
   assert program.note.startswith('the backend refused the program for Shardy')
   assert program.note.endswith(': Shardy is told in frontend attributes')
   assert torch.equal(z.cpu(), a.to(torch.float8_e5m2).float())
+
+
+@pytest.mark.parametrize('name', convolution_steps.CASES)
+def test_convolutions_that_xla_would_partition_wrong(name):
+  xr.use_spmd()
+  program = convolution_steps.check(name)
+  assert program.partitioner is Partitioner.SHARDY and program.form == 'sdy'
+  assert program.note.startswith('convolutions, ')

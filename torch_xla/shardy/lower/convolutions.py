@@ -48,7 +48,8 @@ def make_partitionable(module: Any) -> str:
   Returns:
     What became of them, for the record; empty if nothing did.
   """
-  if not any(i.opcode == 'convolution' for c in module.computations
+  if not any(i.opcode == 'convolution'
+             for c in module.computations
              for i in c.instructions):
     return ''
   said = list(_said(module))
@@ -96,7 +97,9 @@ def open_dims(backend_config: str) -> tuple[int, ...]:
 def _said(module: Any) -> Iterator[Optional[HloSharding]]:
   """The shardings of a program; None for one that is not understood."""
   for data in {
-      i.sharding for c in module.computations for i in c.instructions
+      i.sharding
+      for c in module.computations
+      for i in c.instructions
       if i.HasField('sharding')
   }:
     try:
@@ -135,7 +138,8 @@ def _hold(computation: Any, editor: Editor) -> int:
     operands = [
         call(by_id[number], spatial)
         for number, spatial in zip(instruction.operand_ids, (
-            numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions))
+            numbers.input_spatial_dimensions,
+            numbers.kernel_spatial_dimensions))
     ]
     copy = editor.copied(computation, instruction, [i.id for i in operands])
     copy.ClearField('sharding')
@@ -199,11 +203,10 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
   lhs_batch = numbers.input_batch_dimension
   rhs_batch = numbers.kernel_output_feature_dimension
   # The groups come before what is split into them.
-  lhs_spatial, rhs_spatial = (
-      [n + (n > batch)
-       for n in spatial]
-      for spatial, batch in ((numbers.input_spatial_dimensions, lhs_batch),
-                             (numbers.kernel_spatial_dimensions, rhs_batch)))
+  lhs_spatial, rhs_spatial = ([
+      n + (n > batch) for n in spatial
+  ] for spatial, batch in ((numbers.input_spatial_dimensions, lhs_batch),
+                           (numbers.kernel_spatial_dimensions, rhs_batch)))
   padded = list(_dims(x))
   for dim, size in zip(numbers.input_spatial_dimensions, window):
     padded[dim] += (

@@ -61,8 +61,8 @@ def _hold(operation: Any) -> bool:
   padding = _integers(operation, 'padding', [[0, 0]] * count)
   dilation = _integers(operation, 'lhs_dilation', [1] * count)
   windows = [
-      n for n, dim in enumerate(numbers.kernel_spatial_dimensions) if
-      has_window(kernel.dims[dim], strides[n], *padding[n], dilation[n])
+      n for n, dim in enumerate(numbers.kernel_spatial_dimensions)
+      if has_window(kernel.dims[dim], strides[n], *padding[n], dilation[n])
   ]
   is_whole = operation.attributes['batch_group_count'].value > 1
   if not windows and not is_whole:

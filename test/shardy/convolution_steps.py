@@ -33,9 +33,8 @@ def _convolution(*arguments, **keywords) -> Callable[[], torch.nn.Module]:
 CASES = {
     # Shardy ends the process; GSPMD's gradient of the weight is too large.
     'grouped':
-        Case(
-            lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2), (8, 4, 4, 4),
-            ('x', None, None, None), ('y', None, None, None)),
+        Case(lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),
+             (8, 4, 4, 4), ('x', None, None, None), ('y', None, None, None)),
     # That of the weight is too large.
     'depthwise':
         Case(
@@ -46,9 +45,8 @@ CASES = {
             _convolution(8, 8, 3, stride=2, padding=1, groups=4), (8, 8, 7),
             ('x', None, None), (None, None, None)),
     'transposed':
-        Case(
-            lambda: torch.nn.ConvTranspose1d(8, 8, 3, stride=2, groups=2),
-            (8, 8, 4), ('x', None, None)),
+        Case(lambda: torch.nn.ConvTranspose1d(8, 8, 3, stride=2, groups=2),
+             (8, 8, 4), ('x', None, None)),
     # The result is too large, and so are both gradients.
     'along the window':
         Case(
@@ -76,8 +74,8 @@ def check(name: str) -> torch_xla.shardy.ProgramRecord:
     torch_xla.sync(wait=True)
   expected = layer(x)
   expected.pow(2).sum().backward()
-  for made, right in ((y, expected), (fed.grad, x.grad),
-                      (on_device.weight.grad, layer.weight.grad)):
+  for made, right in ((y, expected), (fed.grad, x.grad), (on_device.weight.grad,
+                                                          layer.weight.grad)):
     torch.testing.assert_close(made.cpu(), right, rtol=1e-4, atol=1e-4)
   program, = programs
   return program
