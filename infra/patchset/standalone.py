@@ -79,6 +79,9 @@ def check_alone(root: Path,
   ends = []
   failed = False
   for series in chosen:
+    if not (series.wheel or series.overlay or series.tests):
+      ends.append(f'{series.name}: nothing for the wheel')
+      continue
     alone = Alone(root, manifest, series.name,
                   root / 'build' / 'series' / series.name)
     say(f'==> {series.name} in {alone.folder}')

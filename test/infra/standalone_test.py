@@ -106,13 +106,15 @@ def run(project: Project,
 
 
 def test_each_series_runs_its_own_tests(small, wheel):
+  small.series('three')
   ended, said = run(small, wheel, '-m', 'not slow')
   assert ended, said
   assert said.count('collected 1 item') == 1
   assert said.count('collected 2 items / 1 deselected') == 1
-  first, second = said.splitlines()[-2:]
+  first, second, third = said.splitlines()[-3:]
   assert first.startswith('one: 1 passed')
   assert second.startswith('two: 1 passed, 1 deselected')
+  assert third == 'three: nothing for the wheel'
   # What they are laid on stays as it was.
   assert (wheel / FILE).read_text() == 'value = 1\n'
 
