@@ -38,7 +38,7 @@ import processes
 import tiers
 
 REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
-_CHILD_SECONDS = 300
+_CHILD_SECONDS = 1800
 _CHILDREN_AT_A_TIME = 2
 # All passed, or some failed and are reported.
 _PYTESTS_STATUSES = (0, 1)
@@ -89,6 +89,12 @@ class _Reporter:
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
     data = self._config.hook.pytest_report_to_serializable(
         config=self._config, report=report)
+    self._write(data)
+
+  def pytest_sessionfinish(self) -> None:
+    self._write({'cpu_seconds': processes.called_cpu_seconds()})
+
+  def _write(self, data: dict[str, Any]) -> None:
     with open(self._path, 'a') as f:
       f.write(json.dumps(data) + '\n')
 
@@ -155,16 +161,20 @@ class _Children:
            place: Place) -> _Reports:
     with tempfile.TemporaryDirectory() as directory:
       path = os.path.join(directory, 'reports')
-      job = functools.partial(processes.run_pytest, str(self._config.rootpath),
-                              [*_arguments(self._config), *nodes],
-                              {REPORTS_VARIABLE: path})
+      job = functools.partial(
+          processes.run_pytest, str(self._config.rootpath),
+          [*_arguments(self._config), *nodes], {
+              REPORTS_VARIABLE: path,
+              fork_server.FOLDER_VARIABLE: processes.servers.folder()
+          })
       try:
         with self._slots:
           ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
       except (RuntimeError, ValueError, OSError) as e:
         return _Reports({}, f'the test process could not be started: {e}')
-      self._config.stash[_CPU_KEY].add(module_of(nodes[0]), ended.cpu_seconds)
-      reports = _read(path)
+      reports, of_its_children = _read(path)
+      self._config.stash[_CPU_KEY].add(
+          module_of(nodes[0]), ended.cpu_seconds + of_its_children)
       if ended.status not in _PYTESTS_STATUSES:
         # Whatever its tests said: what comes at its end is theirs, too.
         reports.get(nodes[-1], []).clear()
@@ -193,16 +203,21 @@ def _arguments(config: pytest.Config) -> list[str]:
   return [f'--tier={tier}'] if tier else []
 
 
-def _read(path: str) -> dict[str, list[dict[str, Any]]]:
+def _read(path: str) -> tuple[dict[str, list[dict[str, Any]]], float]:
+  """The reports by node, and the CPU seconds of the children of the child."""
   reports: dict[str, list[dict[str, Any]]] = {}
+  cpu_seconds = 0.
   with contextlib.suppress(FileNotFoundError), open(path) as f:
     for line in f:
       data = json.loads(line)
+      if 'cpu_seconds' in data:
+        cpu_seconds = data['cpu_seconds']
+        continue
       # JSON has no tuples, and a skip's place is one.
       if isinstance(data['longrepr'], list):
         data['longrepr'] = tuple(data['longrepr'])
       reports.setdefault(data['nodeid'], []).append(data)
-  return reports
+  return reports, cpu_seconds
 
 
 def _failure(item: pytest.Item, text: str) -> pytest.TestReport:

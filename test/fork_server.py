@@ -30,6 +30,7 @@ import json
 import os
 import pickle
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -46,6 +47,8 @@ _READ_AT_START = ('PYTHON', 'LD_')
 _READ_BY_JAX = 'JAX_'
 _WITHOUT_JAX = '-without-jax'
 END_VARIABLE = 'FORKED_CHILDREN_END'
+# Where the base server listens that a child has in common with its parent.
+FOLDER_VARIABLE = 'FORK_SERVERS'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +85,7 @@ class ForkServers:
   def __init__(self):
     self._mutex = threading.Lock()
     self._base: Optional[subprocess.Popen] = None
-    self._folder: Optional[tempfile.TemporaryDirectory] = None
+    self._folder = ''
     self._addresses: dict[tuple, str] = {}
     self._asked = 0
 
@@ -133,19 +136,26 @@ class ForkServers:
       if self._base is not None:
         self._base.stdin.close()  # Its end is the end of the servers.
         self._base.wait()
-        self._folder.cleanup()
         self._base = None
-        self._addresses.clear()
+        shutil.rmtree(self._folder)
+      self._folder = ''
+      self._addresses.clear()
+
+  def folder(self) -> str:
+    """Where the base server listens, for FOLDER_VARIABLE of another client."""
+    with self._mutex:
+      if not self._folder:
+        self._start()
+      return self._folder
 
   def _address(self, environment: Mapping[str, str]) -> str:
     key = tuple(sorted(environment.items()))
+    folder = self.folder()
     with self._mutex:
-      if self._base is None:
-        self._start()
       if key not in self._addresses:
         self._asked += 1  # One that failed has taken its address, too.
-        name = f'{self._folder.name}/{self._asked}'
-        base = f'{self._folder.name}/0'
+        name = f'{folder}/{os.getpid()}-{self._asked}'
+        base = f'{folder}/0'
         if any(variable.startswith(_READ_BY_JAX) for variable in environment):
           base += _WITHOUT_JAX
         with _connect(base, _SERVER_SECONDS) as connection:
@@ -162,12 +172,14 @@ class ForkServers:
       return self._addresses[key]
 
   def _start(self) -> None:
-    self._folder = tempfile.TemporaryDirectory(prefix='forks-')
-    self._base = subprocess.Popen(
-        [sys.executable, __file__, f'{self._folder.name}/0'],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE)
-    self._base.stdout.readline()  # It listens.
+    self._folder = os.environ.get(FOLDER_VARIABLE, '')
+    if not self._folder:
+      self._folder = tempfile.mkdtemp(prefix='forks-')
+      self._base = subprocess.Popen(
+          [sys.executable, __file__, f'{self._folder}/0'],
+          stdin=subprocess.PIPE,
+          stdout=subprocess.PIPE)
+      self._base.stdout.readline()  # It listens.
 
 
 class _Job(BaseException):

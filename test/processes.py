@@ -17,7 +17,9 @@ from typing import Any
 import fork_server
 
 _SECONDS = 240
-_RUNTIME_PREFIXES = ('PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
+# What a child that runs tests was told, is not for its own children.
+_RUNTIME_PREFIXES = (fork_server.FOLDER_VARIABLE, 'SHARDY_TEST_REPORTS',
+                     'PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
                      'NPROC', 'TPU_', 'PT_XLA_')
 
 servers = fork_server.ForkServers()

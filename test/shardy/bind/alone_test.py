@@ -21,6 +21,7 @@ from sections import (counted, error, fails_to_sync, Run, Seen, SHARDY,
 import torch
 from torch_xla import _XLAC
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _STEPS = 9
 
 

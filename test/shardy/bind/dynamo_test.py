@@ -10,6 +10,7 @@ from sections import (counted, donated, error, living, mlp, Run, Seen, SHARDY,
 import torch
 import torch_xla.distributed.spmd as xs
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 pytestmark = pytest.mark.slow  # The core has names_test.
 
 _X = ("('x', None)", (0, None))

@@ -21,6 +21,7 @@ from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel as FSDPv2)
 from torch_xla.shardy import current_mode, Mode
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _X = ("('x', None)", (0, None))
 _Y = ("('y', None)", (1, None))
 _MLP = [_X, _Y, ("(None, 'y')", (None, 2))]

@@ -19,6 +19,7 @@ import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 # Nothing is imported here that is not imported with the mode off.
 _OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 _MODES = {'off': _OFF, 'v2': {**_OFF, 'XLA_SHARDING_V2': '1'}}

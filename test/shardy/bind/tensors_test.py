@@ -17,6 +17,7 @@ from torch_xla._dynamo.dynamo_bridge import alias_with_buffer_donor_config
 import torch_xla.distributed.spmd as xs
 from torch_xla.shardy.hlo import messages
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _X = ("('x', None)", (0, None))
 _Y = ("('y', None)", (1, None))
 

@@ -21,6 +21,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental import eager_mode
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 pytestmark = pytest.mark.slow  # The core has lazy_test, with weights.
 
 _W = ("('y', None)", (1, None))

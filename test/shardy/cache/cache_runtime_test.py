@@ -15,6 +15,7 @@ from torch_xla.shardy import cache
 from torch_xla.shardy.cache import rules
 from torch_xla.shardy.errors import TooLateError
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 _V2 = {**_CPU, 'XLA_SHARDING_V2': '1'}
 _SHARDY = {**_CPU, 'XLA_USE_SHARDY': '1'}

@@ -18,6 +18,7 @@ from processes import clean_environment
 import pytest
 import xla_plugins.xla_cpu_pjrt
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _COMMAND = [sys.executable, '-m', 'torch_xla.shardy.conformance']
 _LIBRARY = str(
     Path(xla_plugins.xla_cpu_pjrt.__file__).parent / 'xla_cpu_pjrt.so')

@@ -24,6 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / 'csrc'))
 
 from wrong_plugin_build import faults, link  # pylint: disable=wrong-import-position
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 ROWS = (*faults_of_tables.ROWS, *faults_of_programs.ROWS)
 # Where a plugin ends, there is nothing to be tried but what looks at its table.
 _TABLE_ONLY = 'start.version'

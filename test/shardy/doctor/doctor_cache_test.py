@@ -14,6 +14,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import cache, doctor, door
 from torch_xla.shardy.doctor import device_probe
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _SHARDY = {
     'PJRT_DEVICE': 'CPU',
     'CPU_NUM_DEVICES': '8',

@@ -17,6 +17,7 @@ from torch_xla.shardy import doctor
 from torch_xla.shardy.doctor import child, device_probe, Finding, Status
 from torch_xla.shardy.doctor.device_probe import STEPS
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _SECONDS = 120
 _CHECKS = [f'probe.{step}' for step in STEPS]
 _CONTRACT = [

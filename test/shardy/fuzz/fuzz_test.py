@@ -17,6 +17,7 @@ import pytest
 from random_programs import make
 import shrinking
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 # How the reasons begin why GSPMD may partition a program.
 _ALLOWED_FALLBACKS = (
     # Two meshes, the devices of each in another order.

@@ -7,6 +7,7 @@ import processes
 import pytest
 import torch
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _ADD = '''add {
   a = f32[] parameter(0)
   b = f32[] parameter(1)

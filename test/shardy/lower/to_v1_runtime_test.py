@@ -19,6 +19,7 @@ from torch_xla.shardy.door import shim
 from torch_xla.shardy.lower import to_v1
 import xlac_shardings
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 _V2 = {**_OFF, 'XLA_SHARDING_V2': '1'}
 _LISTED = '{devices=[2,4]0,1,2,3,4,5,6,7}'

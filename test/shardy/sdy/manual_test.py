@@ -12,13 +12,14 @@ import torch_xla.runtime as xr
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: XLA prints the programs')
 
-_IN_THE_INNER_LOOP = ('backward', 'uneven', 'manual_result')
+ENVIRONMENT = {}  # Beside the tests that need no child.
+_IN_THE_CORE = ('backward', 'uneven', 'manual_result')
 # GSPMD ends the process, or sums in another order.
 _NOT_AS_GSPMD = ('loop_within', 'split_outside')
 _ENVIRONMENTS = [SHARDY, pytest.param(STABLEHLO, marks=pytest.mark.slow)]
 _IDS = ['HLO', 'StableHLO']
 _ALL = [
-    name if name in _IN_THE_INNER_LOOP else pytest.param(
+    name if name in _IN_THE_CORE else pytest.param(
         name, marks=pytest.mark.slow) for name in PROGRAMS
 ]
 
@@ -26,7 +27,7 @@ _ALL = [
 @pytest.fixture(name='ran', scope='module')
 def ran_fixture(request):
   """What the programs that are to be tested give: Shardy's way, and GSPMD's."""
-  names = sorted({*_IN_THE_INNER_LOOP} | {
+  names = sorted({*_IN_THE_CORE} | {
       item.callspec.params['name']
       for item in request.session.items
       if item.path == request.path and

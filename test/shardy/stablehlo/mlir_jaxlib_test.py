@@ -6,6 +6,7 @@ Each start of torch_xla is the point here, so each is a new process.
 import processes
 import pytest
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _DEVICES = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8')
 # As find_spec and import find them where they are not installed.
 _WITHOUT = "import sys; sys.modules['jaxlib'] = sys.modules['jax'] = None\n"

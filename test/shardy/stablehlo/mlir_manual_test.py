@@ -13,6 +13,7 @@ from torch_xla.shardy.stablehlo.forms import Form
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads MLIR')
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _X = '{mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"}'
 _XY = '{mhlo.sharding = "{devices=[2,4]<=[8]}"}'

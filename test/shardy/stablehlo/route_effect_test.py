@@ -11,6 +11,8 @@ import torch
 from torch_xla import _XLAC
 import vendor
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
+
 
 @dataclasses.dataclass(frozen=True)
 class _Effect:

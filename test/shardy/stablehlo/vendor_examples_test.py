@@ -15,6 +15,7 @@ from sections import Run, Seen
 import torch_xla.runtime as xr
 import vendor
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 pytestmark = pytest.mark.nightly  # The whole has vendor_sections_test.
 # Of a line that is printed: what the machine decides.
 _TIME = re.compile(r'[\d.]+ m?s\b|compiled in .*')

@@ -23,6 +23,7 @@ import torch_xla.distributed.spmd as xs
 import uneven_test
 import vendor
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 pytestmark = pytest.mark.slow
 
 # What is not here is about HLO's text, or the Python of the fallback itself.

@@ -15,6 +15,7 @@ import torch
 import torch_xla.distributed.spmd as xs
 import vendor
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _TELLS, _TELLS_NOT = ('sdy', 'hlo'), ('echo', 'none', 'absent', 'damaged',
                                       'silent')
 _NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '

@@ -18,6 +18,7 @@ import tensors_test
 import vendor
 import weights_test
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _MODULES = (lazy_test, tensors_test, weights_test, dynamo_test)
 # It counts results in HLO; what it says of donations others do, too.
 _OF_HLO = {tensors_test.results_and_donations}

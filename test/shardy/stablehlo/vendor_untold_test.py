@@ -9,6 +9,7 @@ from sections import error, Run, Seen, sync
 import torch
 import vendor
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _V2 = {
     **{
         k: v for k, v in vendor.VENDOR.items() if k != 'XLA_USE_SHARDY'

@@ -11,6 +11,7 @@ import processes
 from processes import clean_environment
 import pytest
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _SECONDS = 240
 
 # As users' scripts do, it sets the runtime's variables before it imports

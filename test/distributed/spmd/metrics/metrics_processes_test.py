@@ -31,6 +31,7 @@ import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.metrics import host_reads
 import torch_xla.runtime as xr
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _RANKS = 3
 _REPLICAS = 4
 _OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}

@@ -15,6 +15,7 @@ from processes import clean_environment
 import pytest
 from torch_xla.shardy.aot.reporting import json_form
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _COMMAND = [sys.executable, '-m', 'torch_xla.shardy.aot']
 
 

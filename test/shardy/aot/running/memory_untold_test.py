@@ -9,6 +9,8 @@ from torch_xla.shardy.aot.report import Report
 from torch_xla.shardy.aot.topologies import GENERATIONS
 from torch_xla.shardy.aot.reporting import sizes
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
+
 
 def without_words(script: str) -> Report:
   from torch_xla.shardy.aot.running import capacity

@@ -12,6 +12,7 @@ import pytest
 import torch_xla
 from torch_xla.shardy.aot.compiled import compiled_module
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 TOPOLOGY = 'v5e:2x4'
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ahead_of_time import report_of
 import pytest
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 GIB = 1 << 30
 
 

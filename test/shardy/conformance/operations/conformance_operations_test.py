@@ -18,6 +18,7 @@ from torch_xla.shardy.conformance.operations.comparison import compare, Shard
 from torch_xla.shardy.conformance.operations.operation import expected_of
 from torch_xla.shardy.conformance.operations.tolerance import SAME_BITS
 
+ENVIRONMENT = {}  # Beside the tests that need no child.
 _OPERATIONS = {operation.name: operation for operation in operations()}
 _CASES = {case.name: case for case in cases_module.cases()}
 _SPMD = {
