@@ -32,7 +32,7 @@ from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
 from . import copies, names, placing, registry, usage
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
-                           Operand, partial_syncs, Since)
+                           Operand, partial_syncs, Since, told_apart)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
@@ -166,7 +166,7 @@ class Binder:
     self._syncing = found = self._find_operands(self._tensors.all())
     placing.keep(found)
     if self._is_bound(found):
-      self._binding_of_sync = self._bind(_told_apart(found.operands))
+      self._binding_of_sync = self._bind(told_apart(found.operands))
     usage.forget_use(one.inner for one in found.used if one.is_own)
     self._tensors.drop_dead()
 
@@ -206,7 +206,7 @@ class Binder:
     operands = [(one, t)
                 for one, t in self._find_operands(annotated).operands
                 if get_id(one.inner if t is one.second else t) in ids]
-    return self._bind(_told_apart(operands)) if operands else None
+    return self._bind(told_apart(operands)) if operands else None
 
   def traced(self, arguments: Sequence[torch.Tensor]) -> TracedAnnotations:
     """What is said of a compiled graph's arguments as it is traced."""
@@ -306,20 +306,6 @@ class TracedAnnotations:
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
     return self._annotations != self._binder.called(arguments, self._updates)
-
-
-def _told_apart(operands: Sequence[Operand]) -> list[Operand]:
-  """Operands that a program's identity tells apart, in the same order.
-
-  Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
-  the number of its parameter, in the order in which `_XLAC` comes to them. So
-  each operand gets a node that no other graph has, and what was said of a
-  tensor is part of the program as said of that parameter.
-  """
-  usage.forget_use_at_once([t for one, t in operands if t is not one.second])
-  get_id = torch_xla._XLAC._xla_get_tensor_id
-  # Of aliases the last counts, as in the lowering: they have one node.
-  return list({get_id(t): (one, t) for one, t in operands}.values())
 
 
 def _tag(t: torch.Tensor, said: Annotation) -> None:

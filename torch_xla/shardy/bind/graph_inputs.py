@@ -17,7 +17,7 @@ import torch
 import torch_xla
 
 from .registry import Annotated, tensor_of
-from .usage import has_data, is_shared, is_used, was_used
+from .usage import (forget_use_at_once, has_data, is_shared, is_used, was_used)
 
 # An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
@@ -101,6 +101,20 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
         found.operands.append((one, now))
   found.operands.sort(key=lambda operand: operand[0].order)
   return found
+
+
+def told_apart(operands: Sequence[Operand]) -> list[Operand]:
+  """Operands that a program's identity tells apart, in the same order.
+
+  Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
+  the number of its parameter, in the order in which `_XLAC` comes to them. So
+  each operand gets a node that no other graph has, and what was said of a
+  tensor is part of the program as said of that parameter.
+  """
+  forget_use_at_once([t for one, t in operands if t is not one.second])
+  get_id = torch_xla._XLAC._xla_get_tensor_id
+  # Of aliases the last counts, as in the lowering: they have one node.
+  return list({get_id(t): (one, t) for one, t in operands}.values())
 
 
 def _starts_from(updated: torch.Tensor, data: torch.Tensor) -> bool:
