@@ -124,7 +124,7 @@ def test_several_meshes(meshes, mesh, shardings):
         ([_placed(_X)], (_MESH, _LINE), '["x"=2, "y"=4]', ['[{"x"}, {}]']),
         ([_placed(_X)], (_LINE, _MESH), '["x"=2, "y"=4]', ['[{"x"}, {}]']),
         ([_placed(_X)], (_LINE,), '["d"=8]', ['[{"d":(1)2}, {}]']),
-        # Those of other devices, and that do not divide so, are none.
+        # Those of other devices are none.
         ([_placed(_X)], (UserMesh.of(
             (4,), None),), '["axis_0"=2, "axis_1"=4]', ['[{"axis_0"}, {}]']),
         # The program's own come first, whatever it is that others say.
@@ -141,6 +141,12 @@ def test_meshes_of_the_process(sites, meshes, mesh, shardings):
   assert _lower(
       *sites, meshes=meshes) == (f'#sdy.mesh<{mesh}>',
                                  [f'<@mesh, {s}>' for s in shardings])
+
+
+def test_no_mesh_of_the_process_stands_in_for_one_that_does_not_fit():
+  said = _say((0, None), None, UserMesh.of((9, 4), ('x', 'y')))
+  with pytest.raises(InexpressibleError, match='a mesh of 36 devices'):
+    _lower(_placed(_X, said), meshes=(_MESH,))
 
 
 def test_the_less_used_mesh_where_the_other_does_not_do():
