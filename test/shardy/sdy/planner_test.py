@@ -68,6 +68,24 @@ def test_what_nobody_annotated_is_for_shardy_too():
   assert not planned.reason and not planned.note
 
 
+def test_convolutions_that_xla_would_partition_wrong():
+  """Whole along the window, which is no placement of a tensor's."""
+  planned = _plan(
+      modules.module_of(f'''
+    p0 = {_F} parameter(0), sharding={_X}
+    x = f32[1,8,8] reshape(p0)
+    w = f32[8,8,3] constant({{...}})
+    y = f32[1,8,8] convolution(x, w), window={{size=3 pad=1_1}},
+      dim_labels=bf0_oi0->bf0
+    ROOT z = {_F} reshape(y)''').SerializeToString())
+  shardy, gspmd = planned.all_attempts()
+  assert gspmd.program.count(b'unspecified_dims=[0,1]') == 3
+  assert shardy.program.count(b'<@mesh, [{?}, {?}, {}]>') == 3
+  parameter, = shardy.tensors
+  assert parameter.parameter == 0
+  assert '1 with operands held whole along the window' in planned.note
+
+
 def test_no_program_at_all_is_nobodys():
   planned = _plan(b'')
   attempt, = planned.attempts

@@ -1,6 +1,7 @@
 """Programs of so many parameters that they are handed over as one tuple."""
 
 import annotated_modules as modules
+import convolution_steps
 import numpy as np
 import pytest
 import torch
@@ -123,3 +124,8 @@ def test_they_are_shardys():
 @pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
 def test_they_are_shardys_in_stablehlo():
   _train()
+
+
+def test_convolutions_that_xla_would_partition_wrong():
+  program = convolution_steps.check('grouped')
+  assert program.partitioner is Partitioner.SHARDY and program.note
