@@ -21,11 +21,12 @@ from ..door.device_plugins import CPU_DEVICE
 from ..hlo import messages
 from ..mode import current_mode, Mode
 from ..stablehlo import answer
+from . import identity
 from .report import Finding, one_line, Report, Status
 
 START, TRANSFER, COMPUTATION = 'start', 'transfer', 'computation'
-COLLECTIVE, DOOR = 'collective', 'door'
-STEPS = (START, TRANSFER, COMPUTATION, COLLECTIVE, DOOR)
+COLLECTIVE, DOOR, IDENTITY = 'collective', 'door', 'identity'
+STEPS = (START, TRANSFER, COMPUTATION, COLLECTIVE, DOOR, IDENTITY)
 _AXIS = 'devices'
 _SIZE = 16
 # Whole numbers this small are exact in bfloat16, in which a TPU multiplies, and
@@ -58,6 +59,7 @@ def run(
       COMPUTATION: _compute,
       COLLECTIVE: _collective,
       DOOR: _door,
+      IDENTITY: lambda _: identity.find(),
   }
   failed = ''
   with _compiled_programs() as compiled:

@@ -1,0 +1,39 @@
+"""Whether programs that differ only in where a tensor is used are told apart.
+
+`_XLAC` 2.9.0 finds a compiled program by a hash to which all data of one shape
+and placement is alike, and knows of where it is used no more than the order of
+first uses. Nothing in Python can add to that: a graph's edges are not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch_xla
+
+from .report import Finding, Status
+
+_LEFT, _RIGHT = (6., 8.), (2., 4.)
+
+
+def find() -> Finding:
+  """Runs two such programs, and nothing that the process has pending."""
+  _run(lambda a, b: (a - b) * (a / b))
+  found, expected = _run(lambda a, b: (a - b) * (b / a))
+  if torch.allclose(found, expected):
+    return Finding('', Status.OK,
+                   'programs that differ in where a tensor is used are apart')
+  return Finding(
+      '', Status.WARNING,
+      'after (a - b) * (a / b), (a - b) * (b / a) is computed by the program of '
+      f'the first: {found.tolist()} for {expected.tolist()}',
+      'a fault of _XLAC; docs/troubleshooting.md says when it matters')
+
+
+def _run(f: Callable) -> tuple[torch.Tensor, torch.Tensor]:
+  """What a device and what the host makes of it."""
+  host = torch.tensor(_LEFT), torch.tensor(_RIGHT)
+  result = f(*(t.to('xla') for t in host))
+  torch_xla._XLAC._xla_sync_multi([result], [], True, True)
+  return result.cpu(), f(*host)
