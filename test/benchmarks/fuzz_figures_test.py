@@ -10,9 +10,8 @@ def _fuzz(*arguments: str) -> subprocess.CompletedProcess:
   return processes.command('benchmarks.fuzz', *arguments)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    'mode', [(), pytest.param(('--stablehlo',), marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize('mode', [(), ('--stablehlo',)])
 def test_some_programs(mode):
   done = _fuzz('--programs', '3', '--first', '6', '--print', *mode)
   assert done.returncode == 0, done.stderr

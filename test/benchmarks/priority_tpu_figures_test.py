@@ -52,12 +52,9 @@ def test_priorities_do_not_change_the_numbers(name, first):
   assert len(set(alone)) == 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='0')
-@pytest.mark.parametrize('name', [
-    pytest.param(name, marks=[pytest.mark.nightly] * (name != 'lookup'))
-    for name in _SMALL
-])
+@pytest.mark.parametrize('name', list(_SMALL))
 def test_nor_does_gspmd(name):
   losses, alone = _losses(name, 'none')
   assert losses == pytest.approx(alone, rel=1e-4)

@@ -16,7 +16,7 @@ import pytest
 from shim_build import clean_environment
 
 CANARIES = ('canary_read', 'canary_leak')
-CHECKERS = (pytest.param('valgrind', marks=pytest.mark.slow), 'sanitizers')
+CHECKERS = (pytest.param('valgrind', marks=pytest.mark.nightly), 'sanitizers')
 _VALGRIND = ('valgrind', '--quiet', '--error-exitcode=99', '--leak-check=full',
              '--errors-for-leak-kinds=definite,indirect,possible')
 

@@ -70,7 +70,7 @@ def test_official_wheel(official_wheel, capfd, tmp_path, monkeypatch):
   assert data['needs_the_wheel']['trust']['parts'][0] == 'policy'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ours(capfd):
   status, report, _ = _judged(capfd, '--against', sys.executable, *_FEW)
   assert status == 0, report

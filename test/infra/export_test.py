@@ -33,7 +33,10 @@ def moved_on(upstream: Path, path: str, *edits) -> str:
   return git(upstream, 'rev-parse', 'HEAD')
 
 
-@pytest.mark.parametrize('name', [s.name for s in load_manifest(ROOT).series])
+@pytest.mark.parametrize('name', [
+    pytest.param(series.name, marks=[pytest.mark.nightly] * bool(at))
+    for at, series in enumerate(load_manifest(ROOT).series)
+])
 def test_export_of_the_checkouts_series(name, checkout, upstream):
   head = git(upstream, 'rev-parse', 'HEAD')
   # The user is at work in a file that no series touches, without a commit.

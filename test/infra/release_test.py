@@ -310,7 +310,7 @@ def test_requirements_that_pin_no_torch(checkout):
     try_wheel(checkout, '3.12', checkout / 'a.whl')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_offline_nothing_is_tried(tmp_path, monkeypatch):
   monkeypatch.setenv('PIP_NO_INDEX', '1')
   outcome = smoke.smoke(tmp_path / 'a.whl', 'torch==0.0.1', tmp_path)

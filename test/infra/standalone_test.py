@@ -34,7 +34,7 @@ def laid_fixture(official_wheel, built_plugins, tmp_path):
   return lay
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_dynamo_series_stands_alone(laid):
   alone = laid('dynamo-replicated-spec')
   assert not (alone.folder / 'torch_xla/shardy').exists()

@@ -118,8 +118,8 @@ def check(mesh, spec):
     (2, 4),
     (4, 2),
     (1, 8),
-    pytest.param((2, 1, 4), marks=pytest.mark.slow),
-    pytest.param((2, 2, 2), marks=pytest.mark.slow),
+    pytest.param((2, 1, 4), marks=pytest.mark.nightly),
+    pytest.param((2, 2, 2), marks=pytest.mark.nightly),
 ])
 def test_every_partition_spec(shape, order):
   mesh = mesh_of(shape, order)

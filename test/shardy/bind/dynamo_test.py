@@ -84,7 +84,7 @@ def training_adam(run: Run) -> Seen:
 
 @pytest.mark.parametrize(
     'section',
-    [training, pytest.param(training_adam, marks=pytest.mark.slow)])
+    [training, pytest.param(training_adam, marks=pytest.mark.nightly)])
 def test_training(section, ways):
   seen = ways.on(section)
   assert seen.said
@@ -137,7 +137,7 @@ def marks_with_gradients(run: Run) -> Seen:
   return Seen([costs[2:], max(errors) < 1e-4], run.said(before))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('section', [marks_with_gradients])
 def test_marks_with_gradients(section, ways):
   """The graph breaks there, and the tensor that is marked is another object.
@@ -264,7 +264,7 @@ def no_syncs(run: Run) -> Seen:
                max(small[24:]) - max(small[:24])])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('section', [no_syncs])
 def test_inference_without_syncs_holds_few_inputs(section, ways):
   """Of large ones the last, of small ones no more after the tenth call."""

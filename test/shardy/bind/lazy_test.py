@@ -94,7 +94,7 @@ def compiled_function(run: Run) -> Seen:
 
 @pytest.mark.parametrize('section', [
     sgd,
-    pytest.param(adam, marks=pytest.mark.slow),
+    pytest.param(adam, marks=pytest.mark.nightly),
     pytest.param(compiled_function, marks=pytest.mark.slow)
 ])
 def test_training_keeps_priorities_and_costs_nothing(section, ways):
@@ -112,7 +112,7 @@ def compiled_step_in_eager_mode(run: Run) -> Seen:
     eager_mode(False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('section', [compiled_step_in_eager_mode])
 def test_eager_mode_with_a_compiled_step(section, ways):
   assert ('shardy', _MLP) in ways.on(section).said
@@ -214,7 +214,7 @@ def exception_in_a_compiled_function(run: Run) -> Seen:
 
 
 @pytest.mark.parametrize('section', [
-    pytest.param(two_models, marks=pytest.mark.slow),
+    pytest.param(two_models, marks=pytest.mark.nightly),
     exception_in_a_compiled_function
 ])
 def test_as_without_priorities(section, ways):
@@ -271,7 +271,7 @@ def fsdp(run: Run) -> Seen:
   return Seen([costs, max(_errors(model, reference)) < 1e-4], run.said(before))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('section', [fsdp])
 def test_fsdp(section, ways):
   seen = ways.on(section)

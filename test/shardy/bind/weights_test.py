@@ -310,10 +310,10 @@ def compiled_between_steps(run: Run) -> Seen:
     (marked_anew_while_pending, [[_V, ("('y', None)", (7, None))]]),
     (given_other_data_and_marked_as_before, [[_W]]),
     (cleared, [[_V]]),
-    pytest.param(cleared_while_pending, [[_V]], marks=pytest.mark.slow),
+    pytest.param(cleared_while_pending, [[_V]], marks=pytest.mark.nightly),
     pytest.param(
         second_model, [[("('x', None)", (0, None)), _W]] * 2,
-        marks=pytest.mark.slow),
+        marks=pytest.mark.nightly),
     (read_while_pending, [[_V, _W]] * 2),
     (failed_sync, [[_V, _W]]),
     (compiled_between_steps, [[_V, _W], [_W]]),
@@ -327,15 +327,15 @@ def test_programs_are_told_of_the_weights_that_they_start_from(
 
 @pytest.mark.parametrize('section', [
     donated_and_dead,
-    pytest.param(donated_between_syncs, marks=pytest.mark.slow),
+    pytest.param(donated_between_syncs, marks=pytest.mark.nightly),
     donated_by_a_compiled_graph,
     pytest.param(
-        donated_as_asked_for_by_a_compiled_graph, marks=pytest.mark.slow),
+        donated_as_asked_for_by_a_compiled_graph, marks=pytest.mark.nightly),
     donated_by_the_user,
-    pytest.param(loaded_while_pending, marks=pytest.mark.slow),
+    pytest.param(loaded_while_pending, marks=pytest.mark.nightly),
     pytest.param(
-        updated_between_calls_of_a_compiled_graph, marks=pytest.mark.slow),
-    pytest.param(eager_in_between, marks=pytest.mark.slow),
+        updated_between_calls_of_a_compiled_graph, marks=pytest.mark.nightly),
+    pytest.param(eager_in_between, marks=pytest.mark.nightly),
 ])
 def test_as_without_priorities(section, ways):
   ways.on(section)

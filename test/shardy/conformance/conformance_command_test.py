@@ -88,8 +88,7 @@ def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
   assert 'known.txt:1' in forms['page'].read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('arguments, message', [
+_WRONG = [
     ((), 'give --plugin FILE or --device NAME'),
     (('--plugin', 'no-such.so'), 'no-such.so: there is no such file'),
     (('--device', 'ACME'), '--device ACME: no plugin has that name'),
@@ -102,6 +101,13 @@ def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
     ((*_ON_CPU, '--json', '/no/such/folder/f'), 'cannot be written'),
     ((*_ON_CPU, '--json', 'f', '--page', './f'), 'go to different files'),
     ((*_ON_CPU, '--expected-failures', '/no/such'), '--expected-failures'),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('arguments, message', [
+    *_WRONG[:2],
+    *(pytest.param(*one, marks=pytest.mark.nightly) for one in _WRONG[2:])
 ])
 def test_wrong_usage(arguments: tuple[object, ...], message: str) -> None:
   done = run(*arguments)
@@ -109,7 +115,7 @@ def test_wrong_usage(arguments: tuple[object, ...], message: str) -> None:
   assert message in done.stderr and 'Traceback' not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_is_no_plugin(tmp_path: Path) -> None:
   text = tmp_path / 'text.so'
   text.write_text('no library')
@@ -128,7 +134,7 @@ def test_listing() -> None:
   assert '\n    parts: taken, refused\n' in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_when_all_is_skipped_nothing_was_judged() -> None:
   done = run(*_ON_CPU, '--only', 'ahead.*')
   assert done.returncode == 2
@@ -137,7 +143,7 @@ def test_when_all_is_skipped_nothing_was_judged() -> None:
       '(13 passed, 5 skipped)')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reports_that_cannot_be_written(tmp_path: Path) -> None:
   """The others are, and the table is there."""
   junit = tmp_path / 'out.xml'
@@ -149,11 +155,8 @@ def test_reports_that_cannot_be_written(tmp_path: Path) -> None:
   assert ElementTree.parse(junit).getroot().get('tests') == '14'
 
 
-@pytest.mark.parametrize('output', [
-    pytest.param('>&-', marks=pytest.mark.nightly),
-    pytest.param('| true', marks=pytest.mark.slow),
-    pytest.param('2>&- >&-', marks=pytest.mark.nightly),
-])
+@pytest.mark.nightly
+@pytest.mark.parametrize('output', ['>&-', '| true', '2>&- >&-'])
 def test_nobody_reads(output: str, tmp_path: Path) -> None:
   told = tmp_path / 'told.json'
   command = shlex.join(

@@ -6,9 +6,9 @@ import json
 import os
 from pathlib import Path
 import subprocess
+import sys
 import time
 
-import processes
 from processes import clean_environment
 import pytest
 import torch
@@ -29,7 +29,15 @@ _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 
 def run_doctor(*arguments: str,
                **variables: str) -> subprocess.CompletedProcess:
-  return processes.command('torch_xla.shardy.doctor', *arguments, **variables)
+  """The command, as a user's shell starts it: it looks at how it was started."""
+  return subprocess.run(
+      [sys.executable, '-m', 'torch_xla.shardy.doctor', *arguments],
+      env=clean_environment(**variables),
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+      timeout=2 * _SECONDS,
+      check=False)
 
 
 def probe(seconds: float = _SECONDS,

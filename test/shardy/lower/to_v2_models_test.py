@@ -126,7 +126,7 @@ def test_training(both, specs, batch):
   assert all(p.shardings.v1 == 0 for p in both)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fsdpv2_wrapper(both):
   mesh = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
   model = Block()

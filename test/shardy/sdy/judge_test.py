@@ -82,7 +82,7 @@ def propagated_specs(program, opcodes):
   return specs
 
 
-@pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)
+@pytest.mark.parametrize('program, which', programs.JUDGED)
 def test_judge(program, which):
   ran = programs.run(program, which)
   judged = propagated_specs(ran.record.handed_on, program.between)

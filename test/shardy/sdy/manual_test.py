@@ -16,11 +16,11 @@ ENVIRONMENT = {}  # Beside the tests that need no child.
 _IN_THE_CORE = ('backward', 'uneven', 'manual_result')
 # GSPMD ends the process, or sums in another order.
 _NOT_AS_GSPMD = ('loop_within', 'split_outside')
-_ENVIRONMENTS = [SHARDY, pytest.param(STABLEHLO, marks=pytest.mark.slow)]
+_ENVIRONMENTS = [SHARDY, pytest.param(STABLEHLO, marks=pytest.mark.nightly)]
 _IDS = ['HLO', 'StableHLO']
 _ALL = [
     name if name in _IN_THE_CORE else pytest.param(
-        name, marks=pytest.mark.slow) for name in PROGRAMS
+        name, marks=pytest.mark.nightly) for name in PROGRAMS
 ]
 
 
@@ -74,7 +74,7 @@ def test_against_torch(ran):
                              local * total + total)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('name', ['loop_within'])
 def test_numbers_that_gspmd_has_not(name, ran):
   shardy, _ = ran

@@ -74,7 +74,8 @@ def _compiled(compute: Callable[[], torch.Tensor]) -> tuple[str, str]:
   return text, topology.compile_for(_TOPOLOGY, program, shardy=True).to_string()
 
 
-@pytest.mark.parametrize('first', ['x', 'w'])
+@pytest.mark.parametrize(
+    'first', ['x', pytest.param('w', marks=pytest.mark.nightly)])
 def test_flash_attention(first):
   """Forward and backward; what is decided outside flips with priorities.
 

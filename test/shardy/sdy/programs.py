@@ -18,6 +18,7 @@ import math
 import re
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla
@@ -382,4 +383,12 @@ RUN_IDS = [
     f'{program.name} '
     f'{" ".join(f"{name}={p}" for name, p in which.priorities.items())}'
     for program, which in RUNS
+]
+# The same for those who look at what others made of them: in the whole at a few.
+JUDGED = [
+    pytest.param(
+        *run,
+        id=name,
+        marks=[pytest.mark.nightly] * (run[0] not in (ADD, LOOP)))
+    for run, name in zip(RUNS, RUN_IDS)
 ]

@@ -38,7 +38,7 @@ def check_on_tpu(program, which):
         opcode, opcode), len(shape)) == {programs.local_shape(shape, spec)}
 
 
-@pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)
+@pytest.mark.parametrize('program, which', programs.JUDGED)
 def test_tpu(program, which):
   check_on_tpu(program, which)
 

@@ -306,7 +306,7 @@ def test_numbers_and_layouts(case):
 
 
 @_STABLEHLO
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_numbers_and_layouts_in_stablehlo():
   for case in _cases():
     _run_case(*case)
@@ -394,7 +394,7 @@ def test_unevenly_split_indices():
 
 
 @_STABLEHLO
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unevenly_split_indices_in_stablehlo():
   _check_unevenly_split_indices()
 

@@ -44,7 +44,7 @@ def test_stablehlo_without_jaxlib(variables):
   assert "pip install 'torch_xla[stablehlo]'" in said
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     'variables', [
         dict(XLA_USE_SHARDY='1'),

@@ -53,7 +53,7 @@ def _propagated(artifact: bytes, opcodes) -> dict[str, set]:
   return specs
 
 
-@pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)
+@pytest.mark.parametrize('program, which', programs.JUDGED)
 def test_judge(program, which):
   ran = programs.run(program, which)
   assert ran.record.form == 'sdy'

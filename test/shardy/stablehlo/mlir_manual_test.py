@@ -287,7 +287,10 @@ def ran_fixture(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('name', manual_programs.PROGRAMS)
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=[pytest.mark.nightly] * (name != 'uneven'))
+    for name in manual_programs.PROGRAMS
+])
 def test_as_hlo(name, ran):
   """Which is as GSPMD's, bit by bit: `manual_test`."""
   for which, marker in (('sdy', b'manual_computation'),

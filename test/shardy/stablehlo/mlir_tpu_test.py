@@ -43,7 +43,7 @@ def _compiled(monkeypatch, module) -> str:
   return text
 
 
-@pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)
+@pytest.mark.parametrize('program, which', programs.JUDGED)
 def test_choices(program, which, monkeypatch):
   ran = programs.run(program, which)
   module = dialects.read(ran.record.handed_on)

@@ -89,7 +89,7 @@ def test_lazy(variable, run, caplog):
   _check(run, caplog)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @_ON
 def test_torch_xla_compile(run, caplog):
   model = run.marked_mlp()

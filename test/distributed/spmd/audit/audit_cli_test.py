@@ -87,7 +87,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
   return processes.ended(functools.partial(run_main, str(project), arguments))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_is_audited_and_its_golden_file_kept(project):
   made = run_command(project, 'train.py', '--policy', 'policy.toml', '--json',
                      'golden.json', '--html', 'page.html', '--', 'model')

@@ -8,4 +8,4 @@ ENVIRONMENT = {
     'CPU_NUM_DEVICES': '8',
     'XLA_USE_SHARDY': '1',
 }
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly

@@ -169,7 +169,7 @@ def processes_found(request, tmp_path_factory) -> tuple[list[dict], int]:
     scope='module',
     params=[
         pytest.param(_OFF, id='replicas'),
-        pytest.param(_SHARDY, id='replicas, Shardy', marks=pytest.mark.slow)
+        pytest.param(_SHARDY, id='replicas, Shardy', marks=pytest.mark.nightly)
     ])
 def replicas_found(request) -> list[dict]:
   """What each of four replicas found, two of which have no data."""

@@ -159,9 +159,8 @@ def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
   assert 'on xla:0 TPU' in done.stdout and f'{name}:12' in done.stdout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    'to_group', [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize('to_group', [True, False])
 def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
   """As by ctrl-C in a terminal, which both processes get, or by kill."""
   process = subprocess.Popen(

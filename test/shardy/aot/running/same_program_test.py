@@ -46,10 +46,11 @@ def compiled_here(
     'fsdp.py',
     pytest.param('audited.py', marks=pytest.mark.nightly),
 ])
-@pytest.mark.parametrize(
-    'mode', [{}, {
-        'XLA_USE_SHARDY': '1'
-    }], ids=['off', 'shardy'])
+@pytest.mark.parametrize('mode', [
+    pytest.param({}, id='off'),
+    pytest.param(
+        {'XLA_USE_SHARDY': '1'}, id='shardy', marks=pytest.mark.nightly)
+])
 @pytest.mark.slow
 def test_jaxlib_compiles_the_same(script: str, mode: dict[str, str]) -> None:
   if script == 'audited.py' and not mode:

@@ -78,7 +78,7 @@ def test_fsdp_with_a_batch_of_one_host() -> None:
           ('fsdp',)) in {(use.kind, use.axes) for use in step.collectives}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_audit_works() -> None:
   report, out, _ = report_of('audited.py', XLA_USE_SHARDY='1')
   assert 'no differences' in out and not report.failed

@@ -112,7 +112,7 @@ def test_xlas_plugin_computes_right_alone():
   assert called.value == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_xlas_plugin_computes_right_sharded_but_for_what_is_known():
   called = processes.call(
       failures_on_xlas_plugin,
