@@ -74,6 +74,13 @@ n13 = f32[2,4,2,2] transpose(n12), dimensions={1,0,2,3}
 ROOT y = f32[2,8,2] reshape(n13)'''
 
 
+def test_what_is_cut_off_is_not_padded_below_zero():
+  text, _ = _after(
+      '8,3,5', '8,3,3', '2,8,3',
+      'window={size=3 pad=1_-1}, dim_labels=bf0_oi0->bf0, batch_group_count=4')
+  assert 'f32[8,3,6] pad(x, n1), padding=0_0x0_0x1_0' in text
+
+
 def test_of_many_places_they_are_held_whole():
   text, note = _after(
       '4,1,200', '4,1,2', '1,4,199',
@@ -120,5 +127,7 @@ def test_what_is_left(attributes, said):
 def test_a_sharding_of_its_own_stays():
   text, _ = _after('8,4,5', '6,4,3', '8,6,5',
                    'window={size=3 pad=1_1}, dim_labels=bf0_oi0->bf0' + _SPLIT)
-  assert text.splitlines()[-1] == ('ROOT y = f32[8,6,5] custom-call(n3), '
-                                   'custom_call_target="Sharding"' + _SPLIT)
+  *_, convolution, _, last = text.splitlines()
+  assert 'convolution(' in convolution and 'sharding' not in convolution
+  assert last == ('ROOT y = f32[8,6,5] custom-call(n3), '
+                  'custom_call_target="Sharding"' + _SPLIT)

@@ -1,12 +1,13 @@
 """Gives XLA convolutions that it can partition: HloModuleProto, in place.
 
-Where both operands of a convolution are split and the left one along a
-dimension of the window, XLA sums what devices computed over all of them, and
-not over those that share the sum: the result is too large on a mesh with an
-axis that none of it is split over. With batch groups, as the weight gradient of
-a grouped convolution has, it does so wherever the sum is split, and ends the
-process on other splits ("Check failed: new_input_batch_size %
-new_output_batch_size", xla/service/spmd/convolution_handler.cc). So
+Where both operands of a convolution are split, one of them along a dimension of
+the window, XLA sums what devices computed over all of them, and not over those
+that share the sum: the result is too large on a mesh with an axis that none of
+it is split over. A result that is split there may be wrong as well. With batch
+groups, as the weight gradient of a grouped convolution has, it does so wherever
+the sum is split, and ends the process on other splits ("Check failed:
+new_input_batch_size % new_output_batch_size"; xla/service/spmd/
+convolution_handler.cc). So
 
 - what has batch groups becomes products, one for each place of the window:
 
@@ -18,9 +19,9 @@ new_output_batch_size", xla/service/spmd/convolution_handler.cc). So
              d = f32[4,2,2] dot(b[1:6], v), ..
              y = f32[2,8,2] reshape(transpose(concatenate(c, d)))
 
-  or takes both operands whole, where there are more than `MOST_PLACES`;
-- others take them whole along what has a window, by a `Sharding` call that
-  leaves the other dimensions open. The result may be split there all the same.
+  or is whole on each device, where there are more than `MOST_PLACES`;
+- others are whole along what has a window, operands and result, by `Sharding`
+  calls that leave the other dimensions open.
 
 Both compute the same. Programs without anything split are left alone.
 """
@@ -173,6 +174,7 @@ def _is_of_products(instruction: Any) -> bool:
   numbers = instruction.convolution_dimension_numbers
   places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
   return (instruction.batch_group_count > 1 and 0 < places <= MOST_PLACES and
+          not array_shape.is_dynamic(instruction.shape) and
           not any(w.window_reversal for w in instruction.window.dimensions))
 
 
