@@ -21,6 +21,7 @@ import atexit
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import copy
+import ctypes
 import dataclasses
 import functools
 import gc
@@ -237,6 +238,7 @@ def _run_job(run: Callable[[], Any]) -> None:
   atexit._run_exitfuncs()
   sys.stdout.flush()
   sys.stderr.flush()
+  ctypes.CDLL(None).fflush(None)
   os._exit(status & 0xff)
 
 

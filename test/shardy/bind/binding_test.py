@@ -77,3 +77,18 @@ def test_a_pending_mark_counts_once_it_has_data(run):
   assert run.said(len(run.programs) - 1) == [('shardy', [("('x', None)",
                                                           (3, None))])]
   assert len(programs) == 1
+
+
+def test_constraining_a_weight_keeps_what_was_said_of_it(run):
+  """Also of one that was updated, whose old data nobody has."""
+  w = run.put((8, 8), ('x', None), (0, None))
+  w.add_(1)
+  sync()
+  out, before = w * 2, len(run.programs)
+  xs.annotate_custom_sharding(w, run.mesh, ('x', None))
+  sync(out)
+  assert (0, None) in [
+      t.priority
+      for t in run.programs[before].tensors
+      if t.parameter is not None
+  ]

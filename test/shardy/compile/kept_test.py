@@ -61,6 +61,12 @@ def test_what_the_runtime_still_has_is_compiled_again():
   assert [p.reused for p in process.ledger.programs()] == [0, 1]
 
 
+def test_what_a_wrapper_compiled_is_not_handed_out():
+  """It has no record: the compiler refused the program that came."""
+  process = _Process()
+  assert process.is_compiled(kept={1})
+
+
 def test_large_programs_are_not_kept():
   process = _Process()
   for size, compiled in (_LARGEST, False), (_LARGEST + 1, True):

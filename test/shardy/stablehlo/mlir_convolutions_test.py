@@ -52,6 +52,15 @@ def test_in_v2():
       'mhlo.sharding = "{replicated}"}') == 3
 
 
+def test_a_result_is_pinned_all_the_same():
+  """The call that holds one leaves its other dimensions open."""
+  module = _module()
+  convolutions.make_partitionable(module)
+  to_v2.pin_results(module)
+  last = dialects.text(module).split('return')[0].rstrip().splitlines()[-1]
+  assert '@Sharding' in last and 'unspecified_dims' not in last
+
+
 @pytest.mark.parametrize('said, size', [(_SPLIT, 1), ('{replicated}', 3),
                                         ('{manual}', 3)])
 def test_what_is_left(said, size):

@@ -108,12 +108,12 @@ class Binder:
     annotate_func(t, op_sharding)
     # If not, it was placed so before, and used or cloned before.
     is_unused = spec is None or spec != spec_of(t)
-    if not is_unused and usage.is_shared(registry.inner_of(t)):
-      self._said.warning(
-          'a clone was marked, and laid out so before: until a sync gives it '
-          'data of its own, what was said of the tensor that it was cloned from '
-          'counts')
     with self._turns.between_syncs():
+      if not is_unused and usage.is_shared(registry.inner_of(t)):
+        self._said.warning(
+            'a clone was marked, and laid out so before: until a sync gives it '
+            'data of its own, what was said of the tensor that it was cloned '
+            'from counts')
       if self._tensors.find(t) is None:
         self._drop_dead_if_nothing_pending(t)
       self._tensors.annotate(t, said, is_unused)
@@ -316,4 +316,9 @@ def _tag(t: torch.Tensor, said: Annotation) -> None:
   tagged, = torch_xla._XLAC._xla_custom_call([t], call_target.tag_target(said),
                                              [list(t.shape)], [t.dtype], False,
                                              '', 1, {})
-  usage.twin_of(registry.inner_of(t)).copy_(registry.inner_of(tagged))
+  inner = registry.inner_of(tagged)
+  if torch._is_functional_tensor(t) and not are_pending([t])[0]:
+    # What is said of its data stays: it is a parameter, and no result.
+    torch._functionalize_replace(t, inner)
+  else:
+    usage.twin_of(registry.inner_of(t)).copy_(inner)

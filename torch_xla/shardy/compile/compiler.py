@@ -37,7 +37,8 @@ class Compiler:
       ValueError: the program, its options or its annotations are damaged.
     """
     kept = self._kept.of(compilation)
-    if kept is not None and compilation.reuse(kept.number):
+    # Without a record it is what a wrapper compiled where this had failed.
+    if kept is not None and compilation.reuse(kept.number) and kept.compiled:
       self._hand_out_again(kept.compiled, compilation)
       return
     plan = self._planner(compilation.program, compilation.format,
@@ -90,8 +91,8 @@ class Compiler:
       if broken is None:
         break
       given_up.append(
-          AttemptRecord(attempt.partitioner, outcome.seconds, attempt.asks or
-                        broken))
+          AttemptRecord(attempt.partitioner, outcome.seconds,
+                        _given_up(attempt, outcome, broken)))
       reason = broken
     if outcome is None:
       raise LayoutError(
@@ -130,6 +131,12 @@ class Compiler:
         handed_on=attempt.program,
         options_sent=compilation.options,
         options_handed_on=outcome.options), answer, error
+
+
+def _given_up(attempt: Attempt, outcome: Outcome, broken: str) -> str:
+  if attempt.asks and outcome.error is not None:
+    return f'{attempt.asks}, and refused that ({outcome.error})'
+  return attempt.asks or broken
 
 
 def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:

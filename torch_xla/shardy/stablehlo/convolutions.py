@@ -19,7 +19,7 @@ import numpy as np
 from . import dialects
 from .functions import (ARGUMENTS, array_of, attributes_of, custom_call,
                         main_of, SHARDING_ATTRIBUTE)
-from ..lower.convolutions import has_window, holding, note
+from ..lower.convolutions import has_window, holding, note, open_dims
 from ..sdy.extract import SHARDING_TARGET
 
 _CONVOLUTION = 'stablehlo.convolution'
@@ -46,6 +46,13 @@ def make_partitionable(module: Any) -> str:
     return ''
   with dialects.scope(module):
     return note(0, sum(map(_hold, found)))
+
+
+def open_dims_of(call: Any) -> tuple[int, ...]:
+  """The dimensions that a `Sharding` call leaves open."""
+  if 'backend_config' not in call.attributes:
+    return ()
+  return open_dims(str(call.attributes['backend_config']))
 
 
 def _hold(operation: Any) -> bool:

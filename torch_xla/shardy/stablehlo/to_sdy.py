@@ -17,10 +17,10 @@ import functools
 from typing import Any, Optional
 
 from . import dialects, manual_blocks, manual_computation, tuples
+from .convolutions import open_dims_of
 from ..annotate.annotation import UserMesh
 from ..hlo.array_shape import ArrayShape
 from ..sdy import attributes, lowering
-from ..lower.convolutions import open_dims
 from ..sdy.lowering import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
@@ -109,9 +109,7 @@ def _sites(module: Any, taken: Taken, arrays: Arrays,
       site = _site_of(arrays, call, 'a Sharding call',
                       taken.constraints.get(number))
       sites[_CALL, number] = site._replace(
-          is_boundary=call.results[0] in begun,
-          open_dims=open_dims(str(call.attributes['backend_config']))
-          if 'backend_config' in call.attributes else ())
+          is_boundary=call.results[0] in begun, open_dims=open_dims_of(call))
   for number, operation in enumerate(taken.sharded):
     if manual.isdisjoint(operation.results):
       sites[_OPERATION, number] = _site_of(arrays, operation, operation.name)

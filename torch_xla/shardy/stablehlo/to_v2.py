@@ -12,6 +12,7 @@ import functools
 from typing import Any, NamedTuple, Optional
 
 from . import dialects
+from .convolutions import open_dims_of
 from ..hlo import op_sharding
 from ..lower.to_v2 import ShardingCounts
 from ..sdy.extract import SHARDING_TARGET
@@ -101,7 +102,8 @@ def pin_results(module: Any) -> dict[int, HloSharding]:
       made = _said_by(owner)
       said = one.get(SHARDING_ATTRIBUTE) or made or ir.StringAttr.get(
           str(REPLICATED))
-      if made is None or made != said or target_of(owner) != SHARDING_TARGET:
+      if (made is None or made != said or target_of(owner) != SHARDING_TARGET or
+          open_dims_of(owner)):
         end.operands[number] = custom_call(SHARDING_TARGET, value, end,
                                            {SHARDING_ATTRIBUTE: said})
       one[SHARDING_ATTRIBUTE] = said
