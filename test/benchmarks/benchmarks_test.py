@@ -82,7 +82,7 @@ def test_size_counts_the_whole_wheel(quick):
 def test_help_names_the_figures():
   done = run_benchmarks('--help')
   assert done.returncode == 0
-  assert '{retrace,demo-step,package}' in done.stdout
+  assert '{retrace,demo-step,package,read}' in done.stdout
 
 
 @pytest.mark.parametrize('arguments', [('--rounds', '0'), ('--only', 'speed')])

@@ -55,8 +55,8 @@ _MAY_IMPORT = {
     'preview': (('hlo', 'mode', 'switch'), ()),
     'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo', 'lower',
                    'mode', 'preview', 'sdy', 'sharding', 'switch'), ()),
-    'shardy': (
-        ('errors', 'mode', 'switch'), ('compile', 'preview', 'tensor_names')),
+    'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
+                                              'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
                 'process_environment', 'stablehlo', 'vendor_defaults'), ()),

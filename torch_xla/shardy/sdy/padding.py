@@ -113,8 +113,8 @@ def pad(module: Any, taken: extract.Taken, num_devices: int,
   found.pad_parameters()
   found.keep_indices_whole(sizes)
   set_program_shape(module)
-  return Padded(found.parameters, frozenset(found.constraints), found.in_question,
-                found.free)
+  return Padded(found.parameters, frozenset(found.constraints),
+                found.in_question, found.free)
 
 
 def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
@@ -214,8 +214,9 @@ class _Padder:
       if placement is not None and not leaves_open(
           self._taken.constraints.get((self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
-      elif not array_shape.is_tuple(result.shape) and free_results.may_be_uneven(
-          before := _dims(result), num_devices):
+      elif not array_shape.is_tuple(
+          result.shape) and free_results.may_be_uneven(before := _dims(result),
+                                                       num_devices):
         self.in_question[place] = before
         if place in tiles:
           dims = free_results.padded(before, tiles[place])

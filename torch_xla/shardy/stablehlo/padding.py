@@ -70,7 +70,8 @@ def pad(module: Any, taken: Taken, num_devices: int,
       sharding_calls=(*taken.sharding_calls, *calls),
       sharded=(*taken.sharded, *sharded))
   names = map(constraint_name, range(first, first + len(calls)))
-  return more, Padded(shapes, frozenset(names), in_question if sizes else {}, free)
+  return more, Padded(shapes, frozenset(names), in_question if sizes else {},
+                      free)
 
 
 def _placed(

@@ -13,6 +13,7 @@ import time
 from ahead_of_time import SCRIPTS
 from processes import clean_environment
 import pytest
+from torch_xla.shardy.aot import launcher
 from torch_xla.shardy.aot.reporting import json_form
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -246,6 +247,9 @@ def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
 
 
 def test_without_libtpu(monkeypatch: pytest.MonkeyPatch) -> None:
+  # Whoever imports libtpu sets it, maybe before this process was forked.
+  monkeypatch.setattr(launcher, 'started_with', lambda: None)
+  monkeypatch.delenv('TPU_LIBRARY_PATH', raising=False)
   monkeypatch.setattr(sys, 'path', [])
   monkeypatch.delitem(sys.modules, 'libtpu', raising=False)
   sys.path_importer_cache.clear()
