@@ -36,6 +36,30 @@ def test_clearing_any_annotated_tensor(section, ways):
   ways.on(section)
 
 
+def inference(run: Run) -> Seen:
+  """Made so or marked so, each in that mode and out of it, then updated."""
+  same = []
+  for made_in, marked_in in (True, False), (False, True), (True, True):
+    with torch.inference_mode(made_in):
+      t = torch.randn(8, 8).to('xla')
+      expected = t.cpu()
+    with torch.inference_mode(marked_in):
+      run.mark(t, ('x', 'y'), (0, 1))
+      same.append(counted(sync))
+      product = t @ t
+      same.append(counted(sync))
+      with torch.inference_mode():
+        t.add_(1)
+      same += [counted(sync), error(product, expected @ expected) < 1e-4]
+      same += [error(t, expected + 1), sharding_of(t)]
+  return Seen(same)
+
+
+@pytest.mark.parametrize('section', [inference])
+def test_inference_tensors(section, ways):
+  ways.on(section)
+
+
 def views(run: Run) -> Seen:
   w = run.put((8, 16), ('x', 'y'), (1, 2))
   expected = w.cpu()

@@ -102,7 +102,10 @@ def seconds_of(
     pairs: tensors, and the second ones of the data that they had before.
   """
   tensors = [t for t, _ in pairs]
-  seconds = [_another() if second is None else second for _, second in pairs]
+  seconds = [
+      _another(t.is_inference()) if second is None else second
+      for t, second in pairs
+  ]
   for second, t in zip(seconds, tensors):
     second.data = t
   forget_use(tensors)
@@ -145,25 +148,32 @@ def _settle(tensors: Sequence[torch.Tensor]) -> None:
 
 
 def _ask(t: torch.Tensor) -> None:
-  asking = _asking()
+  asking = _asking(t.is_inference())
   asking.data = t
-  asking.data = _empty()
+  asking.data = _empty(t.is_inference())
 
 
-def _another() -> torch.Tensor:
-  """A tensor of the runtime, whose value is of no use, and not pending."""
-  _, (made,) = torch_xla._XLAC._get_tensors_xla_device_data_node([_empty()])
-  return torch._from_functional_tensor(made) if torch._is_functional_tensor(
-      made) else made
+def _another(is_inference: bool) -> torch.Tensor:
+  """A tensor of the runtime, whose value is of no use, and not pending.
+
+  Args:
+    is_inference: what the tensors are whose data it is to have.
+  """
+  with torch.inference_mode(is_inference):
+    _, (made,) = torch_xla._XLAC._get_tensors_xla_device_data_node(
+        [_empty(is_inference)])
+    return torch._from_functional_tensor(made) if torch._is_functional_tensor(
+        made) else made
 
 
-@functools.lru_cache(maxsize=1)
-def _empty() -> torch.Tensor:
-  made = torch.empty(0, device='cpu').to('xla')
-  return torch._from_functional_tensor(made) if torch._is_functional_tensor(
-      made) else made
+@functools.lru_cache(maxsize=2)
+def _empty(is_inference: bool) -> torch.Tensor:
+  with torch.inference_mode(is_inference):
+    made = torch.empty(0, device='cpu').to('xla')
+    return torch._from_functional_tensor(made) if torch._is_functional_tensor(
+        made) else made
 
 
-@functools.lru_cache(maxsize=1)
-def _asking() -> torch.Tensor:
-  return _another()
+@functools.lru_cache(maxsize=2)
+def _asking(is_inference: bool) -> torch.Tensor:
+  return _another(is_inference)
