@@ -16,12 +16,13 @@ def _after(lhs: str,
            rhs: str,
            result: str,
            attributes: str,
-           said: str = _SPLIT) -> tuple[str, str]:
+           said: str = _SPLIT,
+           of_other: str = '') -> tuple[str, str]:
   """What becomes of one convolution, and what is noted of it."""
   text = f'''HloModule m
 ENTRY e {{
   x = f32[{lhs}] parameter(0){said}
-  w = f32[{rhs}] parameter(1)
+  w = f32[{rhs}] parameter(1){of_other}
   ROOT y = f32[{result}] convolution(x, w), {attributes}
 }}
 '''
@@ -30,7 +31,8 @@ ENTRY e {{
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   came = module.SerializeToString()
   note = convolutions.make_partitionable(module)
-  assert bool(note) is (module.SerializeToString() != came)
+  is_left = not note or 'left as they were' in note
+  assert is_left is (module.SerializeToString() == came)
   printed = hlo.HloModule.from_serialized_hlo_module_proto(
       module.SerializeToString()).to_string()
   body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', printed[printed.index('ENTRY'):])
@@ -122,6 +124,24 @@ def test_what_is_left(attributes, said):
   assert _after(
       '8,4,5', f'6,4,{size}', '8,6,5', attributes,
       said) == (f'ROOT y = f32[8,6,5] convolution(x, w), {attributes}', '')
+
+
+def test_a_manual_region_is_left_and_said():
+  attributes = 'window={size=3 pad=1_1}, dim_labels=bf0_oi0->bf0'
+  text, note = _after(
+      '8,4,5', '6,4,3', '8,6,5', attributes, of_other=', sharding={manual}')
+  assert text == f'ROOT y = f32[8,6,5] convolution(x, w), {attributes}'
+  assert note == (f'{_NOTE}1 left as they were, as a manual region may hold '
+                  'them')
+
+
+def test_nothing_of_one_dimension_size_is_padded_between():
+  """Spatial size 0 has no places between its elements."""
+  text, _ = _after(
+      '4,1,0', '4,1,2', '1,4,1',
+      'window={size=2 pad=1_1 lhs_dilate=2}, dim_labels=bf0_oi0->bf0, '
+      'batch_group_count=4')
+  assert 'f32[4,1,2] pad(' in text
 
 
 def test_a_sharding_of_its_own_stays():

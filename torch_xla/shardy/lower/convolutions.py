@@ -58,20 +58,25 @@ def make_partitionable(module: Any) -> str:
     return ''
   editor = Editor(module)
   products = sum(_write_out(c, editor) for c in module.computations)
-  whole = 0
   # The values of a manual region have no sharding but the region's.
-  if not any(s and s.type is ShardingType.MANUAL for s in said):
-    whole = sum(_hold(c, editor) for c in module.computations)
-  return note(products, whole)
+  if any(s and s.type is ShardingType.MANUAL for s in said):
+    left = sum(
+        _held_windows(i) is not None
+        for c in module.computations
+        for i in c.instructions)
+    return note(products, left=left)
+  return note(products, sum(_hold(c, editor) for c in module.computations))
 
 
-def note(products: int, whole: int) -> str:
+def note(products: int, whole: int = 0, left: int = 0) -> str:
   """What a record says of convolutions that were changed."""
   said = []
   if products:
     said.append(f'{products} written out as products')
   if whole:
     said.append(f'{whole} with operands held whole along the window')
+  if left:
+    said.append(f'{left} left as they were, as a manual region may hold them')
   if not said:
     return ''
   return f'convolutions, so that XLA partitions them right: {", ".join(said)}'
@@ -110,18 +115,26 @@ def _said(module: Any) -> Iterator[Optional[HloSharding]]:
       yield None
 
 
+def _held_windows(instruction: Any) -> Optional[list[int]]:
+  """The places in its window that a convolution is held along, if it is."""
+  if instruction.opcode != 'convolution':
+    return None
+  windows = [
+      n for n, w in enumerate(instruction.window.dimensions) if has_window(
+          w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
+  ]
+  return windows if windows or instruction.batch_group_count > 1 else None
+
+
 def _hold(computation: Any, editor: Editor) -> int:
   """Has convolutions take their operands whole along the window."""
   by_id = {i.id: i for i in computation.instructions}
 
   def held(instruction: Any) -> Optional[list[Any]]:
-    if instruction.opcode != 'convolution':
+    windows = _held_windows(instruction)
+    if windows is None:
       return None
     numbers = instruction.convolution_dimension_numbers
-    windows = [
-        n for n, w in enumerate(instruction.window.dimensions) if has_window(
-            w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
-    ]
     is_whole = instruction.batch_group_count > 1
 
     def call(value: Any, spatial: Sequence[int]) -> Any:
@@ -134,8 +147,6 @@ def _hold(computation: Any, editor: Editor) -> int:
           sharding=op_sharding.to_bytes(REPLICATED),
           backend_config=holding(rank, dims).encode())
 
-    if not windows and not is_whole:
-      return None
     operands = [
         call(by_id[number], spatial)
         for number, spatial in zip(instruction.operand_ids, (
@@ -213,7 +224,7 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
   for dim, size in zip(numbers.input_spatial_dimensions, window):
     padded[dim] += (
         max(size.padding_low, 0) + max(size.padding_high, 0) +
-        (padded[dim] - 1) * (size.base_dilation - 1))
+        max(padded[dim] - 1, 0) * (size.base_dilation - 1))
   if padded != list(_dims(x)):
     made += editor.padded(computation, x, padded, **said)
     x = made[-1]
