@@ -27,6 +27,7 @@ static void LoadShim(void) {
       FindSymbol(library, "PjrtShardy_SerializedExecutable");
   *(void**)&shim.load = FindSymbol(library, "PjrtShardy_LoadExecutable");
   *(void**)&shim.reuse = FindSymbol(library, "PjrtShardy_ReuseExecutable");
+  *(void**)&shim.keep = FindSymbol(library, "PjrtShardy_KeepExecutable");
   *(void**)&shim.set_optimized =
       FindSymbol(library, "PjrtShardy_SetOptimizedProgram");
   *(void**)&shim.fail = FindSymbol(library, "PjrtShardy_Fail");

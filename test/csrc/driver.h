@@ -23,6 +23,7 @@ typedef struct {
   int (*serialized)(PjrtShardy_Compilation*, const char**, size_t*);
   int (*load)(PjrtShardy_Compilation*, const char*, size_t);
   int (*reuse)(PjrtShardy_Compilation*, uint64_t);
+  void (*keep)(PjrtShardy_Compilation*, uint64_t);
   void (*set_optimized)(PjrtShardy_Compilation*, const char*, size_t,
                         const char*, size_t);
   void (*fail)(PjrtShardy_Compilation*, int, const char*, size_t);

@@ -21,8 +21,8 @@ class Library(NamedTuple):
 EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledProgram', 'DeviceKind',
-        'Fail', 'FailReadback', 'LoadExecutable', 'Open', 'PluginAttribute',
-        'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
+        'Fail', 'FailReadback', 'KeepExecutable', 'LoadExecutable', 'Open',
+        'PluginAttribute', 'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
         'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
         'Version'
     },

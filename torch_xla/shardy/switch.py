@@ -16,6 +16,7 @@ from .mode import current_mode, Mode, mode_from_environment
 if TYPE_CHECKING:
   import torch
 
+  from .annotate.annotation import UserMesh
   from .compile.plan import Planner
 
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
@@ -28,9 +29,11 @@ class Route:
   Attributes:
     planner: what is done with each program.
     companions: what a sync computes besides the tensors that are pending.
+    meshes: those that the process has made, as its plans depend on them.
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
+  meshes: Callable[[], Sequence[UserMesh]] = tuple
 
 
 def _v2() -> Route:
@@ -169,7 +172,9 @@ def switch_on(wanted: Mode) -> None:
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     device_plugins.XlaCpuPlugin.check_installed()
-  door.use(Compiler(_planner(wanted), ledger.of_process), to_v1.to_v1)
+  door.use(
+      Compiler(_planner(wanted), ledger.of_process,
+               route(wanted).meshes), to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = wanted

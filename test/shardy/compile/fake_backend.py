@@ -63,10 +63,11 @@ class FakeCompilation:
     self._kept = set() if kept is None else kept
 
   def reuse(self, number: int) -> bool:
+    return number in self._kept
+
+  def keep(self, number: int) -> None:
     """As if the runtime dropped at once what it gets."""
-    is_kept = number in self._kept
     self._kept.add(number)
-    return is_kept
 
   def compile(self,
               program: bytes,

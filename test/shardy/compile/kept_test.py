@@ -18,10 +18,10 @@ _MOST = 64
 class _Process:
   """A compiler, and a runtime that drops at once what it gets."""
 
-  def __init__(self, promise=None):
+  def __init__(self, promise=None, meshes=tuple):
     self.ledger = Ledger()
     plan = Plan('m', (Attempt(b'lowered', Partitioner.GSPMD, promise=promise),))
-    self.compiler = Compiler(lambda *_: plan, self.ledger)
+    self.compiler = Compiler(lambda *_: plan, self.ledger, meshes)
     self.compilation = functools.partial(FakeCompilation, kept=set())
 
   def compile(self, program: bytes = b'sent', **fields) -> FakeCompilation:
@@ -61,10 +61,12 @@ def test_what_the_runtime_still_has_is_compiled_again():
   assert [p.reused for p in process.ledger.programs()] == [0, 1]
 
 
-def test_what_a_wrapper_compiled_is_not_handed_out():
-  """It has no record: the compiler refused the program that came."""
-  process = _Process()
-  assert process.is_compiled(kept={1})
+def test_what_was_planned_with_other_meshes_is_not_handed_out():
+  meshes = [()]
+  process = _Process(meshes=lambda: meshes[-1])
+  for had in (), (2, 4):
+    meshes.append(had)
+    assert process.is_compiled() and not process.is_compiled()
 
 
 def test_large_programs_are_not_kept():

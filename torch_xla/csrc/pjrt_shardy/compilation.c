@@ -57,6 +57,7 @@ static void ForgetResult(PjrtShardy_Compilation* compilation) {
                                     "PJRT_LoadedExecutable_Destroy", &args));
     compilation->compiled = false;
   }
+  compilation->keep_id = 0;
   ShardyFreeError(compilation->inner_error);
   compilation->inner_error = NULL;
   ForgetAnswer(compilation);
@@ -248,14 +249,19 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
 
 SHARDY_EXPORT int PjrtShardy_ReuseExecutable(
     PjrtShardy_Compilation* compilation, uint64_t id) {
-  compilation->keep_id = id;
   PJRT_LoadedExecutable* executable =
       ShardyTakeKept(compilation->args->client, id);
   if (executable == NULL) return kAbiNotFound;
   ForgetResult(compilation);
   ForgetLoans(compilation);
   SetResult(compilation, executable);
+  compilation->keep_id = id;
   return kAbiOk;
+}
+
+SHARDY_EXPORT void PjrtShardy_KeepExecutable(
+    PjrtShardy_Compilation* compilation, uint64_t id) {
+  compilation->keep_id = id;
 }
 
 SHARDY_EXPORT void PjrtShardy_SetOptimizedProgram(

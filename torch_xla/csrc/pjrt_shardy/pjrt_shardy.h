@@ -110,12 +110,16 @@ int PjrtShardy_SerializedExecutable(PjrtShardy_Compilation* compilation,
 int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                               const char* bytes, size_t size);
 
-// Makes an executable that is kept under `id` the result, and has the result of
-// this compile, that one or what comes after, kept under `id` as soon as the
-// framework destroys it. The framework alone has it in between. The caller
-// gives each id, which is not 0, to one program and its options, and only to
-// small ones: the newest 64 are kept, until their client ends or this process
-// does. Returns 0 or, with nothing changed but that, NOT_FOUND.
+// Has the last result kept under `id` as soon as the framework destroys it. The
+// caller gives each id, which is not 0, to one program and its options, and only
+// to small ones: the newest 64 are kept, until their client ends or this process
+// does. Another result undoes it.
+void PjrtShardy_KeepExecutable(PjrtShardy_Compilation* compilation,
+                               uint64_t id);
+
+// Makes an executable that is kept under `id` the result, which the framework
+// alone has until it is kept again. Returns 0 or, with nothing changed,
+// NOT_FOUND.
 int PjrtShardy_ReuseExecutable(PjrtShardy_Compilation* compilation,
                                uint64_t id);
 

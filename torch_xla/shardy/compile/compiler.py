@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 import logging
 from typing import Optional
 
@@ -21,9 +22,17 @@ logger = logging.getLogger(__name__)
 class Compiler:
   """Has each program compiled as planned and files one record of it."""
 
-  def __init__(self, planner: Planner, ledger: Ledger):
+  def __init__(self,
+               planner: Planner,
+               ledger: Ledger,
+               meshes: Callable[[], Hashable] = tuple):
+    """Args:
+
+      meshes: those of the process, of which a plan may take one.
+    """
     self._planner = planner
     self._ledger = ledger
+    self._meshes = meshes
     self._kept = KeptPrograms()
     self._said = SaidOnce(logger)
     self._never_tells = False  # The backend, of any program.
@@ -36,9 +45,8 @@ class Compiler:
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
-    kept = self._kept.of(compilation)
-    # Without a record it is what a wrapper compiled where this had failed.
-    if kept is not None and compilation.reuse(kept.number) and kept.compiled:
+    kept = self._kept.of(compilation, self._meshes())
+    if kept and kept.compiled and compilation.reuse(kept.number):
       self._hand_out_again(kept.compiled, compilation)
       return
     plan = self._planner(compilation.program, compilation.format,
@@ -51,6 +59,7 @@ class Compiler:
       compilation.set_optimized_program(*answer)
     if kept is not None:
       kept.compiled = Compiled(filed, record, answer)
+      compilation.keep(kept.number)
 
   def _hand_out_again(self, compiled: Compiled,
                       compilation: Compilation) -> None:

@@ -8,6 +8,7 @@ keeps what is dropped, and this what is known of it.
 from __future__ import annotations
 
 import collections
+from collections.abc import Hashable
 import dataclasses
 import itertools
 import threading
@@ -42,7 +43,7 @@ class Kept:
 
   Attributes:
     number: what the shim knows its executable by.
-    compiled: set before the runtime has an executable of it.
+    compiled: set before the shim is told to keep it.
   """
   number: int
   compiled: Optional[Compiled] = None
@@ -54,14 +55,19 @@ class KeptPrograms:
   def __init__(self):
     self._lock = threading.Lock()
     self._numbers = itertools.count(1)
-    self._programs: collections.OrderedDict[tuple[bytes, str, bytes],
+    self._programs: collections.OrderedDict[Hashable,
                                             Kept] = collections.OrderedDict()
 
-  def of(self, compilation: Compilation) -> Optional[Kept]:
-    """What is known of a program; None of one that is too large to be kept."""
+  def of(self, compilation: Compilation, meshes: Hashable) -> Optional[Kept]:
+    """What is known of a program; None of one that is too large to be kept.
+
+    Args:
+      meshes: those of the process, of which its plan may take one.
+    """
     if len(compilation.program) > _LARGEST_PROGRAM:
       return None
-    key = compilation.program, compilation.format, compilation.options
+    key = (compilation.program, compilation.format, compilation.options,
+           meshes)
     with self._lock:
       kept = self._programs.setdefault(key, Kept(next(self._numbers)))
       self._programs.move_to_end(key)

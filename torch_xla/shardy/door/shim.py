@@ -94,6 +94,8 @@ def _library() -> ctypes.CDLL:
   ]
   library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
   library.PjrtShardy_ReuseExecutable.argtypes = [handle, ctypes.c_uint64]
+  library.PjrtShardy_KeepExecutable.argtypes = [handle, ctypes.c_uint64]
+  library.PjrtShardy_KeepExecutable.restype = None
   library.PjrtShardy_SetOptimizedProgram.argtypes = [
       handle, text, size, text, size
   ]
@@ -186,16 +188,20 @@ class Compilation:
                                                      len(serialized)))
 
   def reuse(self, number: int) -> bool:
-    """Takes what was compiled under this number before, in place of `compile`.
-
-    What the runtime gets now is kept under it, as soon as the runtime drops it:
-    only for small programs. `number`, above 0, stands for one program and its
-    options.
+    """Takes what is kept under this number, in place of `compile`.
 
     Returns:
       Whether there was one that the runtime has dropped; else compile.
     """
     return not _library().PjrtShardy_ReuseExecutable(self._handle, number)
+
+  def keep(self, number: int) -> None:
+    """Has the last result kept under this number once the runtime drops it.
+
+    Only for small programs. `number`, above 0, stands for one program and its
+    options. Another result undoes it.
+    """
+    _library().PjrtShardy_KeepExecutable(self._handle, number)
 
   def set_optimized_program(self, program: bytes, program_format: str) -> None:
     """Has the runtime read this from what `compile` or `load` last made.
