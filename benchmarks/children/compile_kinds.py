@@ -144,6 +144,12 @@ def main() -> None:
       cpu=sum(seconds),
       programs=len(programs),
       attempts=sum(1 + len(p.given_up) for p in programs),
+      again=[
+          one.reason
+          for p in programs
+          for one in p.given_up
+          if not one.reason.startswith('asked ')
+      ],
       notes=[p.note for p in programs if p.note],
       losses=losses)
 

@@ -4,15 +4,15 @@ The program keeps all that Shardy propagates through, and gives zeros in place
 of its results, each in one sharding group with the result that it is for:
 
     before   ROOT t = (f32[10,6]) tuple(n)
-    after    z = f32[10,6] broadcast(0)
-             g = () custom-call(n), target="xla.sdy.ShardingGroup", id=0
+    after    p = f32[16,8] pad(n, 0)
+             z = f32[16,8] broadcast(0)
+             g = () custom-call(p), target="xla.sdy.ShardingGroup", id=0
              h = () custom-call(z), target="xla.sdy.ShardingGroup", id=0
-             p = f32[16,8] pad(z, 0)
-             ROOT t = (f32[16,8]) tuple(p)
+             ROOT t = (f32[16,8]) tuple(z)
 
 Once Shardy is done nothing needs what is computed, so that nothing of it is
-compiled. The zeros are padded to multiples of all devices, as Shardy would not
-split them unevenly either.
+compiled. The padding is to multiples of all devices, as Shardy would not split
+the zeros unevenly either.
 """
 
 from __future__ import annotations
@@ -58,17 +58,16 @@ def ask(module: Any, numbers: Iterable[int], num_devices: int) -> None:
     if result.custom_call_target == RESULT_TARGET:
       pins.add(result.id)  # Only results may be pinned.
       result = by_id[result.operand_ids[0]]
+    if number in numbers:
+      shape, = array_shape.arrays_of(result.shape)
+      even = tuple(num_devices * -(-size // num_devices) for size in shape.dims)
+      added += editor.padded(entry, result, even)
+      result = added[-1]
+      added += editor.zeros(entry, result.shape)
+      asked.append(added[-1])
+      add_to_group(added[-1], number)
     # It is alive as long as the group is.
     add_to_group(result, number)
-    if number in numbers:
-      zero, value, zeros = editor.zeros(entry, result.shape)
-      added += zero, value, zeros
-      add_to_group(zeros, number)
-      shape, = array_shape.arrays_of(result.shape)
-      added += editor.padded(
-          entry, zeros,
-          [num_devices * -(-size // num_devices) for size in shape.dims])
-      asked.append(added[-1])
   root = by_id[entry.root_id]
   if root.opcode == 'tuple':
     pins.add(root.id)
