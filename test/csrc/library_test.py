@@ -22,9 +22,9 @@ EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledProgram', 'DeviceKind',
         'Fail', 'FailReadback', 'KeepExecutable', 'LoadExecutable', 'Open',
-        'PluginAttribute', 'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
-        'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
-        'Version'
+        'PluginAttribute', 'ReplaceProgram', 'ReuseExecutable',
+        'SerializedExecutable', 'SetCompileCallback', 'SetOptimizedProgram',
+        'SetReadbackCallback', 'Version'
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',

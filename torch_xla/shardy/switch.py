@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 import dataclasses
 import os
 import sys
@@ -16,7 +16,6 @@ from .mode import current_mode, Mode, mode_from_environment
 if TYPE_CHECKING:
   import torch
 
-  from .annotate.annotation import UserMesh
   from .compile.plan import Planner
 
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
@@ -33,7 +32,7 @@ class Route:
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
-  meshes: Callable[[], Sequence[UserMesh]] = tuple
+  meshes: Callable[[], Hashable] = tuple
 
 
 def _v2() -> Route:

@@ -125,13 +125,14 @@ def test_the_note_of_a_plan_is_noted_alone(caplog):
   assert not _warnings(caplog)
 
 
-def test_the_note_of_a_plan_gives_way_to_a_reason(caplog):
+def test_the_note_of_a_plan_follows_a_reason(caplog):
   record = _compile(
       _plan(
           _shardy(lambda outcome: 'it is laid out anew'),
           _GSPMD,
           note='nothing to do'), FakeCompilation())
-  assert record.note == 'it is laid out anew: GSPMD partitions'
+  assert record.note == ('it is laid out anew: GSPMD partitions; '
+                         'nothing to do')
   assert len(_warnings(caplog)) == 1
 
 

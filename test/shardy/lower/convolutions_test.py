@@ -53,20 +53,20 @@ def test_batch_groups_become_products():
   What is padded below zero is not padded: the slices begin later.
   """
   text, note = _after(
-      '8,3,5', '8,3,4', '2,8,2',
-      'window={size=4 pad=-1_1}, dim_labels=bf0_oi0->bf0, batch_group_count=4')
+      '8,3,6', '8,3,4', '2,8,2', 'window={size=4 stride=2 pad=-1_1}, '
+      'dim_labels=bf0_oi0->bf0, batch_group_count=4')
   assert note == f'{_NOTE}1 written out as products'
   assert text == '''\
 n0 = s32[] constant(0)
 n1 = f32[] convert(n0)
-n2 = f32[8,3,6] pad(x, n1), padding=0_0x0_0x0_1
-n3 = f32[4,2,3,6] reshape(n2)
+n2 = f32[8,3,7] pad(x, n1), padding=0_0x0_0x0_1
+n3 = f32[4,2,3,7] reshape(n2)
 n4 = f32[4,2,3,4] slice(n3), slice={[0:4], [0:2], [0:3], [1:5]}
 n5 = f32[4,2,3,4] reshape(w)
 n6 = f32[4,2,2] dot(n4, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3}, \
 rhs_batch_dims={0}, rhs_contracting_dims={2,3}
 n7 = f32[4,2,2,1] reshape(n6)
-n8 = f32[4,2,3,4] slice(n3), slice={[0:4], [0:2], [0:3], [2:6]}
+n8 = f32[4,2,3,4] slice(n3), slice={[0:4], [0:2], [0:3], [3:7]}
 n9 = f32[4,2,2] dot(n8, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3}, \
 rhs_batch_dims={0}, rhs_contracting_dims={2,3}
 n10 = f32[4,2,2,1] reshape(n9)

@@ -111,9 +111,9 @@ int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                               const char* bytes, size_t size);
 
 // Has the last result kept under `id` as soon as the framework destroys it. The
-// caller gives each id, which is not 0, to one program and its options, and only
-// to small ones: the newest 64 are kept, until their client ends or this process
-// does. Another result undoes it.
+// caller gives each id, which is not 0, to one program and its options, and
+// only to small ones: the newest 64 are kept, until their client ends or this
+// process does. Another result undoes it.
 void PjrtShardy_KeepExecutable(PjrtShardy_Compilation* compilation,
                                uint64_t id);
 

@@ -83,9 +83,10 @@ class Compiler:
         continue
       note = plan.note
       if reason:
-        note, how = _fallback(reason, attempt)
-        self._said.warning(f'{note}. Programs like this one {how}; '
+        why, how = _fallback(reason, attempt)
+        self._said.warning(f'{why}. Programs like this one {how}; '
                            'torch_xla.shardy.programs() has them all.')
+        note = f'{why}; {note}' if note else why
       ran, outcome = attempt, attempt.run(compilation)
       seconds += outcome.seconds
       if outcome.error is None:

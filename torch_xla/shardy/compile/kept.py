@@ -66,8 +66,7 @@ class KeptPrograms:
     """
     if len(compilation.program) > _LARGEST_PROGRAM:
       return None
-    key = (compilation.program, compilation.format, compilation.options,
-           meshes)
+    key = (compilation.program, compilation.format, compilation.options, meshes)
     with self._lock:
       kept = self._programs.setdefault(key, Kept(next(self._numbers)))
       self._programs.move_to_end(key)
