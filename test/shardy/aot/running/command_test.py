@@ -127,7 +127,7 @@ def test_a_process_that_ends_itself(way: str, said: str,
   assert list(temporary.glob('aot-*')) == []
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
   """With mode shardy, where neither XLA's CPU plugin nor JAX is installed."""
   (tmp_path / 'sitecustomize.py').write_text(
@@ -160,8 +160,9 @@ def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
   assert 'on xla:0 TPU' in done.stdout and f'{name}:12' in done.stdout
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize('to_group', [True, False])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'to_group', [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
   """As by ctrl-C in a terminal, which both processes get, or by kill."""
   process = subprocess.Popen(
