@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from sections import counted, Run, SHARDY, sync
+from sections import counted, fails_to_sync, Run, SHARDY, sync
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
@@ -51,6 +51,16 @@ def test_another_thread_annotates_between_syncs(run):
   thread.join()
   assert during == [False]
   assert annotated.is_set()
+
+
+def test_another_thread_annotates_after_a_sync_that_failed(run):
+  w, t = run.put((8, 8), ('x', None), (0, None)), torch.randn(8, 8).to('xla')
+  assert fails_to_sync(w)
+  thread = threading.Thread(
+      target=run.mark, args=(t, ('y', None), (1, None)), daemon=True)
+  thread.start()
+  thread.join(20)
+  assert bind.binder.annotation_of(t).priority == (1, None)
 
 
 @pytest.mark.parametrize('clears', [True, False])

@@ -15,9 +15,11 @@ updated since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+import contextlib
 import logging
 import os
+import threading
 from typing import Any, Optional
 
 import torch
@@ -37,7 +39,6 @@ from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, tensor_of
-from .turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +62,10 @@ class Binder:
     self.names = BoundNames()
     self._tensors = AnnotatedTensors()
     self._pending_marks = PendingMarks()
-    self._turns = Turns()
+    # Held by whoever syncs while tensors are annotated, or annotates a tensor: a
+    # sync looks at all that live, without Python's lock, and fails where it
+    # finds one on its way from a node to data (`usage`).
+    self._turn = threading.RLock()
     self._said = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
@@ -108,7 +112,7 @@ class Binder:
     annotate_func(t, op_sharding)
     # If not, it was placed so before, and used or cloned before.
     is_unused = spec is None or spec != spec_of(t)
-    with self._turns.between_syncs():
+    with self._turn:
       if not is_unused and usage.is_shared(registry.inner_of(t)):
         self._said.warning(
             'a clone was marked, and laid out so before: until a sync gives it '
@@ -148,8 +152,16 @@ class Binder:
     found = self._find_operands(self._tensors.all())
     return [self._bind(found.operands)] if self._is_bound(found) else []
 
-  def before_sync(self) -> None:
-    """Binds what is pending; while a binding lives, the sync computes it."""
+  @contextlib.contextmanager
+  def sync(self) -> Iterator[None]:
+    """Has the sync in the block compute a binding of what is pending."""
+    is_needed = self._tensors or self._pending_marks
+    with self._turn if is_needed else contextlib.nullcontext():
+      self._before_sync()
+      yield
+      self._after_sync()
+
+  def _before_sync(self) -> None:
     # Of a sync that failed: no other would get past them.
     self._binding_of_sync = None
     failed, self._syncing = self._syncing, Found()
@@ -161,7 +173,6 @@ class Binder:
     self._pending_marks.settle(self._tensors, is_unused=False)
     if not self._tensors:
       return
-    self._turns.begin_sync()
     placing.catch_up(self._tensors.all())
     self._syncing = found = self._find_operands(self._tensors.all())
     placing.keep(found)
@@ -170,7 +181,7 @@ class Binder:
     usage.forget_use(one.inner for one in found.used if one.is_own)
     self._tensors.drop_dead()
 
-  def after_sync(self) -> None:
+  def _after_sync(self) -> None:
     """Takes the data that graphs will start from until the next sync."""
     self._binding_of_sync = None
     self.saved_graphs.clean()
@@ -186,7 +197,6 @@ class Binder:
       one.is_own = True
     registry.hold_seconds(synced.overwritten)
     self._pending_marks.settle(self._tensors, is_unused=True)
-    self._turns.end_sync()
 
   def of_graph(self, arguments: Iterable[torch.Tensor],
                outputs: Sequence[torch.Tensor],

@@ -25,6 +25,9 @@ class PendingMarks:
   def __init__(self):
     self._said = WeakIdKeyDictionary()
 
+  def __len__(self) -> int:
+    return len(self._said)
+
   def add(self, t: torch.Tensor, said: Annotation) -> None:
     self.forget(t)  # What is said anew comes last.
     self._said[t] = said
