@@ -1,4 +1,4 @@
-// How entries begin, and calls of the inner plugin.
+// How entries begin, in which world, and calls of the inner plugin.
 
 #include <string.h>
 
@@ -13,6 +13,24 @@ typedef struct {
   void* extension_start;
   void* object;
 } AnyArgs;
+
+#define NAME(part, name) "PJRT_" #part "_" #name,
+#define NAME_BARE(name) "PJRT_" #name,
+static const char* const names[] = {
+    PJRT_AOT_SLOTS(NAME, NAME, NAME, NAME, NAME, NAME_BARE)};
+
+// Set once, and never changed or freed.
+static const AotWorld* _Atomic opened_world = NULL;
+
+const char* AotSlotName(int slot) { return names[slot]; }
+
+const AotWorld* AotGetWorld(void) {
+  return atomic_load_explicit(&opened_world, memory_order_acquire);
+}
+
+void AotSetWorld(const AotWorld* world) {
+  atomic_store_explicit(&opened_world, world, memory_order_release);
+}
 
 PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed) {
   if (AotGetWorld() == NULL) {

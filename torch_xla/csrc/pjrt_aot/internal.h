@@ -29,12 +29,10 @@ PJRT_AOT_SLOTS(AOT_NO_ENTRY, AOT_OWN_ENTRY, AOT_NO_ENTRY, AOT_NO_ENTRY,
 #undef AOT_NO_BARE_ENTRY
 #undef AOT_OWN_ENTRY
 
-// table.c
+// calls.c
 
 // The PJRT name of an entry.
 const char* AotSlotName(int slot);
-
-// calls.c
 
 // Writes an error's text, after what it is about unless that is NULL, as the
 // reason of a control function. Frees it and returns its code.
@@ -116,8 +114,9 @@ typedef struct {
   int stop_signal;
 } AotWorld;
 
-// NULL before PjrtAot_Open.
+// What PjrtAot_Open made, NULL before that; calls.c keeps it.
 const AotWorld* AotGetWorld(void);
+void AotSetWorld(const AotWorld* world);
 // Makes a world of a plugin whose table is set. On failure returns a code and
 // writes the reason; nothing is left.
 int AotMakeWorld(const PjrtAot_Options* options, AotWorld** world,

@@ -6,15 +6,9 @@
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-// Set once, and never changed or freed.
-static const AotWorld* _Atomic opened_world = NULL;
 // The plugin that was initialized, which is done once, though the topology may
 // be refused after that.
 static const AbiApi* initialized = NULL;
-
-const AotWorld* AotGetWorld(void) {
-  return atomic_load_explicit(&opened_world, memory_order_acquire);
-}
 
 SHARDY_EXPORT int PjrtAot_Version(void) { return PJRT_AOT_VERSION; }
 
@@ -43,7 +37,7 @@ static int OpenLocked(const PjrtAot_Options* options, char* message,
   AotWorld* world = NULL;
   code = AotMakeWorld(options, &world, message, message_size);
   if (code != kAbiOk) return code;
-  atomic_store_explicit(&opened_world, world, memory_order_release);
+  AotSetWorld(world);
   return kAbiOk;
 }
 

@@ -7,13 +7,6 @@
 // errors' payloads.
 enum { kAnnouncedMinor = 81 };
 
-#define NAME(part, name) "PJRT_" #part "_" #name,
-#define NAME_BARE(name) "PJRT_" #name,
-static const char* const names[] = {
-    PJRT_AOT_SLOTS(NAME, NAME, NAME, NAME, NAME, NAME_BARE)};
-
-const char* AotSlotName(int slot) { return names[slot]; }
-
 static PJRT_Error* Missing(int slot) {
   PJRT_Error* error = AotEnter(slot, 0, 0);
   if (error != NULL) return error;

@@ -78,7 +78,8 @@ class Context:
   @functools.cached_property
   def _torch(self) -> TorchSession:
     from .torch_session import TorchSession
-    return TorchSession(self)
+    _ = self.plugin  # It registers.
+    return TorchSession(self.subject.device)
 
   def torch(self) -> TorchSession:
     """torch_xla on the plugin, in SPMD."""

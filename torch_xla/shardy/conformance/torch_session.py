@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 import functools
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 import torch_xla
@@ -13,9 +11,6 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
 from .case import expect, Failure, NotApplicable
-
-if TYPE_CHECKING:
-  from .context import Context
 
 DATA, MODEL = 'data', 'model'
 # How the first two dimensions of a tensor can be split over `TorchSession.grid`.
@@ -40,9 +35,9 @@ class TorchSession:
     count: of devices.
   """
 
-  def __init__(self, context: Context):
-    _ = context.plugin  # It registers.
-    xr.set_device_type(context.subject.device)
+  def __init__(self, device: str):
+    """Starts it on a device whose plugin is registered."""
+    xr.set_device_type(device)
     xr.use_spmd()
     self.device = torch_xla.device()
     self.count = xr.global_runtime_device_count()
