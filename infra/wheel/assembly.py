@@ -18,7 +18,6 @@ from infra.wheel.bom import File
 from infra.wheel.bom import Inputs
 from infra.wheel.bom import SeriesInput
 from infra.wheel.bom import Tools
-from infra.wheel.bom import write_bom
 from infra.wheel.contents import LaidSeries
 from infra.wheel.contents import Origin
 from infra.wheel.contents import Piece
@@ -81,6 +80,9 @@ def assemble(order: Order, upstream: zipfile.ZipFile, laid: list[LaidSeries],
   Raises:
     BuildError: files clash, or what the profile names is not as it has to be.
   """
+  # Only what builds or verifies a wheel needs its library.
+  from infra.wheel.bom_components import write_bom
+
   wheel = order.wheel
   pieces = contents.lay(upstream, below, own, contents.built(plugins),
                         contents.bundled(order.profile, upstream))

@@ -1,4 +1,4 @@
-"""Writes and reads the bill of materials that lies in a wheel (CycloneDX)."""
+"""What a bill of materials is written from, and what one in a wheel says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import importlib.metadata
 import json
 from pathlib import Path
 import re
-import uuid
 import zlib
 
 from infra.errors import BuildError
@@ -105,38 +104,6 @@ class Inputs:
   vendor: tuple[File, ...]
   requires: tuple[str, ...]
   tools: Tools
-
-
-def write_bom(inputs: Inputs) -> str:
-  """The bill of materials, the same text for the same inputs."""
-  # Only what builds or verifies a wheel needs the library.
-  from cyclonedx.model.bom import Bom
-  from cyclonedx.output import make_outputter
-  from cyclonedx.schema import OutputFormat
-  from cyclonedx.schema import SchemaVersion
-  from infra.wheel import bom_components
-
-  tools = [
-      bom_components.tool('zlib', inputs.tools.zlib),
-      bom_components.tool(pins.BOM_LIBRARY, inputs.tools.bom_library),
-      bom_components.tool(pins.GENERATOR_NAME, pins.VERSION),
-  ]
-  root = bom_components.wheel(inputs)
-  parts = bom_components.parts(inputs)
-  # No time and no chance: the serial number is made from the rest.
-  bom = Bom(serial_number=uuid.UUID(int=0), components=parts)
-  bom.metadata.tools.components.update(tools)
-  bom.metadata.component = root
-  bom.register_dependency(
-      root,
-      [part for part in parts if str(part.bom_ref).startswith('requires:')])
-  text = make_outputter(bom, OutputFormat.JSON,
-                        SchemaVersion.V1_6).output_as_string()
-  data = json.loads(text)
-  del data['metadata']['timestamp']
-  text = json.dumps(data, indent=2, sort_keys=True)
-  data['serialNumber'] = uuid.uuid5(uuid.NAMESPACE_URL, text).urn
-  return json.dumps(data, indent=2, sort_keys=True) + '\n'
 
 
 def read_bom(wheel: Path) -> bytes:

@@ -1,8 +1,9 @@
-"""The components of a bill of materials, in CycloneDX's terms."""
+"""Writes the bill of materials of a wheel, in CycloneDX's terms."""
 
 from __future__ import annotations
 
-import re
+import json
+import uuid
 
 from cyclonedx.model import ExternalReference
 from cyclonedx.model import ExternalReferenceType
@@ -10,10 +11,14 @@ from cyclonedx.model import HashAlgorithm
 from cyclonedx.model import HashType
 from cyclonedx.model import Property
 from cyclonedx.model import XsUri
+from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component
 from cyclonedx.model.component import ComponentScope
 from cyclonedx.model.component import ComponentType
 from cyclonedx.model.component import Pedigree
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat
+from cyclonedx.schema import SchemaVersion
 from packageurl import PackageURL
 
 from infra.wheel import pins
@@ -22,14 +27,36 @@ from infra.wheel.bom import File
 from infra.wheel.bom import Inputs
 from infra.wheel.bom import SeriesInput
 from infra.wheel.requirement import names_extra
+from infra.wheel.requirement import requirement_of
 
 # CycloneDX asks for a prefix of one's own.
 _PREFIX = 'torch_xla_shardy:'
-_REQUIREMENT = re.compile(r'(?P<name>[A-Za-z0-9][\w.-]*)\s*(\[[^]]*\])?\s*'
-                          r'(==\s*(?P<version>[\w.+!-]+)\s*(;.*)?$)?')
 
 
-def wheel(inputs: Inputs) -> Component:
+def write_bom(inputs: Inputs) -> str:
+  """The bill of materials, the same text for the same inputs."""
+  tools = [
+      _tool('zlib', inputs.tools.zlib),
+      _tool(pins.BOM_LIBRARY, inputs.tools.bom_library),
+      _tool(pins.GENERATOR_NAME, pins.VERSION),
+  ]
+  root, components = _wheel(inputs), _parts(inputs)
+  # No time and no chance: the serial number is made from the rest.
+  bom = Bom(serial_number=uuid.UUID(int=0), components=components)
+  bom.metadata.tools.components.update(tools)
+  bom.metadata.component = root
+  bom.register_dependency(
+      root, [c for c in components if str(c.bom_ref).startswith('requires:')])
+  text = make_outputter(bom, OutputFormat.JSON,
+                        SchemaVersion.V1_6).output_as_string()
+  data = json.loads(text)
+  del data['metadata']['timestamp']
+  text = json.dumps(data, indent=2, sort_keys=True)
+  data['serialNumber'] = uuid.uuid5(uuid.NAMESPACE_URL, text).urn
+  return json.dumps(data, indent=2, sort_keys=True) + '\n'
+
+
+def _wheel(inputs: Inputs) -> Component:
   """The wheel itself, with the official one as its ancestor."""
   name = pins.wheel_name(pins.OFFICIAL_VERSION, inputs.python)
   ancestor = Component(
@@ -55,7 +82,7 @@ def wheel(inputs: Inputs) -> Component:
       ])
 
 
-def parts(inputs: Inputs) -> list[Component]:
+def _parts(inputs: Inputs) -> list[Component]:
   """What lies in the wheel besides the official one's, and what it needs."""
   return [
       *(_patch(series, place, patch)
@@ -67,7 +94,7 @@ def parts(inputs: Inputs) -> list[Component]:
   ]
 
 
-def tool(name: str, version: str) -> Component:
+def _tool(name: str, version: str) -> Component:
   """A program that the wheel was written with."""
   return Component(
       name=name,
@@ -117,14 +144,18 @@ def _vendor_file(file: File) -> Component:
 
 
 def _requirement(text: str) -> Component:
-  match = _REQUIREMENT.match(text)
-  assert match, text
+  requirement = requirement_of(text)
+  assert requirement, text
+  versions = [*requirement.specifier]
+  pin = versions[0] if len(versions) == 1 else None
+  is_exact = pin and pin.operator == '==' and not pin.version.endswith('.*')
+  version = pin.version if is_exact else None
   optional = names_extra(text)
   return Component(
-      name=match['name'],
-      version=match['version'],
+      name=requirement.name,
+      version=version,
       bom_ref=f'requires:{text}',
-      purl=_purl(match['name'], match['version']),
+      purl=_purl(requirement.name, version),
       scope=ComponentScope.OPTIONAL if optional else ComponentScope.REQUIRED,
       properties=[_property('requirement', text)])
 

@@ -14,9 +14,9 @@ from infra.patchset import manifest
 from infra.wheel import names
 from infra.wheel import pins
 from infra.wheel import toml_values as values
-from infra.wheel.requirement import name_of
 from infra.wheel.requirement import names_extra
 from infra.wheel.requirement import normal_name
+from infra.wheel.requirement import requirement_of
 
 MODES = ('off', 'v2', 'shardy')
 FORMATS = ('hlo', 'mlir')
@@ -165,11 +165,12 @@ def _requires(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
   """What the wheel `name` needs besides."""
   requires = values.texts(table, 'requires')
   for requirement in requires:
-    required = name_of(requirement)
-    if required is None:
+    found = requirement_of(requirement)
+    if found is None:
       raise BuildError(f'requires: {requirement!r} is no requirement: write a '
                        'package and a range, as in "acme-pjrt>=1.2,<2" or '
                        '"acme-pjrt>=1 ; python_version < \'3.12\'"')
+    required = normal_name(found.name)
     if required in (normal_name(name), 'torch-xla'):
       raise BuildError(f'requires: {requirement!r} is what this wheel is '
                        'itself: take it away')
@@ -177,7 +178,7 @@ def _requires(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
       raise BuildError(f'requires: {requirement!r} asks for an extra, and a '
                        'profile adds none: take the marker away')
     for own in pins.REQUIRES:
-      if name_of(own) == required:
+      if normal_name(requirement_of(own).name) == required:
         raise BuildError(f'requires: {requirement!r} is beside {own!r}, which '
                          'the wheel needs anyway: take it away')
   return requires

@@ -5,12 +5,12 @@ from pathlib import Path
 from small_wheels import LIBRARY
 from small_wheels import vendor
 import infra_project  # Puts the checkout's infra on the path.
-from packaging.requirements import Requirement  # comes with pytest
 import pytest
 
 from infra.errors import BuildError
 from infra.wheel import names
-from infra.wheel.requirement import name_of
+from infra.wheel.requirement import normal_name
+from infra.wheel.requirement import requirement_of
 from infra.wheel.profile import load_profile
 from infra.wheel.profile import parse_profile
 from infra.wheel.profile import Plugin
@@ -210,36 +210,21 @@ def test_a_profile_that_begins_with_a_byte_order_mark(tmp_path):
 
 
 @pytest.mark.parametrize('requirement', [
-    'acme',
-    'Acme.tools_2[a, b-c] >= 1.2, < 2',
-    'acme==1.*,!=1.0.2+local.1',
-    'acme~=1.2.post1,>=1!2.0.dev3,<=v2-rc.1',
-    'acme===anything',
-    'acme (>=1,<2)',
-    "acme[a] ( ==1.2 ) ; os_name == 'posix'",
-    'acme @ https://example.org/acme.whl',
-    "acme @ file:///x ; os_name == 'posix'",
-    "acme>=1;python_version~='3.10'",
-    "acme; (python_version in '3.10 3.11' or 'x' not in platform_release) and "
-    '((os_name == "posix"))',
+    'acme_tools[a, b-c] >= 1.2, < 2',
+    "Acme.Tools @ file:///x ; os_name == 'posix'",
+    "acme-tools; python_version in '3.10 3.11' or 'x' not in platform_release",
 ])
 def test_requirements_that_pip_takes(requirement):
-  assert name_of(requirement) == Requirement(requirement).name.lower().replace(
-      '.', '-').replace('_', '-')
+  assert normal_name(requirement_of(requirement).name) == 'acme-tools'
 
 
 @pytest.mark.parametrize('requirement', [
-    '', 'a b', '-acme', 'acme-', 'acme[,]>=1', 'acme>=not-a-version!!',
-    'acme>=1.*', 'acme>=1+local', 'acme~=1', 'acme==1,,<2', 'acmé>=1',
-    'acme>=١', 'acme @ nonsense', 'acme;', 'acme; nonsense',
-    'acme; python_version', 'acme; python_version > 3', "acme; 'a' == 'b'",
-    'acme; os_name == sys_platform', "acme; (os_name == 'posix'",
-    "acme; os_name == 'posix' and", "acme; os_name ~= 'posix'",
-    "acme; my_os_name == 'posix'", "acme @ file:///x ; nonsense",
-    'acme @ file:x', "acme; os_name == 'é'", "acme; os_name\n== 'posix'"
+    'acme>=1.*', 'acme @ nonsense', 'acme @ file:x', 'acme; nonsense',
+    "acme; 'a' == 'b'", "acme; os_name ~= 'posix'",
+    "acme @ file:///x ; nonsense", "acme; os_name == 'é'"
 ])
 def test_requirements_that_pip_refuses(requirement):
-  assert name_of(requirement) is None
+  assert requirement_of(requirement) is None
 
 
 @pytest.mark.parametrize('name, said', [
