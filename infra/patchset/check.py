@@ -11,8 +11,11 @@ from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import Manifest
 from infra.patchset.manifest import matches
 from infra.patchset.manifest import WHEEL
+from infra.patchset.patch import diff_in
 from infra.patchset.patch import load_patch
 from infra.patchset.patch import Patch
+from infra.patchset.patch import placeless
+from infra.patchset.patch import text_for
 from infra.patchset.placing import folders
 from infra.wheel.overlay import own_files
 from infra.wheel.overlay import test_files
@@ -125,9 +128,10 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
       f'{FOLDER}/{name} is not listed in {FILE}' for name in found
       if name not in listed
   ]
-  first: dict[bytes, str] = {}
+  first: dict[str, str] = {}
   for name in found:
-    same = first.setdefault((folder / name).read_bytes(), name)
+    text = (folder / name).read_text(encoding='utf-8', errors='replace')
+    same = first.setdefault(placeless(text_for(diff_in(text), '')), name)
     if same != name:
       problems.append(f'{FOLDER}/{same} and {name} are the same: keep one')
   return problems

@@ -19,6 +19,9 @@ from infra.patchset.manifest import UPSTREAM
 from infra.patchset.manifest import WHEEL
 from infra.patchset.manifest import with_patches
 from infra.patchset.patch import diff_in
+from infra.patchset.patch import placeless
+from infra.patchset.patch import shared_text
+from infra.patchset.patch import text_for
 from infra.patchset.replay import dependents
 from infra.patchset.replay import Edit
 from infra.patchset.replay import NotClean
@@ -144,7 +147,8 @@ def _texts_here(root: Path, manifest: Manifest) -> Texts:
   return {
       (series.name, form): {
           f'{title_of(path)}.patch':
-              (root / FOLDER / path).read_bytes().decode() for path in paths
+              text_for((root / FOLDER / path).read_bytes().decode(), form)
+          for path in paths
       } for series in manifest.series for form, paths in series.forms().items()
   }
 
@@ -156,10 +160,15 @@ def _files(root: Path, manifest: Manifest, new: Texts,
   toml = (root / FILE).read_text(encoding='utf-8')
   for series in manifest.series:
     where, lists = _paths(series, new, first), {}
+    texts: dict[str, dict[str, str]] = {}
     for form in series.forms():
       lists[form] = [where[form, file] for file in new[series.name, form]]
       for file, text in new[series.name, form].items():
-        written[f'{FOLDER}/{where[form, file]}'] = text.encode()
+        texts.setdefault(where[form, file], {})[form] = text
+    written |= {
+        f'{FOLDER}/{path}': shared_text(of).encode()
+        for path, of in texts.items()
+    }
     toml = with_patches(toml, series.name, lists)
   listed = _listed(manifest)
   for path in written:
@@ -197,7 +206,8 @@ def _paths(series: Series, new: Texts,
     texts: dict[str, list[str]] = {}
     for form in forms:
       if file in new[series.name, form]:
-        texts.setdefault(new[series.name, form][file], []).append(form)
+        text = placeless(new[series.name, form][file])
+        texts.setdefault(text, []).append(form)
     taken: set[str] = set()
     # What most forms share stays where it is.
     for group in sorted(texts.values(), key=len, reverse=True):
