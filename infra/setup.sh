@@ -62,9 +62,9 @@ files_digest() {
 # What the wheel is made of besides the Python that can be linked to. README.md
 # and LICENSE go into its metadata alone.
 readonly BUILD_INPUTS=(
-  patches torch_xla/csrc infra/__init__.py infra/errors.py infra/bazel
-  infra/patchset infra/wheel setup.py pyproject.toml BUILD WORKSPACE .bazelrc
-  .bazelversion
+  patches torch_xla/csrc torch_xla/shardy/pjrt_abi.inc infra/__init__.py
+  infra/errors.py infra/bazel infra/patchset infra/wheel setup.py pyproject.toml
+  BUILD WORKSPACE .bazelrc .bazelversion
 )
 
 # is_stamp FILE TEXT: whether FILE says TEXT.

@@ -27,7 +27,8 @@ from infra.wheel.profile import Profile
 
 # What the libraries in C are built from: their sources, and how.
 _SOURCE_FOLDERS = ('infra/bazel', 'torch_xla/csrc')
-_SOURCE_FILES = ('.bazelrc', '.bazelversion', 'BUILD', 'WORKSPACE')
+_SOURCE_FILES = ('.bazelrc', '.bazelversion', 'BUILD', 'WORKSPACE',
+                 'torch_xla/shardy/pjrt_abi.inc')
 _COMPILER = re.compile(rb'(?:GCC: \(|clang version )[ -~]+')
 
 

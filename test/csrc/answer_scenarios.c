@@ -10,7 +10,7 @@ static void Answer(PjrtShardy_Compilation* compilation, const char* text,
 }
 
 static PJRT_Executable* Get(PJRT_LoadedExecutable* loaded) {
-  AbiGetExecutableArgs get = {sizeof(get), NULL, loaded, NULL};
+  AbiLoadedExecutableGetExecutableArgs get = {sizeof(get), NULL, loaded, NULL};
   CHECK(Call(shim.get_api(), kSlotLoadedExecutableGetExecutable, &get) == NULL);
   CHECK(get.executable != NULL);
   return get.executable;
@@ -22,7 +22,8 @@ static void Put(PJRT_Executable* executable) {
 }
 
 static PJRT_Error* Ask(PJRT_Executable* executable, AbiProgram* program) {
-  AbiOptimizedProgramArgs args = {sizeof(args), NULL, executable, program};
+  AbiExecutableOptimizedProgramArgs args = {sizeof(args), NULL, executable,
+                                            program};
   return Call(shim.get_api(), kSlotExecutableOptimizedProgram, &args);
 }
 
@@ -271,7 +272,7 @@ static void AnswerMisuse(void) {
                 "no program struct of at least 48");
   }
   ExpectError(api, Ask(executable, NULL), kAbiInvalidArgument, "no program");
-  AbiOptimizedProgramArgs args = {24, NULL, executable, NULL};
+  AbiExecutableOptimizedProgramArgs args = {24, NULL, executable, NULL};
   ExpectError(api, Call(api, kSlotExecutableOptimizedProgram, &args),
               kAbiInvalidArgument, "the argument struct of 24 bytes");
   // The plugin's to refuse; what it does not destroy keeps its answer.
@@ -296,7 +297,8 @@ static void AnswerInnerError(void) {
   const char* steps[] = {"closed", "=a text", NULL};
   CompileCall call = MakeCompileCall(0, 0);
   CHECK(CompileThrough(DoEach, steps, call) == NULL);
-  AbiGetExecutableArgs get = {sizeof(get), NULL, call.args->executable, NULL};
+  AbiLoadedExecutableGetExecutableArgs get = {sizeof(get), NULL,
+                                              call.args->executable, NULL};
   ExpectError(api, Call(api, kSlotLoadedExecutableGetExecutable, &get),
               kAbiInternal, "fake: no executable");
   FreeCompileCall(call);
@@ -317,10 +319,10 @@ static void* CompileMany(void* name) {
   const AbiApi* api = shim.get_api();
   for (int i = 0; i < 100; ++i) {
     AbiProgram program = {sizeof(program), NULL, name, strlen(name), "hlo", 3};
-    AbiCompileArgs args = {.struct_size = sizeof(args),
-                           .program = &program,
-                           .compile_options = "",
-                           .compile_options_size = 0};
+    AbiClientCompileArgs args = {.struct_size = sizeof(args),
+                                 .program = &program,
+                                 .compile_options = "",
+                                 .compile_options_size = 0};
     CHECK(Call(api, kSlotClientCompile, &args) == NULL);
     PJRT_Executable* executable = Get(args.executable);
     ExpectRead(executable, name, "mlir");

@@ -206,15 +206,16 @@ static void MemoryLimit(void) {
   memset(&stats, 0x55, sizeof(stats));
   stats.device = Local(world, 0);
   stats.struct_size = ABI_SIZE(AbiDeviceMemoryStatsArgs, bytes_in_use);
-  CHECK(Call(world.api, kAotSlotDeviceMemoryStats, &stats) == NULL);
+  CHECK(Call(world.api, kSlotDeviceMemoryStats, &stats) == NULL);
   CHECK(stats.bytes_in_use == 0 && stats.peak_bytes_in_use != 0);
   Close(world);
 }
 
-#define NAME(part, name) "PJRT_" #part "_" #name,
-#define NAME_BARE(name) "PJRT_" #name,
 static const char* const names[] = {
-    PJRT_AOT_SLOTS(NAME, NAME, NAME, NAME, NAME, NAME_BARE)};
+#define ABI_FUNCTION(by, part, name, ...) "PJRT_" #part "_" #name,
+#define ABI_BARE(by, name, ...) "PJRT_" #name,
+#include "torch_xla/shardy/pjrt_abi.inc"
+};
 
 typedef struct {
   size_t struct_size;
@@ -226,34 +227,34 @@ typedef struct {
 // none is left out, and none looks where nothing is.
 static void Misuse(void) {
   World world = Open("fake:8");
-  for (int slot = 3; slot < kAotSlots; ++slot) {
-    if (slot == kAotSlotErrorForEachPayload) continue;
+  for (int slot = 3; slot < kAbiSlots; ++slot) {
+    if (slot == kSlotErrorForEachPayload) continue;
     Nothing args = {.struct_size = 16};
     PJRT_Error* error = Call(world.api, slot, &args);
-    if (slot == kAotSlotPluginInitialize) {
+    if (slot == kSlotPluginInitialize) {
       CHECK(error == NULL);
       continue;
     }
     CHECK(error != NULL);
     AbiErrorGetCodeArgs code = {sizeof(code), NULL, error, 0};
-    CHECK(Call(world.api, kAotSlotErrorGetCode, &code) == NULL);
+    CHECK(Call(world.api, kSlotErrorGetCode, &code) == NULL);
     CHECK(code.code == kAbiUnimplemented || code.code == kAbiInvalidArgument);
     ExpectError(world.api, error, code.code, names[slot]);
   }
   static const int objects[] = {
-      kAotSlotClientDevices,        kAotSlotClientCompile,
-      kAotSlotDeviceMemoryStats,    kAotSlotMemoryKind,
-      kAotSlotEventOnReady,         kAotSlotExecutableName,
-      kAotSlotBufferToHostBuffer,   kAotSlotLoadedExecutableExecute,
-      kAotSlotBufferGetMemoryLayout};
+      kSlotClientDevices,        kSlotClientCompile,
+      kSlotDeviceMemoryStats,    kSlotMemoryKind,
+      kSlotEventOnReady,         kSlotExecutableName,
+      kSlotBufferToHostBuffer,   kSlotLoadedExecutableExecute,
+      kSlotBufferGetMemoryLayout};
   for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); ++i) {
     Nothing args = {.struct_size = sizeof(args)};
     ExpectError(world.api, Call(world.api, objects[i], &args),
                 kAbiInvalidArgument, "its object is NULL");
   }
-  static const int missing[] = {kAotSlotClientDmaMap, kAotSlotCompile,
-                                kAotSlotCopyToDeviceStreamDestroy,
-                                kAotSlotBufferCopyRawFromHost};
+  static const int missing[] = {kSlotClientDmaMap, kSlotCompile,
+                                kSlotCopyToDeviceStreamDestroy,
+                                kSlotBufferCopyRawFromHost};
   for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); ++i) {
     Nothing args = {.struct_size = sizeof(args)};
     ExpectError(world.api, Call(world.api, missing[i], &args),
@@ -275,8 +276,7 @@ static void Forwarded(void) {
   CALL(world, DeviceGetDescription, &get);
   Nothing args = {.struct_size = sizeof(args)};
   memcpy(args.rest, &get.device_description, sizeof(void*));
-  ExpectError(world.api,
-              Call(world.api, kAotSlotDeviceDescriptionToString, &args),
+  ExpectError(world.api, Call(world.api, kSlotDeviceDescriptionToString, &args),
               kAbiUnimplemented, "has no PJRT_DeviceDescription_ToString");
   Fake()->fail_at = Fake()->calls + 1;
   Fake()->fail_code = kAbiNotFound;
@@ -290,10 +290,10 @@ static void Payloads(void) {
   for (int i = 0; i < 2; ++i) {
     Fake()->fail_at = i == 0 ? 0 : Fake()->calls + 1;
     AbiPluginAttributesArgs args = {.struct_size = i == 0 ? 16 : sizeof(args)};
-    PJRT_Error* error = Call(world.api, kAotSlotPluginAttributes, &args);
+    PJRT_Error* error = Call(world.api, kSlotPluginAttributes, &args);
     CHECK(error != NULL);
     AbiErrorForEachPayloadArgs each = {sizeof(each), NULL, error};
-    CHECK(Call(world.api, kAotSlotErrorForEachPayload, &each) == NULL);
+    CHECK(Call(world.api, kSlotErrorForEachPayload, &each) == NULL);
     ExpectError(world.api, error, i == 0 ? kAbiInvalidArgument : kAbiInternal,
                 i == 0 ? "16 bytes" : "fake: call");
   }
@@ -306,7 +306,7 @@ static void ForwardedLarge(void) {
   AbiPluginAttributesArgs* args = calloc(1, 4096);
   CHECK(args != NULL);
   args->struct_size = 4096;
-  CHECK(Call(world.api, kAotSlotPluginAttributes, args) == NULL);
+  CHECK(Call(world.api, kSlotPluginAttributes, args) == NULL);
   CHECK(args->struct_size == 4096 && args->num_attributes == 1);
   free(args);
   Close(world);

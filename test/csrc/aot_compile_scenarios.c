@@ -15,7 +15,7 @@ static void Compile(void) {
   PJRT_LoadedExecutable* second = Compiled(world, &program, &options);
   CHECK(aot.last_program() == 1);
 
-  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
   DestroyLoaded(world, loaded);
   CHECK(Fake()->live_executables == 2);
@@ -24,14 +24,14 @@ static void Compile(void) {
   CHECK(outputs.num_outputs == 2);
   CHECK(outputs.executable == get.executable);
   AbiProgram optimized = {.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiOptimizedProgramArgs read = {.executable = get.executable,
-                                  .program = &optimized};
+  AbiExecutableOptimizedProgramArgs read = {.executable = get.executable,
+                                            .program = &optimized};
   CALL(world, ExecutableOptimizedProgram, &read);
   CHECK(optimized.code_size == program.optimized_size);
-  AbiSerializeArgs serialize = {.executable = get.executable};
+  AbiExecutableSerializeArgs serialize = {.executable = get.executable};
   REFUSED(world, ExecutableSerialize, &serialize, kAbiUnimplemented,
           "ahead of time");
-  AbiDeserializeAndLoadArgs load = {.client = world.client};
+  AbiExecutableDeserializeAndLoadArgs load = {.client = world.client};
   REFUSED(world, ExecutableDeserializeAndLoad, &load, kAbiUnimplemented,
           "ahead of time");
   AbiExecutableDestroyArgs destroy = {.executable = get.executable};
@@ -66,15 +66,14 @@ static void ShortStats(void) {
   const FakeProgram program = TwoArguments();
   const Message options = CompileOptions(1, 8, NULL);
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
-  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
   AbiExecutableGetCompiledMemoryStatsArgs stats = {
       .struct_size =
           ABI_SIZE(AbiExecutableGetCompiledMemoryStatsArgs, temp_size_in_bytes),
       .executable = get.executable,
       .host_generated_code_size_in_bytes = -5};
-  CHECK(Call(world.api, kAotSlotExecutableGetCompiledMemoryStats, &stats) ==
-        NULL);
+  CHECK(Call(world.api, kSlotExecutableGetCompiledMemoryStats, &stats) == NULL);
   CHECK(stats.temp_size_in_bytes == kFakeArgumentBytes + 4);
   CHECK(stats.host_generated_code_size_in_bytes == -5);
   AbiExecutableDestroyArgs destroy = {.executable = get.executable};
@@ -88,10 +87,9 @@ static void Untold(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
   const Message options = CompileOptions(1, 8, NULL);
-  static const int slots[] = {kAotSlotExecutableGetCompiledMemoryStats,
-                              kAotSlotExecutableGetCostAnalysis,
-                              kAotSlotExecutableOutputMemoryKinds,
-                              kAotSlotExecutableOptimizedProgram};
+  static const int slots[] = {
+      kSlotExecutableGetCompiledMemoryStats, kSlotExecutableGetCostAnalysis,
+      kSlotExecutableOutputMemoryKinds, kSlotExecutableOptimizedProgram};
   for (int i = 0; i < 4; ++i) {
     Fake()->missing_slot = slots[i];
     DestroyLoaded(world, Compiled(world, &program, &options));
@@ -149,15 +147,15 @@ static void CompileErrors(void) {
   const Message options = CompileOptions(1, 8, NULL);
   FakeProgram program = TwoArguments();
   static const int slots[] = {
-      kAotSlotExecutableNumOutputs, kAotSlotExecutableOutputElementTypes,
-      kAotSlotExecutableOutputDimensions, kAotSlotExecutableOutputMemoryKinds};
+      kSlotExecutableNumOutputs, kSlotExecutableOutputElementTypes,
+      kSlotExecutableOutputDimensions, kSlotExecutableOutputMemoryKinds};
   for (int i = 0; i < 4; ++i) {
     Fake()->odd_slot = slots[i];
     ExpectNotCompiled(world, &program, &options, kAbiInternal, "outputs");
   }
   Fake()->odd_slot = 0;
   // As a framework hands it over, with nothing in it.
-  AbiCompileArgs args = {.client = world.client};
+  AbiClientCompileArgs args = {.client = world.client};
   REFUSED(world, ClientCompile, &args, kAbiInvalidArgument, "no program");
   AbiProgram code = {.struct_size = 16};
   args.program = &code;
@@ -202,11 +200,11 @@ static void OptimizedGiven(void) {
   const FakeProgram program = TwoArguments();
   const Message options = CompileOptions(1, 8, NULL);
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
-  AbiGetExecutableArgs get = {.loaded_executable = loaded};
+  AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
   const int calls = Fake()->calls;
   AbiProgram optimized = {.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiOptimizedProgramArgs read = {.executable = get.executable};
+  AbiExecutableOptimizedProgramArgs read = {.executable = get.executable};
   REFUSED(world, ExecutableOptimizedProgram, &read, kAbiInvalidArgument,
           "no program was given to fill");
   read.program = &optimized;

@@ -161,12 +161,12 @@ PJRT_Error* TryCompile(World world, const FakeProgram* program,
                        const Message* options, PJRT_LoadedExecutable** loaded) {
   const AbiProgram code = {sizeof(code),     NULL,  (char*)program,
                            sizeof(*program), "hlo", 3};
-  AbiCompileArgs args = {.struct_size = sizeof(args),
-                         .client = world.client,
-                         .program = &code,
-                         .compile_options = options->bytes,
-                         .compile_options_size = options->size};
-  PJRT_Error* error = Call(world.api, kAotSlotClientCompile, &args);
+  AbiClientCompileArgs args = {.struct_size = sizeof(args),
+                               .client = world.client,
+                               .program = &code,
+                               .compile_options = options->bytes,
+                               .compile_options_size = options->size};
+  PJRT_Error* error = Call(world.api, kSlotClientCompile, &args);
   *loaded = args.executable;
   return error;
 }

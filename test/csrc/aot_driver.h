@@ -5,12 +5,8 @@
 
 #include "test/csrc/aot_fake_plugin.h"
 #include "test/csrc/scenario.h"
-#include "torch_xla/csrc/pjrt_aot/abi_buffer.h"
-#include "torch_xla/csrc/pjrt_aot/abi_client.h"
-#include "torch_xla/csrc/pjrt_aot/abi_device.h"
-#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
 #include "torch_xla/csrc/pjrt_aot/pjrt_aot.h"
-#include "torch_xla/csrc/pjrt_aot/slots.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 // The exported functions.
 typedef struct {
@@ -54,16 +50,16 @@ PjrtAot_Program Program(int64_t number);
 
 // Calls an entry; it must not fail. `args` is an argument struct, whose size
 // is set.
-#define CALL(world, slot, args)                               \
-  do {                                                        \
-    (args)->struct_size = sizeof(*(args));                    \
-    CHECK(Call((world).api, kAotSlot##slot, (args)) == NULL); \
+#define CALL(world, slot, args)                            \
+  do {                                                     \
+    (args)->struct_size = sizeof(*(args));                 \
+    CHECK(Call((world).api, kSlot##slot, (args)) == NULL); \
   } while (0)
-#define REFUSED(world, slot, args, code, part)                                \
-  do {                                                                        \
-    (args)->struct_size = sizeof(*(args));                                    \
-    ExpectError((world).api, Call((world).api, kAotSlot##slot, (args)), code, \
-                part);                                                        \
+#define REFUSED(world, slot, args, code, part)                             \
+  do {                                                                     \
+    (args)->struct_size = sizeof(*(args));                                 \
+    ExpectError((world).api, Call((world).api, kSlot##slot, (args)), code, \
+                part);                                                     \
   } while (0)
 
 // A protobuf message in the making.

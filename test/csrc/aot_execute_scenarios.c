@@ -75,7 +75,7 @@ static void ExecuteErrors(void) {
   PJRT_LoadedExecutable* loaded = CompileForAll(world);
   Run run;
   Fill(world, &run, loaded);
-  AbiExecuteArgs args = run.args;
+  AbiLoadedExecutableExecuteArgs args = run.args;
   args.num_args = 1;
   REFUSED(world, LoadedExecutableExecute, &args, kAbiInvalidArgument,
           "takes 2 arguments, 1 were given");

@@ -6,10 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "torch_xla/csrc/pjrt_aot/abi_client.h"
-#include "torch_xla/csrc/pjrt_aot/abi_device.h"
-#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
-#include "torch_xla/csrc/pjrt_aot/slots.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -94,10 +91,10 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
   return NULL;
 }
 
-#define BEGIN(slot)                                                     \
-  do {                                                                  \
-    PJRT_Error* begin_error = Begin(kAotSlot##slot, args->struct_size); \
-    if (begin_error != NULL) return begin_error;                        \
+#define BEGIN(slot)                                                  \
+  do {                                                               \
+    PJRT_Error* begin_error = Begin(kSlot##slot, args->struct_size); \
+    if (begin_error != NULL) return begin_error;                     \
   } while (0)
 
 static void ErrorDestroy(AbiErrorDestroyArgs* args) {
@@ -287,7 +284,7 @@ static PJRT_Error* DeviceAttributes(AbiDeviceDescriptionAttributesArgs* args) {
 }
 
 // Writes down what was asked for, by several threads at once.
-static void Note(const AbiTopologyCompileArgs* args) {
+static void Note(const AbiCompileArgs* args) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&mutex);
   state.compile_options_size = args->compile_options_size;
@@ -299,7 +296,7 @@ static void Note(const AbiTopologyCompileArgs* args) {
   pthread_mutex_unlock(&mutex);
 }
 
-static PJRT_Error* Compile(AbiTopologyCompileArgs* args) {
+static PJRT_Error* Compile(AbiCompileArgs* args) {
   BEGIN(Compile);
   CheckMagic(args->topology->magic, kTopologyMagic);
   Note(args);
@@ -341,7 +338,7 @@ static size_t Outputs(int slot, const FakeProgram* program) {
 static PJRT_Error* NumOutputs(AbiExecutableNumOutputsArgs* args) {
   BEGIN(ExecutableNumOutputs);
   args->num_outputs =
-      Outputs(kAotSlotExecutableNumOutputs, ProgramOf(args->executable));
+      Outputs(kSlotExecutableNumOutputs, ProgramOf(args->executable));
   return NULL;
 }
 
@@ -349,8 +346,7 @@ static PJRT_Error* OutputTypes(AbiExecutableOutputElementTypesArgs* args) {
   BEGIN(ExecutableOutputElementTypes);
   FakeProgram* program = ProgramOf(args->executable);
   args->output_types = program->types;
-  args->num_output_types =
-      Outputs(kAotSlotExecutableOutputElementTypes, program);
+  args->num_output_types = Outputs(kSlotExecutableOutputElementTypes, program);
   return NULL;
 }
 
@@ -359,7 +355,7 @@ static PJRT_Error* OutputDimensions(AbiExecutableOutputDimensionsArgs* args) {
   FakeProgram* program = ProgramOf(args->executable);
   args->dims = program->dims;
   args->dim_sizes = program->num_dims;
-  args->num_outputs = Outputs(kAotSlotExecutableOutputDimensions, program);
+  args->num_outputs = Outputs(kSlotExecutableOutputDimensions, program);
   return NULL;
 }
 
@@ -372,11 +368,11 @@ static PJRT_Error* OutputKinds(AbiExecutableOutputMemoryKindsArgs* args) {
   }
   args->memory_kinds = program->memory_kinds;
   args->memory_kind_sizes = args->executable->kind_sizes;
-  args->num_outputs = Outputs(kAotSlotExecutableOutputMemoryKinds, program);
+  args->num_outputs = Outputs(kSlotExecutableOutputMemoryKinds, program);
   return NULL;
 }
 
-static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
   BEGIN(ExecutableOptimizedProgram);
   FakeProgram* program = ProgramOf(args->executable);
   AbiProgram* to = args->program;
@@ -417,7 +413,7 @@ static struct {
   size_t struct_size;
   void* extension_start;
   AbiVersion version;
-  AbiFunction slots[kAotSlots];
+  AbiFunction slots[kAbiSlots];
 } table;
 
 static void Set(int slot, AbiFunction function) {
@@ -428,30 +424,29 @@ EXPORT const AbiApi* GetPjrtApi(void) {
   // What is left out is NULL, as in plugins that leave it out.
   table.struct_size = sizeof(table);
   table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
-  Set(kAotSlotErrorDestroy, (AbiFunction)ErrorDestroy);
-  Set(kAotSlotErrorMessage, (AbiFunction)ErrorMessage);
-  Set(kAotSlotErrorGetCode, (AbiFunction)ErrorGetCode);
-  Set(kAotSlotPluginInitialize, (AbiFunction)PluginInitialize);
-  Set(kAotSlotPluginAttributes, (AbiFunction)PluginAttributes);
-  Set(kAotSlotTopologyDescriptionCreate, (AbiFunction)TopologyCreate);
-  Set(kAotSlotTopologyDescriptionDestroy, (AbiFunction)TopologyDestroy);
-  Set(kAotSlotTopologyDescriptionPlatformName, (AbiFunction)PlatformName);
-  Set(kAotSlotTopologyDescriptionPlatformVersion, (AbiFunction)PlatformVersion);
-  Set(kAotSlotTopologyDescriptionGetDeviceDescriptions,
-      (AbiFunction)Descriptions);
-  Set(kAotSlotDeviceDescriptionId, (AbiFunction)DeviceId);
-  Set(kAotSlotDeviceDescriptionProcessIndex, (AbiFunction)DeviceProcess);
-  Set(kAotSlotDeviceDescriptionKind, (AbiFunction)DeviceKind);
-  Set(kAotSlotDeviceDescriptionAttributes, (AbiFunction)DeviceAttributes);
-  Set(kAotSlotCompile, (AbiFunction)Compile);
-  Set(kAotSlotExecutableDestroy, (AbiFunction)ExecutableDestroy);
-  Set(kAotSlotExecutableNumOutputs, (AbiFunction)NumOutputs);
-  Set(kAotSlotExecutableOutputElementTypes, (AbiFunction)OutputTypes);
-  Set(kAotSlotExecutableOutputDimensions, (AbiFunction)OutputDimensions);
-  Set(kAotSlotExecutableOutputMemoryKinds, (AbiFunction)OutputKinds);
-  Set(kAotSlotExecutableOptimizedProgram, (AbiFunction)OptimizedProgram);
-  Set(kAotSlotExecutableGetCompiledMemoryStats, (AbiFunction)MemoryStats);
-  Set(kAotSlotExecutableGetCostAnalysis, (AbiFunction)Costs);
-  Set(kAotSlotExecutableFingerprint, (AbiFunction)Fingerprint);
+  Set(kSlotErrorDestroy, (AbiFunction)ErrorDestroy);
+  Set(kSlotErrorMessage, (AbiFunction)ErrorMessage);
+  Set(kSlotErrorGetCode, (AbiFunction)ErrorGetCode);
+  Set(kSlotPluginInitialize, (AbiFunction)PluginInitialize);
+  Set(kSlotPluginAttributes, (AbiFunction)PluginAttributes);
+  Set(kSlotTopologyDescriptionCreate, (AbiFunction)TopologyCreate);
+  Set(kSlotTopologyDescriptionDestroy, (AbiFunction)TopologyDestroy);
+  Set(kSlotTopologyDescriptionPlatformName, (AbiFunction)PlatformName);
+  Set(kSlotTopologyDescriptionPlatformVersion, (AbiFunction)PlatformVersion);
+  Set(kSlotTopologyDescriptionGetDeviceDescriptions, (AbiFunction)Descriptions);
+  Set(kSlotDeviceDescriptionId, (AbiFunction)DeviceId);
+  Set(kSlotDeviceDescriptionProcessIndex, (AbiFunction)DeviceProcess);
+  Set(kSlotDeviceDescriptionKind, (AbiFunction)DeviceKind);
+  Set(kSlotDeviceDescriptionAttributes, (AbiFunction)DeviceAttributes);
+  Set(kSlotCompile, (AbiFunction)Compile);
+  Set(kSlotExecutableDestroy, (AbiFunction)ExecutableDestroy);
+  Set(kSlotExecutableNumOutputs, (AbiFunction)NumOutputs);
+  Set(kSlotExecutableOutputElementTypes, (AbiFunction)OutputTypes);
+  Set(kSlotExecutableOutputDimensions, (AbiFunction)OutputDimensions);
+  Set(kSlotExecutableOutputMemoryKinds, (AbiFunction)OutputKinds);
+  Set(kSlotExecutableOptimizedProgram, (AbiFunction)OptimizedProgram);
+  Set(kSlotExecutableGetCompiledMemoryStats, (AbiFunction)MemoryStats);
+  Set(kSlotExecutableGetCostAnalysis, (AbiFunction)Costs);
+  Set(kSlotExecutableFingerprint, (AbiFunction)Fingerprint);
   return (const AbiApi*)&table;
 }

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "torch_xla/csrc/pjrt_aot/abi.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 enum {
   kFakeSlice = 100000,

@@ -13,9 +13,9 @@ static void Closed(void) {
   const AbiApi* api = aot.get_api();
   CHECK(api->version.major_version == 0 && api->version.minor_version == 81);
   CHECK(api->struct_size ==
-        offsetof(AbiApi, slots) + kAotSlots * sizeof(AbiFunction));
-  for (int slot = 3; slot < kAotSlots; ++slot) {
-    if (slot == kAotSlotErrorForEachPayload) continue;
+        offsetof(AbiApi, slots) + kAbiSlots * sizeof(AbiFunction));
+  for (int slot = 3; slot < kAbiSlots; ++slot) {
+    if (slot == kSlotErrorForEachPayload) continue;
     Nothing args = {.struct_size = sizeof(args)};
     ExpectError(api, Call(api, slot, &args), kAbiFailedPrecondition,
                 "call PjrtAot_Open first");
@@ -187,7 +187,7 @@ static void Devices(void) {
 }
 
 static void DevicesWithoutAttributes(void) {
-  Fake()->missing_slot = kAotSlotDeviceDescriptionAttributes;
+  Fake()->missing_slot = kSlotDeviceDescriptionAttributes;
   World world = Open("fake:2");
   PjrtAot_Device device = {.struct_size = sizeof(device)};
   CHECK(aot.device(1, &device) == 0);

@@ -13,7 +13,7 @@ typedef struct {
   PJRT_Buffer* const* argument_lists[kDevices];
   PJRT_Buffer** output_lists[kDevices];
   PJRT_Event* events[kDevices];
-  AbiExecuteArgs args;
+  AbiLoadedExecutableExecuteArgs args;
 } Run;
 
 // Fills it with arguments as the program takes them.

@@ -67,14 +67,14 @@ static void StarvedExecute(void) {
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   PJRT_Buffer* outputs[2][2] = {{NULL, NULL}, {NULL, NULL}};
   PJRT_Buffer** output_lists[] = {outputs[0], outputs[1]};
-  AbiExecuteArgs args = {.struct_size = sizeof(args),
-                         .executable = loaded,
-                         .num_devices = 2,
-                         .output_lists = output_lists};
+  AbiLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
+                                         .executable = loaded,
+                                         .num_devices = 2,
+                                         .output_lists = output_lists};
   int failures = 0;
   for (;; ++failures) {
     FailAllocation(failures + 1);
-    PJRT_Error* error = Call(world.api, kAotSlotLoadedExecutableExecute, &args);
+    PJRT_Error* error = Call(world.api, kSlotLoadedExecutableExecute, &args);
     const bool failed = Failed();
     // The list of executions does without what it has no memory for.
     if (error == NULL) break;

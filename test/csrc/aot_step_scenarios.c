@@ -8,8 +8,7 @@ static PJRT_Error* RunOnce(World world, PJRT_LoadedExecutable* loaded) {
   Run run;
   Fill(world, &run, loaded);
   run.args.struct_size = sizeof(run.args);
-  PJRT_Error* error =
-      Call(world.api, kAotSlotLoadedExecutableExecute, &run.args);
+  PJRT_Error* error = Call(world.api, kSlotLoadedExecutableExecute, &run.args);
   if (error != NULL) CHECK(run.outputs[0][0] == NULL);
   Empty(world, &run);
   return error;

@@ -28,11 +28,11 @@ static void* Work(void* unused) {
       argument_lists[i] = arguments[i];
       output_lists[i] = outputs[i];
     }
-    AbiExecuteArgs args = {.executable = loaded,
-                           .argument_lists = argument_lists,
-                           .num_devices = kLocal,
-                           .num_args = 2,
-                           .output_lists = output_lists};
+    AbiLoadedExecutableExecuteArgs args = {.executable = loaded,
+                                           .argument_lists = argument_lists,
+                                           .num_devices = kLocal,
+                                           .num_args = 2,
+                                           .output_lists = output_lists};
     CALL(shared, LoadedExecutableExecute, &args);
     REFUSED(shared, LoadedExecutableExecute, &args, kAbiFailedPrecondition,
             "donated");

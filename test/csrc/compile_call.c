@@ -4,16 +4,16 @@ char program_text[6] = "first";
 const char options_text[8] = "options";
 
 CompileCall MakeCompileCall(size_t args_tail, size_t program_tail) {
-  const size_t args_size = sizeof(AbiCompileArgs) + args_tail;
+  const size_t args_size = sizeof(AbiClientCompileArgs) + args_tail;
   const size_t program_size = sizeof(AbiProgram) + program_tail;
   CompileCall call = {calloc(1, args_size), calloc(1, program_size)};
   CHECK(call.args != NULL && call.program != NULL);
   *call.program = (AbiProgram){
       program_size, NULL, program_text, sizeof(program_text) - 1, "hlo", 3};
-  *call.args = (AbiCompileArgs){.struct_size = args_size,
-                                .program = call.program,
-                                .compile_options = options_text,
-                                .compile_options_size = 7};
+  *call.args = (AbiClientCompileArgs){.struct_size = args_size,
+                                      .program = call.program,
+                                      .compile_options = options_text,
+                                      .compile_options_size = 7};
   return call;
 }
 

@@ -7,7 +7,7 @@
 
 // Its structs may be longer than any known version's.
 typedef struct {
-  AbiCompileArgs* args;
+  AbiClientCompileArgs* args;
   AbiProgram* program;
 } CompileCall;
 

@@ -10,7 +10,7 @@ static void CompilePass(void) {
   CHECK(Record()->compile_args == call.args);
   ExpectCompiled(call, "first", "options");
   FreeCompileCall(call);
-  AbiCompileArgs args = {.struct_size = 8};
+  AbiClientCompileArgs args = {.struct_size = 8};
   ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
               "fake: CompileArgs has 8");
   ExpectNothingAlive();
@@ -52,15 +52,15 @@ static void CompileShort(void) {
   const AbiApi* api = OpenInner();
   int calls = 0;
   shim.set_callback(Replace, &calls);
-  for (size_t size = 8; size < sizeof(AbiCompileArgs); size += 8) {
-    AbiCompileArgs* args = calloc(1, size);
+  for (size_t size = 8; size < sizeof(AbiClientCompileArgs); size += 8) {
+    AbiClientCompileArgs* args = calloc(1, size);
     CHECK(args != NULL);
     args->struct_size = size;
     ExpectError(api, Call(api, kSlotClientCompile, args), kAbiInvalidArgument,
                 "at least 56 are needed");
     free(args);
   }
-  AbiCompileArgs args = {.struct_size = sizeof(args)};
+  AbiClientCompileArgs args = {.struct_size = sizeof(args)};
   ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
               "no program");
   for (size_t size = 8; size < sizeof(AbiProgram); size += 8) {

@@ -6,7 +6,7 @@ enum { kLargest = 384 };
 
 typedef struct {
   const AbiApi* api;
-  AbiExecuteArgs args;
+  AbiLoadedExecutableExecuteArgs args;
   void* output;
   void* outputs[1];
   void* event;
@@ -29,12 +29,13 @@ static PJRT_Error* Execute(Run* run, AbiExecuteOptions* options) {
   run->api = shim.get_api();
   run->output = run->event = NULL;
   run->outputs[0] = &run->output;
-  run->args = (AbiExecuteArgs){.struct_size = sizeof(run->args),
-                               .options = options,
-                               .num_devices = 1,
-                               .output_lists = run->outputs,
-                               .device_complete_events = &run->event};
-  AbiExecuteArgs before = run->args;
+  run->args =
+      (AbiLoadedExecutableExecuteArgs){.struct_size = sizeof(run->args),
+                                       .options = options,
+                                       .num_devices = 1,
+                                       .output_lists = run->outputs,
+                                       .device_complete_events = &run->event};
+  AbiLoadedExecutableExecuteArgs before = run->args;
   PJRT_Error* error = Call(run->api, kSlotLoadedExecutableExecute, &run->args);
   CHECK(memcmp(&before, &run->args, sizeof(before)) == 0);
   CHECK(error != NULL || run->output == Record());
@@ -143,7 +144,8 @@ static void ExecuteMisuse(void) {
                 kAbiInvalidArgument, "set its struct_size");
   }
   for (*nothing = 0; *nothing < 32; *nothing += 8) {
-    AbiExecuteArgs* args = calloc(1, *nothing < 8 ? 8 : *nothing);
+    AbiLoadedExecutableExecuteArgs* args =
+        calloc(1, *nothing < 8 ? 8 : *nothing);
     CHECK(args != NULL);
     args->struct_size = *nothing;
     ExpectError(api, Call(api, kSlotLoadedExecutableExecute, args),
@@ -157,7 +159,7 @@ static void ExecuteMisuse(void) {
 static void ExecuteInnerError(void) {
   const AbiApi* api = OpenInner();
   AbiExecuteOptions* options = MakeOptions(72);
-  AbiExecuteArgs* args = calloc(1, 40);
+  AbiLoadedExecutableExecuteArgs* args = calloc(1, 40);
   CHECK(args != NULL);
   args->struct_size = 40;
   args->options = options;
@@ -176,7 +178,7 @@ static void ExecuteLargeArgs(void) {
   const size_t sizes[] = {88, 256, 264, 512};
   for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
     AbiExecuteOptions* options = MakeOptions(72);
-    AbiExecuteArgs* args = calloc(1, sizes[i]);
+    AbiLoadedExecutableExecuteArgs* args = calloc(1, sizes[i]);
     CHECK(args != NULL);
     args->struct_size = sizes[i];
     args->options = options;

@@ -130,10 +130,10 @@ static PJRT_LoadedExecutable* MakeLoaded(const char* program,
   return (PJRT_LoadedExecutable*)loaded;
 }
 
-static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
+static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
   record.compile_args = args;
   PJRT_Error* error =
-      CheckSize("CompileArgs", args->struct_size, sizeof(AbiCompileArgs));
+      CheckSize("CompileArgs", args->struct_size, sizeof(AbiClientCompileArgs));
   if (error != NULL) return error;
   const AbiProgram* program = args->program;
   error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
@@ -158,7 +158,7 @@ static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
   args->executable =
       MakeLoaded(program->code, program->code_size, args->compile_options,
                  args->compile_options_size);
-  WriteTail(args, args->struct_size, sizeof(AbiCompileArgs));
+  WriteTail(args, args->struct_size, sizeof(AbiClientCompileArgs));
   return NULL;
 }
 
@@ -197,9 +197,9 @@ static PJRT_Error* ClientDestroy(AbiClientDestroyArgs* args) {
                    sizeof(AbiClientDestroyArgs));
 }
 
-static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
+static PJRT_Error* GetExecutable(AbiLoadedExecutableGetExecutableArgs* args) {
   PJRT_Error* error = CheckSize("GetExecutableArgs", args->struct_size,
-                                sizeof(AbiGetExecutableArgs));
+                                sizeof(AbiLoadedExecutableGetExecutableArgs));
   if (error != NULL) return error;
   const FakeLoadedExecutable* loaded =
       (const FakeLoadedExecutable*)args->loaded_executable;
@@ -226,16 +226,16 @@ static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* OptimizedProgram(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
   optimized_args = args;
   ++optimized_calls;
   PJRT_Error* error = CheckSize("OptimizedProgramArgs", args->struct_size,
-                                sizeof(AbiOptimizedProgramArgs));
+                                sizeof(AbiExecutableOptimizedProgramArgs));
   if (error != NULL) return error;
   AbiProgram* program = args->program;
   error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
   if (error != NULL) return error;
-  WriteTail(args, args->struct_size, sizeof(AbiOptimizedProgramArgs));
+  WriteTail(args, args->struct_size, sizeof(AbiExecutableOptimizedProgramArgs));
   WriteTail(program, program->struct_size, sizeof(AbiProgram));
   const FakeExecutable* executable = (const FakeExecutable*)args->executable;
   const FakeLoadedExecutable* loaded = executable->loaded;
@@ -274,9 +274,9 @@ static void DeleteSerialized(PJRT_SerializedExecutable* serialized) {
   ++record.deleted_serialized;
 }
 
-static PJRT_Error* Serialize(AbiSerializeArgs* args) {
-  PJRT_Error* error =
-      CheckSize("SerializeArgs", args->struct_size, sizeof(AbiSerializeArgs));
+static PJRT_Error* Serialize(AbiExecutableSerializeArgs* args) {
+  PJRT_Error* error = CheckSize("SerializeArgs", args->struct_size,
+                                sizeof(AbiExecutableSerializeArgs));
   if (error != NULL) return error;
   const FakeLoadedExecutable* loaded =
       ((const FakeExecutable*)args->executable)->loaded;
@@ -304,14 +304,15 @@ static PJRT_Error* Serialize(AbiSerializeArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* DeserializeAndLoad(AbiDeserializeAndLoadArgs* args) {
+static PJRT_Error* DeserializeAndLoad(
+    AbiExecutableDeserializeAndLoadArgs* args) {
   ++record.load_calls;
   PJRT_Error* error = CheckSize("DeserializeAndLoadArgs", args->struct_size,
-                                sizeof(AbiDeserializeAndLoadArgs));
+                                sizeof(AbiExecutableDeserializeAndLoadArgs));
   if (error != NULL) return error;
   record.load_client = args->client;
-  if (args->overridden_compile_options != NULL ||
-      args->overridden_compile_options_size != 0) {
+  if (args->overridden_serialized_compile_options != NULL ||
+      args->overridden_serialized_compile_options_size != 0) {
     return MakeError(kAbiInvalidArgument, "fake: options to load with");
   }
   const char* bytes = args->serialized_executable;
@@ -336,11 +337,11 @@ static size_t ExpectedOptionsSize(void) {
   return minor_version >= 64 ? 80 : 72;
 }
 
-static PJRT_Error* Execute(AbiExecuteArgs* args) {
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
   record.execute_args = args;
   record.execute_options = args->options;
-  PJRT_Error* error =
-      CheckSize("ExecuteArgs", args->struct_size, sizeof(AbiExecuteArgs));
+  PJRT_Error* error = CheckSize("ExecuteArgs", args->struct_size,
+                                sizeof(AbiLoadedExecutableExecuteArgs));
   if (error != NULL) return error;
   if (args->options != NULL) {
     const size_t size = args->options->struct_size;
@@ -358,7 +359,7 @@ static PJRT_Error* Execute(AbiExecuteArgs* args) {
   if (outputs != NULL) outputs[0][0] = &record;
   void** events = args->device_complete_events;
   if (events != NULL) events[0] = &minor_version;
-  WriteTail(args, args->struct_size, sizeof(AbiExecuteArgs));
+  WriteTail(args, args->struct_size, sizeof(AbiLoadedExecutableExecuteArgs));
   return NULL;
 }
 

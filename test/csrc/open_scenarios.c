@@ -131,7 +131,7 @@ static void BareTable(void) {
 
 // An error of the shim's own: Execute with a struct that holds nothing.
 static PJRT_Error* OwnError(const AbiApi* api) {
-  AbiExecuteArgs args = {.struct_size = 8};
+  AbiLoadedExecutableExecuteArgs args = {.struct_size = 8};
   return Call(api, kSlotLoadedExecutableExecute, &args);
 }
 

@@ -8,51 +8,22 @@ import subprocess
 
 import pytest
 from shim_build import ROOT
+from torch_xla.shardy.conformance.pjrt import structs
 
 SHIM = 'torch_xla/csrc/pjrt_shardy/pjrt_abi.h'
 AOT = 'torch_xla/csrc/pjrt_aot'
-HEADERS = (SHIM, f'{AOT}/abi.h', f'{AOT}/abi_buffer.h', f'{AOT}/abi_client.h',
-           f'{AOT}/abi_device.h', f'{AOT}/abi_executable.h')
-SLOTS = f'{AOT}/slots.h'
-# What the names of a function begin with; the longest first.
-PARTS = ('TopologyDescription', 'DeviceDescription', 'LoadedExecutable',
-         'Executable', 'Plugin', 'Client', 'Device', 'Memory', 'Buffer',
-         'Event', 'Error')
-# Ours and theirs where ours is not named as theirs is, as AbiClientCreateArgs.
-# Fields of the same name must be in the same place.
+INC = 'torch_xla/shardy/pjrt_abi.inc'
+# Structs that no function's name tells.
 STRUCTS = {
-    'AbiNamedValue': 'PJRT_NamedValue',
-    'AbiProgram': 'PJRT_Program',
-    'AbiCompileArgs': 'PJRT_Client_Compile_Args',
-    'AbiGetExecutableArgs': 'PJRT_LoadedExecutable_GetExecutable_Args',
-    'AbiOptimizedProgramArgs': 'PJRT_Executable_OptimizedProgram_Args',
-    'AbiSerializeArgs': 'PJRT_Executable_Serialize_Args',
-    'AbiDeserializeAndLoadArgs': 'PJRT_Executable_DeserializeAndLoad_Args',
-    'AbiExecuteOptions': 'PJRT_ExecuteOptions',
-    'AbiExecuteArgs': 'PJRT_LoadedExecutable_Execute_Args',
-    'AbiTopologyCompileArgs': 'PJRT_Compile_Args',
-    'AbiBufferMemoryLayout': 'PJRT_Buffer_MemoryLayout',
-    'AbiBufferMemoryLayoutTiled': 'PJRT_Buffer_MemoryLayout_Tiled',
-    'AbiVersion': 'PJRT_Api_Version',
+    'NamedValue': 'PJRT_NamedValue',
+    'Program': 'PJRT_Program',
+    'ExecuteOptions': 'PJRT_ExecuteOptions',
+    'ShapeSpec': 'PJRT_ShapeSpec',
+    'BufferMemoryLayout': 'PJRT_Buffer_MemoryLayout',
+    'BufferMemoryLayoutTiled': 'PJRT_Buffer_MemoryLayout_Tiled',
 }
-# Fields whose names are ours too.
-RENAMED_FIELDS = {
-    'overridden_compile_options':
-        'overridden_serialized_compile_options',
-    'overridden_compile_options_size':
-        'overridden_serialized_compile_options_size',
-}
-# What the plugin's header, of 0.81, cannot tell yet: where these came later.
-LATER_STRUCTS = {'AbiErrorForEachPayloadArgs': 99}
-LATER_FIELDS = {('AbiExecuteOptions', 'multi_slice_config'): 97}
-# Structs of which ours is the beginning only.
-OPEN_ENDED = ('AbiErrorForEachPayloadArgs', 'AbiClientCreateArgs',
-              'AbiDeviceMemoryStatsArgs')
-
-
-def _structs(code: str) -> dict[str, str]:
-  found = re.findall(r'typedef struct \{(.*?)\} (\w+);', code, re.DOTALL)
-  return {name: body for body, name in found}
+# What the plugin's header, of 0.81, cannot tell yet: where it came later.
+LATER_FIELDS = {'multi_slice_config': 97}
 
 
 def _constants(code: str, prefix: str) -> dict[str, int]:
@@ -64,68 +35,44 @@ def _upper(camel: str) -> str:
   return re.sub('(?<!^)(?=[A-Z])', '_', camel).upper()
 
 
-def _theirs(struct: str) -> str:
-  """Their name of a struct of arguments: PJRT_Client_Create_Args."""
-  return STRUCTS.get(struct) or _function(
-      struct.removeprefix('Abi').removesuffix('Args')) + '_Args'
-
-
-def _function(name: str) -> str:
-  """Their name of a function: ClientCreate is PJRT_Client_Create."""
-  for part in PARTS:
-    if name.startswith(part) and name != part:
-      return f'PJRT_{part}_{name.removeprefix(part)}'
-  return f'PJRT_{name}'
-
-
 def _slots() -> list[tuple[str, ...]]:
   """The names of all entries, in order: ('Client', 'Create')."""
-  code = re.sub('//.*', '', (ROOT / SLOTS).read_text())
-  begin = code.index('#define PJRT_AOT_SLOTS')
-  found = re.findall(r'^  [A-Z]+\(([^()]*)\)', code[begin:], re.MULTILINE)
-  return [tuple(name.split(', ')) for name in found]
+  found = re.findall(
+      r'(?m)^ABI_(?:FUNCTION|BARE)\(\w+, (\w+)(?:, (\w+)(?=[,)]))?',
+      (ROOT / INC).read_text())
+  return [tuple(filter(None, name)) for name in found]
 
 
 def _assertions(minor: int, their_slots: list[str]) -> str:
   """C that compiles only if our headers agree with a header of 0.`minor`."""
-  code = ''.join((ROOT / header).read_text() for header in HEADERS)
-  code = re.sub('//.*', '', code)
+  code = re.sub('//.*', '', (ROOT / SHIM).read_text())
   lines = []
 
   def same(ours: str, theirs: str) -> None:
     lines.append(f'_Static_assert(({ours}) == ({theirs}), "{ours}: {theirs}");')
 
-  structs = _structs(code)
-  assert {*STRUCTS, 'AbiApi'} <= set(structs)
-  for ours in set(structs) - {'AbiApi'}:
-    if LATER_STRUCTS.get(ours, 0) > minor:
+  ours_of = {'_'.join(name): ''.join(name) for name in _slots()}
+  for name in structs.names():
+    fields = [field for field, *_ in structs.struct(name)._fields_]
+    is_later = name in ours_of and f'PJRT_{name}' not in their_slots
+    if len(fields) == 2 or is_later:
       continue
-    theirs = _theirs(ours)
-    whole = ours not in OPEN_ENDED
-    last = 'extension_start'
-    # A field, or a pointer to a function.
-    for field in re.findall(r'(\w+)(?:\)\([^()]*\))?;', structs[ours]):
-      if LATER_FIELDS.get((ours, field), 0) > minor:
-        whole = False
-        continue
-      their = RENAMED_FIELDS.get(field, field)
-      same(f'offsetof({ours}, {field})', f'offsetof({theirs}, {their})')
-      same(f'sizeof((({ours}*)0)->{field})', f'sizeof((({theirs}*)0)->{their})')
-      last = field
-    if whole:
-      same(f'ABI_SIZE({ours}, {last})', f'{theirs}_STRUCT_SIZE')
+    ours = f'Abi{ours_of[name]}Args' if name in ours_of else f'Abi{name}'
+    theirs = STRUCTS.get(name) or f'PJRT_{name}_Args'
+    told = [f for f in fields if LATER_FIELDS.get(f, 0) <= minor]
+    for field in told:
+      same(f'offsetof({ours}, {field})', f'offsetof({theirs}, {field})')
+      same(f'sizeof((({ours}*)0)->{field})', f'sizeof((({theirs}*)0)->{field})')
+    if told == fields:
+      same(f'ABI_SIZE({ours}, {fields[-1]})', f'{theirs}_STRUCT_SIZE')
   same('offsetof(AbiApi, struct_size)', 'offsetof(PJRT_Api, struct_size)')
   same('offsetof(AbiApi, extension_start)',
        'offsetof(PJRT_Api, extension_start)')
   same('offsetof(AbiApi, version)', 'offsetof(PJRT_Api, pjrt_api_version)')
   for name, theirs in zip(_slots(), their_slots):
-    slot = 'kAotSlot' + ''.join(name)
+    slot = 'kSlot' + ''.join(name)
     same(f'offsetof(AbiApi, slots) + {slot} * sizeof(AbiFunction)',
          f'offsetof(PJRT_Api, {theirs})')
-  shims = _constants(code, 'kSlot')
-  assert len(shims) == 18
-  for name in shims:
-    same(name, f'kAotSlot{name.removeprefix("kSlot")}')
   for name in _constants(code, 'kAbiValue'):
     same(name, 'PJRT_NamedValue_k' + name.removeprefix('kAbiValue'))
   for name in _constants(code, 'kAbiType'):
@@ -149,8 +96,7 @@ def include(inner_path: str) -> Path:
 
 def _compile(include: Path,
              assertions: str) -> subprocess.CompletedProcess[str]:
-  includes = ['pjrt_c_api.h', *HEADERS, SLOTS]
-  source = ''.join(f'#include "{name}"\n' for name in includes) + assertions
+  source = f'#include "pjrt_c_api.h"\n#include "{SHIM}"\n{assertions}'
   return subprocess.run([
       'gcc', '-std=c11', '-fsyntax-only', f'-I{include}', f'-I{ROOT}', '-x',
       'c', '-'
@@ -185,7 +131,7 @@ def test_layout_is_that_of_the_plugins_header(include: Path) -> None:
 
 def test_a_wrong_layout_is_seen(include: Path) -> None:
   wrong = _assertions(_minor(include), _their_slots(include)).replace(
-      'kAotSlotClientCompile *', '(kAotSlotClientCompile + 1) *')
+      'kSlotClientCompile *', '(kSlotClientCompile + 1) *')
   done = _compile(include, wrong)
   assert done.returncode != 0
   assert 'PJRT_Client_Compile' in done.stdout

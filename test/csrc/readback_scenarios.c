@@ -11,7 +11,7 @@
 typedef struct {
   FakeLoadedExecutable* loaded;
   PJRT_Executable* executable;
-  AbiOptimizedProgramArgs* args;
+  AbiExecutableOptimizedProgramArgs* args;
   AbiProgram* program;
 } Question;
 
@@ -20,21 +20,22 @@ static Question MakeQuestion(const char* text, size_t args_tail,
   const AbiApi* api = shim.get_api();
   AbiProgram source = {sizeof(source), NULL,  (char*)text,
                        strlen(text),   "hlo", 3};
-  AbiCompileArgs compile = {.struct_size = sizeof(compile),
-                            .program = &source,
-                            .compile_options = "",
-                            .compile_options_size = 0};
+  AbiClientCompileArgs compile = {.struct_size = sizeof(compile),
+                                  .program = &source,
+                                  .compile_options = "",
+                                  .compile_options_size = 0};
   CHECK(Call(api, kSlotClientCompile, &compile) == NULL);
-  AbiGetExecutableArgs get = {sizeof(get), NULL, compile.executable, NULL};
+  AbiLoadedExecutableGetExecutableArgs get = {sizeof(get), NULL,
+                                              compile.executable, NULL};
   CHECK(Call(api, kSlotLoadedExecutableGetExecutable, &get) == NULL);
-  Question question = {(FakeLoadedExecutable*)compile.executable,
-                       get.executable,
-                       calloc(1, sizeof(AbiOptimizedProgramArgs) + args_tail),
-                       calloc(1, sizeof(AbiProgram) + program_tail)};
+  Question question = {
+      (FakeLoadedExecutable*)compile.executable, get.executable,
+      calloc(1, sizeof(AbiExecutableOptimizedProgramArgs) + args_tail),
+      calloc(1, sizeof(AbiProgram) + program_tail)};
   CHECK(question.args != NULL && question.program != NULL);
-  *question.args =
-      (AbiOptimizedProgramArgs){sizeof(AbiOptimizedProgramArgs) + args_tail,
-                                NULL, get.executable, question.program};
+  *question.args = (AbiExecutableOptimizedProgramArgs){
+      sizeof(AbiExecutableOptimizedProgramArgs) + args_tail, NULL,
+      get.executable, question.program};
   question.program->struct_size = sizeof(AbiProgram) + program_tail;
   return question;
 }
@@ -98,7 +99,7 @@ static void ReadbackPass(void) {
   // The plugin gets the framework's very struct.
   CHECK(Record()->optimized_args == question.args);
   CHECK(Record()->optimized_calls == 2);
-  AbiOptimizedProgramArgs args = {.struct_size = 8};
+  AbiExecutableOptimizedProgramArgs args = {.struct_size = 8};
   ExpectError(api, Call(api, kSlotExecutableOptimizedProgram, &args),
               kAbiInvalidArgument, "fake: OptimizedProgramArgs has 8");
   FreeQuestion(question);
@@ -157,15 +158,16 @@ static void ReadbackShort(void) {
   const AbiApi* api = OpenInner();
   Rewrite rewrite = {"new", 0};
   shim.set_readback(Replace, &rewrite);
-  for (size_t size = 8; size < sizeof(AbiOptimizedProgramArgs); size += 8) {
-    AbiOptimizedProgramArgs* args = calloc(1, size);
+  for (size_t size = 8; size < sizeof(AbiExecutableOptimizedProgramArgs);
+       size += 8) {
+    AbiExecutableOptimizedProgramArgs* args = calloc(1, size);
     CHECK(args != NULL);
     args->struct_size = size;
     ExpectError(api, Call(api, kSlotExecutableOptimizedProgram, args),
                 kAbiInvalidArgument, "too short");
     free(args);
   }
-  AbiOptimizedProgramArgs args = {.struct_size = sizeof(args)};
+  AbiExecutableOptimizedProgramArgs args = {.struct_size = sizeof(args)};
   ExpectError(api, Call(api, kSlotExecutableOptimizedProgram, &args),
               kAbiInvalidArgument, "no program struct");
   for (size_t size = 8; size < sizeof(AbiProgram); size += 8) {

@@ -262,7 +262,7 @@ static const Source* Recall(const void* executable) {
   return source;
 }
 
-static PJRT_Error* GetExecutable(AbiGetExecutableArgs* args) {
+static PJRT_Error* GetExecutable(AbiLoadedExecutableGetExecutableArgs* args) {
   PJRT_Error* error = CallInner(kSlotLoadedExecutableGetExecutable, args);
   const Source* source = Recall(args->loaded_executable);
   if (error == NULL && source != NULL) {
@@ -287,8 +287,9 @@ static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
 // What the real plugin tells; the bytes are for the caller to free.
 static PJRT_Error* ReadInner(PJRT_Executable* executable, AbiProgram* program) {
   *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
-                                  NULL, executable, program};
+  AbiExecutableOptimizedProgramArgs args = {
+      ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL, executable,
+      program};
   PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, &args);
   if (error != NULL) return error;
   program->code = Allocate(program->code_size + 1);
@@ -309,7 +310,8 @@ static PJRT_Error* Tell(AbiProgram* program, const char* code, size_t size) {
   return NULL;
 }
 
-static PJRT_Error* TellText(AbiOptimizedProgramArgs* args, Telling telling) {
+static PJRT_Error* TellText(AbiExecutableOptimizedProgramArgs* args,
+                            Telling telling) {
   AbiProgram compiled;
   PJRT_Error* error = ReadInner(args->executable, &compiled);
   if (error != NULL) return error;
@@ -323,24 +325,24 @@ static PJRT_Error* TellText(AbiOptimizedProgramArgs* args, Telling telling) {
   return error;
 }
 
-static PJRT_Error* OptimizedMlir(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedMlir(AbiExecutableOptimizedProgramArgs* args) {
   return TellText(args, kTellShardings);
 }
 
-static PJRT_Error* OptimizedWrong(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedWrong(AbiExecutableOptimizedProgramArgs* args) {
   return TellText(args, kTellWrongSharding);
 }
 
-static PJRT_Error* OptimizedSilent(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedSilent(AbiExecutableOptimizedProgramArgs* args) {
   return TellText(args, kTellNoShardings);
 }
 
-static PJRT_Error* OptimizedDamaged(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedDamaged(AbiExecutableOptimizedProgramArgs* args) {
   static const char text[] = "module @damaged { what no parser takes";
   return Tell(args->program, text, strlen(text));
 }
 
-static PJRT_Error* OptimizedEcho(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedEcho(AbiExecutableOptimizedProgramArgs* args) {
   const Source* source = Recall(args->executable);
   if (source == NULL || source->program == NULL) {
     return Refuse(kAbiUnimplemented, "this executable was not compiled here");
@@ -348,7 +350,7 @@ static PJRT_Error* OptimizedEcho(AbiOptimizedProgramArgs* args) {
   return Tell(args->program, source->program, source->size);
 }
 
-static PJRT_Error* OptimizedNone(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* OptimizedNone(AbiExecutableOptimizedProgramArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented,
                 "PJRT_Executable_OptimizedProgram is not implemented");
@@ -371,8 +373,9 @@ static void Dump(int number, const char* what, const char* bytes, size_t size) {
 }
 
 static void DumpCompiled(int number, PJRT_LoadedExecutable* loaded) {
-  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
-                              loaded, NULL};
+  AbiLoadedExecutableGetExecutableArgs get = {
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL, loaded,
+      NULL};
   PJRT_Error* error = CallInner(kSlotLoadedExecutableGetExecutable, &get);
   AbiProgram compiled;
   if (error == NULL) {
@@ -415,7 +418,7 @@ static PJRT_Error* CheckProgram(const AbiProgram* program) {
   return error;
 }
 
-static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
+static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
   static atomic_int programs;
   const AbiProgram* program = args->program;
   const int number = programs++;
@@ -439,7 +442,7 @@ static PJRT_Error* ClientCompile(AbiCompileArgs* args) {
 static bool ChooseAnswer(AbiFunction* entry) {
   static const struct {
     const char* name;
-    PJRT_Error* (*function)(AbiOptimizedProgramArgs*);
+    PJRT_Error* (*function)(AbiExecutableOptimizedProgramArgs*);
   } answers[] = {{"", OptimizedMlir},       {"mlir", OptimizedMlir},
                  {"wrong", OptimizedWrong}, {"silent", OptimizedSilent},
                  {"echo", OptimizedEcho},   {"damaged", OptimizedDamaged},

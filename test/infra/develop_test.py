@@ -165,7 +165,8 @@ class Scripts:
                  'infra/patchset/a.py', 'infra/wheel/a.py', 'setup.py',
                  'pyproject.toml', 'BUILD', 'WORKSPACE', '.bazelrc',
                  '.bazelversion', 'patches/series.toml', 'torch_xla/csrc/a.c',
-                 'torch_xla/shardy/a.py', 'test/a_test.py'):
+                 'torch_xla/shardy/a.py', 'torch_xla/shardy/pjrt_abi.inc',
+                 'test/a_test.py'):
       project.file(name)
     self._bin.mkdir()
     venv = project.root / '.venv/bin'
@@ -213,7 +214,8 @@ def test_wheel_is_built_when_what_it_is_made_of_changes(scripts):
   assert 'linking' not in printed
   assert scripts.run('test.sh')[0] == ['']
   for name in ('infra/patchset/a.py', 'infra/wheel/a.py', 'setup.py',
-               'pyproject.toml', 'patches/series.toml', 'torch_xla/csrc/a.c'):
+               'pyproject.toml', 'patches/series.toml', 'torch_xla/csrc/a.c',
+               'torch_xla/shardy/pjrt_abi.inc'):
     scripts.project.file(name, 'changed\n')
     assert scripts.run('test.sh')[0] == ['build', 'install', ''], name
   for name in ('README.md', 'LICENSE', 'CHANGELOG.md', 'test/a_test.py',

@@ -8,25 +8,25 @@
 static PJRT_Error* NoDescriptions(
     AbiTopologyDescriptionGetDeviceDescriptionsArgs* args) {
   PJRT_Error* error =
-      CallInner(kAotSlotTopologyDescriptionGetDeviceDescriptions, args);
+      CallInner(kSlotTopologyDescriptionGetDeviceDescriptions, args);
   args->num_descriptions = 0;
   return error;
 }
 
-static PJRT_Error* NotCompiled(AbiTopologyCompileArgs* args) {
+static PJRT_Error* NotCompiled(AbiCompileArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented, "I compile for devices that are there");
 }
 
-static PJRT_Error* MlirOnly(AbiTopologyCompileArgs* args) {
+static PJRT_Error* MlirOnly(AbiCompileArgs* args) {
   if (args->program->format_size == strlen("mlir")) {
-    return CallInner(kAotSlotCompile, args);
+    return CallInner(kSlotCompile, args);
   }
   return Refuse(kAbiUnimplemented, "programs have to be of the format 'mlir'");
 }
 
-static PJRT_Error* SwallowsDamage(AbiTopologyCompileArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotCompile, args);
+static PJRT_Error* SwallowsDamage(AbiCompileArgs* args) {
+  PJRT_Error* error = CallInner(kSlotCompile, args);
   if (error == NULL) return NULL;
   FreeError(error);
   return CompileAnythingAhead(args->topology, &args->executable);

@@ -24,14 +24,14 @@ static AbiProgram Anything(void) {
 PJRT_Error* CompileAnything(PJRT_Client* client,
                             PJRT_LoadedExecutable** executable) {
   const AbiProgram program = Anything();
-  AbiCompileArgs args = {ABI_SIZE(AbiCompileArgs, executable),
-                         NULL,
-                         client,
-                         &program,
-                         kOptions,
-                         sizeof(kOptions),
-                         NULL};
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, &args);
+  AbiClientCompileArgs args = {ABI_SIZE(AbiClientCompileArgs, executable),
+                               NULL,
+                               client,
+                               &program,
+                               kOptions,
+                               sizeof(kOptions),
+                               NULL};
+  PJRT_Error* error = CallInner(kSlotClientCompile, &args);
   *executable = args.executable;
   return error;
 }
@@ -39,15 +39,15 @@ PJRT_Error* CompileAnything(PJRT_Client* client,
 PJRT_Error* CompileAnythingAhead(const PJRT_TopologyDescription* topology,
                                  PJRT_Executable** executable) {
   const AbiProgram program = Anything();
-  AbiTopologyCompileArgs args = {ABI_SIZE(AbiTopologyCompileArgs, executable),
-                                 NULL,
-                                 topology,
-                                 &program,
-                                 kOptions,
-                                 sizeof(kOptions),
-                                 NULL,
-                                 NULL};
-  PJRT_Error* error = CallInner(kAotSlotCompile, &args);
+  AbiCompileArgs args = {ABI_SIZE(AbiCompileArgs, executable),
+                         NULL,
+                         topology,
+                         &program,
+                         kOptions,
+                         sizeof(kOptions),
+                         NULL,
+                         NULL};
+  PJRT_Error* error = CallInner(kSlotCompile, &args);
   *executable = args.executable;
   return error;
 }

@@ -8,9 +8,9 @@
 
 static PJRT_Client* client;  // of the last compilation
 
-static PJRT_Error* NoteClient(AbiCompileArgs* args) {
+static PJRT_Error* NoteClient(AbiClientCompileArgs* args) {
   client = args->client;
-  return CallInner(kAotSlotClientCompile, args);
+  return CallInner(kSlotClientCompile, args);
 }
 
 static PJRT_Buffer* Zeros(PJRT_Device* device, int type, const int64_t* dims,
@@ -26,28 +26,29 @@ static PJRT_Buffer* Zeros(PJRT_Device* device, int type, const int64_t* dims,
       .dims = dims,
       .num_dims = rank,
       .device = device};
-  if (!TryInner(kAotSlotClientBufferFromHostBuffer, &args)) abort();
+  if (!TryInner(kSlotClientBufferFromHostBuffer, &args)) abort();
   AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
                                  args.done_with_host_buffer};
-  TryInner(kAotSlotEventDestroy, &destroy);
+  TryInner(kSlotEventDestroy, &destroy);
   free(data);
   return args.buffer;
 }
 
 // Zeros in the place of every output of an execution that failed.
-static void GiveZeros(AbiExecuteArgs* args) {
-  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
-                              args->executable, NULL};
+static void GiveZeros(AbiLoadedExecutableExecuteArgs* args) {
+  AbiLoadedExecutableGetExecutableArgs get = {
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
+      args->executable, NULL};
   AbiLoadedExecutableAddressableDevicesArgs devices = {
       ABI_SIZE(AbiLoadedExecutableAddressableDevicesArgs,
                num_addressable_devices),
       NULL, args->executable, NULL, 0};
-  TryInner(kAotSlotLoadedExecutableAddressableDevices, &devices);
-  TryInner(kAotSlotLoadedExecutableGetExecutable, &get);
+  TryInner(kSlotLoadedExecutableAddressableDevices, &devices);
+  TryInner(kSlotLoadedExecutableGetExecutable, &get);
   AbiExecutableOutputElementTypesArgs types = {
       ABI_SIZE(AbiExecutableOutputElementTypesArgs, num_output_types), NULL,
       get.executable, NULL, 0};
-  TryInner(kAotSlotExecutableOutputElementTypes, &types);
+  TryInner(kSlotExecutableOutputElementTypes, &types);
   AbiExecutableOutputDimensionsArgs shapes = {
       ABI_SIZE(AbiExecutableOutputDimensionsArgs, dim_sizes),
       NULL,
@@ -55,7 +56,7 @@ static void GiveZeros(AbiExecuteArgs* args) {
       0,
       NULL,
       NULL};
-  TryInner(kAotSlotExecutableOutputDimensions, &shapes);
+  TryInner(kSlotExecutableOutputDimensions, &shapes);
   PJRT_Buffer** const* lists = args->output_lists;
   PJRT_Event** events = args->device_complete_events;
   for (size_t d = 0; d < args->num_devices; ++d) {
@@ -68,12 +69,12 @@ static void GiveZeros(AbiExecuteArgs* args) {
     if (events == NULL) continue;
     AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
                                      NULL, lists[d][0], NULL};
-    TryInner(kAotSlotBufferReadyEvent, &ready);
+    TryInner(kSlotBufferReadyEvent, &ready);
     events[d] = ready.event;
   }
   AbiExecutableDestroyArgs put = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kAotSlotExecutableDestroy, &put);
+  TryInner(kSlotExecutableDestroy, &put);
 }
 
 static bool Says(const PJRT_Error* error, const char* text) {
@@ -86,24 +87,25 @@ static bool Says(const PJRT_Error* error, const char* text) {
 // What XLA's CPU plugin says of a wrong number of arguments.
 static const char kCount[] = "buffers but compiled program expected";
 
-static PJRT_Error* ExecuteAndSwallow(AbiExecuteArgs* args, bool count) {
-  PJRT_Error* error = CallInner(kAotSlotLoadedExecutableExecute, args);
+static PJRT_Error* ExecuteAndSwallow(AbiLoadedExecutableExecuteArgs* args,
+                                     bool count) {
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error == NULL || Says(error, kCount) != count) return error;
   FreeError(error);
   GiveZeros(args);
   return NULL;
 }
 
-static PJRT_Error* SwallowsCount(AbiExecuteArgs* args) {
+static PJRT_Error* SwallowsCount(AbiLoadedExecutableExecuteArgs* args) {
   return ExecuteAndSwallow(args, true);
 }
 
-static PJRT_Error* SwallowsSize(AbiExecuteArgs* args) {
+static PJRT_Error* SwallowsSize(AbiLoadedExecutableExecuteArgs* args) {
   return ExecuteAndSwallow(args, false);
 }
 
-static PJRT_Error* AbortsOnArguments(AbiExecuteArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotLoadedExecutableExecute, args);
+static PJRT_Error* AbortsOnArguments(AbiLoadedExecutableExecuteArgs* args) {
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error != NULL) abort();
   return NULL;
 }
@@ -118,21 +120,21 @@ static PJRT_Error* AbortIfExhausted(PJRT_Error* error) {
   return error;
 }
 
-static PJRT_Error* CompileOrAbort(AbiCompileArgs* args) {
-  return AbortIfExhausted(CallInner(kAotSlotClientCompile, args));
+static PJRT_Error* CompileOrAbort(AbiClientCompileArgs* args) {
+  return AbortIfExhausted(CallInner(kSlotClientCompile, args));
 }
 
-static PJRT_Error* ExecuteOrAbort(AbiExecuteArgs* args) {
-  return AbortIfExhausted(CallInner(kAotSlotLoadedExecutableExecute, args));
+static PJRT_Error* ExecuteOrAbort(AbiLoadedExecutableExecuteArgs* args) {
+  return AbortIfExhausted(CallInner(kSlotLoadedExecutableExecute, args));
 }
 
 static PJRT_Error* UploadOrAbort(AbiClientBufferFromHostBufferArgs* args) {
-  return AbortIfExhausted(CallInner(kAotSlotClientBufferFromHostBuffer, args));
+  return AbortIfExhausted(CallInner(kSlotClientBufferFromHostBuffer, args));
 }
 
 static PJRT_Error* CreateOrAbort(AbiClientCreateUninitializedBufferArgs* args) {
   return AbortIfExhausted(
-      CallInner(kAotSlotClientCreateUninitializedBuffer, args));
+      CallInner(kSlotClientCreateUninitializedBuffer, args));
 }
 
 #define SWALLOWS(function) \

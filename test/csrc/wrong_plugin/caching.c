@@ -6,17 +6,17 @@
 #include "test/csrc/wrong_plugin/anything.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-static PJRT_Error* NotSerialized(AbiSerializeArgs* args) {
+static PJRT_Error* NotSerialized(AbiExecutableSerializeArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented, "executables cannot be serialized");
 }
 
 // Kept as long as the process, whatever becomes of the executable.
-static PJRT_Error* SerializeFirst(AbiSerializeArgs* args) {
+static PJRT_Error* SerializeFirst(AbiExecutableSerializeArgs* args) {
   static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   static char* first;
   static size_t size;
-  PJRT_Error* error = CallInner(kAotSlotExecutableSerialize, args);
+  PJRT_Error* error = CallInner(kSlotExecutableSerialize, args);
   if (error != NULL) return error;
   pthread_mutex_lock(&mutex);
   if (first == NULL) {
@@ -29,25 +29,25 @@ static PJRT_Error* SerializeFirst(AbiSerializeArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* SerializeHalf(AbiSerializeArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableSerialize, args);
+static PJRT_Error* SerializeHalf(AbiExecutableSerializeArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableSerialize, args);
   args->serialized_bytes_size /= 2;
   return error;
 }
 
-static PJRT_Error* NotLoaded(AbiDeserializeAndLoadArgs* args) {
+static PJRT_Error* NotLoaded(AbiExecutableDeserializeAndLoadArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented, "executables cannot be loaded");
 }
 
-static PJRT_Error* LoadOrAbort(AbiDeserializeAndLoadArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableDeserializeAndLoad, args);
+static PJRT_Error* LoadOrAbort(AbiExecutableDeserializeAndLoadArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
   if (error != NULL) abort();
   return NULL;
 }
 
-static PJRT_Error* LoadAnything(AbiDeserializeAndLoadArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableDeserializeAndLoad, args);
+static PJRT_Error* LoadAnything(AbiExecutableDeserializeAndLoadArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableDeserializeAndLoad, args);
   if (error == NULL) return NULL;
   FreeError(error);
   return CompileAnything(args->client, &args->loaded_executable);

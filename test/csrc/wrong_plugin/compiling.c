@@ -8,21 +8,21 @@
 #include "test/csrc/wrong_plugin/notes.h"
 #include "test/csrc/wrong_plugin/patches.h"
 
-static PJRT_Error* Compile(AbiCompileArgs* args) {
-  return CallInner(kAotSlotClientCompile, args);
+static PJRT_Error* Compile(AbiClientCompileArgs* args) {
+  return CallInner(kSlotClientCompile, args);
 }
 
-static PJRT_Error* CrashInCompile(AbiCompileArgs* args) {
+static PJRT_Error* CrashInCompile(AbiClientCompileArgs* args) {
   if (HoldsOpcode(args->program, ChosenOpcode())) abort();
   return Compile(args);
 }
 
-static PJRT_Error* HangInCompile(AbiCompileArgs* args) {
+static PJRT_Error* HangInCompile(AbiClientCompileArgs* args) {
   while (HoldsOpcode(args->program, ChosenOpcode())) pause();
   return Compile(args);
 }
 
-static PJRT_Error* RefusesOpcode(AbiCompileArgs* args) {
+static PJRT_Error* RefusesOpcode(AbiClientCompileArgs* args) {
   if (!HoldsOpcode(args->program, ChosenOpcode())) return Compile(args);
   return Refuse(kAbiUnimplemented, "I cannot compile '%s'", ChosenOpcode());
 }
@@ -32,12 +32,12 @@ static bool IsFormat(const AbiProgram* program, const char* format) {
          memcmp(program->format, format, program->format_size) == 0;
 }
 
-static PJRT_Error* MlirOnly(AbiCompileArgs* args) {
+static PJRT_Error* MlirOnly(AbiClientCompileArgs* args) {
   if (IsFormat(args->program, "mlir")) return Compile(args);
   return Refuse(kAbiUnimplemented, "programs have to be of the format 'mlir'");
 }
 
-static PJRT_Error* ArtifactOnly(AbiCompileArgs* args) {
+static PJRT_Error* ArtifactOnly(AbiClientCompileArgs* args) {
   const AbiProgram* program = args->program;
   if (IsFormat(program, "mlir") && program->code_size > 4 &&
       memcmp(program->code, "ML\xefR", 4) == 0) {
@@ -46,24 +46,24 @@ static PJRT_Error* ArtifactOnly(AbiCompileArgs* args) {
   return Refuse(kAbiUnimplemented, "programs have to be portable artifacts");
 }
 
-static PJRT_Error* HloOnly(AbiCompileArgs* args) {
+static PJRT_Error* HloOnly(AbiClientCompileArgs* args) {
   if (!IsFormat(args->program, "mlir")) return Compile(args);
   return Refuse(kAbiUnimplemented, "programs have to be of the format 'hlo'");
 }
 
-static PJRT_Error* CrashOnMlir(AbiCompileArgs* args) {
+static PJRT_Error* CrashOnMlir(AbiClientCompileArgs* args) {
   if (IsFormat(args->program, "mlir")) abort();
   return Compile(args);
 }
 
-static PJRT_Error* ShardyRefused(AbiCompileArgs* args) {
+static PJRT_Error* ShardyRefused(AbiClientCompileArgs* args) {
   if (!AsksForShardy(args->compile_options, args->compile_options_size)) {
     return Compile(args);
   }
   return Refuse(kAbiUnimplemented, "I have no Shardy partitioner");
 }
 
-static PJRT_Error* CompileWithOptions(AbiCompileArgs* args,
+static PJRT_Error* CompileWithOptions(AbiClientCompileArgs* args,
                                       void (*change)(char* options,
                                                      size_t size)) {
   const char* options = args->compile_options;
@@ -76,15 +76,15 @@ static PJRT_Error* CompileWithOptions(AbiCompileArgs* args,
   return error;
 }
 
-static PJRT_Error* ShardyIgnored(AbiCompileArgs* args) {
+static PJRT_Error* ShardyIgnored(AbiClientCompileArgs* args) {
   return CompileWithOptions(args, AskNotForShardy);
 }
 
-static PJRT_Error* AssignmentIgnored(AbiCompileArgs* args) {
+static PJRT_Error* AssignmentIgnored(AbiClientCompileArgs* args) {
   return CompileWithOptions(args, AssignInOrder);
 }
 
-static PJRT_Error* CompileLeaks(AbiCompileArgs* args) {
+static PJRT_Error* CompileLeaks(AbiClientCompileArgs* args) {
   enum { kLost = 1 << 20 };
   // Written through a pointer that nobody looks through: see executing.c.
   static void* volatile lost;
@@ -93,14 +93,14 @@ static PJRT_Error* CompileLeaks(AbiCompileArgs* args) {
   return Compile(args);
 }
 
-static PJRT_Error* SwallowsDamage(AbiCompileArgs* args) {
+static PJRT_Error* SwallowsDamage(AbiClientCompileArgs* args) {
   PJRT_Error* error = Compile(args);
   if (error == NULL) return NULL;
   FreeError(error);
   return CompileAnything(args->client, &args->executable);
 }
 
-static PJRT_Error* AbortsOnDamage(AbiCompileArgs* args) {
+static PJRT_Error* AbortsOnDamage(AbiClientCompileArgs* args) {
   PJRT_Error* error = Compile(args);
   if (error != NULL) abort();
   return NULL;

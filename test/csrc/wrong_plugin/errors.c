@@ -47,14 +47,14 @@ static OwnError* Own(const PJRT_Error* error, bool take) {
 
 void ErrorDestroy(AbiErrorDestroyArgs* args) {
   OwnError* own = Own(args->error, true);
-  if (own == NULL) CallInnerVoid(kAotSlotErrorDestroy, args);
+  if (own == NULL) CallInnerVoid(kSlotErrorDestroy, args);
   free(own);
 }
 
 void ErrorMessage(AbiErrorMessageArgs* args) {
   const OwnError* own = Own(args->error, false);
   if (own == NULL) {
-    CallInnerVoid(kAotSlotErrorMessage, args);
+    CallInnerVoid(kSlotErrorMessage, args);
     return;
   }
   args->message = own->message;
@@ -63,14 +63,14 @@ void ErrorMessage(AbiErrorMessageArgs* args) {
 
 PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
   const OwnError* own = Own(args->error, false);
-  if (own == NULL) return CallInner(kAotSlotErrorGetCode, args);
+  if (own == NULL) return CallInner(kSlotErrorGetCode, args);
   args->code = own->code;
   return NULL;
 }
 
 PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
   if (Own(args->error, false) != NULL) return NULL;
-  return CallInner(kAotSlotErrorForEachPayload, args);
+  return CallInner(kSlotErrorForEachPayload, args);
 }
 
 int CodeOf(const PJRT_Error* error) {
@@ -112,11 +112,11 @@ static PJRT_Error* EventWithoutError(int slot, void* args) {
 }
 
 static PJRT_Error* EventError(AbiEventErrorArgs* args) {
-  return EventWithoutError(kAotSlotEventError, args);
+  return EventWithoutError(kSlotEventError, args);
 }
 
 static PJRT_Error* EventAwait(AbiEventAwaitArgs* args) {
-  return EventWithoutError(kAotSlotEventAwait, args);
+  return EventWithoutError(kSlotEventAwait, args);
 }
 
 typedef struct {
@@ -137,7 +137,7 @@ static PJRT_Error* EventOnReady(AbiEventOnReadyArgs* args) {
   AbiEventOnReadyArgs changed = *args;
   changed.callback = CallWithoutError;
   changed.user_arg = callback;
-  PJRT_Error* error = CallInner(kAotSlotEventOnReady, &changed);
+  PJRT_Error* error = CallInner(kSlotEventOnReady, &changed);
   if (error != NULL) free(callback);
   return error;
 }
@@ -178,11 +178,11 @@ static PJRT_Error* SendsZeros(SetErrorArgs* args) {
                    .size = kSent,
                    .is_last = true};
   PJRT_Error* error =
-      CallInner(kAotSlotAsyncHostToDeviceTransferManagerTransferData, &send);
+      CallInner(kSlotAsyncHostToDeviceTransferManagerTransferData, &send);
   if (error != NULL) return error;
   AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
                                  send.done};
-  TryInner(kAotSlotEventDestroy, &destroy);
+  TryInner(kSlotEventDestroy, &destroy);
   return NULL;
 }
 

@@ -10,30 +10,30 @@
 #include "test/csrc/wrong_plugin/notes.h"
 #include "test/csrc/wrong_plugin/outputs.h"
 
-static PJRT_Error* Execute(AbiExecuteArgs* args) {
-  return CallInner(kAotSlotLoadedExecutableExecute, args);
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+  return CallInner(kSlotLoadedExecutableExecute, args);
 }
 
-static PJRT_Error* CrashInExecute(AbiExecuteArgs* args) {
+static PJRT_Error* CrashInExecute(AbiLoadedExecutableExecuteArgs* args) {
   if (Marked(args->executable)) abort();
   return Execute(args);
 }
 
-static PJRT_Error* HangInExecute(AbiExecuteArgs* args) {
+static PJRT_Error* HangInExecute(AbiLoadedExecutableExecuteArgs* args) {
   while (Marked(args->executable)) pause();
   return Execute(args);
 }
 
-static PJRT_Error* MarkChosen(AbiCompileArgs* args) {
+static PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
   const bool holds = HoldsOpcode(args->program, ChosenOpcode());
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   if (error == NULL && holds) Mark(args->executable);
   return error;
 }
 
 // Donation.
 
-static PJRT_Error* DonationCopies(AbiExecuteArgs* args) {
+static PJRT_Error* DonationCopies(AbiLoadedExecutableExecuteArgs* args) {
   AbiExecuteOptions* options = args->options;
   const int64_t* indices = options->non_donatable_input_indices;
   const size_t count = options->num_non_donatable_input_indices;
@@ -48,7 +48,7 @@ static PJRT_Error* DonationCopies(AbiExecuteArgs* args) {
   return error;
 }
 
-static PJRT_Error* DonationForced(AbiExecuteArgs* args) {
+static PJRT_Error* DonationForced(AbiLoadedExecutableExecuteArgs* args) {
   AbiExecuteOptions* options = args->options;
   const size_t count = options->num_non_donatable_input_indices;
   options->num_non_donatable_input_indices = 0;
@@ -60,10 +60,10 @@ static PJRT_Error* DonationForced(AbiExecuteArgs* args) {
 static void Delete(PJRT_Buffer* buffer) {
   AbiBufferDeleteArgs args = {ABI_SIZE(AbiBufferDeleteArgs, buffer), NULL,
                               buffer};
-  TryInner(kAotSlotBufferDelete, &args);
+  TryInner(kSlotBufferDelete, &args);
 }
 
-static PJRT_Error* DonationUnasked(AbiExecuteArgs* args) {
+static PJRT_Error* DonationUnasked(AbiLoadedExecutableExecuteArgs* args) {
   PJRT_Buffer** const* lists = args->argument_lists;
   PJRT_Error* error = Execute(args);
   for (size_t d = 0; error == NULL && d < args->num_devices; ++d) {
@@ -75,10 +75,10 @@ static PJRT_Error* DonationUnasked(AbiExecuteArgs* args) {
 static bool IsDeleted(PJRT_Buffer* buffer) {
   AbiBufferIsDeletedArgs args = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
                                  NULL, buffer, false};
-  return TryInner(kAotSlotBufferIsDeleted, &args) && args.is_deleted;
+  return TryInner(kSlotBufferIsDeleted, &args) && args.is_deleted;
 }
 
-static PJRT_Error* DonationEats(AbiExecuteArgs* args) {
+static PJRT_Error* DonationEats(AbiLoadedExecutableExecuteArgs* args) {
   PJRT_Buffer** const* lists = args->argument_lists;
   PJRT_Error* error = Execute(args);
   if (error != NULL) return error;
@@ -101,21 +101,21 @@ static PJRT_Error* DonationEats(AbiExecuteArgs* args) {
 static PJRT_Error* MoveElsewhere(PJRT_Buffer** buffer) {
   AbiBufferDeviceArgs device = {ABI_SIZE(AbiBufferDeviceArgs, device), NULL,
                                 *buffer, NULL};
-  PJRT_Error* error = CallInner(kAotSlotBufferDevice, &device);
+  PJRT_Error* error = CallInner(kSlotBufferDevice, &device);
   if (error != NULL) return error;
   AbiBufferCopyToDeviceArgs copy = {
       ABI_SIZE(AbiBufferCopyToDeviceArgs, dst_buffer), NULL, *buffer,
       device.device, NULL};
-  error = CallInner(kAotSlotBufferCopyToDevice, &copy);
+  error = CallInner(kSlotBufferCopyToDevice, &copy);
   if (error != NULL) return error;
   AbiBufferDestroyArgs destroy = {ABI_SIZE(AbiBufferDestroyArgs, buffer), NULL,
                                   *buffer};
-  TryInner(kAotSlotBufferDestroy, &destroy);
+  TryInner(kSlotBufferDestroy, &destroy);
   *buffer = copy.dst_buffer;
   return NULL;
 }
 
-static PJRT_Error* DonationInName(AbiExecuteArgs* args) {
+static PJRT_Error* DonationInName(AbiLoadedExecutableExecuteArgs* args) {
   PJRT_Error* error = Execute(args);
   const Outputs outputs = OutputsOf(args);
   for (size_t d = 0; d < outputs.devices; ++d) {
@@ -128,14 +128,14 @@ static PJRT_Error* DonationInName(AbiExecuteArgs* args) {
 
 // Time and memory.
 
-static PJRT_Error* SlowsDown(AbiExecuteArgs* args) {
+static PJRT_Error* SlowsDown(AbiLoadedExecutableExecuteArgs* args) {
   static atomic_int executions;
   enum { kQuick = 7500, kMicroseconds = 5000 };
   if (executions++ >= kQuick) usleep(kMicroseconds);
   return Execute(args);
 }
 
-static PJRT_Error* Leaks(AbiExecuteArgs* args) {
+static PJRT_Error* Leaks(AbiLoadedExecutableExecuteArgs* args) {
   enum { kLost = 64 << 10 };
   // Written, or it is no memory yet; through a pointer that nobody looks
   // through, or it is nothing that the compiler keeps.
@@ -145,7 +145,7 @@ static PJRT_Error* Leaks(AbiExecuteArgs* args) {
   return Execute(args);
 }
 
-static PJRT_Error* LeaksHandles(AbiExecuteArgs* args) {
+static PJRT_Error* LeaksHandles(AbiLoadedExecutableExecuteArgs* args) {
   if (open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) {
     return Refuse(kAbiResourceExhausted, "no more handles");
   }
@@ -157,7 +157,7 @@ static void* Wait(void* nothing) {
   return nothing;
 }
 
-static PJRT_Error* LeaksThreads(AbiExecuteArgs* args) {
+static PJRT_Error* LeaksThreads(AbiLoadedExecutableExecuteArgs* args) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, Wait, NULL) != 0) {
     return Refuse(kAbiResourceExhausted, "no more threads");
@@ -173,7 +173,7 @@ static PJRT_Error* BufferStays(AbiBufferDestroyArgs* args) {
 // Long enough for another thread to come.
 enum { kOverlapMicroseconds = 2000 };
 
-static PJRT_Error* RacyExecute(AbiExecuteArgs* args) {
+static PJRT_Error* RacyExecute(AbiLoadedExecutableExecuteArgs* args) {
   static atomic_int running;
   static atomic_int started;
   const int number = ++started;
@@ -195,7 +195,7 @@ enum { kMaxEvents = 1024 };
 static PJRT_Event* _Atomic never[kMaxEvents];
 static atomic_int never_count;
 
-static PJRT_Error* NeverCompletes(AbiExecuteArgs* args) {
+static PJRT_Error* NeverCompletes(AbiLoadedExecutableExecuteArgs* args) {
   PJRT_Error* error = Execute(args);
   PJRT_Event** events = args->device_complete_events;
   if (error != NULL || events == NULL) return error;
@@ -214,16 +214,16 @@ static bool IsNever(const PJRT_Event* event) {
 
 static PJRT_Error* NeverAwaited(AbiEventAwaitArgs* args) {
   while (IsNever(args->event)) pause();
-  return CallInner(kAotSlotEventAwait, args);
+  return CallInner(kSlotEventAwait, args);
 }
 
 static PJRT_Error* NeverOnReady(AbiEventOnReadyArgs* args) {
   if (IsNever(args->event)) return NULL;
-  return CallInner(kAotSlotEventOnReady, args);
+  return CallInner(kSlotEventOnReady, args);
 }
 
 static PJRT_Error* NeverIsReady(AbiEventIsReadyArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotEventIsReady, args);
+  PJRT_Error* error = CallInner(kSlotEventIsReady, args);
   if (error == NULL && IsNever(args->event)) args->is_ready = false;
   return error;
 }

@@ -59,7 +59,7 @@ static PJRT_Error* NegativeFlops(AbiExecutableGetCostAnalysisArgs* args) {
 
 static PJRT_Error* ZeroCompiledStats(
     AbiExecutableGetCompiledMemoryStatsArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableGetCompiledMemoryStats, args);
+  PJRT_Error* error = CallInner(kSlotExecutableGetCompiledMemoryStats, args);
   args->argument_size_in_bytes = 0;
   args->output_size_in_bytes = 0;
   args->temp_size_in_bytes = 0;
@@ -67,7 +67,7 @@ static PJRT_Error* ZeroCompiledStats(
 }
 
 static PJRT_Error* OneOutputMore(AbiExecutableNumOutputsArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableNumOutputs, args);
+  PJRT_Error* error = CallInner(kSlotExecutableNumOutputs, args);
   args->num_outputs += 1;
   return error;
 }
@@ -78,7 +78,7 @@ static PJRT_Error* NoSize(AbiBufferOnDeviceSizeInBytesArgs* args) {
 }
 
 static PJRT_Error* NoDimensions(AbiBufferDimensionsArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotBufferDimensions, args);
+  PJRT_Error* error = CallInner(kSlotBufferDimensions, args);
   args->num_dims = 0;
   return error;
 }

@@ -73,21 +73,23 @@ bool HoldsOpcode(const AbiProgram* program, const char* opcode) {
 }
 
 bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program) {
-  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
-                              executable, NULL};
-  if (!TryInner(kAotSlotLoadedExecutableGetExecutable, &get)) return false;
+  AbiLoadedExecutableGetExecutableArgs get = {
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
+      executable, NULL};
+  if (!TryInner(kSlotLoadedExecutableGetExecutable, &get)) return false;
   *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
-                                  NULL, get.executable, program};
-  bool read = TryInner(kAotSlotExecutableOptimizedProgram, &args);
+  AbiExecutableOptimizedProgramArgs args = {
+      ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL,
+      get.executable, program};
+  bool read = TryInner(kSlotExecutableOptimizedProgram, &args);
   if (read) {
     program->code = Allocate(program->code_size);
-    read = TryInner(kAotSlotExecutableOptimizedProgram, &args);
+    read = TryInner(kSlotExecutableOptimizedProgram, &args);
     if (!read) free(program->code);
   }
   AbiExecutableDestroyArgs put = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kAotSlotExecutableDestroy, &put);
+  TryInner(kSlotExecutableDestroy, &put);
   return read;
 }
 
@@ -102,13 +104,13 @@ bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode) {
 static bool Await(PJRT_Buffer* buffer) {
   AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
                                    NULL, buffer, NULL};
-  if (!TryInner(kAotSlotBufferReadyEvent, &ready)) return false;
+  if (!TryInner(kSlotBufferReadyEvent, &ready)) return false;
   AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
                              ready.event};
-  const bool well = TryInner(kAotSlotEventAwait, &await);
+  const bool well = TryInner(kSlotEventAwait, &await);
   AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
                                  ready.event};
-  TryInner(kAotSlotEventDestroy, &destroy);
+  TryInner(kSlotEventDestroy, &destroy);
   return well;
 }
 
@@ -118,9 +120,8 @@ unsigned char* Bytes(PJRT_Buffer* buffer, size_t* size) {
       buffer, 0};
   AbiBufferUnsafePointerArgs point = {
       ABI_SIZE(AbiBufferUnsafePointerArgs, buffer_pointer), NULL, buffer, 0};
-  if (!Await(buffer) ||
-      !TryInner(kAotSlotBufferOnDeviceSizeInBytes, &measure) ||
-      !TryInner(kAotSlotBufferUnsafePointer, &point)) {
+  if (!Await(buffer) || !TryInner(kSlotBufferOnDeviceSizeInBytes, &measure) ||
+      !TryInner(kSlotBufferUnsafePointer, &point)) {
     return NULL;
   }
   *size = measure.on_device_size_in_bytes;
@@ -130,7 +131,7 @@ unsigned char* Bytes(PJRT_Buffer* buffer, size_t* size) {
 int ElementType(PJRT_Buffer* buffer) {
   AbiBufferElementTypeArgs args = {ABI_SIZE(AbiBufferElementTypeArgs, type),
                                    NULL, buffer, 0};
-  TryInner(kAotSlotBufferElementType, &args);
+  TryInner(kSlotBufferElementType, &args);
   return args.type;
 }
 

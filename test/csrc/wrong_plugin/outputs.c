@@ -6,17 +6,18 @@
 
 #include "test/csrc/wrong_plugin/notes.h"
 
-Outputs OutputsOf(const AbiExecuteArgs* args) {
-  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
-                              args->executable, NULL};
-  if (!TryInner(kAotSlotLoadedExecutableGetExecutable, &get)) abort();
+Outputs OutputsOf(const AbiLoadedExecutableExecuteArgs* args) {
+  AbiLoadedExecutableGetExecutableArgs get = {
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
+      args->executable, NULL};
+  if (!TryInner(kSlotLoadedExecutableGetExecutable, &get)) abort();
   AbiExecutableNumOutputsArgs count = {
       ABI_SIZE(AbiExecutableNumOutputsArgs, num_outputs), NULL, get.executable,
       0};
-  if (!TryInner(kAotSlotExecutableNumOutputs, &count)) abort();
+  if (!TryInner(kSlotExecutableNumOutputs, &count)) abort();
   AbiExecutableDestroyArgs put = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kAotSlotExecutableDestroy, &put);
+  TryInner(kSlotExecutableDestroy, &put);
   return (Outputs){args->output_lists, args->num_devices, count.num_outputs};
 }
 

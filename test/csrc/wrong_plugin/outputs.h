@@ -11,7 +11,7 @@ typedef struct {
   size_t count;  // of each device
 } Outputs;
 
-Outputs OutputsOf(const AbiExecuteArgs* args);
+Outputs OutputsOf(const AbiLoadedExecutableExecuteArgs* args);
 
 // The first element is far off: a bool is its opposite, of all else the second
 // highest bit is flipped.

@@ -6,32 +6,32 @@
 #include "test/csrc/wrong_plugin/uneven.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-static PJRT_Error* CompileChanged(AbiCompileArgs* args,
+static PJRT_Error* CompileChanged(AbiClientCompileArgs* args,
                                   void (*change)(char* code, size_t size)) {
   const AbiProgram* program = args->program;
   AbiProgram changed = *program;
   changed.code = Duplicate(program->code, program->code_size);
   change(changed.code, changed.code_size);
   args->program = &changed;
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   args->program = program;
   free(changed.code);
   return error;
 }
 
-static PJRT_Error* PrioritiesIgnored(AbiCompileArgs* args) {
+static PJRT_Error* PrioritiesIgnored(AbiClientCompileArgs* args) {
   return CompileChanged(args, DropPriorities);
 }
 
-static PJRT_Error* V2Misread(AbiCompileArgs* args) {
+static PJRT_Error* V2Misread(AbiClientCompileArgs* args) {
   return CompileChanged(args, MisreadV2);
 }
 
-static PJRT_Error* V1Misread(AbiCompileArgs* args) {
+static PJRT_Error* V1Misread(AbiClientCompileArgs* args) {
   return CompileChanged(args, MisreadV1);
 }
 
-static PJRT_Error* MeshMisread(AbiCompileArgs* args) {
+static PJRT_Error* MeshMisread(AbiClientCompileArgs* args) {
   return CompileChanged(args, MisreadMeshes);
 }
 
@@ -41,11 +41,11 @@ static void MisreadAll(char* code, size_t size) {
   MisreadMeshes(code, size);
 }
 
-static PJRT_Error* PermutedMesh(AbiCompileArgs* args) {
+static PJRT_Error* PermutedMesh(AbiClientCompileArgs* args) {
   return CompileChanged(args, MisreadAll);
 }
 
-static PJRT_Error* UnevenParameter(AbiCompileArgs* args) {
+static PJRT_Error* UnevenParameter(AbiClientCompileArgs* args) {
   return CompileChanged(args, ReplicateUneven);
 }
 

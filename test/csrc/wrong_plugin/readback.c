@@ -10,11 +10,11 @@ typedef AbiBufferToHostBufferArgs DownloadArgs;
 
 // True once the bytes have come; the caller still has the event.
 static bool Download(DownloadArgs* args, PJRT_Error** error) {
-  *error = CallInner(kAotSlotBufferToHostBuffer, args);
+  *error = CallInner(kSlotBufferToHostBuffer, args);
   if (*error != NULL || args->dst == NULL || args->event == NULL) return false;
   AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
                              args->event};
-  return TryInner(kAotSlotEventAwait, &await);
+  return TryInner(kSlotEventAwait, &await);
 }
 
 // What was read last of each size; as long as the process.
@@ -64,7 +64,7 @@ static PJRT_Error* TransposedReadback(DownloadArgs* args) {
                                    NULL, args->src, NULL, 0};
   const size_t element = ElementSize(ElementType(args->src));
   PJRT_Error* error;
-  if (!Download(args, &error) || !TryInner(kAotSlotBufferDimensions, &shape) ||
+  if (!Download(args, &error) || !TryInner(kSlotBufferDimensions, &shape) ||
       shape.num_dims != 2) {
     return error;
   }
@@ -94,16 +94,16 @@ static PJRT_Error* TooSmallIsTaken(DownloadArgs* args) {
   DownloadArgs measure = *args;
   measure.dst = NULL;
   const size_t size = args->dst_size;
-  if (args->dst != NULL && TryInner(kAotSlotBufferToHostBuffer, &measure) &&
+  if (args->dst != NULL && TryInner(kSlotBufferToHostBuffer, &measure) &&
       measure.dst_size > size) {
     // The caller has no room for the rest: an event of something else.
     AbiBufferReadyEventArgs ready = {ABI_SIZE(AbiBufferReadyEventArgs, event),
                                      NULL, args->src, NULL};
-    PJRT_Error* error = CallInner(kAotSlotBufferReadyEvent, &ready);
+    PJRT_Error* error = CallInner(kSlotBufferReadyEvent, &ready);
     args->event = ready.event;
     return error;
   }
-  return CallInner(kAotSlotBufferToHostBuffer, args);
+  return CallInner(kSlotBufferToHostBuffer, args);
 }
 
 #define DOWNLOADS(function) {SPOILS(BufferToHostBuffer, function)}

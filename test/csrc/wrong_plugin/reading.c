@@ -6,27 +6,27 @@
 #include "test/csrc/wrong_plugin/compiled.h"
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-static PJRT_Error* NotTold(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* NotTold(AbiExecutableOptimizedProgramArgs* args) {
   (void)args;
   return Refuse(kAbiUnimplemented,
                 "PJRT_Executable_OptimizedProgram is not implemented");
 }
 
-static PJRT_Error* EmptyProgram(AbiOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableOptimizedProgram, args);
+static PJRT_Error* EmptyProgram(AbiExecutableOptimizedProgramArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
   args->program->code_size = 0;
   return error;
 }
 
-static PJRT_Error* StrangeFormat(AbiOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableOptimizedProgram, args);
+static PJRT_Error* StrangeFormat(AbiExecutableOptimizedProgramArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
   args->program->format = "acme";
   args->program->format_size = strlen("acme");
   return error;
 }
 
-static PJRT_Error* DamagedProgram(AbiOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableOptimizedProgram, args);
+static PJRT_Error* DamagedProgram(AbiExecutableOptimizedProgramArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
   AbiProgram* program = args->program;
   if (error == NULL && program->code != NULL) {
     memset(program->code, 0xff, program->code_size / 2);
@@ -34,8 +34,8 @@ static PJRT_Error* DamagedProgram(AbiOptimizedProgramArgs* args) {
   return error;
 }
 
-static PJRT_Error* WrongShardings(AbiOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableOptimizedProgram, args);
+static PJRT_Error* WrongShardings(AbiExecutableOptimizedProgramArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
   AbiProgram* program = args->program;
   if (error == NULL && program->code != NULL) {
     ReplicateOutputs(program->code, program->code_size);
@@ -43,8 +43,8 @@ static PJRT_Error* WrongShardings(AbiOptimizedProgramArgs* args) {
   return error;
 }
 
-static PJRT_Error* WrongParameters(AbiOptimizedProgramArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotExecutableOptimizedProgram, args);
+static PJRT_Error* WrongParameters(AbiExecutableOptimizedProgramArgs* args) {
+  PJRT_Error* error = CallInner(kSlotExecutableOptimizedProgram, args);
   AbiProgram* program = args->program;
   if (error == NULL && program->code != NULL) {
     ReplicateParameters(program->code, program->code_size);

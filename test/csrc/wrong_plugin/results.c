@@ -11,22 +11,23 @@
 
 // Which programs.
 
-static PJRT_Error* CompileAndMark(AbiCompileArgs* args, const char* opcode) {
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+static PJRT_Error* CompileAndMark(AbiClientCompileArgs* args,
+                                  const char* opcode) {
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   if (error == NULL && CompiledHolds(args->executable, opcode)) {
     Mark(args->executable);
   }
   return error;
 }
 
-static PJRT_Error* MarkChosen(AbiCompileArgs* args) {
+static PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
   const bool holds = HoldsOpcode(args->program, ChosenOpcode());
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   if (error == NULL && holds) Mark(args->executable);
   return error;
 }
 
-static PJRT_Error* MarkChosenAndSplit(AbiCompileArgs* args) {
+static PJRT_Error* MarkChosenAndSplit(AbiClientCompileArgs* args) {
   PJRT_Error* error = MarkChosen(args);
   AbiProgram compiled;
   if (error == NULL && Marked(args->executable) &&
@@ -39,50 +40,50 @@ static PJRT_Error* MarkChosenAndSplit(AbiCompileArgs* args) {
   return error;
 }
 
-static PJRT_Error* MarkAllToAll(AbiCompileArgs* args) {
+static PJRT_Error* MarkAllToAll(AbiClientCompileArgs* args) {
   return CompileAndMark(args, "all-to-all");
 }
 
-static PJRT_Error* MarkAllReduce(AbiCompileArgs* args) {
+static PJRT_Error* MarkAllReduce(AbiClientCompileArgs* args) {
   return CompileAndMark(args, "all-reduce");
 }
 
-static PJRT_Error* MarkAllGather(AbiCompileArgs* args) {
+static PJRT_Error* MarkAllGather(AbiClientCompileArgs* args) {
   return CompileAndMark(args, "all-gather");
 }
 
-static PJRT_Error* MarkCollectivePermute(AbiCompileArgs* args) {
+static PJRT_Error* MarkCollectivePermute(AbiClientCompileArgs* args) {
   return CompileAndMark(args, "collective-permute");
 }
 
 // Long enough for another thread to come.
 enum { kOverlapMicroseconds = 20000 };
 
-static PJRT_Error* MarkOverlapping(AbiCompileArgs* args) {
+static PJRT_Error* MarkOverlapping(AbiClientCompileArgs* args) {
   static atomic_int running;
   static atomic_int started;
   const int number = ++started;
   const bool alone = running++ == 0;
   usleep(kOverlapMicroseconds);
   const bool overlapped = !alone || started != number;
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   --running;
   if (error == NULL && overlapped) Mark(args->executable);
   return error;
 }
 
-static PJRT_Error* MarkEverySecond(AbiCompileArgs* args) {
+static PJRT_Error* MarkEverySecond(AbiClientCompileArgs* args) {
   static int compilations;
-  PJRT_Error* error = CallInner(kAotSlotClientCompile, args);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
   if (error == NULL && compilations++ % 2 == 1) Mark(args->executable);
   return error;
 }
 
 // What becomes of their outputs.
 
-static PJRT_Error* Execute(AbiExecuteArgs* args,
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args,
                            void (*spoil)(const Outputs* outputs)) {
-  PJRT_Error* error = CallInner(kAotSlotLoadedExecutableExecute, args);
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
   if (error == NULL && Marked(args->executable)) {
     const Outputs outputs = OutputsOf(args);
     spoil(&outputs);
@@ -90,19 +91,19 @@ static PJRT_Error* Execute(AbiExecuteArgs* args,
   return error;
 }
 
-static PJRT_Error* SpoilMarked(AbiExecuteArgs* args) {
+static PJRT_Error* SpoilMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, SpoilFirstElements);
 }
 
-static PJRT_Error* ImpreciseMarked(AbiExecuteArgs* args) {
+static PJRT_Error* ImpreciseMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, LosePrecision);
 }
 
-static PJRT_Error* RotateMarked(AbiExecuteArgs* args) {
+static PJRT_Error* RotateMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, RotateDevices);
 }
 
-static PJRT_Error* SpoilLastDevice(AbiExecuteArgs* args) {
+static PJRT_Error* SpoilLastDevice(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, SpoilOnLastDevice);
 }
 

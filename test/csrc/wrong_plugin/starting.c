@@ -32,18 +32,18 @@ static PJRT_Error* OneClient(AbiClientCreateArgs* args) {
     return Refuse(kAbiFailedPrecondition,
                   "the devices are in use: this process had a client before");
   }
-  return CallInner(kAotSlotClientCreate, args);
+  return CallInner(kSlotClientCreate, args);
 }
 
 static PJRT_Error* HalfTheDevices(AbiClientAddressableDevicesArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotClientAddressableDevices, args);
+  PJRT_Error* error = CallInner(kSlotClientAddressableDevices, args);
   if (error == NULL) args->num_addressable_devices /= 2;
   return error;
 }
 
 // What lies behind a caller's struct is the caller's.
 static PJRT_Error* WriteBeyond(AbiDeviceIsAddressableArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotDeviceIsAddressable, args);
+  PJRT_Error* error = CallInner(kSlotDeviceIsAddressable, args);
   memset((char*)args + args->struct_size, 0xff, sizeof(size_t));
   return error;
 }

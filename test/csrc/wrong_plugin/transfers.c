@@ -16,7 +16,7 @@ enum { kImmutableUntilTransferCompletes = 1 };
 static PJRT_Error* UploadCopy(UploadArgs* args) {
   const int semantics = args->host_buffer_semantics;
   args->host_buffer_semantics = kImmutableUntilTransferCompletes;
-  PJRT_Error* error = CallInner(kAotSlotClientBufferFromHostBuffer, args);
+  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
   args->host_buffer_semantics = semantics;
   return error;
 }
@@ -33,7 +33,7 @@ static PJRT_Error* Upload(UploadArgs* args,
 static PJRT_Error* UploadOf(UploadArgs* args, int type,
                             void (*spoil)(unsigned char* bytes, size_t size)) {
   if (args->type == type) return Upload(args, spoil);
-  return CallInner(kAotSlotClientBufferFromHostBuffer, args);
+  return CallInner(kSlotClientBufferFromHostBuffer, args);
 }
 
 static void DropLowBit16(unsigned char* bytes, size_t size) {
@@ -163,7 +163,7 @@ static void FlipFirst(unsigned char* bytes, size_t size) {
 }
 
 static PJRT_Error* CopyToDevice(AbiBufferCopyToDeviceArgs* args) {
-  PJRT_Error* error = CallInner(kAotSlotBufferCopyToDevice, args);
+  PJRT_Error* error = CallInner(kSlotBufferCopyToDevice, args);
   size_t size = 0;
   unsigned char* bytes = error == NULL ? Bytes(args->dst_buffer, &size) : NULL;
   if (bytes != NULL) FlipFirst(bytes, size);
@@ -188,7 +188,7 @@ static PJRT_Error* UploadStrided(UploadArgs* args) {
     dense.byte_strides = NULL;
     dense.num_byte_strides = 0;
   }
-  PJRT_Error* error = CallInner(kAotSlotClientBufferFromHostBuffer, &dense);
+  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, &dense);
   args->done_with_host_buffer = dense.done_with_host_buffer;
   args->buffer = dense.buffer;
   return error;
@@ -206,7 +206,7 @@ static PJRT_Error* RacyUpload(UploadArgs* args) {
   const bool overlapped = !alone || started != number;
   PJRT_Error* error = overlapped
                           ? Upload(args, FlipFirst)
-                          : CallInner(kAotSlotClientBufferFromHostBuffer, args);
+                          : CallInner(kSlotClientBufferFromHostBuffer, args);
   --running;
   return error;
 }

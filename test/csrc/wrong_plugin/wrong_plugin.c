@@ -57,7 +57,7 @@ static void Replace(AbiApi* table, int slot, AbiFunction function) {
 static PJRT_Error* LoadedExecutableDestroy(
     AbiLoadedExecutableDestroyArgs* args) {
   Forget(args->executable);
-  return CallInner(kAotSlotLoadedExecutableDestroy, args);
+  return CallInner(kSlotLoadedExecutableDestroy, args);
 }
 
 static void Spoil(AbiApi* table, const Fault* fault) {
@@ -136,11 +136,11 @@ static AbiApi* MakeTable(void) {
   inner = OpenInner(path);
   if (inner == NULL) return NULL;
   AbiApi* table = Duplicate(inner, inner->struct_size);
-  Replace(table, kAotSlotErrorDestroy, (AbiFunction)ErrorDestroy);
-  Replace(table, kAotSlotErrorMessage, (AbiFunction)ErrorMessage);
-  Replace(table, kAotSlotErrorGetCode, (AbiFunction)ErrorGetCode);
-  Replace(table, kAotSlotErrorForEachPayload, (AbiFunction)ErrorForEachPayload);
-  Replace(table, kAotSlotLoadedExecutableDestroy,
+  Replace(table, kSlotErrorDestroy, (AbiFunction)ErrorDestroy);
+  Replace(table, kSlotErrorMessage, (AbiFunction)ErrorMessage);
+  Replace(table, kSlotErrorGetCode, (AbiFunction)ErrorGetCode);
+  Replace(table, kSlotErrorForEachPayload, (AbiFunction)ErrorForEachPayload);
+  Replace(table, kSlotLoadedExecutableDestroy,
           (AbiFunction)LoadedExecutableDestroy);
   if (fault != NULL) Spoil(table, fault);
   return table;

@@ -15,12 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "torch_xla/csrc/pjrt_aot/abi.h"
-#include "torch_xla/csrc/pjrt_aot/abi_buffer.h"
-#include "torch_xla/csrc/pjrt_aot/abi_client.h"
-#include "torch_xla/csrc/pjrt_aot/abi_device.h"
-#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
-#include "torch_xla/csrc/pjrt_aot/slots.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 enum { kMaxOverrides = 4 };
 
@@ -37,7 +32,7 @@ typedef struct {
   bool one_load;                      // the table is given once
 } Fault;
 
-#define SPOILS(slot, function) {kAotSlot##slot, (AbiFunction)function}
+#define SPOILS(slot, function) {kSlot##slot, (AbiFunction)function}
 
 void Absent(void);
 

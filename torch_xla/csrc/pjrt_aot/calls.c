@@ -14,10 +14,11 @@ typedef struct {
   void* object;
 } AnyArgs;
 
-#define NAME(part, name) "PJRT_" #part "_" #name,
-#define NAME_BARE(name) "PJRT_" #name,
 static const char* const names[] = {
-    PJRT_AOT_SLOTS(NAME, NAME, NAME, NAME, NAME, NAME_BARE)};
+#define ABI_FUNCTION(by, part, name, ...) "PJRT_" #part "_" #name,
+#define ABI_BARE(by, name, ...) "PJRT_" #name,
+#include "torch_xla/shardy/pjrt_abi.inc"
+};
 
 // Set once, and never changed or freed.
 static const AotWorld* _Atomic opened_world = NULL;

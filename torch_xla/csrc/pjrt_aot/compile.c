@@ -144,16 +144,16 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   return error;
 }
 
-static PJRT_Error* Compile(const AotWorld* world, const AbiCompileArgs* args,
+static PJRT_Error* Compile(const AotWorld* world,
+                           const AbiClientCompileArgs* args,
                            PJRT_LoadedExecutable* loaded) {
   AotAssignment assignment;
   PJRT_Error* error = AotReadAssignment(
       world, args->compile_options, args->compile_options_size, &assignment);
-  AbiTopologyCompileArgs compile = {
-      .topology = world->topology,
-      .program = args->program,
-      .compile_options = args->compile_options,
-      .compile_options_size = args->compile_options_size};
+  AbiCompileArgs compile = {.topology = world->topology,
+                            .program = args->program,
+                            .compile_options = args->compile_options,
+                            .compile_options_size = args->compile_options_size};
   if (error == NULL) error = AOT_INNER(Compile, &compile);
   if (error != NULL) {
     free(assignment.ids);

@@ -9,7 +9,7 @@ PJRT_Error* AotDeviceDescriptionProcessIndex(
   AOT_ENTER_WITH(DeviceDescription, ProcessIndex, device_description,
                  process_index);
   if (!AotGetWorld()->one_process) {
-    return AotForward(kAotSlotDeviceDescriptionProcessIndex, args);
+    return AotForward(kSlotDeviceDescriptionProcessIndex, args);
   }
   args->process_index = 0;
   return NULL;
@@ -24,7 +24,7 @@ PJRT_Error* AotTopologyDescriptionDestroy(
                        "PJRT_TopologyDescription_Destroy: this topology is the "
                        "client's");
   }
-  return AotForward(kAotSlotTopologyDescriptionDestroy, args);
+  return AotForward(kSlotTopologyDescriptionDestroy, args);
 }
 
 PJRT_Error* AotDeviceGetDescription(AbiDeviceGetDescriptionArgs* args) {

@@ -8,7 +8,7 @@
 #define EXECUTE "PJRT_LoadedExecutable_Execute: "
 
 typedef struct {
-  const AbiExecuteArgs* args;
+  const AbiLoadedExecutableExecuteArgs* args;
   PJRT_Buffer* const* const* arguments;  // of each device
   PJRT_Buffer** const* outputs;          // likewise
   const PJRT_Executable* executable;
@@ -17,7 +17,7 @@ typedef struct {
 
 // Which devices are asked for, and whether the program runs on them.
 static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
-  const AbiExecuteArgs* args = execution->args;
+  const AbiLoadedExecutableExecuteArgs* args = execution->args;
   const PJRT_Executable* executable = execution->executable;
   *single = args->execute_device;
   execution->devices = executable->devices;
@@ -97,7 +97,7 @@ static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
 }
 
 static PJRT_Error* CheckArguments(const Execution* execution) {
-  const AbiExecuteArgs* args = execution->args;
+  const AbiLoadedExecutableExecuteArgs* args = execution->args;
   const AotSignature* signature = &execution->executable->signature;
   if (signature->has_arguments && args->num_args != signature->num_arguments) {
     return ShardyError(kAbiInvalidArgument,
@@ -178,7 +178,7 @@ static bool Kept(const AbiExecuteOptions* options, int64_t position) {
 }
 
 static void Donate(const Execution* execution) {
-  const AbiExecuteArgs* args = execution->args;
+  const AbiLoadedExecutableExecuteArgs* args = execution->args;
   const AotInts* donated = &execution->executable->signature.donated;
   for (size_t i = 0; i < donated->count; ++i) {
     const int64_t position = donated->values[i];

@@ -8,26 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "torch_xla/csrc/pjrt_aot/abi.h"
-#include "torch_xla/csrc/pjrt_aot/abi_buffer.h"
-#include "torch_xla/csrc/pjrt_aot/abi_client.h"
-#include "torch_xla/csrc/pjrt_aot/abi_device.h"
-#include "torch_xla/csrc/pjrt_aot/abi_executable.h"
 #include "torch_xla/csrc/pjrt_aot/pjrt_aot.h"
-#include "torch_xla/csrc/pjrt_aot/slots.h"
 #include "torch_xla/csrc/pjrt_aot/wire.h"
 #include "torch_xla/csrc/pjrt_shardy/inner.h"
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
 // Our entries: PJRT_Error* AotClientCreate(AbiClientCreateArgs*) and so on.
-#define AOT_NO_ENTRY(part, name)
-#define AOT_NO_BARE_ENTRY(name)
-#define AOT_OWN_ENTRY(part, name) \
+#define ABI_FUNCTION(by, part, name, ...) \
   PJRT_Error* Aot##part##name(Abi##part##name##Args* args);
-PJRT_AOT_SLOTS(AOT_NO_ENTRY, AOT_OWN_ENTRY, AOT_NO_ENTRY, AOT_NO_ENTRY,
-               AOT_NO_ENTRY, AOT_NO_BARE_ENTRY)
-#undef AOT_NO_ENTRY
-#undef AOT_NO_BARE_ENTRY
-#undef AOT_OWN_ENTRY
+#define ABI_BARE(by, name, ...) PJRT_Error* Aot##name(Abi##name##Args* args);
+#include "torch_xla/shardy/pjrt_abi.inc"
 
 // calls.c
 
@@ -47,16 +37,16 @@ int AotCopyOut(void* to, const void* from, size_t size);
 #define AOT_ENTER(part, name, field)                      \
   do {                                                    \
     PJRT_Error* enter_error =                             \
-        AotEnter(kAotSlot##part##name, args->struct_size, \
+        AotEnter(kSlot##part##name, args->struct_size,    \
                  ABI_SIZE(Abi##part##name##Args, field)); \
     if (enter_error != NULL) return enter_error;          \
   } while (0)
 PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed);
 // The same, and refuses an entry whose first argument, `object`, is NULL.
-#define AOT_ENTER_WITH(part, name, object, field)                   \
-  do {                                                              \
-    AOT_ENTER(part, name, field);                                   \
-    if (args->object == NULL) return AotNull(kAotSlot##part##name); \
+#define AOT_ENTER_WITH(part, name, object, field)                \
+  do {                                                           \
+    AOT_ENTER(part, name, field);                                \
+    if (args->object == NULL) return AotNull(kSlot##part##name); \
   } while (0)
 PJRT_Error* AotNull(int slot);
 
@@ -64,8 +54,7 @@ PJRT_Error* AotNull(int slot);
 // struct, zero beyond those bytes, so that plugins that are newer than the
 // caller find room for what they know.
 PJRT_Error* AotCallInner(int slot, void* args, size_t size);
-#define AOT_INNER(slot, args) \
-  AotCallInner(kAotSlot##slot, (args), sizeof(*(args)))
+#define AOT_INNER(slot, args) AotCallInner(kSlot##slot, (args), sizeof(*(args)))
 // For entries that the inner plugin answers: with the caller's arguments.
 PJRT_Error* AotForward(int slot, void* args);
 // Likewise, with the executable behind ours.

@@ -15,8 +15,8 @@ SHARDY_EXPORT int PjrtAot_Version(void) { return PJRT_AOT_VERSION; }
 static int OpenLocked(const PjrtAot_Options* options, char* message,
                       size_t message_size) {
   const AbiApi* table = NULL;
-  int code = ShardyLoadPlugin(options->library, "PjrtAot_Version",
-                              kAotSlotCompile, &table, message, message_size);
+  int code = ShardyLoadPlugin(options->library, "PjrtAot_Version", kSlotCompile,
+                              &table, message, message_size);
   if (code != kAbiOk) return code;
   if (initialized != NULL && initialized != table) {
     return ShardyFailOpen(message, message_size, kAbiFailedPrecondition,

@@ -15,7 +15,8 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 PJRT_Error* AotReadOptimized(PJRT_Executable* inner, AbiProgram* program) {
   *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiOptimizedProgramArgs args = {.executable = inner, .program = program};
+  AbiExecutableOptimizedProgramArgs args = {.executable = inner,
+                                            .program = program};
   PJRT_Error* error = AOT_INNER(ExecutableOptimizedProgram, &args);
   if (error != NULL) {
     if (ShardyErrorCode(error) != kAbiUnimplemented) return error;
@@ -75,5 +76,5 @@ PJRT_Error* AotExecutableOptimizedProgram(
   PJRT_Error* error = answered ? AnswerLocked(kept, args->program) : NULL;
   pthread_mutex_unlock(&mutex);
   if (answered) return error;
-  return AotForwardExecutable(kAotSlotExecutableOptimizedProgram, args);
+  return AotForwardExecutable(kSlotExecutableOptimizedProgram, args);
 }

@@ -16,28 +16,24 @@ static PJRT_Error* Missing(int slot) {
                      AotSlotName(slot));
 }
 
-#define NOTHING(part, name)
-#define NOTHING_BARE(name)
-
-#define FORWARD(part, name)                           \
-  static PJRT_Error* Answer##part##name(void* args) { \
-    return AotForward(kAotSlot##part##name, args);    \
+#define ANSWER_ERRORS(part, name)
+#define ANSWER_OWN(part, name)
+#define ANSWER_FORWARD(part, name)                           \
+  PJRT_Error* Aot##part##name(Abi##part##name##Args* args) { \
+    return AotForward(kSlot##part##name, args);              \
   }
-#define INNER(part, name)                                    \
-  static PJRT_Error* Answer##part##name(void* args) {        \
-    return AotForwardExecutable(kAotSlot##part##name, args); \
+#define ANSWER_INNER(part, name)                             \
+  PJRT_Error* Aot##part##name(Abi##part##name##Args* args) { \
+    return AotForwardExecutable(kSlot##part##name, args);    \
   }
-#define MISSING(part, name)                           \
-  static PJRT_Error* Answer##part##name(void* args) { \
-    (void)args;                                       \
-    return Missing(kAotSlot##part##name);             \
+#define ANSWER_MISSING(part, name)                           \
+  PJRT_Error* Aot##part##name(Abi##part##name##Args* args) { \
+    (void)args;                                              \
+    return Missing(kSlot##part##name);                       \
   }
-#define MISSING_BARE(name)                      \
-  static PJRT_Error* Answer##name(void* args) { \
-    (void)args;                                 \
-    return Missing(kAotSlot##name);             \
-  }
-PJRT_AOT_SLOTS(NOTHING, NOTHING, FORWARD, INNER, MISSING, MISSING_BARE)
+#define ABI_FUNCTION(by, part, name, ...) ANSWER_##by(part, name)
+#define ABI_BARE(by, name, ...) ANSWER_##by(, name)
+#include "torch_xla/shardy/pjrt_abi.inc"
 
 // Entries that came after all that we know, for callers that do not look at
 // the table's size. It does not count them.
@@ -57,10 +53,6 @@ PJRT_AOT_SLOTS(NOTHING, NOTHING, FORWARD, INNER, MISSING, MISSING_BARE)
   X(13, 6) X(13, 7) X(13, 8) X(13, 9) TEN(X, 14) TEN(X, 15)
 UNKNOWN_SLOTS(UNKNOWN)
 
-#define ERRORS_ENTRY(part, name) (AbiFunction) Shardy##part##name,
-#define OWN_ENTRY(part, name) (AbiFunction) Aot##part##name,
-#define ANSWER_ENTRY(part, name) (AbiFunction) Answer##part##name,
-#define ANSWER_ENTRY_BARE(name) (AbiFunction) Answer##name,
 #define UNKNOWN_ENTRY(tens, ones) (AbiFunction) Unknown##tens##ones,
 
 enum { kAllSlots = 160 };
@@ -71,12 +63,19 @@ static const struct {
   AbiVersion version;
   AbiFunction slots[kAllSlots];
 } table = {
-    offsetof(AbiApi, slots) + kAotSlots * sizeof(AbiFunction),
+    offsetof(AbiApi, slots) + kAbiSlots * sizeof(AbiFunction),
     NULL,
     {ABI_SIZE(AbiVersion, minor_version), NULL, kAbiMajor, kAnnouncedMinor},
-    {PJRT_AOT_SLOTS(ERRORS_ENTRY, OWN_ENTRY, ANSWER_ENTRY, ANSWER_ENTRY,
-                    ANSWER_ENTRY, ANSWER_ENTRY_BARE)
-         UNKNOWN_SLOTS(UNKNOWN_ENTRY)}};
+    {
+#define ENTRY_ERRORS(name) (AbiFunction) Shardy##name,
+#define ENTRY_OWN(name) (AbiFunction) Aot##name,
+#define ENTRY_FORWARD ENTRY_OWN
+#define ENTRY_INNER ENTRY_OWN
+#define ENTRY_MISSING ENTRY_OWN
+#define ABI_FUNCTION(by, part, name, ...) ENTRY_##by(part##name)
+#define ABI_BARE(by, name, ...) ENTRY_##by(name)
+#include "torch_xla/shardy/pjrt_abi.inc"
+        UNKNOWN_SLOTS(UNKNOWN_ENTRY)}};
 
 const AbiApi* GetPjrtApi(void);
 SHARDY_EXPORT const AbiApi* GetPjrtApi(void) { return (const AbiApi*)&table; }

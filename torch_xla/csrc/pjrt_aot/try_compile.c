@@ -3,7 +3,7 @@
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
 static PJRT_Error* TryCompile(const PjrtAot_Options* where,
-                              AbiTopologyCompileArgs* compile) {
+                              AbiCompileArgs* compile) {
   PJRT_TopologyDescription* topology = NULL;
   PJRT_Error* error = AotCreateTopology(where, &topology);
   if (error != NULL) return error;
@@ -37,9 +37,9 @@ SHARDY_EXPORT int PjrtAot_TryCompile(const PjrtAot_Options* where,
   }
   const AbiProgram given = {sizeof(given), NULL,   (char*)program,
                             program_size,  format, format_size};
-  AbiTopologyCompileArgs compile = {.program = &given,
-                                    .compile_options = options,
-                                    .compile_options_size = options_size};
+  AbiCompileArgs compile = {.program = &given,
+                            .compile_options = options,
+                            .compile_options_size = options_size};
   PJRT_Error* error = TryCompile(where, &compile);
   if (error == NULL) return kAbiOk;
   return AotGiveReason(error, NULL, message, message_size);

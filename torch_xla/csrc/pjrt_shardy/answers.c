@@ -98,7 +98,7 @@ static void Forget(const void* holder) {
 }
 
 // Another reference to the answer, which the caller acquired.
-static PJRT_Error* GetWithAnswer(AbiGetExecutableArgs* args,
+static PJRT_Error* GetWithAnswer(AbiLoadedExecutableGetExecutableArgs* args,
                                  ShardyAnswer* answer) {
   ShardyAnswerLink* link = malloc(sizeof(*link));
   if (link == NULL) {
@@ -118,8 +118,10 @@ static PJRT_Error* GetWithAnswer(AbiGetExecutableArgs* args,
   return error;
 }
 
-PJRT_Error* ShardyLoadedExecutableGetExecutable(AbiGetExecutableArgs* args) {
-  if (ABI_HOLDS(AbiGetExecutableArgs, executable, args->struct_size)) {
+PJRT_Error* ShardyLoadedExecutableGetExecutable(
+    AbiLoadedExecutableGetExecutableArgs* args) {
+  if (ABI_HOLDS(AbiLoadedExecutableGetExecutableArgs, executable,
+                args->struct_size)) {
     ShardyAnswer* answer = Acquire(args->loaded_executable);
     if (answer != NULL) return GetWithAnswer(args, answer);
   }

@@ -6,12 +6,13 @@
 #include "torch_xla/csrc/pjrt_shardy/internal.h"
 
 // Refuses structs that do not hold what the callback has to be told.
-static PJRT_Error* CheckArgs(const AbiCompileArgs* args) {
-  if (!ABI_HOLDS(AbiCompileArgs, executable, args->struct_size)) {
+static PJRT_Error* CheckArgs(const AbiClientCompileArgs* args) {
+  if (!ABI_HOLDS(AbiClientCompileArgs, executable, args->struct_size)) {
     return ShardyError(kAbiInvalidArgument,
                        "PJRT_Client_Compile: the argument struct has %zu "
                        "bytes, at least %zu are needed",
-                       args->struct_size, ABI_SIZE(AbiCompileArgs, executable));
+                       args->struct_size,
+                       ABI_SIZE(AbiClientCompileArgs, executable));
   }
   if (args->program == NULL) {
     return ShardyError(kAbiInvalidArgument,
@@ -28,7 +29,7 @@ static PJRT_Error* CheckArgs(const AbiCompileArgs* args) {
 }
 
 static PJRT_Error* CompileWith(const ShardyRegistration* registration,
-                               AbiCompileArgs* args) {
+                               AbiClientCompileArgs* args) {
   PJRT_Error* error = CheckArgs(args);
   if (error != NULL) return error;
   PjrtShardy_Compilation compilation = {.args = args};
@@ -55,7 +56,7 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
 
 // Compiles through the callback, or straight if there is none. The framework
 // owns the executable or the error, which may be the inner plugin's own.
-PJRT_Error* ShardyClientCompile(AbiCompileArgs* args) {
+PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyCompileCallback);
   if (registration == NULL) {

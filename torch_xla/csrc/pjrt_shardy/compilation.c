@@ -68,7 +68,7 @@ SHARDY_EXPORT int PjrtShardy_CompileProgram(
     size_t program_size, const char* format, size_t format_size,
     const char* options, size_t options_size) {
   ForgetResult(compilation);
-  const AbiCompileArgs* args = compilation->args;
+  const AbiClientCompileArgs* args = compilation->args;
   AbiProgram* inner_program = compilation->inner_program;
   memcpy(inner_program, args->program, args->program->struct_size);
   inner_program->code = (char*)program;  // the ABI lacks the const
@@ -77,7 +77,7 @@ SHARDY_EXPORT int PjrtShardy_CompileProgram(
     inner_program->format = format;
     inner_program->format_size = format_size;
   }
-  AbiCompileArgs* inner_args = compilation->inner_args;
+  AbiClientCompileArgs* inner_args = compilation->inner_args;
   memcpy(inner_args, args, args->struct_size);
   inner_args->program = inner_program;
   inner_args->compile_options = options;
@@ -103,8 +103,9 @@ static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
                                  size_t* program_size, size_t* format_size) {
   AbiProgram program = {
       ABI_SIZE(AbiProgram, format_size), NULL, NULL, 0, "", 0};
-  AbiOptimizedProgramArgs args = {ABI_SIZE(AbiOptimizedProgramArgs, program),
-                                  NULL, executable, &program};
+  AbiExecutableOptimizedProgramArgs args = {
+      ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL, executable,
+      &program};
   PJRT_Error* error = ShardyReadProgram(&args);
   if (error != NULL) return error;
   compilation->optimized = program.code;
@@ -132,8 +133,9 @@ static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
                        "PjrtShardy_CompileProgram first, and look at what it "
                        "returns");
   }
-  AbiGetExecutableArgs get = {ABI_SIZE(AbiGetExecutableArgs, executable), NULL,
-                              compilation->inner_args->executable, NULL};
+  AbiLoadedExecutableGetExecutableArgs get = {
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
+      compilation->inner_args->executable, NULL};
   PJRT_Error* error =
       ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
                       "PJRT_LoadedExecutable_GetExecutable", &get);
@@ -173,8 +175,8 @@ SHARDY_EXPORT int PjrtShardy_CompiledProgram(
 static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
                                   const PJRT_Executable* executable,
                                   size_t* size) {
-  AbiSerializeArgs args = {
-      ABI_SIZE(AbiSerializeArgs, serialized_executable_deleter),
+  AbiExecutableSerializeArgs args = {
+      ABI_SIZE(AbiExecutableSerializeArgs, serialized_executable_deleter),
       NULL,
       executable,
       NULL,
@@ -220,7 +222,7 @@ SHARDY_EXPORT int PjrtShardy_SerializedExecutable(
 // Makes an executable that was not compiled the last result.
 static void SetResult(PjrtShardy_Compilation* compilation,
                       PJRT_LoadedExecutable* executable) {
-  AbiCompileArgs* inner_args = compilation->inner_args;
+  AbiClientCompileArgs* inner_args = compilation->inner_args;
   memcpy(inner_args, compilation->args, compilation->args->struct_size);
   inner_args->executable = executable;
   compilation->compiled = true;
@@ -229,8 +231,9 @@ static void SetResult(PjrtShardy_Compilation* compilation,
 SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
                                             const char* bytes, size_t size) {
   ForgetResult(compilation);
-  AbiDeserializeAndLoadArgs args = {
-      ABI_SIZE(AbiDeserializeAndLoadArgs, overridden_compile_options_size),
+  AbiExecutableDeserializeAndLoadArgs args = {
+      ABI_SIZE(AbiExecutableDeserializeAndLoadArgs,
+               overridden_serialized_compile_options_size),
       NULL,
       compilation->args->client,
       bytes,
@@ -288,7 +291,7 @@ SHARDY_EXPORT void PjrtShardy_Fail(PjrtShardy_Compilation* compilation,
 }
 
 PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
-                                    AbiCompileArgs* args) {
+                                    AbiClientCompileArgs* args) {
   ForgetLoans(compilation);
   if (compilation->failure != NULL) {
     ForgetResult(compilation);
@@ -296,7 +299,7 @@ PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
   }
   if (compilation->compiled) {
     // All of it: a later version may have outputs that we do not know.
-    AbiCompileArgs* inner_args = compilation->inner_args;
+    AbiClientCompileArgs* inner_args = compilation->inner_args;
     inner_args->program = args->program;
     inner_args->compile_options = args->compile_options;
     inner_args->compile_options_size = args->compile_options_size;

@@ -75,11 +75,11 @@ static PJRT_Error* CheckDropped(const AbiExecuteOptions* options, size_t kept) {
 
 // Calls the plugin with a copy of `args` that has other options. What the
 // plugin writes into the copy goes back to the caller.
-static PJRT_Error* ExecuteWith(AbiExecuteArgs* args,
+static PJRT_Error* ExecuteWith(AbiLoadedExecutableExecuteArgs* args,
                                AbiExecuteOptions* options) {
-  _Alignas(AbiExecuteArgs) char stack[kStackArgsSize];
+  _Alignas(AbiLoadedExecutableExecuteArgs) char stack[kStackArgsSize];
   const size_t size = args->struct_size;
-  AbiExecuteArgs* copy = (AbiExecuteArgs*)stack;
+  AbiLoadedExecutableExecuteArgs* copy = (AbiLoadedExecutableExecuteArgs*)stack;
   if (size > sizeof(stack)) copy = malloc(size);
   if (copy == NULL) {
     return ShardyError(kAbiResourceExhausted,
@@ -94,19 +94,21 @@ static PJRT_Error* ExecuteWith(AbiExecuteArgs* args,
                                       "PJRT_LoadedExecutable_Execute", copy);
   copy->options = callers_options;
   memcpy(args, copy, size);
-  if (copy != (AbiExecuteArgs*)stack) free(copy);
+  if (copy != (AbiLoadedExecutableExecuteArgs*)stack) free(copy);
   return error;
 }
 
 // Executes with options of the size that the inner plugin's version declares:
 // a shorter struct is padded with zeroes, a longer one cut unless that would
 // lose a setting. Errors are the plugin's own but for those cases.
-PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args) {
-  if (!ABI_HOLDS(AbiExecuteArgs, options, args->struct_size)) {
+PJRT_Error* ShardyLoadedExecutableExecute(
+    AbiLoadedExecutableExecuteArgs* args) {
+  if (!ABI_HOLDS(AbiLoadedExecutableExecuteArgs, options, args->struct_size)) {
     return ShardyError(kAbiInvalidArgument,
                        "PJRT_LoadedExecutable_Execute: the argument struct has "
                        "%zu bytes, at least %zu are needed",
-                       args->struct_size, ABI_SIZE(AbiExecuteArgs, options));
+                       args->struct_size,
+                       ABI_SIZE(AbiLoadedExecutableExecuteArgs, options));
   }
   const AbiExecuteOptions* options = args->options;
   const size_t wanted = OptionsSize(ShardyInnerTable()->version.minor_version);

@@ -18,15 +18,17 @@ PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args);
 PJRT_Error* ShardyClientAddressableDevices(
     AbiClientAddressableDevicesArgs* args);
 // client_compile.c
-PJRT_Error* ShardyClientCompile(AbiCompileArgs* args);
+PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args);
 // readback.c
-PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args);
+PJRT_Error* ShardyExecutableOptimizedProgram(
+    AbiExecutableOptimizedProgramArgs* args);
 // answers.c: these know which executables have an answer of our own.
-PJRT_Error* ShardyLoadedExecutableGetExecutable(AbiGetExecutableArgs* args);
+PJRT_Error* ShardyLoadedExecutableGetExecutable(
+    AbiLoadedExecutableGetExecutableArgs* args);
 PJRT_Error* ShardyLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args);
 PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args);
 // execute.c
-PJRT_Error* ShardyLoadedExecutableExecute(AbiExecuteArgs* args);
+PJRT_Error* ShardyLoadedExecutableExecute(AbiLoadedExecutableExecuteArgs* args);
 
 // open.c
 
@@ -81,8 +83,8 @@ void ShardyEndKept(const PJRT_Client* client);
 // compilation.c
 
 struct PjrtShardy_Compilation {
-  const AbiCompileArgs* args;  // the framework's, read only
-  AbiCompileArgs* inner_args;  // copies, as large as the framework's
+  const AbiClientCompileArgs* args;  // the framework's, read only
+  AbiClientCompileArgs* inner_args;  // copies, as large as the framework's
   AbiProgram* inner_program;
   // The last result: an executable, in inner_args, or the inner plugin's error.
   bool compiled;
@@ -102,14 +104,14 @@ struct PjrtShardy_Compilation {
 // the outputs to `args` and returns NULL, or returns an error. Ownership of
 // either passes to the caller; all else is freed.
 PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
-                                    AbiCompileArgs* args);
+                                    AbiClientCompileArgs* args);
 
 // readback.c
 
 // Asks the inner plugin for the size and then for the bytes. On success the
 // caller frees `args->program->code`, which has room for one byte more. The
 // format stays the plugin's.
-PJRT_Error* ShardyReadProgram(AbiOptimizedProgramArgs* args);
+PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args);
 
 // callback.c
 

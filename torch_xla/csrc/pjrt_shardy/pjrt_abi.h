@@ -1,10 +1,8 @@
-// The part of the PJRT C ABI that the shim touches, declared by hand.
+// The PJRT C ABI, as pjrt_abi.inc declares it.
 //
 // The shim wraps plugins built against many versions of PJRT's own header, so
 // it depends on none of them: these structs hold only what is read or replaced
-// here, and the rest of the function table stays opaque. The names are ours
-// (Abi*), the layout is a fact of the ABI; test/csrc checks every offset and
-// slot against the real header of an installed plugin.
+// here, and the rest of the function table stays opaque.
 //
 // Every PJRT struct starts with its own size in bytes. Nothing in the shim may
 // read or write past that size, on either side.
@@ -16,7 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct PJRT_Buffer PJRT_Buffer;
+typedef struct PJRT_DeviceAssignmentSerialized PJRT_DeviceAssignmentSerialized;
 typedef struct PJRT_Error PJRT_Error;
+typedef struct PJRT_Event PJRT_Event;
+typedef struct PJRT_Memory PJRT_Memory;
+typedef struct PJRT_TopologyDescription PJRT_TopologyDescription;
 typedef struct PJRT_Client PJRT_Client;
 typedef struct PJRT_Device PJRT_Device;
 typedef struct PJRT_DeviceDescription PJRT_DeviceDescription;
@@ -45,34 +48,6 @@ enum {
   kAbiLastCode = 16,
 };
 
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Error* error;
-} AbiErrorDestroyArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const PJRT_Error* error;
-  const char* message;  // out, lives as long as the error
-  size_t message_size;  // out
-} AbiErrorMessageArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const PJRT_Error* error;
-  int code;  // out
-} AbiErrorGetCodeArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const PJRT_Error* error;
-  // More follows, which is the inner plugin's business.
-} AbiErrorForEachPayloadArgs;
-
 // Types of a named value; there are more.
 enum {
   kAbiValueString = 0,
@@ -81,163 +56,30 @@ enum {
   kAbiValueFloat = 3,
 };
 
-// In arrays, one right after the other.
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const char* name;
-  size_t name_size;
-  int type;
-  union {
-    const char* string_value;
-    int64_t int64_value;
-    const int64_t* int64_array_value;
-    float float_value;
-  };
-  size_t value_size;  // of a list or string; 1 of all else
-} AbiNamedValue;
+// Of a buffer's elements, in PJRT's order.
+enum {
+  kAbiTypeInvalid = 0,
+  kAbiTypeToken = 23,
+  kAbiTypeF4e2m1fn = 29,
+};
 
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const AbiNamedValue* attributes;  // out, lives as long as the process
-  size_t num_attributes;            // out
-} AbiPluginAttributesArgs;
+// Every entry of the table takes one pointer to its own argument struct.
+typedef void (*AbiFunction)(void);
+// All but Error_Destroy and Error_Message return an error or NULL.
+typedef PJRT_Error* (*AbiErrorFunction)(void* args);
+typedef void (*AbiVoidFunction)(void* args);
 
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
-} AbiClientDestroyArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
-  PJRT_Device* const* addressable_devices;  // out
-  size_t num_addressable_devices;           // out
-} AbiClientAddressableDevicesArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Device* device;
-  PJRT_DeviceDescription* device_description;  // out
-} AbiDeviceGetDescriptionArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_DeviceDescription* device_description;
-  const char* device_kind;  // out
-  size_t device_kind_size;  // out
-} AbiDeviceDescriptionKindArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  char* code;
-  size_t code_size;
-  const char* format;
-  size_t format_size;
-} AbiProgram;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
-  const AbiProgram* program;
-  const char* compile_options;
-  size_t compile_options_size;
-  PJRT_LoadedExecutable* executable;  // out
-} AbiCompileArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_LoadedExecutable* loaded_executable;
-  PJRT_Executable* executable;  // out, the caller frees it
-} AbiGetExecutableArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Executable* executable;
-  AbiProgram* program;  // in/out; asked twice: for the size, for the bytes
-} AbiOptimizedProgramArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Executable* executable;
-} AbiExecutableDestroyArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_LoadedExecutable* executable;
-} AbiLoadedExecutableDestroyArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_LoadedExecutable* executable;
-  bool is_deleted;  // out
-} AbiLoadedExecutableIsDeletedArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  const PJRT_Executable* executable;
-  const char* serialized_bytes;                      // out
-  size_t serialized_bytes_size;                      // out
-  PJRT_SerializedExecutable* serialized_executable;  // out, owns the bytes
-  void (*serialized_executable_deleter)(PJRT_SerializedExecutable*);  // out
-} AbiSerializeArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_Client* client;
-  const char* serialized_executable;
-  size_t serialized_executable_size;
-  PJRT_LoadedExecutable* loaded_executable;  // out
-  // NULL: those that it was compiled with. Older plugins do not look here.
-  const char* overridden_compile_options;
-  size_t overridden_compile_options_size;
-} AbiDeserializeAndLoadArgs;
-
-// Grew over time; execute.c knows which version ends where.
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  void* send_callbacks;
-  void* recv_callbacks;
-  size_t num_send_ops;
-  size_t num_recv_ops;
-  int launch_id;
-  const int64_t* non_donatable_input_indices;
-  size_t num_non_donatable_input_indices;
-  void* context;              // from 0.64
-  const char* call_location;  // from 0.76
-  size_t num_tasks;           // from 0.78
-  int* task_ids;              // from 0.78
-  int64_t* incarnation_ids;   // from 0.78
-  void* multi_slice_config;   // from 0.97
-} AbiExecuteOptions;
-
-typedef struct {
-  size_t struct_size;
-  void* extension_start;
-  PJRT_LoadedExecutable* executable;
-  AbiExecuteOptions* options;
-  void* argument_lists;
-  size_t num_devices;
-  size_t num_args;
-  void* output_lists;            // points to memory of the caller
-  void* device_complete_events;  // points to memory of the caller
-  void* execute_device;
-} AbiExecuteArgs;
+// AbiNamedValue, AbiClientCreateArgs and so on.
+#define ABI_STRUCT(name, ...) \
+  typedef struct {            \
+    size_t struct_size;       \
+    void* extension_start;    \
+    __VA_ARGS__               \
+  } Abi##name;
+#define ABI_FUNCTION(by, part, name, ...) \
+  ABI_STRUCT(part##name##Args, __VA_ARGS__)
+#define ABI_BARE(by, name, ...) ABI_STRUCT(name##Args, __VA_ARGS__)
+#include "torch_xla/shardy/pjrt_abi.inc"
 
 typedef struct {
   size_t struct_size;
@@ -246,12 +88,6 @@ typedef struct {
   int minor_version;
 } AbiVersion;
 
-// Every entry of the table takes one pointer to its own argument struct.
-typedef void (*AbiFunction)(void);
-// All but Error_Destroy and Error_Message return an error or NULL.
-typedef PJRT_Error* (*AbiErrorFunction)(void* args);
-typedef void (*AbiVoidFunction)(void* args);
-
 typedef struct {
   size_t struct_size;
   void* extension_start;
@@ -259,27 +95,13 @@ typedef struct {
   AbiFunction slots[];
 } AbiApi;
 
-// Positions in `slots`, fixed since version 0.57 rearranged the table.
+// Positions in `slots`, fixed since version 0.57 rearranged the table:
+// kSlotClientCreate and so on.
 enum {
-  kSlotErrorDestroy = 0,
-  kSlotErrorMessage = 1,
-  kSlotErrorGetCode = 2,
-  kSlotPluginAttributes = 4,
-  kSlotClientDestroy = 11,
-  kSlotClientAddressableDevices = 16,
-  kSlotClientCompile = 20,
-  kSlotDeviceDescriptionKind = 26,
-  kSlotDeviceGetDescription = 29,
-  kSlotExecutableDestroy = 40,
-  kSlotExecutableOptimizedProgram = 48,
-  kSlotExecutableSerialize = 49,
-  kSlotLoadedExecutableDestroy = 50,
-  kSlotLoadedExecutableGetExecutable = 51,
-  kSlotLoadedExecutableIsDeleted = 54,
-  kSlotLoadedExecutableExecute = 55,
-  kSlotExecutableDeserializeAndLoad = 56,
-  // From 0.99. A client calls it on every error, so on ours too.
-  kSlotErrorForEachPayload = 132,
+#define ABI_FUNCTION(by, part, name, ...) kSlot##part##name,
+#define ABI_BARE(by, name, ...) kSlot##name,
+#include "torch_xla/shardy/pjrt_abi.inc"
+  kAbiSlots,
 };
 
 enum {

@@ -91,7 +91,7 @@ SHARDY_EXPORT void PjrtShardy_FailReadback(PjrtShardy_Readback* readback,
   readback->failure = ShardyErrorFromBytes(code, message, message_size);
 }
 
-PJRT_Error* ShardyReadProgram(AbiOptimizedProgramArgs* args) {
+PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args) {
   AbiProgram* program = args->program;
   program->code = NULL;
   PJRT_Error* error =
@@ -121,7 +121,7 @@ PJRT_Error* ShardyReadProgram(AbiOptimizedProgramArgs* args) {
 // Reads the inner plugin's program and lets the callback, if there is one,
 // replace it. On success `kept` owns the result.
 static PJRT_Error* MakeProgram(const ShardyRegistration* registration,
-                               AbiOptimizedProgramArgs* inner_args,
+                               AbiExecutableOptimizedProgramArgs* inner_args,
                                Kept* kept) {
   PJRT_Error* error = ShardyReadProgram(inner_args);
   if (error != NULL) return error;
@@ -154,7 +154,8 @@ static PJRT_Error* MakeProgram(const ShardyRegistration* registration,
 // it gets without a look at every executable's end; the bytes cannot tell, as
 // XLA orders protobuf maps differently each time. Leaves the format, and
 // whatever else the plugin says, in `inner_args`.
-static PJRT_Error* DropStale(AbiOptimizedProgramArgs* inner_args, Kept* kept) {
+static PJRT_Error* DropStale(AbiExecutableOptimizedProgramArgs* inner_args,
+                             Kept* kept) {
   AbiProgram* program = inner_args->program;
   program->code = NULL;
   PJRT_Error* error =
@@ -173,8 +174,8 @@ static PJRT_Error* TooSmall(size_t buffer_size, size_t program_size) {
 
 // Writes the answer to the framework's structs: the size, and the bytes if
 // there is a place for them. `kept` passes to the callee.
-static PJRT_Error* Answer(AbiOptimizedProgramArgs* args,
-                          const AbiOptimizedProgramArgs* inner_args,
+static PJRT_Error* Answer(AbiExecutableOptimizedProgramArgs* args,
+                          const AbiExecutableOptimizedProgramArgs* inner_args,
                           Kept kept) {
   AbiProgram* program = args->program;
   char* code = program->code;
@@ -201,8 +202,8 @@ static PJRT_Error* Answer(AbiOptimizedProgramArgs* args,
 
 // Answers from `kept`, which passes to the callee, or makes the program anew.
 static PJRT_Error* ReadWith(const ShardyRegistration* registration, Kept kept,
-                            AbiOptimizedProgramArgs* args) {
-  AbiOptimizedProgramArgs* inner_args = malloc(args->struct_size);
+                            AbiExecutableOptimizedProgramArgs* args) {
+  AbiExecutableOptimizedProgramArgs* inner_args = malloc(args->struct_size);
   AbiProgram* inner_program = malloc(args->program->struct_size);
   PJRT_Error* error = NULL;
   if (inner_args != NULL && inner_program != NULL) {
@@ -223,13 +224,14 @@ static PJRT_Error* ReadWith(const ShardyRegistration* registration, Kept kept,
   return error;
 }
 
-static bool HoldsProgram(const AbiOptimizedProgramArgs* args) {
-  return ABI_HOLDS(AbiOptimizedProgramArgs, program, args->struct_size) &&
+static bool HoldsProgram(const AbiExecutableOptimizedProgramArgs* args) {
+  return ABI_HOLDS(AbiExecutableOptimizedProgramArgs, program,
+                   args->struct_size) &&
          args->program != NULL &&
          ABI_HOLDS(AbiProgram, format_size, args->program->struct_size);
 }
 
-static PJRT_Error* TooShort(const AbiOptimizedProgramArgs* args) {
+static PJRT_Error* TooShort(const AbiExecutableOptimizedProgramArgs* args) {
   return ShardyError(kAbiInvalidArgument,
                      "%s: the argument struct of %zu bytes is too short, or "
                      "has no program struct of at least %zu",
@@ -239,7 +241,7 @@ static PJRT_Error* TooShort(const AbiOptimizedProgramArgs* args) {
 
 // Writes an answer of our own to the framework's structs.
 static PJRT_Error* Tell(const ShardyAnswer* answer,
-                        AbiOptimizedProgramArgs* args) {
+                        AbiExecutableOptimizedProgramArgs* args) {
   if (!HoldsProgram(args)) return TooShort(args);
   AbiProgram* program = args->program;
   if (program->code != NULL) {
@@ -257,7 +259,7 @@ static PJRT_Error* Tell(const ShardyAnswer* answer,
 // What the callback made of the inner plugin's program, or that program. What
 // was announced is what is delivered, even if the callback was replaced in
 // between.
-static PJRT_Error* ReadInner(AbiOptimizedProgramArgs* args) {
+static PJRT_Error* ReadInner(AbiExecutableOptimizedProgramArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyReadbackCallback);
   PJRT_Error* error = NULL;
@@ -279,9 +281,11 @@ static PJRT_Error* ReadInner(AbiOptimizedProgramArgs* args) {
   return error;
 }
 
-PJRT_Error* ShardyExecutableOptimizedProgram(AbiOptimizedProgramArgs* args) {
+PJRT_Error* ShardyExecutableOptimizedProgram(
+    AbiExecutableOptimizedProgramArgs* args) {
   ShardyAnswer* answer = NULL;
-  if (ABI_HOLDS(AbiOptimizedProgramArgs, executable, args->struct_size)) {
+  if (ABI_HOLDS(AbiExecutableOptimizedProgramArgs, executable,
+                args->struct_size)) {
     answer = ShardyAcquireAnswer(args->executable);
   }
   if (answer == NULL) return ReadInner(args);

@@ -16,7 +16,7 @@ from ..hlo.compile_options import Partitioner
 from ..sharding.text import parse_sharding
 from .case import Case, NotApplicable
 from .context import Context
-from .pjrt import artifacts, executable, formats, host_callback, slots
+from .pjrt import artifacts, executable, formats, host_callback, structs
 from .pjrt.client import Client
 from .pjrt.failed_buffer import failed_buffer
 from .pjrt.formats import Format
@@ -40,7 +40,7 @@ def _table(context: Context) -> Found:
       'api_version': list(table.version),
       'functions': len(table.present),
       'missing_functions': [
-          name for name in slots.NAMES if not table.has(name)
+          name for name in structs.functions() if not table.has(name)
       ],
       'extensions': list(table.extensions()),
       'attributes': {

@@ -11,8 +11,6 @@ from . import structs
 from .host_array import HostArray
 from .table import Table
 
-_TILED_SIZE = 56  # Of PJRT_Buffer_MemoryLayout_Tiled.
-
 
 @dataclasses.dataclass(frozen=True)
 class Buffer:
@@ -30,12 +28,12 @@ class Buffer:
     memory = (ctypes.c_char * max(1, nbytes))()
     # Row-major, as torch_xla asks; without one it may be the device's.
     order = (ctypes.c_int64 * max(1, len(dims)))(*range(len(dims) - 1, -1, -1))
-    layout = structs.make(
-        'MemoryLayout',
+    tiled = structs.make(
+        'BufferMemoryLayoutTiled',
         room=False,
-        tiled_size=_TILED_SIZE,
         minor_to_major=ctypes.addressof(order),
         minor_to_major_size=len(dims))
+    layout = structs.make('BufferMemoryLayout', room=False, tiled=tiled)
     copied = self.table.call(
         'Buffer_ToHostBuffer',
         src=self.address,

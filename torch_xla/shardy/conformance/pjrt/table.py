@@ -7,8 +7,16 @@ import contextlib
 import ctypes
 from typing import Any
 
-from . import slots, structs
+from . import structs
 
+# Where things stand in a table: struct_size, extension_start, and of the version
+# its struct_size, extension_start, major and minor; then the functions.
+FIRST_EXTENSION, VERSION, FIRST_SLOT = 8, 32, 40
+# PJRT_Extension_Type, by its number.
+EXTENSIONS = ('Gpu_Custom_Call', 'Profiler', 'Custom_Partitioner', 'Stream',
+              'Layouts', 'FFI', 'MemoryDescriptions', 'Triton', 'RawBuffer',
+              'PhaseCompile', 'Example', 'Unknown', 'CrossHostTransfers',
+              'ExecutableMetadata', 'Callback', 'HostAllocator')
 # What the loader says of a library that is not there.
 _ABSENT = 'cannot open shared object file'
 _CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
@@ -62,16 +70,15 @@ class Table:
     if not address:
       raise PjrtError('INTERNAL', 'GetPjrtApi gives no table')
     size = ctypes.c_size_t.from_address(address).value
-    if size < slots.FIRST_SLOT:
+    if size < FIRST_SLOT:
       raise PjrtError('INTERNAL', f'a table of {size} bytes has no functions')
     self.version: tuple[int, int] = tuple(
-        (ctypes.c_int * 2).from_address(address + slots.VERSION))
-    self._first_extension = ctypes.c_size_t.from_address(
-        address + slots.FIRST_EXTENSION).value
-    count = min((size - slots.FIRST_SLOT) // 8, len(slots.NAMES))
-    functions = (ctypes.c_void_p * count).from_address(address +
-                                                       slots.FIRST_SLOT)
-    self._functions = dict(zip(slots.NAMES, functions))
+        (ctypes.c_int * 2).from_address(address + VERSION))
+    self._first_extension = ctypes.c_size_t.from_address(address +
+                                                         FIRST_EXTENSION).value
+    count = min((size - FIRST_SLOT) // 8, len(structs.functions()))
+    functions = (ctypes.c_void_p * count).from_address(address + FIRST_SLOT)
+    self._functions = dict(zip(structs.functions(), functions))
     self._library = library
 
   @classmethod
@@ -99,7 +106,7 @@ class Table:
 
   @property
   def present(self) -> tuple[str, ...]:
-    return tuple(name for name in slots.NAMES if self.has(name))
+    return tuple(name for name in structs.functions() if self.has(name))
 
   def call(self, name: str, **values: object) -> Any:
     """Calls a function; its arguments' struct, filled by the plugin.
@@ -140,8 +147,8 @@ class Table:
       # struct_size, type, next.
       _, kind, following = (ctypes.c_size_t * 3).from_address(address)
       kind &= 0xffffffff
-      known = kind < len(slots.EXTENSIONS)
-      yield slots.EXTENSIONS[kind] if known else str(kind), address
+      known = kind < len(EXTENSIONS)
+      yield EXTENSIONS[kind] if known else str(kind), address
       address = following
 
   def _check(self, name: str) -> None:
