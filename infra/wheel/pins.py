@@ -33,8 +33,10 @@ GENERATOR = f'{GENERATOR_NAME} ({VERSION})'
 # The entry points by which torch_xla finds device plugins.
 PLUGIN_GROUP = 'torch_xla.plugins'
 
-# The plugins in C, by where the wheel holds them: what Bazel builds them from.
+# The plugins in C, and what mends `_XLAC`, by where the wheel holds them: what
+# Bazel builds them from.
 PLUGINS = {
+    'torch_xla/shardy/libgraph_identity.so': 'torch_xla/csrc/graph_identity',
     'torch_xla/shardy/libpjrt_aot.so': 'torch_xla/csrc/pjrt_aot',
     'torch_xla/shardy/libpjrt_shardy.so': 'torch_xla/csrc/pjrt_shardy',
 }

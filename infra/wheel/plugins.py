@@ -1,4 +1,4 @@
-"""Builds the plugins in C, libpjrt_*.so, with Bazel."""
+"""Builds the plugins in C and libgraph_identity.so with Bazel."""
 
 import os
 from pathlib import Path

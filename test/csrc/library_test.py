@@ -1,4 +1,4 @@
-"""What the plugins show to, and need from, the machine they are on."""
+"""What the libraries show to, and need from, the machine they are on."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ def library_fixture(request: pytest.FixtureRequest, build: Build) -> Library:
   return Library(path, request.param, ROOT / f'torch_xla/csrc/{name}/{name}.h')
 
 
+@pytest.fixture(
+    params=['library', 'aot_library', 'graph_identity'], name='path')
+def path_fixture(request: pytest.FixtureRequest, build: Build) -> Path:
+  return getattr(build, request.param)
+
+
 def _output(*command: object) -> str:
   return subprocess.run([str(c) for c in command],
                         stdout=subprocess.PIPE,
@@ -53,10 +59,21 @@ def _output(*command: object) -> str:
                         check=True).stdout
 
 
+def _exports(path: Path) -> set[str]:
+  lines = _output('nm', '-D', '--defined-only', path).splitlines()
+  return {line.split()[-1] for line in lines}
+
+
 def test_exports_its_interface_only(library: Library) -> None:
-  lines = _output('nm', '-D', '--defined-only', library.path).splitlines()
   own = {library.prefix + name for name in EXPORTED[library.prefix]}
-  assert {line.split()[-1] for line in lines} == own | {'GetPjrtApi'}
+  assert _exports(library.path) == own | {'GetPjrtApi'}
+
+
+def test_exports_what_stands_before_torch_only(build: Build) -> None:
+  assert _exports(build.graph_identity) == {
+      '_ZN5torch4lazy17LazyGraphExecutor12RunPostOrderERKSt6vectorINS0_'
+      '5ValueESaIS3_EEPNS1_20SyncTensorCollectionE'
+  }
 
 
 def test_header_declares_what_is_exported(library: Library) -> None:
@@ -65,27 +82,27 @@ def test_header_declares_what_is_exported(library: Library) -> None:
   assert declared == EXPORTED[library.prefix]
 
 
-def test_needs_no_newer_glibc(library: Library) -> None:
-  text = _output('readelf', '--version-info', '--wide', library.path)
+def test_needs_no_newer_glibc(path: Path) -> None:
+  text = _output('readelf', '--version-info', '--wide', path)
   versions = {
       tuple(map(int, v.split('.'))) for v in re.findall(r'GLIBC_([\d.]+)', text)
   }
   assert versions and max(versions) <= NEWEST_GLIBC
 
 
-def test_needs_libc_and_libdl_only(library: Library) -> None:
-  text = _output('readelf', '--dynamic', '--wide', library.path)
+def test_needs_libc_and_libdl_only(path: Path) -> None:
+  text = _output('readelf', '--dynamic', '--wide', path)
   needed = set(re.findall(r'\(NEEDED\).*\[(.*)\]', text))
   # Before 2.34 dlopen is in libdl.
   assert {'libc.so.6', 'libdl.so.2'} <= needed
   assert needed <= {'libc.so.6', 'libdl.so.2', 'ld-linux-x86-64.so.2'}
-  assert re.findall(r'\(SONAME\).*\[(.*)\]', text) == [library.path.name]
+  assert re.findall(r'\(SONAME\).*\[(.*)\]', text) == [path.name]
   assert 'RUNPATH' not in text and 'RPATH' not in text
 
 
-def test_has_nothing_of_the_machine_that_built_it(library: Library) -> None:
-  data = library.path.read_bytes()
+def test_has_nothing_of_the_machine_that_built_it(path: Path) -> None:
+  data = path.read_bytes()
   home = str(ROOT).encode()
   assert home not in data and b'bazel-out' not in data and b'/tmp' not in data
-  sections = _output('readelf', '--sections', '--wide', library.path)
+  sections = _output('readelf', '--sections', '--wide', path)
   assert '.debug_info' not in sections and '.note.gnu.build-id' not in sections

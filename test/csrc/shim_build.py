@@ -34,6 +34,7 @@ class Build:
   not_a_plugin: Path
   stablehlo_plugin: Path
   aot_library: Path
+  graph_identity: Path
   aot_fake: Path
   aot_driver: Path
   # By the name of a sanitized variant: library, fake plugin, driver.
@@ -75,6 +76,8 @@ def build_once() -> Build:
       not_a_plugin=tests / 'libnot_a_plugin.so',
       stablehlo_plugin=tests / 'libstablehlo_plugin.so',
       aot_library=output / 'torch_xla/csrc/pjrt_aot/libpjrt_aot.so',
+      graph_identity=(output / 'torch_xla/csrc/graph_identity' /
+                      'libgraph_identity.so'),
       aot_fake=tests / 'libaot_fake_plugin.so',
       aot_driver=tests / 'aot_driver',
       aot_sanitized={
@@ -95,6 +98,7 @@ def _run_bazel() -> None:
       # Most of so short a run goes into the JVM's optimising compiler.
       '--host_jvm_args=-XX:TieredStopAtLevel=1',
       'build',
+      '//torch_xla/csrc/graph_identity:all',
       '//torch_xla/csrc/pjrt_aot:all',
       '//torch_xla/csrc/pjrt_shardy:all',
       '//test/csrc:all'

@@ -1,6 +1,10 @@
 """How the compile-only plugin is built."""
 
-load("//torch_xla/csrc/pjrt_shardy:build_defs.bzl", "plugin_library")
+load(
+    "//torch_xla/csrc/pjrt_shardy:build_defs.bzl",
+    "INNER_SOURCES",
+    "shared_library",
+)
 
 _PACKAGE = "//torch_xla/csrc/pjrt_aot:"
 
@@ -37,11 +41,12 @@ def pjrt_aot_library(name, more_srcs = [], **kwargs):
     Args:
       name: the file to make.
       more_srcs: sources beside its own.
-      **kwargs: passed on to plugin_library.
+      **kwargs: passed on to shared_library.
     """
-    plugin_library(
+    shared_library(
         name = name,
-        srcs = [_PACKAGE + source for source in _SOURCES] + more_srcs,
+        srcs = [_PACKAGE + source for source in _SOURCES] +
+               INNER_SOURCES + more_srcs,
         exports = _PACKAGE + "exports.lds",
         deps = [
             _PACKAGE + "headers",

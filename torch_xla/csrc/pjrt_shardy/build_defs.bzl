@@ -42,21 +42,18 @@ C_OPTIONS = [
     "-Wstrict-prototypes",
 ]
 
-def plugin_library(name, srcs, exports, deps, copts = [], linkopts = [], **kwargs):
-    """A PJRT plugin that stands before another, and exports what is public.
+def shared_library(name, exports, copts = [], linkopts = [], **kwargs):
+    """A library of the wheel, which exports what is public.
 
     Args:
       name: the file to make.
-      srcs: its sources, beside INNER_SOURCES.
       exports: the linker's script that names what is public.
-      deps: the libraries of its headers.
       copts: options for the compiler, after the usual ones.
       linkopts: options for the linker, after the usual ones.
       **kwargs: passed on to cc_binary.
     """
     native.cc_binary(
         name = name,
-        srcs = srcs + INNER_SOURCES,
         additional_linker_inputs = [exports],
         copts = C_OPTIONS + ["-fvisibility=hidden"] + copts,
         # libdl is named although a new glibc has it in libc: an old one does
@@ -69,7 +66,6 @@ def plugin_library(name, srcs, exports, deps, copts = [], linkopts = [], **kwarg
             "-Wl,--no-as-needed,-l:libdl.so.2,--as-needed",
         ] + linkopts,
         linkshared = True,
-        deps = deps,
         **kwargs
     )
 
@@ -78,11 +74,11 @@ def pjrt_shardy_library(name, **kwargs):
 
     Args:
       name: the file to make.
-      **kwargs: passed on to plugin_library.
+      **kwargs: passed on to shared_library.
     """
-    plugin_library(
+    shared_library(
         name = name,
-        srcs = _SOURCES,
+        srcs = _SOURCES + INNER_SOURCES,
         exports = _PACKAGE + "exports.lds",
         deps = [_PACKAGE + "headers"],
         **kwargs

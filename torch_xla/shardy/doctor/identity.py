@@ -1,8 +1,8 @@
 """Whether programs that differ only in where a tensor is used are told apart.
 
 `_XLAC` 2.9.0 finds a compiled program by a hash to which all data of one shape
-and placement is alike, and knows of where it is used no more than the order of
-first uses. Nothing in Python can add to that: a graph's edges are not told.
+and placement is alike, wherever it is used. `libgraph_identity.so`, which
+torch_xla's import loads before it, adds that to the hash.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def find() -> Finding:
       '', Status.WARNING,
       'after (a - b) * (a / b), (a - b) * (b / a) is computed by the program of '
       f'the first: {found.tolist()} for {expected.tolist()}',
-      'a fault of _XLAC; docs/troubleshooting.md says when it matters')
+      'libgraph_identity.so has no effect: torch has to be 2.9, loaded without '
+      'TORCH_USE_RTLD_GLOBAL, and _XLAC by import torch_xla')
 
 
 def _run(f: Callable) -> tuple[torch.Tensor, torch.Tensor]:

@@ -165,8 +165,8 @@ def cases() -> tuple[Case, ...]:
           seconds=120),
       Case(
           'caching.apart', 'wrong numbers, where a graph is like one before '
-          'but for which tensor it uses where: a fault of torch_xla 2.9.0, '
-          'whatever the plugin', _apart),
+          'but for which tensor it uses where: a fault of torch_xla, if the '
+          'doctor warns of it', _apart),
       Case(
           'caching.cache',
           'each start of a training compiles all again',
