@@ -483,9 +483,9 @@ def test_no_git(project, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('script, message', [
     ('echo no such target >&2; exit 1', 'no such target'),
-    ('exit 0', 'built no libpjrt_aot.so'),
-    ('d=build/bazel-bin/torch_xla/csrc/pjrt_aot; mkdir -p $d; '
-     'echo text > $d/libpjrt_aot.so', 'not a shared library'),
+    ('exit 0', 'built no libgraph_identity.so'),
+    ('d=build/bazel-bin/torch_xla/csrc/graph_identity; mkdir -p $d; '
+     'echo text > $d/libgraph_identity.so', 'not a shared library'),
 ])
 def test_bazel_that_fails(script, message, project, tmp_path, monkeypatch):
   project.series('empty')
