@@ -22,8 +22,8 @@ from .. import door
 from ..errors import BackendCompileError, TooLateError
 from ..mode import current_mode, Mode, settle
 from .directory import Directory, open_root
-from .errors import CacheError, CacheInUseError
-from .lock import DirectoryLock, Holder
+from .errors import CacheError
+from .lock import CacheInUseError, DirectoryLock, Holder
 from .rules import directory_name, program_key
 from .store import Report, Store
 

@@ -18,7 +18,7 @@ import time
 from typing import Optional
 
 from .directory import Directory
-from .errors import CacheError, CacheInUseError
+from .errors import CacheError
 
 LOCK_FILE = 'lock'
 _BOOT_FILE = '/proc/sys/kernel/random/boot_id'
@@ -52,6 +52,18 @@ class Holder:
   def is_alive(self) -> bool:
     """Whether the process, of this kernel and pid namespace, still runs."""
     return _process_start(self.pid) == self.started
+
+
+class CacheInUseError(CacheError):
+  """Another process is the directory's writer.
+
+  Attributes:
+    holder: that process; None where it could not be read.
+  """
+
+  def __init__(self, message: str, holder: Optional[Holder]):
+    super().__init__(message)
+    self.holder = holder
 
 
 def this_process() -> Holder:
