@@ -50,7 +50,7 @@ def test_the_computation_is_the_program():
     ROOT r = (f32[8], f32[4]) call(a, b), to_apply=program''',
       header=', buffer_donor={ (0, {1}) }')
   assert untuple.is_tupled(module)
-  untuple.untuple(module)
+  untuple.unwrap(module)
   assert not untuple.is_tupled(module)
   text = _text(module)
   assert 'buffer_donor={ (1, {}) }' in text
@@ -83,7 +83,7 @@ def test_a_program_that_does_more(entry):
   module = _module(entry)
   before = module.SerializeToString(deterministic=True)
   with pytest.raises(InexpressibleError, match='handed over as one tuple'):
-    untuple.untuple(module)
+    untuple.unwrap(module)
   assert module.SerializeToString(deterministic=True) == before
 
 

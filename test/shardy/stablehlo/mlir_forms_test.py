@@ -3,7 +3,9 @@
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.stablehlo import extract, forms, to_v2
+from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.sdy import extract
+from torch_xla.shardy.stablehlo import calls, dialects, pins
 from torch_xla.shardy.stablehlo.forms import Form
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
@@ -31,15 +33,12 @@ def _module():
     return %arg0, %c : F, F''')
 
 
-def _written(form: Form):
-  module = _module()
-  modules.lower(module)
-  forms.write(module, form)
-  return module
+def _written(form: Form) -> str:
+  return _shown(modules.lower(_module(), form=form)[0])
 
 
 def test_sdy():
-  assert _shown(_written(Form.SDY)) == _expected('''
+  assert _written(Form.SDY) == _expected('''
       sdy.mesh @mesh = <["x"=2, "y"=4]>
       func.func @main(%arg0: F {jax.buffer_donor = true, \
 sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>})
@@ -53,21 +52,21 @@ sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>})
 
 def test_attributes():
   """As XLA's own importer reads them (round_trip_import)."""
-  assert _shown(_written(Form.ATTRIBUTES)) == _expected(
+  assert _written(Form.ATTRIBUTES) == _expected(
       r'''
       func.func @main(%arg0: F {jax.buffer_donor = true, \
 mhlo.frontend_attributes = {xla.sdy.sharding = \
 "#sdy.sharding<@mesh, [{\22x\22}p1, {}]>"}})
           -> (F, F) {
-        %0 = stablehlo.custom_call @Sharding(%arg0) \
-{mhlo.frontend_attributes = {xla.sdy.sharding = \
+        %0 = stablehlo.custom_call @Sharding(%arg0) {backend_config = "", \
+mhlo.frontend_attributes = {xla.sdy.sharding = \
 "#sdy.sharding_per_value<[<@mesh, [{\22x\22}p1, {?}p4]>]>"}} : (F) -> F
         %1 = stablehlo.negate %0 : F
-        %2 = stablehlo.custom_call @Sharding(%1) \
-{mhlo.frontend_attributes = {xla.sdy.sharding = \
+        %2 = stablehlo.custom_call @Sharding(%1) {backend_config = "", \
+mhlo.frontend_attributes = {xla.sdy.sharding = \
 "#sdy.sharding_per_value<[<@mesh, [{\22y\22}p2, {}]>]>"}} : (F) -> F
         %3 = stablehlo.custom_call @xla.sdy.FuncResultSharding(%2) \
-{has_side_effect = true, mhlo.frontend_attributes = {xla.sdy.sharding = \
+{backend_config = "", mhlo.frontend_attributes = {xla.sdy.sharding = \
 "#sdy.sharding_per_value<[<@mesh, [{\22y\22}p2, {}]>]>"}} : (F) -> F
         return %0, %3 : F, F
       }'''.replace('\\\n', ''),
@@ -75,57 +74,37 @@ mhlo.frontend_attributes = {xla.sdy.sharding = \
       '{xla.sdy.meshes = "{mesh = #sdy.mesh<[\\22x\\22=2, \\22y\\22=4]>}"}}')
 
 
-_PLAIN = '''
+def test_plain():
+  """Of a program with shardings of arguments, results, operations and calls."""
+  program = modules.in_hlo(_module())
+  extract.take(program)
+  assert _shown(modules.in_form(program, Form.PLAIN)) == _expected('''
       func.func @main(%arg0: F {jax.buffer_donor = true})
           -> (F, F) {
         %0 = stablehlo.negate %arg0 : F
         return %arg0, %0 : F, F
-      }'''
-
-
-def test_plain():
-  assert _shown(_written(Form.PLAIN)) == _expected(_PLAIN)
-
-
-def test_remove_shardings_of_a_program_as_it_came():
-  """Those of operations, results and calls, in the terms of GSPMD."""
-  module = _module()
-  extract.take(module)
-  forms.remove_shardings(module)
-  assert _shown(module) == _expected(_PLAIN)
-  module = _main(
-      f'%arg0: F {{mhlo.sharding = "{_X}"}}', f'F {{mhlo.sharding = "{_X}"}}',
-      f'''
-    %n = stablehlo.negate %arg0 {{mhlo.sharding = "{_Y}"}} : F
-    return %n : F''')
-  forms.remove_shardings(module)
-  assert _shown(module) == _expected('''
-      func.func @main(%arg0: F)
-          -> F {
-        %0 = stablehlo.negate %arg0 : F
-        return %0 : F
       }''')
 
 
 def test_frontend_attributes_of_others_are_kept():
-  module = _main('%arg0: F {mhlo.frontend_attributes = {theirs = "1"}}', 'F',
-                 'return %arg0 : F')
-  modules.lower(module)
-  forms.write(module, Form.ATTRIBUTES)
+  module, _ = modules.lower(
+      _main('%arg0: F {mhlo.frontend_attributes = {theirs = "1"}}', 'F',
+            'return %arg0 : F'),
+      form=Form.ATTRIBUTES)
   assert ('%arg0: F {mhlo.frontend_attributes = {theirs = "1", '
           'xla.sdy.sharding = "#sdy.sharding<@mesh, [{}, {}]>"}})'
           in _shown(module))
 
 
 def _v2(arguments: str, results: str, body: str):
-  module = _main(arguments, results, body)
-  taken = extract.take(module)
-  return module, to_v2.lower(module, taken)
+  program = modules.in_hlo(_main(arguments, results, body))
+  extract.take(program)
+  return program, to_v2.rewrite(program)[1]
 
 
 def test_v2():
   """Of arguments, results, operations and calls; bindings and tags go."""
-  module, counts = _v2(
+  program, counts = _v2(
       f'%arg0: F {{mhlo.sharding = "{_X_V1}"}}',
       f'F {{mhlo.sharding = "{_Y_V1}"}}, tensor<f32>', f'''
     %b = {modules.bind(_say((0, None), (1, 4)), of=('%arg0',))}
@@ -133,51 +112,37 @@ def test_v2():
     %k = {modules.tag(_say((1, None), (2, None)), '%n')}
     %c = {modules.sharding_call('%k', _Y_V1)}
     return %c, %b : F, tensor<f32>''')
-  assert _shown(module) == _expected(f'''
+  call = ('stablehlo.custom_call @Sharding(%{}) {{backend_config = "", '
+          'mhlo.sharding = "{}"}} : (F) -> F')
+  assert _shown(modules.in_form(program, None)) == _expected(f'''
       func.func @main(%arg0: F {{mhlo.sharding = "{_X}"}})
-          -> (F {{mhlo.sharding = "{_Y}"}}, tensor<f32>) {{
+          -> (F, tensor<f32>) {{
+        %0 = stablehlo.negate %arg0 : F
+        %1 = {call.format(0, _X)}
+        %2 = {call.format(1, _Y)}
         %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-        %0 = stablehlo.negate %arg0 {{mhlo.sharding = "{_X}"}} : F
-        %1 = stablehlo.custom_call @Sharding(%0) \
-{{mhlo.sharding = "{_Y}"}} : (F) -> F
-        return %1, %cst : F, tensor<f32>
+        return %2, %cst : F, tensor<f32>
       }}''')
-  assert counts == to_v2.ShardingCounts(4)
+  assert counts == to_v2.ShardingCounts(3)
 
 
-@pytest.mark.parametrize('sharding, reason', [
-    ('{devices=[8,1]7,6,5,4,3,2,1,0}', 'is no reshaped and transposed iota'),
-    ('{devices=[2,2,2]<=[8]}', 'rank'),
-    ('{devices=[2,', 'expected tile assignment dims'),
-])
-def test_what_has_no_v2_goes_on_as_it_came(sharding, reason):
-  module, counts = _v2(f'%arg0: F {{mhlo.sharding = "{sharding}"}}', 'F',
-                       'return %arg0 : F')
-  assert f'%arg0: F {{mhlo.sharding = "{sharding}"}}' in _shown(module)
-  (said, count), = counts.kept
-  assert count == 1 and reason in said
-  assert counts.v2 == 0
-
-
-def test_tuples_in_v2():
-  """Leaf by leaf; one that lists devices and has an iota is enough."""
-  module, counts = _v2(
-      '%arg0: F', 'F', f'''
-    %c:2 = stablehlo.custom_call @two(%arg0)
-        {{mhlo.sharding = "{{{_X_V1}, {{replicated}}}}"}} : (F) -> (F, F)
-    return %c#0 : F''')
-  assert f'mhlo.sharding = "{{{_X}, {{replicated}}}}"' in _shown(module)
-  assert counts == to_v2.ShardingCounts(1)
+def test_what_has_no_v2_goes_on_as_it_came():
+  sharding = '{devices=[8,1]7,6,5,4,3,2,1,0}'
+  program, counts = _v2(f'%arg0: F {{mhlo.sharding = "{sharding}"}}', 'F',
+                        'return %arg0 : F')
+  assert f'%arg0: F {{mhlo.sharding = "{sharding}"}}' in _shown(
+      modules.in_form(program, None))
+  assert counts.v2 == 0 and counts.v1 == 1
 
 
 def test_pinned_results_in_v2():
   """What is said of a result, else of what gives it, else: replicated."""
-  module, _ = _v2(
+  program, _ = _v2(
       f'%arg0: F {{mhlo.sharding = "{_X}"}}',
       f'F, F, F {{mhlo.sharding = "{_X}"}}', f'''
     %n = stablehlo.negate %arg0 {{mhlo.sharding = "{_Y}"}} : F
     return %n, %arg0, %n : F, F, F''')
-  placements = to_v2.pin_results(module)
+  placements = pins.pin_v2(program)
   assert {
       k: str(v) for k, v in placements.items()
   } == {
@@ -185,6 +150,25 @@ def test_pinned_results_in_v2():
       1: '{replicated}',
       2: _X
   }
-  assert (f'-> (F {{mhlo.sharding = "{_Y}"}}, '
-          'F {mhlo.sharding = "{replicated}"}, '
-          f'F {{mhlo.sharding = "{_X}"}}) {{' in _shown(module))
+  text = _shown(modules.in_form(program, None))
+  assert text.count('@Sharding') == 3 and text.count('{replicated}') == 1
+
+
+def test_a_program_without_our_calls():
+  """As it is handed on where jaxlib cannot convert it, and as it is printed."""
+  text = _main(
+      '%arg0: F, %arg1: F', 'F, tensor<f32>', f'''
+    %b = {modules.bind(_say((0, None)), _say((1, None)), of=('%arg0', '%arg1'))}
+    %k = {modules.tag(_say((1, None)), '%arg1')}
+    %n = stablehlo.negate %k : F
+    return %n, %b : F, tensor<f32>''')
+  program = dialects.text(text).encode()
+  handed_on = calls.without(program).decode()
+  assert 'torch_xla' not in handed_on and handed_on.count('%arg') == 3
+  assert 'return %0, %cst' in handed_on
+  printed = calls.without(program, trims=True).decode()
+  assert 'torch_xla' not in printed and printed.count('%arg') == 2
+  assert 'return %0 : ' in printed
+  # What is said of the tensors that it has is still in it.
+  exported = calls.trimmed(program).decode()
+  assert exported.count('shardy.bind') == exported.count('shardy.tag') == 1

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import re
 import textwrap
+from typing import Any, Optional
 
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.sdy import extract, to_sdy
 from torch_xla.shardy.sdy.lowering import SdyProgram
-from torch_xla.shardy.stablehlo import dialects, extract, to_sdy
+from torch_xla.shardy.stablehlo import conversion, dialects, forms
+from torch_xla.shardy.stablehlo.forms import Form
 
 F = 'tensor<8x8xf32>'
 
@@ -71,6 +75,24 @@ def expected(text: str, header: str = 'module @m') -> str:
   return f'{header} {{\n{inner}\n}}\n'
 
 
-def lower(module, num_devices: int = 8) -> SdyProgram:
-  """Takes the calls out and lowers the module to sdy, in place."""
-  return to_sdy.lower(module, extract.take(module), num_devices)
+def in_hlo(module):
+  """The HloModuleProto message of a module, which is used up."""
+  return messages.parse('HloModuleProto', conversion.to_hlo(module))
+
+
+def in_form(program, form: Optional[Form] = Form.SDY):
+  """The module of a lowered HloModuleProto message; without a form, in V2."""
+  module = conversion.from_hlo(program)
+  if form is not None:
+    forms.write(module, form)
+  assert module.operation.verify()
+  return module
+
+
+def lower(module,
+          num_devices: int = 8,
+          form: Form = Form.SDY) -> tuple[Any, SdyProgram]:
+  """What becomes of a module, which is used up, and what it says."""
+  program = in_hlo(module)
+  told = to_sdy.lower(program, extract.take(program), num_devices)
+  return in_form(program, form), told

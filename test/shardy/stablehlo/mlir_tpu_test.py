@@ -3,12 +3,12 @@
 import re
 
 from annotated_modules import bind, module_of
-from mlir_modules import lower
+from mlir_modules import in_form
 import programs
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.sdy import extract, to_sdy
-from torch_xla.shardy.stablehlo import dialects, from_hlo
+from torch_xla.shardy.stablehlo import dialects
 import torch_xla.runtime as xr
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads MLIR')
@@ -86,10 +86,8 @@ def test_collectives(a, b, operation, priorities, monkeypatch):
     s = f32[] custom-call(a, b), {bind(*said)}
     o = f32{result}{{1,0}} {operation}
     ROOT t = (f32{result}{{1,0}}, f32[]) tuple(o, s)''')
-  module = from_hlo.convert(hlo.SerializeToString())
-  lower(module)
-  by_mlir = _compiled(monkeypatch, module)
   to_sdy.lower(hlo, extract.take(hlo), 8)
+  by_mlir = _compiled(monkeypatch, in_form(hlo))
   by_hlo = topology.compile_for(
       _TOPOLOGY, hlo.SerializeToString(), shardy=True).to_string()
   assert _collectives(by_mlir) == _collectives(by_hlo) != []

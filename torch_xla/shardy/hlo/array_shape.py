@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Any, Optional
 
 from . import messages
 
@@ -89,6 +89,16 @@ def arrays_of(shape: bytes) -> tuple[ArrayShape, ...]:
     ValueError: `shape` is damaged.
   """
   return tuple(_arrays(messages.parse('ShapeProto', shape)))
+
+
+def array_of(shape: bytes) -> Optional[ArrayShape]:
+  """The array in a serialised ShapeProto; None for tuples, tokens, dynamic
+  shapes.
+  """
+  if messages.parse('ShapeProto', shape).element_type not in _TYPES or (
+      is_dynamic(shape)):
+    return None
+  return arrays_of(shape)[0]
 
 
 def nbytes_of(shape: bytes) -> int:

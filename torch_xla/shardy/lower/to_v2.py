@@ -150,6 +150,21 @@ def make_partitionable(module: Any) -> tuple[bool, str]:
   return bool(narrowed or note), note
 
 
+def rewrite(module: Any) -> tuple[bool, ShardingCounts, str]:
+  """Lowers an HloModuleProto message, in place.
+
+  Returns:
+    Whether it changed, what became of its shardings, and a note: `V2Program`.
+
+  Raises:
+    ValueError: the shape of an instruction with a sharding is damaged.
+  """
+  lowerer = _ShardingLowerer()
+  changed = op_sharding.rewrite_module(module, lowerer.rewrite)
+  is_new, note = make_partitionable(module)
+  return bool(changed or is_new), lowerer.counts(), note
+
+
 def lowered(module: Any, program: Optional[bytes] = None) -> V2Program:
   """An HloModuleProto message lowered in place, and serialised.
 
@@ -160,12 +175,10 @@ def lowered(module: Any, program: Optional[bytes] = None) -> V2Program:
   Raises:
     ValueError: the shape of an instruction with a sharding is damaged.
   """
-  lowerer = _ShardingLowerer()
-  changed = op_sharding.rewrite_module(module, lowerer.rewrite)
-  is_new, note = make_partitionable(module)
-  if program is None or changed or is_new:
+  is_changed, counts, note = rewrite(module)
+  if program is None or is_changed:
     program = module.SerializeToString()
-  return V2Program(program, module.name, lowerer.counts(), note)
+  return V2Program(program, module.name, counts, note)
 
 
 def lower(program: bytes) -> V2Program:

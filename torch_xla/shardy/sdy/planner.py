@@ -99,12 +99,8 @@ class ShardyPlanner:
     try:
       first = next(shardy)
     except (InexpressibleError, SdyError) as e:
-      module = messages.parse('HloModuleProto', program)
-      taken = extract.take(module)
-      said = _annotated(module, taken,
-                        names_of_parameters(taken.bindings, self.names_of))
-      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),),
-                  f'Shardy cannot be told of {e}{_said_of(e, module, said)}')
+      reason, said = untold(e, program, self.names_of)
+      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),), reason)
     last = plan.gspmd_attempt(gspmd, first.tensors)
     return Plan(
         gspmd.name, (first,),
@@ -145,7 +141,7 @@ def lower(
 def _untupled(program: bytes) -> tuple[Any, extract.Taken]:
   """A program, its parameters one by one, and what it says."""
   module = messages.parse('HloModuleProto', program)
-  untuple.untuple(module)
+  untuple.unwrap(module)
   to_v2.make_partitionable(module)
   return module, extract.take(module).of_used()
 
@@ -164,6 +160,15 @@ def _as_known(told: SdyProgram,
 def is_partitioned(options: CompileOptions) -> bool:
   return (options.partitioner is not Partitioner.NONE and
           options.num_partitions > 1)
+
+
+def untold(error: ValueError, program: bytes,
+           names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
+  """Why Shardy is told nothing of a program, and what was said of its tensors."""
+  module = messages.parse('HloModuleProto', program)
+  taken = extract.take(module)
+  said = annotated(module, taken, names_of_parameters(taken.bindings, names_of))
+  return f'Shardy cannot be told of {error}{_said_of(error, module, said)}', said
 
 
 def _said_of(error: ValueError, module: Any, tensors: tuple[TensorRecord,
@@ -191,8 +196,8 @@ def _handed_on(program: bytes) -> Plan:
   return plan.handed_on(program)
 
 
-def _annotated(module: Any, taken: extract.Taken,
-               names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+def annotated(module: Any, taken: extract.Taken,
+              names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
   """What was said of a program's tensors, where Shardy is told nothing."""
   found = []
   for computation in module.computations:

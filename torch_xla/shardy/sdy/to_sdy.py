@@ -127,6 +127,7 @@ class _ModuleWriter:
     self._parameters: dict[int, Tensor] = {}
     self._constraints: list[Tensor] = []
     self._results: dict[int, HloSharding] = {}
+    self._open_results: dict[int, Constraint] = {}
     self._editor = Editor(module)
 
   def run(self) -> SdyProgram:
@@ -135,7 +136,7 @@ class _ModuleWriter:
     set_attribute(self._module, MESHES, attributes.meshes_attribute(self._mesh))
     parameters = tuple(self._parameters[n] for n in sorted(self._parameters))
     return SdyProgram(self._mesh, (*parameters, *self._constraints),
-                      self._results)
+                      self._results, self._open_results)
 
   def _computation(self, computation: Any) -> None:
     is_entry = computation.id == self._module.entry_computation_id
@@ -213,7 +214,9 @@ class _ModuleWriter:
     pins = {}
     for place, result in enumerate(results_of(computation)):
       constraint = constrained.get(result.id)
-      if constraint is not None and not constraint.is_open:
+      if constraint is not None and constraint.is_open:
+        self._open_results[place] = constraint
+      elif constraint is not None:
         pin = self._call(computation, result, RESULT_TARGET, constraint.dims)
         pins[place] = (pin,)
         self._results[place] = constraint.placement

@@ -10,32 +10,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import logging
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
-from . import (answer, batch_norm, convolutions, dialects, dot_dims, extract,
-               forms, index_dims, padding, question, scatter_indices, to_sdy,
-               to_v2, wrapper)
+from . import answer, conversion, dialects, forms, pins, question
 from ..annotate.annotation import UserMesh
 from ..compile.attempt import as_read, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
+from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
+from ..hlo.editor import entry_of
+from ..lower import to_v2
 from ..lower.to_v2 import ShardingCounts
-from ..sdy import free_results
+from ..sdy import extract, free_results, planner, untuple
 from ..sdy.free_results import Dims, Made
 from ..sdy.lowering import SdyProgram, Tensor
 from ..sdy.manual import MANUAL_TARGETS
-from ..sdy.mesh_axes import InexpressibleError
+from ..sdy.padding import Padded
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import (in_brackets, names_of_parameters, NamesOf,
-                                  records)
+from ..sdy.tensor_records import names_of_parameters, NamesOf, records
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
+from ..sharding.tile_assignment import ShardingError
 from .forms import Form
-from .functions import (ARGUMENTS, array_of, attributes_of, constraint_name,
-                        main_of, name_of, RESULTS, types_of)
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +45,32 @@ _NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
 _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
 
 
+class _Lowered(NamedTuple):
+  """A program in Shardy's terms: an HloModuleProto message, and what it says.
+
+  Attributes:
+    note: what else was changed.
+  """
+  module: Any
+  taken: extract.Taken
+  told: SdyProgram
+  padded: Padded
+  note: str
+
+
+class _V2(NamedTuple):
+  """A program in V2, likewise.
+
+  Attributes:
+    is_changed: whether that is another than came.
+  """
+  module: Any
+  taken: extract.Taken
+  shardings: ShardingCounts
+  note: str
+  is_changed: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Attempts:
   """One program, and the plans for it.
@@ -53,25 +78,19 @@ class Attempts:
   Each attempt starts from the program anew: only the first is made as a rule.
 
   Attributes:
-    come: gives the module as it came.
+    program: a serialised HloModuleProto.
     original: the artifact, if it came as one.
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `lowering.lower`.
   """
-  come: Callable[[], Any]
+  program: bytes
   original: Optional[bytes]
   form: Form
   version: dialects.Version
-  names_of: NamesOf
+  names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
-
-  def read(self) -> Any:
-    """The module, without what it may be wrapped in."""
-    module = self.come()
-    wrapper.unwrap(module)
-    return module
 
   def sdy(self, num_devices: int) -> Plan:
     """For Shardy.
@@ -113,17 +132,6 @@ class Attempts:
 
     return Plan(name, (first,), note=note, later=later)
 
-  def said_of(self, error: ValueError) -> str:
-    """The tensor that Shardy cannot be told of, where it is one."""
-    if (site := getattr(error, 'site', None)) is None:
-      return ''
-    kind, number = site
-    if kind != to_sdy.ARGUMENT:
-      return f', which {kind} {number} has'
-    bindings = extract.take(self.read()).bindings
-    name = names_of_parameters(bindings, self.names_of).get(number)
-    return f', which parameter {number}{in_brackets(name)} has'
-
   def v2(self, reason: str = '') -> Plan:
     """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
     name, attempt, note = self._v2_attempt(is_told=True)
@@ -131,46 +139,42 @@ class Attempts:
 
   def plain(self) -> Plan:
     """For a plugin that takes no shardings."""
-    module = self.read()
+    module = self._read()
     taken = extract.take(module)
     names = names_of_parameters(taken.bindings, self.names_of)
     promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
-    forms.remove_shardings(module)
-    name, kinds = name_of(module), _result_arrays(module)
+    kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
-        dialects.write(module, self.version),
+        self._write(module, Form.PLAIN),
         Partitioner.GSPMD,
         records(promise.parameters, names),
         form=Form.PLAIN.value,
         kinds=kinds)
     if any(t.placement != REPLICATED for t in promise.parameters):
       alone = dataclasses.replace(attempt(promise), made_if_told=None)
-      return Plan(name, (alone,), note=_PLAIN_NOTE)
+      return Plan(module.name, (alone,), note=_PLAIN_NOTE)
     # What is not split either way needs no word of the plugin's.
     trusting = dataclasses.replace(promise, trusts=True)
     whole = dict.fromkeys(range(len(kinds)), REPLICATED)
     return Plan(
-        name, (attempt(promise), attempt(trusting, pinned=whole)),
+        module.name, (attempt(promise), attempt(trusting, pinned=whole)),
         note=_PLAIN_NOTE)
 
   def unpartitioned(self) -> Plan:
-    """For one device: bindings and tags go."""
-    module, counts, is_changed, taken, _ = self._to_v2()
-    del taken  # Nothing is split.
-    if self.form is Form.PLAIN:
-      forms.remove_shardings(module)
-      is_changed = True
-    name, kinds = name_of(module), _result_arrays(module)
+    """For one device: bindings and tags go. Nothing is split."""
+    v2 = self._to_v2()
+    kinds = _result_arrays(v2.module)
+    is_plain = self.form is Form.PLAIN
     attempt = Attempt(
-        self._write_v2(module, is_changed),
+        self._write(v2.module, Form.PLAIN) if is_plain else self._write_v2(v2),
         Partitioner.GSPMD,
-        counts,
+        v2.shardings,
         program_format=FORMAT,
         read=answer.read,
         answer=lambda outcome: as_read(outcome) or _told(len(kinds), None),
-        form=Form.PLAIN.value if self.form is Form.PLAIN else _V2_FORM)
-    return Plan(name, (attempt,))
+        form=Form.PLAIN.value if is_plain else _V2_FORM)
+    return Plan(v2.module.name, (attempt,))
 
   def _sdy_attempt(
       self,
@@ -182,122 +186,121 @@ class Attempts:
     Args:
       tiles: as for `padding.pad`; None: Shardy is asked.
     """
-    module, taken, padded, told, note = self._lowered(num_devices, tiles or {})
-    if tiles is None and padded.in_question:
+    lowered = self._lowered(num_devices, tiles or {})
+    if tiles is None and (asked := lowered.padded.in_question):
+      whole = {n: (num_devices,) * len(dims) for n, dims in asked.items()}
       try:
-        tiles = question.tiles(module, padded.in_question, told.mesh)
+        tiles = question.tiles(
+            self._in_form(self._lowered(num_devices, whole).module, Form.SDY),
+            asked, lowered.told.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
-      module, taken, padded, told, _ = self._lowered(num_devices, tiles or {})
+      lowered = self._lowered(num_devices, tiles or {})
+    module, taken, told, padded, note = lowered
     names = names_of_parameters(taken.bindings, self.names_of)
-    pinned = None if is_told else to_sdy.pin_results(module, told)
-    forms.write(module, self.form)
-    name, kinds = name_of(module), _result_arrays(module)
+    pinned = None if is_told else pins.pin_sdy(module, told)
     promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
     attempt = _attempt(
-        dialects.write(module, self.version),
+        self._write(module, self.form),
         Partitioner.SHARDY,
         records(told.tensors, names),
         promise,
         form=self.form.value,
-        kinds=kinds,
+        kinds=_result_arrays(module),
         pinned=pinned,
         told=told)
-    return name, Made(attempt, padded=padded.free), note
+    return module.name, Made(attempt, padded=padded.free), note
 
-  def _lowered(
-      self, num_devices: int, tiles: Mapping[int, Dims]
-  ) -> tuple[Any, extract.Taken, padding.Padded, SdyProgram, str]:
-    """The module, what it said and says, and a note of what else was changed.
-    """
-    module = self.read()
-    for rewrite in (batch_norm.expand, dot_dims.unmerge, index_dims.batch,
-                    scatter_indices.narrow):
-      rewrite(module)
-    note = convolutions.make_partitionable(module)
-    taken = extract.take(module).of_used()
-    taken, padded = padding.pad(module, taken, num_devices, tiles)
-    told = to_sdy.lower(module, taken, num_devices, self.meshes())
-    return module, taken, padded, padded.as_users_know(told), note
+  def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
+    v2 = self._to_v2()
+    taken = v2.taken.of_used()
+    told, padded = planner.lower(v2.module, taken, num_devices, tiles,
+                                 self.meshes())
+    return _Lowered(v2.module, taken, told, padded, v2.note)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
-    module, counts, is_changed, taken, note = self._to_v2()
-    names = names_of_parameters(taken.bindings, self.names_of)
-    stored = _stored(module, taken)
-    # Writing uses the module up.
-    noted = records((*stored, *_constrained(taken)), names)
-    pinned = None if is_told else to_v2.pin_results(module)
-    name, kinds = name_of(module), _result_arrays(module)
-    return name, _attempt(
-        self._write_v2(module, is_changed or not is_told),
+    v2 = self._to_v2()
+    names = names_of_parameters(v2.taken.bindings, self.names_of)
+    stored = _stored(v2.module, v2.taken)
+    noted = (*records(stored, names),
+             *(t for t in planner.annotated(v2.module, v2.taken, names)
+               if t.parameter is None))
+    pinned = None
+    if not is_told:
+      pinned = pins.pin_v2(v2.module)
+      v2 = v2._replace(is_changed=True)
+    return v2.module.name, _attempt(
+        self._write_v2(v2),
         Partitioner.GSPMD,
         noted,
         LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
         form=_V2_FORM,
-        kinds=kinds,
+        kinds=_result_arrays(v2.module),
         pinned=pinned,
-        shardings=counts), note
+        shardings=v2.shardings), v2.note
 
   def _untold_v2(self) -> Iterator[Attempt]:
     """None for manual sharding: XLA aborts on results of it that are pinned."""
-    if not extract.take(self.read()).calls & set(MANUAL_TARGETS):
+    if not any(i.custom_call_target in MANUAL_TARGETS
+               for c in self._read().computations
+               for i in c.instructions):
       yield self._v2_attempt(is_told=False)[1]
 
-  def _to_v2(self) -> tuple[Any, ShardingCounts, bool, extract.Taken, str]:
-    """The module with V2 shardings, and whether that is another than came.
+  def _read(self) -> Any:
+    """The program's message, without what it may be wrapped in."""
+    module = messages.parse('HloModuleProto', self.program)
+    untuple.unwrap(module)
+    return module
 
-    What was taken from it, and a note of what else was changed, follow.
-    """
-    module = self.read()
-    narrowed = scatter_indices.narrow(module)
-    note = convolutions.make_partitionable(module)
+  def _to_v2(self) -> _V2:
+    module = self._read()
     taken = extract.take(module)
-    counts = to_v2.lower(module, taken)
-    is_changed = taken.found or bool(counts.v2 or narrowed or note)
-    return module, counts, is_changed, taken, note
+    is_changed, shardings, note = to_v2.rewrite(module)
+    return _V2(module, taken, shardings, note, is_changed or taken.found)
 
-  def _write_v2(self, module: Any, is_changed: bool) -> bytes:
-    if self.original is not None and not is_changed:
+  def _write_v2(self, v2: _V2) -> bytes:
+    if self.original is not None and not v2.is_changed:
       came_in = dialects.artifact_version(self.original)
       if came_in is not None and came_in <= self.version:
         return self.original
-    return dialects.write(module, self.version)
+    return self._write(v2.module)
+
+  def _write(self, module: Any, form: Optional[Form] = None) -> bytes:
+    return dialects.write(self._in_form(module, form), self.version)
+
+  def _in_form(self, module: Any, form: Optional[Form] = None) -> Any:
+    """A lowered program in MLIR; without a form, in V2."""
+    converted = conversion.from_hlo(module)
+    if form is not None:
+      forms.write(converted, form)
+    return converted
 
 
 def _result_arrays(module: Any) -> list[Optional[ArrayShape]]:
-  return [array_of(kind) for kind in types_of(main_of(module), RESULTS)]
+  entry = entry_of(module)
+  shape = next(i.shape for i in entry.instructions if i.id == entry.root_id)
+  shapes = [shape]
+  if array_shape.is_tuple(shape):
+    shapes = array_shape.elements_of(shape)
+  return [array_shape.array_of(one) for one in shapes]
 
 
 def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
-  main = main_of(module)
   tensors = []
-  for number, (given, kind) in enumerate(
-      zip(attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS))):
-    array = array_of(kind)
+  for i in entry_of(module).instructions:
+    if i.opcode != 'parameter' or (array := array_shape.array_of(
+        i.shape)) is None:
+      continue
     try:
-      placement = to_sdy.placement_of(given) or REPLICATED
-    except InexpressibleError:
-      array = None
-    if array is not None:
-      name = f'arg{number}'
-      tensors.append(
-          Tensor(number, name, array, placement, taken.parameters.get(number),
-                 '', (name, 'parameter')))
-  return tuple(tensors)
-
-
-def _constrained(taken: extract.Taken) -> tuple[Tensor, ...]:
-  """The intermediate tensors that users marked."""
-  tensors = []
-  for number, said in sorted(taken.constraints.items()):
-    array = array_of(taken.sharding_calls[number].results[0].type)
-    if array is not None:
-      name = constraint_name(number)
-      tensors.append(
-          Tensor(None, name, array, said.sharding, said, '',
-                 (name, 'sharding_constraint')))
-  return tuple(tensors)
+      placement = op_sharding.from_bytes(i.sharding).canonical()
+    except ShardingError:
+      continue
+    number = i.parameter_number
+    tensors.append(
+        Tensor(number, i.name, array, placement, taken.parameters.get(number),
+               '', (i.name, i.opcode)))
+  return tuple(sorted(tensors, key=lambda t: t.parameter))
 
 
 def _told(count: int,

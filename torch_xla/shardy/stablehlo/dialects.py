@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 import contextlib
 import importlib.util
+import io
 import re
 from typing import Any, Optional
 
@@ -117,6 +118,21 @@ def read(program: bytes, allow_unknown: bool = False) -> Any:
     return ir.Module.parse(program)
 
 
+def to_hlo(module: Any) -> bytes:
+  """The serialised HloModuleProto that a module is converted to.
+
+  Raises:
+    ProgramTextError: it cannot be.
+  """
+  from jaxlib import _jax
+  code = io.BytesIO()
+  with module.context, saying(module.context, 'cannot convert a program to HLO'):
+    module.operation.write_bytecode(code)
+    computation = _jax.mlir.mlir_module_to_xla_computation(
+        code.getvalue(), use_tuple_args=False, return_tuple=False)
+  return computation.as_serialized_hlo_module_proto()
+
+
 def from_hlo(program: bytes) -> Any:
   """The module that a serialised HloModuleProto is converted to.
 
@@ -166,6 +182,23 @@ def saying(context: Any, what: str) -> Iterator[None]:
         f'jaxlib {jaxlib.__version__} {what}: {message[:400]}') from e
   finally:
     handler.detach()
+
+
+def run(passes: str, module: Any, what: str) -> None:
+  """Runs a pipeline of MLIR's passes on a module, in place.
+
+  Args:
+    what: it cannot do, for the error.
+
+  Raises:
+    ProgramTextError: a pass fails.
+  """
+  from jaxlib.mlir import passmanager
+  from jaxlib.mlir.dialects import mhlo, stablehlo
+  stablehlo.register_stablehlo_passes()
+  mhlo.register_mhlo_passes()
+  with module.context, saying(module.context, what):
+    passmanager.PassManager.parse(passes).run(module.operation)
 
 
 def text(module: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import dataclasses
 import logging
 import os
 from typing import Any, Optional, Union
@@ -12,15 +13,14 @@ from torch.utils import _pytree as pytree
 import torch_xla
 from torch_xla import runtime
 
-from . import clean, dialects, forms, from_hlo, printed, to_sdy, to_v2
+from . import calls, conversion, dialects, forms, printed
 from .. import preview, switch
 from ..compile.record import ProgramRecord
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..mode import current_mode, Mode
-from ..sdy.attributes import SdyError
-from ..sdy.mesh_axes import InexpressibleError
-from ..sdy.planner import is_partitioned
+from ..mode import current_mode
+from .attempts import Attempts
 from .forms import Form
+from .planner import plan_of
 
 Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
                ProgramRecord]
@@ -47,17 +47,17 @@ def export_stablehlo(source: Source,
   switch.check_door()
   dialects.check_installed('export_stablehlo writes StableHLO')
   target = _version(version, is_text)
-  module, options = _module_of(source)
-  _lower(module, options, Form(form))
-  data = dialects.text(module).encode() if is_text else dialects.write(
-      module, target)
+  data = _lowered(*_program_of(source), Form(form), target)
+  if is_text:
+    data = dialects.text(dialects.read(data)).encode()
   with open(path, 'wb') as file:
     file.write(data)
 
 
 def _version(text: Optional[str], is_text: bool) -> dialects.Version:
   if text is None:
-    return dialects.cautious_version()
+    return (dialects.current_version()
+            if is_text else dialects.cautious_version())
   if is_text:
     raise ValueError(f'version={text!r} is for portable artifacts, '
                      f'{" and ".join(_BYTECODE)}: text has no version')
@@ -73,15 +73,13 @@ def _version(text: Optional[str], is_text: bool) -> dialects.Version:
   return version
 
 
-def _module_of(source: Source) -> tuple[Any, CompileOptions]:
+def _program_of(source: Source) -> tuple[bytes, CompileOptions]:
   """The program as torch_xla has it, annotations in it, and its spread."""
   if isinstance(source, ProgramRecord):
     if source.sent is None:
       raise ValueError('the record has no program: torch_xla.shardy.record() '
                        'keeps programs, torch_xla.shardy.programs() does not')
-    if dialects.artifact_version(source.sent) is not None:
-      return dialects.read(source.sent), source.options
-    return from_hlo.convert(source.sent), source.options
+    return source.sent, source.options
   if isinstance(source, torch.export.ExportedProgram):
     source = _results_of(source)
   elif isinstance(source, torch.Tensor):
@@ -89,7 +87,7 @@ def _module_of(source: Source) -> tuple[Any, CompileOptions]:
   _check_tensors(source)
   roots = [*preview.pending(source), *switch.route(current_mode()).companions()]
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
-  return (dialects.read(printed.with_calls(roots)),
+  return (calls.trimmed(printed.with_calls(roots)),
           CompileOptions(Partitioner.GSPMD, 1, count))
 
 
@@ -105,34 +103,36 @@ def _check_tensors(tensors: Any) -> None:
                        "export tensors on the device 'xla'")
 
 
-def _lower(module: Any, options: CompileOptions, form: Form) -> None:
-  """Lowers a module as it came, in place."""
-  taken = clean.take(module)
-  _drop_runtime_attributes(module)
-  if not is_partitioned(options) or form is Form.PLAIN:
-    forms.remove_shardings(module)
-  elif current_mode() is not Mode.SHARDY:
-    to_v2.lower(module, taken)
+def _lowered(program: bytes, options: CompileOptions, form: Form,
+             version: dialects.Version) -> bytes:
+  """What a plugin gets that reads this form and version."""
+  mode = current_mode()
+  job = Attempts(
+      program,
+      None,
+      form,
+      version,
+      meshes=getattr(switch.route(mode).planner, 'meshes', tuple))
+  if dialects.artifact_version(program) is None:
+    plan = plan_of(job, mode, options)
   else:
     try:
-      meshes = switch.route(Mode.SHARDY).planner.meshes()
-      to_sdy.lower(module, taken, options.num_partitions, meshes)
-    except (InexpressibleError, SdyError) as e:
-      logger.warning(
-          'Shardy cannot be told of %s: the program is exported with '
-          'mhlo.sharding, and without priorities', e)
-      to_v2.lower(module, taken)
-    else:
-      forms.write(module, form)
-
-
-def _drop_runtime_attributes(module: Any) -> None:
-  """Of the module: tools that know Shardy need not know MHLO."""
-  attributes = module.operation.attributes
-  # Older bindings list names with what they stand for.
-  for name in [getattr(one, 'name', one) for one in attributes]:
-    if name.startswith('mhlo.') and name != forms.FRONTEND_ATTRIBUTES:
-      del attributes[name]
+      plan = plan_of(
+          dataclasses.replace(
+              job,
+              program=conversion.to_hlo(dialects.read(program)),
+              original=program), mode, options)
+    except dialects.ProgramTextError as e:
+      logger.warning('the program is exported as torch_xla has it: %s', e)
+      module = dialects.read(calls.without(program))
+      if form is Form.PLAIN:
+        forms.write(module, form)
+      return dialects.write(module, version)
+  if plan.reason:
+    logger.warning(
+        '%s: the program is exported with mhlo.sharding, and without '
+        'priorities', plan.reason)
+  return plan.attempts[0].program
 
 
 def _results_of(exported: torch.export.ExportedProgram) -> list[torch.Tensor]:

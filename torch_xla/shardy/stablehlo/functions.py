@@ -15,11 +15,7 @@ SHARDING_ATTRIBUTE = 'mhlo.sharding'
 SDY_ATTRIBUTE = 'sdy.sharding'
 # A parameter that a result may take the memory of, as jax has XLA know it.
 DONOR_ATTRIBUTE = 'jax.buffer_donor'
-
-_WITHOUT_EFFECT = frozenset(
-    f'stablehlo.{name}' for name in ('broadcast_in_dim', 'concatenate',
-                                     'constant', 'convert', 'iota', 'reshape',
-                                     'transpose'))
+FRONTEND_ATTRIBUTES = 'mhlo.frontend_attributes'
 
 
 def functions_of(module: Any) -> dict[str, Any]:
@@ -43,12 +39,6 @@ def main_of(module: Any) -> Any:
   return functions['main']
 
 
-def name_of(module: Any) -> str:
-  """The module's name; empty if it has none."""
-  attributes = module.operation.attributes
-  return attributes['sym_name'].value if 'sym_name' in attributes else ''
-
-
 def attributes_of(function: Any, which: str) -> list[dict[str, Any]]:
   """The attributes of each argument or result of a function, to be changed."""
   from jaxlib.mlir import ir
@@ -65,6 +55,15 @@ def set_attributes(function: Any, which: str,
   from jaxlib.mlir import ir
   function.attributes[which] = ir.ArrayAttr.get(
       [ir.DictAttr.get(dict(one)) for one in given])
+
+
+def drop_attribute(function: Any, which: str, name: str) -> None:
+  """Of all arguments or results; within `dialects.scope`."""
+  given = attributes_of(function, which)
+  if any(name in one for one in given):
+    for one in given:
+      one.pop(name, None)
+    set_attributes(function, which, given)
 
 
 def types_of(function: Any, which: str) -> list[Any]:
@@ -94,12 +93,8 @@ def owner_of(value: Any) -> Optional[Any]:
   return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def erase_unused(module: Any) -> None:
-  """Erases what has no effect and nobody uses."""
-  for operation in reversed(dialects.operations_of(module)):
-    if operation.name in _WITHOUT_EFFECT and not any(
-        True for _ in operation.results[0].uses):
-      operation.erase()
+def is_used(value: Any) -> bool:
+  return any(True for _ in value.uses)
 
 
 def array_of(kind: Any) -> Optional[ArrayShape]:
@@ -111,23 +106,6 @@ def array_of(kind: Any) -> Optional[ArrayShape]:
   if not tensor.has_static_shape:
     return None
   return array_shape.of_mlir(str(tensor.element_type), tensor.shape)
-
-
-class Arrays:
-  """`array_of`, with each type of one module looked at once."""
-
-  def __init__(self):
-    self._known: dict[Any, Optional[ArrayShape]] = {}
-
-  def __call__(self, kind: Any) -> Optional[ArrayShape]:
-    if kind not in self._known:
-      self._known[kind] = array_of(kind)
-    return self._known[kind]
-
-
-def constraint_name(number: int) -> str:
-  """What records call the constraint of a program's `Sharding` call."""
-  return f'constraint.{number}'
 
 
 def custom_call(target: str, operand: Any, before: Any,
@@ -150,3 +128,9 @@ def target_of(operation: Optional[Any]) -> str:
   if operation is None or operation.name != CUSTOM_CALL:
     return ''
   return operation.attributes['call_target_name'].value
+
+
+def names_of(operation: Any) -> list[str]:
+  """The names of an operation's attributes."""
+  attributes = operation.attributes
+  return [attributes[n].name for n in range(len(attributes))]

@@ -1,7 +1,7 @@
 """The plan for a program that the backend gets as StableHLO.
 
-Programs come as StableHLO (XLA_STABLEHLO_COMPILE), or as HLO, which is
-converted. With Shardy on the first attempt is in Shardy's terms; where these do
+Programs come as HLO, or as StableHLO (XLA_STABLEHLO_COMPILE), which is converted
+to it: they are lowered as those for other plugins, and converted then. With Shardy on the first attempt is in Shardy's terms; where these do
 not say it all, or the backend refuses them or lays a tensor out otherwise, the
 program goes out as it would from the official wheel, in V2. In either case what
 the backend tells of its layouts is compared with what is stored, and a program
@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 import dataclasses
-import functools
 
-from . import dialects, from_hlo
+from . import calls, conversion, dialects
 from ..annotate.annotation import UserMesh
-from ..annotate.call_target import PREFIX
 from ..compile import plan
 from ..compile.plan import Plan, Planner
 from ..hlo.compile_options import CompileOptions
 from ..mode import Mode
 from ..sdy.attributes import SdyError
 from ..sdy.mesh_axes import InexpressibleError
-from ..sdy.planner import is_partitioned
+from ..sdy.planner import is_partitioned, untold
 from ..sdy.tensor_records import NamesOf
 from .attempts import Attempts, FORMAT
 from .forms import Form
@@ -55,39 +53,46 @@ class StableHloPlanner:
 
     Raises:
       ValueError: the program or its annotations are damaged.
-      ProgramTextError: jaxlib cannot read or write a program with annotations.
-        Without any it is handed on as it came, as from the official wheel.
+      ProgramTextError: jaxlib cannot read a program with annotations. What it
+        cannot convert is handed on as it came, as from the official wheel.
       DoorError: jaxlib is missing, or cannot write what the plugin reads.
     """
-    if program_format == FORMAT:
-      come = functools.partial(dialects.read, program)
-    elif program_format == 'hlo' and self.takes_stablehlo():
-      come = functools.partial(from_hlo.convert, program)
-    elif program_format == 'hlo':
+    if program_format == 'hlo' and not self.takes_stablehlo():
       return self.hlo(program, program_format, options)
-    else:
+    if program_format not in ('hlo', FORMAT):
       return plan.handed_on(program)
     target = self.target()
-    job = Attempts(come,
-                   program if program_format == FORMAT else None, target.form,
-                   target.version_for(program), self.names_of, self.meshes)
+    job = Attempts(program, None, target.form, target.version_for(program),
+                   self.names_of, self.meshes)
+    if program_format == 'hlo':
+      return plan_of(job, self.mode, options)
     try:
-      return self._plan(job, options)
+      job = dataclasses.replace(
+          job,
+          program=conversion.to_hlo(dialects.read(program)),
+          original=program)
+      return plan_of(job, self.mode, options)
     except dialects.ProgramTextError as e:
-      # Bytecode holds strings as they are.
-      if program_format != FORMAT or PREFIX.encode() in program:
-        raise
       return dataclasses.replace(
-          plan.handed_on(program), reason=str(e), note='')
+          plan.handed_on(calls.without(program)),
+          reason=str(e),
+          note='')
 
-  def _plan(self, job: Attempts, options: CompileOptions) -> Plan:
-    if not is_partitioned(options):
-      return job.unpartitioned()
-    if job.form is Form.PLAIN:
-      return job.plain()
-    if self.mode is not Mode.SHARDY:
-      return job.v2()
-    try:
-      return job.sdy(options.num_partitions)
-    except (InexpressibleError, SdyError) as e:
-      return job.v2(f'Shardy cannot be told of {e}{job.said_of(e)}')
+
+def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
+  """The plan for a program in HLO that is to leave as StableHLO.
+
+  Raises:
+    ValueError: the program or its annotations are damaged.
+    ProgramTextError: it cannot be converted, or not be written as asked.
+  """
+  if not is_partitioned(options):
+    return job.unpartitioned()
+  if job.form is Form.PLAIN:
+    return job.plain()
+  if mode is not Mode.SHARDY:
+    return job.v2()
+  try:
+    return job.sdy(options.num_partitions)
+  except (InexpressibleError, SdyError) as e:
+    return job.v2(untold(e, job.program, job.names_of)[0])

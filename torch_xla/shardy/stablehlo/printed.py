@@ -11,26 +11,9 @@ from collections.abc import Sequence
 import torch
 import torch_xla
 
-from . import clean, dialects
-from ..annotate.call_target import PREFIX
+from . import calls
 
 _WITH_CALLS = '_with_calls'
-
-
-def without_calls(program: bytes) -> bytes:
-  """A program as text, or as a portable artifact, without our calls.
-
-  Raises:
-    DoorError: there are any, and jaxlib is missing.
-  """
-  if PREFIX.encode() not in program:
-    return program
-  module = dialects.read(program)
-  clean.take(module)
-  version = dialects.artifact_version(program)
-  if version is None:
-    return dialects.text(module).encode()
-  return dialects.write(module, version)
 
 
 def replace_printer() -> None:
@@ -42,7 +25,8 @@ def replace_printer() -> None:
   def _get_stablehlo(tensors: Sequence[torch.Tensor], device: str,
                      custom_ops: Sequence[str], emit_bytecode: bool) -> bytes:
     """The graph of these tensors, or of all, as StableHLO."""
-    return without_calls(printer(tensors, device, custom_ops, emit_bytecode))
+    return calls.without(
+        printer(tensors, device, custom_ops, emit_bytecode), trims=True)
 
   setattr(_get_stablehlo, _WITH_CALLS, printer)
   torch_xla._XLAC._get_stablehlo = _get_stablehlo

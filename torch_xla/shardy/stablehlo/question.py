@@ -6,37 +6,34 @@ be there. What the backend makes of the padding is compared with the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 import math
 from typing import Any
 
 from . import dialects
 from .functions import attributes_of, main_of, RESULTS, SDY_ATTRIBUTE
-from .padding import pad_results_evenly
 from ..sdy import attributes
 from ..sdy.free_results import Dims
 
 _PIPELINE = 'builtin.module(sdy-propagation-pipeline)'
 
 
-def tiles(module: Any, asked: Mapping[int, Dims],
+def tiles(module: Any, numbers: Iterable[int],
           mesh: attributes.Mesh) -> dict[int, Dims]:
   """The tiles of results, by number, of a module that is used up.
 
   Args:
-    asked: dimensions by number.
+    module: in the dialect; these results are padded to multiples of all
+      devices.
     mesh: that it was lowered over.
 
   Raises:
     ProgramTextError: jaxlib's Shardy does not take the program.
   """
-  from jaxlib.mlir import passmanager
   from jaxlib.mlir.dialects import sdy
   sizes = dict(mesh.axes)
-  with dialects.scope(module), dialects.saying(module.context,
-                                               'cannot propagate shardings'):
-    pad_results_evenly(module, asked, mesh.num_devices)
-    passmanager.PassManager.parse(_PIPELINE).run(module.operation)
+  dialects.run(_PIPELINE, module, 'cannot propagate shardings')
+  with dialects.scope(module):
     given = attributes_of(main_of(module), RESULTS)
     return {
         number:
@@ -46,7 +43,7 @@ def tiles(module: Any, asked: Mapping[int, Dims],
                     for axis in sdy.DimensionShardingAttr(dim).axes)
                 for dim in sdy.TensorShardingAttr(
                     given[number][SDY_ATTRIBUTE]).dimension_shardings)
-        for number in asked
+        for number in numbers
         if SDY_ATTRIBUTE in given[number]
     }
 

@@ -1,0 +1,150 @@
+"""Takes bindings and tags out of a program in MLIR that is to stay MLIR.
+
+What is lowered is HLO, where `sdy.extract` does it. This is for what people
+print, and for programs that jaxlib cannot convert; `annotate.call_target` says
+what the calls are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from . import dialects
+from ..annotate import call_target
+from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used,
+                        main_of, owner_of, RESULTS, returned_by, set_attributes,
+                        set_types, target_of, types_of)
+
+
+def without(program: bytes, trims: bool = False) -> bytes:
+  """A program as text, or as a portable artifact, without our calls.
+
+  Args:
+    trims: whether it is for people: `trim`.
+
+  Raises:
+    DoorError: there are any, and jaxlib is missing.
+    ProgramTextError: there are any, and jaxlib cannot read the program.
+  """
+  if call_target.PREFIX.encode() not in program:
+    return program  # Bytecode holds strings as they are.
+  module = dialects.read(program)
+  if trims:
+    trim(module)
+  take_out(module)
+  return _like(program, module)
+
+
+def trimmed(program: bytes) -> bytes:
+  """A program as its user wrote it, but for what is said of its tensors.
+
+  Raises:
+    AnnotationTextError, ProgramTextError: as `trim`.
+  """
+  module = dialects.read(program)
+  trim(module)
+  return _like(program, module)
+
+
+def _like(program: bytes, module: Any) -> bytes:
+  """A module as text, or as an artifact of the version, that a program is."""
+  version = dialects.artifact_version(program)
+  if version is None:
+    return dialects.text(module).encode()
+  return dialects.write(module, version)
+
+
+def take_out(module: Any) -> None:
+  """Takes the calls out of a module, in place.
+
+  A binding's scalar result becomes the constant 0, so that the program still
+  gives as many results.
+  """
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  for operation in dialects.operations_of(module):
+    target = target_of(operation)
+    if call_target.is_tag(target):
+      operation.results[0].replace_all_uses_with(operation.operands[0])
+      operation.erase()
+    elif call_target.is_binding(target):
+      if is_used(operation.results[0]):
+        with dialects.scope(module), ir.InsertionPoint(operation):
+          operation.results[0].replace_all_uses_with(
+              stablehlo.constant(
+                  ir.DenseElementsAttr.get(np.zeros((), np.float32))))
+      operation.erase()
+
+
+def trim(module: Any) -> None:
+  """Has a program be as its user wrote it, but for tags, in place.
+
+  A program that is compiled keeps the results of bindings, and what only these
+  use, because the runtime counts both.
+
+  Raises:
+    AnnotationTextError: a binding whose target is damaged.
+    ProgramTextError: the program has no main function.
+  """
+  main = main_of(module)
+  block = main.regions[0].blocks[0]
+  with dialects.scope(module):
+    _drop_results(main)
+    bindings = [
+        o for o in dialects.operations_of(main)
+        if call_target.is_binding(target_of(o))
+    ]
+    unused = {
+        number for number, argument in enumerate(block.arguments)
+        if is_used(argument) and all(use.owner.operation in bindings
+                                      for use in argument.uses)
+    }
+    for binding in bindings:
+      _bind_used(binding, [block.arguments[number] for number in unused])
+    _drop_arguments(main, unused)
+
+
+def _bind_used(binding: Any, unused: Collection[Any]) -> None:
+  """Has a binding be one of its other operands alone."""
+  from jaxlib.mlir import ir
+  said = call_target.parse_target(target_of(binding))
+  left = [(operand, one)
+          for operand, one in zip(binding.operands, said, strict=True)
+          if operand not in unused]
+  if left:
+    target = call_target.binding_target([one for _, one in left])
+    with ir.InsertionPoint(binding), binding.location:
+      ir.Operation.create(
+          CUSTOM_CALL,
+          results=[binding.results[0].type],
+          operands=[operand for operand, _ in left],
+          attributes={'call_target_name': ir.StringAttr.get(target)})
+  binding.erase()
+
+
+def _drop_results(main: Any) -> None:
+  from jaxlib.mlir import ir
+  end = returned_by(main).operation
+  kept = [
+      n for n, value in enumerate(end.operands)
+      if not call_target.is_binding(target_of(owner_of(value)))
+  ]
+  given, kinds = attributes_of(main, RESULTS), types_of(main, RESULTS)
+  operands = [end.operands[n] for n in kept]
+  with ir.InsertionPoint(end), end.location:
+    ir.Operation.create('func.return', operands=operands)
+  end.erase()
+  set_types(main, types_of(main, ARGUMENTS), [kinds[n] for n in kept])
+  set_attributes(main, RESULTS, [given[n] for n in kept])
+
+
+def _drop_arguments(main: Any, unused: Collection[int]) -> None:
+  given, kinds = attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS)
+  for number in sorted(unused, reverse=True):
+    main.regions[0].blocks[0].erase_argument(number)
+  kept = [n for n in range(len(kinds)) if n not in unused]
+  set_types(main, [kinds[n] for n in kept], types_of(main, RESULTS))
+  set_attributes(main, ARGUMENTS, [given[n] for n in kept])

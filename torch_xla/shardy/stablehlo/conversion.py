@@ -1,0 +1,195 @@
+"""Programs from StableHLO to HLO and back, as jaxlib converts them.
+
+What jaxlib says in another way, or leaves behind, is mended here:
+
+- a sharding of a result becomes a `Sharding` call of what is returned: jaxlib
+  says it of the tuple of all results, which the lowering cannot read; so does
+  that of an operation, which jaxlib may fold into another;
+- computations that nothing calls, copies of composites' decompositions, go;
+- an iota of several dimensions, which jaxlib takes apart, is one again;
+- donated parameters are so in StableHLO, too;
+- operations that StableHLO lacks, such as `erf`, are custom calls as in what
+  `_XLAC` writes, and not of another dialect, and `dot` is `dot_general`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import dialects
+from ..annotate import call_target
+from ..hlo import messages
+from ..hlo.editor import drop_unused, uses
+from ..sdy.extract import SHARDING_TARGET
+from ..sharding.text import parse_sharding
+from ..sharding.tile_assignment import ShardingError
+from .functions import (ARGUMENTS, array_of, attributes_of, CUSTOM_CALL,
+                        custom_call, DONOR_ATTRIBUTE, drop_attribute,
+                        functions_of, main_of, owner_of, RESULTS, returned_by,
+                        set_attributes, SHARDING_ATTRIBUTE, target_of)
+
+# Of a module. Without the first two a plugin knows a program of torch_xla; the
+# others say nothing unless they are.
+_NOT_IN_TORCH_XLA = ('mhlo.num_partitions', 'mhlo.num_replicas')
+_SAYS_NOTHING = {
+    'mhlo.cross_program_prefetches': '[]',
+    'mhlo.input_output_alias': '[]',
+    'mhlo.is_dynamic': 'false',
+    'mhlo.use_auto_spmd_partitioning': 'false',
+}
+_LEGALIZE = (
+    'builtin.module(hlo-legalize-to-stablehlo{allow-experimental-features=true},'
+    'func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))')
+
+
+def to_hlo(module: Any) -> bytes:
+  """The serialised HloModuleProto of a module, which is used up.
+
+  Raises:
+    ProgramTextError: it cannot be converted, or has no main function.
+  """
+  _check(attributes_of(main_of(module), ARGUMENTS))
+  with dialects.scope(module):
+    _keep_what_is_said(module)
+    for function in functions_of(module).values():
+      _say_in_calls(function)
+  return _mended(dialects.to_hlo(module))
+
+
+def _check(arguments: Sequence[Mapping[str, Any]]) -> None:
+  """Sees to it that no sharding is one that jaxlib passes over."""
+  for given in arguments:
+    if SHARDING_ATTRIBUTE in given:
+      try:
+        parse_sharding(given[SHARDING_ATTRIBUTE].value)
+      except ShardingError as e:
+        raise dialects.ProgramTextError(
+            f'a sharding that is not understood: {e}') from e
+
+
+def _keep_what_is_said(module: Any) -> None:
+  """Has jaxlib keep what it takes for unused, or folds into another."""
+  from jaxlib.mlir import ir
+  for operation in dialects.operations_of(module):
+    if call_target.is_binding(target_of(operation)):
+      operation.attributes['has_side_effect'] = ir.BoolAttr.get(True)
+    elif (SHARDING_ATTRIBUTE in operation.attributes and
+          operation.name != CUSTOM_CALL and len(operation.results) == 1 and
+          (array := array_of(operation.results[0].type)) is not None):
+      value = operation.results[0]
+      if not array.dims:
+        continue  # Of a scalar there is nothing to say.
+      said = custom_call(
+          SHARDING_TARGET, value, operation,
+          {SHARDING_ATTRIBUTE: operation.attributes[SHARDING_ATTRIBUTE]})
+      said.owner.move_after(operation)
+      value.replace_all_uses_except(said, said.owner.operation)
+      del operation.attributes[SHARDING_ATTRIBUTE]
+
+
+def _say_in_calls(function: Any) -> None:
+  """Says in the function what is said of its results."""
+  from jaxlib.mlir import ir
+  given = attributes_of(function, RESULTS)
+  if not any(SHARDING_ATTRIBUTE in one for one in given):
+    return
+  end = returned_by(function).operation
+  for number, one in enumerate(given):
+    said = one.pop(SHARDING_ATTRIBUTE, None)
+    if said is not None:
+      _say(end, number, said)
+  set_attributes(function, RESULTS, given)
+
+
+def _say(user: Any, place: int, said: Any) -> None:
+  """Has an operand be constrained; of a tuple, what it is made of."""
+  from jaxlib.mlir import ir
+  value = user.operands[place]
+  owner = owner_of(value)
+  if owner is not None and owner.name == 'stablehlo.tuple':
+    for number, leaf in enumerate(parse_sharding(said.value).elements):
+      _say(owner, number, ir.StringAttr.get(str(leaf)))
+  elif (owner is None or SHARDING_ATTRIBUTE not in owner.attributes or
+        owner.attributes[SHARDING_ATTRIBUTE] != said):
+    user.operands[place] = custom_call(SHARDING_TARGET, value, user,
+                                       {SHARDING_ATTRIBUTE: said})
+
+
+def _mended(program: bytes) -> bytes:
+  """A program as it is to be lowered, from one that jaxlib converted."""
+  module = messages.parse('HloModuleProto', program)
+  called = {
+      c.id: {n for i in c.instructions for n in i.called_computation_ids
+            } for c in module.computations
+  }
+  used, look = set(), [module.entry_computation_id]
+  while look:
+    number = look.pop()
+    if number not in used:
+      used.add(number)
+      look.extend(called[number])
+  is_changed = len(used) < len(called)
+  if is_changed:
+    kept = [
+        type(c).FromString(c.SerializeToString())
+        for c in module.computations
+        if c.id in used
+    ]
+    del module.computations[:]
+    module.computations.extend(kept)
+  for computation in module.computations:
+    is_changed |= _make_iotas_whole(computation)
+  return module.SerializeToString() if is_changed else program
+
+
+def _make_iotas_whole(computation: Any) -> bool:
+  """Has a broadcast iota be one of more dimensions; whether there was any."""
+  iotas = {i.id: i for i in computation.instructions if i.opcode == 'iota'}
+  if not iotas:
+    return False
+  before = uses(computation)
+  found = False
+  for instruction in computation.instructions:
+    if (instruction.opcode == 'broadcast' and
+        (iota := iotas.get(instruction.operand_ids[0])) is not None):
+      instruction.opcode = 'iota'
+      instruction.dimensions[:] = [instruction.dimensions[iota.dimensions[0]]]
+      instruction.operand_ids[:] = []
+      found = True
+  if found:
+    drop_unused(computation, before)
+  return found
+
+
+def from_hlo(program: Any) -> Any:
+  """The module of an HloModuleProto message.
+
+  Its parameters are no tuple.
+
+  Raises:
+    ProgramTextError: it cannot be converted.
+    DoorError: jaxlib is missing.
+  """
+  from jaxlib.mlir import ir
+  module = dialects.from_hlo(program.SerializeToString())
+  dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
+  with dialects.scope(module):
+    attributes = module.operation.attributes
+    for name in _NOT_IN_TORCH_XLA:
+      if name in attributes:
+        del attributes[name]
+    for name, text in _SAYS_NOTHING.items():
+      if name in attributes and str(attributes[name]) == text:
+        del attributes[name]
+    donors = {entry.parameter_number for entry in program.buffer_donor.entries}
+    main = main_of(module)
+    given = attributes_of(main, ARGUMENTS)
+    for number in donors:
+      given[number][DONOR_ATTRIBUTE] = ir.BoolAttr.get(True)
+    if donors:
+      set_attributes(main, ARGUMENTS, given)
+    for function in functions_of(module).values():
+      # The operations that give results say it already.
+      drop_attribute(function, RESULTS, SHARDING_ATTRIBUTE)
+  return module

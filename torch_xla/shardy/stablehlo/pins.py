@@ -1,0 +1,71 @@
+"""Says how every result is laid out, in HLO that was lowered, in place.
+
+For plugins that do not tell how they laid out what nobody told them: each
+result is as it is marked, otherwise replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..hlo import array_shape, op_sharding
+from ..hlo.editor import (Editor, entry_of, replace_results, results_of,
+                          set_attribute)
+from ..lower import convolutions
+from ..sdy import attributes
+from ..sdy.extract import SHARDING_TARGET
+from ..sdy.lowering import SdyProgram
+from ..sdy.to_sdy import ATTRIBUTE, RESULT_TARGET
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
+
+
+def pin_sdy(module: Any, told: SdyProgram) -> dict[int, HloSharding]:
+  """Of a program in Shardy's terms.
+
+  Returns:
+    The placement of each result, in order.
+  """
+  entry, editor = entry_of(module), Editor(module)
+  placements, made = dict(told.results), {}
+  for number, result in _arrays(entry):
+    if number in placements:
+      continue
+    shape, = array_shape.arrays_of(result.shape)
+    dims = (attributes.DimSharding(),) * len(shape.dims)
+    placements[number] = REPLICATED
+    if (said := told.open_results.get(number)) is not None:
+      dims, placements[number] = said.closed, said.placement
+    pin = editor.call(entry, RESULT_TARGET, result.shape, [result.id])
+    set_attribute(pin, ATTRIBUTE,
+                  attributes.per_value_attribute(told.mesh, dims))
+    made[number] = (pin,)
+  if made:
+    replace_results(entry, made)
+  return {number: placements[number] for number in sorted(placements)}
+
+
+def pin_v2(module: Any) -> dict[int, HloSharding]:
+  """Of a program in V2. Returns the placement of each result, in order."""
+  entry, editor = entry_of(module), Editor(module)
+  placements, made = {}, {}
+  for number, result in _arrays(entry):
+    said = op_sharding.to_bytes(REPLICATED)
+    if result.HasField('sharding') and result.opcode != 'parameter':
+      said = result.sharding
+    placements[number] = op_sharding.from_bytes(said)
+    if (result.custom_call_target != SHARDING_TARGET or
+        convolutions.open_dims(result.backend_config.decode())):
+      pin = editor.call(
+          entry, SHARDING_TARGET, result.shape, [result.id], sharding=said)
+      made[number] = (pin,)
+  if made:
+    replace_results(entry, made)
+  return placements
+
+
+def _arrays(entry: Any) -> Iterator[tuple[int, Any]]:
+  """The results that are arrays, with their numbers."""
+  for number, result in enumerate(results_of(entry)):
+    if array_shape.array_of(result.shape) is not None:
+      yield number, result

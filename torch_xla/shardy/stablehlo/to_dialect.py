@@ -1,0 +1,137 @@
+"""Turns Shardy's shardings from frontend attributes into the dialect: MLIR.
+
+    before   %arg0: .. {mhlo.frontend_attributes = {xla.sdy.sharding = ".."}}
+             %1 = stablehlo.custom_call @Sharding(%0) {.. xla.sdy.sharding ..}
+             %2 = stablehlo.custom_call @xla.sdy.GlobalToLocalShape(%1) {..}
+             %3 = call @xla.sdy.manual_computation_body(%2)
+             %4 = stablehlo.custom_call @xla.sdy.LocalToGlobalShape(%3) {..}
+    after    sdy.mesh @mesh = <["x"=2, "y"=4]>
+             %arg0: .. {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>}
+             %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"y"}]>
+             %4 = sdy.manual_computation(%1) in_shardings=[..] .. (%p) { .. }
+
+XLA's own pass reads meshes, arguments and results; what Shardy's importer makes
+of calls is done here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from . import dialects
+from ..sdy.extract import SHARDING_TARGET
+from ..sdy.manual import (AXES_ATTRIBUTE, ENTER_TARGET, IN_ATTRIBUTE,
+                          LEAVE_TARGET, OUT_ATTRIBUTE)
+from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of,
+                        is_used, names_of, owner_of, SDY_ATTRIBUTE, target_of)
+
+_PASS = 'builtin.module(xla-sdy-round-trip-import-shardy-attrs)'
+_WHAT = "cannot read Shardy's shardings"
+_LEFT = ('stablehlo.tuple', 'stablehlo.constant')
+_NONE = '#sdy.sharding_per_value<[]>'
+
+
+def write(module: Any) -> None:
+  """Turns a module whose calls give no tuples into the dialect, in place.
+
+  Raises:
+    ProgramTextError: what it says in attributes cannot be read.
+  """
+  with dialects.scope(module), dialects.saying(module.context, _WHAT):
+    functions = functions_of(module)
+    for operation in dialects.operations_of(module):
+      if target_of(operation) == LEAVE_TARGET:
+        _write_region(operation, functions)
+    dialects.run(_PASS, module, _WHAT)
+    for operation in dialects.operations_of(module):
+      if target_of(operation) == SHARDING_TARGET:
+        _write_constraint(operation)
+
+
+def flatten_calls(module: Any) -> None:
+  """Has custom calls give results where they give a tuple of them, in place.
+
+  What nobody uses goes: tuples, which jaxlib makes of what calls give, and
+  constants, which bindings become.
+  """
+  from jaxlib.mlir import ir
+  for call in reversed(dialects.operations_of(module)):
+    if call.name in _LEFT and not is_used(call.results[0]):
+      call.erase()
+      continue
+    if call.name != CUSTOM_CALL or len(call.results) != 1 or not dialects.is_a(
+        call.results[0].type, ir.TupleType):
+      continue
+    elements = [use.owner.operation for use in call.results[0].uses]
+    if any(e.name != 'stablehlo.get_tuple_element' for e in elements):
+      continue
+    kind = ir.TupleType(call.results[0].type)
+    attributes = {name: call.attributes[name] for name in names_of(call)}
+    attributes.pop('xla_shape', None)  # Of the tuple.
+    flat = ir.Operation.create(
+        CUSTOM_CALL,
+        results=[kind.get_type(n) for n in range(kind.num_types)],
+        operands=list(call.operands),
+        attributes=attributes,
+        ip=ir.InsertionPoint(call),
+        loc=call.location)
+    for element in elements:
+      number = ir.IntegerAttr(element.attributes['index']).value
+      element.results[0].replace_all_uses_with(flat.results[number])
+      element.erase()
+    call.erase()
+
+
+def _write_constraint(call: Any) -> None:
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import sdy
+  said, = sdy.TensorShardingPerValueAttr(
+      call.attributes[SDY_ATTRIBUTE]).shardings
+  with ir.InsertionPoint(call), call.location:
+    made = sdy.sharding_constraint(call.operands[0], said)
+  call.results[0].replace_all_uses_with(made)
+  call.erase()
+
+
+def _write_region(leave: Any, functions: dict[str, Any]) -> None:
+  """Puts the computation that is called between two calls into a region."""
+  from jaxlib.mlir import ir
+  call = owner_of(leave.operands[0])
+  enter = owner_of(call.operands[0]) if len(call.operands) else None
+  body = functions[call.attributes['callee'].value]
+  block = body.regions[0].blocks[0]
+  end = list(block.operations)[-1].operation
+  made = ir.Operation.create(
+      'sdy.manual_computation',
+      results=[result.type for result in leave.results],
+      operands=[] if enter is None else list(enter.operands),
+      attributes={
+          'in_shardings': _said(enter, IN_ATTRIBUTE),
+          'out_shardings': _said(leave, OUT_ATTRIBUTE),
+          'manual_axes': _said(leave, AXES_ATTRIBUTE),
+      },
+      regions=1,
+      ip=ir.InsertionPoint(leave),
+      loc=leave.location)
+  block.append_to(made.regions[0])
+  with ir.InsertionPoint(end), end.location:
+    ir.Operation.create('sdy.return', operands=list(end.operands))
+  end.erase()
+  for before, after in zip(leave.results, made.results, strict=True):
+    before.replace_all_uses_with(after)
+  for operation in (leave, call, enter, body):
+    if operation is not None:
+      # MLIR does not see to it, and goes on with what is gone.
+      assert not any(map(is_used, operation.results)), operation
+      operation.erase()
+
+
+def _said(call: Optional[Any], name: str) -> Any:
+  from jaxlib.mlir import ir
+  if call is None:
+    return ir.Attribute.parse(_NONE)
+  texts = {
+      one.name: one.attr for one in ir.DictAttr(
+          call.attributes[FRONTEND_ATTRIBUTES])
+  }
+  return ir.Attribute.parse(ir.StringAttr(texts[name]).value)
