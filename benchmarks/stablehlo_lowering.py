@@ -32,9 +32,9 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
 from torch_xla.shardy.hlo import compile_options, messages
-from torch_xla.shardy.sdy import extract as hlo_extract
-from torch_xla.shardy.stablehlo import (dialects, extract, from_hlo, to_sdy,
-                                        to_v2)
+from torch_xla.shardy.sdy import extract, planner
+from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.stablehlo import conversion, dialects, forms
 
 from . import scaled_step
 from .table_text import print_table
@@ -44,19 +44,21 @@ _DEVICES = (8, 256, 4096)
 
 def _bytes_table() -> None:
   step = messages.parse('HloModuleProto', scaled_step.traced_step())
-  hlo_extract.take(step)
+  extract.take(step)
   program = step.SerializeToString()
   rows = []
   for n in _DEVICES:
     scaled = scaled_step.over(program, (n // 4, 4))
     sizes = []
     for lower in ('V1', 'V2', 'sdy'):
-      module = from_hlo.convert(scaled)
-      taken = extract.take(module)
+      lowered = messages.parse('HloModuleProto', scaled)
       if lower == 'V2':
-        to_v2.lower(module, taken)
+        to_v2.rewrite(lowered)
       elif lower == 'sdy':
-        to_sdy.lower(module, taken, n)
+        planner.lower(lowered, extract.take(lowered), n)
+      module = conversion.from_hlo(lowered)
+      if lower == 'sdy':
+        forms.write(module, forms.Form.SDY)
       sizes.append(len(dialects.write(module, (1, 13, 0))))
     rows.append((n, *sizes, f'{sizes[2] / sizes[0]:.3f}'))
   print_table('one training step of examples/train_sharded.py, bytes',

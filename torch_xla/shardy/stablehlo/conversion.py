@@ -8,6 +8,7 @@ What jaxlib says in another way, or leaves behind, is mended here:
 - computations that nothing calls, copies of composites' decompositions, go;
 - an iota of several dimensions, which jaxlib takes apart, is one again;
 - donated parameters are so in StableHLO, too;
+- operations on quantised values, which HLO has not, are calls meanwhile;
 - operations that StableHLO lacks, such as `erf`, are custom calls as in what
   `_XLAC` writes, and not of another dialect, and `dot` is `dot_general`.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import dialects
+from . import dialects, quantised
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, uses
@@ -54,7 +55,14 @@ def to_hlo(module: Any) -> bytes:
     _keep_what_is_said(module)
     for function in functions_of(module).values():
       _say_in_calls(function)
-  return _mended(dialects.to_hlo(module))
+  try:
+    program = dialects.to_hlo(module)
+  except dialects.ProgramTextError:
+    with dialects.scope(module):
+      if not quantised.hide(module):
+        raise
+    program = dialects.to_hlo(module)
+  return _mended(program)
 
 
 def _check(arguments: Sequence[Mapping[str, Any]]) -> None:
@@ -175,6 +183,10 @@ def from_hlo(program: Any) -> Any:
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):
+    if any(i.custom_call_target == quantised.TARGET
+           for c in program.computations
+           for i in c.instructions):
+      quantised.show(module)
     attributes = module.operation.attributes
     for name in _NOT_IN_TORCH_XLA:
       if name in attributes:

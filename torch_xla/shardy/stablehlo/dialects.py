@@ -55,6 +55,15 @@ def _context() -> Any:
   return context
 
 
+def load_quant(context: Any) -> None:
+  """Loads the dialect of quantised types; reading an artifact does it."""
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  with context, ir.Location.unknown():
+    nothing = write(ir.Module.create(), current_version())
+    stablehlo.deserialize_portable_artifact(context, nothing)
+
+
 @contextlib.contextmanager
 def scope(module: Any) -> Iterator[None]:
   """Makes operations and attributes in the module's context meanwhile."""

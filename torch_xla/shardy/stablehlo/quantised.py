@@ -1,0 +1,100 @@
+"""Carries operations on quantised values through HLO, which has none.
+
+    before   %q = stablehlo.uniform_quantize %x : (tensor<8xf32>)
+                 -> tensor<8x!quant.uniform<i8:f32, 0.4:2>>
+    between  %q = stablehlo.custom_call @torch_xla.shardy.kept(%x) {..}
+                 : (tensor<8xf32>) -> tensor<8xi8>
+
+What the operation is lies in the call's frontend attributes. Shardy gets to see
+the operation itself; in between nobody looks at the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import dialects
+from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, names_of, target_of)
+
+TARGET = 'torch_xla.shardy.kept'
+_NAME, _TYPES, _ATTRIBUTES = 'kept.name', 'kept.types', 'kept.attributes'
+_QUANTISED = '!quant.'
+
+
+def hide(module: Any) -> int:
+  """Turns the operations into calls, in place; within `dialects.scope`.
+
+  What has regions stays as it is, and so do arguments: jaxlib refuses them.
+
+  Returns:
+    How many.
+  """
+  from jaxlib.mlir import ir
+  quantised: dict[Any, Any] = {}  # The types as they are between.
+
+  def plain(kind: Any) -> Any:
+    if kind not in quantised:
+      quantised[kind] = kind
+      if _QUANTISED in str(kind) and dialects.is_a(kind, ir.RankedTensorType):
+        tensor = ir.RankedTensorType(kind)
+        element = str(tensor.element_type).split('<', 1)[1].split(':', 1)[0]
+        quantised[kind] = ir.RankedTensorType.get(tensor.shape,
+                                                  ir.Type.parse(element))
+    return quantised[kind]
+
+  # Before any is changed: what uses one's result is to be another.
+  found = [
+      o for o in dialects.operations_of(module)
+      if o.name.startswith('stablehlo.') and not len(o.regions) and any(
+          plain(value.type) != value.type
+          for value in (*o.results, *o.operands))
+  ]
+  for operation in found:
+    kinds = [value.type for value in operation.results]
+    given = ir.DictAttr.get(
+        {name: operation.attributes[name] for name in names_of(operation)})
+    made = ir.Operation.create(
+        CUSTOM_CALL,
+        results=[plain(kind) for kind in kinds],
+        operands=list(operation.operands),
+        attributes={
+            'call_target_name': ir.StringAttr.get(TARGET),
+            FRONTEND_ATTRIBUTES: ir.DictAttr.get({
+                name: ir.StringAttr.get(text) for name, text in (
+                    (_NAME, operation.name),
+                    (_TYPES, str(ir.TypeAttr.get(ir.FunctionType.get([], kinds)))),
+                    (_ATTRIBUTES, str(given)))
+            })
+        },
+        ip=ir.InsertionPoint(operation),
+        loc=operation.location)
+    for before, after in zip(operation.results, made.results, strict=True):
+      before.replace_all_uses_with(after)
+    operation.erase()
+  return len(found)
+
+
+def show(module: Any) -> None:
+  """Turns the calls into the operations again, in place; within a scope."""
+  from jaxlib.mlir import ir
+  dialects.load_quant(module.context)
+  for call in dialects.operations_of(module):
+    if target_of(call) != TARGET:
+      continue
+    said = {
+        one.name: ir.StringAttr(one.attr).value
+        for one in ir.DictAttr(call.attributes[FRONTEND_ATTRIBUTES])
+    }
+    kind = ir.FunctionType(
+        ir.TypeAttr(ir.Attribute.parse(said[_TYPES])).value)
+    given = ir.DictAttr(ir.Attribute.parse(said[_ATTRIBUTES]))
+    made = ir.Operation.create(
+        said[_NAME],
+        results=list(kind.results),
+        operands=list(call.operands),
+        attributes={one.name: one.attr for one in given},
+        ip=ir.InsertionPoint(call),
+        loc=call.location)
+    for before, after in zip(call.results, made.results, strict=True):
+      before.replace_all_uses_with(after)
+    call.erase()
