@@ -1,7 +1,10 @@
 """Names that are defined twice: what is found, and what is none."""
 
+import sys
+
 import pytest
 
+from infra.errors import BuildError
 from infra.patchset.cpp_names import names_twice
 from infra.patchset.cpp_names import test_names as cpp_tests
 from infra.patchset.meaning import python_names_twice
@@ -63,10 +66,17 @@ def test_python(text, names):
      []),
     ('TEST(A, B) {}\nTEST(A, C) {}\nTEST(A, B) {}', ['TEST(A, B)']),
     ('LIBRARY_IMPL(aten, XLA, m) {}\nLIBRARY_IMPL(aten, XLA, m) {}', []),
+    ('class TORCH_API A {\n  int x;\n  int x;\n};', ['A::x in its class']),
     ('enum class E { kA, kB };\nenum class G { kA };\nstatic int x = 1;', []),
 ])
 def test_cpp(text, names):
   assert sorted(names_twice(text)) == names
+
+
+def test_without_the_parser(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'tree_sitter', None)
+  with pytest.raises(BuildError, match='run this with .venv/bin/python'):
+    names_twice('')
 
 
 def test_tests_of_cpp():
