@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import os
 
 import numpy as np
 import processes
@@ -101,33 +100,6 @@ def test_in_each_mode(mode):
     compiled = torch.compile(_leaves(last), backend='openxla')
     result, = compiled(*_put(is_spmd))
     torch.testing.assert_close(result.cpu(), *_leaves(last)(_A, _B))
-
-
-def hashes_of_all() -> list[str]:
-  graphs = [
-      make(last)(_A.to('xla'), _B.to('xla'))
-      for make in (_leaves, _inner_nodes, _outputs)
-      for last in (False, True)
-  ]
-  return [torch_xla._XLAC._get_graph_hash(graph).hex() for graph in graphs]
-
-
-_HASHES = '''
-import sys
-sys.path[:0] = {path}
-import identity_test
-print(*identity_test.hashes_of_all())
-'''
-
-
-@pytest.mark.nightly  # Above are nodes elsewhere in memory.
-def test_hashes_are_the_same_in_all_processes():
-  here = processes.call(hashes_of_all, **_OFF).value
-  assert len({*here}) == 6
-  folder = os.path.dirname(__file__)
-  path = [folder, os.path.dirname(os.path.dirname(folder))]
-  other = processes.run(_HASHES.format(path=path), **_OFF, PYTHONHASHSEED='1')
-  assert other.stdout.split() == here, other.stderr
 
 
 def test_finding_where_they_are_not_told_apart(monkeypatch):
