@@ -154,8 +154,9 @@ def test_results_of_plugins_that_do_not_tell():
       'F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}, '
       'tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>}, '
       '!stablehlo.token) {')
-  assert [(n, str(p)) for n, p in placements.items()
-         ] == [(0, '{replicated}'), (1, _Y), (2, '{replicated}')]
+  assert [(n, str(p)) for n, p in placements.items()] == [(0, '{replicated}'),
+                                                          (1, _Y),
+                                                          (2, '{replicated}')]
 
 
 def test_loop_and_a_function_that_it_calls():
@@ -290,8 +291,7 @@ def test_the_function_that_main_merely_calls_is_the_program():
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
   told = to_sdy.lower(program, extract.take(program), 8)
-  assert _shown(modules.in_form(program)) == _expected(
-      '''
+  assert _shown(modules.in_form(program)) == _expected('''
       sdy.mesh @mesh = <["axis_0"=2, "axis_1"=4]>
       func.func @main(%arg0: F {jax.buffer_donor = true, \
 sdy.sharding = #sdy.sharding<@mesh, [{"axis_0"}, {}]>},
@@ -309,7 +309,8 @@ F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
 @pytest.mark.parametrize('body', [
     _MAIN.replace('(%a, %b) :', '(%b, %a) :'),
     _MAIN.replace('return %1, %2', 'return %2, %1'),
-    _MAIN.replace('return %1, %2', '%s = stablehlo.sine %2 : F\n return %1, %s'),
+    _MAIN.replace('return %1, %2',
+                  '%s = stablehlo.sine %2 : F\n return %1, %s'),
 ])
 def test_what_is_more_than_a_wrapper_must_not_pass_for_one(body):
   assert len(_unwrapped(body).computations) == 2

@@ -3,6 +3,7 @@
 import logging
 
 import convolution_steps
+import mlir_modules as modules
 import numpy as np
 import pytest
 import torch
@@ -12,8 +13,10 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sdy.planner import ShardyPlanner
+from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 from torch_xla.shardy.stablehlo.forms import Form
 from torch_xla.shardy.stablehlo.planner import StableHloPlanner
@@ -54,6 +57,22 @@ def test_without_annotations_it_goes_as_from_the_official_wheel(program):
 def test_annotations_are_not_lost_in_silence():
   with pytest.raises(ProgramTextError, match='jaxlib .* cannot read a program'):
     _plan(_DAMAGED + _TAG)
+
+
+def test_what_cannot_be_converted_goes_without_our_calls():
+  """As from the official wheel: its shardings as they came."""
+  said = Annotation.of(UserMesh.of((8,), ('x',)), (0,), (1,))
+  program = modules.main(
+      '%a: F {mhlo.sharding = "{devices=[2,2,2]<=[8]}"}', 'F', f'''
+    %k = {modules.tag(said, '%a')}
+    %n = stablehlo.negate %k : F
+    return %n : F''')
+  planned = _plan(dialects.text(program).encode())
+  assert 'cannot convert a program to HLO' in planned.reason
+  attempt, = planned.all_attempts()
+  assert attempt.partitioner is Partitioner.GSPMD
+  assert b'torch_xla' not in attempt.program
+  assert b'{devices=[2,2,2]<=[8]}' in attempt.program
 
 
 def test_a_version_that_lacks_an_operation():

@@ -95,8 +95,8 @@ def array_of(shape: bytes) -> Optional[ArrayShape]:
   """The array in a serialised ShapeProto; None for tuples, tokens, dynamic
   shapes.
   """
-  if messages.parse('ShapeProto', shape).element_type not in _TYPES or (
-      is_dynamic(shape)):
+  if messages.parse('ShapeProto',
+                    shape).element_type not in _TYPES or (is_dynamic(shape)):
     return None
   return arrays_of(shape)[0]
 

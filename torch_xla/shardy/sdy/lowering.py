@@ -1,4 +1,4 @@
-"""The lowering to Shardy's terms, of whatever format a program is in.
+"""The lowering to Shardy's terms.
 
 A program is read as *sites*, the places where it says how a tensor is placed.
 `lower` gives a mesh for all of them, and for each the constraint to write:
@@ -16,7 +16,7 @@ A program is read as *sites*, the places where it says how a tensor is placed.
   for where each of these needs them. In a process without a mesh one is made up
   of the placements.
 
-`to_sdy` reads and writes programs in HLO, `stablehlo` those in MLIR.
+`to_sdy` reads and writes programs.
 """
 
 from __future__ import annotations

@@ -70,8 +70,7 @@ def unwrap(module: Any) -> None:
         i.parameter_number: i.sharding for i in given if i.HasField('sharding')
     }
   for parameter in program.instructions:
-    if (parameter.opcode == 'parameter' and
-        parameter.parameter_number in said):
+    if (parameter.opcode == 'parameter' and parameter.parameter_number in said):
       parameter.sharding = said[parameter.parameter_number]
   module.entry_computation_id = program.id
   module.host_program_shape.CopyFrom(program.program_shape)

@@ -14,8 +14,8 @@ import numpy as np
 
 from . import dialects
 from ..annotate import call_target
-from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used,
-                        main_of, owner_of, RESULTS, returned_by, set_attributes,
+from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
+                        owner_of, RESULTS, returned_by, set_attributes,
                         set_types, target_of, types_of)
 
 
@@ -99,8 +99,8 @@ def trim(module: Any) -> None:
     ]
     unused = {
         number for number, argument in enumerate(block.arguments)
-        if is_used(argument) and all(use.owner.operation in bindings
-                                      for use in argument.uses)
+        if is_used(argument) and all(
+            use.owner.operation in bindings for use in argument.uses)
     }
     for binding in bindings:
       _bind_used(binding, [block.arguments[number] for number in unused])

@@ -128,8 +128,8 @@ def _mended(program: bytes) -> bytes:
   """A program as it is to be lowered, from one that jaxlib converted."""
   module = messages.parse('HloModuleProto', program)
   called = {
-      c.id: {n for i in c.instructions for n in i.called_computation_ids
-            } for c in module.computations
+      c.id: {n for i in c.instructions for n in i.called_computation_ids}
+      for c in module.computations
   }
   used, look = set(), [module.entry_computation_id]
   while look:

@@ -135,7 +135,8 @@ def to_hlo(module: Any) -> bytes:
   """
   from jaxlib import _jax
   code = io.BytesIO()
-  with module.context, saying(module.context, 'cannot convert a program to HLO'):
+  with module.context, saying(module.context,
+                              'cannot convert a program to HLO'):
     module.operation.write_bytecode(code)
     computation = _jax.mlir.mlir_module_to_xla_computation(
         code.getvalue(), use_tuple_args=False, return_tuple=False)

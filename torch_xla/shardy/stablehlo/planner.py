@@ -74,9 +74,7 @@ class StableHloPlanner:
       return plan_of(job, self.mode, options)
     except dialects.ProgramTextError as e:
       return dataclasses.replace(
-          plan.handed_on(calls.without(program)),
-          reason=str(e),
-          note='')
+          plan.handed_on(calls.without(program)), reason=str(e), note='')
 
 
 def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:

@@ -58,13 +58,16 @@ def hide(module: Any) -> int:
         results=[plain(kind) for kind in kinds],
         operands=list(operation.operands),
         attributes={
-            'call_target_name': ir.StringAttr.get(TARGET),
-            FRONTEND_ATTRIBUTES: ir.DictAttr.get({
-                name: ir.StringAttr.get(text) for name, text in (
-                    (_NAME, operation.name),
-                    (_TYPES, str(ir.TypeAttr.get(ir.FunctionType.get([], kinds)))),
-                    (_ATTRIBUTES, str(given)))
-            })
+            'call_target_name':
+                ir.StringAttr.get(TARGET),
+            FRONTEND_ATTRIBUTES:
+                ir.DictAttr.get({
+                    name: ir.StringAttr.get(text)
+                    for name, text in ((_NAME, operation.name), (
+                        _TYPES,
+                        str(ir.TypeAttr.get(ir.FunctionType.get([], kinds)))),
+                                       (_ATTRIBUTES, str(given)))
+                })
         },
         ip=ir.InsertionPoint(operation),
         loc=operation.location)
@@ -85,8 +88,7 @@ def show(module: Any) -> None:
         one.name: ir.StringAttr(one.attr).value
         for one in ir.DictAttr(call.attributes[FRONTEND_ATTRIBUTES])
     }
-    kind = ir.FunctionType(
-        ir.TypeAttr(ir.Attribute.parse(said[_TYPES])).value)
+    kind = ir.FunctionType(ir.TypeAttr(ir.Attribute.parse(said[_TYPES])).value)
     given = ir.DictAttr(ir.Attribute.parse(said[_ATTRIBUTES]))
     made = ir.Operation.create(
         said[_NAME],

@@ -22,8 +22,8 @@ from . import dialects
 from ..sdy.extract import SHARDING_TARGET
 from ..sdy.manual import (AXES_ATTRIBUTE, ENTER_TARGET, IN_ATTRIBUTE,
                           LEAVE_TARGET, OUT_ATTRIBUTE)
-from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of,
-                        is_used, names_of, owner_of, SDY_ATTRIBUTE, target_of)
+from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of, is_used,
+                        names_of, owner_of, SDY_ATTRIBUTE, target_of)
 
 _PASS = 'builtin.module(xla-sdy-round-trip-import-shardy-attrs)'
 _WHAT = "cannot read Shardy's shardings"
@@ -131,7 +131,7 @@ def _said(call: Optional[Any], name: str) -> Any:
   if call is None:
     return ir.Attribute.parse(_NONE)
   texts = {
-      one.name: one.attr for one in ir.DictAttr(
-          call.attributes[FRONTEND_ATTRIBUTES])
+      one.name: one.attr
+      for one in ir.DictAttr(call.attributes[FRONTEND_ATTRIBUTES])
   }
   return ir.Attribute.parse(ir.StringAttr(texts[name]).value)
