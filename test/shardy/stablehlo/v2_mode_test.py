@@ -2,7 +2,6 @@
 
 import re
 
-import convolution_steps
 import numpy as np
 import pytest
 import torch
@@ -75,9 +74,3 @@ def test_a_mesh_without_an_iota_stays_in_v1():
   assert program.shardings.v1 == 1 and program.shardings.v2 == 0
   assert program.handed_on == program.sent
   torch.testing.assert_close(y.cpu(), a.sinh())
-
-
-@pytest.mark.parametrize('name', convolution_steps.CASES)
-def test_convolutions(name):
-  program = convolution_steps.check(name)
-  assert program.partitioner is Partitioner.GSPMD and program.format == 'mlir'
