@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from . import dialects
 from ..sdy.extract import SHARDING_TARGET
-from ..sdy.manual import (AXES_ATTRIBUTE, ENTER_TARGET, IN_ATTRIBUTE,
+from ..sdy.manual import (AXES_ATTRIBUTE, BODY, ENTER_TARGET, IN_ATTRIBUTE,
                           LEAVE_TARGET, OUT_ATTRIBUTE)
 from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of, is_used,
                         names_of, owner_of, SDY_ATTRIBUTE, target_of)
@@ -39,9 +39,10 @@ def write(module: Any) -> None:
   """
   with dialects.scope(module), dialects.saying(module.context, _WHAT):
     functions = functions_of(module)
-    for operation in dialects.operations_of(module):
-      if target_of(operation) == LEAVE_TARGET:
-        _write_region(operation, functions)
+    if any(BODY in name for name in functions):
+      for operation in dialects.operations_of(module):
+        if target_of(operation) == LEAVE_TARGET:
+          _write_region(operation, functions)
     dialects.run(_PASS, module, _WHAT)
     for operation in dialects.operations_of(module):
       if target_of(operation) == SHARDING_TARGET:
