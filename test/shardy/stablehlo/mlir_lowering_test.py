@@ -159,6 +159,22 @@ def test_results_of_plugins_that_do_not_tell():
                                                           (2, '{replicated}')]
 
 
+def test_a_tensor_without_elements():
+  """jaxlib takes it for a constant."""
+  empty = 'tensor<0x8xf32>'
+  module, told = modules.lower(
+      modules.read(f'''module {{
+        func.func @main(%a: {empty} {_AT_MINOR_X}) -> {empty} {{
+          %c = stablehlo.custom_call @Sharding(%a) {_AT_MINOR_X}
+              : ({empty}) -> {empty}
+          return %c : {empty}
+        }}}}'''))
+  assert list(told.results) == [0]
+  text = _shown(module)
+  assert text.count('sdy.sharding_constraint') == 1
+  assert 'has_side_effect' not in text
+
+
 def test_loop_and_a_function_that_it_calls():
   """Constraints within; a call gives results, and no tuple of them."""
   text, told = _lowered(

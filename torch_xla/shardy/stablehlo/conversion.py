@@ -80,7 +80,10 @@ def _keep_what_is_said(module: Any) -> None:
   """Has jaxlib keep what it takes for unused, or folds into another."""
   from jaxlib.mlir import ir
   for operation in dialects.operations_of(module):
-    if call_target.is_binding(target_of(operation)):
+    target = target_of(operation)
+    if call_target.is_binding(target) or (
+        (target == SHARDING_TARGET or call_target.is_tag(target)) and
+        _is_empty(operation.results[0].type)):
       operation.attributes['has_side_effect'] = ir.BoolAttr.get(True)
     elif (SHARDING_ATTRIBUTE in operation.attributes and
           operation.name != CUSTOM_CALL and len(operation.results) == 1 and
@@ -94,6 +97,11 @@ def _keep_what_is_said(module: Any) -> None:
       said.owner.move_after(operation)
       value.replace_all_uses_except(said, said.owner.operation)
       del operation.attributes[SHARDING_ATTRIBUTE]
+
+
+def _is_empty(kind: Any) -> bool:
+  array = array_of(kind)
+  return array is not None and 0 in array.dims
 
 
 def _say_in_calls(function: Any) -> None:
@@ -148,6 +156,11 @@ def _mended(program: bytes) -> bytes:
     module.computations.extend(kept)
   for computation in module.computations:
     is_changed |= _make_iotas_whole(computation)
+    for i in computation.instructions:
+      if (i.custom_call_has_side_effect and
+          i.custom_call_target == SHARDING_TARGET):
+        i.ClearField('custom_call_has_side_effect')
+        is_changed = True
   return module.SerializeToString() if is_changed else program
 
 
