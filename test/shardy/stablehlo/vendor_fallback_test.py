@@ -114,9 +114,8 @@ _ALL = [
 ]
 # An empty result: of HLO's import Shardy makes a replicated one.
 _EMPTY = 'test_shapes_and_types-1'
-# XLA's conversion of HLO shares fewer values, and uneven ones are moved twice.
-_DIFFERENT_MOVES = ('test_random_programs-8', 'test_random_programs-14',
-                    'test_training_with_uneven_weights-0')
+# jaxlib computes nothing of tensors without elements: one is used no more.
+_FOLDED = 'test_shapes_and_types-2'
 
 
 @pytest.mark.parametrize('way', [
@@ -130,9 +129,9 @@ def test_as_with_hlo(way, section, ended):
   if str(section) == _EMPTY:
     assert [p.partitioner for p in hlo.programs if p.asked] == ['gspmd']
     assert [p.partitioner for p in one.programs if p.asked] == ['shardy']
-  elif str(section) in _DIFFERENT_MOVES:
-    assert [made[:-1] for made in _annotated(one)
-           ] == [made[:-1] for made in _annotated(hlo)]
+  elif str(section) == _FOLDED and way == 'sdy':
+    assert [(p.partitioner, p.asked[:1]) for p in one.programs if p.asked
+           ] == [(p.partitioner, p.asked[:1]) for p in hlo.programs if p.asked]
   else:
     assert _annotated(one) == _annotated(hlo)
   for made in one.programs:
