@@ -192,6 +192,7 @@ def test_a_program_of_torch_export(mesh, tmp_path):
   assert _OURS not in theirs and 'mhlo.sharding' in theirs
 
 
+@pytest.mark.slow
 def test_a_program_on_the_host_is_replicated(mesh, tmp_path):
   exported = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
   text = _exported(exported, tmp_path / 'p.mlir')
@@ -212,6 +213,7 @@ def test_what_is_no_program(mesh, tmp_path, source, kind, message):
     torch_xla.shardy.export_stablehlo(source, tmp_path / 'p.mlir')
 
 
+@pytest.mark.slow
 @_ALONE
 def test_a_tensor_alone_and_a_path_of_bytes(mesh, tmp_path):
   path = tmp_path / 'p.mlir'
@@ -226,6 +228,7 @@ class _Mutating(torch.nn.Module):
     return a * 3
 
 
+@pytest.mark.slow
 @_ALONE
 def test_an_exported_program_takes_only_what_is_its_own(mesh, tmp_path):
   """Numbers stay in it, and what else is pending is not computed for it."""
