@@ -5,11 +5,11 @@ from benchmarks.variants import QUICK, Wheels
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_odd_sizes_are_compiled_once():
   results = kind('odd sizes', Wheels(print, **QUICK), rounds=1, say=print)
   v2, *shardy = (reports[0] for reports in results['samples'].values())
-  assert v2['attempts'] == v2['programs'] >= 3
+  assert v2['attempts'] == v2['programs'] >= 2
   for sample in shardy:
     # All train the same model.
     assert sample['losses'] == pytest.approx(v2['losses'], rel=1e-3)

@@ -87,6 +87,17 @@ def test_each_has_a_program_of_its_own():
   _check(is_spmd=False)
 
 
+@pytest.mark.environment(**_OFF)
+def test_a_node_that_is_there_twice_is_one_that_is_used_twice():
+  """As the second of a model's training steps may have it."""
+  a, b = _put(is_spmd=False)
+  once = a - b
+  first, second = (
+      torch_xla._XLAC._get_graph_hash([result])
+      for result in (once * once, (a - b) * (a - b)))
+  assert first == second
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('mode', [
     pytest.param(mode, marks=pytest.mark.environment(**variables))

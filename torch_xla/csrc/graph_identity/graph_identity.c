@@ -1,11 +1,12 @@
-// Tells graphs apart by which node is whose operand (pytorch/xla#8353).
+// Tells graphs apart by which data stands where (pytorch/xla#8353).
 //
 // `_XLAC` finds a compiled program by a hash to which all data of one shape and
 // placement is alike, wherever it is used. That hash begins in torch's
 // LazyGraphExecutor::RunPostOrder, which `_XLAC` finds by name. So this
 // library, loaded before it and for all (RTLD_GLOBAL), has a function of that
-// name: it calls torch's, and mixes in the positions in the post-order of all
-// nodes' operands, and of the roots. They are the same in all processes.
+// name: it calls torch's, and mixes in new hashes of the roots, in which data
+// is told apart by the order in which the graph comes to it. That is the same
+// in all processes, and whether the graph has a node twice or uses it twice.
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 // See pjrt_shardy/load.c.
 #if defined(__x86_64__) && defined(__GLIBC__)
@@ -27,6 +29,8 @@ __asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
 // The beginnings of torch's objects, and vectors of them, as in torch 2.9. A
 // torch with others would not go with this wheel's `_XLAC`.
 typedef struct Node Node;
+
+typedef unsigned __int128 Hash;  // As C++ returns it: two integers.
 
 typedef struct {
   const Node* node;
@@ -43,8 +47,17 @@ struct Node {
     void (*shapes)(void);
     void (*shape)(void);
     const Outputs* (*operands)(const Node*);
+    void (*operand)(void);
+    void (*nullable_operand)(void);
+    Hash (*hash)(const Node*);
   }* functions;
 };
+
+// What C++ knows of a class, before its functions.
+typedef struct {
+  const void* functions;
+  const char* name;
+} Type;
 
 typedef struct {
   const Node* node;
@@ -69,56 +82,68 @@ typedef struct {
 // In C++ a member function that gives an object, in memory of the caller's.
 typedef PostOrder* (*Run)(PostOrder*, void*, const Values*, Collection*);
 
-// The positions of nodes, from 1, by their addresses.
+// The places of nodes in the post-order, from 1, by their addresses.
 typedef struct {
   const Node* const* order;
   uint32_t* slots;
   int bits;
-} Positions;
+} Places;
 
-// Where the position of a node stands, or 0 until it has one.
-static uint32_t* Find(const Positions* positions, const Node* node) {
-  const size_t mask = ((size_t)1 << positions->bits) - 1;
-  size_t slot = ((uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15)) >>
-                (64 - positions->bits);
-  while (positions->slots[slot] != 0 &&
-         positions->order[positions->slots[slot] - 1] != node) {
+// Where the place of a node stands, or 0 until it has one.
+static uint32_t* Find(const Places* places, const Node* node) {
+  const size_t mask = ((size_t)1 << places->bits) - 1;
+  size_t slot =
+      ((uintptr_t)node * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - places->bits);
+  while (places->slots[slot] != 0 &&
+         places->order[places->slots[slot] - 1] != node) {
     slot = (slot + 1) & mask;
   }
-  return &positions->slots[slot];
+  return &places->slots[slot];
 }
 
 // Makes no two hashes one. The multiplier is PCG's, for 128 bits.
-static unsigned __int128 Mix(unsigned __int128 hash, uint32_t position) {
-  const unsigned __int128 multiplier =
-      (unsigned __int128)UINT64_C(0x2360ED051FC65DA4) << 64 |
-      UINT64_C(0x4385DF649FCCF645);
-  hash = (hash ^ position) * multiplier;
+static Hash Mix(Hash hash, Hash other) {
+  const Hash multiplier =
+      (Hash)UINT64_C(0x2360ED051FC65DA4) << 64 | UINT64_C(0x4385DF649FCCF645);
+  hash = (hash ^ other) * multiplier;
   return hash ^ hash >> 64;
 }
 
-static void MixStructure(const PostOrder* nodes, const Values* roots,
-                         uint64_t halves[2]) {
-  const size_t count = (size_t)(nodes->end - nodes->begin);
-  Positions positions = {nodes->begin, NULL, 1};
-  while ((size_t)1 << positions.bits < 2 * count) ++positions.bits;
-  positions.slots = calloc((size_t)1 << positions.bits, sizeof(uint32_t));
-  // To go on could be to run the program of another graph.
-  if (positions.slots == NULL) abort();
+static bool IsData(const Node* node) {
+  const Type* const type = ((const Type* const*)node->functions)[-1];
+  return strcmp(type->name, "N9torch_xla10DeviceDataE") == 0;
+}
 
-  unsigned __int128 hash = (unsigned __int128)halves[1] << 64 | halves[0];
+static void MixGraph(const PostOrder* nodes, const Values* roots,
+                     uint64_t halves[2]) {
+  const size_t count = (size_t)(nodes->end - nodes->begin);
+  Places places = {nodes->begin, NULL, 1};
+  while ((size_t)1 << places.bits < 2 * count) ++places.bits;
+  places.slots = calloc((size_t)1 << places.bits, sizeof(uint32_t));
+  Hash* const hashes = calloc(count + 1, sizeof(Hash));  // By place.
+  // To go on could be to run the program of another graph.
+  if (places.slots == NULL || hashes == NULL) abort();
+
+  uint32_t data = 0;
   for (size_t i = 0; i < count; ++i) {
     const Node* const node = nodes->begin[i];
     const Outputs* const operands = node->functions->operands(node);
-    for (const Output* o = operands->begin; o != operands->end; ++o) {
-      hash = Mix(hash, *Find(&positions, o->node));
+    Hash hash = node->functions->hash(node);
+    if (operands->begin == operands->end && IsData(node)) {
+      hash = Mix(hash, ++data);
     }
-    *Find(&positions, node) = (uint32_t)i + 1;
+    for (const Output* o = operands->begin; o != operands->end; ++o) {
+      hash = Mix(hash, hashes[*Find(&places, o->node)]);
+    }
+    hashes[i + 1] = hash;
+    *Find(&places, node) = (uint32_t)i + 1;
   }
+  Hash hash = (Hash)halves[1] << 64 | halves[0];
   for (const Value* root = roots->begin; root != roots->end; ++root) {
-    hash = Mix(hash, *Find(&positions, root->node));
+    hash = Mix(hash, hashes[*Find(&places, root->node)]);
   }
-  free(positions.slots);
+  free(hashes);
+  free(places.slots);
   halves[0] = (uint64_t)hash;
   halves[1] = (uint64_t)(hash >> 64);
 }
@@ -138,6 +163,6 @@ PostOrder* RunPostOrder(PostOrder* result, void* executor, const Values* roots,
     atomic_store(&of_torch, run);
   }
   run(result, executor, roots, collection);
-  MixStructure(result, roots, collection->hash);
+  MixGraph(result, roots, collection->hash);
   return result;
 }
