@@ -107,12 +107,7 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
              version: dialects.Version) -> bytes:
   """What a plugin gets that reads this form and version."""
   mode = current_mode()
-  job = Attempts(
-      program,
-      None,
-      form,
-      version,
-      meshes=getattr(switch.route(mode).planner, 'meshes', tuple))
+  job = Attempts(program, None, form, version, meshes=switch.route(mode).meshes)
   if dialects.artifact_version(program) is None:
     plan = plan_of(job, mode, options)
   else:

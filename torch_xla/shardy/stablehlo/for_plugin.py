@@ -34,11 +34,10 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
   names_of = getattr(route.planner, 'names_of', lambda of: ())
-  meshes = getattr(route.planner, 'meshes', tuple)
   # Asked once, when the first program comes: the plugin is open by then.
   return StableHloPlanner(mode, route.planner, names_of,
                           functools.cache(_target_of_process),
-                          functools.cache(_takes_stablehlo), meshes)
+                          functools.cache(_takes_stablehlo), route.meshes)
 
 
 def target_for(

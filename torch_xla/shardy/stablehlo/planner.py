@@ -1,11 +1,13 @@
 """The plan for a program that the backend gets as StableHLO.
 
 Programs come as HLO, or as StableHLO (XLA_STABLEHLO_COMPILE), which is converted
-to it: they are lowered as those for other plugins, and converted then. With Shardy on the first attempt is in Shardy's terms; where these do
-not say it all, or the backend refuses them or lays a tensor out otherwise, the
-program goes out as it would from the official wheel, in V2. In either case what
-the backend tells of its layouts is compared with what is stored, and a program
-that does not pass is refused: nobody is left to compile it.
+to it: they are lowered as those for other plugins, and then converted back.
+
+With Shardy on the first attempt is in Shardy's terms; where these do not say it
+all, or the backend refuses them or lays a tensor out otherwise, the program goes
+out as it would from the official wheel, in V2. In either case what the backend
+tells of its layouts is compared with what is stored, and a program that does not
+pass is refused: nobody is left to compile it.
 """
 
 from __future__ import annotations
