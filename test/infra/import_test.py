@@ -111,6 +111,7 @@ def refusal(project, upstream: Path, branch: str, **options) -> str:
 @pytest.mark.parametrize('name', [
     pytest.param(series.name, marks=[pytest.mark.nightly] if at else [])
     for at, series in enumerate(load_manifest(ROOT).series)
+    if series.wheel or series.overlay
 ])
 def test_export_and_import_give_the_same_bytes(name, upstream, tmp_path,
                                                monkeypatch):
