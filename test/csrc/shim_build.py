@@ -61,9 +61,10 @@ def build_once() -> Build:
   folder = Path(os.environ[_FOLDER_VARIABLE])
   with open(folder / 'lock', 'w') as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    if not (folder / 'built').exists():
+    built = folder / str(ROOT).replace('/', '_')  # A copy has its own.
+    if not built.exists():
       _run_bazel()
-      (folder / 'built').touch()
+      built.touch()
   output = ROOT / 'build/bazel-bin'
   tests = output / 'test/csrc'
   return Build(

@@ -191,25 +191,6 @@ def test_a_call_switches_on(monkeypatch):
 
 
 @_OFF
-def test_use_spmd_reads_the_variables_again(monkeypatch):
-  """Scripts of tt-xla set them between the import and `use_spmd`."""
-  monkeypatch.setenv('CPU_NUM_DEVICES', '8')
-  monkeypatch.setenv('CONVERT_SHLO_TO_SHARDY', '1')
-  monkeypatch.setenv('XLA_STABLEHLO_COMPILE', '1')
-  xr.use_spmd()
-  assert current_mode() is Mode.SHARDY
-  assert xr.device_type() == 'XLACPU'
-  x = torch.ones(8, 16).to('xla')
-  mesh = xs.Mesh(np.arange(8), (2, 4), ('batch', 'model'))
-  xs.mark_sharding(x, mesh, ('batch', 'model'))
-  torch_xla.sync()
-  assert (x + 1).sum().item() == 2 * x.numel()
-  assert {(p.format, p.form, p.partitioner.value)
-          for p in torch_xla.shardy.programs()} == {('mlir', 'sdy', 'shardy')}
-  xr.use_spmd()  # No change, so no error.
-
-
-@_OFF
 def test_use_spmd_when_the_runtime_is_up(monkeypatch):
   torch_xla.device()
   xr.use_spmd()
@@ -217,16 +198,6 @@ def test_use_spmd_when_the_runtime_is_up(monkeypatch):
   monkeypatch.setenv('XLA_USE_SHARDY', '1')
   with pytest.raises(TooLateError, match=r'before torch_xla.runtime.use_spmd'):
     xr.use_spmd()
-
-
-@_OFF
-def test_use_spmd_takes_no_mode_away(monkeypatch):
-  xr.use_shardy()
-  monkeypatch.setenv('XLA_SHARDING_V2', '1')
-  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
-  xr.use_spmd()
-  assert current_mode() is Mode.SHARDY
-  assert xr.device_type() == 'XLACPU'
 
 
 @pytest.mark.environment(PJRT_DEVICE='VENDOR')

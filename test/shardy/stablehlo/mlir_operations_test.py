@@ -75,19 +75,21 @@ def test_all(family):
 
 
 @pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
-def test_quantised_values():
+@pytest.mark.parametrize('lowest, storage', [(-128, 'i8'),
+                                             (-127, 'i8<-127:127>')])
+def test_quantised_values(lowest, storage):
   """HLO has none: the operations on them are calls meanwhile."""
   from torch.ao.quantization.fx import _decomposed  # Registers operations.
   del _decomposed
   quantised = torch.ops.quantized_decomposed
-  said = 0.4, 2, -128, 127, torch.int8
+  said = 0.4, 2, lowest, 127, torch.int8
   x = torch.ones(8).to('xla')
   program = printed.with_calls([
       quantised.dequantize_per_tensor(
           quantised.quantize_per_tensor(x, *said), *said)
   ])
   text = dialects.text(dialects.read(_there_and_back(program)))
-  kind = 'tensor<8x!quant.uniform<i8:f32, 4.000000e-01:2>>'
+  kind = f'tensor<8x!quant.uniform<{storage}:f32, 4.000000e-01:2>>'
   assert f'stablehlo.uniform_quantize %arg0 : (tensor<8xf32>) -> {kind}' in text
   assert f'stablehlo.uniform_dequantize %0 : ({kind}) -> tensor<8xf32>' in text
   assert 'custom_call' not in text

@@ -5,7 +5,8 @@ What jaxlib says in another way, or leaves behind, is mended here:
 - a sharding of a result becomes a `Sharding` call of what is returned: jaxlib
   says it of the tuple of all results, which the lowering cannot read; so does
   that of an operation, which jaxlib may fold into another;
-- computations that nothing calls, copies of composites' decompositions, go;
+- computations that nothing calls, copies of composites' decompositions and of
+  loops' bodies, go, on either way;
 - an iota of several dimensions, which jaxlib takes apart, is one again;
 - donated parameters are so in StableHLO, too;
 - operations on quantised values, which HLO has not, are calls meanwhile;
@@ -41,7 +42,8 @@ _SAYS_NOTHING = {
 }
 _LEGALIZE = (
     'builtin.module(hlo-legalize-to-stablehlo{allow-experimental-features=true},'
-    'func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}))')
+    'func.func(stablehlo-legalize-deprecated-ops{fail-on-unused=false}),'
+    'symbol-dce)')
 
 
 def to_hlo(module: Any) -> bytes:
@@ -58,7 +60,8 @@ def to_hlo(module: Any) -> bytes:
   try:
     program = dialects.to_hlo(module)
   except dialects.ProgramTextError:
-    with dialects.scope(module):
+    with dialects.scope(module), dialects.saying(
+        module.context, 'cannot convert quantised values'):
       if not quantised.hide(module):
         raise
     program = dialects.to_hlo(module)

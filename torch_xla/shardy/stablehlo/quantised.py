@@ -11,6 +11,7 @@ the operation itself; in between nobody looks at the call.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import dialects
@@ -37,7 +38,8 @@ def hide(module: Any) -> int:
       quantised[kind] = kind
       if _QUANTISED in str(kind) and dialects.is_a(kind, ir.RankedTensorType):
         tensor = ir.RankedTensorType(kind)
-        element = str(tensor.element_type).split('<', 1)[1].split(':', 1)[0]
+        # uniform<i8:f32, ..>, or uniform<i8<-127:127>:f32, ..>
+        element = re.search(r'<(\w+)', str(tensor.element_type))[1]
         quantised[kind] = ir.RankedTensorType.get(tensor.shape,
                                                   ir.Type.parse(element))
     return quantised[kind]
