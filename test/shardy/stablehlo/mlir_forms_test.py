@@ -170,5 +170,5 @@ def test_a_program_without_our_calls():
   assert 'torch_xla' not in printed and printed.count('%arg') == 2
   assert 'return %0 : ' in printed
   # What is said of the tensors that it has is still in it.
-  exported = calls.trimmed(program).decode()
+  exported = calls.trimmed(program, {}, False, lambda of: ())[0].decode()
   assert exported.count('shardy.bind') == exported.count('shardy.tag') == 1

@@ -1,5 +1,6 @@
 """What leaves this process as a file, or is printed: no call of ours in it."""
 
+import json
 import re
 
 import numpy as np
@@ -236,9 +237,92 @@ def test_an_exported_program_takes_only_what_is_its_own(mesh, tmp_path):
   exported = torch.export.export(_Mutating(), (torch.ones(3, 4),))
   text = _exported(exported, tmp_path / 'p.mlir')
   assert text.count('%arg') == text.count('%arg0')
-  assert len(re.search(r'return (.*) :', text)[1].split(',')) == 1
+  assert len(re.search(r'return (.*) :', text)[1].split(',')) == 2
   assert '3.000000e+00' in text
   assert torch_xla._XLAC._check_tensor_need_materialization([pending]) == [True]
+
+
+class _Stateful(torch.nn.Module):
+
+  def __init__(self):
+    super().__init__()
+    self.w = torch.nn.Parameter(torch.ones(2, 2))
+    self.register_buffer('seen', torch.zeros(2, 2))
+
+  def forward(self, a, b, unused, c):
+    self.seen.add_(a)
+    return (a - b) * c @ self.w
+
+
+@_ALONE
+@pytest.mark.parametrize('is_ordered', [False, True])
+def test_a_file_says_which_argument_is_which(mesh, tmp_path, is_ordered):
+  model = _Stateful().to('xla')
+  xs.mark_sharding(model.w, mesh, ('x', None), priority=(0, None))
+  exported = torch.export.export(
+      model, tuple(torch.ones(2, 2, device='xla') for _ in range(4)))
+  path = tmp_path / 'p.mlir'
+  text = _exported(exported, path, signature_order=is_ordered)
+  said = json.loads((tmp_path / 'p.mlir.json').read_text())
+  names = [one['name'] for one in said['arguments']]
+  assert names == (['w', 'seen', 'a', 'b', 'unused', 'c']
+                   if is_ordered else ['a', 'seen', 'w', 'c', 'b'])
+  assert re.findall(r'jax.arg_info = "(\w+)"', text) == names
+  at = {name: f'%arg{number}' for number, name in enumerate(names)}
+  assert f'stablehlo.subtract {at["a"]}, {at["b"]} :' in text
+  assert f'stablehlo.add {at["seen"]}, {at["a"]} :' in text
+  assert said['arguments'][names.index('w')] == {
+      'number': names.index('w'),
+      'name': 'w',
+      'shape': [2, 2],
+      'dtype': 'f32',
+      'sharding': '{devices=[2,1,4]<=[8] last_tile_dim_replicate}',
+      'priority': [0, None],
+      'donated': False,
+  }
+  # What it mutates is a result, before what it returns.
+  assert [one['name'] for one in said['results']] == ['seen', 'mm']
+
+
+@_ALONE
+@pytest.mark.parametrize('form', ['sdy', 'attributes'])
+def test_pending_tensors_have_the_names_of_their_modules(mesh, tmp_path, form):
+  model, x = torch.nn.Linear(16, 8).to('xla'), torch.ones(8, 16).to('xla')
+  torch_xla.sync()
+  y = model(x)
+  xs.mark_sharding(y, mesh, ('x', None), priority=(1, None))
+  torch_xla.shardy.name_tensors({'y': y})
+  unused = torch.nn.Linear(16, 8).to('xla')  # In no graph: neither named there.
+  text = _exported([y], tmp_path / 'p.mlir', form=form)
+  said = json.loads((tmp_path / 'p.mlir.json').read_text())
+  named = {one['name']: one['shape'] for one in said['arguments']}
+  assert named == {
+      'bias of one of 2 Linear': [8],
+      'weight of one of 2 Linear': [8, 16],
+      None: [8, 16]
+  }
+  assert 'jax.result_info = "y"' in text
+  result, = said['results']
+  assert result['sharding'] == '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
+  del unused
+
+
+def test_no_order_of_a_signature(mesh, tmp_path):
+  x = torch.ones(2, 2).to('xla')
+  exported = torch.export.export(_Sum(), (x, x))
+  with pytest.raises(ValueError, match="'a' and 'b' are one tensor"):
+    torch_xla.shardy.export_stablehlo(
+        exported, tmp_path / 'p.mlir', signature_order=True)
+  with pytest.raises(ValueError, match='a list has no signature'):
+    torch_xla.shardy.export_stablehlo([x + 1],
+                                      tmp_path / 'p.mlir',
+                                      signature_order=True)
+
+
+class _Sum(torch.nn.Module):
+
+  def forward(self, a, b):
+    return a + b
 
 
 @pytest.mark.slow

@@ -47,11 +47,10 @@ def read(
     return compiled_program.read(program, program_format, sources)
   module = _parse(program)
   main = main_of(module)
-  meshes = _meshes(module)
   return CompiledProgram(
-      _layouts(main, ARGUMENTS, meshes) or _listed(module, _PARAMETERS),
+      _all_layouts(module, main, ARGUMENTS) or _listed(module, _PARAMETERS),
       _listed(module, _OUTPUT, len(types_of(main, RESULTS))) or
-      _layouts(main, RESULTS, meshes), _collectives(module), {})
+      _all_layouts(module, main, RESULTS), _collectives(module), {})
 
 
 def _parse(program: bytes) -> Any:
@@ -99,8 +98,17 @@ def _after_brackets(text: bytes, start: int) -> int:
   return len(text)
 
 
-def _layouts(main: Any, which: str,
-             meshes: Mapping[str, Any]) -> Optional[tuple[HloSharding, ...]]:
+def layouts(module: Any, main: Any, which: str) -> list[Optional[HloSharding]]:
+  """Of each argument or result what is said of it; None where nothing is."""
+  meshes = _meshes(module)
+  return [
+      _layout(given, array_of(kind), meshes) for given, kind in zip(
+          attributes_of(main, which), types_of(main, which), strict=True)
+  ]
+
+
+def _all_layouts(module: Any, main: Any,
+                 which: str) -> Optional[tuple[HloSharding, ...]]:
   """Of arguments or results; None if nothing is said of any of them.
 
   An argument of which nothing is said is taken to be replicated: a wrong guess
@@ -108,10 +116,7 @@ def _layouts(main: Any, which: str,
   said of the results unless of all of them. A scalar can only be replicated.
   """
   arrays = [array_of(kind) for kind in types_of(main, which)]
-  found = [
-      _layout(given, array, meshes)
-      for given, array in zip(attributes_of(main, which), arrays)
-  ]
+  found = layouts(module, main, which)
   if found and not any(found):
     return None
   if which == RESULTS and any(

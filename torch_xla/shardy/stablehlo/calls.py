@@ -7,13 +7,14 @@ what the calls are.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from . import dialects
 from ..annotate import call_target
+from ..sdy.tensor_records import NamesOf
 from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
                         owner_of, RESULTS, returned_by, set_attributes,
                         set_types, target_of, types_of)
@@ -38,15 +39,53 @@ def without(program: bytes, trims: bool = False) -> bytes:
   return _like(program, module)
 
 
-def trimmed(program: bytes) -> bytes:
+def trimmed(
+    program: bytes,
+    known: Mapping[int, str],
+    is_ordered: bool,
+    names_of: NamesOf,
+) -> tuple[bytes, dict[int, str]]:
   """A program as its user wrote it, but for what is said of its tensors.
+
+  Args:
+    known: the numbers of results that are arguments as they come, which are
+      there to tell their names and go.
+    is_ordered: whether such arguments stay if nothing uses them.
+    names_of: the users' names of a binding's operands.
+
+  Returns:
+    the program, and the names of its arguments.
 
   Raises:
     AnnotationTextError, ProgramTextError: as `trim`.
   """
   module = dialects.read(program)
-  trim(module)
-  return _like(program, module)
+  block = main_of(module).regions[0].blocks[0]
+  names: dict[int, str] = {}
+  for operation in dialects.operations_of(module):
+    target = target_of(operation)
+    if call_target.is_binding(target):
+      found = zip(operation.operands, names_of(target))
+      names.update(_numbered(found))
+  end = returned_by(main_of(module)).operands
+  passed = _numbered((end[number], name) for number, name in known.items())
+  names |= passed
+  count = len(block.arguments)
+  dropped = trim(module, known, passed if is_ordered else ())
+  kept = [n for n in range(count) if n not in dropped]
+  return _like(program, module), {
+      now: names[before] for now, before in enumerate(kept) if names.get(before)
+  }
+
+
+def _numbered(named: Iterable[tuple[Any, str]]) -> dict[int, str]:
+  """By number of the argument; the first name of each counts."""
+  from jaxlib.mlir import ir
+  found: dict[int, str] = {}
+  for value, name in named:
+    if owner_of(value) is None:
+      found.setdefault(ir.BlockArgument(value).arg_number, name)
+  return found
 
 
 def _like(program: bytes, module: Any) -> bytes:
@@ -79,11 +118,20 @@ def take_out(module: Any) -> None:
       operation.erase()
 
 
-def trim(module: Any) -> None:
+def trim(
+    module: Any, results: Collection[int] = (), arguments: Collection[int] = ()
+) -> set[int]:
   """Has a program be as its user wrote it, but for tags, in place.
 
   A program that is compiled keeps the results of bindings, and what only these
   use, because the runtime counts both.
+
+  Args:
+    results: the numbers of others to take out.
+    arguments: the numbers of those that stay in any case.
+
+  Returns:
+    the numbers of the arguments that are gone.
 
   Raises:
     AnnotationTextError: a binding whose target is damaged.
@@ -92,19 +140,20 @@ def trim(module: Any) -> None:
   main = main_of(module)
   block = main.regions[0].blocks[0]
   with dialects.scope(module):
-    _drop_results(main)
+    _drop_results(main, results)
     bindings = [
         o for o in dialects.operations_of(main)
         if call_target.is_binding(target_of(o))
     ]
     unused = {
         number for number, argument in enumerate(block.arguments)
-        if is_used(argument) and all(
+        if number not in arguments and (results or is_used(argument)) and all(
             use.owner.operation in bindings for use in argument.uses)
     }
     for binding in bindings:
       _bind_used(binding, [block.arguments[number] for number in unused])
     _drop_arguments(main, unused)
+  return unused
 
 
 def _bind_used(binding: Any, unused: Collection[Any]) -> None:
@@ -125,12 +174,12 @@ def _bind_used(binding: Any, unused: Collection[Any]) -> None:
   binding.erase()
 
 
-def _drop_results(main: Any) -> None:
+def _drop_results(main: Any, results: Collection[int]) -> None:
   from jaxlib.mlir import ir
   end = returned_by(main).operation
   kept = [
-      n for n, value in enumerate(end.operands)
-      if not call_target.is_binding(target_of(owner_of(value)))
+      n for n, value in enumerate(end.operands) if n not in results and
+      not call_target.is_binding(target_of(owner_of(value)))
   ]
   given, kinds = attributes_of(main, RESULTS), types_of(main, RESULTS)
   operands = [end.operands[n] for n in kept]

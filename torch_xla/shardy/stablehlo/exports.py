@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import dataclasses
+import json
 import logging
 import os
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import torch
 from torch.utils import _pytree as pytree
@@ -14,13 +15,14 @@ import torch_xla
 from torch_xla import runtime
 
 from . import calls, conversion, dialects, forms, printed
-from .. import preview, switch
-from ..compile.record import ProgramRecord
+from .. import preview, switch, tensor_names
+from ..compile.record import ProgramRecord, TensorRecord
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..mode import current_mode
 from .attempts import Attempts
 from .forms import Form
 from .planner import plan_of
+from .signature import Signature
 
 Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
                ProgramRecord]
@@ -29,11 +31,24 @@ logger = logging.getLogger(__name__)
 
 _TEXT, _BYTECODE = ('.mlir',), ('.mlirbc', '.bc')
 
+# And not shells of tensors, nor fake ones.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+Named = tuple[torch.Tensor, str]
+
+
+class _Traced(NamedTuple):
+  """A program as torch_xla has it, how it is spread, and what is what in it."""
+  program: bytes
+  options: CompileOptions
+  signature: Signature
+
 
 def export_stablehlo(source: Source,
                      path: Union[str, os.PathLike],
                      form: str = Form.SDY.value,
-                     version: Optional[str] = None) -> None:
+                     version: Optional[str] = None,
+                     signature_order: bool = False) -> None:
   """See `torch_xla.shardy.export_stablehlo`."""
   path = os.fsdecode(path)
   is_text = path.endswith(_TEXT)
@@ -47,11 +62,22 @@ def export_stablehlo(source: Source,
   switch.check_door()
   dialects.check_installed('export_stablehlo writes StableHLO')
   target = _version(version, is_text)
-  data = _lowered(*_program_of(source), Form(form), target)
+  if signature_order and not isinstance(source, torch.export.ExportedProgram):
+    raise ValueError('signature_order=True is for a program of torch.export: '
+                     f'a {type(source).__name__} has no signature')
+  traced = _program_of(source, signature_order)
+  data, tensors = _lowered(traced.program, traced.options, Form(form), target)
+  if not isinstance(source, ProgramRecord):  # That stays what the plugin got.
+    module = dialects.read(data)
+    traced.signature.write(module)
+    data = dialects.write(module, target)
+  said = traced.signature.described(dialects.read(data), Form(form), tensors)
   if is_text:
     data = dialects.text(dialects.read(data)).encode()
   with open(path, 'wb') as file:
     file.write(data)
+  with open(f'{path}.json', 'w', encoding='utf-8') as file:
+    json.dump(said, file, indent=1)
 
 
 def _version(text: Optional[str], is_text: bool) -> dialects.Version:
@@ -73,22 +99,63 @@ def _version(text: Optional[str], is_text: bool) -> dialects.Version:
   return version
 
 
-def _program_of(source: Source) -> tuple[bytes, CompileOptions]:
+def _program_of(source: Source, is_ordered: bool) -> _Traced:
   """The program as torch_xla has it, annotations in it, and its spread."""
   if isinstance(source, ProgramRecord):
     if source.sent is None:
       raise ValueError('the record has no program: torch_xla.shardy.record() '
                        'keeps programs, torch_xla.shardy.programs() does not')
-    return source.sent, source.options
+    names = {t.parameter: t.name for t in source.tensors if t.name}
+    names.pop(None, None)
+    return _Traced(source.sent, source.options, Signature(names, {}))
   if isinstance(source, torch.export.ExportedProgram):
-    source = _results_of(source)
-  elif isinstance(source, torch.Tensor):
-    source = [source]
-  _check_tensors(source)
-  roots = [*preview.pending(source), *switch.route(current_mode()).companions()]
+    named, known = _traced(source)
+    if is_ordered:
+      _check_distinct(known)
+  else:
+    tensors = [source] if isinstance(source, torch.Tensor) else source
+    _check_tensors(tensors)
+    named = list(zip(tensors, tensor_names.names_of(tensors), strict=True))
+    # Of others nothing asked, and to ask would make the next sync another.
+    known = [
+        (t, name)
+        for t, name in tensor_names.living_names()
+        if type(t) in _PLAIN and t.device.type == 'xla' and _starts_a_graph(t)
+    ]
+  results = preview.pending([t for t, _ in named])
+  route = switch.route(current_mode())
+  passed = [t for t, _ in known]
+  roots = [*results, *route.companions()]
+  first = len(roots)
+  if is_ordered:  # Arguments come in the order in which the roots need them.
+    first, roots = 0, [*passed, *roots]
+  else:
+    roots += passed
+  program, arguments = calls.trimmed(
+      printed.with_calls(roots), {
+          n: name for n, (_, name) in enumerate(known, first)
+      }, is_ordered, getattr(route.planner, 'names_of', lambda target: ()))
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
-  return (calls.trimmed(printed.with_calls(roots)),
-          CompileOptions(Partitioner.GSPMD, 1, count))
+  return _Traced(
+      program, CompileOptions(Partitioner.GSPMD, 1, count),
+      Signature(arguments, {
+          n: name for n, (_, name) in enumerate(named) if name
+      }))
+
+
+def _starts_a_graph(t: torch.Tensor) -> bool:
+  return ',' in torch_xla._XLAC._unique_id_for_ir_and_data(
+      t) and not torch_xla._XLAC._check_tensor_need_materialization([t])[0]
+
+
+def _check_distinct(known: Sequence[Named]) -> None:
+  seen: dict[int, str] = {}
+  for t, name in known:
+    other = seen.setdefault(torch_xla._XLAC._xla_get_tensor_id(t), name)
+    if other != name:
+      raise ValueError(
+          f'{other!r} and {name!r} are one tensor, and so one argument: there '
+          'is no order of the signature. Export with a copy of it')
 
 
 def _check_tensors(tensors: Any) -> None:
@@ -103,9 +170,10 @@ def _check_tensors(tensors: Any) -> None:
                        "export tensors on the device 'xla'")
 
 
-def _lowered(program: bytes, options: CompileOptions, form: Form,
-             version: dialects.Version) -> bytes:
-  """What a plugin gets that reads this form and version."""
+def _lowered(
+    program: bytes, options: CompileOptions, form: Form,
+    version: dialects.Version) -> tuple[bytes, tuple[TensorRecord, ...]]:
+  """What a plugin gets that reads this form and version, and its tensors."""
   mode = current_mode()
   job = Attempts(program, None, form, version, meshes=switch.route(mode).meshes)
   if dialects.artifact_version(program) is None:
@@ -122,19 +190,21 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
       module = dialects.read(calls.without(program))
       if form is Form.PLAIN:
         forms.write(module, form)
-      return dialects.write(module, version)
+      return dialects.write(module, version), ()
   if plan.reason:
     logger.warning(
         '%s: the program is exported with mhlo.sharding, and without '
         'priorities', plan.reason)
-  return plan.attempts[0].program
+  return plan.attempts[0].program, plan.attempts[0].tensors
 
 
-def _results_of(exported: torch.export.ExportedProgram) -> list[torch.Tensor]:
-  """What the program gives, pending, from its own example inputs.
+def _traced(
+    exported: torch.export.ExportedProgram) -> tuple[list[Named], list[Named]]:
+  """What the program gives, pending, and its own example inputs, by names.
 
-  Tensors of it that are on the device already, and annotated, are used as they
-  are; the others are moved there.
+  What it mutates comes first, as in its signature. Tensors of it that are on
+  the device already, and annotated, are used as they are; the others are moved
+  there.
   """
   from torch_xla import stablehlo as exporter
   if exported.example_inputs is None:
@@ -145,9 +215,12 @@ def _results_of(exported: torch.export.ExportedProgram) -> list[torch.Tensor]:
   flat = pytree.tree_map_only(
       torch.Tensor, lambda t: t.to(device),
       exported._graph_module_flat_inputs(arguments, keywords))
-  inputs = [t for t in pytree.tree_leaves(flat) if isinstance(t, torch.Tensor)]
+  signature = exported.graph_signature
+  known = [(t, spec.target or spec.arg.name)
+           for t, spec in zip(flat, signature.input_specs, strict=True)
+           if isinstance(t, torch.Tensor)]
   # Only these: what else is pending is not this program's.
-  torch_xla._XLAC._xla_sync_multi(inputs, [], True, True)
+  torch_xla._XLAC._xla_sync_multi([t for t, _ in known], [], True, True)
   interpreter = exporter.XLAExportInterpreter(exported.graph_module, device,
                                               set(), None)
   # Numbers stay in the program; as arguments they would have no names.
@@ -157,7 +230,8 @@ def _results_of(exported: torch.export.ExportedProgram) -> list[torch.Tensor]:
       results = interpreter.run(*flat, enable_io_processing=False)
   finally:
     torch_xla._XLAC._set_xla_all_numbers_special_scalars(False)
-  signature = exported.graph_signature
-  mutated = len(signature.buffers_to_mutate) + len(
-      signature.user_inputs_to_mutate)
-  return [t for t in results[mutated:] if isinstance(t, torch.Tensor)]
+  for t, _ in known:
+    t + 0  # One that nothing asks for could be no result.
+  return [(t, spec.target or spec.arg.name)
+          for t, spec in zip(results, signature.output_specs, strict=True)
+          if isinstance(t, torch.Tensor)], known
