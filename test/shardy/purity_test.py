@@ -53,9 +53,9 @@ _MAY_IMPORT = {
     'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
               'tensor_names'), ('sdy',)),
     'preview': (('hlo', 'mode', 'switch'), ()),
-    'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo', 'lower',
-                   'mode', 'preview', 'sdy', 'sharding', 'switch',
-                   'tensor_names'), ()),
+    'stablehlo': (
+        ('annotate', 'compile', 'door', 'errors', 'hlo', 'lower', 'mode',
+         'preview', 'sdy', 'sharding', 'switch', 'tensor_names'), ()),
     'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),

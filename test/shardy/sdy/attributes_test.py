@@ -138,8 +138,7 @@ def test_meshes_that_shardy_refuses_too(axes, device_ids, message):
   assert _refused(mesh, '#sdy.sharding<@mesh, []>', 0)
 
 
-@pytest.mark.parametrize('name',
-                         ['', '1', 'a b', 'a"b', 'é', 'a\n', '-', 'a\\'])
+@pytest.mark.parametrize('name', ['', 'a b', 'a"b', 'é', 'a\n', '-', 'a\\'])
 def test_axis_names_that_stay_out_of_the_text(name):
   assert not attributes.is_axis_name(name)
   with pytest.raises(SdyError, match='is not a name for a mesh axis'):

@@ -219,7 +219,7 @@ def test_replicated_of_any_rank():
     (('a b', 'y'), ['axis_0', 'axis_1']),
     (('a"b', 'y'), ['axis_0', 'axis_1']),
     (('', 'y'), ['axis_0', 'axis_1']),
-    (('0', '1'), ['axis_0', 'axis_1']),
+    (('0', '1'), ['0', '1']),
 ])
 def test_axis_names(names, expected):
   mesh = mesh_axes.mesh_of(UserMesh.of((2, 4), names))

@@ -23,7 +23,7 @@ from typing import Optional
 
 MESH_NAME = 'mesh'
 # Names that Shardy's text takes as they are; everything else is replaced.
-_AXIS_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_.\-]*\Z')
+_AXIS_NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z')
 
 
 class SdyError(ValueError):
