@@ -99,6 +99,12 @@ def test_meshes_are_read(user_mesh):
      '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'),
     ('<@mesh, [{"y":(2)2}, {"y":(1)2}]>',
      '{devices=[2,2,2]<=[2,2,2]T(2,1,0) last_tile_dim_replicate}'),
+    ('<@mesh, [{"x"}, {}], unreduced={"y"}>',
+     '{devices=[2,1,4]<=[8] last_tile_dims={unreduced}}'),
+    ('<@mesh, [{"y":(1)2}, {}], replicated={"x"}, unreduced={"y":(2)2}>',
+     '{devices=[2,1,2,2]<=[2,2,2]T(1,2,0) '
+     'last_tile_dims={unreduced, replicated}}'),
+    ('<@mesh, [{}, {}], unreduced={"x", "y"}>', '{unreduced}'),
     ('<mesh<["d"=8]>, [{"d"}, {}]>', '{devices=[8,1]<=[8]}'),
     ('<mesh<["d"=8], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]>, [{}, {"d"}]>',
      '{devices=[1,8]7,6,5,4,3,2,1,0}'),

@@ -169,6 +169,9 @@ def test_layouts_that_are_kept():
      '{replicated}'),
     (dict(results=['{replicated}', '{replicated}']),
      f'result 1 is to be laid out as {_X} and Shardy gives {{replicated}}'),
+    (dict(results=['{unreduced}', _X]),
+     'Shardy gives result 0 as {unreduced}: parts that are still to be added '
+     'up'),
     (dict(parameters=None),
      'the backend does not tell how it laid out the parameters'),
     (dict(parameters=[_X, _X]),

@@ -15,14 +15,15 @@ from typing import Optional
 
 import numpy as np
 
-from ..sharding.hlo_sharding import HloSharding, REPLICATED
+from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 from ..sharding.partition_spec import sharding_of
 from .attributes import Mesh, SdyError, SubAxis
 
 _AXIS = re.compile(r'"((?:[^"\\]|\\.)*)"(?::\((\d+)\)(\d+))?')
 _SHARDING = re.compile(
     r'(?:#sdy\.sharding)?<(@[\w.\-]+|mesh<.*?>), '
-    r'\[([^\]]*)\](?:, replicated=\{[^}]*\})?>\Z', re.DOTALL)
+    r'\[([^\]]*)\](?:, replicated=\{[^}]*\})?(?:, unreduced=\{([^}]*)\})?>\Z',
+    re.DOTALL)
 
 
 def placement_of_text(text: str, meshes: Mapping[str, str],
@@ -38,7 +39,7 @@ def placement_of_text(text: str, meshes: Mapping[str, str],
   match = _SHARDING.match(text)
   if match is None:
     raise SdyError(f'{text[:120]!r} is no sharding in Shardy\'s terms')
-  name, listed = match.groups()
+  name, listed, unreduced = match.groups()
   if not name.startswith('@'):
     mesh = mesh_of_text(name)
   elif name[1:] in meshes:
@@ -46,15 +47,23 @@ def placement_of_text(text: str, meshes: Mapping[str, str],
   else:
     raise SdyError(f'{text[:120]!r} is over the mesh {name}, which is not '
                    'there')
-  dims = [
-      tuple(
-          SubAxis(found[1], int(found[2] or 1), found[3] and int(found[3]))
-          for found in _AXIS.finditer(dim))
-      for dim in re.findall(r'\{(.*?)\}', listed)
-  ]
+  dims = [_axes(dim) for dim in re.findall(r'\{(.*?)\}', listed)]
   if len(dims) != rank:
     raise SdyError(f'{text[:120]!r} on a tensor of rank {rank}')
-  return _placement(dims, mesh)
+  if not unreduced:
+    return _placement(dims, mesh)
+  # As if it were split along one more dimension, which then is a subgroup.
+  split = _placement([*dims, _axes(unreduced)], mesh)
+  if split.tiles is None:
+    return split
+  return HloSharding.tiled(
+      split.tiles, (ShardingType.UNREDUCED, *split.subgroup_types)).canonical()
+
+
+def _axes(text: str) -> tuple[SubAxis, ...]:
+  return tuple(
+      SubAxis(found[1], int(found[2] or 1), found[3] and int(found[3]))
+      for found in _AXIS.finditer(text))
 
 
 def mesh_of_text(text: str) -> Mesh:

@@ -12,7 +12,7 @@ import dataclasses
 from typing import Optional
 
 from ..compile.attempt import Outcome
-from ..sharding.hlo_sharding import HloSharding
+from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.partition_spec import uneven_dims
 from .lowering import SdyProgram, Tensor
 from .tensor_records import in_brackets
@@ -70,6 +70,10 @@ class LayoutPromise:
                   f'and {self.who} takes it as {sharding}')
     if made.results is None and self.trusts:
       return None
+    for place, given in enumerate(made.results or ()):
+      if ShardingType.UNREDUCED in (given.type, *given.subgroup_types):
+        return (f'{self.who} gives result {place} as {given}: parts that are '
+                'still to be added up')
     for place, placement in self.results.items():
       if made.results is None or place >= len(made.results):
         return _NO_RESULTS
