@@ -3,7 +3,8 @@
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.errors import DoorError
-from torch_xla.shardy.stablehlo import dialects, target
+from torch_xla.shardy.stablehlo import conversion, dialects, target
+from torch_xla.shardy.stablehlo.attempts import Attempts
 from torch_xla.shardy.stablehlo.forms import Form
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and writes MLIR')
@@ -28,13 +29,12 @@ class _Says:
     return self._format
 
 
-def _choose(version, plugin=_Plugin()) -> target.Target:
-
-  def attribute(name):
-    assert name == 'stablehlo_current_version'
-    return version
-
-  return target.choose(plugin, attribute)
+def _choose(version, plugin=_Plugin(), minimum=None) -> target.Target:
+  told = {
+      'stablehlo_current_version': version,
+      'stablehlo_minimum_version': minimum,
+  }
+  return target.choose(plugin, told.__getitem__)
 
 
 def _echo() -> str:
@@ -101,6 +101,35 @@ def test_a_plugin_older_than_what_jaxlib_writes():
   assert str(raised.value) == (
       'the plugin reads StableHLO up to 0.1.0, and the installed jaxlib writes '
       f'{oldest} and later; install an older jaxlib')
+
+
+@pytest.mark.parametrize('version, minimum, said', [
+    ((1, 13), None, 'stablehlo_current_version of the PJRT plugin is [1, 13]'),
+    ((1, 13, 0, 0), None, 'is [1, 13, 0, 0]: a version is three numbers'),
+    ((1, -1, 0), None, 'is [1, -1, 0]'),
+    ((), None, 'is []'),
+    ((1, 13, 0), (1,), 'stablehlo_minimum_version of the PJRT plugin is [1]'),
+    (None, (99, 0, 0), 'from 99.0.0 on, and the installed jaxlib writes up to'),
+    ((1, 9, 0), (1, 10, 0), 'from 1.10.0 on (stablehlo_minimum_version) and up '
+     'to 1.9.0 (stablehlo_current_version), so none'),
+])
+def test_versions_that_nobody_can_write(version, minimum, said):
+  with pytest.raises(DoorError) as raised:
+    _choose(version, minimum=minimum)
+  assert said in str(raised.value)
+
+
+def test_a_plugin_that_says_its_oldest_alone():
+  """What came in an older version is written anew, and not handed on."""
+  chosen = _choose(None, minimum=(1, 9, 0))
+  came = _artifact((1, 5, 0))
+  assert chosen.version_for(came) == (1, 9, 0)
+  for oldest, written in ((chosen.oldest, (1, 9, 0)), ((), (1, 5, 0))):
+    program = conversion.to_hlo(dialects.read(came))
+    job = Attempts(
+        program, came, chosen.form, chosen.version_for(came), oldest=oldest)
+    first, = job.unpartitioned().attempts
+    assert dialects.artifact_version(first.program) == written
 
 
 @pytest.mark.parametrize('version', [None, (1, 10, 0), (1, 12, 0)])

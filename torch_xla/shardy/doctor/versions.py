@@ -52,6 +52,8 @@ if shim.PjrtShardy_Open(library.encode(), message, ctypes.c_size_t(4096)):
 values, count = (ctypes.c_int64 * 8)(), ctypes.c_size_t()
 code = shim.PjrtShardy_PluginAttribute(name.encode(), values,
                                        ctypes.c_size_t(8), ctypes.byref(count))
+if code not in (0, 5):  # 5: there is none.
+  sys.exit(f'does not tell its attribute {name} as integers (PJRT error {code})')
 print('attribute', *values[:0 if code else count.value], flush=True)
 '''
 

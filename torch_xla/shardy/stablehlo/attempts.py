@@ -84,6 +84,7 @@ class Attempts:
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `lowering.lower`.
+    oldest: the version that the plugin reads from on.
   """
   program: bytes
   original: Optional[bytes]
@@ -91,6 +92,7 @@ class Attempts:
   version: dialects.Version
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
+  oldest: dialects.Version = ()
 
   def sdy(self, num_devices: int) -> Plan:
     """For Shardy.
@@ -261,7 +263,7 @@ class Attempts:
   def _write_v2(self, v2: _V2) -> bytes:
     if self.original is not None and not v2.is_changed:
       came_in = dialects.artifact_version(self.original)
-      if came_in is not None and came_in <= self.version:
+      if came_in is not None and self.oldest <= came_in <= self.version:
         return self.original
     return self._write(v2.module)
 

@@ -65,7 +65,7 @@ class StableHloPlanner:
       return plan.handed_on(program)
     target = self.target()
     job = Attempts(program, None, target.form, target.version_for(program),
-                   self.names_of, self.meshes)
+                   self.names_of, self.meshes, target.oldest)
     if program_format == 'hlo':
       return plan_of(job, self.mode, options)
     try:

@@ -21,6 +21,7 @@ from .dialects import Version
 from .forms import Form
 
 CURRENT_VERSION = 'stablehlo_current_version'
+_MINIMUM_VERSION = 'stablehlo_minimum_version'
 # The first version of plugins that are sure to register the dialect.
 _SDY_SINCE = (1, 11, 0)
 
@@ -33,17 +34,19 @@ class Target:
     version: of the artifacts; None where the plugin does not say: that of the
       program that came, or what XLA takes for safe.
     reason: for people: why this form, and this version.
+    oldest: the oldest version that it reads, where it says so.
   """
   form: Form
   version: Optional[Version]
   reason: str
+  oldest: Version = ()
 
   def version_for(self, program: bytes) -> Version:
     """The version to write what `program` becomes in."""
     version = (
         self.version or dialects.artifact_version(program) or
         dialects.cautious_version())
-    return min(version, dialects.current_version())
+    return min(max(version, self.oldest), dialects.current_version())
 
 
 def choose(plugin: Any, attribute: Callable[[str],
@@ -55,15 +58,28 @@ def choose(plugin: Any, attribute: Callable[[str],
     attribute: looks an attribute of its library up.
 
   Raises:
-    DoorError: `sharding_form` gives something unknown, or the plugin reads
-      versions that jaxlib no longer writes.
+    DoorError: `sharding_form` gives something unknown, an attribute is no
+      version, or the plugin reads versions that jaxlib does not write.
   """
-  version = attribute(CURRENT_VERSION)
+  version, since = (
+      _checked(name, attribute(name))
+      for name in (CURRENT_VERSION, _MINIMUM_VERSION))
   form, reason = _form(plugin, version)
+  ours, oldest = dialects.current_version(), dialects.oldest_version()
+  if since is not None and since > ours:
+    raise DoorError(
+        f'the plugin reads StableHLO from {dialects.version_text(since)} on, '
+        'and the installed jaxlib writes up to '
+        f'{dialects.version_text(ours)}; install a newer jaxlib')
+  if since is not None and version is not None and since > version:
+    raise DoorError(
+        f'the plugin reads StableHLO from {dialects.version_text(since)} on '
+        f'({_MINIMUM_VERSION}) and up to {dialects.version_text(version)} '
+        f'({CURRENT_VERSION}), so none')
   if version is None:
     return Target(form, None,
-                  f'{reason}; written in the version that torch_xla sends')
-  ours, oldest = dialects.current_version(), dialects.oldest_version()
+                  f'{reason}; written in the version that torch_xla sends',
+                  since or ())
   if version < oldest:
     raise DoorError(
         f'the plugin reads StableHLO up to {dialects.version_text(version)}, and the installed '
@@ -73,8 +89,16 @@ def choose(plugin: Any, attribute: Callable[[str],
   written = min(version, ours)
   return Target(
       form, written,
-      f'{reason}; written in {dialects.version_text(written)}, the newest that {why}'
-  )
+      f'{reason}; written in {dialects.version_text(written)}, the newest that {why}',
+      since or ())
+
+
+def _checked(name: str, version: Optional[Version]) -> Optional[Version]:
+  if version is not None and (len(version) != 3 or min(version) < 0):
+    raise DoorError(
+        f'the attribute {name} of the PJRT plugin is {list(version)}: a version '
+        'is three numbers, such as [1, 13, 0]')
+  return version
 
 
 def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
