@@ -16,7 +16,8 @@ from torch_xla.shardy.compile.attempt import Attempt, Outcome
 from torch_xla.shardy.hlo import array_shape, op_sharding
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
-from torch_xla.shardy.sdy import extract, free_results, planner, question
+from torch_xla.shardy.sdy import (extract, free_results, padding, planner,
+                                  question)
 from torch_xla.shardy.sdy.free_results import Made
 from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
@@ -180,6 +181,12 @@ def test_what_a_free_result_is_padded_to(dims, tiles, to):
 def test_what_is_split_in_equal_parts_anyway_is_not_asked_about():
   assert not free_results.may_be_uneven((16, 1, 8), 8)
   assert free_results.may_be_uneven((16, 1, 4), 8)
+
+
+def test_a_dimension_without_a_bound_is_not_padded():
+  placed = parse_sharding('{devices=[3,2]<=[6]}')
+  assert padding.padded_dims((-2**63, 8), placed) is None
+  assert padding.padded_dims((4, 8), placed) == (6, 8)
 
 
 def _outcome(*results: str) -> Outcome:

@@ -6,6 +6,9 @@ taken there and back; XLA then makes of both the same HLO.
 
 import collections
 
+import re
+
+import mlir_modules as modules
 import pytest
 import torch
 import torch_xla
@@ -72,6 +75,28 @@ def test_one_of_each_family():
 @pytest.mark.parametrize('family', _FAMILIES)
 def test_all(family):
   _check(_FAMILIES[family])
+
+
+def test_sizes_of_dynamic_dimensions():
+  """HLO has no operation for them: they are there, and as they were."""
+  module = modules.main(
+      '%a: F {mhlo.sharding = "{devices=[8,1]<=[8]}"}, %n: tensor<2xi32>',
+      'tensor<?x4xf32>', """
+    %d = stablehlo.dynamic_reshape %a, %n : (F, tensor<2xi32>)
+        -> tensor<?x4xf32>
+    %o = stablehlo.constant dense<1.0> : tensor<f32>
+    %b = stablehlo.dynamic_broadcast_in_dim %o, %n, dims = []
+        : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
+    %s = stablehlo.add %d, %b : tensor<?x4xf32>
+    return %s : tensor<?x4xf32>""")
+  text = modules.shown(modules.lower(module)[0])
+  assert '[{"axis_0"}, {}]' in text and 'custom_call' not in text
+  assert re.search(
+      r'stablehlo.dynamic_reshape %arg0, %arg1 : '
+      r'\(F, tensor<2xi32>\) -> tensor<\?x4xf32>', text)
+  assert re.search(
+      r'stablehlo.dynamic_broadcast_in_dim %\w+, %arg1, dims = \[\] : '
+      r'\(tensor<f32>, tensor<2xi32>\) -> tensor<\?x4xf32>', text)
 
 
 @pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')

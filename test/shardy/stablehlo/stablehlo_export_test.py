@@ -319,6 +319,30 @@ def test_no_order_of_a_signature(mesh, tmp_path):
                                       signature_order=True)
 
 
+@pytest.mark.slow
+@pytest.mark.environment(EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM='1')
+def test_a_dynamic_dimension_costs_no_priority(mesh, tmp_path, caplog):
+  model, x = torch.nn.Linear(16, 8).to('xla'), torch.ones(8, 16).to('xla')
+  xs.mark_sharding(model.weight, mesh, ('y', None), priority=(0, None))
+  xs.mark_sharding(x, mesh, ('x', None), priority=(4, None))
+  exported = torch.export.export(
+      model, (x,), dynamic_shapes=({
+          0: torch.export.Dim('batch', max=64)
+      },))
+  text = _exported(exported, tmp_path / 'p.mlir')
+  assert '@mesh, [{"y"}p0, {}]' in text and '@mesh, [{"x"}p4, {}]' in text
+  assert 'stablehlo.dynamic_broadcast_in_dim' in text
+  said = json.loads((tmp_path / 'p.mlir.json').read_text())
+  assert {
+      a['name']: a['shape'] for a in said['arguments']
+  } == {
+      'weight': [8, 16],
+      'bias': [8],
+      'input': [None, 16]
+  }
+  assert not [r for r in caplog.records if r.levelname == 'WARNING']
+
+
 class _Sum(torch.nn.Module):
 
   def forward(self, a, b):

@@ -70,7 +70,8 @@ class Padded:
 def padded_dims(dims: Sequence[int],
                 placement: HloSharding) -> Optional[tuple[int, ...]]:
   """The dimensions of the tensor that divides evenly; None if it does."""
-  if placement.tiles is None or placement.rank != len(dims):
+  if (placement.tiles is None or placement.rank != len(dims) or
+      min(dims, default=0) < 0):  # Of a dimension without a bound.
     return None
   padded = tuple(
       size * tiles

@@ -9,7 +9,7 @@ What jaxlib says in another way, or leaves behind, is mended here:
   loops' bodies, go, on either way;
 - an iota of several dimensions, which jaxlib takes apart, is one again;
 - donated parameters are so in StableHLO, too;
-- operations on quantised values, which HLO has not, are calls meanwhile;
+- operations that HLO has not are calls meanwhile (`kept`);
 - operations that StableHLO lacks, such as `erf`, are custom calls as in what
   `_XLAC` writes, and not of another dialect, and `dot` is `dot_general`.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import dialects, quantised
+from . import dialects, kept
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, uses
@@ -61,9 +61,10 @@ def to_hlo(module: Any) -> bytes:
     program = dialects.to_hlo(module)
   except dialects.ProgramTextError:
     with dialects.scope(module), dialects.saying(
-        module.context, 'cannot convert quantised values'):
-      if not quantised.hide(module):
-        raise
+        module.context, 'cannot keep what HLO has not'):
+      hidden = kept.hide(module)
+    if not hidden:
+      raise
     program = dialects.to_hlo(module)
   return _mended(program)
 
@@ -199,10 +200,10 @@ def from_hlo(program: Any) -> Any:
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):
-    if any(i.custom_call_target == quantised.TARGET
+    if any(i.custom_call_target == kept.TARGET
            for c in program.computations
            for i in c.instructions):
-      quantised.show(module)
+      kept.show(module)
     attributes = module.operation.attributes
     for name in _NOT_IN_TORCH_XLA:
       if name in attributes:

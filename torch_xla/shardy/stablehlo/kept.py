@@ -1,4 +1,6 @@
-"""Carries operations on quantised values through HLO, which has none.
+"""Carries operations through HLO that it has not.
+
+They work on quantised values, or are given the size of a dynamic dimension.
 
     before   %q = stablehlo.uniform_quantize %x : (tensor<8xf32>)
                  -> tensor<8x!quant.uniform<i8:f32, 0.4:2>>
@@ -20,6 +22,11 @@ from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, names_of, target_of)
 TARGET = 'torch_xla.shardy.kept'
 _NAME, _TYPES, _ATTRIBUTES = 'kept.name', 'kept.types', 'kept.attributes'
 _QUANTISED = '!quant.'
+_DYNAMIC = frozenset(
+    f'stablehlo.{name}' for name in ('dynamic_broadcast_in_dim', 'dynamic_conv',
+                                     'dynamic_gather', 'dynamic_iota',
+                                     'dynamic_pad', 'dynamic_reshape',
+                                     'real_dynamic_slice'))
 
 
 def hide(module: Any) -> int:
@@ -46,8 +53,8 @@ def hide(module: Any) -> int:
 
   # Before any is changed: what uses one's result is to be another.
   found = [
-      o for o in dialects.operations_of(module)
-      if o.name.startswith('stablehlo.') and not len(o.regions) and any(
+      o for o in dialects.operations_of(module) if o.name in _DYNAMIC or
+      o.name.startswith('stablehlo.') and not len(o.regions) and any(
           plain(value.type) != value.type
           for value in (*o.results, *o.operands))
   ]
