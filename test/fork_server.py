@@ -89,6 +89,13 @@ class ForkServers:
     self._folder = ''
     self._addresses: dict[tuple, str] = {}
     self._asked = 0
+    # As Python has read them. Threads of a session ask for children while a
+    # test may have changed this process's environment.
+    self._read = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_READ_AT_START)
+    }
 
   def run(self,
           job: Callable[[], Any],
@@ -103,9 +110,9 @@ class ForkServers:
         process's, and a child does not start.
     """
     place = place or Place.here()
-    for name in {*environment, *os.environ}:
+    for name in {*environment, *self._read}:
       if (name.startswith(_READ_AT_START) and
-          environment.get(name) != os.environ.get(name)):
+          environment.get(name) != self._read.get(name)):
         raise ValueError(
             f'{name} is read when Python starts: use processes.run')
     address = self._address(environment)
