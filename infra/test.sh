@@ -14,7 +14,7 @@ of a fresh clone included. What is marked nightly is left out of a folder, but
 not of a file that is named, and a test that is named always runs.
 
 With --core, which comes first, it leaves out what is marked slow, too, and tries
-few examples of each property: the inner loop while you write, two minutes. With
+few examples of each property: the inner loop while you write, under three minutes. With
 --all, which comes first, it leaves out nothing and tries most examples, which
 takes more than an hour: for a release, and every night.
 

@@ -98,6 +98,7 @@ def root_fixture(tmp_path: Path) -> Path:
   return tmp_path / 'project'
 
 
+@pytest.mark.slow
 def test_what_is_found_and_what_survives(root):
   before = _write(
       root,
@@ -113,6 +114,7 @@ def test_what_is_found_and_what_survives(root):
   assert not list(root.with_name('tmp').iterdir())
 
 
+@pytest.mark.slow
 def test_one_alone(root):
   _write(root, _fault() + _fault('stale', 'not there'))
   faults = load(root)
@@ -143,6 +145,7 @@ def test_a_table_that_says_nothing(table, said, root, tmp_path):
   assert _files(root) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'end',
     [signal.SIGTERM,
