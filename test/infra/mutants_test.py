@@ -166,6 +166,7 @@ def test_a_tool_that_is_ended(end, root):
     assert not list(root.with_name('tmp').iterdir())
 
 
+@pytest.mark.slow
 def test_installed_torch_xla_runs_the_copys_files(tmp_path):
   """Each fault of the table is one, and makes Python of Python."""
   bench = Bench(ROOT, tmp_path / 'bench')
