@@ -15,6 +15,8 @@ from infra.mutants.bench import Bench
 from infra.mutants.faults import load
 from infra.mutants.faults import named
 
+pytestmark = pytest.mark.slow  # The core has the tests that faults name.
+
 _FILES = {
     'pyproject.toml':
         '[tool.pytest.ini_options]\n',
@@ -98,7 +100,6 @@ def root_fixture(tmp_path: Path) -> Path:
   return tmp_path / 'project'
 
 
-@pytest.mark.slow
 def test_what_is_found_and_what_survives(root):
   before = _write(
       root,
@@ -114,7 +115,6 @@ def test_what_is_found_and_what_survives(root):
   assert not list(root.with_name('tmp').iterdir())
 
 
-@pytest.mark.slow
 def test_one_alone(root):
   _write(root, _fault() + _fault('stale', 'not there'))
   faults = load(root)
@@ -145,7 +145,6 @@ def test_a_table_that_says_nothing(table, said, root, tmp_path):
   assert _files(root) == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     'end',
     [signal.SIGTERM,
@@ -166,7 +165,6 @@ def test_a_tool_that_is_ended(end, root):
     assert not list(root.with_name('tmp').iterdir())
 
 
-@pytest.mark.slow
 def test_installed_torch_xla_runs_the_copys_files(tmp_path):
   """Each fault of the table is one, and makes Python of Python."""
   bench = Bench(ROOT, tmp_path / 'bench')
