@@ -29,10 +29,12 @@ class Route:
     planner: what is done with each program.
     companions: what a sync computes besides the tensors that are pending.
     meshes: those that the process has made, as its plans depend on them.
+    names_of: the users' names of what a program binds, by the binding's target.
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
   meshes: Callable[[], Hashable] = tuple
+  names_of: Callable[[str], Sequence[str]] = lambda target: ()
 
 
 def _v2() -> Route:

@@ -29,4 +29,4 @@ def _route() -> switch.Route:
   binder.follow_copies()
   return switch.Route(
       ShardyPlanner(binder.names.of, binder.meshes.in_order),
-      binder.pending_bindings, binder.meshes.in_order)
+      binder.pending_bindings, binder.meshes.in_order, binder.names.of)

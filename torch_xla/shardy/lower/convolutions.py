@@ -64,11 +64,11 @@ def make_partitionable(module: Any) -> str:
         _held_windows(i) is not None
         for c in module.computations
         for i in c.instructions)
-    return note(products, left=left)
-  return note(products, sum(_hold(c, editor) for c in module.computations))
+    return _note(products, left=left)
+  return _note(products, sum(_hold(c, editor) for c in module.computations))
 
 
-def note(products: int, whole: int = 0, left: int = 0) -> str:
+def _note(products: int, whole: int = 0, left: int = 0) -> str:
   """What a record says of convolutions that were changed."""
   said = []
   if products:
@@ -82,13 +82,13 @@ def note(products: int, whole: int = 0, left: int = 0) -> str:
   return f'convolutions, so that XLA partitions them right: {", ".join(said)}'
 
 
-def has_window(size: int, stride: int, low: int, high: int,
-               dilation: int) -> bool:
+def _has_window(size: int, stride: int, low: int, high: int,
+                dilation: int) -> bool:
   """Whether a dimension is not just gone along; `dilation` of the operand."""
   return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
 
 
-def holding(rank: int, held: Iterable[int]) -> str:
+def _holding(rank: int, held: Iterable[int]) -> str:
   """The `backend_config` of a `Sharding` call that holds dimensions whole."""
   left = sorted(set(range(rank)).difference(held))
   return f'unspecified_dims=[{",".join(map(str, left))}]' if left else ''
@@ -120,7 +120,7 @@ def _held_windows(instruction: Any) -> Optional[list[int]]:
   if instruction.opcode != 'convolution':
     return None
   windows = [
-      n for n, w in enumerate(instruction.window.dimensions) if has_window(
+      n for n, w in enumerate(instruction.window.dimensions) if _has_window(
           w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
   ]
   return windows if windows or instruction.batch_group_count > 1 else None
@@ -145,7 +145,7 @@ def _hold(computation: Any, editor: Editor) -> int:
           'Sharding',
           value.shape, [value.id],
           sharding=op_sharding.to_bytes(REPLICATED),
-          backend_config=holding(rank, dims).encode())
+          backend_config=_holding(rank, dims).encode())
 
     operands = [
         call(by_id[number], spatial)

@@ -44,7 +44,7 @@ def narrow(module: Any) -> int:
   return sum(_narrow_in(c, editor) for c in module.computations)
 
 
-def is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
+def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
   """Whether indices into an operand are of another type and fit that one."""
   return indices.dtype != _TYPE and max(operand.dims, default=0) <= MOST
 
@@ -59,8 +59,8 @@ def _narrow_in(computation: Any, editor: Editor) -> int:
     place = len(instruction.operand_ids) // 2
     indices = by_id[instruction.operand_ids[place]]
     operand = by_id[instruction.operand_ids[0]]
-    if not is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
-                             *array_shape.arrays_of(indices.shape)):
+    if not _is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
+                              *array_shape.arrays_of(indices.shape)):
       return None
     made = _narrowed(indices, by_id, computation, editor)
     instruction.operand_ids[place] = made[-1].id

@@ -79,15 +79,15 @@ def padded_dims(dims: Sequence[int],
   return None if padded == tuple(dims) else padded
 
 
-def uneven_sizes(
+def _uneven_sizes(
     tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
   """The sizes of dimensions that are split unevenly, of tensors and tiles."""
   return frozenset(
       dims[n] for dims, tiles in tiled for n, _ in uneven_dims(dims, tiles))
 
 
-def leaves_open(annotation: Optional[Annotation],
-                placement: HloSharding) -> bool:
+def _leaves_open(annotation: Optional[Annotation],
+                 placement: HloSharding) -> bool:
   """Whether it leaves a dimension open, which is then not promised."""
   return (annotation is not None and annotation.sharding == placement) and any(
       not axes and priority is not None for axes, priority in zip(
@@ -108,7 +108,7 @@ def pad(module: Any, taken: extract.Taken, num_devices: int,
             if _padded_dims(i, placement) is not None]
   if not uneven:
     return Padded({}, frozenset(), {}, {})
-  sizes = uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
+  sizes = _uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
   found = _Padder(module, entry, taken, placements)
   found.pad_results(num_devices, tiles)
   found.pad_parameters()
@@ -212,7 +212,7 @@ class _Padder:
     for place, result in enumerate(results_of(self._entry)):
       dims = None
       _, placement = self._placements.get(result.id, (None, None))
-      if placement is not None and not leaves_open(
+      if placement is not None and not _leaves_open(
           self._taken.constraints.get((self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
       elif not array_shape.is_tuple(

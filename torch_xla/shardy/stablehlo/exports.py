@@ -71,9 +71,10 @@ def export_stablehlo(source: Source,
     module = dialects.read(data)
     traced.signature.write(module)
     data = dialects.write(module, target)
-  said = traced.signature.described(dialects.read(data), Form(form), tensors)
+  module = dialects.read(data)
   if is_text:
-    data = dialects.text(dialects.read(data)).encode()
+    data = dialects.text(module).encode()
+  said = traced.signature.described(module, Form(form), tensors)
   with open(path, 'wb') as file:
     file.write(data)
   with open(f'{path}.json', 'w', encoding='utf-8') as file:
@@ -134,7 +135,7 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
   program, arguments = calls.trimmed(
       printed.with_calls(roots), {
           n: name for n, (_, name) in enumerate(known, first)
-      }, is_ordered, getattr(route.planner, 'names_of', lambda target: ()))
+      }, is_ordered, route.names_of)
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
   return _Traced(
       program, CompileOptions(Partitioner.GSPMD, 1, count),

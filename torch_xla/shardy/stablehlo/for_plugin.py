@@ -33,9 +33,8 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   printed.replace_printer()
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
-  names_of = getattr(route.planner, 'names_of', lambda of: ())
   # Asked once, when the first program comes: the plugin is open by then.
-  return StableHloPlanner(mode, route.planner, names_of,
+  return StableHloPlanner(mode, route.planner, route.names_of,
                           functools.cache(_target_of_process),
                           functools.cache(_takes_stablehlo), route.meshes)
 
