@@ -11,7 +11,7 @@ import tempfile
 # The tool's modules are torch_xla's, which says so when it has to choose.
 os.environ.setdefault('PJRT_DEVICE', 'CPU')
 
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.reporting import json_form
 
 from .errors import BenchmarkError
@@ -24,7 +24,7 @@ _STATUSES = (0, 1)
 
 
 def run(script: Path, arguments: Sequence[str], topologies: Sequence[str],
-        shardy: bool, seconds: float) -> tuple[Report, ...]:
+        shardy: bool, seconds: float) -> tuple[AotReport, ...]:
   """The tool's reports, one for each of `topologies`.
 
   Args:

@@ -37,7 +37,7 @@ used = cache.use(root) if root else None
 sys.argv[1:] = ['--steps', '{_STEPS}']
 start = time.perf_counter()
 train_sharded.main()
-report = used.report() if used else cache.Report()
+report = used.report() if used else cache.CacheReport()
 print(json.dumps(dict(
     main=time.perf_counter() - start,
     compile=sum(p.seconds for p in torch_xla.shardy.programs()),

@@ -31,7 +31,7 @@ from . import ahead_of_time
 from .errors import BenchmarkError
 from .table_text import print_table
 from torch_xla.shardy.aot import topologies
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.reporting import quantities
 from torch_xla.shardy.aot.reporting.steady_step import steady_step
 
@@ -109,7 +109,7 @@ class Outcome:
 Outcomes = dict[tuple[str, str], dict[str, Outcome]]
 
 
-def outcome_of(report: Report, shardy: bool) -> Outcome:
+def outcome_of(report: AotReport, shardy: bool) -> Outcome:
   """What one step took.
 
   Args:
@@ -156,7 +156,7 @@ def measure(cases: Sequence[Case], say: Say) -> Outcomes:
   """
   runs = [(case, column) for case in cases for column in case.columns()]
 
-  def one(run: tuple[Case, Column]) -> tuple[Report, ...]:
+  def one(run: tuple[Case, Column]) -> tuple[AotReport, ...]:
     case, column = run
     say(f'{case.name}: {column.title}')
     return ahead_of_time.run(ahead_of_time.SCRIPTS / f'{case.script}.py',

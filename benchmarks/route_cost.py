@@ -32,7 +32,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
 from torch_xla.shardy.hlo import compiled_program, messages
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
-from torch_xla.shardy.lower import to_v1
+from torch_xla.shardy.v2 import to_v1
 
 from .table_text import print_table
 

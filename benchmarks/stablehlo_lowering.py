@@ -32,9 +32,9 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
 from torch_xla.shardy.hlo import compile_options, messages
-from torch_xla.shardy.sdy import extract, planner
-from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.rewrite import extract, planner
 from torch_xla.shardy.stablehlo import conversion, dialects, forms
+from torch_xla.shardy.v2 import to_v2
 
 from . import scaled_step
 from .table_text import print_table
@@ -53,7 +53,7 @@ def _bytes_table() -> None:
     for lower in ('V1', 'V2', 'sdy'):
       lowered = messages.parse('HloModuleProto', scaled)
       if lower == 'V2':
-        to_v2.rewrite(lowered)
+        to_v2.emit_in_place(lowered)
       elif lower == 'sdy':
         planner.lower(lowered, extract.take(lowered), n)
       module = conversion.from_hlo(lowered)

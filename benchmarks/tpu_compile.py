@@ -15,7 +15,7 @@ import time
 os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1')
 
 import torch_xla.runtime as xr
-from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.v2 import to_v2
 
 from . import scaled_step, topology
 
@@ -29,7 +29,7 @@ def main() -> None:
   rounds = parser.parse_args().rounds
   xr.use_spmd()
   v1 = scaled_step.over(scaled_step.traced_step(), MESH)
-  programs = {'V1': v1, 'V2': to_v2.lower(v1).program}
+  programs = {'V1': v1, 'V2': to_v2.emit(v1).program}
   seconds = {form: [] for form in programs}
   for i in range(rounds + 1):
     for form, program in programs.items():

@@ -30,8 +30,8 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.hlo import compile_options, messages, op_sharding
-from torch_xla.shardy.lower import to_v2
 from torch_xla.shardy.sharding.partition_spec import sharding_of
+from torch_xla.shardy.v2 import to_v2
 
 from . import scaled_step
 from .table_text import print_table
@@ -61,9 +61,9 @@ def _bytes_tables() -> None:
   rows = []
   for n in _DEVICES:
     program = scaled_step.over(step, (n // 4, 4))
-    lowered = to_v2.lower(program)
+    lowered = to_v2.emit(program)
     assert lowered.shardings.v1 == 0, lowered.shardings
-    seconds = _time(lambda p=program: to_v2.lower(p), 3)
+    seconds = _time(lambda p=program: to_v2.emit(p), 3)
     rows.append((n, len(program), len(lowered.program), lowered.shardings.v2,
                  f'{seconds * 1e3:.1f}'))
   print_table('one training step of examples/train_sharded.py, bytes',
@@ -92,8 +92,8 @@ def _timing(instructions: int) -> _Timing:
     count = sum(
         len(c.instructions)
         for c in messages.parse('HloModuleProto', program).computations)
-    seconds = _time(lambda: to_v2.lower(program), 5)
-    lowered = to_v2.lower(program)
+    seconds = _time(lambda: to_v2.emit(program), 5)
+    lowered = to_v2.emit(program)
     options = compile_options.with_partitioner(
         compilation.options, compile_options.Partitioner.GSPMD)
     start = time.perf_counter()

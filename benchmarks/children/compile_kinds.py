@@ -11,7 +11,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
-from torch_xla.shardy.sdy import planner
+from torch_xla.shardy.rewrite import planner
 
 # Set by the variant in which they are left as torch_xla traces them.
 _KEPT = 'BENCHMARK_KEEPS_NORMALISATION'

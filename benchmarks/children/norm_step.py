@@ -15,7 +15,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.compile.record import ProgramRecord
-from torch_xla.shardy.sdy import planner
+from torch_xla.shardy.rewrite import planner
 import train_sharded as demo
 
 # Set by the variant in which they are left as torch_xla traces them.

@@ -20,9 +20,10 @@ _SHARDY = 'torch_xla.shardy'
 _SPMD = 'torch_xla.distributed.spmd'
 
 # What needs no torch and no device: it also runs where neither is installed.
-_PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'lower', 'annotate',
-         'compile', 'sdy', 'stablehlo', 'web_page', 'process_environment',
-         'ended_process', 'aot', 'vendor_defaults', 'conformance')
+_PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
+         'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
+         'process_environment', 'ended_process', 'aot', 'vendor_defaults',
+         'conformance')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
@@ -44,18 +45,19 @@ _MAY_IMPORT = {
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
     'hlo': (('sharding',), ()),
-    'lower': (('hlo', 'sharding'), ()),
+    'v2': (('hlo', 'sharding'), ()),
     'annotate': (('sharding',), ()),
     'door': (('errors',), ()),
-    'compile': (('door', 'errors', 'hlo', 'lower', 'said_once'), ()),
-    'sdy': (('annotate', 'compile', 'hlo', 'lower', 'sharding'), ()),
-    'switch': (('errors', 'mode'), ('compile', 'door', 'lower')),
+    'compile': (('door', 'errors', 'hlo', 'said_once', 'v2'), ()),
+    'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
+    'rewrite': (('annotate', 'compile', 'hlo', 'sdy', 'sharding', 'v2'), ()),
+    'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),
     'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
-              'tensor_names'), ('sdy',)),
+              'tensor_names'), ('rewrite',)),
     'preview': (('hlo', 'mode', 'switch'), ()),
     'stablehlo': (
-        ('annotate', 'compile', 'door', 'errors', 'hlo', 'lower', 'mode',
-         'preview', 'sdy', 'sharding', 'switch', 'tensor_names'), ()),
+        ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
+         'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
     'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
@@ -68,8 +70,8 @@ _MAY_IMPORT = {
     'aot': (
         ('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
          'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
-    'conformance': (('cache', 'door', 'ended_process', 'hlo', 'sharding',
-                     'stablehlo', 'web_page'), ()),
+    'conformance': (('cache', 'door', 'ended_process', 'hlo', 'mode',
+                     'sharding', 'stablehlo', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.
@@ -255,8 +257,9 @@ assert 'google.protobuf' not in sys.modules
 from torch_xla.shardy.compile.plan import plan_v2
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 planners = [plan_v2]
-if 'torch_xla.shardy.sdy.planner' in sys.modules:
-  planners.append(sys.modules['torch_xla.shardy.sdy.planner'].ShardyPlanner())
+if 'torch_xla.shardy.rewrite.planner' in sys.modules:
+  module = sys.modules['torch_xla.shardy.rewrite.planner']
+  planners.append(module.ShardyPlanner())
 for planner in planners:
   plan = planner(b'', 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert plan.attempts[0].partitioner is Partitioner.GSPMD

@@ -154,7 +154,7 @@ def switch_on(wanted: Mode) -> None:
   from .compile import ledger
   from .compile.compiler import Compiler
   from .door import device_plugins
-  from .lower import to_v1
+  from .v2 import to_v1
   if wanted is current_mode():
     return
   if torch_xla._XLAC._xla_runtime_is_initialized():

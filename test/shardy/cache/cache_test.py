@@ -34,9 +34,9 @@ def test_what_is_stored_is_found_here_and_by_readers(tmp_path, writer):
   assert writer.store.put('a', b'data')
   reader = _open(tmp_path, Sharing.READER)
   assert writer.store.get('a') == reader.store.get('a') == b'data'
-  assert writer.report() == cache.Report(loaded=1, missing=1, stored=1)
+  assert writer.report() == cache.CacheReport(loaded=1, missing=1, stored=1)
   assert reader.readonly and not writer.readonly
-  assert reader.report() == cache.Report(loaded=1)
+  assert reader.report() == cache.CacheReport(loaded=1)
 
 
 def test_a_reader_finds_the_directory_that_takes_its_place(tmp_path):

@@ -15,8 +15,8 @@ from torch_xla.shardy.hlo import compile_options, messages, op_sharding
 from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
-from torch_xla.shardy.lower.to_v2 import ShardingCounts
 from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.v2.to_v2 import ShardingCounts
 
 _GSPMD = Attempt(b'for gspmd', Partitioner.GSPMD, ShardingCounts(v2=2))
 _REFUSED = BackendCompileError(3, 'no such op')

@@ -6,9 +6,9 @@ from torch_xla.shardy.compile.attempt import Attempt
 from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.hlo import messages, op_sharding
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
-from torch_xla.shardy.lower import to_v2
-from torch_xla.shardy.lower.to_v2 import ShardingCounts
 from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.v2 import to_v2
+from torch_xla.shardy.v2.to_v2 import ShardingCounts
 
 _EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
 
@@ -25,7 +25,7 @@ def _program(sharding: str = '{devices=[4,2]0,4,1,5,2,6,3,7}') -> bytes:
 
 def test_v2_is_one_attempt_by_gspmd():
   program = _program()
-  lowered = to_v2.lower(program)
+  lowered = to_v2.emit(program)
   assert lowered.program == _program('{devices=[4,2]<=[2,4]T(1,0)}')
   assert plan.plan_v2(program, 'hlo', _EIGHT) == Plan(
       'm', (Attempt(lowered.program, Partitioner.GSPMD, ShardingCounts(v2=1)),))
@@ -70,7 +70,7 @@ def test_a_plan_has_attempts():
 
 
 def test_gspmds_attempt_promises_nothing():
-  lowered = to_v2.lower(_program())._replace(note='a remark')
+  lowered = to_v2.emit(_program())._replace(note='a remark')
   planned = plan.gspmd(lowered)
   assert planned.attempts == (plan.gspmd_attempt(lowered),)
   assert planned.attempts[0].promise is None

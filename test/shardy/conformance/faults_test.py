@@ -16,7 +16,7 @@ import faults_of_programs
 import faults_of_tables
 import pytest
 from torch_xla.shardy.conformance import session, suite
-from torch_xla.shardy.conformance.result import Report, Status
+from torch_xla.shardy.conformance.result import ConformanceReport, Status
 from torch_xla.shardy.conformance.running.run import Servers
 from torch_xla.shardy.conformance.subject import Subject
 
@@ -62,7 +62,7 @@ def _judge(library: Path,
            servers: Servers,
            names: list[str],
            seconds: float = 60,
-           topology: str = '') -> Report:
+           topology: str = '') -> ConformanceReport:
   subject = Subject.of_library(
       str(library), {} if topology else {'cpu_device_count': 8}, topology)
   return session.judge(subject, suite.choose(names, []), servers, 1, seconds,

@@ -5,7 +5,7 @@ import json
 import os
 
 import pytest
-from torch_xla.shardy.doctor import Finding, Report, Status, versions
+from torch_xla.shardy.doctor import Finding, Diagnosis, Status, versions
 from torch_xla.shardy.doctor.variables import (Kind, misread, Moment, Timing,
                                                timing, Variable)
 
@@ -22,7 +22,7 @@ error    probe.computation  bytes are wrong, and a-path/a-path/a-path/a-path/a-p
 
 
 def test_table_fits_80_columns():
-  report = Report((
+  report = Diagnosis((
       Finding('torch', Status.OK, 'torch 2.9.0'),
       Finding(
           'probe.computation', Status.ERROR,
@@ -37,7 +37,7 @@ def test_table_fits_80_columns():
 
 def test_json_is_sorted_and_says_all():
   finding = Finding('spmd', Status.WARNING, 'off', 'turn it on')
-  report = Report((finding,))
+  report = Diagnosis((finding,))
   data = json.loads(report.to_json())
   assert data == {
       'schema':

@@ -11,7 +11,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.hlo import compile_options, messages
 from torch_xla.shardy.hlo.compile_options import Partitioner
-from torch_xla.shardy.lower import to_v2
+from torch_xla.shardy.v2 import to_v2
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
@@ -61,7 +61,7 @@ def test_lazy_step_is_recorded(mesh):
   assert program.seconds > 0
   assert program.error is None
   assert not program.note
-  assert program.handed_on == to_v2.lower(program.sent).program
+  assert program.handed_on == to_v2.emit(program.sent).program
   assert program.handed_on != program.sent
   assert (program.shardings.v2, program.shardings.v1) == (1, 0)
   assert messages.parse('HloModuleProto', program.sent).name == program.name

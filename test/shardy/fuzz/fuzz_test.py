@@ -35,8 +35,8 @@ def _failures(found: list[Outcome]) -> list[str]:
 
 def _break_sums() -> None:
   """Has the lowering say `subtract` for each sum."""
-  from torch_xla.shardy.sdy import to_sdy
-  lower = to_sdy.lower
+  from torch_xla.shardy.rewrite import to_sdy
+  lower = to_sdy.tell
 
   def broken(module, *arguments):
     for computation in module.computations:
@@ -46,12 +46,12 @@ def _break_sums() -> None:
             instruction.opcode = 'subtract'
     return lower(module, *arguments)
 
-  to_sdy.lower = broken
+  to_sdy.tell = broken
 
 
 def _end_process() -> None:
-  from torch_xla.shardy.sdy import to_sdy
-  to_sdy.lower = lambda *arguments: os.abort()
+  from torch_xla.shardy.rewrite import to_sdy
+  to_sdy.tell = lambda *arguments: os.abort()
 
 
 @pytest.mark.slow

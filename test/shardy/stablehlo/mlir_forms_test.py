@@ -3,10 +3,10 @@
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.lower import to_v2
-from torch_xla.shardy.sdy import extract
+from torch_xla.shardy.rewrite import extract
 from torch_xla.shardy.stablehlo import calls, dialects, pins
 from torch_xla.shardy.stablehlo.forms import Form
+from torch_xla.shardy.v2 import to_v2
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _main, _shown, _expected = modules.main, modules.shown, modules.expected
@@ -99,7 +99,7 @@ def test_frontend_attributes_of_others_are_kept():
 def _v2(arguments: str, results: str, body: str):
   program = modules.in_hlo(_main(arguments, results, body))
   extract.take(program)
-  return program, to_v2.rewrite(program)[1]
+  return program, to_v2.emit_in_place(program)[1]
 
 
 def test_v2():

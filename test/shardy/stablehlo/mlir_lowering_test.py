@@ -8,7 +8,8 @@ import mlir_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.hlo import messages
-from torch_xla.shardy.sdy import dot_dims, extract, index_dims, to_sdy, untuple
+from torch_xla.shardy.rewrite import (dot_dims, extract, index_dims, to_sdy,
+                                      untuple)
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.stablehlo import conversion, dialects, pins
 
@@ -147,7 +148,7 @@ def test_results_of_plugins_that_do_not_tell():
     %z = stablehlo.constant dense<0.0> : tensor<f32>
     %t = stablehlo.create_token : !stablehlo.token
     return %n, %c, %z, %t : F, F, tensor<f32>, !stablehlo.token'''))
-  told = to_sdy.lower(program, extract.take(program), 8)
+  told = to_sdy.tell(program, extract.take(program), 8)
   placements = pins.pin_sdy(program, told)
   assert _shown(modules.in_form(program)).splitlines()[3] == (
       '      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, '
@@ -306,7 +307,7 @@ def test_the_function_that_main_merely_calls_is_the_program():
   """As of 3,200 parameters and more; their shardings are said of it."""
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
-  told = to_sdy.lower(program, extract.take(program), 8)
+  told = to_sdy.tell(program, extract.take(program), 8)
   assert _shown(modules.in_form(program)) == _expected('''
       sdy.mesh @mesh = <["axis_0"=2, "axis_1"=4]>
       func.func @main(%arg0: F {jax.buffer_donor = true, \

@@ -12,8 +12,8 @@ from typing import Any, Optional
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
 from torch_xla.shardy.hlo import messages
-from torch_xla.shardy.sdy import extract, to_sdy
-from torch_xla.shardy.sdy.lowering import SdyProgram
+from torch_xla.shardy.rewrite import extract, to_sdy
+from torch_xla.shardy.sdy.constraints import SdyProgram
 from torch_xla.shardy.stablehlo import conversion, dialects, forms
 from torch_xla.shardy.stablehlo.forms import Form
 
@@ -94,5 +94,5 @@ def lower(module,
           form: Form = Form.SDY) -> tuple[Any, SdyProgram]:
   """What becomes of a module, which is used up, and what it says."""
   program = in_hlo(module)
-  told = to_sdy.lower(program, extract.take(program), num_devices)
+  told = to_sdy.tell(program, extract.take(program), num_devices)
   return in_form(program, form), told

@@ -11,11 +11,11 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
+from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
-from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.mode import Mode
-from torch_xla.shardy.sdy.planner import ShardyPlanner
+from torch_xla.shardy.rewrite.planner import ShardyPlanner
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 from torch_xla.shardy.stablehlo.forms import Form

@@ -1,7 +1,7 @@
 """What Shardy must not have, or makes otherwise than is stored: as StableHLO.
 
 The tests of sdy/fallback_test.py, and of upstream's SPMD programs in
-lower/to_v2_gspmd_test.py and lower/to_v2_models_test.py, are run anew: each
+v2/to_v2_gspmd_test.py and v2/to_v2_models_test.py, are run anew: each
 compares numbers with plain torch's, and most what each device holds. Then the
 programs are compared with those of the same test with HLO: the same ones fall
 back to GSPMD, for the same reason, and move the same.

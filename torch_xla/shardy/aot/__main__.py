@@ -12,7 +12,7 @@ from . import launcher, topologies
 from .errors import AotError
 from .reporting import (comparison, golden, json_form, page, requirements,
                         table)
-from .report import INTERRUPTED, Report
+from .report import INTERRUPTED, AotReport
 from .settings import Settings
 
 _DESCRIPTION = '''
@@ -190,8 +190,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace,
       parser.error(f'--{key}: no directory for {path}')
 
 
-def _write(options: argparse.Namespace, reports: Sequence[Report],
-           others: Sequence[tuple[str, Report]]) -> None:
+def _write(options: argparse.Namespace, reports: Sequence[AotReport],
+           others: Sequence[tuple[str, AotReport]]) -> None:
   """Prints the reports, and writes the files that were asked for."""
   sys.stdout.flush()
   for report in reports:
@@ -206,9 +206,9 @@ def _write(options: argparse.Namespace, reports: Sequence[Report],
         f.write(text())
 
 
-def _verdict(reports: Sequence[Report],
+def _verdict(reports: Sequence[AotReport],
              required: Sequence[requirements.Requirement],
-             expected: Sequence[Report],
+             expected: Sequence[AotReport],
              tolerances: Sequence[golden.Tolerance]) -> int:
   """Says what does not hold; the exit status."""
   wrong = [

@@ -19,7 +19,7 @@ from ..process_environment import interpreter_flags, started_with
 from .errors import AotError
 from .reporting import json_form
 from .running import plugin
-from .report import INTERRUPTED, Report, RUNNING
+from .report import INTERRUPTED, AotReport, RUNNING
 
 _BOOTSTRAP = os.path.join(os.path.dirname(__file__), 'running', 'bootstrap.py')
 _PATIENCE_SECONDS = 20
@@ -52,7 +52,7 @@ def compiler() -> str:
                  f'{extras.command("tpu")}')
 
 
-def run(wanted: settings.Settings) -> Report:
+def run(wanted: settings.Settings) -> AotReport:
   """Runs the script and waits for its end; its output goes where ours does.
 
   Args:

@@ -166,7 +166,7 @@ class Program:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class AotReport:
   """What a script did on a topology.
 
   Attributes:

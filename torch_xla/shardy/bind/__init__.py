@@ -22,8 +22,8 @@ def register() -> None:
 
 
 def _route() -> switch.Route:
-  from ..sdy.planner import ShardyPlanner
   from . import printed
+  from ..rewrite.planner import ShardyPlanner
   if printed.replace_printers():
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()

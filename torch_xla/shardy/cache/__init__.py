@@ -25,11 +25,11 @@ from .directory import Directory, open_root
 from .errors import CacheError
 from .lock import CacheInUseError, DirectoryLock, Holder
 from .rules import directory_name, program_key
-from .store import Report, Store
+from .store import CacheReport, Store
 
 __all__ = [
-    'Cache', 'CacheError', 'CacheInUseError', 'Holder', 'Report', 'Sharing',
-    'open_directory', 'use'
+    'Cache', 'CacheError', 'CacheInUseError', 'Holder', 'CacheReport',
+    'Sharing', 'open_directory', 'use'
 ]
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Cache:
           'took over the compilation cache %s from %s, which ended without '
           'giving it back', path, self.taken_over)
 
-  def report(self) -> Report:
+  def report(self) -> CacheReport:
     """What was loaded, stored, evicted, and skipped as damaged so far."""
     return self.store.report()
 

@@ -31,7 +31,7 @@ _ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class CacheReport:
   """What became of the entries that this process asked for or wrote.
 
   Attributes:
@@ -90,8 +90,8 @@ class Store:
     """Whether the directory was there when it was last looked for."""
     return self._directory is not None
 
-  def report(self) -> Report:
-    return Report(
+  def report(self) -> CacheReport:
+    return CacheReport(
         **self._counts,
         damaged=tuple(self._damaged),
         not_stored=tuple(self._not_stored))

@@ -13,8 +13,8 @@ from ..errors import BackendCompileError
 from ..hlo import compile_options, compiled_program, messages
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
-from ..lower import to_v1
-from ..lower.to_v2 import ShardingCounts
+from ..v2 import to_v1
+from ..v2.to_v2 import ShardingCounts
 from .record import TensorRecord
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import dataclasses
 
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..lower import to_v2
+from ..v2 import to_v2
 from .attempt import Attempt
 from .record import TensorRecord
 
@@ -58,7 +58,7 @@ def plan_v2(program: bytes, program_format: str,
   del options  # Whether anybody partitions is torch_xla's decision.
   if program_format != 'hlo':
     return handed_on(program)
-  return gspmd(to_v2.lower(program))
+  return gspmd(to_v2.emit(program))
 
 
 def handed_on(program: bytes) -> Plan:

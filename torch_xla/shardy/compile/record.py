@@ -10,7 +10,7 @@ from typing import Optional
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.compiled_program import Collective, CompiledProgram
-from ..lower.to_v2 import ShardingCounts
+from ..v2.to_v2 import ShardingCounts
 
 _HEADER = ('tensor', 'shape', 'asked for', 'priority', 'told Shardy',
            'on a device')

@@ -15,7 +15,7 @@ from typing import Optional
 from . import expected_failures, session, suite
 from .errors import ConformanceError
 from .reporting import json_form, junit, page, table
-from .result import Report, Verdict
+from .result import ConformanceReport, Verdict
 from .running.run import Servers
 from .subject import parse_options, Subject
 
@@ -156,7 +156,7 @@ def _listed(chosen: Sequence[suite.Chosen]) -> Iterator[str]:
 
 
 def _judge(options: argparse.Namespace,
-           chosen: Sequence[suite.Chosen]) -> Report:
+           chosen: Sequence[suite.Chosen]) -> ConformanceReport:
   """Raises: ConformanceError: wrong usage."""
   if not options.plugin and not options.device:
     raise ConformanceError('give --plugin FILE or --device NAME')

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
-import enum
 from typing import Any
+
+from ..mode import Mode
 
 
 class Failure(Exception):
@@ -14,12 +15,6 @@ class Failure(Exception):
 
 class NotApplicable(Exception):
   """The case does not apply to this plugin or machine; the text says why."""
-
-
-class Mode(enum.Enum):
-  """The mode that a case runs in, by the variable that switches it on."""
-  SHARDY = 'XLA_USE_SHARDY'
-  V2 = 'XLA_SHARDING_V2'
 
 
 @dataclasses.dataclass(frozen=True)

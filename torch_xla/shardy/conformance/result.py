@@ -86,7 +86,7 @@ class Verdict(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class ConformanceReport:
   """A run.
 
   Attributes:

@@ -11,14 +11,14 @@ from typing import Any, Optional
 
 from . import capabilities, expected_failures, suite
 from .case import Case
-from .result import NO_DEVICE, printable, Report, Result, Status
+from .result import NO_DEVICE, printable, ConformanceReport, Result, Status
 from .running.run import Runner, Servers
 from .subject import Subject
 
 
 def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
-          jobs: int, timeout: Optional[float], say: Callable[[str],
-                                                             None]) -> Report:
+          jobs: int, timeout: Optional[float],
+          say: Callable[[str], None]) -> ConformanceReport:
   """Runs cases on a plugin.
 
   Args:
@@ -52,7 +52,7 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
     interrupted = True
     servers.close()
   means = {case.name: case.means for case in suite.with_capabilities()}
-  return Report(
+  return ConformanceReport(
       subject=_title(subject, found),
       capabilities=found,
       results=_in_order(results),
@@ -61,8 +61,9 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
       seconds=time.monotonic() - start)
 
 
-def with_expected(report: Report, lines: Sequence[expected_failures.Line],
-                  path: str) -> Report:
+def with_expected(report: ConformanceReport,
+                  lines: Sequence[expected_failures.Line],
+                  path: str) -> ConformanceReport:
   judged = expected_failures.judge(report.results, lines, suite.names, path)
   return dataclasses.replace(report, results=_in_order(judged))
 

@@ -15,15 +15,15 @@ from . import device_probe
 from .contract import check
 from .device_probe import probe
 from .first_use import track_first_tensor
-from .report import Finding, Report, Status
+from .report import Finding, Diagnosis, Status
 
 __all__ = [
-    'Finding', 'Report', 'Status', 'check', 'diagnose', 'probe',
+    'Finding', 'Diagnosis', 'Status', 'check', 'diagnose', 'probe',
     'track_first_tensor'
 ]
 
 
-def diagnose(probe: bool = True) -> Report:
+def diagnose(probe: bool = True) -> Diagnosis:
   """What `check()` finds and, with `probe`, what `probe()` finds after it.
 
   Args:

@@ -15,7 +15,7 @@ import time
 from typing import IO, Optional
 
 from ..ended_process import last_words, signal_name
-from .report import Finding, Report, Status
+from .report import Finding, Diagnosis, Status
 from .variables import Environment
 
 _SERVE = ('import sys\n'
@@ -47,7 +47,7 @@ def serve(descriptor: int) -> None:
 def probe_in_child(
     environ: Environment,
     seconds: float,
-    on_step: Callable[[str], None] = lambda step: None) -> Report:
+    on_step: Callable[[str], None] = lambda step: None) -> Diagnosis:
   """Runs the probe in a new process with the environment `environ`.
 
   Args:
@@ -73,7 +73,7 @@ def probe_in_child(
     status = _wait(child, deadline)
     tail = last_words(log)
   end = _judge_end(status, last_step, seconds, tail)
-  return Report((end, *findings))
+  return Diagnosis((end, *findings))
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from ..mode import (current_mode, leaves_as_stablehlo, Mode,
                     mode_from_environment)
 from ..process_environment import started_with
 from ..stablehlo import for_plugin
-from .report import Finding, Report, Status
+from .report import Finding, Diagnosis, Status
 from .variables import Moment, Timing
 
 _CPU_NAMES = ('CPU', CPU_DEVICE)
@@ -34,12 +34,12 @@ _TRACK = ('call torch_xla.shardy.doctor.track_first_tensor() right after '
           'importing torch_xla, and the next report says')
 
 
-def check() -> Report:
+def check() -> Diagnosis:
   """The contract as this process has kept it; starts no runtime.
 
   Raises nothing of its own: what is wrong is a finding.
   """
-  return Report(tuple(_findings()))
+  return Diagnosis(tuple(_findings()))
 
 
 def _findings() -> Iterator[Finding]:

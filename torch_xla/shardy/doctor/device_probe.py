@@ -22,7 +22,7 @@ from ..hlo import messages
 from ..mode import current_mode, Mode
 from ..stablehlo import answer
 from . import identity
-from .report import Finding, one_line, Report, Status
+from .report import Finding, one_line, Diagnosis, Status
 
 START, TRANSFER, COMPUTATION = 'start', 'transfer', 'computation'
 COLLECTIVE, DOOR, IDENTITY = 'collective', 'door', 'identity'
@@ -40,14 +40,14 @@ class ProbeError(RuntimeError):
   """A device gave something else than it should have."""
 
 
-def probe() -> Report:
+def probe() -> Diagnosis:
   """Runs the probe in this process, starting its runtime if need be.
 
   In SPMD all devices work together. Without, each works alone, and there is no
   collective: see `_collective`. A runtime that crashes takes the process with
   it; `python -m torch_xla.shardy.doctor` runs the probe in a child.
   """
-  return Report(tuple(run()))
+  return Diagnosis(tuple(run()))
 
 
 def run(

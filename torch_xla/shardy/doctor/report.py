@@ -50,7 +50,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class Diagnosis:
   """All findings, in the order in which they were made."""
   findings: tuple[Finding, ...]
 
@@ -59,8 +59,8 @@ class Report:
     """Whether no finding is an error."""
     return all(f.status is not Status.ERROR for f in self.findings)
 
-  def __add__(self, other: 'Report') -> 'Report':
-    return Report(self.findings + other.findings)
+  def __add__(self, other: 'Diagnosis') -> 'Diagnosis':
+    return Diagnosis(self.findings + other.findings)
 
   def to_json(self) -> str:
     """The report as JSON with sorted keys, for programs and for diffs.

@@ -1,1 +1,1 @@
-"""The same in Shardy's terms, and the plan that has Shardy partition."""
+"""What Shardy is to be told of a program, and what it must keep."""

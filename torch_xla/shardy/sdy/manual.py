@@ -23,7 +23,7 @@ from ..hlo.array_shape import ArrayShape
 from ..sharding.hlo_sharding import HloSharding
 from ..sharding.tile_assignment import (DeviceList, IotaTileAssignment,
                                         ShardingError)
-from .lowering import Constraint, Site
+from .constraints import Constraint, Site
 from .mesh_axes import InexpressibleError
 
 BEGIN_TARGET, END_TARGET = 'SPMDFullToShardShape', 'SPMDShardToFullShape'

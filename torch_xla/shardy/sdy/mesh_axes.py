@@ -25,7 +25,7 @@ class InexpressibleError(ValueError):
   """Nothing in Shardy's terms says this exactly; the message says what.
 
   Attributes:
-    site: the key of the site that said it, as `lowering.lower` has them; None
+    site: the key of the site that said it, as `constraints.decide` has them; None
       if it was none.
   """
 

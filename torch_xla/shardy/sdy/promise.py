@@ -14,7 +14,7 @@ from typing import Optional
 from ..compile.attempt import Outcome
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.partition_spec import uneven_dims
-from .lowering import SdyProgram, Tensor
+from .constraints import SdyProgram, Tensor
 from .tensor_records import in_brackets
 
 _NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Optional
 
 from ..compile.record import TensorRecord
-from .extract import Binding
-from .lowering import Tensor
-
-# The users' names of a binding's operands, by the binding's target; empty where
-# they are not known.
-NamesOf = Callable[[str], tuple[str, ...]]
-
-
-def names_of_parameters(bindings: Iterable[Binding],
-                        names_of: NamesOf) -> dict[int, str]:
-  """The users' names of a program's parameters."""
-  names: dict[int, str] = {}
-  for binding in bindings:
-    names.update(zip(binding.parameters, names_of(binding.target)))
-  return names
+from .constraints import Tensor
 
 
 def in_brackets(name: Optional[str]) -> str:

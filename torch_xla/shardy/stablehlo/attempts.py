@@ -22,18 +22,20 @@ from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..hlo.editor import entry_of
-from ..lower import to_v2
-from ..lower.to_v2 import ShardingCounts
-from ..sdy import extract, free_results, planner, untuple
+from ..rewrite import extract, planner, untuple
+from ..rewrite.extract import NamesOf
+from ..rewrite.padding import Padded
+from ..sdy import free_results
+from ..sdy.constraints import SdyProgram, Tensor
 from ..sdy.free_results import Dims, Made
-from ..sdy.lowering import SdyProgram, Tensor
 from ..sdy.manual import MANUAL_TARGETS
-from ..sdy.padding import Padded
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import names_of_parameters, NamesOf, records
+from ..sdy.tensor_records import records
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
+from ..v2 import to_v2
+from ..v2.to_v2 import ShardingCounts
 from .forms import Form
 
 logger = logging.getLogger(__name__)
@@ -83,7 +85,7 @@ class Attempts:
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
-    meshes: what the process has, as for `lowering.lower`.
+    meshes: what the process has, as for `constraints.decide`.
     oldest: the version that the plugin reads from on.
   """
   program: bytes
@@ -143,7 +145,7 @@ class Attempts:
     """For a plugin that takes no shardings."""
     module = self._read()
     taken = extract.take(module)
-    names = names_of_parameters(taken.bindings, self.names_of)
+    names = taken.names(self.names_of)
     promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
     kinds = _result_arrays(module)
     attempt = functools.partial(
@@ -199,7 +201,7 @@ class Attempts:
         logger.debug('results that nobody placed are not padded: %s', e)
       lowered = self._lowered(num_devices, tiles or {})
     module, taken, told, padded, note = lowered
-    names = names_of_parameters(taken.bindings, self.names_of)
+    names = taken.names(self.names_of)
     pinned = None if is_told else pins.pin_sdy(module, told)
     promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
     attempt = _attempt(
@@ -222,7 +224,7 @@ class Attempts:
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
     v2 = self._to_v2()
-    names = names_of_parameters(v2.taken.bindings, self.names_of)
+    names = v2.taken.names(self.names_of)
     stored = _stored(v2.module, v2.taken)
     noted = (*records(stored, names),
              *(t for t in planner.annotated(v2.module, v2.taken, names)
@@ -257,7 +259,7 @@ class Attempts:
   def _to_v2(self) -> _V2:
     module = self._read()
     taken = extract.take(module)
-    is_changed, shardings, note = to_v2.rewrite(module)
+    is_changed, shardings, note = to_v2.emit_in_place(module)
     return _V2(module, taken, shardings, note, is_changed or taken.found)
 
   def _write_v2(self, v2: _V2) -> bytes:

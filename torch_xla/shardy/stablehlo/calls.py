@@ -1,6 +1,6 @@
 """Takes bindings and tags out of a program in MLIR that is to stay MLIR.
 
-What is lowered is HLO, where `sdy.extract` does it. This is for what people
+What is lowered is HLO, where `rewrite.extract` does it. This is for what people
 print, and for programs that jaxlib cannot convert; `annotate.call_target` says
 what the calls are.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from . import dialects
 from ..annotate import call_target
-from ..sdy.tensor_records import NamesOf
+from ..rewrite.extract import NamesOf
 from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
                         owner_of, RESULTS, returned_by, set_attributes,
                         set_types, target_of, types_of)

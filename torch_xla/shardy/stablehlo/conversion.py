@@ -23,7 +23,7 @@ from . import dialects, kept
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, uses
-from ..sdy.extract import SHARDING_TARGET
+from ..rewrite.extract import SHARDING_TARGET
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
 from .functions import (ARGUMENTS, array_of, attributes_of, CUSTOM_CALL,

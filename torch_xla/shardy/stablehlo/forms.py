@@ -15,7 +15,7 @@ import enum
 from typing import Any
 
 from . import dialects, to_dialect
-from ..sdy.extract import SHARDING_TARGET
+from ..rewrite.extract import SHARDING_TARGET
 from .functions import (ARGUMENTS, drop_attribute, functions_of, RESULTS,
                         SHARDING_ATTRIBUTE, target_of)
 

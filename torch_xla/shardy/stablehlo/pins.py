@@ -12,12 +12,12 @@ from typing import Any
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (Editor, entry_of, replace_results, results_of,
                           set_attribute)
-from ..lower import convolutions
+from ..rewrite.extract import SHARDING_TARGET
+from ..rewrite.to_sdy import ATTRIBUTE, RESULT_TARGET
 from ..sdy import attributes
-from ..sdy.extract import SHARDING_TARGET
-from ..sdy.lowering import SdyProgram
-from ..sdy.to_sdy import ATTRIBUTE, RESULT_TARGET
+from ..sdy.constraints import SdyProgram
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
+from ..v2 import convolutions
 
 
 def pin_sdy(module: Any, told: SdyProgram) -> dict[int, HloSharding]:

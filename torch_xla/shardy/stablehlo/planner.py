@@ -21,10 +21,10 @@ from ..compile import plan
 from ..compile.plan import Plan, Planner
 from ..hlo.compile_options import CompileOptions
 from ..mode import Mode
+from ..rewrite.extract import NamesOf
+from ..rewrite.planner import is_partitioned, untold
 from ..sdy.attributes import SdyError
 from ..sdy.mesh_axes import InexpressibleError
-from ..sdy.planner import is_partitioned, untold
-from ..sdy.tensor_records import NamesOf
 from .attempts import Attempts, FORMAT
 from .forms import Form
 from .target import Target
@@ -40,7 +40,7 @@ class StableHloPlanner:
     names_of: the users' names of a binding's operands.
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
-    meshes: what the process has, as for `lowering.lower`.
+    meshes: what the process has, as for `constraints.decide`.
   """
   mode: Mode
   hlo: Planner

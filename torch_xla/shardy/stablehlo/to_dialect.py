@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from . import dialects
-from ..sdy.extract import SHARDING_TARGET
+from ..rewrite.extract import SHARDING_TARGET
 from ..sdy.manual import (AXES_ATTRIBUTE, BODY, ENTER_TARGET, IN_ATTRIBUTE,
                           LEAVE_TARGET, OUT_ATTRIBUTE)
 from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of, is_used,

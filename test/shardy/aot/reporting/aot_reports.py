@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from torch_xla.shardy.aot.report import (CollectiveUse, Cycles, HeavyTensor,
-                                         Memory, Program, Report, Topology)
+                                         Memory, Program, AotReport, Topology)
 
 GIB = 1 << 30
 # As libtpu 0.0.42 says it.
@@ -87,12 +87,12 @@ def refused(**changes: Any) -> Program:
       })
 
 
-def report(*programs: Program, **changes: Any) -> Report:
+def report(*programs: Program, **changes: Any) -> AotReport:
   """Of a script that took three steps and compiled in the first alone.
 
   Its usual step is what was executed in each step since it was compiled.
   """
-  whole = Report(
+  whole = AotReport(
       script=('train.py', '--layers', '24'),
       topology=TOPOLOGY,
       mode='shardy',
@@ -117,13 +117,13 @@ def report(*programs: Program, **changes: Any) -> Report:
       whole, usual_step=usual, usual_steps=whole.steps - whole.warm_up)
 
 
-def empty(**changes: Any) -> Report:
+def empty(**changes: Any) -> AotReport:
   """Of a script that compiled nothing."""
   return dataclasses.replace(
       report(), programs=(), steps=0, usual_step=(), usual_steps=0, **changes)
 
 
-def awkward() -> Report:
+def awkward() -> AotReport:
   """Names of all kinds, numbers of all sizes, and what nobody knows."""
   markup = '<script>document["title"]="run"</script>&' + 'x' * 120
   odd = program(

@@ -18,7 +18,7 @@ _FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 _PROGRAMS = st.builds(
     values.Program, seconds=_FLOATS, flops=st.none() | _FLOATS)
 _REPORTS = st.builds(
-    values.Report,
+    values.AotReport,
     programs=st.lists(_PROGRAMS, max_size=3).map(tuple),
     usual_step=st.just(()),
     seconds=_FLOATS)
@@ -34,7 +34,7 @@ def test_what_comes_back_is_what_was_written(reports: list) -> None:
 @pytest.mark.parametrize(
     'report',
     [make.report(), make.awkward(), make.empty()])
-def test_awkward_reports_come_back_from_a_file(report: values.Report,
+def test_awkward_reports_come_back_from_a_file(report: values.AotReport,
                                                tmp_path: Path) -> None:
   path = tmp_path / 'report.json'
   path.write_text(json_form.to_json([report, report]), encoding='utf-8')

@@ -7,12 +7,12 @@ import dataclasses
 import aot_reports as make
 import pytest
 from torch_xla.shardy.aot.reporting import table, wording
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 
 STEP = 'SyncTensorsGraph.52 (train.py:41 in step)'
 
 
-def lines(report: Report) -> list[str]:
+def lines(report: AotReport) -> list[str]:
   return table.text(report).split('\n')
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import aot_reports as make
 import pytest
 from torch_xla.shardy.aot.reporting import requirements
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.reporting.requirements import RequirementError
 
 
-def check(text: str, report: Report) -> str:
+def check(text: str, report: AotReport) -> str:
   return requirements.parse(text).check(report) or ''
 
 
@@ -71,7 +71,7 @@ def topology(memory):
      'step): the compiler does not tell of its memory'),
     (make.empty(), 'fits: nothing was compiled'),
 ])
-def test_does_not_fit(report: Report, why: str) -> None:
+def test_does_not_fit(report: AotReport, why: str) -> None:
   assert check('fits', report) == why
 
 
@@ -83,7 +83,7 @@ def test_does_not_fit(report: Report, why: str) -> None:
     ('programs after warm-up==0', make.report(steps=1), 'only one step ended'),
     ('all-gather bytes over z<=1TiB', make.report(), 'has an axis'),
 ])
-def test_what_is_not_known_does_not_hold(text: str, report: Report,
+def test_what_is_not_known_does_not_hold(text: str, report: AotReport,
                                          why: str) -> None:
   said = check(text, report)
   assert said.startswith(f'{text}: not known: ')

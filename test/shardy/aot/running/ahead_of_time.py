@@ -11,7 +11,7 @@ from typing import Any
 
 import processes
 from torch_xla.shardy.aot import launcher, settings, topologies
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.reporting import json_form
 from torch_xla.shardy.aot.running import plugin, session
 
@@ -22,7 +22,7 @@ def report_of(script: str,
               *arguments: str,
               topology: str = 'v5e:2x4',
               wanted: dict[str, Any] | None = None,
-              **variables: str) -> tuple[Report, str, str]:
+              **variables: str) -> tuple[AotReport, str, str]:
   """The report of a script of this folder, and what it printed.
 
   Args:
@@ -41,7 +41,7 @@ def report_of(script: str,
 
 
 def run(script: str, arguments: tuple[str, ...], topology: str,
-        wanted: dict[str, Any]) -> Report:
+        wanted: dict[str, Any]) -> AotReport:
   """As `bootstrap` does, in this process."""
   path = str(SCRIPTS / script)
   name = topologies.parse(topology)

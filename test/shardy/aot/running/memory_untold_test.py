@@ -5,14 +5,14 @@ from __future__ import annotations
 import ahead_of_time
 import processes
 import pytest
-from torch_xla.shardy.aot.report import Report
+from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.topologies import GENERATIONS
 from torch_xla.shardy.aot.reporting import sizes
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 
 
-def without_words(script: str) -> Report:
+def without_words(script: str) -> AotReport:
   from torch_xla.shardy.aot.running import capacity
   capacity.available = lambda refusal: None
   return ahead_of_time.run(script, (), 'v5e:2x2', {})

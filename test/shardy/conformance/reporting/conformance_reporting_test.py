@@ -11,8 +11,8 @@ import conformance_reports as make
 import pytest
 from torch_xla.shardy.conformance.reporting import (json_form, junit, page,
                                                     table)
-from torch_xla.shardy.conformance.result import (printable, Report, Result,
-                                                 Status, Verdict)
+from torch_xla.shardy.conformance.result import (printable, ConformanceReport,
+                                                 Result, Status, Verdict)
 
 
 def test_table() -> None:
@@ -64,7 +64,7 @@ no device: NOT_FOUND: none (1 skipped)''')
                           (make.right(), Verdict.CONFORMS),
                           (make.without_device(), Verdict.NO_DEVICE),
                           (make.of(interrupted=True), Verdict.INTERRUPTED)])
-def test_verdicts(report: Report, verdict: Verdict) -> None:
+def test_verdicts(report: ConformanceReport, verdict: Verdict) -> None:
   assert report.verdict is verdict
   assert json.loads(json_form.text(report))['verdict'] == verdict.name.lower()
 

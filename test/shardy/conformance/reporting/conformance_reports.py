@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch_xla.shardy.conformance.result import Report, Result, Status
+from torch_xla.shardy.conformance.result import ConformanceReport, Result, Status
 
 _CAPABILITIES = {
     'library': 'libacme.so',
@@ -27,24 +27,26 @@ _RESULTS = (
 )
 
 
-def of(*results: Result, interrupted: bool = False, **capabilities) -> Report:
-  return Report('libacme.so devices=16', {
+def of(*results: Result,
+       interrupted: bool = False,
+       **capabilities) -> ConformanceReport:
+  return ConformanceReport('libacme.so devices=16', {
       **_CAPABILITIES,
       **capabilities
   }, results, {result.case: f'{result.case} is wrong' for result in results},
-                interrupted, 15.25)
+                           interrupted, 15.25)
 
 
-def with_all() -> Report:
+def with_all() -> ConformanceReport:
   """One with results of each status."""
   return of(*_RESULTS)
 
 
-def right() -> Report:
+def right() -> ConformanceReport:
   return of(*_RESULTS[:3])
 
 
-def without_device() -> Report:
+def without_device() -> ConformanceReport:
   return of(
       Result('donation.real', 'taken', Status.SKIPPED, 'no device: none', 0.),
       devices=[],

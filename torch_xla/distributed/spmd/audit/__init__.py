@@ -27,11 +27,11 @@ if TYPE_CHECKING:
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
 from .golden import GoldenFileError
-from .report import Difference, Kind, Report
+from .report import Difference, Kind, AuditReport
 
 __all__ = [
-    'AuditError', 'Difference', 'GoldenFileError', 'Kind', 'Report', 'audit',
-    'examine'
+    'AuditError', 'Difference', 'GoldenFileError', 'Kind', 'AuditReport',
+    'audit', 'examine'
 ]
 
 # What an AuditError's text lists; its report has all.
@@ -45,7 +45,7 @@ class AuditError(AssertionError):
     report: all of it.
   """
 
-  def __init__(self, report: Report):
+  def __init__(self, report: AuditReport):
     lines = [f'  {difference}' for difference in report.differences[:_LISTED]]
     rest = len(report.differences) - _LISTED
     if rest > 0:
@@ -59,7 +59,7 @@ def audit(model: torch.nn.Module,
           policy: ShardingPolicy,
           *,
           tolerance: Optional[int] = None,
-          golden: Optional[Union[str, os.PathLike]] = None) -> Report:
+          golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """`examine`, and an exception if that found any difference.
 
   Raises:
@@ -76,7 +76,7 @@ def examine(model: torch.nn.Module,
             policy: ShardingPolicy,
             *,
             tolerance: Optional[int] = None,
-            golden: Optional[Union[str, os.PathLike]] = None) -> Report:
+            golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """Gathers and compares; runs nothing and reads no data.
 
   Differences are: a tensor that the policy does not fit, that was never marked,

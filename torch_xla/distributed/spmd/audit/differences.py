@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .report import (BoundaryRow, Difference, Kind, ProgramRow, Report, Seen,
-                     TensorRow)
+from .report import (BoundaryRow, Difference, Kind, ProgramRow, AuditReport,
+                     Seen, TensorRow)
 
 
-def find(report: Report, problems: Sequence[Any]) -> tuple[Difference, ...]:
+def find(report: AuditReport,
+         problems: Sequence[Any]) -> tuple[Difference, ...]:
   """All differences, in the order of the report.
 
   Args:
@@ -30,7 +31,7 @@ def find(report: Report, problems: Sequence[Any]) -> tuple[Difference, ...]:
   return tuple(found)
 
 
-def _nothing_ran(report: Report) -> Iterator[Difference]:
+def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
   compiles = report.counts['compiles']
   if report.programs == () or (report.programs is None and compiles == 0):
     yield Difference(
@@ -102,7 +103,7 @@ def _of_program(row: ProgramRow) -> Iterator[Difference]:
                      f'partitioned by {row.partitioner}: {row.note}')
 
 
-def _of_totals(report: Report) -> Iterator[Difference]:
+def _of_totals(report: AuditReport) -> Iterator[Difference]:
   totals = report.totals
   if (totals.tolerance is not None and
       totals.replicated_nbytes > totals.tolerance):

@@ -13,7 +13,7 @@ from torch_xla.distributed.spmd import policy as spmd_policy
 
 from . import differences, golden as golden_file
 from .collect import Collector
-from .report import Report, Totals
+from .report import AuditReport, Totals
 
 
 class NotAppliedError(RuntimeError):
@@ -24,7 +24,7 @@ def examine(model: torch.nn.Module,
             policy: spmd_policy.ShardingPolicy,
             *,
             tolerance: Optional[int] = None,
-            golden: Optional[Union[str, os.PathLike]] = None) -> Report:
+            golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """`torch_xla.distributed.spmd.audit.examine`, which says more."""
   applied = spmd_policy.applied_to(model)
   if applied is None:
@@ -36,7 +36,7 @@ def examine(model: torch.nn.Module,
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
   mesh = applied.mesh
-  report = Report(
+  report = AuditReport(
       mode=torch_xla.shardy.current_mode().value,
       mesh=tuple(spmd_policy.axes(mesh).items()),
       devices=tuple(np.asarray(mesh.device_ids).reshape(-1).tolist()),

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, Union
 
-from .report import Difference, Kind, Report
+from .report import Difference, Kind, AuditReport
 
 _ABSENT = object()
 # More than this of one value is not shown.
@@ -37,8 +37,8 @@ def read(path: Union[str, os.PathLike]) -> Mapping[str, Any]:
   return data
 
 
-def compare(report: Report, golden: Mapping[str,
-                                            Any]) -> tuple[Difference, ...]:
+def compare(report: AuditReport,
+            golden: Mapping[str, Any]) -> tuple[Difference, ...]:
   """Each value that is not what it was; differences themselves are not one."""
   # Through JSON: what was a tuple is a list there.
   now = json.loads(report.to_json())

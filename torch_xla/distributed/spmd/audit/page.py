@@ -9,7 +9,7 @@ from typing import Optional
 from torch_xla.shardy.web_page import document, figures, table, verdict
 
 from .grid import Grid, grid_of, ranges
-from .report import collective_totals, Report, Seen, TensorRow
+from .report import collective_totals, AuditReport, Seen, TensorRow
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
                     priority_text, program_text, smallest_text)
 
@@ -17,7 +17,7 @@ from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
 _NAMES_SHOWN = 6
 
 
-def html(report: Report) -> str:
+def html(report: AuditReport) -> str:
   """The whole page."""
   placements = _placements(report)
   tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
@@ -40,13 +40,13 @@ def html(report: Report) -> str:
   return document('Sharding audit', body)
 
 
-def _verdict(report: Report) -> str:
+def _verdict(report: AuditReport) -> str:
   return verdict(
       'No differences'
       if report.ok else f'{len(report.differences)} difference(s)', report.ok)
 
 
-def _differences(report: Report) -> Iterator[str]:
+def _differences(report: AuditReport) -> Iterator[str]:
   if not report.ok:
     yield '<h2>Differences</h2><ul class="differences">'
     for d in report.differences:
@@ -55,7 +55,7 @@ def _differences(report: Report) -> Iterator[str]:
     yield '</ul>'
 
 
-def _totals(report: Report) -> str:
+def _totals(report: AuditReport) -> str:
   t = report.totals
   limit = ('no tolerance was given'
            if t.tolerance is None else f'tolerance {t.tolerance:,}')
@@ -65,7 +65,7 @@ def _totals(report: Report) -> str:
        (f'{t.replicated_nbytes:,}', f'replicated over all devices, {limit}')])
 
 
-def _placements(report: Report) -> dict[str, list[str]]:
+def _placements(report: AuditReport) -> dict[str, list[str]]:
   """Every sharding that was seen anywhere, and what is stored so."""
   placements: dict[str, list[str]] = {}
   for row in report.tensors:
@@ -83,7 +83,7 @@ def _tag(number: int) -> str:
   return chr(ord('A') + letter) + (str(rounds) if rounds else '')
 
 
-def _placement(report: Report, sharding: str, names: Sequence[str],
+def _placement(report: AuditReport, sharding: str, names: Sequence[str],
                tag: str) -> str:
   grid = grid_of(sharding, report.devices)
   shown = ', '.join(names[:_NAMES_SHOWN])
@@ -131,7 +131,7 @@ _COLUMNS = (('tensor', 'head'), ('shape', 'plain'), ('on a device', 'plain'),
             ('unused axes', ''))
 
 
-def _tensors(report: Report, tags: dict[str, str]) -> Iterator[str]:
+def _tensors(report: AuditReport, tags: dict[str, str]) -> Iterator[str]:
   yield '<h2>Tensors</h2>' + table(
       _COLUMNS, (_cells(row, tags) for row in report.tensors))
 
@@ -173,14 +173,14 @@ def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
   return ' '.join(dict.fromkeys(parts))
 
 
-def _boundaries(report: Report) -> Iterator[str]:
+def _boundaries(report: AuditReport) -> Iterator[str]:
   if report.boundaries:
     yield '<h2>Boundary activations</h2>'
     for row in report.boundaries:
       yield f'<p>{escape(boundary_text(row))}</p>'
 
 
-def _programs(report: Report) -> Iterator[str]:
+def _programs(report: AuditReport) -> Iterator[str]:
   yield '<h2>Programs compiled since the policy was applied</h2>'
   if report.programs is None:
     yield ('<p class="soft">Not known: the mode is off, and only the door sees '
@@ -199,7 +199,7 @@ def _programs(report: Report) -> Iterator[str]:
            f'{escape(collectives_text(row))}{note}</p>')
 
 
-def _counts(report: Report) -> Iterator[str]:
+def _counts(report: AuditReport) -> Iterator[str]:
   yield '<h2>Compiles and traces since the policy was applied</h2>'
   yield figures(
       ('not known' if report.counts[name] is None else str(report.counts[name]),

@@ -181,7 +181,7 @@ class Totals:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class AuditReport:
   """A whole audit.
 
   Attributes:
@@ -233,7 +233,7 @@ class Report:
     return text(self)
 
 
-def collective_totals(report: Report) -> tuple[CollectiveRow, ...]:
+def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
   """The collectives of all programs, by kind."""
   kinds: dict[str, CollectiveRow] = {}
   for _, row in collectives(report):
@@ -244,7 +244,7 @@ def collective_totals(report: Report) -> tuple[CollectiveRow, ...]:
   return tuple(kinds[kind] for kind in sorted(kinds))
 
 
-def smallest_collectives(report: Report,
+def smallest_collectives(report: AuditReport,
                          count: int) -> tuple[tuple[str, CollectiveRow], ...]:
   """(program, collectives) with the smallest ones of all, smallest first."""
   found = sorted(
@@ -252,7 +252,7 @@ def smallest_collectives(report: Report,
   return tuple(found[:count])
 
 
-def collectives(report: Report) -> list[tuple[str, CollectiveRow]]:
+def collectives(report: AuditReport) -> list[tuple[str, CollectiveRow]]:
   """(program, its collectives of one kind)."""
   return [(program.name, row)
           for program in report.programs or ()

@@ -8,8 +8,8 @@ from typing import Optional
 
 from torch_xla.shardy.compile.record import columns
 
-from .report import (BoundaryRow, collective_totals, ProgramRow, Report, Seen,
-                     smallest_collectives, TensorRow)
+from .report import (BoundaryRow, collective_totals, ProgramRow, AuditReport,
+                     Seen, smallest_collectives, TensorRow)
 
 # How torch_xla's counters are to be read.
 COUNT_TEXTS = {
@@ -26,7 +26,7 @@ _HEADER = ('tensor', 'shape', 'on a device', 'dtype', 'bytes', 'replicated',
            'unused axes')
 
 
-def text(report: Report) -> str:
+def text(report: AuditReport) -> str:
   """The whole report; why something is not known, or not V2, is in notes."""
   notes: list[str] = []
   lines = [heading(report), '']
@@ -42,14 +42,14 @@ def text(report: Report) -> str:
   return '\n'.join(lines)
 
 
-def heading(report: Report) -> str:
+def heading(report: AuditReport) -> str:
   """Mode and mesh in one line."""
   axes = ', '.join(f'{name}={size}' for name, size in report.mesh)
   return (f'mode {report.mode}, mesh {axes} of {len(report.devices)} devices, '
           f'{report.totals.tensors} tensors')
 
 
-def totals(report: Report) -> str:
+def totals(report: AuditReport) -> str:
   """Bytes of all tensors, and the tolerance."""
   t = report.totals
   limit = ('no tolerance was given'
@@ -97,7 +97,7 @@ def collectives_text(row: ProgramRow) -> str:
                    f'{c.smallest:,})' for c in row.collectives) or 'none'
 
 
-def smallest_text(report: Report) -> list[str]:
+def smallest_text(report: AuditReport) -> list[str]:
   """The smallest collectives, in words."""
   return [
       f'{c.kind} of {c.smallest:,} bytes in {program}'
@@ -138,7 +138,7 @@ def _note(notes: list[str], text_: str) -> str:
   return f'({notes.index(text_) + 1})'
 
 
-def _programs(report: Report) -> Iterator[str]:
+def _programs(report: AuditReport) -> Iterator[str]:
   yield 'compiled since the policy was applied'
   if report.programs is None:
     yield '  not known: the mode is off, and only the door sees programs'
@@ -155,7 +155,7 @@ def _programs(report: Report) -> Iterator[str]:
     yield '  the smallest: ' + ', '.join(smallest)
 
 
-def _counts(report: Report) -> Iterator[str]:
+def _counts(report: AuditReport) -> Iterator[str]:
   for name, text_ in COUNT_TEXTS.items():
     count = report.counts[name]
     yield (
@@ -163,7 +163,7 @@ def _counts(report: Report) -> Iterator[str]:
         f'  {text_}')
 
 
-def _verdict(report: Report) -> Iterator[str]:
+def _verdict(report: AuditReport) -> Iterator[str]:
   if report.ok:
     yield 'no differences'
     return

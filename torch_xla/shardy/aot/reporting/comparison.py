@@ -10,7 +10,7 @@ from . import quantities, sizes, wording
 from .matching import match
 from .measures import label, Measure, Number
 from .quantities import Quantity, Unit
-from ..report import Program, Report
+from ..report import Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
@@ -72,7 +72,7 @@ class Comparison:
   measured: tuple[Row, ...]
 
 
-def compare(labelled: Sequence[tuple[str, Report]]) -> Comparison:
+def compare(labelled: Sequence[tuple[str, AotReport]]) -> Comparison:
   """Reports side by side; programs are matched as `matching.match` does.
 
   Args:
@@ -117,7 +117,7 @@ def same_text(part: Part) -> str:
                    if row.values[0] != _ABSENT) or 'nothing else'
 
 
-def facts(report: Report) -> dict[str, str]:
+def facts(report: AotReport) -> dict[str, str]:
   """What is said of a whole report in words, by name."""
   topology = report.topology
   memory = topology.memory
@@ -166,7 +166,7 @@ def program_facts(program: Program) -> dict[str, str]:
   }
 
 
-def report_quantities(reports: Iterable[Report]) -> tuple[Quantity, ...]:
+def report_quantities(reports: Iterable[AotReport]) -> tuple[Quantity, ...]:
   """All that any of the reports has a value of."""
   return (*quantities.plain(), *quantities.of_uses(
       use for report in reports for program in steady_step(report).programs
@@ -184,7 +184,7 @@ def _part(name: str, rows: Iterable[Row]) -> Part:
   return Part(name, tuple(sorted(rows, key=lambda row: not row.differs)))
 
 
-def _of_script(reports: Sequence[Report]) -> Iterator[Row]:
+def _of_script(reports: Sequence[AotReport]) -> Iterator[Row]:
   yield _words('script', [' '.join(report.script) for report in reports])
   yield from _facts_rows([facts(report) for report in reports])
   yield _words('compiler', [r.topology.compiler or _ABSENT for r in reports])
@@ -258,7 +258,7 @@ def _unmatched(labels: Sequence[str],
           f'{label(having[0][1])}')
 
 
-def _measured(reports: Sequence[Report]) -> Iterator[Row]:
+def _measured(reports: Sequence[AotReport]) -> Iterator[Row]:
   seconds = [sum(p.seconds for p in report.programs) for report in reports]
   for name, values in (
       ('compile seconds', [f'{s:,.1f}' for s in seconds]),

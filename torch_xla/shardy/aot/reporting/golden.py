@@ -12,7 +12,7 @@ from . import comparison, quantities, sizes
 from .matching import match
 from .measures import label, Measure, Number
 from .quantities import Quantity, Unit
-from ..report import Program, Report
+from ..report import Program, AotReport
 
 _PERCENT = re.compile(r'(\d+(?:\.\d+)?)\s*%')
 
@@ -66,7 +66,7 @@ def parse_tolerance(text: str) -> Tolerance:
     raise ToleranceError(f'tolerance {text!r}: {e}') from e
 
 
-def differences(golden: Sequence[Report], reports: Sequence[Report],
+def differences(golden: Sequence[AotReport], reports: Sequence[AotReport],
                 tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
   """`differences_from` for several reports, each beside that of its topology.
 
@@ -89,7 +89,7 @@ def differences(golden: Sequence[Report], reports: Sequence[Report],
   return tuple(found)
 
 
-def differences_from(golden: Report, report: Report,
+def differences_from(golden: AotReport, report: AotReport,
                      tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
   """What is not as in the golden report, a sentence each; empty: all is.
 

@@ -9,7 +9,7 @@ import os
 import typing
 from typing import Any, Union
 
-from ..report import Report
+from ..report import AotReport
 
 FORMAT = 'torch_xla.shardy.aot'
 # Goes up with every change to what a report holds: a golden file is then
@@ -22,7 +22,7 @@ class ReportFileError(ValueError):
   """A file that is missing, or holds no reports that can be read."""
 
 
-def to_json(reports: Sequence[Report]) -> str:
+def to_json(reports: Sequence[AotReport]) -> str:
   """All reports as one text.
 
   Raises:
@@ -38,7 +38,7 @@ def to_json(reports: Sequence[Report]) -> str:
       allow_nan=False) + '\n'
 
 
-def read(path: Union[str, os.PathLike[str]]) -> tuple[Report, ...]:
+def read(path: Union[str, os.PathLike[str]]) -> tuple[AotReport, ...]:
   """The reports of a file that was written from `to_json`.
 
   Raises:
@@ -54,7 +54,7 @@ def read(path: Union[str, os.PathLike[str]]) -> tuple[Report, ...]:
   return from_json(text, name)
 
 
-def from_json(text: str, name: str) -> tuple[Report, ...]:
+def from_json(text: str, name: str) -> tuple[AotReport, ...]:
   """The reports of a text that `to_json` gave.
 
   Args:
@@ -76,7 +76,7 @@ def from_json(text: str, name: str) -> tuple[Report, ...]:
         f'report {name} is of version {data.get("version")!r}, and this '
         f'torch_xla reads version {VERSION}; {_HINT}')
   try:
-    reports = _value(tuple[Report, ...], data.get('reports'), 'reports')
+    reports = _value(tuple[AotReport, ...], data.get('reports'), 'reports')
     for i, report in enumerate(reports):
       _check_positions(report, f'reports[{i}]')
     return reports
@@ -106,7 +106,7 @@ def _value(type_: Any, data: Any, where: str) -> Any:
   return data
 
 
-def _check_positions(report: Report, where: str) -> None:
+def _check_positions(report: AotReport, where: str) -> None:
   count = len(report.programs)
   steps = (report.usual_step, *(kind for kind, _ in report.other_steps))
   if not all(0 <= position < count for step in steps for position in step):

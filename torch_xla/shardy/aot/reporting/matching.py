@@ -7,7 +7,7 @@ import itertools
 import re
 from typing import Optional
 
-from ..report import Program, Report
+from ..report import Program, AotReport
 
 _LINE = re.compile(r':\d+(?= in |$)')
 
@@ -18,7 +18,7 @@ _Numbered = tuple[int, Program]
 _Row = tuple[Optional[_Numbered], ...]
 
 
-def match(reports: Sequence[Report]) -> tuple[Match, ...]:
+def match(reports: Sequence[AotReport]) -> tuple[Match, ...]:
   """The programs of several reports of one script, side by side.
 
   Names tell nothing: torch_xla numbers them by what it traced before. What

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import dataclasses
 from typing import Optional, Union
 
-from ..report import CollectiveUse, Memory, Program, Report
+from ..report import CollectiveUse, Memory, Program, AotReport
 from .steady_step import never_steady, steady_step
 
 Number = Union[int, float]
@@ -27,7 +27,7 @@ class Measure:
 
 
 OfProgram = Callable[[Program], Measure]
-OfReport = Callable[[Report], Measure]
+OfReport = Callable[[AotReport], Measure]
 
 
 def label(program: Program) -> str:
@@ -37,7 +37,7 @@ def label(program: Program) -> str:
   return f'{program.name} ({program.called_from[0]})'
 
 
-def largest(of_program: OfProgram, report: Report) -> Measure:
+def largest(of_program: OfProgram, report: AotReport) -> Measure:
   """The largest over all programs; not known if that of any is not."""
   if not report.programs:
     return Measure(None, unknown='no program was compiled')
@@ -49,7 +49,7 @@ def largest(of_program: OfProgram, report: Report) -> Measure:
   return unknown[0] if unknown else max(measures, key=lambda m: m.value)
 
 
-def over_step(of_program: OfProgram, report: Report) -> Measure:
+def over_step(of_program: OfProgram, report: AotReport) -> Measure:
   """The sum over one step after warm-up."""
   step = steady_step(report)
   if step.unknown:
@@ -114,7 +114,7 @@ def runs_over(use: CollectiveUse) -> tuple[str, ...]:
   return tuple(sorted(use.axes)) or (use.groups,)
 
 
-def after_warm_up(report: Report) -> Measure:
+def after_warm_up(report: AotReport) -> Measure:
   """Programs that were compiled after warm-up."""
   never = never_steady(report)
   if never:

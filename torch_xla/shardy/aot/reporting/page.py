@@ -7,7 +7,7 @@ from html import escape
 
 from . import comparison, measures, sizes, wording
 from .comparison import Comparison, Part
-from ..report import CollectiveUse, Program, Report
+from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from .table import program_cells, use_cells
 from ...web_page import document, figures, table, verdict
@@ -26,7 +26,7 @@ _COLLECTIVES = (('collective', 'head'), ('where', ''), ('count', 'num'),
                 ('bytes', 'num'))
 
 
-def html(labelled: Sequence[tuple[str, Report]]) -> str:
+def html(labelled: Sequence[tuple[str, AotReport]]) -> str:
   """The whole page.
 
   Args:
@@ -70,7 +70,7 @@ def _same(part: Part) -> str:
           '</p>')
 
 
-def _report(name: str, report: Report, anchor: str) -> Iterator[str]:
+def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
   yield (f'<h1 id="{anchor}">{_TITLE}: {escape(name)}</h1>'
          f'<p><code>{escape(" ".join(report.script))}</code></p>')
   yield verdict(
@@ -93,7 +93,7 @@ def _report(name: str, report: Report, anchor: str) -> Iterator[str]:
     yield _words(report.traceback)
 
 
-def _one_step(report: Report) -> Iterator[str]:
+def _one_step(report: AotReport) -> Iterator[str]:
   yield '<h2>One step after warm-up, on one device</h2>'
   step = steady_step(report)
   if step.unknown:
@@ -117,7 +117,7 @@ def _one_step(report: Report) -> Iterator[str]:
     yield f'<p class="soft">{escape(line)}</p>'
 
 
-def _program_row(report: Report, number: int,
+def _program_row(report: AotReport, number: int,
                  anchor: str) -> Iterator[tuple[str, bool]]:
   program = report.programs[number]
   capacity = report.topology.memory

@@ -17,7 +17,7 @@ from typing import Optional
 
 from . import measures, sizes
 from .measures import Measure, Number, OfProgram, OfReport
-from ..report import CollectiveUse, Memory, Report
+from ..report import CollectiveUse, Memory, AotReport
 from ...hlo.compiled_program import COLLECTIVES
 
 ALL_COLLECTIVES = 'collective'
@@ -91,7 +91,7 @@ class Quantity:
 def plain() -> tuple[Quantity, ...]:
   """All that are not of collectives."""
 
-  def counted(name: str, count: Callable[[Report], int]) -> Quantity:
+  def counted(name: str, count: Callable[[AotReport], int]) -> Quantity:
     return Quantity(name, Unit.COUNT, lambda report: Measure(count(report)))
 
   def largest(name: str, of_program: OfProgram) -> Quantity:
@@ -149,7 +149,7 @@ def named(name: str) -> Quantity:
   axes = tuple(sorted({a.strip() for a in axes_text.split(',')}))
   quantity = _collective(match['kind'], match['what'], axes)
 
-  def of_report(report: Report) -> Measure:
+  def of_report(report: AotReport) -> Measure:
     known = axes_of(report)
     for axis in axes:
       if axis not in known:
@@ -169,7 +169,7 @@ def known() -> str:
           ', '.join(_KINDS))
 
 
-def axes_of(report: Report) -> tuple[str, ...]:
+def axes_of(report: AotReport) -> tuple[str, ...]:
   """The axes of all meshes of a report, each once."""
   return tuple(
       dict.fromkeys(

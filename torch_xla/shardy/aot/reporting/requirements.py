@@ -10,7 +10,7 @@ from typing import Optional
 from . import quantities, sizes
 from .measures import label, Number
 from .quantities import Quantity
-from ..report import Report
+from ..report import AotReport
 from .wording import verdict
 
 _FITS = 'fits'
@@ -44,7 +44,7 @@ class Requirement:
   op: str = ''
   limit: Number = 0
 
-  def check(self, report: Report) -> Optional[str]:
+  def check(self, report: AotReport) -> Optional[str]:
     """None if it holds; else why not, with the number, in a sentence.
 
     What is not known does not hold.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..report import Program, Report
+from ..report import Program, AotReport
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class SteadyStep:
   unknown: str = ''
 
 
-def steady_step(report: Report) -> SteadyStep:
+def steady_step(report: AotReport) -> SteadyStep:
   """The programs of the step that was the usual one after warm-up.
 
   A step executes a program at most once: the second time begins the next one.
@@ -33,7 +33,7 @@ def steady_step(report: Report) -> SteadyStep:
   return SteadyStep(tuple(report.programs[i] for i in report.usual_step))
 
 
-def never_steady(report: Report) -> str:
+def never_steady(report: AotReport) -> str:
   """Why warm-up did not end in this run; empty if it did."""
   if report.steps > report.warm_up:
     return ''

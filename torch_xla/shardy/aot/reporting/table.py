@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from . import measures, sizes, wording
-from ..report import CollectiveUse, Program, Report
+from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
@@ -20,7 +20,7 @@ _HEADER = ('', 'program', 'asked for at', 'step', 'compile', 'runs',
 _UNKNOWN = '-'
 
 
-def text(report: Report) -> str:
+def text(report: AotReport) -> str:
   """The whole report, what matters most first."""
   lines = [
       wording.verdict(report),
@@ -47,7 +47,7 @@ def text(report: Report) -> str:
   return wording.printable('\n'.join(lines))
 
 
-def program_cells(report: Report, number: int) -> tuple[str, ...]:
+def program_cells(report: AotReport, number: int) -> tuple[str, ...]:
   """A program's row, as text: its number, name, place, ..., cycles."""
   p = report.programs[number]
   m = p.memory
@@ -74,7 +74,7 @@ def use_cells(use: CollectiveUse) -> tuple[str, str, str, str]:
           sizes.text(use.nbytes))
 
 
-def _one_step(report: Report) -> Iterator[str]:
+def _one_step(report: AotReport) -> Iterator[str]:
   step = steady_step(report)
   if step.unknown:
     yield f'one step after warm-up: not known: {step.unknown}'
@@ -92,7 +92,7 @@ def _one_step(report: Report) -> Iterator[str]:
     yield f'  {line}'
 
 
-def _shown(report: Report) -> Sequence[int]:
+def _shown(report: AotReport) -> Sequence[int]:
   """The programs that are told of in full, by number."""
 
   def weight(number: int) -> tuple[bool, bool, int]:

@@ -10,7 +10,7 @@ from typing import Optional
 
 from . import measures, quantities, sizes
 from .measures import label
-from ..report import CollectiveUse, Cycles, Program, Report
+from ..report import CollectiveUse, Cycles, Program, AotReport
 from .steady_step import never_steady, steady_step
 
 _OUT_OF_MEMORY = re.compile(
@@ -19,7 +19,7 @@ _OUT_OF_MEMORY = re.compile(
 _OTHER_STEPS_SHOWN = 5
 
 
-def verdict(report: Report) -> str:
+def verdict(report: AotReport) -> str:
   """Whether it fits, in one line."""
   if not report.programs:
     return 'nothing was compiled'
@@ -45,7 +45,7 @@ def verdict(report: Report) -> str:
           f'({share_text(peak.value, report.topology.memory)}), {of}')
 
 
-def run_text(report: Report) -> str:
+def run_text(report: AotReport) -> str:
   """How many programs, how many steps, and how it ended, in one line."""
   never = never_steady(report)
   late = (
@@ -57,7 +57,7 @@ def run_text(report: Report) -> str:
           f'{report.ended}{failed}')
 
 
-def topology_text(report: Report) -> str:
+def topology_text(report: AotReport) -> str:
   """The devices, in one line."""
   t = report.topology
   each = t.devices / t.chips if t.chips else 0
@@ -70,7 +70,7 @@ def topology_text(report: Report) -> str:
           f'{counted(t.hosts, "host")}, {counted(t.slices, "slice")}; {memory}')
 
 
-def setting_text(report: Report) -> str:
+def setting_text(report: AotReport) -> str:
   """Mode, part and meshes of the script, in one line."""
   return (f'mode {report.mode}; process {report.host} of '
           f'{report.topology.hosts:,}, and the script was told of '
@@ -78,7 +78,7 @@ def setting_text(report: Report) -> str:
                                        report.meshes else 'no mesh was made'))
 
 
-def step_text(report: Report) -> str:
+def step_text(report: AotReport) -> str:
   """What stands for one step after warm-up, in one line."""
   names = ', '.join(map(label, steady_step(report).programs))
   after = report.steps - report.warm_up
@@ -86,7 +86,7 @@ def step_text(report: Report) -> str:
           f'{counted(after, "step")}')
 
 
-def other_steps(report: Report) -> Iterator[str]:
+def other_steps(report: AotReport) -> Iterator[str]:
   """The steps of other kinds than that one, a line each."""
   for positions, count in report.other_steps[:_OTHER_STEPS_SHOWN]:
     names = ', '.join(label(report.programs[i]) for i in positions)
@@ -131,7 +131,7 @@ def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
   return tuple(sorted(found.values(), key=lambda u: (-u.nbytes, u.kind)))
 
 
-def remarks(report: Report) -> Iterator[str]:
+def remarks(report: AotReport) -> Iterator[str]:
   """What else there is to say of the run, a line each."""
   yield from report.findings
   if report.reads:

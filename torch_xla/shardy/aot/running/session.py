@@ -29,7 +29,7 @@ from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
 from .progress import Progress
-from ..report import INTERRUPTED, Report, RUNNING, Topology, warm_up
+from ..report import INTERRUPTED, AotReport, RUNNING, Topology, warm_up
 from ..settings import DEVICE, Settings
 from .usual_step import kinds_of_steps
 
@@ -128,7 +128,7 @@ class Session:
     os.replace(made, self._settings.report)
     self._written = time.perf_counter()
 
-  def _report(self) -> Report:
+  def _report(self) -> AotReport:
     settings, counters = self._settings, plugin.counters()
     programs = self._observer.programs()
     at = self._observer.positions()
@@ -139,7 +139,7 @@ class Session:
                            [p.flops or 0 for p in programs])
     usual, *others = kinds or [((), 0)]
     one = settings.one_process
-    return Report(
+    return AotReport(
         script=(settings.script, *settings.arguments),
         topology=self._topology,
         mode=current_mode().value,

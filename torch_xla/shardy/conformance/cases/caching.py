@@ -138,7 +138,7 @@ def _cache(context: Context, part: str) -> str:
   return f'{report.loaded} loaded, {report.missing} compiled'
 
 
-def _step_with_cache(context: Context, folder: str) -> cache.Report:
+def _step_with_cache(context: Context, folder: str) -> cache.ConformanceReport:
   kept = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)

@@ -6,8 +6,9 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 
 from ...hlo.compile_options import Partitioner
+from ...mode import Mode
 from ...sharding.text import parse_sharding
-from ..case import Case, expect, Mode
+from ..case import Case, expect
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.numbers import destroy, floats, read_floats

@@ -11,7 +11,8 @@ import torch_xla.distributed.spmd as xs
 from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel)
 
-from ..case import Case, expect, Mode
+from ...mode import Mode
+from ..case import Case, expect
 from ..context import Context
 from ..torch_session import DATA, MODEL, TorchSession
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from ..result import Report, Result
+from ..result import ConformanceReport, Result
 
 SCHEMA = 1
 
 
-def text(report: Report) -> str:
+def text(report: ConformanceReport) -> str:
   return json.dumps(
       {
           'schema': SCHEMA,
@@ -23,7 +23,7 @@ def text(report: Report) -> str:
       indent=2) + '\n'
 
 
-def _result(report: Report, result: Result) -> dict[str, object]:
+def _result(report: ConformanceReport, result: Result) -> dict[str, object]:
   return {
       **dataclasses.asdict(result),
       'status': result.status.value,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from ..result import Report, Result, Status
+from ..result import ConformanceReport, Result, Status
 
 # Not in XML 1.0, even if escaped.
 _FORBIDDEN = re.compile(
     '[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def text(report: Report) -> str:
+def text(report: ConformanceReport) -> str:
   findings = len(report.findings)
   crashes = report.count(Status.CRASHED) + report.count(Status.HUNG)
   suite = ElementTree.Element(
@@ -41,7 +41,7 @@ def text(report: Report) -> str:
           ElementTree.tostring(suite, encoding='unicode') + '\n')
 
 
-def _test(report: Report, result: Result) -> ElementTree.Element:
+def _test(report: ConformanceReport, result: Result) -> ElementTree.Element:
   test = ElementTree.Element(
       'testcase',
       classname=f'conformance.{result.case}',

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from html import escape
 
 from ... import web_page
-from ..result import Report, Status, Verdict
+from ..result import ConformanceReport, Status, Verdict
 from . import table
 
 
-def text(report: Report) -> str:
+def text(report: ConformanceReport) -> str:
   return web_page.document(f'Conformance of {report.subject}', _body(report))
 
 
-def _body(report: Report) -> Iterator[str]:
+def _body(report: ConformanceReport) -> Iterator[str]:
   yield '<h1>Conformance</h1>'
   yield f'<p class="soft"><code>{escape(report.subject)}</code></p>'
   yield web_page.verdict(report.verdict_text(), report.verdict

@@ -7,13 +7,13 @@ import itertools
 import textwrap
 from typing import Any
 
-from ..result import Report, Result, Status
+from ..result import ConformanceReport, Result, Status
 
 _WIDTH = 80
 _LISTED = 12
 
 
-def text(report: Report) -> str:
+def text(report: ConformanceReport) -> str:
   """The capabilities, a line for each case, each finding, and the verdict."""
   return '\n'.join([
       report.subject, '', *capabilities(report.capabilities), '',
@@ -100,7 +100,7 @@ def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
   return found
 
 
-def _findings(report: Report) -> Iterator[str]:
+def _findings(report: ConformanceReport) -> Iterator[str]:
   for result in report.findings:
     yield ''
     yield f'{result.status.value.upper()} {result.name}'

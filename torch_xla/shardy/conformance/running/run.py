@@ -16,7 +16,8 @@ import time
 from typing import Any, IO, Optional
 
 from ...ended_process import last_words, signal_name
-from ..case import Case, Mode
+from ...mode import Mode, SHARDY_VARIABLES, V2_VARIABLE
+from ..case import Case
 from ..errors import ConformanceError
 from ..result import AT_EXIT, printable, Result, Status
 from ..subject import Subject
@@ -272,11 +273,12 @@ class _Server:
 def _environment(mode: Mode) -> dict[str, str]:
   """The user's, with just this mode, and no runtime chosen yet."""
   made = {
-      name: value for name, value in os.environ.items() if name not in (
-          'CONVERT_SHLO_TO_SHARDY', 'PJRT_DEVICE',
-          'XLA_PERSISTENT_CACHE_PATH') and name not in [m.value for m in Mode]
+      name: value
+      for name, value in os.environ.items()
+      if name not in (*SHARDY_VARIABLES, V2_VARIABLE, 'PJRT_DEVICE',
+                      'XLA_PERSISTENT_CACHE_PATH')
   }
-  made[mode.value] = '1'
+  made[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
   made.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   # There is no metadata server to ask for a TPU on most machines, and libtpu
   # would ask for minutes.

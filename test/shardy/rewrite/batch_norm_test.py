@@ -1,0 +1,414 @@
+"""Normalisations written out in HLO: the smallest modules, and what they do."""
+
+from __future__ import annotations
+
+import re
+
+import annotated_modules as modules
+import norms
+import numpy as np
+import programs
+import pytest
+import torch_xla.runtime as xr
+from torch_xla.shardy.rewrite import batch_norm
+from torch_xla.shardy.rewrite.normalisation import View, view_of
+
+hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+
+ENVIRONMENT = programs.ENVIRONMENT
+_ROWS = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
+
+
+@pytest.fixture(scope='module', autouse=True)
+def spmd_fixture():
+  xr.use_spmd()
+  # autograd counts the devices when it first runs, here on the CPU.
+  xr.global_runtime_device_count()
+
+
+def _print(module) -> str:
+  """As XLA prints it, with what is added numbered as it comes."""
+  text = hlo.HloModule.from_serialized_hlo_module_proto(
+      module.SerializeToString()).to_string()
+  text = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text.partition('\n')[2])
+  names: dict[str, str] = {}
+
+  def numbered(match: re.Match) -> str:
+    return names.setdefault(match.group(), f'n{len(names)}')
+
+  return re.sub(r'shardy\.\d+', numbered, text).strip()
+
+
+def _expand(entry: str, count: int = 1, others: str = '') -> str:
+  module = modules.module_of(entry, others)
+  assert batch_norm.expand(module) == count
+  return _print(module)
+
+
+def _body(entry: str) -> str:
+  """What becomes of the entry, whose sums are of one type if there are any."""
+  text = _expand(entry)
+  others, _, body = text.partition('ENTRY e ')
+  assert re.fullmatch(
+      r"""(shardy\.add\.1 \(n0: (\w+)\[\], n1: \2\[\]\) -> \2\[\] \{
+  n0 = \2\[\] parameter\(0\)
+  n1 = \2\[\] parameter\(1\)
+  ROOT n2 = \2\[\] add\(n0, n1\)
+\}
+
+)?""", others)
+  body = body.replace('to_apply=shardy.add.1', 'add')
+  return body[body.index('\n'):-1].replace(', metadata={op_name="norm"}', ' #')
+
+
+def test_training():
+  """Its elements are used as they are; what it says of itself, all say."""
+  assert _body('''
+    x = f32[4,2] parameter(0)
+    s = f32[2] parameter(1)
+    o = f32[2] parameter(2)
+    n = (f32[4,2], f32[2], f32[2]) batch-norm-training(x, s, o), epsilon=0.5,
+      feature_index=1, metadata={op_name="norm"}
+    y = f32[4,2] get-tuple-element(n), index=0
+    v = f32[2] get-tuple-element(n), index=2
+    ROOT z = (f32[4,2], f32[2]) tuple(y, v)''') == '''
+  x = f32[4,2] parameter(0)
+  n3 = f32[] constant(0) #
+  n4 = f32[2] reduce(x, n3), dimensions={0}, add #
+  n5 = f32[] constant(4) #
+  n6 = f32[2] broadcast(n5), dimensions={} #
+  n7 = f32[2] divide(n4, n6) #
+  n8 = f32[4,2] broadcast(n7), dimensions={1} #
+  n9 = f32[4,2] subtract(x, n8) #
+  n10 = f32[4,2] multiply(x, x) #
+  n11 = f32[2] reduce(n10, n3), dimensions={0}, add #
+  n12 = f32[2] divide(n11, n6) #
+  n13 = f32[2] multiply(n7, n7) #
+  n14 = f32[2] subtract(n12, n13) #
+  n15 = f32[] constant(0.5) #
+  n16 = f32[2] broadcast(n15), dimensions={} #
+  n17 = f32[2] add(n14, n16) #
+  n18 = f32[2] rsqrt(n17) #
+  n19 = f32[4,2] broadcast(n18), dimensions={1} #
+  n20 = f32[4,2] multiply(n9, n19) #
+  s = f32[2] parameter(1)
+  n21 = f32[4,2] broadcast(s), dimensions={1} #
+  n22 = f32[4,2] multiply(n20, n21) #
+  o = f32[2] parameter(2)
+  n23 = f32[4,2] broadcast(o), dimensions={1} #
+  n24 = f32[4,2] add(n22, n23) #
+  ROOT z = (f32[4,2], f32[2]) tuple(n24, n14)
+'''
+
+
+def test_inference():
+  """Computed in f32; the result is the same instruction, with its sharding."""
+  assert _body('''
+    x = bf16[2,4] parameter(0)
+    s = bf16[2] parameter(1)
+    n = bf16[2,4] batch-norm-inference(x, s, s, s, s), epsilon=0.5,
+      feature_index=0, sharding={replicated}
+    ROOT z = bf16[2,4] negate(n)''') == '''
+  x = bf16[2,4] parameter(0)
+  n0 = f32[2,4] convert(x)
+  s = bf16[2] parameter(1)
+  n1 = f32[2] convert(s)
+  n2 = f32[2] convert(s)
+  n3 = f32[] constant(0.5)
+  n4 = f32[2] broadcast(n3), dimensions={}
+  n5 = f32[2] add(n2, n4)
+  n6 = f32[2] rsqrt(n5)
+  n7 = f32[2] multiply(n1, n6)
+  n8 = f32[2,4] broadcast(n7), dimensions={0}
+  n9 = f32[2,4] multiply(n0, n8)
+  n10 = f32[2] convert(s)
+  n11 = f32[2] convert(s)
+  n12 = f32[2] multiply(n11, n7)
+  n13 = f32[2] subtract(n10, n12)
+  n14 = f32[2,4] broadcast(n13), dimensions={0}
+  n15 = f32[2,4] add(n9, n14)
+  n = bf16[2,4] convert(n15), sharding={replicated}
+  ROOT z = bf16[2,4] negate(n)
+'''
+
+
+def test_grad():
+  """Where the tuple itself is used, it stays one."""
+  assert _body('''
+    x = f64[4,2] parameter(0)
+    s = f64[2] parameter(1)
+    ROOT n = (f64[4,2], f64[2], f64[2]) batch-norm-grad(x, s, s, s, x),
+      epsilon=0.5, feature_index=1''') == '''
+  s = f64[2] parameter(1)
+  n3 = f64[] constant(0.5)
+  n4 = f64[2] broadcast(n3), dimensions={}
+  n5 = f64[2] add(s, n4)
+  n6 = f64[2] rsqrt(n5)
+  n7 = f64[2] multiply(s, n6)
+  n8 = f64[] constant(4)
+  n9 = f64[2] broadcast(n8), dimensions={}
+  n10 = f64[2] divide(n7, n9)
+  n11 = f64[4,2] broadcast(n10), dimensions={1}
+  x = f64[4,2] parameter(0)
+  n12 = f64[4,2] broadcast(n9), dimensions={1}
+  n13 = f64[4,2] multiply(x, n12)
+  n14 = f64[] constant(0)
+  n15 = f64[2] reduce(x, n14), dimensions={0}, add
+  n16 = f64[4,2] broadcast(n15), dimensions={1}
+  n17 = f64[4,2] subtract(n13, n16)
+  n18 = f64[4,2] broadcast(s), dimensions={1}
+  n19 = f64[4,2] subtract(x, n18)
+  n20 = f64[4,2] multiply(x, n19)
+  n21 = f64[2] reduce(n20, n14), dimensions={0}, add
+  n22 = f64[4,2] broadcast(n21), dimensions={1}
+  n23 = f64[4,2] multiply(n22, n19)
+  n24 = f64[4,2] broadcast(n5), dimensions={1}
+  n25 = f64[4,2] divide(n23, n24)
+  n26 = f64[4,2] subtract(n17, n25)
+  n27 = f64[4,2] multiply(n11, n26)
+  n28 = f64[2] multiply(n21, n6)
+  ROOT n = (f64[4,2], f64[2], f64[2]) tuple(n27, n28, n15)
+'''
+
+
+def test_merged_dimensions():
+  """Computed in the dimensions that come and go, and the mean is given in those
+  that it has."""
+  assert _body('''
+    x = f32[2,3,4] parameter(0)
+    s = f32[6] parameter(1)
+    m = f32[1,6,4] reshape(x)
+    n = (f32[1,6,4], f32[6], f32[6]) batch-norm-training(m, s, s), epsilon=0.5,
+      feature_index=1
+    r = f32[1,6,4] get-tuple-element(n), index=0
+    y = f32[2,3,4] reshape(r)
+    e = f32[6] get-tuple-element(n), index=1
+    ROOT z = (f32[2,3,4], f32[6]) tuple(y, e)''') == '''
+  x = f32[2,3,4] parameter(0)
+  m = f32[1,6,4] reshape(x)
+  n3 = f32[] constant(0)
+  n4 = f32[2,3] reduce(x, n3), dimensions={2}, add
+  n5 = f32[] constant(4)
+  n6 = f32[2,3] broadcast(n5), dimensions={}
+  n7 = f32[2,3] divide(n4, n6)
+  n8 = f32[2,3,4] broadcast(n7), dimensions={0,1}
+  n9 = f32[2,3,4] subtract(x, n8)
+  n10 = f32[2,3,4] multiply(x, x)
+  n11 = f32[2,3] reduce(n10, n3), dimensions={2}, add
+  n12 = f32[2,3] divide(n11, n6)
+  n13 = f32[2,3] multiply(n7, n7)
+  n14 = f32[2,3] subtract(n12, n13)
+  n15 = f32[] constant(0.5)
+  n16 = f32[2,3] broadcast(n15), dimensions={}
+  n17 = f32[2,3] add(n14, n16)
+  n18 = f32[2,3] rsqrt(n17)
+  n19 = f32[2,3,4] broadcast(n18), dimensions={0,1}
+  n20 = f32[2,3,4] multiply(n9, n19)
+  s = f32[6] parameter(1)
+  n21 = f32[2,3] reshape(s)
+  n22 = f32[2,3,4] broadcast(n21), dimensions={0,1}
+  n23 = f32[2,3,4] multiply(n20, n22)
+  n24 = f32[2,3] reshape(s)
+  n25 = f32[2,3,4] broadcast(n24), dimensions={0,1}
+  n26 = f32[2,3,4] add(n23, n25)
+  y = f32[2,3,4] reshape(n26)
+  n27 = f32[6] reshape(n7)
+  ROOT z = (f32[2,3,4], f32[6]) tuple(y, n27)
+'''
+
+
+def test_sharding_of_merged_dimensions():
+  """What has one stays, and is what others use."""
+  text = _expand("""
+    x = f32[2,3,4] parameter(0)
+    s = f32[6] parameter(1)
+    m = f32[1,6,4] reshape(x)
+    n = f32[1,6,4] batch-norm-inference(m, s, s, s, s), epsilon=0.5,
+      feature_index=1, sharding={replicated}
+    ROOT y = f32[2,3,4] reshape(n)""")
+  assert re.search(r' n = f32\[1,6,4\] reshape\(n\d+\), sharding=.replicated',
+                   text)
+  assert 'ROOT y = f32[2,3,4] reshape(n)' in text
+
+
+def test_element_with_a_sharding():
+  """It stays, under its name, for the sharding to be said of."""
+  text = _expand(f'''
+    x = f32[4,2] parameter(0)
+    s = f32[2] parameter(1)
+    n = (f32[4,2], f32[2], f32[2]) batch-norm-training(x, s, s), epsilon=0.5,
+      feature_index=1
+    y = f32[4,2] get-tuple-element(n), index=0, sharding={_ROWS}
+    z = f32[4,2] get-tuple-element(n), index=0
+    ROOT a = f32[4,2] add(y, z)''')
+  made = re.search(
+      r'y = f32\[4,2\] reshape\((n\d+)\), sharding=' + re.escape(_ROWS),
+      text)[1]
+  assert f'ROOT a = f32[4,2] add(y, {made})' in text
+
+
+def test_inner_computations():
+  """Of a loop, and called; with one addition for each element type."""
+  text = _expand(
+      '''
+    x = f32[4,2] parameter(0)
+    h = f16[4,2] convert(x)
+    c = f16[4,2] call(h), to_apply=f
+    ROOT w = f32[4,2] while(x), condition=stop, body=turn''', 3, '''
+f {
+  p = f16[4,2] parameter(0)
+  one = f16[] constant(1)
+  s = f16[2] broadcast(one), dimensions={}
+  ROOT n = f16[4,2] batch-norm-inference(p, s, s, s, s), epsilon=0.5,
+    feature_index=1
+}
+stop {
+  q = f32[4,2] parameter(0)
+  ROOT no = pred[] constant(false)
+}
+turn {
+  b = f32[4,2] parameter(0)
+  one = f32[] constant(1)
+  s = f32[2] broadcast(one), dimensions={}
+  first = (f32[4,2], f32[2], f32[2]) batch-norm-training(b, s, s), epsilon=0.5,
+    feature_index=1
+  again = f32[4,2] get-tuple-element(first), index=0
+  second = (f32[4,2], f32[2], f32[2]) batch-norm-training(again, s, s),
+    epsilon=0.5, feature_index=1
+  ROOT r = f32[4,2] get-tuple-element(second), index=0
+}''')
+  assert 'batch-norm' not in text
+  assert len(re.findall(r'^shardy\.add', text, re.M)) == 1
+  assert len(re.findall(r' reduce\(.*to_apply=shardy\.add\.\d+', text)) == 4
+
+
+@pytest.mark.parametrize('dtype, dims, more', [
+    ('f32', '4,2', 'sharding={{replicated}, {replicated}, {replicated}}'),
+    ('f8e5m2', '4,2', ''),
+    ('f32', '<=4,2', ''),
+])
+def test_left_as_it_is(dtype, dims, more):
+  """A tuple's sharding, a type of few digits, and a dynamic dimension."""
+  more = more and f', {more}'
+  module = modules.module_of(f'''
+    x = {dtype}[{dims}] parameter(0)
+    s = {dtype}[2] parameter(1)
+    ROOT n = ({dtype}[{dims}], {dtype}[2], {dtype}[2])
+      batch-norm-training(x, s, s), epsilon=0.5, feature_index=1{more}''')
+  before = module.SerializeToString()
+  assert batch_norm.expand(module) == 0
+  assert module.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    'dims, feature, sources, view',
+    [
+        ((4, 2), 1, [(4, 2)], View((4, 2), (1,))),
+        ((1, 32, 16), 1, [(8, 4, 16)], View((8, 4, 16), (0, 1))),
+        ((1, 32, 15), 1, [(8, 4, 3, 5)], View((8, 4, 3, 5), (0, 1))),
+        ((1, 16, 15), 1, [(8, 6, 5)], View((8, 2, 3, 5), (0, 1))),
+        ((1, 64, 4, 4), 1, [(8, 8, 4, 4)], View((8, 8, 4, 4), (0, 1))),
+        ((8, 16), 0, [(8, 2, 8)], View((8, 2, 8), (0,))),
+        # Nothing is merged; the second source is the one that tells.
+        ((1, 8, 16), 1, [(8, 16)], View((1, 8, 16), (1,))),
+        ((1, 32, 4), 1, [(32, 4), (8, 4, 4)], View((8, 4, 4), (0, 1))),
+        # One row, and each of its features is one element.
+        # No dimensions are common, or there are no elements.
+        ((6, 4), 0, [(4, 6)], View((6, 4), (0,))),
+        ((0, 4), 1, [(4, 0)], View((0, 4), (1,))),
+        ((1, 1, 6), 1, [(2, 3)], View((2, 3), ())),
+    ])
+def test_views(dims, feature, sources, view):
+  assert view_of(dims, feature, sources) == view
+
+
+def _run(module, arguments: list[np.ndarray]) -> list[np.ndarray]:
+  """What XLA's CPU compiler computes, on one device."""
+  import jax
+  from jax._src.interpreters import mlir
+  from jaxlib import _jax, xla_client
+  from jaxlib.mlir import ir
+  jax.config.update('jax_platforms', 'cpu')
+  device = jax.devices()[0]
+  with mlir.make_ir_context():
+    program = ir.Module.parse(
+        _jax.mlir.hlo_to_stablehlo(module.SerializeToString()))
+  executable = device.client.compile_and_load(program,
+                                              xla_client.DeviceList((device,)),
+                                              xla_client.CompileOptions())
+  with jax.enable_x64(True):
+    ran = executable.execute_sharded(
+        [jax.device_put(a, device) for a in arguments])
+    return [
+        np.asarray(result).astype(np.float64)
+        for result, in ran.disassemble_into_single_device_arrays()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('dims, feature', [((8, 6, 5), 1), ((4, 30), 0),
+                                           ((3, 4, 5, 6), 3)])
+@pytest.mark.parametrize('dtype, tolerance', [('f32', 1e-6), ('f64', 1e-14),
+                                              ('bf16', 0)])
+def test_numbers_are_those_of_xla(dtype, tolerance, dims, feature):
+  """To the bit for bf16: XLA's CPU compiler computes it in f32 as well."""
+  jnp = pytest.importorskip('jax.numpy', reason='needs jax: it runs programs')
+  numpy_type = {'f32': jnp.float32, 'f64': jnp.float64, 'bf16': jnp.bfloat16}
+  whole = f'{dtype}[{",".join(map(str, dims))}]'
+  part = f'{dtype}[{dims[feature]}]'
+  module = modules.module_of(f'''
+    x = {whole} parameter(0)
+    s = {part} parameter(1)
+    o = {part} parameter(2)
+    w = {whole} parameter(3)
+    n = ({whole}, {part}, {part}) batch-norm-training(x, s, o), epsilon=1e-5,
+      feature_index={feature}
+    y = {whole} get-tuple-element(n), index=0
+    m = {part} get-tuple-element(n), index=1
+    v = {part} get-tuple-element(n), index=2
+    z = {whole} batch-norm-inference(x, s, o, m, v), epsilon=1e-3,
+      feature_index={feature}
+    g = ({whole}, {part}, {part}) batch-norm-grad(x, s, m, v, w), epsilon=1e-5,
+      feature_index={feature}
+    gx = {whole} get-tuple-element(g), index=0
+    gs = {part} get-tuple-element(g), index=1
+    go = {part} get-tuple-element(g), index=2
+    ROOT t = ({whole}, {part}, {part}, {whole}, {whole}, {part}, {part})
+      tuple(y, m, v, z, gx, gs, go)''')
+  random = np.random.default_rng(5)
+  arguments = [
+      random.normal(1, size=size).astype(numpy_type[dtype])
+      for size in (dims, dims[feature], dims[feature], dims)
+  ]
+  before = _run(module, arguments)
+  assert batch_norm.expand(module) == 3
+  after = _run(module, arguments)
+  assert len(before) == len(after) == 7
+  for one, other in zip(before, after):
+    np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.slow
+def test_sums_beyond_a_half():
+  """The sum of 70,000 ones is more than an f16 can be, and so is the count."""
+  pytest.importorskip('jax', reason='needs jax: it runs programs')
+  module = modules.module_of("""
+    x = f16[70000,1] parameter(0)
+    s = f16[1] parameter(1)
+    n = (f16[70000,1], f16[1], f16[1]) batch-norm-training(x, s, s),
+      epsilon=1e-5, feature_index=1
+    y = f16[70000,1] get-tuple-element(n), index=0
+    m = f16[1] get-tuple-element(n), index=1
+    v = f16[1] get-tuple-element(n), index=2
+    ROOT t = (f16[70000,1], f16[1], f16[1]) tuple(y, m, v)""")
+  assert batch_norm.expand(module) == 1
+  y, mean, _ = _run(
+      module, [np.ones((70000, 1), np.float16),
+               np.full(1, 0.5, np.float16)])
+  assert mean == 1
+  assert (y == 0.5).all()
+
+
+@pytest.mark.parametrize('program, which', norms.RUNS, ids=norms.RUN_IDS)
+def test_effect(program, which):
+  norms.check(program, which)

@@ -1,0 +1,199 @@
+"""Mode Shardy's plans, and the promise of its first attempt."""
+
+import annotated_modules as modules
+import pytest
+from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
+from torch_xla.shardy.annotate.call_target import AnnotationTextError
+from torch_xla.shardy.annotate.call_target import binding_target
+from torch_xla.shardy.compile.attempt import Outcome
+from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.errors import BackendCompileError
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.hlo.compiled_program import CompiledProgram
+from torch_xla.shardy.rewrite.planner import ShardyPlanner
+from torch_xla.shardy.sharding.text import parse_sharding
+
+hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+
+_EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
+_SAID = Annotation.of(UserMesh.of((2, 4), ('x', 'y')), (0, None), (1, None))
+_F = 'f32[8,8]{1,0}'
+_X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
+_ON_ONE = 'm = f32[8,8]{1,0} negate(p0), sharding={maximal device=3}'
+
+
+def _program(between: str = '', said: Annotation = _SAID) -> bytes:
+  """An annotated parameter, and a result that is constrained."""
+  return modules.module_of(f'''
+    p0 = {_F} parameter(0), sharding={_X}
+    b = f32[] custom-call(p0), {modules.bind(said)}
+    {between}
+    c = {_F} custom-call(p0), custom_call_target="Sharding", sharding={_X}
+    ROOT t = (f32[], {_F}) tuple(b, c)''').SerializeToString()
+
+
+def _plan(program: bytes, options: CompileOptions = _EIGHT, **fields) -> Plan:
+  return ShardyPlanner(**fields)(program, 'hlo', options)
+
+
+def test_shardy_first_and_then_gspmd():
+  shardy, gspmd = _plan(_program()).all_attempts()
+  assert shardy.partitioner is Partitioner.SHARDY
+  assert b'xla.sdy.sharding' in shardy.program
+  assert gspmd.partitioner is Partitioner.GSPMD
+  assert b'xla.sdy' not in gspmd.program
+  assert gspmd.promise is None
+  for attempt in shardy, gspmd:
+    assert b'torch_xla.shardy' not in attempt.program
+    assert attempt.shardings.v2 == 2
+  # Who partitions in the end, what was said is told of.
+  assert shardy.tensors == gspmd.tensors
+  parameter, constraint = shardy.tensors
+  assert (parameter.parameter, parameter.spec) == (0, "('x', None)")
+  assert parameter.priority == (1, None)
+  assert parameter.sdy == '#sdy.sharding<@mesh, [{"x"}p1, {}]>'
+  assert (constraint.parameter, constraint.spec) == (None, None)
+
+
+def test_what_nobody_annotated_is_for_shardy_too():
+  """Stored placements, closed, over a mesh that is made of them."""
+  module = modules.module_of(f'ROOT p0 = {_F} parameter(0), sharding={_X}')
+  planned = _plan(module.SerializeToString())
+  shardy, gspmd = planned.all_attempts()
+  assert gspmd.partitioner is Partitioner.GSPMD
+  assert shardy.partitioner is Partitioner.SHARDY
+  tensor, = shardy.tensors
+  assert (tensor.spec, tensor.sdy) == (None,
+                                       '#sdy.sharding<@mesh, [{"axis_0"}, {}]>')
+  assert not planned.reason and not planned.note
+
+
+def test_convolutions_that_xla_would_partition_wrong():
+  """Whole along the window, which is no placement of a tensor's."""
+  planned = _plan(
+      modules.module_of(f'''
+    p0 = {_F} parameter(0), sharding={_X}
+    x = f32[1,8,8] reshape(p0)
+    w = f32[8,8,3] constant({{...}})
+    y = f32[1,8,8] convolution(x, w), window={{size=3 pad=1_1}},
+      dim_labels=bf0_oi0->bf0
+    ROOT z = {_F} reshape(y)''').SerializeToString())
+  shardy, gspmd = planned.all_attempts()
+  assert gspmd.program.count(b'unspecified_dims=[0,1]') == 3
+  assert shardy.program.count(b'<@mesh, [{?}, {?}, {}]>') == 3
+  parameter, = shardy.tensors
+  assert parameter.parameter == 0
+  assert '1 with operands held whole along the window' in planned.note
+
+
+def test_no_program_at_all_is_nobodys():
+  planned = _plan(b'')
+  attempt, = planned.attempts
+  assert attempt.partitioner is Partitioner.GSPMD
+  assert planned.reason == (
+      'Shardy cannot be told of a program without an entry computation')
+
+
+@pytest.mark.parametrize('options', [
+    CompileOptions(Partitioner.NONE, 1, 8),
+    CompileOptions(Partitioner.GSPMD, 8, 1),
+])
+def test_what_is_not_split_has_nothing_to_say(options):
+  """The calls that no backend knows leave it all the same."""
+  planned = _plan(_program(), options)
+  attempt, = planned.attempts
+  assert b'torch_xla.shardy' not in attempt.program
+  assert not planned.note and not planned.reason
+
+
+def test_what_shardy_cannot_be_told_is_a_reason():
+  planned = _plan(_program(_ON_ONE))
+  attempt, = planned.attempts
+  assert attempt.partitioner is Partitioner.GSPMD
+  assert planned.reason.startswith(
+      'Shardy cannot be told of the sharding {maximal device=3}')
+  tensor, = attempt.tensors  # What was asked for, though nobody was told.
+  assert (tensor.spec, tensor.priority, tensor.sdy) == ("('x', None)",
+                                                        (1, None), '')
+
+
+@pytest.mark.parametrize('between', ['', _ON_ONE], ids=['shardy', 'gspmd'])
+def test_tensors_have_the_users_names(between):
+  known = {binding_target([_SAID]): ('the weight',)}
+  planned = _plan(
+      _program(between), names_of=lambda target: known.get(target, ()))
+  assert planned.attempts[0].tensors[0].name == 'the weight'
+  assert _plan(_program(between)).attempts[0].tensors[0].name == ''
+
+
+def test_stablehlo_is_handed_on_unless_it_has_annotations():
+  planned = ShardyPlanner()(b'ML\xefR', 'mlir', _EIGHT)
+  assert planned.attempts[0].program == b'ML\xefR'
+  assert planned.note == 'StableHLO is handed on unchanged'
+  with pytest.raises(AnnotationTextError, match='lacks the series'):
+    ShardyPlanner()(b'ML\xefR' + binding_target([_SAID]).encode(), 'mlir',
+                    _EIGHT)
+
+
+@pytest.mark.parametrize('damage, message', [
+    (lambda program: b'\xff' + program, 'not a valid HloModuleProto'),
+    (lambda program: program.replace(b'"tensors"', b'"tensorZ"'),
+     'damaged annotations'),
+])
+def test_damaged_programs(damage, message):
+  with pytest.raises(ValueError, match=message):
+    _plan(damage(_program()))
+
+
+def _promised(parameters=(_X,), results=('{replicated}', _X), **fields):
+  """What the promise says of a program that was compiled to these layouts."""
+
+  def parsed(texts):
+    return None if texts is None else tuple(map(parse_sharding, texts))
+
+  compiled = CompiledProgram(parsed(parameters), parsed(results), (), {})
+  outcome = Outcome(b'', 0., **{'compiled': compiled, **fields})
+  return _plan(_program()).attempts[0].promise(outcome)
+
+
+def test_layouts_that_are_kept():
+  assert _promised() is None
+  # However they are written.
+  listed = str(parse_sharding(_X).to_v1())
+  assert _promised([listed], ['{replicated}', listed]) is None
+
+
+@pytest.mark.parametrize('made, reason', [
+    (dict(parameters=['{replicated}']),
+     f'parameter 0, f32[8,8], is stored as {_X} and Shardy takes it as '
+     '{replicated}'),
+    (dict(results=['{replicated}', '{replicated}']),
+     f'result 1 is to be laid out as {_X} and Shardy gives {{replicated}}'),
+    (dict(results=['{unreduced}', _X]),
+     'Shardy gives result 0 as {unreduced}: parts that are still to be added '
+     'up'),
+    (dict(parameters=None),
+     'the backend does not tell how it laid out the parameters'),
+    (dict(parameters=[_X, _X]),
+     'the backend does not tell how it laid out the parameters'),
+    (dict(results=None),
+     'the backend does not tell how it lays out the results'),
+    (dict(results=[_X]),
+     'the backend does not tell how it lays out the results'),
+    (dict(compiled=None),
+     'the backend does not tell how it laid out the parameters'),
+    (dict(compiled=None, error=BackendCompileError(3, 'no such op')),
+     'the backend refused the program for Shardy (no such op)'),
+])
+def test_why_an_outcome_cannot_be_used(made, reason):
+  assert _promised(**made) == reason
+
+
+def test_only_what_is_constrained_is_promised_of_results():
+  assert _promised(results=[_X, _X]) is None
+
+
+def test_the_programs_are_what_xla_can_read():
+  for attempt in _plan(_program()).attempts:
+    module = hlo.HloModule.from_serialized_hlo_module_proto(attempt.program)
+    assert module.name == 'm'

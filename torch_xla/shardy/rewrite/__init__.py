@@ -1,0 +1,1 @@
+"""Changes programs in HLO, and plans them for mode Shardy."""

@@ -1,0 +1,175 @@
+"""Writes batch normalisation out, for Shardy: HloModuleProto, in place.
+
+Neither GSPMD nor Shardy propagates through HLO's `batch-norm-*`, which is what
+torch makes of `layer_norm`, `group_norm`, `instance_norm` and `batch_norm`.
+XLA's compilers write it out as well, but on CPU only once it is partitioned:
+
+    before   n = (f32[8,4], f32[4], f32[4]) batch-norm-training(x, s, offset)
+             y = f32[8,4] get-tuple-element(n), index=0
+             z = f32[8,4] negate(y)
+    after    sum = f32[4] reduce(x, zero), dimensions={0}, to_apply=shardy.add
+             mean = f32[4] divide(sum, count)
+             ..
+             y = f32[8,4] add(scaled, f32[8,4] broadcast(offset))
+             z = f32[8,4] negate(y)
+
+What is computed is said in `normalisation`, for programs in StableHLO as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ..hlo import array_shape
+from ..hlo.editor import Editor
+from .hlo_arithmetic import Adders, Writer
+from .normalisation import COMPUTED_IN, FORMULAS
+
+_FORMULAS = {f'batch-norm-{name}': f for name, f in FORMULAS.items()}
+OPCODES = frozenset(_FORMULAS)
+_ELEMENT = 'get-tuple-element'
+
+
+def expand(module: Any) -> int:
+  """Expands every `batch-norm-*` of a module, in place.
+
+  Metadata and frontend attributes go to all that takes its place, the sharding
+  of an inference to its result. What is left: a training or a gradient with a
+  sharding of its own, a tuple's, which Shardy cannot be told; dynamic shapes;
+  and element types that are not in `COMPUTED_IN`.
+
+  Returns:
+    How many were expanded.
+  """
+  adders = Adders(Editor(module))
+  expanded = sum(_expand_in(c, adders) for c in module.computations)
+  if adders.made:
+    adders.editor.add_computations(list(adders.made.values()))
+  return expanded
+
+
+def _is_batch_norm(instruction: Any) -> bool:
+  return instruction.opcode in _FORMULAS
+
+
+def _is_expandable(instruction: Any, by_id: Mapping[int, Any]) -> bool:
+  if not _is_batch_norm(instruction):
+    return False
+  shapes = [by_id[i].shape for i in instruction.operand_ids]
+  if (len(shapes) != _FORMULAS[instruction.opcode].operands or
+      any(map(array_shape.is_dynamic, shapes)) or
+      instruction.HasField('sharding') and
+      array_shape.is_tuple(instruction.shape)):
+    return False
+  arrays = [
+      a for s in (*shapes, instruction.shape) for a in array_shape.arrays_of(s)
+  ]
+  return (COMPUTED_IN.keys() >= {a.dtype for a in arrays} and
+          0 <= instruction.feature_index < len(arrays[0].dims))
+
+
+def _expand_in(computation: Any, adders: Adders) -> int:
+  by_id = {i.id: i for i in computation.instructions}
+  found = {n for n, i in by_id.items() if _is_expandable(i, by_id)}
+  if found:
+    _Computation(computation, by_id, adders).expand(found)
+  return len(found)
+
+
+class _Computation:
+  """Expands instructions of one computation."""
+
+  def __init__(self, computation: Any, by_id: dict[int, Any], adders: Adders):
+    self._message = computation
+    self._by_id = by_id
+    self._adders = adders
+    self._ordered = _in_control_edges(computation)
+    self._kept = self._ordered | _used_as_a_whole(computation)
+    self._instructions: list[Any] = []
+    # By the id of what is expanded: its results.
+    self._results: dict[int, Sequence[Any]] = {}
+    # By id: what users use instead.
+    self._replaced: dict[int, int] = {}
+    # By id: the same value as it was before it was put in its shape.
+    self._seen: dict[int, Any] = {}
+
+  def expand(self, found: Collection[int]) -> None:
+    for instruction in self._message.instructions:
+      operands = [self._replaced.get(i, i) for i in instruction.operand_ids]
+      instruction.operand_ids[:] = operands
+      is_kept = True
+      if instruction.id in found:
+        is_kept = self._batch_norm(instruction)
+      elif instruction.opcode == _ELEMENT and operands[0] in self._results:
+        is_kept = self._element(instruction)
+      elif instruction.opcode == 'reshape' and operands[0] in self._seen:
+        instruction.operand_ids[:] = [self._seen[operands[0]].id]
+      if is_kept:
+        self._instructions.append(instruction)
+    root = self._message.root_id
+    self._message.root_id = self._replaced.get(root, root)
+    del self._message.instructions[:]
+    self._message.instructions.extend(self._without_unused_shapes())
+
+  def _batch_norm(self, instruction: Any) -> bool:
+    """Makes what it computes; whether it stays, as something else."""
+    writer = Writer(instruction, self._by_id, self._message, self._adders)
+    results = writer.run(_FORMULAS[instruction.opcode].compute)
+    self._instructions.extend(writer.made)
+    self._by_id.update((i.id, i) for i in writer.made)
+    self._seen.update(writer.seen)
+    if not array_shape.is_tuple(instruction.shape):
+      last = self._instructions.pop()
+      _become(instruction, last.opcode, last.operand_ids)
+      before = self._seen.pop(last.id, None)
+      if before is not None and not instruction.HasField('sharding'):
+        self._seen[instruction.id] = before
+      return True
+    self._results[instruction.id] = results
+    _become(instruction, 'tuple', [r.id for r in results])
+    return instruction.id in self._kept
+
+  def _element(self, instruction: Any) -> bool:
+    """Has users use the result that it takes; whether it stays."""
+    result = self._results[instruction.operand_ids[0]][instruction.tuple_index]
+    if instruction.HasField('sharding') or instruction.id in self._ordered:
+      # It has more to say; the shape is the same.
+      _become(instruction, 'reshape', [result.id])
+      return True
+    self._replaced[instruction.id] = result.id
+    return False
+
+  def _without_unused_shapes(self) -> list[Any]:
+    """Shardy would have to reconcile them, for nothing."""
+    used = self._ordered | {self._message.root_id}
+    for instruction in self._instructions:
+      used.update(instruction.operand_ids)
+    return [
+        i for i in self._instructions if i.id not in self._seen or i.id in used
+    ]
+
+
+def _in_control_edges(computation: Any) -> set[int]:
+  ids: set[int] = set()
+  for instruction in computation.instructions:
+    if instruction.control_predecessor_ids:
+      ids.update((instruction.id, *instruction.control_predecessor_ids))
+  return ids
+
+
+def _used_as_a_whole(computation: Any) -> set[int]:
+  """What is the root, or an operand of more than `get-tuple-element`."""
+  ids = {computation.root_id}
+  for instruction in computation.instructions:
+    if instruction.opcode != _ELEMENT:
+      ids.update(instruction.operand_ids)
+  return ids
+
+
+def _become(instruction: Any, opcode: str, operands: Iterable[int]) -> None:
+  """Keeps its id, name and shape, and what else is said of it."""
+  instruction.opcode = opcode
+  instruction.operand_ids[:] = operands
+  for field in ('epsilon', 'feature_index', 'tuple_index'):
+    instruction.ClearField(field)

@@ -1,0 +1,192 @@
+"""Finds the bindings and tags in a program, and takes them out.
+
+No backend knows these calls, so they leave every program, whoever partitions
+it. `annotate.call_target` says what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import dataclasses
+from typing import Any
+
+from ..annotate import call_target
+from ..annotate.annotation import Annotation
+
+# In HLO the Sharding call is how a user's sharding reaches a tensor.
+SHARDING_TARGET = 'Sharding'
+
+# An instruction: the ids of its computation and its own.
+InstructionKey = tuple[int, int]
+
+# The users' names of a binding's operands, by the binding's target; empty where
+# they are not known.
+NamesOf = Callable[[str], tuple[str, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+  """A binding that stood in a program.
+
+  Attributes:
+    target: the call's, by which the process knows it again.
+    parameters: the numbers of its operands; -1 for one that is no parameter.
+  """
+  target: str
+  parameters: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+  """What the calls of a program said.
+
+  Attributes:
+    found: whether there was any.
+    parameters: annotation by parameter number of the entry computation.
+    constraints: annotation of `Sharding` calls.
+    bindings: in order.
+    unused: the numbers of parameters that only bindings used.
+  """
+  found: bool = False
+  parameters: dict[int, Annotation] = dataclasses.field(default_factory=dict)
+  constraints: dict[InstructionKey,
+                    Annotation] = dataclasses.field(default_factory=dict)
+  bindings: tuple[Binding, ...] = ()
+  unused: frozenset[int] = frozenset()
+
+  def of_used(self) -> Taken:
+    """The same without the annotations of parameters that are not used.
+
+    Their tensors were not going to be in this program: what was said of them
+    must not choose a mesh, or a priority, for others.
+    """
+    return dataclasses.replace(
+        self,
+        parameters={
+            n: said
+            for n, said in self.parameters.items()
+            if n not in self.unused
+        })
+
+  def names(self, names_of: NamesOf) -> dict[int, str]:
+    """The users' names of the program's parameters."""
+    names: dict[int, str] = {}
+    for binding in self.bindings:
+      names.update(zip(binding.parameters, names_of(binding.target)))
+    return names
+
+
+def take(module: Any) -> Taken:
+  """Takes the calls out of an HloModuleProto message, in place.
+
+  A binding's scalar result becomes the constant 0, so that the program still
+  gives as many results. A parameter that only a binding used is not donated:
+  its tensor was not going to be in this program.
+
+  Raises:
+    AnnotationTextError: a call whose target is damaged.
+  """
+  taken = Taken()
+  found_bindings: list[Binding] = []
+  unused: set[int] = set()
+  found = False
+  for computation in module.computations:
+    tags, bindings = {}, []
+    for instruction in computation.instructions:
+      target = instruction.custom_call_target
+      if not target.startswith(call_target.PREFIX):
+        continue
+      if call_target.is_tag(target):
+        tags[instruction.id] = instruction
+      elif call_target.is_binding(target):
+        bindings.append(instruction)
+    found |= bool(tags or bindings)
+    if tags:
+      _take_tags(computation, tags, taken)
+      # The messages are others now.
+      bindings = bindings and [
+          i for i in computation.instructions
+          if call_target.is_binding(i.custom_call_target)
+      ]
+    bound: dict[int, int] = {}
+    for binding in bindings:
+      operands = list(binding.operand_ids)
+      made = _take_binding(binding, computation, taken)
+      found_bindings.append(made)
+      bound |= zip(operands, made.parameters)
+    if bound:
+      unused |= _unused(computation, bound)
+  _keep_undonated(module, unused)
+  return dataclasses.replace(
+      taken,
+      found=found,
+      bindings=tuple(found_bindings),
+      unused=frozenset(unused))
+
+
+def _take_tags(computation: Any, tags: Mapping[int, Any], taken: Taken) -> None:
+
+  def untagged(instruction_id: int) -> int:
+    while instruction_id in tags:
+      instruction_id = tags[instruction_id].operand_ids[0]
+    return instruction_id
+
+  kept = []
+  for instruction in computation.instructions:
+    if instruction.id in tags:
+      continue
+    kept.append(instruction)
+    operands = instruction.operand_ids
+    if tags.keys().isdisjoint(operands):
+      continue
+    for place, operand in enumerate(operands):
+      if operand in tags:
+        if instruction.custom_call_target == SHARDING_TARGET:
+          said, = call_target.parse_target(tags[operand].custom_call_target)
+          taken.constraints[computation.id, instruction.id] = said
+        operands[place] = untagged(operand)
+  computation.root_id = untagged(computation.root_id)
+  del computation.instructions[:]
+  computation.instructions.extend(kept)
+
+
+def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
+  target = binding.custom_call_target
+  said = call_target.parse_target(target)
+  if len(said) != len(binding.operand_ids):
+    raise call_target.AnnotationTextError(
+        f'{len(said)} annotations for {len(binding.operand_ids)} tensors')
+  numbers = {
+      i.id: i.parameter_number
+      for i in computation.instructions
+      if i.opcode == 'parameter'
+  }
+  operands = [numbers.get(operand, -1) for operand in binding.operand_ids]
+  for number, annotated in zip(operands, said):
+    if number >= 0:
+      taken.parameters[number] = annotated
+  binding.opcode = 'constant'
+  binding.literal.shape = binding.shape
+  binding.literal.f32s.append(0.0)
+  for field in ('custom_call_target', 'operand_ids', 'sharding',
+                'frontend_attributes', 'custom_call_api_version'):
+    binding.ClearField(field)
+  return Binding(target, tuple(operands))
+
+
+def _unused(computation: Any, bound: Mapping[int, int]) -> set[int]:
+  """The numbers of those parameters, by id, that nothing else uses."""
+  left = {i for i, number in bound.items() if number >= 0}
+  left.discard(computation.root_id)
+  for instruction in computation.instructions:
+    if left:
+      left.difference_update(instruction.operand_ids)
+  return {bound[i] for i in left}
+
+
+def _keep_undonated(module: Any, parameters: set[int]) -> None:
+  entries = module.buffer_donor.entries
+  kept = [e for e in entries if e.parameter_number not in parameters]
+  if len(kept) != len(entries):
+    del entries[:]
+    entries.extend(kept)

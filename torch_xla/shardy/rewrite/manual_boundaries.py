@@ -1,0 +1,61 @@
+"""Where manual regions of a program in HLO split tensors, and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..hlo import array_shape
+from ..sdy import manual
+from ..sdy.constraints import Site
+from ..sdy.manual import BEGIN_TARGET
+from .manual_regions import is_array, ManualComputation, placement
+
+
+class RegionBoundary(NamedTuple):
+  """Where a tensor is split for a region, or put together after it.
+
+  Attributes:
+    instruction: the id of the tensor that is split, or of the call that ends
+      the region.
+  """
+  computation: int
+  instruction: int
+  is_begin: bool
+
+
+def sites(found: Mapping[int, ManualComputation]) -> dict[RegionBoundary, Site]:
+  """Where regions say how tensors are split.
+
+  Raises:
+    InexpressibleError: what is split has no sharding, or is no array.
+    ManualShardingError: a local shape that the sharding does not give.
+  """
+  said = {}
+  for computation in found.values():
+    number, by_id = computation.number, computation.by_id
+    for region in computation.cut.all_regions:
+      for m in computation.members_of(region):
+        if m.custom_call_target == BEGIN_TARGET:
+          source = by_id[m.operand_ids[0]]
+          said[RegionBoundary(number, source.id,
+                              True)] = _site(m, source, source, m)
+      for end in computation.ends_of(region):
+        local = by_id[end.operand_ids[0]]
+        said[RegionBoundary(number, end.id,
+                            False)] = _site(end, end, end, local)
+  return said
+
+
+def _site(call: Any, marked: Any, whole: Any, local: Any) -> Site:
+  for instruction in whole, local:
+    if not is_array(instruction.shape) or array_shape.is_dynamic(
+        instruction.shape):
+      raise manual.unsupported(
+          call.name, f'{instruction.name} is no array of known dimensions')
+  said = placement(marked)
+  if said is None:
+    raise manual.unsupported(call.name,
+                             f'{marked.name} has no sharding; mark it first')
+  (full,), (tile,) = map(array_shape.arrays_of, (whole.shape, local.shape))
+  return manual.boundary(said, full, tile, call.name)

@@ -1,0 +1,190 @@
+"""Finds the manual regions of a program in HLO.
+
+`xs.enable_manual_sharding` begins a region and `disable_manual_sharding` ends
+it; in between each device computes on values of its own:
+
+    b = f32[4,8] custom-call(a), target="SPMDFullToShardShape", sharding={manual}
+    m = f32[4,8] tanh(b)
+    k = f32[4,8] custom-call(m), target="Sharding", sharding={manual}
+    e = f32[8,8] custom-call(k), target="SPMDShardToFullShape",
+        sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+
+That is the region {b, m, k}. A manual value may also be a parameter or a result
+of the program: a tensor under the sharding {manual}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+import dataclasses
+import functools
+from typing import Any, Optional
+
+from . import extract
+from ..hlo import array_shape, op_sharding
+from ..sdy import manual_graph
+from ..sdy.manual import (BEGIN_TARGET, END_TARGET, MANUAL_TARGETS,
+                          marked_error, unsupported)
+from ..sdy.manual_graph import Cut, Node, Region, Role
+from ..sdy.mesh_axes import InexpressibleError
+from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.tile_assignment import ShardingError
+
+# Opaque values and tokens.
+_NO_ARRAYS = ('type14', 'type17')
+
+
+@dataclasses.dataclass(frozen=True)
+class ManualComputation:
+  """A computation with manual values.
+
+  Attributes:
+    by_id: its instructions.
+    cut: its regions, of ids.
+    parameters: ids of parameters that are manual; in the entry alone.
+  """
+  computation: Any
+  by_id: dict[int, Any]
+  cut: Cut[int]
+  parameters: frozenset[int]
+
+  @property
+  def number(self) -> int:
+    """The computation's id."""
+    return self.computation.id
+
+  def says_of(self, instruction: Any) -> bool:
+    """Whether what an instruction says of shardings is said by a region."""
+    return (instruction.id in self.cut.manual or
+            instruction.custom_call_target == END_TARGET)
+
+  def members_of(self, region: Region[int]) -> Iterator[Any]:
+    return (self.by_id[m] for m in region.members)
+
+  def ends_of(self, region: Region[int]) -> Iterator[Any]:
+    return (self.by_id[e] for e in region.ends)
+
+
+def placement(instruction: Any) -> Optional[HloSharding]:
+  """An instruction's own sharding.
+
+  Raises:
+    InexpressibleError: it is not understood.
+  """
+  if not instruction.HasField('sharding'):
+    return None
+  try:
+    return _parsed(instruction.sharding)
+  except ShardingError as e:
+    raise InexpressibleError(f'a sharding that is not understood: {e}') from e
+
+
+# A program has few different shardings.
+_parsed = functools.lru_cache(maxsize=1024)(op_sharding.from_bytes)
+
+
+def is_sharding_call(instruction: Any) -> bool:
+  return instruction.custom_call_target == extract.SHARDING_TARGET
+
+
+def is_array(shape: bytes) -> bool:
+  return not array_shape.is_tuple(shape) and array_shape.arrays_of(
+      shape)[0].dtype not in _NO_ARRAYS
+
+
+def find(module: Any) -> dict[int, ManualComputation]:
+  """The computations with manual values, by id.
+
+  Raises:
+    InexpressibleError, ManualShardingError: regions that Shardy, or nobody, can
+      have.
+  """
+  manual = {
+      computation.id
+      for computation in module.computations
+      if any(map(_is_of_regions, computation.instructions))
+  }
+  found = {}
+  marked: set[int] = set()  # Computations that say something of shardings.
+  for computation in module.computations if manual else ():
+    if any(
+        i.custom_call_target in MANUAL_TARGETS or i.HasField('sharding') or
+        not marked.isdisjoint(i.called_computation_ids)
+        for i in computation.instructions):
+      marked.add(computation.id)
+    if computation.id in manual:
+      is_entry = computation.id == module.entry_computation_id
+      found[computation.id] = _find(computation, is_entry, marked)
+  return found
+
+
+def _is_of_regions(i: Any) -> bool:
+  return i.custom_call_target in MANUAL_TARGETS or _is_manual(i)
+
+
+def _is_manual(instruction: Any) -> bool:
+  said = placement(instruction)
+  return said is not None and said.type == ShardingType.MANUAL
+
+
+def _find(computation: Any, is_entry: bool,
+          marked: set[int]) -> ManualComputation:
+  root = computation.root_id
+  by_id = {i.id: i for i in computation.instructions}
+  nodes = [
+      Node(i.id, (*i.operand_ids, *i.control_predecessor_ids),
+           _role(i, is_entry and i.id == root), i.name)
+      for i in computation.instructions
+  ]
+  cut = manual_graph.cut(nodes)
+  parameters = frozenset(n.key for n in nodes if n.role is Role.GIVEN)
+  found = ManualComputation(computation, by_id, cut, parameters)
+  for region in cut.all_regions:
+    for m in found.members_of(region):
+      _check_member(m, found, marked)
+    if root in region.members:
+      region.left[root] = None
+    for left in region.left:
+      if not is_array(by_id[left].shape):
+        raise unsupported(
+            by_id[left].name, 'a manual value that is no array and is used in '
+            'another region, or is a result')
+  for i in computation.instructions:
+    if (i.custom_call_target == END_TARGET and
+        i.operand_ids[0] not in cut.manual):
+      raise unsupported(i.name, 'it ends a region that nothing began')
+  if not is_entry and (root in cut.manual or parameters):
+    raise unsupported(
+        by_id[root].name, 'a manual value that enters or leaves a loop or '
+        'function; call disable_manual_sharding before it does')
+  return found
+
+
+def _role(i: Any, is_root: bool) -> Role:
+  if i.custom_call_target == BEGIN_TARGET:
+    return Role.BEGIN
+  if i.custom_call_target == END_TARGET:
+    return Role.END
+  if is_root and i.opcode == 'tuple':
+    return Role.RESULTS
+  if _is_manual(i):
+    return Role.GIVEN if i.opcode == 'parameter' else Role.MANUAL
+  return Role.PLAIN
+
+
+def _check_member(i: Any, found: ManualComputation, marked: set[int]) -> None:
+  uses = [o for o in i.operand_ids if o in found.cut.manual]
+  said = placement(i)
+  if said is not None and said.type != ShardingType.MANUAL:
+    raise marked_error(i.name, said, found.by_id[uses[0]].name)
+  if i.control_predecessor_ids:
+    raise unsupported(i.name, 'control dependencies')
+  if not marked.isdisjoint(i.called_computation_ids):
+    raise unsupported(
+        i.name, 'a loop or function in it that marks tensors, or begins or '
+        'ends another')
+  for o in i.operand_ids:
+    outside = found.by_id[o]
+    if o not in found.cut.manual and not is_array(outside.shape):
+      raise unsupported(i.name,
+                        f'{outside.name}, which is no array and not manual')

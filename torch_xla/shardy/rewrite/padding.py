@@ -1,0 +1,242 @@
+"""Pads what is stored in tiles that do not divide it evenly: HLO, in place.
+
+Shardy lays out parameters and results in equal tiles only. A tensor in
+ceil-divided tiles has the bytes of one that is padded to a multiple of them,
+and it is handed over as that:
+
+    before   p = f32[10,6] parameter(0), sharding={devices=[8,1]<=[8]}
+             c = f32[10,6] custom-call(..), target="Sharding", sharding=..
+             ROOT r = (f32[10,6]) tuple(c)
+    after    p = f32[16,6] parameter(0), sharding={devices=[8,1]<=[8]}
+             s = f32[10,6] slice(p), slice={[0:10], [0:6]}
+             q = f32[10,6] custom-call(s), target="Sharding", sharding=..
+             e = f32[16,6] pad(c, 0), padding=0_6x0_0, sharding=..
+             ROOT r = (f32[16,6]) tuple(e)
+
+The values in the padding are never used: the slice leaves them out. But where
+XLA splits the indices of a scatter unevenly it may scatter its own padding, too
+(the official wheel likewise), so indices of a size that is split unevenly stay
+whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import Any, Optional
+
+from . import extract
+from ..annotate.annotation import Annotation
+from ..hlo import array_shape, op_sharding
+from ..hlo.array_shape import ArrayShape
+from ..hlo.editor import (Editor, entry_of, insert, put_before, replace_results,
+                          results_of, set_program_shape)
+from ..sdy import free_results
+from ..sdy.constraints import SdyProgram
+from ..sdy.free_results import Dims
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
+from ..sharding.partition_spec import uneven_dims
+from ..sharding.tile_assignment import ShardingError
+
+
+@dataclasses.dataclass(frozen=True)
+class Padded:
+  """What of a program was padded.
+
+  Attributes:
+    parameters: the shapes that users know, by parameter number.
+    constraints: the names of the instructions that say of a slice what is said
+      of its parameter, and of indices that they stay whole.
+    in_question: the dimensions of the results that nobody placed and that may be split
+      unevenly, by number.
+    free: those of them that were padded, before and after.
+  """
+  parameters: dict[int, ArrayShape]
+  constraints: frozenset[str]
+  in_question: dict[int, Dims]
+  free: dict[int, tuple[Dims, Dims]]
+
+  def as_users_know(self, told: SdyProgram) -> SdyProgram:
+    """What Shardy is told, in the shapes and tensors that users know."""
+    if not self.parameters and not self.constraints:
+      return told
+    tensors = tuple(
+        t._replace(shape=self.parameters[t.parameter]) if t.parameter in
+        self.parameters else t
+        for t in told.tensors
+        if t.instruction not in self.constraints)
+    return dataclasses.replace(told, tensors=tensors)
+
+
+def padded_dims(dims: Sequence[int],
+                placement: HloSharding) -> Optional[tuple[int, ...]]:
+  """The dimensions of the tensor that divides evenly; None if it does."""
+  if (placement.tiles is None or placement.rank != len(dims) or
+      min(dims, default=0) < 0):  # Of a dimension without a bound.
+    return None
+  padded = tuple(
+      size * tiles
+      for size, tiles in zip(placement.tile_shape(dims), placement.tiles.dims))
+  return None if padded == tuple(dims) else padded
+
+
+def _uneven_sizes(
+    tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
+  """The sizes of dimensions that are split unevenly, of tensors and tiles."""
+  return frozenset(
+      dims[n] for dims, tiles in tiled for n, _ in uneven_dims(dims, tiles))
+
+
+def _leaves_open(annotation: Optional[Annotation],
+                 placement: HloSharding) -> bool:
+  """Whether it leaves a dimension open, which is then not promised."""
+  return (annotation is not None and annotation.sharding == placement) and any(
+      not axes and priority is not None for axes, priority in zip(
+          annotation.partition_spec, annotation.priority or ()))
+
+
+def pad(module: Any, taken: extract.Taken, num_devices: int,
+        tiles: Mapping[int, Dims]) -> Padded:
+  """Pads an HloModuleProto message and adds to `taken`, both in place.
+
+  Args:
+    tiles: of results that nobody placed, by number.
+  """
+  entry = entry_of(module)
+  placements = _placements(entry)
+  uneven = [(i, placement.tiles.dims)
+            for i, placement in placements.values()
+            if _padded_dims(i, placement) is not None]
+  if not uneven:
+    return Padded({}, frozenset(), {}, {})
+  sizes = _uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
+  found = _Padder(module, entry, taken, placements)
+  found.pad_results(num_devices, tiles)
+  found.pad_parameters()
+  found.keep_indices_whole(sizes)
+  set_program_shape(module)
+  return Padded(found.parameters, frozenset(found.constraints),
+                found.in_question, found.free)
+
+
+def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
+  """The instructions with a sharding that is understood, and it, by id."""
+  known: dict[bytes, Optional[HloSharding]] = {}
+  found = {}
+  for instruction in computation.instructions:
+    if not instruction.HasField('sharding'):
+      continue
+    said = instruction.sharding
+    if said not in known:
+      try:
+        known[said] = op_sharding.from_bytes(said)
+      except ShardingError:
+        known[said] = None  # `to_sdy` says what is wrong with it.
+    if (placement := known[said]) is not None:
+      found[instruction.id] = instruction, placement
+  return found
+
+
+def _dims(instruction: Any) -> tuple[int, ...]:
+  shape, = array_shape.arrays_of(instruction.shape)
+  return shape.dims
+
+
+def _padded_dims(instruction: Any,
+                 placement: HloSharding) -> Optional[tuple[int, ...]]:
+  if not _is_tiled(instruction, placement):
+    return None
+  return padded_dims(_dims(instruction), placement)
+
+
+def _is_tiled(instruction: Any, placement: HloSharding) -> bool:
+  return (placement.tiles is not None and
+          not array_shape.is_tuple(instruction.shape) and
+          placement.rank == len(_dims(instruction)))
+
+
+class _Padder:
+  """Pads the entry computation of one module."""
+
+  def __init__(self, module: Any, entry: Any, taken: extract.Taken,
+               placements: Mapping[int, tuple[Any, HloSharding]]):
+    self._editor = Editor(module)
+    self._entry = entry
+    self._taken = taken
+    self._placements = placements
+    self.parameters: dict[int, ArrayShape] = {}
+    self.constraints: list[str] = []
+    self.in_question: dict[int, Dims] = {}
+    self.free: dict[int, tuple[Dims, Dims]] = {}
+
+  def pad_parameters(self) -> None:
+    after, replaced = {}, {}
+    for parameter in self._entry.instructions:
+      if parameter.opcode != 'parameter' or parameter.id not in self._placements:
+        continue
+      _, placement = self._placements[parameter.id]
+      dims = _padded_dims(parameter, placement)
+      if dims is None:
+        continue
+      number, shape = parameter.parameter_number, parameter.shape
+      self.parameters[number], = array_shape.arrays_of(shape)
+      parameter.shape = array_shape.with_dims(shape, dims)
+      cut = self._editor.cut(self._entry, parameter,
+                             self.parameters[number].dims)
+      said = self._sharding_call(shape, cut.id, parameter.sharding)
+      if (annotation := self._taken.parameters.get(number)) is not None:
+        self._taken.constraints[self._entry.id, said.id] = annotation
+      after[parameter.id], replaced[parameter.id] = (cut, said), said.id
+    if after:
+      insert(self._entry, after, replaced)
+
+  def keep_indices_whole(self, sizes: frozenset[int]) -> None:
+    by_id = {i.id: i for i in self._entry.instructions}
+
+    def kept_whole(instruction: Any) -> Optional[list[Any]]:
+      if instruction.opcode != 'scatter':
+        return None
+      # Operands, indices, updates; as many of the last as of the first.
+      place = len(instruction.operand_ids) // 2
+      indices = by_id[instruction.operand_ids[place]]
+      if sizes.isdisjoint(_dims(indices)):
+        return None
+      said = self._sharding_call(indices.shape, indices.id,
+                                 op_sharding.to_bytes(REPLICATED))
+      instruction.operand_ids[place] = said.id
+      return [said]
+
+    put_before(self._entry, kept_whole)
+
+  def pad_results(self, num_devices: int, tiles: Mapping[int, Dims]) -> None:
+    made = {}
+    for place, result in enumerate(results_of(self._entry)):
+      dims = None
+      _, placement = self._placements.get(result.id, (None, None))
+      if placement is not None and not _leaves_open(
+          self._taken.constraints.get((self._entry.id, result.id)), placement):
+        dims = _padded_dims(result, placement)
+      elif not array_shape.is_tuple(
+          result.shape) and free_results.may_be_uneven(before := _dims(result),
+                                                       num_devices):
+        self.in_question[place] = before
+        if place in tiles:
+          dims = free_results.padded(before, tiles[place])
+      if dims is not None:
+        made[place] = self._editor.padded(self._entry, result, dims)
+        if place in self.in_question:
+          self.free[place] = before, dims
+        else:
+          made[place][-1].sharding = result.sharding
+    if made:
+      replace_results(self._entry, made)
+
+  def _sharding_call(self, shape: bytes, operand: int, sharding: bytes) -> Any:
+    """One that records do not show: no user marked what it is of."""
+    said = self._editor.call(
+        self._entry,
+        extract.SHARDING_TARGET,
+        shape, [operand],
+        sharding=sharding)
+    self.constraints.append(said.name)
+    return said

@@ -1,0 +1,223 @@
+"""Mode Shardy: the plan that has Shardy partition a program.
+
+Shardy's result is used only where it keeps every promise that torch_xla relies
+on: each parameter is laid out as it is stored, each constrained result as it
+was asked for. Otherwise GSPMD compiles the same program again, in V2, as the
+official wheel would; the record says why, and so does one warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+import functools
+import itertools
+from typing import Any, Optional
+
+from . import (batch_norm, dot_dims, extract, index_dims, padding, question,
+               to_sdy, untuple)
+from ..annotate.annotation import Annotation, UserMesh
+from ..annotate.call_target import AnnotationTextError, PREFIX
+from ..compile import plan
+from ..compile.attempt import as_read, Attempt, Outcome
+from ..compile.plan import Plan
+from ..compile.record import TensorRecord
+from ..hlo import array_shape, messages
+from ..hlo.compile_options import CompileOptions, Partitioner
+from ..hlo.editor import entry_of
+from ..sdy import free_results
+from ..sdy.attributes import SdyError
+from ..sdy.constraints import SdyProgram, Tensor
+from ..sdy.free_results import Dims, Made
+from ..sdy.mesh_axes import InexpressibleError
+from ..sdy.promise import LayoutPromise
+from ..sdy.tensor_records import in_brackets, records
+from ..v2 import to_v1, to_v2
+from .extract import NamesOf
+
+# What computes the same in a form that shardings get through, and the opcodes
+# that it is for.
+REWRITES = (
+    (batch_norm.OPCODES, batch_norm.expand),
+    (dot_dims.OPCODES, dot_dims.unmerge),
+    (index_dims.OPCODES, index_dims.batch),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardyPlanner:
+  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them.
+
+  Attributes:
+    names_of: the users' names of a binding's operands.
+    meshes: what the process has, as for `constraints.decide`.
+  """
+  names_of: NamesOf = lambda target: ()
+  meshes: Callable[[], Iterable[UserMesh]] = tuple
+
+  def __call__(self, program: bytes, program_format: str,
+               options: CompileOptions) -> Plan:
+    """See `compile.plan.Planner`.
+
+    Raises:
+      ValueError: the program or its annotations are damaged.
+    """
+    if program_format != 'hlo':
+      return _handed_on(program)
+    module = messages.parse('HloModuleProto', program)
+    is_tupled = untuple.is_tupled(module)
+    taken = extract.take(module).of_used()
+    gspmd = to_v2.emit_module(module)
+    if not is_partitioned(options):
+      return plan.gspmd(gspmd)
+
+    def read() -> tuple[Any, extract.Taken]:
+      if is_tupled:
+        return _untupled(program)
+      # What is in V2 is lowered on.
+      return (messages.parse('HloModuleProto', gspmd.program),
+              dataclasses.replace(taken, constraints=dict(taken.constraints)))
+
+    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
+      module, taken = read()
+      told, padded = lower(module, taken, options.num_partitions, tiles or {},
+                           self.meshes())
+      asked = padded.in_question if tiles is None else {}
+      if asked:
+        question.ask(module, asked, options.num_partitions)
+      names = taken.names(self.names_of)
+      attempt = Attempt(
+          module.SerializeToString(),
+          Partitioner.SHARDY,
+          gspmd.shardings,
+          records(told.tensors, names),
+          LayoutPromise.of(told, names).broken_by,
+          answer=functools.partial(_as_known, told),
+          made_if_told=True if asked else None,
+          is_untupled=is_tupled)
+      return Made(attempt, asked, padded.free)
+
+    shardy = free_results.attempts(make)
+    try:
+      first = next(shardy)
+    except (InexpressibleError, SdyError) as e:
+      reason, said = untold(e, program, self.names_of)
+      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),), reason)
+    last = plan.gspmd_attempt(gspmd, first.tensors)
+    return Plan(
+        gspmd.name, (first,),
+        note=gspmd.note,
+        later=lambda: itertools.chain(shardy, (last,)))
+
+
+def lower(
+    module: Any,
+    taken: extract.Taken,
+    num_devices: int,
+    tiles: Mapping[int, Dims] = {},
+    meshes: Iterable[UserMesh] = ()
+) -> tuple[SdyProgram, padding.Padded]:
+  """Has a program in HLO say all in Shardy's terms, in place.
+
+  Args:
+    module: an HloModuleProto message, whose bindings and tags are taken out.
+    taken: what they said; added to.
+    tiles: as for `padding.pad`.
+    meshes: as for `constraints.decide`.
+
+  Raises:
+    InexpressibleError, SdyError: Shardy's terms do not say it all; the module
+      is of no use any more.
+  """
+  if entry_of(module) is None:
+    raise InexpressibleError('a program without an entry computation')
+  opcodes = {i.opcode for c in module.computations for i in c.instructions}
+  for needs, rewrite in REWRITES:
+    if not opcodes.isdisjoint(needs):
+      rewrite(module)
+  padded = padding.pad(module, taken, num_devices, tiles)
+  told = to_sdy.tell(module, taken, num_devices, meshes)
+  return padded.as_users_know(told), padded
+
+
+def _untupled(program: bytes) -> tuple[Any, extract.Taken]:
+  """A program, its parameters one by one, and what it says."""
+  module = messages.parse('HloModuleProto', program)
+  untuple.unwrap(module)
+  to_v2.make_partitionable(module)
+  return module, extract.take(module).of_used()
+
+
+def _as_known(told: SdyProgram,
+              outcome: Outcome) -> Optional[tuple[bytes, str]]:
+  """What the runtime is to read: of manual results, that they are manual."""
+  read = as_read(outcome)
+  if read is None or not told.manual_results:
+    return read
+  program, program_format = read
+  results = told.as_known(outcome.compiled.results)
+  return to_v1.with_results(program, program_format, results), program_format
+
+
+def is_partitioned(options: CompileOptions) -> bool:
+  return (options.partitioner is not Partitioner.NONE and
+          options.num_partitions > 1)
+
+
+def untold(error: ValueError, program: bytes,
+           names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
+  """Why Shardy is told nothing of a program, and what was said of its tensors."""
+  module = messages.parse('HloModuleProto', program)
+  taken = extract.take(module)
+  said = annotated(module, taken, taken.names(names_of))
+  return f'Shardy cannot be told of {error}{_said_of(error, module, said)}', said
+
+
+def _said_of(error: ValueError, module: Any, tensors: tuple[TensorRecord,
+                                                            ...]) -> str:
+  """The tensor that cannot be told of, where it is one."""
+  computation, number = getattr(error, 'site', None) or (None, None)
+  found = next((i for c in module.computations if c.id == computation
+                for i in c.instructions if i.id == number), None)
+  if found is None:
+    return ''
+  name = next(
+      (t.name for t in tensors if t.name and t.instruction == found.name), '')
+  what = f'parameter {found.parameter_number}' if (
+      found.opcode == 'parameter') else found.name
+  return f', which {what}{in_brackets(name)} has'
+
+
+def _handed_on(program: bytes) -> Plan:
+  # Bytecode holds strings as they are.
+  if PREFIX.encode() in program:
+    raise AnnotationTextError(
+        'a program with annotations leaves as StableHLO, and this build of '
+        'torch_xla lacks the series that lowers it, stablehlo: unset '
+        'XLA_STABLEHLO_COMPILE')
+  return plan.handed_on(program)
+
+
+def annotated(module: Any, taken: extract.Taken,
+              names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+  """What was said of a program's tensors, where Shardy is told nothing."""
+  found = []
+  for computation in module.computations:
+    for i in computation.instructions:
+      parameter: Optional[int] = None
+      said: Optional[Annotation] = taken.constraints.get((computation.id, i.id))
+      if (i.opcode == 'parameter' and
+          computation.id == module.entry_computation_id):
+        parameter = i.parameter_number
+        said = taken.parameters.get(parameter)
+      if said is not None and not array_shape.is_tuple(i.shape):
+        found.append(
+            Tensor(
+                parameter=parameter,
+                instruction=i.name,
+                shape=array_shape.arrays_of(i.shape)[0],
+                placement=said.sharding,
+                annotation=said,
+                sdy='',
+                source=(i.name, i.opcode)))
+  return records(found, names)

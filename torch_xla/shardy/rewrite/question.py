@@ -1,0 +1,83 @@
+"""Asks Shardy how it splits results that nobody placed: HLO, in place.
+
+The program keeps all that Shardy propagates through, and gives zeros in place
+of its results, each in one sharding group with the result that it is for:
+
+    before   ROOT t = (f32[10,6]) tuple(n)
+    after    p = f32[16,8] pad(n, 0)
+             z = f32[16,8] broadcast(0)
+             g = () custom-call(p), target="xla.sdy.ShardingGroup", id=0
+             h = () custom-call(z), target="xla.sdy.ShardingGroup", id=0
+             ROOT t = (f32[16,8]) tuple(z)
+
+Once Shardy is done nothing needs what is computed, so that nothing of it is
+compiled. The padding is to multiples of all devices, as Shardy would not split
+the zeros unevenly either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..hlo import array_shape
+from ..hlo.editor import (Editor, entry_of, results_of, set_attribute,
+                          set_program_shape)
+from .to_sdy import RESULT_TARGET
+
+_GROUP_TARGET = 'xla.sdy.ShardingGroup'
+_GROUP = 'xla.sdy.sharding_group_id'
+
+
+def ask(module: Any, numbers: Iterable[int], num_devices: int) -> None:
+  """Makes an HloModuleProto that was lowered the question.
+
+  Args:
+    numbers: of the results to ask about, which are arrays.
+  """
+  entry = entry_of(module)
+  editor = Editor(module)
+  results = results_of(entry)
+  by_id = {i.id: i for i in entry.instructions}
+  numbers = list(numbers)
+  added, asked = [], []
+
+  def add_to_group(value: Any, group: int) -> None:
+    call = editor.call(
+        entry,
+        _GROUP_TARGET,
+        array_shape.tuple_of([]), [value.id],
+        custom_call_has_side_effect=True)
+    set_attribute(call, _GROUP, f'{group} : i64')
+    added.append(call)
+
+  pins = set()
+  for number, result in enumerate(results):
+    if array_shape.is_tuple(result.shape):
+      continue
+    if result.custom_call_target == RESULT_TARGET:
+      pins.add(result.id)  # Only results may be pinned.
+      result = by_id[result.operand_ids[0]]
+    if number in numbers:
+      shape, = array_shape.arrays_of(result.shape)
+      even = tuple(num_devices * -(-size // num_devices) for size in shape.dims)
+      added += editor.padded(entry, result, even)
+      result = added[-1]
+      added += editor.zeros(entry, result.shape)
+      asked.append(added[-1])
+      add_to_group(added[-1], number)
+    # It is alive as long as the group is.
+    add_to_group(result, number)
+  root = by_id[entry.root_id]
+  if root.opcode == 'tuple':
+    pins.add(root.id)
+  kept = [i for i in entry.instructions if i.id not in pins]
+  root = editor.make(entry, 'tuple',
+                     array_shape.tuple_of([i.shape for i in asked]),
+                     [i.id for i in asked])
+  del entry.instructions[:]
+  entry.instructions.extend([*kept, *added, root])
+  entry.root_id = root.id
+  for field in 'input_output_alias', 'buffer_donor':
+    module.ClearField(field)
+  set_program_shape(module)

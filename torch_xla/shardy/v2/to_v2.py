@@ -1,0 +1,190 @@
+"""Lowers a program's shardings from V1 to V2: HloModuleProto to HloModuleProto.
+
+`_XLAC` writes device lists (V1), `devices=[4,2]0,4,1,5,2,6,3,7`. Here each
+becomes an iota, `devices=[4,2]<=[2,4]T(1,0)`, as XLA prints it. A sharding that
+has no such form, contradicts its shape or is damaged goes on as it came, and
+the counts say why: what to make of it stays the compiler's decision.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, NamedTuple, Optional
+
+from . import convolutions, scatter_indices
+from ..hlo import array_shape, messages, op_sharding
+from ..sharding.hlo_sharding import ShardingType
+from ..sharding.tile_assignment import ShardingError
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardingCounts:
+  """What became of a program's shardings; each leaf of a tuple counts as one.
+
+  Attributes:
+    v2: how many go to the compiler without a list of devices where they had
+      one, or as an iota.
+    kept: (reason, how many), sorted: those that go on in V1, as they came.
+  """
+  v2: int = 0
+  kept: tuple[tuple[str, int], ...] = ()
+
+  @property
+  def v1(self) -> int:
+    """How many go to the compiler in V1."""
+    return sum(count for _, count in self.kept)
+
+
+class V2Program(NamedTuple):
+  """A program with V2 shardings.
+
+  Attributes:
+    program: serialised HloModuleProto; the very bytes that came if nothing was
+      to change.
+    name: the module's name.
+    shardings: what became of its shardings.
+    note: what else was changed, for the record; empty if nothing was.
+  """
+  program: bytes
+  name: str
+  shardings: ShardingCounts
+  note: str = ''
+
+
+class _Result(NamedTuple):
+  """A sharding as it is to be handed on, and what there is to report."""
+  data: bytes
+  v2: int = 0
+  reasons: tuple[str, ...] = ()
+
+
+class _ShardingLowerer:
+  """The lowering of one module: each different sharding is looked at once."""
+
+  def __init__(self):
+    self._leaves: dict[tuple[bytes, Optional[int]], _Result] = {}
+    self._shardings: dict[tuple[bytes, Optional[bytes]], _Result] = {}
+    self._uses: dict[tuple[bytes, Optional[bytes]], int] = {}
+
+  def rewrite(self, data: bytes, shape: Optional[bytes]) -> bytes:
+    key = data, shape
+    result = self._shardings.get(key)
+    if result is None:
+      result = self._shardings[key] = self._lower(data, shape)
+      self._uses[key] = 0
+    self._uses[key] += 1
+    # The bytes in hand, which the caller knows again, unless they are to go.
+    return data if result.data == data else result.data
+
+  def counts(self) -> ShardingCounts:
+    reasons: collections.Counter[str] = collections.Counter()
+    v2 = 0
+    for key, uses in self._uses.items():
+      result = self._shardings[key]
+      v2 += uses * result.v2
+      for reason in result.reasons:
+        reasons[reason] += uses
+    return ShardingCounts(v2, tuple(sorted(reasons.items())))
+
+  def _lower(self, data: bytes, shape: Optional[bytes]) -> _Result:
+    ranks = None if shape is None else tuple(
+        len(array.dims) for array in array_shape.arrays_of(shape))
+    try:
+      message = op_sharding.parse(data)
+      if message.type != ShardingType.TUPLE:
+        # On a tuple it holds for each leaf (XLA's NormalizeTupleSharding).
+        if ranks is None:
+          return self._leaf(data, None)
+        results = [self._leaf(data, rank) for rank in set(ranks or (0,))]
+        return next((r for r in results if r.reasons), results[0])
+      leaves = message.tuple_shardings
+      # An empty tuple has a sharding all the same.
+      if ranks is not None and len(leaves) != max(len(ranks), 1):
+        raise op_sharding.ShapeMismatchError(
+            f'a tuple sharding of {len(leaves)} elements on a shape of '
+            f'{len(ranks)}')
+    except ShardingError as e:
+      return _Result(data, reasons=(str(e),))
+    results = [
+        self._leaf(leaf, ranks[i] if ranks else None)
+        for i, leaf in enumerate(leaves)
+    ]
+    del message.tuple_shardings[:]
+    message.tuple_shardings.extend(result.data for result in results)
+    return _Result(
+        message.SerializeToString(), sum(result.v2 for result in results),
+        tuple(reason for result in results for reason in result.reasons))
+
+  def _leaf(self, data: bytes, rank: Optional[int]) -> _Result:
+    key = data, rank
+    if key not in self._leaves:
+      try:
+        self._leaves[key] = _lower_leaf(data, rank)
+      except ShardingError as e:
+        self._leaves[key] = _Result(data, reasons=(str(e),))
+    return self._leaves[key]
+
+
+def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
+  message = op_sharding.parse(data)
+  sharding = op_sharding.read(message)
+  if message.type != ShardingType.OTHER:
+    return _Result(data)
+  if rank is not None:
+    op_sharding.check_rank(sharding, rank)
+  if reason := sharding.v1_reason:
+    return _Result(data, reasons=(reason,))
+  op_sharding.write(sharding.canonical(), message)
+  return _Result(message.SerializeToString(), 1)
+
+
+def make_partitionable(module: Any) -> tuple[bool, str]:
+  """Has XLA be able to partition an HloModuleProto message, in place.
+
+  Returns:
+    Whether it changed, and what of that a record says.
+  """
+  narrowed = scatter_indices.narrow(module)
+  note = convolutions.make_partitionable(module)
+  return bool(narrowed or note), note
+
+
+def emit_in_place(module: Any) -> tuple[bool, ShardingCounts, str]:
+  """Lowers an HloModuleProto message, in place.
+
+  Returns:
+    Whether it changed, what became of its shardings, and a note: `V2Program`.
+
+  Raises:
+    ValueError: the shape of an instruction with a sharding is damaged.
+  """
+  lowerer = _ShardingLowerer()
+  changed = op_sharding.rewrite_module(module, lowerer.rewrite)
+  is_new, note = make_partitionable(module)
+  return bool(changed or is_new), lowerer.counts(), note
+
+
+def emit_module(module: Any, program: Optional[bytes] = None) -> V2Program:
+  """An HloModuleProto message lowered in place, and serialised.
+
+  Args:
+    program: what it was parsed from, if that is to be used where nothing is to
+      change.
+
+  Raises:
+    ValueError: the shape of an instruction with a sharding is damaged.
+  """
+  is_changed, counts, note = emit_in_place(module)
+  if program is None or is_changed:
+    program = module.SerializeToString()
+  return V2Program(program, module.name, counts, note)
+
+
+def emit(program: bytes) -> V2Program:
+  """Lowers a serialised HloModuleProto, in time linear in its size.
+
+  Raises:
+    ValueError: `program` is damaged. A damaged sharding is not an error.
+  """
+  return emit_module(messages.parse('HloModuleProto', program), program)
