@@ -7,7 +7,7 @@ Reading follows XLA's `HloSharding::FromProto`, writing its `ToProto`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import math
 from typing import Any, Optional
 
@@ -141,6 +141,26 @@ def check_rank(sharding: HloSharding, rank: int) -> None:
   if sharding.rank not in (None, rank):
     raise ShapeMismatchError(f'a sharding for rank {sharding.rank} '
                              f'on an array of rank {rank}')
+
+
+def said(module: Any) -> Iterator[Optional[HloSharding]]:
+  """The shardings of a program; None for one that is not understood."""
+  for data in {
+      i.sharding
+      for c in module.computations
+      for i in c.instructions
+      if i.HasField('sharding')
+  }:
+    try:
+      one = from_bytes(data)
+      yield from one.elements or (one,)
+    except ShardingError:
+      yield None
+
+
+def is_split(module: Any) -> bool:
+  """Whether anything in a program is in tiles."""
+  return any(s is None or s.tiles is not None for s in said(module))
 
 
 Rewrite = Callable[[bytes, Optional[bytes]], bytes]

@@ -28,7 +28,7 @@ Both compute the same. Programs without anything split are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import itertools
 import math
 import re
@@ -36,8 +36,7 @@ from typing import Any, Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.editor import Editor, put_before
-from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
-from ..sharding.tile_assignment import ShardingError
+from ..sharding.hlo_sharding import REPLICATED, ShardingType
 
 MOST_PLACES = 128
 _OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
@@ -53,13 +52,12 @@ def make_partitionable(module: Any) -> str:
              for c in module.computations
              for i in c.instructions):
     return ''
-  said = list(_said(module))
-  if not any(s is None or s.tiles is not None for s in said):
+  if not op_sharding.is_split(module):
     return ''
   editor = Editor(module)
   products = sum(_write_out(c, editor) for c in module.computations)
   # The values of a manual region have no sharding but the region's.
-  if any(s and s.type is ShardingType.MANUAL for s in said):
+  if any(s and s.type is ShardingType.MANUAL for s in op_sharding.said(module)):
     left = sum(
         _held_windows(i) is not None
         for c in module.computations
@@ -98,21 +96,6 @@ def open_dims(backend_config: str) -> tuple[int, ...]:
   """The dimensions that a `Sharding` call leaves open."""
   found = _OPEN.search(backend_config)
   return tuple(map(int, found[1].split(','))) if found and found[1] else ()
-
-
-def _said(module: Any) -> Iterator[Optional[HloSharding]]:
-  """The shardings of a program; None for one that is not understood."""
-  for data in {
-      i.sharding
-      for c in module.computations
-      for i in c.instructions
-      if i.HasField('sharding')
-  }:
-    try:
-      one = op_sharding.from_bytes(data)
-      yield from one.elements or (one,)
-    except ShardingError:
-      yield None
 
 
 def _held_windows(instruction: Any) -> Optional[list[int]]:

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 from typing import Any, NamedTuple, Optional
 
-from . import convolutions, scatter_indices
+from . import convolutions, scatter_indices, windows
 from ..hlo import array_shape, messages, op_sharding
 from ..sharding.hlo_sharding import ShardingType
 from ..sharding.tile_assignment import ShardingError
@@ -145,9 +145,9 @@ def make_partitionable(module: Any) -> tuple[bool, str]:
   Returns:
     Whether it changed, and what of that a record says.
   """
-  narrowed = scatter_indices.narrow(module)
+  changed = scatter_indices.narrow(module) + windows.part(module)
   note = convolutions.make_partitionable(module)
-  return bool(narrowed or note), note
+  return bool(changed or note), note
 
 
 def emit_in_place(module: Any) -> tuple[bool, ShardingCounts, str]:

@@ -1,0 +1,99 @@
+"""Keeps windows apart that are padded with other values: HLO, in place.
+
+XLA's partitioner keeps what it has made of an operand for a window, padding
+included, and takes it again for the next one, whatever that pads with
+(`PartitionedHlo::ReshardAsWindowedInput`, xla/service/spmd/spmd_partitioner.cc:
+its `window_reshard_cache` knows the sharding and the window). Of two pads, or a
+sum and a maximum up to each place, along a dimension that is split, the second
+has the values of the first in its padding.
+
+    before   y = f32[10] pad(x, one), padding=1_1
+             z = f32[10] pad(x, two), padding=1_1
+    after    y = f32[10] pad(x, one), padding=1_1
+             b = f32[8] opt-barrier(x)
+             z = f32[10] pad(b, two), padding=1_1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Optional, Union
+
+from ..hlo import op_sharding
+from ..hlo.editor import Editor, put_before
+
+_OPCODES = ('pad', 'reduce-window')
+
+
+class _Windowed(NamedTuple):
+  """An operand as a window goes along it.
+
+  Attributes:
+    place: which operand it is.
+    window: equal for windows that XLA takes for the same.
+    value: of the padding; a constant's bytes, or an instruction's id.
+  """
+  place: int
+  window: tuple[tuple[int, ...], ...]
+  value: Union[bytes, int]
+
+
+def part(module: Any) -> int:
+  """Gives windows with another padding value an operand of their own.
+
+  Args:
+    module: HloModuleProto; one in which nothing is split is left alone.
+
+  Returns:
+    How many instructions.
+  """
+  if not any(i.opcode in _OPCODES
+             for c in module.computations
+             for i in c.instructions) or not op_sharding.is_split(module):
+    return 0
+  editor = Editor(module)
+  return sum(_part_in(c, editor) for c in module.computations)
+
+
+def _part_in(computation: Any, editor: Editor) -> int:
+  by_id = {i.id: i for i in computation.instructions}
+  # By operand and window, the operand for each value.
+  operands: dict[tuple[Any, ...], dict[Union[bytes, int], int]] = {}
+
+  def parted(instruction: Any) -> Optional[list[Any]]:
+    made = []
+    for place, window, value in list(_windowed(instruction, by_id)):
+      number = instruction.operand_ids[place]
+      of_values = operands.setdefault((number, window), {})
+      if of_values and value not in of_values:
+        made.append(
+            editor.make(computation, 'opt-barrier', by_id[number].shape,
+                        [number]))
+        number = made[-1].id
+      instruction.operand_ids[place] = of_values.setdefault(value, number)
+    return made or None
+
+  return put_before(computation, parted)
+
+
+def _windowed(instruction: Any, by_id: Mapping[int,
+                                               Any]) -> Iterator[_Windowed]:
+  ids = instruction.operand_ids
+  if instruction.opcode == 'pad':
+    window = tuple((1, 1, d.edge_padding_low, d.edge_padding_high, 1,
+                    d.interior_padding + 1)
+                   for d in instruction.padding_config.dimensions)
+    yield _Windowed(0, window, _value(by_id[ids[1]]))
+  elif instruction.opcode == 'reduce-window':
+    window = tuple((d.size, d.stride, d.padding_low, d.padding_high,
+                    d.window_dilation, d.base_dilation)
+                   for d in instruction.window.dimensions)
+    count = len(ids) // 2
+    for place in range(count):
+      yield _Windowed(place, window, _value(by_id[ids[count + place]]))
+
+
+def _value(instruction: Any) -> Union[bytes, int]:
+  if instruction.opcode == 'constant':
+    return instruction.literal.SerializeToString()
+  return instruction.id
