@@ -61,10 +61,9 @@ def build_once() -> Build:
   folder = Path(os.environ[_FOLDER_VARIABLE])
   with open(folder / 'lock', 'w') as lock:
     fcntl.flock(lock, fcntl.LOCK_EX)
-    built = folder / str(ROOT).replace('/', '_')  # A copy has its own.
-    if not built.exists():
+    if not (folder / 'built').exists():
       _run_bazel()
-      built.touch()
+      (folder / 'built').touch()
   output = ROOT / 'build/bazel-bin'
   tests = output / 'test/csrc'
   return Build(

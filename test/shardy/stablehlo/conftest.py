@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-for _folder in ('bind', 'sdy', 'lower'):
+for _folder in ('bind', 'rewrite', 'v2'):
   sys.path.append(str(Path(__file__).resolve().parents[1] / _folder))
 pytest.register_assert_rewrite('sections', 'vendor')
 

@@ -188,7 +188,8 @@ def test_a_layout_that_differs_is_refused(way, section, ended):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize('section', [_CHECKPOINT, lazy_test.sgd], ids=str)
+@pytest.mark.parametrize(
+    'section', [_CHECKPOINT, lazy_test.sgd], ids=['checkpoints', 'sgd'])
 @pytest.mark.parametrize('way', [*_TELLS, *_TELLS_NOT])
 def test_training_and_checkpoints(way, section, ended):
   seen = ended[way, section].seen

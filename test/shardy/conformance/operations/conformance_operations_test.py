@@ -113,15 +113,12 @@ def test_xlas_plugin_computes_right_alone():
 
 
 @pytest.mark.nightly
-def test_xlas_plugin_computes_right_sharded_but_for_what_is_known():
+def test_xlas_plugin_computes_right_sharded():
   called = processes.call(
       failures_on_xlas_plugin,
       ('operations.gradients.model_none', 'operations.scatters.data_model',
        'operations.indexing.none_both'), **_SPMD)
-  (name, text), = called.value.items()
-  assert name == 'operations.gradients.model_none/conv2d_groups_gradient'
-  assert re.match(r'device CPU:0: .* expected .*, differs by .*; allowed none',
-                  text)
+  assert called.value == {}
 
 
 @pytest.mark.parametrize('family', sorted({o.family for o in operations()}))
