@@ -58,6 +58,8 @@ _MAY_IMPORT = {
     'stablehlo': (
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
+    'explanation': (('compile', 'hlo', 'stablehlo'), ()),
+    'explain': (('explanation',), ()),
     'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),

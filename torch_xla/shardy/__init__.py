@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
+import importlib
 import os
-from typing import Optional, TYPE_CHECKING, Union
+from typing import Any, Optional, TYPE_CHECKING, Union
 
 if TYPE_CHECKING:
   import torch
@@ -24,7 +25,7 @@ from .switch import (behind_door, device_name, read_again, start, switch_on)
 
 __all__ = [
     'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
-    'behind_door', 'current_mode', 'device_kind', 'device_name',
+    'behind_door', 'current_mode', 'device_kind', 'device_name', 'explain',
     'export_stablehlo', 'lower_text', 'name_tensors', 'programs', 'read_again',
     'record', 'start', 'switch_on'
 ]
@@ -102,6 +103,33 @@ def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
   """Gives tensors names that records show: `dict(model.named_parameters())`."""
   from . import tensor_names
   tensor_names.name_tensors(tensors)
+
+
+def explain(
+    source: Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
+                  ProgramRecord]
+) -> Any:
+  """Why Shardy splits a program's tensors as it does, and what is in conflict.
+
+  Nothing is compiled and nothing is run: Shardy, as jaxlib has it, propagates
+  the program that the backend gets. `print` shows it; `tensors(glob)` the way
+  that each axis came. `python -m torch_xla.shardy.explain` does it for a script.
+
+  >>> print(torch_xla.shardy.explain([loss]))
+
+  Args:
+    source: as for `export_stablehlo`.
+
+  Returns:
+    An `explanation.Explanation`.
+
+  Raises:
+    DoorError, ValueError: as from `export_stablehlo`; or nothing of the program
+      is annotated.
+  """
+  from . import switch
+  switch.stablehlo()  # The series that brings it.
+  return importlib.import_module('.explanation', __name__).of(source)
 
 
 def export_stablehlo(source: Union[Sequence[torch.Tensor],

@@ -194,11 +194,12 @@ def saying(context: Any, what: str) -> Iterator[None]:
     handler.detach()
 
 
-def run(passes: str, module: Any, what: str) -> None:
+def run(passes: str, module: Any, what: str, verify: bool = True) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
 
   Args:
     what: it cannot do, for the error.
+    verify: the module after each pass.
 
   Raises:
     ProgramTextError: a pass fails.
@@ -208,7 +209,9 @@ def run(passes: str, module: Any, what: str) -> None:
   stablehlo.register_stablehlo_passes()
   mhlo.register_mhlo_passes()
   with module.context, saying(module.context, what):
-    passmanager.PassManager.parse(passes).run(module.operation)
+    manager = passmanager.PassManager.parse(passes)
+    manager.enable_verifier(verify)
+    manager.run(module.operation)
 
 
 def text(module: Any) -> str:

@@ -81,6 +81,21 @@ def export_stablehlo(source: Source,
     json.dump(said, file, indent=1)
 
 
+def as_handed_on(source: Source) -> tuple[str, bytes, dict[int, str]]:
+  """A name, what a plugin gets in Shardy's dialect, and arguments' names.
+
+  Raises:
+    DoorError, ValueError: as of `export_stablehlo`.
+  """
+  switch.check_door()
+  dialects.check_installed('a program is explained in StableHLO')
+  traced = _program_of(source, False)
+  data, _ = _lowered(traced.program, traced.options, Form.SDY,
+                     dialects.current_version())
+  name = source.name if isinstance(source, ProgramRecord) else 'program'
+  return name, data, dict(traced.signature.arguments)
+
+
 def _version(text: Optional[str], is_text: bool) -> dialects.Version:
   if text is None:
     return (dialects.current_version()

@@ -1,0 +1,216 @@
+"""What an explanation says: the smallest program for each rule."""
+
+import json
+
+import numpy as np
+import processes
+import pytest
+import torch
+
+pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
+# pylint: disable=wrong-import-position
+from torch_xla.shardy import explanation
+from torch_xla.shardy.explanation import conflicts
+from torch_xla.shardy.explanation.conflicts import Reason
+from torch_xla.shardy.stablehlo.dialects import ProgramTextError
+
+ENVIRONMENT = {}  # Beside the tests that need no child.
+_SETTINGS = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
+_T = 'tensor<8x8xf32>'
+_ADD = f'%0 = stablehlo.add %a, %b : {_T}'
+_DOT = ('%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : '
+        f'({_T}, {_T}) -> {_T}')
+
+
+def _explained(body: str,
+               *said: str,
+               shape: str = '8x8',
+               result: str = '8x8') -> explanation.Explanation:
+  """A function of a and b, sharded as is said of them."""
+  arguments = ', '.join(
+      f'%{name}: tensor<{shape}xf32> {{sdy.sharding = #sdy.sharding<@mesh, '
+      f'[{dims}]>}}' for name, dims in zip('ab', said))
+  text = f'''sdy.mesh @mesh = <["x"=2, "y"=4]>
+    func.func @main({arguments}) -> tensor<{result}xf32> {{
+      {body}
+      return %0 : tensor<{result}xf32>
+    }}'''
+  return explanation.explain('m', text.encode(), {0: 'a', 1: 'b'})
+
+
+def _refused(explained: explanation.Explanation) -> list[tuple[str, Reason]]:
+  """By axis, where nobody said it to be otherwise."""
+  return [(one.axis, one.reason)
+          for one in conflicts.refusals(explained.propagation)
+          if one.reason is not Reason.SAID]
+
+
+@pytest.mark.parametrize('body, a, b, reason', [
+    (_ADD, '{"x"}p0, {}', '{}, {"x"}p1', Reason.USED),
+    (_ADD, '{"x"}p0, {}', '{"y"}p1, {}', Reason.OTHER_AXIS),
+    (_DOT, '{"x"}p0, {}', '{}, {"x"}p1', Reason.USED),
+])
+def test_conflicts_of_two(body, a, b, reason):
+  explained = _explained(body, a, b)
+  one, = explained.conflicts
+  origins = explained.propagation.origins
+  assert [origins[n].name for n in (one.loser, one.winner)] == ['b', 'a']
+  place, = one.places
+  assert place.reason is reason
+  assert explained.propagation.tensors[place.target].own == ''
+  assert 'a won by priority 0 before 1' in str(explained)
+  # The other way round the other one wins.
+  turned = _explained(body, a.replace('p0', 'p2'), b)
+  other, = turned.conflicts
+  assert (other.loser, other.winner) == (one.winner, one.loser)
+
+
+def test_what_is_said_to_turn_a_conflict_does():
+  explained = _explained(_ADD, '{"x"}p0, {}', '{}, {"x"}p1')
+  assert 'turned by priority=(None, 0) on b and priority=(1, None) on a (tried)' in (
+      str(explained))
+  one, = explained.conflicts
+  assert explained.turning(one) == {('input: 1', 1): 0, ('input: 0', 0): 1}
+
+
+def test_same_priority():
+  text = str(_explained(_ADD, '{"x"}, {}', '{}, {"x"}'))
+  assert 'both have priority 0: a won by the order' in text
+
+
+@pytest.mark.parametrize('body, said, shape, result, reason', [
+    ('%0 = stablehlo.reshape %a : (tensor<3x8xf32>) -> tensor<24xf32>',
+     '{}, {"x"}', '3x8', '24', Reason.MINOR),
+    ('%0 = stablehlo.reshape %a : (tensor<6xf32>) -> tensor<3x2xf32>', '{"x"}',
+     '6', '3x2', Reason.INDIVISIBLE),
+    ('''%i = stablehlo.constant dense<1> : tensor<i32>
+     %0 = stablehlo.dynamic_slice %a, %i, %i, sizes = [4, 8] :
+     (tensor<8x8xf32>, tensor<i32>, tensor<i32>) -> tensor<4x8xf32>''',
+     '{"x"}, {}', '8x8', '4x8', Reason.BLOCKED),
+])
+def test_refused_without_a_conflict(body, said, shape, result, reason):
+  explained = _explained(body, said, shape=shape, result=result)
+  assert _refused(explained) == [('x', reason)]
+  assert explained.conflicts == ()
+
+
+def test_part_of_an_axis_goes_on():
+  explained = _explained(
+      '%0 = stablehlo.reshape %a : (tensor<8xf32>) -> tensor<2x4xf32>',
+      '{"y"}',
+      shape='8',
+      result='2x4')
+  made = explained.propagation.tensors[-1]
+  assert [d.axes for d in made.dims] == [('y:(1)2',), ('y:(2)2',)]
+  assert _refused(explained) == []
+
+
+def test_way_of_an_axis():
+  body = f'''%n = stablehlo.negate %a : {_T}
+    %t = stablehlo.transpose %n, dims = [1, 0] : ({_T}) -> {_T}
+    %0 = stablehlo.sine %t : {_T}'''
+  assert _explained(body, '{"x"}, {"y"}').tensors('sine*') == '''\
+sine.3 f32[8,8] ('y', 'x')
+  'y' of a -> negate.1 -> transpose.2 -> sine.3
+  'x' of a -> negate.1 -> transpose.2 -> sine.3'''
+
+
+def test_constraints_and_loops():
+  body = f'''%z = stablehlo.constant dense<0> : tensor<i32>
+    %w:2 = stablehlo.while(%i = %z, %v = %a) : tensor<i32>, {_T}
+      cond {{
+        %c = stablehlo.compare LT, %i, %z :
+          (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      }} do {{
+        %s = stablehlo.sine %v : {_T}
+        %k = sdy.sharding_constraint %s <@mesh, [{{?}}, {{"y", ?}}p1]> : {_T}
+        stablehlo.return %i, %k : tensor<i32>, {_T}
+      }}
+    %0 = stablehlo.negate %w#1 : {_T}'''
+  explained = _explained(body, '{"x"}p0, {}')
+  negate = explained.propagation.tensors[-1]
+  assert [d.axes for d in negate.dims] == [('x',), ('y',)]
+  origins = explained.propagation.origins
+  assert [origins[negate.origin_of(a)].name for a in 'xy'
+         ] == ['a', 'constraint 0']
+
+
+def test_layers_that_are_alike_are_one():
+  names = ['t', 'h.0.w', 'h.1.w']
+  arguments = ', '.join(
+      f'%{n}: {_T} {{sdy.sharding = #sdy.sharding<@mesh, [{dims}]>}}'
+      for n, dims in zip('abc', ('{"x"}p0, {}', '{}, {"x"}p1', '{}, {"x"}p1')))
+  text = f'''sdy.mesh @mesh = <["x"=2]>
+    func.func @main({arguments}) -> {_T} {{
+      %0 = stablehlo.add %a, %b : {_T}
+      %1 = stablehlo.add %0, %c : {_T}
+      return %1 : {_T}
+    }}'''
+  explained = explanation.explain('m', text.encode(), dict(enumerate(names)))
+  one, = explained.conflicts
+  assert one.alike == 1
+  assert "1. h.0.w (None, 'x') against t ('x', None), and 1 alike" in (
+      str(explained))
+
+
+def test_without_a_mesh():
+  with pytest.raises(ProgramTextError, match='0 meshes'):
+    explanation.explain(
+        'm',
+        f'func.func @main(%a: {_T}) -> {_T} {{ return %a : {_T} }}'.encode(),
+        {})
+
+
+def _embedding() -> tuple[str, str]:
+  """Explains rows that may follow a table or tokens, before a sync."""
+  import torch_xla
+  import torch_xla.distributed.spmd as xs
+  import torch_xla.runtime as xr
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (8,), ('x',))
+  table, tokens = torch.zeros(16, 8).to('xla'), torch.zeros(
+      8, dtype=torch.int64).to('xla')
+  xs.mark_sharding(table, mesh, (None, 'x'), priority=(None, 1))
+  xs.mark_sharding(tokens, mesh, ('x',), priority=(0,))
+  torch_xla.shardy.name_tensors(dict(table=table, tokens=tokens))
+  torch_xla.sync()
+  rows = table[tokens]
+  before = str(torch_xla.shardy.explain([rows]))
+  with torch_xla.shardy.record() as programs:
+    torch_xla.sync()
+  after, = explanation.of_records(programs)
+  return before, json.dumps(explanation.as_json(after))
+
+
+def test_of_tensors_and_records():
+  before, after = processes.call(_embedding, **_SETTINGS).value
+  assert ("table (None, 'x') against tokens ('x',)\n"
+          "  'x' does not come to dimension 1 of gather.") in before
+  assert 'tokens won by priority 0 before 1' in before
+  one, = json.loads(after)['conflicts']
+  assert (one['loser'], one['winner'], one['axis']) == ('table', 'tokens', 'x')
+  assert one['turned_by'] == (
+      'priority=(None, 0) on table and priority=(1,) on tokens')
+
+
+_SCRIPT = '''
+import torch, torch_xla
+t = torch.ones(2).to('xla') + 1
+torch_xla.sync()
+raise KeyError('mine')
+'''
+
+
+@pytest.mark.slow
+def test_script_that_has_nothing_to_explain(tmp_path):
+  script = tmp_path / 'script.py'
+  script.write_text(_SCRIPT)
+  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  assert ended.returncode == 1
+  assert "KeyError: 'mine'" in ended.stderr
+  assert 'script.py failed' in ended.stdout
+  script.write_text(_SCRIPT.partition('raise')[0])
+  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  assert ended.returncode == 2
+  assert 'mark some with xs.mark_sharding' in ended.stdout

@@ -1,0 +1,131 @@
+"""Why a program's tensors are sharded as they are, and what was in conflict.
+
+>>> print(torch_xla.shardy.explain([loss]))
+
+Shardy itself, as jaxlib has it, propagates the program that the backend gets
+and says of each axis where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+import functools
+from typing import Any, Optional
+
+from . import conflicts, reader, text, trial
+from ..compile.record import ProgramRecord
+from ..hlo.compile_options import Partitioner
+from ..stablehlo import dialects
+from .conflicts import Conflict
+from .propagation import Propagation
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+  """What Shardy makes of one program.
+
+  Attributes:
+    name: the program's.
+    program: in Shardy's dialect, as the backend gets it.
+    propagation: what becomes of it.
+  """
+  name: str
+  program: bytes = dataclasses.field(repr=False)
+  propagation: Propagation = dataclasses.field(repr=False)
+
+  @functools.cached_property
+  def conflicts(self) -> tuple[Conflict, ...]:
+    """Of two annotations each; of layers that are alike, the first."""
+    return conflicts.of(self.propagation)
+
+  def turning(self, conflict: Conflict) -> Optional[trial.Priorities]:
+    """Priorities that turn a conflict, by origin and dimension: each was tried.
+
+    None if none of those tried does.
+    """
+    return trial.turning(self.program, self.propagation, conflict)
+
+  def __str__(self) -> str:
+    found = self.propagation
+    said = sum(bool(list(text.axes_of(o.dims))) for o in found.origins.values())
+    mesh = ', '.join(f'{name}={size}' for name, size in found.mesh.items())
+    lines = [
+        f'{self.name}: {sum(bool(o.rule) for o in found.operations)} operations over {mesh}, '
+        f'{said} annotations that split; conflicts: {len(self.conflicts)}'
+    ]
+    for number, conflict in enumerate(self.conflicts, 1):
+      first, *rest = text.conflict_lines(found, conflict,
+                                         self.turning(conflict))
+      lines += ['', f'{number}. {first}', *rest]
+    return '\n'.join(lines)
+
+  def tensors(self, glob: str = '*') -> str:
+    """The shardings of tensors whose names match, and the way of each axis."""
+    return '\n'.join(text.tensor_lines(self.propagation, glob))
+
+
+def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
+  """Explains a module in Shardy's dialect, text or serialised.
+
+  Args:
+    names: of arguments, where the module has none.
+
+  Raises:
+    ProgramTextError: it has no mesh, or Shardy does not take it.
+  """
+  found = reader.propagate(dialects.read(program), names)
+  return Explanation(name, program, found)
+
+
+def of(source: Any) -> Explanation:
+  """`torch_xla.shardy.explain`."""
+  from ..stablehlo import exports
+  return explain(*exports.as_handed_on(source))
+
+
+def of_records(records: Iterable[ProgramRecord]) -> Iterator[Explanation]:
+  """Each program of a recording that Shardy was told something of, once."""
+  seen = set()
+  for record in records:
+    if (record.tensors and record.partitioner is Partitioner.SHARDY and
+        record.sent is not None and record.sent not in seen):
+      seen.add(record.sent)
+      yield of(record)
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+  """For programs: tensors with the ways of their axes, and conflicts."""
+  found = explanation.propagation
+  return dict(
+      name=explanation.name,
+      mesh=dict(found.mesh),
+      tensors=[
+          dict(
+              name=tensor.name,
+              shape=str(tensor.shape),
+              spec=[list(d.axes) for d in tensor.dims],
+              axes={
+                  axis: [
+                      found.tensors[n].name for _, n in found.path(at, axis)
+                  ] for axis in tensor.axes
+              }) for at, tensor in enumerate(found.tensors)
+      ],
+      conflicts=[
+          dict(
+              loser=found.origins[one.loser].name,
+              winner=found.origins[one.winner].name,
+              axis=one.axis,
+              alike=one.alike,
+              places=[
+                  dict(
+                      operation=found.operations[p.operation].name,
+                      tensor=found.tensors[p.target].name,
+                      dimension=p.dim,
+                      reason=p.reason.name.lower())
+                  for p in one.places
+              ],
+              turned_by=None if (turned := explanation.turning(one)) is None
+              else text.priorities_text(found, turned))
+          for one in explanation.conflicts
+      ])

@@ -1,0 +1,224 @@
+"""Where an axis that a user asked for did not go on, and what kept it.
+
+Of an operation, dimensions that belong together are a *factor*. An axis that
+splits a factor of one of its tensors and not of another was *refused* there:
+what the operation computes with has to be moved. Where another origin's axis
+is the reason, the two are in conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import enum
+import functools
+import itertools
+import math
+import re
+from typing import NamedTuple
+
+from .propagation import Dim, Operation, Propagation, Rule, Tensor
+
+# A layer's.
+_NUMBER = re.compile(r'(?<=\.)\d+(?=\.)')
+
+
+class Reason(enum.Enum):
+  """Why a tensor was not split by an axis."""
+  SAID = 'is said to be otherwise'
+  OTHER_AXIS = 'is split by another axis there'
+  USED = 'is split by that axis in another dimension'
+  USED_IN_OPERATION = 'would need it for another dimension of the operation'
+  INDIVISIBLE = 'does not divide by it'
+  MINOR = 'has another dimension merged before it'
+  BLOCKED = 'is an operation that Shardy takes no axis through'
+  UNTOLD = 'was not split; Shardy does not say why'
+
+
+class Refusal(NamedTuple):
+  """That an axis did not come to a tensor, at an operation.
+
+  Attributes:
+    operation: its number.
+    axis: that was refused.
+    origin: that it came from; empty where Shardy does not say.
+    source: the number of the tensor that has it.
+    target: of the tensor that has not.
+    dim: of the target.
+    reason: why.
+    winner: the origin of what stood in its way; empty where that is none.
+    winning_axis: what has its place; empty likewise.
+  """
+  operation: int
+  axis: str
+  origin: str
+  source: int
+  target: int
+  dim: int
+  reason: Reason
+  winner: str = ''
+  winning_axis: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Conflict:
+  """Two origins that wanted different things, wherever they did.
+
+  Attributes:
+    loser: the origin whose axis was refused.
+    winner: of what stood in its way.
+    axis: that was refused.
+    places: where, in the program's order; at least one.
+    alike: how many there are of other layers, by names that differ in numbers.
+  """
+  loser: str
+  winner: str
+  axis: str
+  places: tuple[Refusal, ...]
+  alike: int = 0
+
+
+def refusals(found: Propagation) -> Iterator[Refusal]:
+  """All of a program, operation by operation."""
+  for number, operation in enumerate(found.operations):
+    if operation.rule is not None and operation.rule.factors:
+      yield from _refused_at(found, number, operation, operation.rule)
+
+
+def of(found: Propagation) -> tuple[Conflict, ...]:
+  """The conflicts of a program, by the first place; of layers the first."""
+  places: dict[tuple[str, str, str], list[Refusal]] = {}
+  for one in refusals(found):
+    if one.origin in found.origins and one.winner in found.origins and (
+        one.origin != one.winner):
+      places.setdefault((one.origin, one.winner, one.axis), []).append(one)
+  folded: dict[tuple[str, ...], Conflict] = {}
+  for (loser, winner, axis), some in places.items():
+    names = [
+        _NUMBER.sub('*', found.origins[n].name)
+        if found.origins[n].argument is not None else n for n in (loser, winner)
+    ]
+    key = (*names, axis, some[0].reason.name)
+    first = folded.get(key)
+    folded[key] = (
+        Conflict(loser, winner, axis, tuple(some))
+        if first is None else dataclasses.replace(first, alike=first.alike + 1))
+  return tuple(folded.values())
+
+
+def _refused_at(found: Propagation, number: int, operation: Operation,
+                rule: Rule) -> Iterator[Refusal]:
+  tensors = [found.tensors[n] for n in operation.tensors]
+  # By tensor, the axes of each factor that it has.
+  split = [
+      _factor_axes(found, tensor, factors, rule.sizes)
+      for tensor, factors in zip(tensors, rule.factors, strict=True)
+  ]
+  for factor in range(len(rule.sizes)):
+    having = [n for n, axes in enumerate(split) if factor in axes]
+    told = set()
+    for source, target in itertools.permutations(having, 2):
+      own, other = split[source][factor], split[target][factor]
+      place = _common(own, other)
+      if place < len(own) and (own[place], target) not in told:
+        told.add((own[place], target))
+        yield _refusal(found, number, operation, split, factor, source, target,
+                       place)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+  pairs = zip(one, other)  # As far as the shorter goes.
+  return next((n for n, (a, b) in enumerate(pairs) if a != b),
+              min(len(one), len(other)))
+
+
+def _refusal(found: Propagation, number: int, operation: Operation,
+             split: Sequence[Mapping[int, tuple[str, ...]]], factor: int,
+             source: int, target: int, place: int) -> Refusal:
+  assert operation.rule is not None
+  tensors = [found.tensors[n] for n in operation.tensors]
+  tensor, others = tensors[target], split[target][factor]
+  axis = split[source][factor][place]
+  dim = next(d for d, factors in enumerate(operation.rule.factors[target])
+             if factor in factors)
+
+  def because(reason: Reason,
+              holder: Tensor = tensor,
+              winning: str = '') -> Refusal:
+    return Refusal(number, axis, tensors[source].origin_of(axis),
+                   operation.tensors[source], operation.tensors[target], dim,
+                   reason, holder.origin_of(winning), winning)
+
+  if tensor.own:
+    return because(Reason.SAID)
+
+  in_the_way = []
+  for d, other in enumerate(tensor.dims):
+    for used in other.axes:
+      if d != dim and _overlap(used, axis):
+        in_the_way.append(because(Reason.USED, winning=used))
+  if place < len(others):
+    in_the_way.append(because(Reason.OTHER_AXIS, winning=others[place]))
+  if not in_the_way:
+    for holder, by_factor in zip(tensors, split, strict=True):
+      for other_factor, axes in by_factor.items():
+        in_the_way += (
+            because(Reason.USED_IN_OPERATION, holder, used)
+            for used in axes
+            if other_factor != factor and _overlap(used, axis))
+  if in_the_way:  # What was there before the others.
+    return min(in_the_way, key=functools.partial(_priority, found))
+  size = math.prod(map(found.size_of, (*others, axis)))
+  if operation.rule.sizes[factor] % size:
+    return because(Reason.INDIVISIBLE)
+  if factor in operation.rule.blocked:
+    return because(Reason.BLOCKED)
+  if factor != operation.rule.factors[target][dim][0]:
+    return because(Reason.MINOR)
+  return because(Reason.UNTOLD)
+
+
+def _priority(found: Propagation, one: Refusal) -> int:
+  """Of what stood in the way; first is what is stored so."""
+  winner = found.origins.get(one.winner)
+  return -1 if winner is None else winner.priority_of(one.winning_axis)
+
+
+def _overlap(one: str, other: str) -> bool:
+  """Whether two axes are of one; sub-axes are taken to overlap."""
+  return one.partition(':')[0] == other.partition(':')[0]
+
+
+def _factor_axes(found: Propagation, tensor: Tensor,
+                 factors: Sequence[Sequence[int]],
+                 sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
+  """The axes of each factor: those of a dimension, from the major one on."""
+  made: dict[int, tuple[str, ...]] = {}
+  for dim, of_dim in zip(tensor.dims, factors, strict=True):
+    made.update(_spread(found, dim, of_dim, sizes))
+  return made
+
+
+def _spread(found: Propagation, dim: Dim, factors: Sequence[int],
+            sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
+  """Axes go to factors as long as these last, in parts where they must."""
+  axes = list(dim.axes)
+  made: dict[int, tuple[str, ...]] = {}
+  for factor in factors:
+    left, taken = sizes[factor], []
+    while axes and (left > 1 or factor == factors[-1]):
+      size = found.size_of(axes[0])
+      if factor != factors[-1] and size > left and size % left == 0:
+        taken.append(_part(axes[0], 1, left))
+        axes[0] = _part(axes[0], left, size // left)
+        break
+      taken.append(axes.pop(0))
+      left //= size
+    made[factor] = tuple(taken)
+  return made
+
+
+def _part(axis: str, before: int, size: int) -> str:
+  """A part of an axis, behind as many devices of it."""
+  name, _, rest = axis.partition(':(')
+  return f'{name}:({int(rest.partition(")")[0] or 1) * before}){size}'

@@ -1,0 +1,146 @@
+"""What Shardy's propagation made of a program, as values.
+
+An *origin* is a place where a user said a sharding: an argument of the program,
+a constraint inside it, or a result. Shardy itself names the origin of each axis
+of a tensor, and each step in which it came along an operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+from typing import NamedTuple, Optional
+
+from ..hlo.array_shape import ArrayShape
+
+# The factors of each dimension of an operand or a result.
+Factors = tuple[tuple[int, ...], ...]
+
+
+class Dim(NamedTuple):
+  """How a dimension is split: axes, 'model' or as a sub-axis 'model:(1)2'."""
+  axes: tuple[str, ...] = ()
+  is_closed: bool = False
+  priority: Optional[int] = None
+
+
+class Origin(NamedTuple):
+  """A sharding that a user said.
+
+  Attributes:
+    name: the user's for the tensor, or what it is.
+    argument: its number if it is one of the program's, else None.
+  """
+  name: str
+  shape: ArrayShape
+  dims: tuple[Dim, ...]
+  argument: Optional[int] = None
+
+  def dim_of(self, axis: str) -> Optional[int]:
+    """The dimension that an axis, or a part of it, was said for."""
+    name = axis.partition(':')[0]
+    return next(
+        (n for n, d in enumerate(self.dims) if name in (a.partition(':')[0]
+                                                        for a in d.axes)), None)
+
+  def priority_of(self, axis: str) -> int:
+    """That an axis was said with; 0 where none was."""
+    dim = self.dim_of(axis)
+    return 0 if dim is None else self.dims[dim].priority or 0
+
+
+class Tensor(NamedTuple):
+  """A value of the program, as it is after propagation.
+
+  Attributes:
+    name: its own if it is an argument, else what made it.
+    origins: by axis, a key of `Propagation.origins`.
+    own: that of what a user said of this very value; empty for most.
+  """
+  name: str
+  shape: ArrayShape
+  dims: tuple[Dim, ...]
+  origins: Mapping[str, str]
+  own: str = ''
+
+  @property
+  def axes(self) -> Iterator[str]:
+    return (axis for dim in self.dims for axis in dim.axes)
+
+  def origin_of(self, axis: str) -> str:
+    """Where an axis, or the axis that it is a part of, came from, or ''."""
+    name = axis.partition(':')[0]
+    return self.origins.get(axis) or next(
+        (o for a, o in self.origins.items() if a.partition(':')[0] == name), '')
+
+
+class Rule(NamedTuple):
+  """How the dimensions of an operation's operands and results belong together.
+
+  Attributes:
+    sizes: of the factors.
+    factors: of the operands and then of the results.
+    reductions: factors that are summed over.
+    blocked: factors that nothing is propagated along.
+  """
+  sizes: tuple[int, ...]
+  factors: tuple[Factors, ...]
+  reductions: frozenset[int] = frozenset()
+  blocked: frozenset[int] = frozenset()
+
+
+class Step(NamedTuple):
+  """That an axis came from a tensor to others; tensors by their numbers."""
+  number: int
+  axis: str
+  source: int
+  targets: tuple[int, ...]
+
+
+class Operation(NamedTuple):
+  """An operation of the program.
+
+  Attributes:
+    tensors: the numbers of its operands and then of its results.
+    rule: None where Shardy has none.
+  """
+  name: str
+  tensors: tuple[int, ...]
+  rule: Optional[Rule]
+  steps: tuple[Step, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Propagation:
+  """A program after propagation.
+
+  Attributes:
+    mesh: the sizes of the axes, in the mesh's order.
+    origins: by Shardy's names of them.
+  """
+  mesh: Mapping[str, int]
+  origins: Mapping[str, Origin]
+  tensors: tuple[Tensor, ...]
+  operations: tuple[Operation, ...]
+
+  def size_of(self, axis: str) -> int:
+    """Of an axis or a sub-axis."""
+    _, is_sub, sub = axis.partition(':(')
+    return int(sub.partition(')')[2]) if is_sub else self.mesh[axis]
+
+  def path(self, tensor: int, axis: str) -> list[tuple[str, int]]:
+    """How an axis came to a tensor: operations and tensors, origin first."""
+    arrivals = {
+        (target, step.axis): (operation.name, step.source)
+        for operation in self.operations
+        for step in sorted(operation.steps, reverse=True)
+        for target in step.targets
+    }
+    path = [('', tensor)]
+    while (arrival := arrivals.get((path[0][1], axis))) is not None:
+      name, source = arrival
+      if any(source == seen for _, seen in path):
+        break
+      path[0] = name, path[0][1]
+      path.insert(0, ('', source))
+    return path

@@ -1,0 +1,257 @@
+"""Runs Shardy's propagation on a program in its dialect, and reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+import re
+from typing import Any, Optional
+
+from ..hlo.array_shape import ArrayShape
+from ..stablehlo import dialects, functions
+from ..stablehlo.functions import ARGUMENTS, RESULTS
+from .propagation import (Dim, Factors, Operation, Origin, Propagation, Rule,
+                          Step, Tensor)
+
+_IMPORT = 'builtin.module(sdy-import-pipeline)'
+_PROPAGATE = ('builtin.module(sdy-user-priority-propagate{keep-sharding-rules='
+              'true debug-sharding-origins=true '
+              'debug-propagation-edge-sharding=true})')
+SHARDING = 'sdy.sharding'
+_NAME = 'jax.arg_info'
+_EDGE, _CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
+_STEP = re.compile(r'step-(\d+)|'
+                   r'\{"([^"]+)" = (operand|result)-(\d+) -> \[(.*?)\]\}')
+_PLACE = re.compile(r'(operand|result)-(\d+)')
+
+
+def propagate(module: Any, names: Mapping[int, str] = {}) -> Propagation:
+  """What Shardy makes of a module, which is changed.
+
+  Args:
+    module: in Shardy's dialect, with one mesh.
+    names: of arguments, where the module has none.
+
+  Raises:
+    ProgramTextError: Shardy does not take it, or it has no mesh.
+  """
+  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
+  with dialects.scope(module):
+    mesh = _mesh(module)
+    origins = _origins(module, names)
+  # It says of results of loops what its own verifier refuses.
+  dialects.run(_PROPAGATE, module, 'cannot propagate', verify=False)
+  with dialects.scope(module):
+    return _Reader(mesh, origins, functions.main_of(module), names).read()
+
+
+def constraints_of(module: Any) -> list[Any]:
+  """In the order in which Shardy counts them."""
+  return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
+
+
+def _mesh(module: Any) -> dict[str, int]:
+  from jaxlib.mlir.dialects import sdy
+  meshes = [o for o in module.body.operations if o.operation.name == 'sdy.mesh']
+  if len(meshes) != 1:
+    raise dialects.ProgramTextError(
+        f'a program with {len(meshes)} meshes: nothing is sharded by axes')
+  mesh = sdy.MeshAttr(meshes[0].operation.attributes['mesh'])
+  return {a.name: a.size for a in map(sdy.MeshAxisAttr, mesh.axes)}
+
+
+def _origins(module: Any, names: Mapping[int, str]) -> dict[str, Origin]:
+  """What is said, by the names that Shardy will give it."""
+  main = functions.main_of(module)
+  found = {}
+  for which, label in ((ARGUMENTS, 'input'), (RESULTS, 'output')):
+    types = functions.types_of(main, which)
+    for number, given in enumerate(functions.attributes_of(main, which)):
+      if SHARDING in given and (shape := functions.array_of(types[number])):
+        is_argument = which == ARGUMENTS
+        name = (
+            _argument_name(number, given, names)
+            if is_argument else f'result {number}')
+        found[f'{label}: {number}'] = Origin(name, shape,
+                                             _dims(given[SHARDING]),
+                                             number if is_argument else None)
+  for number, operation in enumerate(constraints_of(module)):
+    shape = functions.array_of(operation.results[0].type)
+    if shape:
+      found[f'constraint_{number}'] = Origin(
+          f'constraint {number}', shape,
+          _dims(operation.attributes['sharding']))
+  return found
+
+
+def _argument_name(number: int, given: Mapping[str, Any],
+                   names: Mapping[int, str]) -> str:
+  said = given.get(_NAME)
+  return said.value if said is not None else names.get(number,
+                                                       f'argument {number}')
+
+
+def _dims(sharding: Any) -> tuple[Dim, ...]:
+  from jaxlib.mlir.dialects import sdy
+  return tuple(
+      Dim(tuple(map(_axis, d.axes)), d.is_closed, d.priority)
+      for d in map(sdy.DimensionShardingAttr,
+                   sdy.TensorShardingAttr(sharding).dimension_shardings))
+
+
+def _axis(reference: Any) -> str:
+  from jaxlib.mlir.dialects import sdy
+  axis = sdy.AxisRefAttr(reference)
+  if axis.sub_axis_info is None:
+    return axis.name
+  sub = sdy.SubAxisInfoAttr(axis.sub_axis_info)
+  return f'{axis.name}:({sub.pre_size}){sub.size}'
+
+
+class _Reader:
+  """Reads one function main after propagation."""
+
+  def __init__(self, mesh: Mapping[str, int], origins: Mapping[str, Origin],
+               main: Any, names: Mapping[int, str]):
+    self._mesh, self._origins = mesh, origins
+    self._main, self._names = main, names
+    self._tensors: list[Tensor] = []
+    self._numbers: dict[Any, int] = {}
+    self._count = 0
+
+  def read(self) -> Propagation:
+    main = self._main
+    given = functions.attributes_of(main, ARGUMENTS)
+    for number, value in enumerate(main.regions[0].blocks[0].arguments):
+      self._add(value, _argument_name(number, given[number],
+                                      self._names), given[number].get(SHARDING),
+                given[number].get('sdy.sharding_origins'), f'input: {number}')
+    operations = list(_in_order(main))
+    for operation in operations:
+      self._add_results(operation)
+    found = [self._operation(o) for o in operations if o.name != _EDGE]
+    return Propagation(self._mesh, self._origins, tuple(self._tensors),
+                       tuple(o for o in found if o is not None))
+
+  def _add(self, value: Any, name: str, sharding: Any, origins: Any,
+           own: str) -> None:
+    from jaxlib.mlir import ir
+    shape = functions.array_of(value.type)
+    if shape is None:
+      return
+    said = {} if origins is None else {
+        a.name: own if a.attr.value == 'self' else a.attr.value
+        for a in ir.DictAttr(origins)
+    }
+    if origin := self._origins.get(own):  # Shardy may call it its user's.
+      said.update({axis: own for dim in origin.dims for axis in dim.axes})
+    dims = (Dim(),) * len(shape.dims) if sharding is None else _dims(sharding)
+    self._numbers[value] = len(self._tensors)
+    self._tensors.append(
+        Tensor(name, shape, dims, said, own if own in self._origins else ''))
+
+  def _add_results(self, operation: Any) -> None:
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import sdy
+    given = operation.attributes
+    origins = given['sdy.sharding_origins'] if ('sdy.sharding_origins'
+                                                in given) else None
+    if operation.name in (_EDGE, _CONSTRAINT):
+      sharding = given['sharding'] if 'sharding' in given else None
+      own = given['sdy.sharding_origin_name'].value if (
+          'sdy.sharding_origin_name' in given) else ''
+      value = operation.results[0]
+      if operation.name == _EDGE:
+        # The value behind it, and those of a loop's body, are laid out so.
+        source = operation.operands[0]
+        if source not in self._numbers:
+          return
+        number = self._numbers[source]
+        before = self._tensors[number]
+        self._add(value, before.name, sharding, origins, own)
+        self._tensors[number] = self._tensors.pop()
+        self._numbers[value] = number
+        self._alias(source, number)
+        return
+      self._add(value, own.replace('_', ' '), sharding, origins, own)
+      return
+    shardings: list[Any] = [None] * len(operation.results)
+    if SHARDING in given and dialects.is_a(given[SHARDING],
+                                           sdy.TensorShardingPerValueAttr):
+      shardings = list(
+          sdy.TensorShardingPerValueAttr(given[SHARDING]).shardings)
+    said = list(ir.ArrayAttr(origins)) if origins is not None else shardings
+    self._count += 1
+    name = f'{operation.name.partition(".")[2]}.{self._count}'
+    for place, value in enumerate(operation.results):
+      self._add(value, name, shardings[place],
+                None if origins is None else said[place], '')
+
+  def _alias(self, value: Any, number: int) -> None:
+    """Has what a loop carries be the loop's result."""
+    owner = functions.owner_of(value)
+    if owner is None or owner.name != 'stablehlo.while':
+      return
+    place = list(owner.results).index(value)
+    for region in owner.regions:
+      self._numbers[region.blocks[0].arguments[place]] = number
+
+  def _operation(self, operation: Any) -> Optional[Operation]:
+    values = [*operation.operands, *operation.results]
+    if not all(v in self._numbers for v in values):
+      return None
+    given = operation.attributes
+    numbers = tuple(self._numbers[v] for v in values)
+    rule = None
+    if 'sdy.sharding_rule' in given:
+      rule = _rule(given['sdy.sharding_rule'])
+    steps: list[Step] = []
+    if 'sdy.propagation_edges' in given:
+      steps.extend(
+          _steps(
+              str(given['sdy.propagation_edges']), numbers,
+              len(operation.operands)))
+    name = self._tensors[numbers[-1]].name if operation.results else (
+        operation.name)
+    return Operation(name, numbers, rule, tuple(steps))
+
+
+def _in_order(root: Any) -> Iterable[Any]:
+  for region in root.regions:
+    for block in region.blocks:
+      for operation in block.operations:
+        yield from _in_order(operation.operation)
+        yield operation.operation
+
+
+def _rule(attribute: Any) -> Rule:
+  from jaxlib.mlir.dialects import sdy
+  rule = sdy.OpShardingRuleAttr(attribute)
+  mappings = [*rule.operand_mappings, *rule.result_mappings]
+  return Rule(
+      tuple(rule.factor_sizes), tuple(map(_factors, mappings)),
+      frozenset(rule.reduction_factors),
+      frozenset(
+          [*rule.blocked_propagation_factors, *rule.need_replication_factors]))
+
+
+def _factors(mapping: Any) -> Factors:
+  from jaxlib.mlir.dialects import sdy
+  return tuple(
+      tuple(d.factor_indices)
+      for d in map(sdy.DimMappingAttr,
+                   sdy.TensorMappingAttr(mapping).dim_mappings))
+
+
+def _steps(text: str, numbers: tuple[int, ...],
+           operands: int) -> Iterable[Step]:
+
+  def number(kind: str, place: str) -> int:
+    return numbers[int(place) + operands * (kind == 'result')]
+
+  step = 0
+  for found in _STEP.finditer(text):
+    if found[1]:
+      step = int(found[1])
+      continue
+    yield Step(step, found[2], number(found[3], found[4]),
+               tuple(number(*target) for target in _PLACE.findall(found[5])))

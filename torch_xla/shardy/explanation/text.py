@@ -1,0 +1,107 @@
+"""An explanation as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import fnmatch
+from typing import Optional, Union
+
+from .conflicts import Conflict, Reason, Refusal
+from .propagation import Dim, Origin, Propagation, Tensor
+from .trial import Priorities
+
+_MOST_PLACES = 3
+
+
+def axes_of(dims: Iterable[Dim]) -> Iterator[str]:
+  return (axis for dim in dims for axis in dim.axes)
+
+
+def spec_text(of: Union[Tensor, Origin]) -> str:
+  """`('data', None)`, as `mark_sharding` takes it."""
+  dims = [_dim_text(d.axes) for d in of.dims]
+  return f'({", ".join(dims)}{"," * (len(dims) == 1)})'
+
+
+def _dim_text(axes: Sequence[str]) -> str:
+  if len(axes) > 1:
+    return f'({", ".join(map(repr, axes))})'
+  return repr(axes[0]) if axes else 'None'
+
+
+def conflict_lines(found: Propagation, conflict: Conflict,
+                   turned: Optional[Priorities]) -> Iterator[str]:
+  place = conflict.places[0]
+  loser, winner = (found.origins[n] for n in (conflict.loser, conflict.winner))
+  yield (f'{loser.name} {spec_text(loser)} against '
+         f'{winner.name} {spec_text(winner)}' +
+         (f', and {conflict.alike} alike' if conflict.alike else ''))
+  for one in conflict.places[:_MOST_PLACES]:
+    yield f'  {_place_text(found, one)}'
+  if len(conflict.places) > _MOST_PLACES:
+    yield f'  and at {len(conflict.places) - _MOST_PLACES} more operations'
+  yield f'  {_by_what(found, conflict, place)}'
+  if turned is None:
+    yield '  no priority that was tried turns it'
+  else:
+    yield f'  turned by {priorities_text(found, turned)} (tried)'
+
+
+def _place_text(found: Propagation, one: Refusal) -> str:
+  tensor = found.tensors[one.target]
+  operation = found.operations[one.operation]
+  why = one.reason.value
+  if one.winning_axis and one.reason in (Reason.OTHER_AXIS, Reason.USED):
+    why = f'is {spec_text(tensor)}'
+  at = '' if tensor.name == operation.name else f' at {operation.name}'
+  return (f'{one.axis!r} does not come to dimension {one.dim} of '
+          f'{tensor.name} {tensor.shape}{at}, which {why}')
+
+
+def _by_what(found: Propagation, conflict: Conflict, place: Refusal) -> str:
+  loser, winner = (found.origins[n] for n in (conflict.loser, conflict.winner))
+  mine = loser.priority_of(conflict.axis)
+  other = winner.priority_of(place.winning_axis)
+  if other < mine:
+    return f'{winner.name} won by priority {other} before {mine}'
+  if other > mine:
+    return (
+        f'{winner.name} was there first, though its priority is {other} and '
+        f'not {mine}')
+  return (f'both have priority {mine}: {winner.name} won by the order in which '
+          'Shardy goes through operations')
+
+
+def priorities_text(found: Propagation, priorities: Priorities) -> str:
+  said: dict[str, dict[int, int]] = {}
+  for (origin, dim), priority in priorities.items():
+    said.setdefault(origin, {})[dim] = priority
+  if len(said) > 2:  # The first, before all others.
+    key = next(iter(said))
+    return (f'priority={_values(found.origins[key], said[key])} on '
+            f'{found.origins[key].name}, and one more than now on all others')
+  return ' and '.join(f'priority={_values(found.origins[key], by_dim)} on '
+                      f'{found.origins[key].name}'
+                      for key, by_dim in said.items())
+
+
+def _values(origin: Origin, by_dim: Mapping[int, int]) -> str:
+  values = [str(by_dim.get(n, d.priority)) for n, d in enumerate(origin.dims)]
+  return f'({", ".join(values)}{"," * (len(values) == 1)})'
+
+
+def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
+  """Of each tensor whose name matches: its sharding, and the way of each axis."""
+  for number, tensor in enumerate(found.tensors):
+    if not fnmatch.fnmatchcase(tensor.name, glob):
+      continue
+    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}'
+    for axis in dict.fromkeys(tensor.axes):
+      origin = tensor.origin_of(axis)
+      if origin not in found.origins:
+        continue
+      way = [found.tensors[n].name for _, n in found.path(number, axis)]
+      name = found.origins[origin].name
+      if way[0] != name:
+        way.insert(0, name)
+      yield f'  {axis!r} of {" -> ".join(way)}'

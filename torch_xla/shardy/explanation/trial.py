@@ -1,0 +1,89 @@
+"""Which priority turns a conflict, tried with Shardy itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Optional
+
+from ..stablehlo import dialects, functions
+from ..stablehlo.functions import ARGUMENTS, RESULTS
+from . import reader
+from .conflicts import Conflict
+from .propagation import Propagation
+
+# By origin and dimension.
+Priorities = Mapping[tuple[str, int], int]
+
+
+def turning(program: bytes, found: Propagation,
+            conflict: Conflict) -> Optional[Priorities]:
+  """Priorities with which the loser has its axis where it was refused first.
+
+  Args:
+    program: a module in Shardy's dialect, in text or serialised.
+    found: what Shardy makes of it as it is.
+
+  Returns:
+    None if none of those tried does.
+  """
+  place = conflict.places[0]
+  for priorities in _candidates(found, conflict):
+    module = dialects.read(program)
+    with dialects.scope(module):
+      _say(module, priorities)
+    other = reader.propagate(module)
+    if conflict.axis in other.tensors[place.target].dims[place.dim].axes:
+      return priorities
+  return None
+
+
+def _candidates(found: Propagation, conflict: Conflict) -> Iterator[Priorities]:
+  """The loser before the winner, and then before all others."""
+  place = conflict.places[0]
+  loser = found.origins[conflict.loser].dim_of(conflict.axis)
+  winner = found.origins[conflict.winner].dim_of(place.winning_axis)
+  if loser is None:
+    return
+  if winner is not None:
+    before = found.origins[conflict.winner].dims[winner].priority or 0
+    if before:
+      yield {(conflict.loser, loser): before - 1}
+    else:
+      yield {(conflict.loser, loser): 0, (conflict.winner, winner): 1}
+  yield {
+      (conflict.loser, loser): 0,
+      **{
+          (key, n): (dim.priority or 0) + 1 for key, origin in found.origins.items(
+          ) for n, dim in enumerate(origin.dims) if dim.axes and (key, n) != (conflict.loser, loser)
+      }
+  }
+
+
+def _say(module: Any, priorities: Priorities) -> None:
+  """Gives origins other priorities, in place."""
+  of_origins: dict[str, dict[int, int]] = {}
+  for (origin, dim), priority in priorities.items():
+    of_origins.setdefault(origin, {})[dim] = priority
+  main = functions.main_of(module)
+  for which, label in ((ARGUMENTS, 'input'), (RESULTS, 'output')):
+    given = functions.attributes_of(main, which)
+    for number, one in enumerate(given):
+      if said := of_origins.get(f'{label}: {number}'):
+        one[reader.SHARDING] = _with(one[reader.SHARDING], said)
+    if given:
+      functions.set_attributes(main, which, given)
+  for number, operation in enumerate(reader.constraints_of(module)):
+    if said := of_origins.get(f'constraint_{number}'):
+      operation.attributes['sharding'] = _with(operation.attributes['sharding'],
+                                               said)
+
+
+def _with(sharding: Any, priorities: Mapping[int, int]) -> Any:
+  from jaxlib.mlir.dialects import sdy
+  said = sdy.TensorShardingAttr(sharding)
+  dims = [sdy.DimensionShardingAttr(d) for d in said.dimension_shardings]
+  return sdy.TensorShardingAttr.get(said.mesh_or_ref, [
+      sdy.DimensionShardingAttr.get(
+          list(d.axes), d.is_closed, priorities.get(n, d.priority))
+      for n, d in enumerate(dims)
+  ], list(said.replicated_axes))
