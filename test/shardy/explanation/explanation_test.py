@@ -65,6 +65,13 @@ def test_conflicts_of_two(body, a, b, reason):
   assert (other.loser, other.winner) == (one.winner, one.loser)
 
 
+def test_what_was_there_first_is_the_reason():
+  body = f'''%n = stablehlo.negate %b : {_T}
+    %0 = stablehlo.add %n, %a : {_T}'''
+  explained = _explained(body, '{"x"}p2, {}', '{"y"}p1, {"x"}p0')
+  assert _refused(explained) == [('x', Reason.USED)] * 2
+
+
 def test_what_is_said_to_turn_a_conflict_does():
   explained = _explained(_ADD, '{"x"}p0, {}', '{}, {"x"}p1')
   assert 'turned by priority=(None, 0) on b and priority=(1, None) on a (tried)' in (
