@@ -20,6 +20,7 @@ import argparse
 from collections.abc import Sequence
 import os
 import time
+from typing import Optional
 
 os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
 
@@ -30,7 +31,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
-from torch_xla.shardy.hlo import compiled_program, messages
+from torch_xla.shardy.hlo import compiled_program, messages, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.v2 import to_v1
 
@@ -88,7 +89,7 @@ def _row(blocks: int, most: int) -> list[str]:
   parameters = [*model.parameters(), *(p.grad for p in model.parameters())]
   program = torch_xla._XLAC._get_xla_tensors_hlo_proto(
       [*parameters, *route.companions()])
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(protos.HloModuleProto, program)
   count = sum(len(c.instructions) for c in module.computations)
   plan = _least(lambda: route.planner(program, 'hlo', _EIGHT))
   row = [f'{count:,}', f'{1e6 * plan / count:.1f}', f'{plan:.3f}']
@@ -131,7 +132,7 @@ def _row(blocks: int, most: int) -> list[str]:
   ]
 
 
-def main(argv: Sequence[str] = None) -> None:
+def main(argv: Optional[Sequence[str]] = None) -> None:
   parser = argparse.ArgumentParser(
       prog='python -m benchmarks.route_cost',
       description=__doc__,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.sharding.hlo_sharding import HloSharding
 from torch_xla.shardy.sharding.partition_spec import sharding_of
 
@@ -66,7 +66,7 @@ def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
       known[data] = op_sharding.to_bytes(sharding)
     return known[data]
 
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(protos.HloModuleProto, program)
   op_sharding.rewrite_module(module, rewrite)
   return module.SerializeToString()
 

@@ -31,7 +31,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
-from torch_xla.shardy.hlo import compile_options, messages
+from torch_xla.shardy.hlo import compile_options, messages, protos
 from torch_xla.shardy.rewrite import extract, planner
 from torch_xla.shardy.stablehlo import conversion, dialects, forms
 from torch_xla.shardy.v2 import to_v2
@@ -43,7 +43,7 @@ _DEVICES = (8, 256, 4096)
 
 
 def _bytes_table() -> None:
-  step = messages.parse('HloModuleProto', scaled_step.traced_step())
+  step = messages.parse(protos.HloModuleProto, scaled_step.traced_step())
   extract.take(step)
   program = step.SerializeToString()
   rows = []
@@ -51,7 +51,7 @@ def _bytes_table() -> None:
     scaled = scaled_step.over(program, (n // 4, 4))
     sizes = []
     for lower in ('V1', 'V2', 'sdy'):
-      lowered = messages.parse('HloModuleProto', scaled)
+      lowered = messages.parse(protos.HloModuleProto, scaled)
       if lower == 'V2':
         to_v2.emit_in_place(lowered)
       elif lower == 'sdy':

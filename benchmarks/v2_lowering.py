@@ -29,7 +29,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
-from torch_xla.shardy.hlo import compile_options, messages, op_sharding
+from torch_xla.shardy.hlo import compile_options, messages, op_sharding, protos
 from torch_xla.shardy.sharding.partition_spec import sharding_of
 from torch_xla.shardy.v2 import to_v2
 
@@ -91,7 +91,7 @@ def _timing(instructions: int) -> _Timing:
     program = compilation.program
     count = sum(
         len(c.instructions)
-        for c in messages.parse('HloModuleProto', program).computations)
+        for c in messages.parse(protos.HloModuleProto, program).computations)
     seconds = _time(lambda: to_v2.emit(program), 5)
     lowered = to_v2.emit(program)
     options = compile_options.with_partitioner(

@@ -263,8 +263,8 @@ def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
     sys.path[:] = request['path']
     problem = ''
     try:
-      import torch_xla  # pylint: disable=unused-import
-      import torch_xla.distributed.spmd  # pylint: disable=unused-import
+      import torch_xla
+      import torch_xla.distributed.spmd  # noqa: F401
     except BaseException:  # pylint: disable=broad-except
       problem = traceback.format_exc()
     gc.freeze()

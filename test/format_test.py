@@ -1,4 +1,4 @@
-"""Formatting of all that we wrote: yapf for Python, clang-format for C."""
+"""Form and faults of what we wrote, by yapf, ruff, mypy and clang-format."""
 
 from pathlib import Path
 import subprocess
@@ -56,6 +56,18 @@ def test_python():
 def test_python_that_has_changed():
   if paths := sorted({*files('.py')} & {*changed()}):
     check_python(paths)
+
+
+def test_python_has_no_faults():
+  done = subprocess.run([
+      sys.executable, '-m', 'ruff', 'check', '--no-cache', '--output-format',
+      'concise', *files('.py')
+  ],
+                        cwd=ROOT,
+                        capture_output=True,
+                        text=True,
+                        check=False)
+  assert done.returncode == 0, f'{done.stdout}{done.stderr}'
 
 
 def test_c():

@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 
 def digest(module: CompiledModule) -> str:
@@ -21,7 +21,7 @@ def digest(module: CompiledModule) -> str:
   Returns:
     64 hexadecimal digits.
   """
-  plain = messages.message_class('HloModuleProto')()
+  plain = messages.make(protos.HloModuleProto)
   plain.CopyFrom(module.message)
   _forget(plain)
   _sort_attributes(plain)

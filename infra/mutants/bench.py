@@ -7,7 +7,7 @@ copy's files take the place of the checkout's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 import contextlib
 import importlib
 import importlib.util

@@ -108,7 +108,7 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
   problems = []
   listed: set[str] = set()
   for series in manifest.series:
-    for form, names in series.forms().items():
+    for names in series.forms().values():
       listed |= {*names}
       if len(set(names)) != len(names):
         problems.append(f'{FILE}: {series.name} lists a patch twice')

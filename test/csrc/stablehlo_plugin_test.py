@@ -20,7 +20,7 @@ from torch_xla.distributed import spmd as xs
 from torch_xla.shardy import BackendCompileError, door, DoorError
 from torch_xla.shardy.door import shim
 from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 import torch_xla.runtime as xr
 
 # Most tests load the plugin themselves: in a process of its own, as those of
@@ -238,8 +238,8 @@ def test_dump(load: OptionalPlugin, client: int, tmp_path: Path) -> None:
   ]
   assert (tmp_path / '0.mlir').read_bytes() == PROGRAM
   assert (tmp_path / '0.options').read_bytes() == OPTIONS
-  compiled = messages.message_class('HloModuleProtoWithConfig').FromString(
-      (tmp_path / '0.compiled').read_bytes())
+  compiled = messages.parse(protos.HloModuleProtoWithConfig,
+                            (tmp_path / '0.compiled').read_bytes())
   assert len(compiled.hlo_module.spmd_parameters_shardings) == 3
 
 

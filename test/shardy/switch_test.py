@@ -3,13 +3,11 @@
 import importlib.metadata
 import sys
 
-import numpy as np
 from processes import error_of
 import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-import torch_xla.distributed.spmd as xs
 from torch_xla.experimental import plugins
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, DoorError, Mode, TooLateError

@@ -12,7 +12,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.annotation import UserMesh
 from torch_xla.shardy.bind.meshes import Meshes
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
@@ -37,7 +37,7 @@ def _meshes(programs) -> set[str]:
   found = set()
   for program in programs:
     if program.format == 'hlo':
-      module = messages.parse('HloModuleProto', program.handed_on)
+      module = messages.parse(protos.HloModuleProto, program.handed_on)
       text, = (
           a.value
           for a in module.frontend_attributes.map

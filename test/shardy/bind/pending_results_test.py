@@ -20,7 +20,7 @@ from torch_xla import _XLAC
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.call_target import is_binding
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 _MODES = {'off': DEVICES, 'v2': V2, 'shardy': SHARDY}
 
@@ -155,7 +155,7 @@ def _results_of(trace: Callable[[], None]) -> int:
 
 
 def _roots(program: bytes) -> list[str]:
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(protos.HloModuleProto, program)
   entry, = (
       c for c in module.computations if c.id == module.entry_computation_id)
   by_id = {i.id: i for i in entry.instructions}

@@ -33,7 +33,7 @@ import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.compile.record import ProgramRecord
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 DEVICES = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
 SHARDY = {**DEVICES, 'XLA_USE_SHARDY': '1'}
@@ -251,7 +251,7 @@ def donated(program: ProgramRecord) -> Donations:
     main = functions.main_of(dialects.read(program.handed_on))
     given = functions.attributes_of(main, functions.ARGUMENTS)
     return Donations(sum(functions.DONOR_ATTRIBUTE in one for one in given))
-  module = messages.parse('HloModuleProto', program.handed_on)
+  module = messages.parse(protos.HloModuleProto, program.handed_on)
   return Donations(len(module.buffer_donor.entries))
 
 

@@ -15,7 +15,7 @@ import torch_xla
 from torch_xla import _XLAC
 from torch_xla._dynamo.dynamo_bridge import alias_with_buffer_donor_config
 import torch_xla.distributed.spmd as xs
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _X = ("('x', None)", (0, None))
@@ -184,7 +184,7 @@ def test_sharded_tensor_arguments(section, ways):
 
 
 def _results(program: bytes) -> int:
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(protos.HloModuleProto, program)
   entry, = (
       c for c in module.computations if c.id == module.entry_computation_id)
   root, = (i for i in entry.instructions if i.id == entry.root_id)

@@ -11,7 +11,7 @@ from torch_xla.shardy.compile.ledger import Ledger
 from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.compile.record import TensorRecord
 from torch_xla.shardy.errors import BackendCompileError, LayoutError
-from torch_xla.shardy.hlo import compile_options, messages, op_sharding
+from torch_xla.shardy.hlo import compile_options, messages, op_sharding, protos
 from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
@@ -299,9 +299,11 @@ def _tensor(parameter, instruction: str, opcode: str) -> TensorRecord:
 def test_tensors_are_found_in_the_compiled_program(partitioner, local):
   """Parameters by number; intermediates by a name that Shardy's way keeps."""
   tiled = parse_sharding('{devices=[4,1,2]<=[8] last_tile_dim_replicate}')
-  shape = messages.message_class('ShapeProto')(
-      element_type=11, dimensions=[2, 8]).SerializeToString()
-  module = messages.message_class('HloModuleProto')(
+  shape = messages.make(
+      protos.ShapeProto, element_type=11, dimensions=[2,
+                                                      8]).SerializeToString()
+  module = messages.make(
+      protos.HloModuleProto,
       spmd_parameters_shardings=[op_sharding.to_bytes(tiled)])
   instruction = module.computations.add().instructions.add(
       opcode='add', shape=shape)

@@ -7,7 +7,7 @@ import time
 from typing import Optional, Union
 
 from torch_xla.shardy.errors import BackendCompileError
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 # What a backend makes of a program, and in which format; or why it does not.
 Made = Union[tuple[bytes, str], BackendCompileError]
@@ -15,7 +15,7 @@ Made = Union[tuple[bytes, str], BackendCompileError]
 
 def options_of(num_partitions: int = 8, spmd: bool = True) -> bytes:
   """Options as torch_xla fills them."""
-  message = messages.message_class('CompileOptionsProto')()
+  message = messages.make(protos.CompileOptionsProto)
   build = message.executable_build_options
   build.num_replicas, build.num_partitions = 1, num_partitions
   build.use_spmd_partitioning = spmd
@@ -24,8 +24,8 @@ def options_of(num_partitions: int = 8, spmd: bool = True) -> bytes:
 
 def made_of(*parameters: bytes) -> Made:
   """A compiled program with these shardings of its parameters."""
-  module = messages.message_class('HloModuleProto')(
-      name='made', spmd_parameters_shardings=parameters)
+  module = messages.make(
+      protos.HloModuleProto, name='made', spmd_parameters_shardings=parameters)
   return module.SerializeToString(), 'hlo'
 
 

@@ -4,7 +4,7 @@ import pytest
 from torch_xla.shardy.compile import plan
 from torch_xla.shardy.compile.attempt import Attempt
 from torch_xla.shardy.compile.plan import Plan
-from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2 import to_v2
@@ -14,9 +14,8 @@ _EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
 
 
 def _program(sharding: str = '{devices=[4,2]0,4,1,5,2,6,3,7}') -> bytes:
-  module = messages.message_class('HloModuleProto')(name='m')
-  shape = messages.message_class('ShapeProto')(
-      element_type=11, dimensions=[8, 8])
+  module = messages.make(protos.HloModuleProto, name='m')
+  shape = messages.make(protos.ShapeProto, element_type=11, dimensions=[8, 8])
   module.computations.add().instructions.add(
       shape=shape.SerializeToString(),
       sharding=op_sharding.to_bytes(parse_sharding(sharding)))

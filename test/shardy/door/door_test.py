@@ -9,7 +9,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
-from torch_xla.shardy.hlo import compile_options, messages
+from torch_xla.shardy.hlo import compile_options, messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.v2 import to_v2
 
@@ -64,7 +64,8 @@ def test_lazy_step_is_recorded(mesh):
   assert program.handed_on == to_v2.emit(program.sent).program
   assert program.handed_on != program.sent
   assert (program.shardings.v2, program.shardings.v1) == (1, 0)
-  assert messages.parse('HloModuleProto', program.sent).name == program.name
+  assert messages.parse(protos.HloModuleProto,
+                        program.sent).name == program.name
   assert program.options_handed_on == program.options_sent
   # What is kept for good is the same, less the bytes.
   assert torch_xla.shardy.programs()[-2:] != ()
@@ -232,8 +233,8 @@ def test_backend_error_comes_through_and_is_recorded(mesh, wrap):
 
   def damage(compilation, rest):
     # Cuts the module off: computations are missing, but it still parses.
-    compilation.program = messages.message_class('HloModuleProto')(
-        name='damaged').SerializeToString()
+    compilation.program = messages.make(
+        protos.HloModuleProto, name='damaged').SerializeToString()
     rest(compilation)
 
   wrap(damage)

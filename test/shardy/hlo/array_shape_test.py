@@ -1,7 +1,7 @@
 """Shapes of arrays: XLA's printer judges the names and numbers of types."""
 
 import pytest
-from torch_xla.shardy.hlo import array_shape, messages
+from torch_xla.shardy.hlo import array_shape, messages, protos
 
 _SIZES = {
     'pred': 1,
@@ -36,7 +36,7 @@ def _shapes_of(text: str) -> bytes:
   """The serialised shape of a program's only instruction."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(
           f'HloModule m\n\nENTRY e {{\n  ROOT p0 = {text} parameter(0)\n}}\n').
       as_serialized_hlo_module_proto())
@@ -102,14 +102,14 @@ def test_ranks_of_the_leaves_of_a_shape(text, ranks):
 def test_other_dimensions(text, dims, expected):
   """The layout is kept where it can be."""
   made = array_shape.with_dims(_shapes_of(text), dims)
-  assert messages.parse('ShapeProto',
-                        made) == messages.parse('ShapeProto',
+  assert messages.parse(protos.ShapeProto,
+                        made) == messages.parse(protos.ShapeProto,
                                                 _shapes_of(expected))
 
 
 def test_types_that_are_not_listed_are_named_by_number():
-  data = messages.message_class('ShapeProto')(
-      element_type=99, dimensions=[2]).SerializeToString()
+  data = messages.make(
+      protos.ShapeProto, element_type=99, dimensions=[2]).SerializeToString()
   shape, = array_shape.arrays_of(data)
   assert (str(shape), shape.nbytes) == ('type99[2]', 0)
 

@@ -1,13 +1,13 @@
 """Reading and choosing the partitioner in serialised compile options."""
 
 import pytest
-from torch_xla.shardy.hlo import compile_options, messages
+from torch_xla.shardy.hlo import compile_options, messages, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 
 
 def options(partitions: int, *, spmd: bool, shardy: bool = False) -> bytes:
   """Options as torch_xla fills them, and one field that we do not know."""
-  message = messages.message_class('CompileOptionsProto')()
+  message = messages.make(protos.CompileOptionsProto)
   build = message.executable_build_options
   build.num_replicas, build.num_partitions = 1, partitions
   build.use_spmd_partitioning = spmd

@@ -1,7 +1,7 @@
 """What is read from a compiled program, built as XLA writes it."""
 
 import pytest
-from torch_xla.shardy.hlo import compiled_program, messages, op_sharding
+from torch_xla.shardy.hlo import compiled_program, messages, op_sharding, protos
 from torch_xla.shardy.hlo.compiled_program import Collective
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -17,7 +17,7 @@ add {
 
 def _module(entry: str, others: str = ''):
   return messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(
           f'HloModule m, num_partitions=8\n{_ADD}{others}\n'
           f'ENTRY e {{\n{entry}\n}}\n').as_serialized_hlo_module_proto())
@@ -184,8 +184,8 @@ def test_formats():
   module = _module('ROOT p = f32[4]{0} parameter(0)')
   module.spmd_parameters_shardings.append(_bytes('{devices=[8]<=[8]}'))
   data = module.SerializeToString()
-  with_config = messages.message_class('HloModuleProtoWithConfig')(
-      hlo_module=module).SerializeToString()
+  with_config = messages.make(
+      protos.HloModuleProtoWithConfig, hlo_module=module).SerializeToString()
   one = compiled_program.read(data, 'hlo')
   assert one == compiled_program.read(with_config, 'hlo_with_config')
   assert len(one.parameters) == 1

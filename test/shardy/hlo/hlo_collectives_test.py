@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from torch_xla.shardy.hlo import collectives, messages
+from torch_xla.shardy.hlo import collectives, messages, protos
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 _GROUPS = 'channel_id=1, replica_groups=[4,2]<=[8], use_global_device_ids=true'
@@ -19,7 +19,7 @@ add {
 def _started(body: str, result: str, name: str = 'fused'):
   """Of a fusion, and of the program around it: (kind, bytes) of each."""
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(f'''HloModule m
 {_ADD}
 fused {{
@@ -93,7 +93,7 @@ def test_a_reduction_of_which_each_keeps_a_slice(rest, kind):
 
 def test_a_reduction_outside_of_fusions_makes_the_whole():
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(f'''HloModule m
 {_ADD}
 ENTRY e {{

@@ -1,7 +1,7 @@
 """`OpSharding` protos, judged by those that XLA itself writes and reads."""
 
 import pytest
-from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.sharding.hlo_sharding import UnsupportedShardingError
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.sharding.tile_assignment import (ShardingError,
@@ -65,7 +65,7 @@ def test_bytes_are_those_of_xla(xla, text):
 ])
 def test_what_is_not_canonical_is_read_as_xla_does(xla, fields, text):
   from jaxlib import xla_client
-  message = messages.message_class('OpSharding')(type=3, **fields)
+  message = messages.make(protos.OpSharding, type=3, **fields)
   data = message.SerializeToString()
   theirs = xla_client.OpSharding()
   theirs.ParseFromString(data)
@@ -133,7 +133,7 @@ _EIGHT = dict(type=3, tile_assignment_devices=range(8))
      op_sharding.OpShardingError, 'not a valid OpSharding'),
 ])
 def test_bad_protos_have_specific_errors(fields, error, message):
-  data = messages.message_class('OpSharding')(**fields).SerializeToString()
+  data = messages.make(protos.OpSharding, **fields).SerializeToString()
   with pytest.raises(error, match=message):
     op_sharding.from_bytes(data)
 

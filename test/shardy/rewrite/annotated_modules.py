@@ -2,7 +2,7 @@
 
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 
 def call(target: str) -> str:
@@ -22,5 +22,5 @@ def module_of(entry: str, others: str = '', header: str = ''):
   from jaxlib import _hlo as hlo  # Those who need it skip without it.
   text = f'HloModule m{header}\n{others}\nENTRY e {{\n{entry}\n}}\n'
   return messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())

@@ -11,7 +11,7 @@ import programs
 import pytest
 import torch_xla.runtime as xr
 from torch_xla.shardy.rewrite import batch_norm
-from torch_xla.shardy.rewrite.normalisation import View, view_of
+from torch_xla.shardy.rewrite.hlo_arithmetic import View, view_of
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 

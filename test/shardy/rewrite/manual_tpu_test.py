@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.runtime as xr
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.rewrite import extract, to_sdy
 
 jax = pytest.importorskip('jax', reason='needs jax: it traces the kernels')
@@ -67,7 +67,7 @@ def _compiled(compute: Callable[[], torch.Tensor]) -> tuple[str, str]:
     with pytest.raises(ValueError, match='custom call'):
       torch_xla.sync(wait=True)
   del result
-  module = messages.parse('HloModuleProto', programs[-1].sent)
+  module = messages.parse(protos.HloModuleProto, programs[-1].sent)
   to_sdy.tell(module, extract.take(module), 8)
   program = module.SerializeToString()
   text = _hlo.HloModule.from_serialized_hlo_module_proto(program).to_string()

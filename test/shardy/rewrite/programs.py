@@ -26,7 +26,7 @@ from torch_xla.distributed import spmd as xs
 from torch_xla.experimental.scan import scan
 from torch_xla.shardy import door
 from torch_xla.shardy.compile.record import ProgramRecord
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 AXES = {'x': 2, 'y': 4}
 # The environment of a test module that runs these programs.
@@ -199,7 +199,7 @@ def compiled_texts() -> Iterator[list[str]]:
                        rest: door.Compiler) -> None:
     rest(compilation)
     program, _ = compilation.compiled_program()
-    module = messages.parse('HloModuleProtoWithConfig', program).hlo_module
+    module = messages.parse(protos.HloModuleProtoWithConfig, program).hlo_module
     texts.append(
         _hlo.HloModule.from_serialized_hlo_module_proto(
             module.SerializeToString()).to_string())

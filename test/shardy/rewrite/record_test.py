@@ -10,7 +10,7 @@ import torch_xla
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
 ENVIRONMENT = {
@@ -43,14 +43,6 @@ def _sync_one():
     torch_xla.sync(wait=True)
   program, = programs
   return program
-
-
-def _opcodes(program: bytes, name: str = 'HloModuleProto'):
-  return [
-      i.opcode
-      for c in messages.parse(name, program).computations
-      for i in c.instructions
-  ]
 
 
 def test_tensors_of_a_record(mesh):
@@ -87,7 +79,7 @@ def test_tensors_of_a_record(mesh):
   assert (mark.spec, mark.priority) == ("('x', None)", (2, None))
   assert mark.sdy == ('#sdy.sharding_per_value<[<@mesh, [{"x"}p2, {}]>]>')
   # No parameter is missing, and every one said is one of the program sent.
-  sent = messages.parse('HloModuleProto', program.sent)
+  sent = messages.parse(protos.HloModuleProto, program.sent)
   entry, = [c for c in sent.computations if c.id == sent.entry_computation_id]
   numbers = [
       i.parameter_number for i in entry.instructions if i.opcode == 'parameter'

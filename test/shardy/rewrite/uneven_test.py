@@ -55,11 +55,11 @@ def _check_all_shardy(programs) -> None:
     assert not program.note and program.error is None
 
 
-def _text(entry: str, tiles={}) -> str:
+def _text(entry: str, tiles=None) -> str:
   """What a module becomes, without what is not looked at here."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   module = modules.module_of(entry)
-  planner.lower(module, extract.take(module), 8, tiles)
+  planner.lower(module, extract.take(module), 8, tiles or {})
   for computation in module.computations:
     for instruction in computation.instructions:
       instruction.ClearField('frontend_attributes')

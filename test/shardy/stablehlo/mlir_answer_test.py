@@ -1,7 +1,7 @@
 """What a backend tells in MLIR is read, and what _XLAC is told of it."""
 
 import pytest
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compiled_program import Collective
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.stablehlo import answer, dialects
@@ -275,7 +275,7 @@ def test_damaged(program):
 
 
 def test_hlo_is_read_as_ever():
-  module = messages.message_class('HloModuleProto')(name='made')
+  module = messages.make(protos.HloModuleProto, name='made')
   made = answer.read(module.SerializeToString(), 'hlo')
   assert made.collectives == ()
   assert answer.read(b'', 'unheard-of') is None

@@ -7,7 +7,7 @@ of a program is lost on the way there and back.
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.rewrite import (dot_dims, extract, index_dims, to_sdy,
                                       untuple)
 from torch_xla.shardy.sharding.text import parse_sharding
@@ -181,21 +181,21 @@ def test_loop_and_a_function_that_it_calls():
   text, told = _lowered(
       _arguments(_AT_X),
       'F',
-      f'''
+      '''
     %z = stablehlo.constant dense<0> : tensor<i64>
     %three = stablehlo.constant dense<3> : tensor<i64>
     %w:2 = stablehlo.while(%i = %z, %q = %arg0) : tensor<i64>, F
-    cond {{
+    cond {
       %no = stablehlo.compare LT, %i, %three
           : (tensor<i64>, tensor<i64>) -> tensor<i1>
       stablehlo.return %no : tensor<i1>
-    }} do {{
+    } do {
       %r = func.call @f(%i, %q) : (tensor<i64>, F) -> tuple<tensor<i64>, F>
       %j = stablehlo.get_tuple_element %r[0]
           : (tuple<tensor<i64>, F>) -> tensor<i64>
       %y = stablehlo.get_tuple_element %r[1] : (tuple<tensor<i64>, F>) -> F
       stablehlo.return %j, %y : tensor<i64>, F
-    }}
+    }
     return %w#1 : F''',
       others=f'''
     func.func private @f(%i: tensor<i64>, %q: F) -> tuple<tensor<i64>, F> {{
@@ -355,4 +355,4 @@ def test_what_cannot_be_converted_back():
   """A program without anything in it."""
   with pytest.raises(
       dialects.ProgramTextError, match='cannot convert a program in HLO'):
-    conversion.from_hlo(messages.message_class('HloModuleProto')())
+    conversion.from_hlo(messages.make(protos.HloModuleProto))

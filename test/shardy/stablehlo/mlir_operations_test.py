@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch_xla
 from torch_xla.shardy.conformance.operations import operations
-from torch_xla.shardy.hlo import array_shape, messages
+from torch_xla.shardy.hlo import array_shape, messages, protos
 from torch_xla.shardy.stablehlo import conversion, dialects, printed
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it converts')
@@ -40,7 +40,7 @@ def _sent(operation) -> bytes:
 
 def _computed(program: bytes) -> collections.Counter:
   """What an artifact computes, as XLA reads it; not how constants are made."""
-  module = messages.parse('HloModuleProto',
+  module = messages.parse(protos.HloModuleProto,
                           dialects.to_hlo(dialects.read(program)))
   return collections.Counter(
       (i.opcode, i.custom_call_target, array_shape.arrays_of(i.shape))
@@ -50,7 +50,7 @@ def _computed(program: bytes) -> collections.Counter:
 
 
 def _there_and_back(program: bytes) -> bytes:
-  message = messages.parse('HloModuleProto',
+  message = messages.parse(protos.HloModuleProto,
                            conversion.to_hlo(dialects.read(program)))
   return dialects.write(
       conversion.from_hlo(message), dialects.artifact_version(program))

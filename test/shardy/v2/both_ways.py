@@ -9,7 +9,7 @@ from typing import Iterator, List, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from torch_xla.shardy import door
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.sharding.tile_assignment import IotaTileAssignment
 from torch_xla.shardy.v2 import to_v1, to_v2
 
@@ -86,7 +86,7 @@ def text_of(program: bytes, program_format: str) -> str:
   """A compiled program, printed by XLA, with all replica groups listed."""
   from jaxlib import _hlo
   assert program_format == 'hlo_with_config'
-  module = messages.parse('HloModuleProtoWithConfig', program).hlo_module
+  module = messages.parse(protos.HloModuleProtoWithConfig, program).hlo_module
   return _hlo.HloModule.from_serialized_hlo_module_proto(
       list_groups(module.SerializeToString())).to_string()
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.v2 import convolutions
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
@@ -27,7 +27,7 @@ ENTRY e {{
 }}
 '''
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   came = module.SerializeToString()
   note = convolutions.make_partitionable(module)

@@ -31,11 +31,11 @@ _SETTINGS = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8')
                                               ('s32', 0)])
 def test_smallest_module(type_name, count):
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-  from torch_xla.shardy.hlo import messages
+  from torch_xla.shardy.hlo import messages, protos
   from torch_xla.shardy.v2 import scatter_indices
   text = f'HloModule m\n{_ADD}{_ENTRY.format(type=type_name)}'
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   assert scatter_indices.narrow(module) == count
   printed = hlo.HloModule.from_serialized_hlo_module_proto(
@@ -50,7 +50,7 @@ def test_smallest_module(type_name, count):
 
 def test_indices_of_several_operands():
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-  from torch_xla.shardy.hlo import array_shape, messages
+  from torch_xla.shardy.hlo import array_shape, messages, protos
   from torch_xla.shardy.v2 import scatter_indices
   text = '''HloModule m
 add {
@@ -72,7 +72,7 @@ ENTRY e {
 }
 '''
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   assert scatter_indices.narrow(module) == 1
   by_id = {i.id: i for i in module.computations[-1].instructions}
@@ -90,7 +90,7 @@ ENTRY e {
 def test_parts_are_still_told_apart():
   """So that `rewrite.index_dims` finds what only counts."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-  from torch_xla.shardy.hlo import messages
+  from torch_xla.shardy.hlo import messages, protos
   from torch_xla.shardy.rewrite import index_dims
   from torch_xla.shardy.v2 import scatter_indices
   text = f'''HloModule m
@@ -107,7 +107,7 @@ ENTRY e {{
 }}
 '''
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   assert scatter_indices.narrow(module) == 1
   opcodes = [i.opcode for i in module.computations[-1].instructions]

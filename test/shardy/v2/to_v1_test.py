@@ -1,7 +1,7 @@
 """Compiled programs as `_XLAC` gets to see them: V1 lists, as XLA writes."""
 
 import pytest
-from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2 import to_v1, to_v2
 
@@ -23,7 +23,8 @@ _SHARDINGS = [
 
 def _module(sharding: bytes):
   """An HloModuleProto message that has the sharding in all places."""
-  module = messages.message_class('HloModuleProto')(
+  module = messages.make(
+      protos.HloModuleProto,
       name='m',
       spmd_output_sharding=sharding,
       spmd_parameters_shardings=[b'', sharding])
@@ -35,8 +36,7 @@ def _module(sharding: bytes):
 
 def _with_config(module, config: bytes) -> bytes:
   """An HloModuleProtoWithConfig, whose second field is the config."""
-  message = messages.message_class('HloModuleProtoWithConfig')(
-      hlo_module=module)
+  message = messages.make(protos.HloModuleProtoWithConfig, hlo_module=module)
   return message.SerializeToString() + b'\x12' + bytes([len(config)]) + config
 
 
@@ -62,7 +62,7 @@ def test_back_from_the_lowering():
   """The canonical V1 that went in comes out, byte for byte."""
   for _, text in _SHARDINGS:
     v1 = op_sharding.to_bytes(parse_sharding(text))
-    module = messages.message_class('HloModuleProto')(spmd_output_sharding=v1)
+    module = messages.make(protos.HloModuleProto, spmd_output_sharding=v1)
     sent = module.SerializeToString()
     handed_on = to_v2.emit(sent).program
     back = to_v1.to_v1(handed_on, 'hlo') or handed_on

@@ -5,7 +5,7 @@ import time
 
 from google.protobuf import unknown_fields
 import pytest
-from torch_xla.shardy.hlo import messages, op_sharding
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.sharding.hlo_sharding import NO_IOTA
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2 import to_v2
@@ -78,9 +78,9 @@ def _bytes(text: str) -> bytes:
 
 def _module(shardings, shape=None):
   """A module message with one instruction for each serialised sharding."""
-  shape = shape or messages.message_class('ShapeProto')(
-      element_type=11, dimensions=[8, 8])
-  module = messages.message_class('HloModuleProto')(name='m')
+  shape = shape or messages.make(
+      protos.ShapeProto, element_type=11, dimensions=[8, 8])
+  module = messages.make(protos.HloModuleProto, name='m')
   computation = module.computations.add()
   for sharding in shardings:
     computation.instructions.add(
@@ -90,7 +90,7 @@ def _module(shardings, shape=None):
 
 def _lower_one(sharding: bytes, shape=None):
   lowered = to_v2.emit(_module([sharding], shape).SerializeToString())
-  module = messages.parse('HloModuleProto', lowered.program)
+  module = messages.parse(protos.HloModuleProto, lowered.program)
   return module.computations[0].instructions[0].sharding, lowered.shardings
 
 
@@ -115,7 +115,8 @@ def test_lowering_again_changes_nothing(xla):
 def test_shardings_of_the_module_itself(xla):
   del xla
   from jaxlib import _hlo
-  module = messages.parse('HloModuleProto', _proto(_TEMPLATE.format(**_V2)))
+  module = messages.parse(protos.HloModuleProto,
+                          _proto(_TEMPLATE.format(**_V2)))
   module.spmd_output_sharding = _bytes('{%s, {replicated}}' % _V1['tiled'])
   module.spmd_parameters_shardings.append(_bytes(_V1['vector']))
   module.spmd_parameters_shardings.append(_bytes('{replicated}'))
@@ -134,10 +135,11 @@ def test_shardings_of_domains():
   module.computations[0].instructions.add(
       domain_entry_sharding=_bytes(_V1['tiled']),
       domain_exit_sharding=_bytes(_V1['tiled']),
-      shape=messages.message_class('ShapeProto')(
-          element_type=11, dimensions=[8, 8]).SerializeToString())
+      shape=messages.make(
+          protos.ShapeProto, element_type=11,
+          dimensions=[8, 8]).SerializeToString())
   lowered = to_v2.emit(module.SerializeToString())
-  instruction = messages.parse('HloModuleProto',
+  instruction = messages.parse(protos.HloModuleProto,
                                lowered.program).computations[0].instructions[0]
   assert instruction.domain_entry_sharding == _bytes(_V2['tiled'])
   assert instruction.domain_exit_sharding == _bytes(_V2['tiled'])
@@ -156,7 +158,7 @@ def test_replicated_stays_present():
   """An OpSharding of no bytes is a sharding; none at all is another matter."""
   module = _module([_bytes(_V1['tiled']), b''])
   module.computations[0].instructions.add()
-  lowered = messages.parse('HloModuleProto',
+  lowered = messages.parse(protos.HloModuleProto,
                            to_v2.emit(module.SerializeToString()).program)
   has = [i.HasField('sharding') for i in lowered.computations[0].instructions]
   assert has == [True, True, False]
@@ -171,7 +173,8 @@ def test_replicated_stays_present():
 ])
 def test_what_is_not_canonical_becomes_so(v1, canonical):
   dims, devices = re.match(r'{devices=\[(.*?)\](\S*)[ }]', v1).groups()
-  message = messages.message_class('OpSharding')(
+  message = messages.make(
+      protos.OpSharding,
       type=3,
       tile_assignment_dimensions=map(int, dims.split(',')),
       tile_assignment_devices=map(int, devices.split(',')),
@@ -186,7 +189,7 @@ _OTHER = dict(type=3, tile_assignment_dimensions=[4, 2])
 
 
 def _other(**fields) -> bytes:
-  return messages.message_class('OpSharding')(**{
+  return messages.make(protos.OpSharding, **{
       **_OTHER,
       **fields
   }).SerializeToString()
@@ -213,7 +216,7 @@ def test_what_cannot_be_v2_goes_on_as_it_came(data, reason):
   program = _module([data, good, data]).SerializeToString()
   lowered = to_v2.emit(program)
   first, second, third = messages.parse(
-      'HloModuleProto', lowered.program).computations[0].instructions
+      protos.HloModuleProto, lowered.program).computations[0].instructions
   assert first.sharding == third.sharding == data
   assert second.sharding == _bytes(_V2['tiled'])
   (said, count), = lowered.shardings.kept
@@ -223,7 +226,7 @@ def test_what_cannot_be_v2_goes_on_as_it_came(data, reason):
 
 
 def _tuple_shape(*ranks: int):
-  shape = messages.message_class('ShapeProto')(element_type=13)
+  shape = messages.make(protos.ShapeProto, element_type=13)
   for rank in ranks:
     shape.tuple_shapes.add(element_type=11, dimensions=[8] * rank)
   return shape
@@ -231,7 +234,8 @@ def _tuple_shape(*ranks: int):
 
 def test_leaves_of_a_tuple_are_lowered_one_by_one():
   damaged = _other(tile_assignment_devices=[0, 0, 1, 2, 3, 4, 5, 6])
-  data = messages.message_class('OpSharding')(
+  data = messages.make(
+      protos.OpSharding,
       type=2,
       tuple_shardings=[
           _bytes(_V1['tiled']), damaged,
@@ -262,8 +266,8 @@ def test_one_sharding_for_all_leaves_of_a_tuple():
 
 
 def test_the_sharding_of_an_empty_tuple():
-  data = messages.message_class('OpSharding')(
-      type=2, tuple_shardings=[b'']).SerializeToString()
+  data = messages.make(
+      protos.OpSharding, type=2, tuple_shardings=[b'']).SerializeToString()
   assert _lower_one(data, _tuple_shape()) == (data, ShardingCounts())
 
 
@@ -276,10 +280,11 @@ def _field(number: int, text: bytes) -> bytes:
 def test_unknown_fields_and_opcodes_are_kept():
   """In the module, a computation, an instruction and the sharding itself."""
   sharding = _bytes(_V1['tiled']) + _field(500, b'in the sharding')
-  shape = messages.message_class('ShapeProto')(
-      element_type=11, dimensions=[8, 8])
-  instruction = messages.message_class('HloInstructionProto')(
-      opcode='warp', shape=shape.SerializeToString(),
+  shape = messages.make(protos.ShapeProto, element_type=11, dimensions=[8, 8])
+  instruction = messages.make(
+      protos.HloInstructionProto,
+      opcode='warp',
+      shape=shape.SerializeToString(),
       sharding=sharding).SerializeToString()
   instruction += _field(500, b'in the instruction')
   computation = bytes(
@@ -297,7 +302,7 @@ def test_unknown_fields_and_opcodes_are_kept():
     return [(f.field_number, f.data)
             for f in unknown_fields.UnknownFieldSet(message)]
 
-  module = messages.parse('HloModuleProto', lowered.program)
+  module = messages.parse(protos.HloModuleProto, lowered.program)
   computation, = module.computations
   instruction, = computation.instructions
   message = op_sharding.parse(instruction.sharding)
@@ -335,8 +340,9 @@ def test_each_different_sharding_is_looked_at_once():
   module = _module([data] * 300)
   module.computations[0].instructions.add(
       shape=_tuple_shape(*[2] * 300).SerializeToString(),
-      sharding=messages.message_class('OpSharding')(
-          type=2, tuple_shardings=[data] * 300).SerializeToString())
+      sharding=messages.make(
+          protos.OpSharding, type=2,
+          tuple_shardings=[data] * 300).SerializeToString())
   program = module.SerializeToString()
   start = time.perf_counter()
   lowered = to_v2.emit(program)

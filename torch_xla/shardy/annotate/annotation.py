@@ -27,7 +27,7 @@ class UserMesh:
   axis_names: Optional[tuple[str, ...]] = None
   device_ids: Optional[tuple[int, ...]] = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     names = self.axis_names
     if names is not None and (len(names) != len(self.shape) or
                               not all(isinstance(n, str) for n in names)):
@@ -40,13 +40,11 @@ class UserMesh:
          axis_names: Optional[Sequence[str]],
          device_ids: Optional[Sequence[int]] = None) -> UserMesh:
     names = tuple(map(str, axis_names)) if axis_names else None
+    ids = None
     if device_ids is not None:
-      device_ids = np.asarray(device_ids).reshape(-1)
-      if in_plain_order(device_ids):
-        device_ids = None
-      else:
-        device_ids = tuple(device_ids.tolist())
-    return cls(tuple(map(int, shape)), names, device_ids)
+      array = np.asarray(device_ids).reshape(-1)
+      ids = None if in_plain_order(array) else tuple(array.tolist())
+    return cls(tuple(map(int, shape)), names, ids)
 
   def axis_name(self, axis: int) -> str:
     return self.axis_names[axis] if self.axis_names else f'axis_{axis}'

@@ -17,7 +17,7 @@ _KEPT = 64
 class BoundNames:
   """Names of the operands of the latest bindings, by the bindings' targets."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._names: collections.OrderedDict[str, Callable[[], tuple[
         str, ...]]] = collections.OrderedDict()
 

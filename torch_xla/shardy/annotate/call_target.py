@@ -79,7 +79,8 @@ def parse_target(target: str) -> tuple[Annotation, ...]:
         raise ValueError(f'there is no mesh {index}')
       annotation = Annotation(meshes[index], tuple(map(tuple, spec)),
                               check_priority(priority, len(spec)))
-      annotation.sharding  # Refuses axes and devices that are not there.
+      # Refuses axes and devices that are not there.
+      annotation.sharding  # noqa: B018
       annotations.append(annotation)
   except (ValueError, TypeError, KeyError, IndexError) as e:
     raise AnnotationTextError(f'damaged annotations in a program: {e}') from e

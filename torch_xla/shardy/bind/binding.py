@@ -57,7 +57,7 @@ class Binder:
     saved_graphs: what the runtime adds each graph to, if it is asked to.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.meshes = Meshes()
     self.names = BoundNames()
     self._tensors = AnnotatedTensors()
@@ -80,8 +80,8 @@ class Binder:
     self._door_checked = False
     self.saved_graphs = SavedGraphs(os.environ)
 
-  def annotate(self, annotate_func: Callable, t: torch.Tensor, op_sharding: Any,
-               mesh: Any, partition_spec: Sequence[Any],
+  def annotate(self, annotate_func: Callable[..., None], t: torch.Tensor,
+               op_sharding: Any, mesh: Any, partition_spec: Sequence[Any],
                priority: Optional[Priority]) -> None:
     """Gives `t` its placement, by `annotate_func`, and remembers the rest.
 

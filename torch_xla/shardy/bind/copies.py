@@ -36,7 +36,7 @@ def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
   if hasattr(torch.nn.Module.load_state_dict, _MARK):
     return
   for owner in (torch.Tensor, torch.nn.Parameter):
-    setattr(owner, '__deepcopy__', _following(owner.__deepcopy__, tensors))
+    owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)
   load = _assigning(torch.nn.Module.load_state_dict, tensors, said_once)
   setattr(load, _MARK, True)
   torch.nn.Module.load_state_dict = load
@@ -57,10 +57,11 @@ def lost_text(names: list[str], why: str) -> str:
           'priority counts: call clear_sharding and mark_sharding')
 
 
-def _following(deepcopy: Callable, tensors: AnnotatedTensors) -> Callable:
+def _following(deepcopy: Callable[..., torch.Tensor],
+               tensors: AnnotatedTensors) -> Callable[..., torch.Tensor]:
 
   @functools.wraps(deepcopy)
-  def __deepcopy__(self: torch.Tensor, memo: dict) -> torch.Tensor:
+  def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     copied = deepcopy(self, memo)
     one = tensors.find(self)
     if one is not None and copied is not self:
@@ -70,8 +71,8 @@ def _following(deepcopy: Callable, tensors: AnnotatedTensors) -> Callable:
   return __deepcopy__
 
 
-def _assigning(load: Callable, tensors: AnnotatedTensors,
-               said_once: SaidOnce) -> Callable:
+def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
+               said_once: SaidOnce) -> Callable[..., Any]:
 
   @functools.wraps(load)
   def load_state_dict(self: torch.nn.Module,

@@ -64,7 +64,7 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
   living = [tensor_of(one.ref) for one in ones]
   current = [
       one.inner if t is None else one.current_of(t)
-      for one, t in zip(ones, living)
+      for one, t in zip(ones, living, strict=True)
   ]
   is_held_pending = are_pending([one.inner for one in ones])
   is_pending = are_pending(current)
@@ -73,8 +73,8 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
     # The sync would wait for the one before, too.
     torch_xla._XLAC._xla_wait_device_ops([])
   is_doubtful = since.read or since.updated
-  for one, t, now, held_waits, waits in zip(ones, living, current,
-                                            is_held_pending, is_pending):
+  for one, t, now, held_waits, waits in zip(
+      ones, living, current, is_held_pending, is_pending, strict=True):
     is_other = now is not one.inner
     if held_waits:
       found.overwritten.append(one)
@@ -118,18 +118,18 @@ def told_apart(operands: Sequence[Operand]) -> list[Operand]:
 
 
 def _starts_from(updated: torch.Tensor, data: torch.Tensor) -> bool:
-  return alias_id(updated) == torch_xla._XLAC._xla_get_tensor_id(data)
+  return bool(alias_id(updated) == torch_xla._XLAC._xla_get_tensor_id(data))
 
 
 def _was_donated(t: torch.Tensor, since: Since) -> bool:
   """Whether a compiled graph was asked to take the data, and may have."""
-  return (since.called or
-          since.read) and torch_xla._XLAC._get_buffer_donation(t)
+  return (since.called or since.read) and bool(
+      torch_xla._XLAC._get_buffer_donation(t))
 
 
 def are_pending(tensors: Sequence[torch.Tensor]) -> list[bool]:
   """Whether each has a value that is still to be computed."""
-  return torch_xla._XLAC._check_tensor_need_materialization(list(tensors))
+  return list(torch_xla._XLAC._check_tensor_need_materialization(list(tensors)))
 
 
 def anything_pending() -> bool:

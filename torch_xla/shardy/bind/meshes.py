@@ -19,7 +19,7 @@ class Meshes:
   whichever thread was the first to make or to use one.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._made: set[UserMesh] = set()
 
   def add(self, mesh: Any) -> None:

@@ -36,7 +36,7 @@ class Bound:
     names = tuple('' if t is None else next(found) for t in tensors)
     lost = [
         name or text
-        for name, (_, said, ref) in zip(names, self._operands)
+        for name, (_, said, ref) in zip(names, self._operands, strict=True)
         if (text := _text_if_elsewhere(ref(), said))
     ]
     if lost:

@@ -22,7 +22,7 @@ from .registry import AnnotatedTensors, inner_of
 class PendingMarks:
   """What was said of tensors that are pending and live, in that order."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._said = WeakIdKeyDictionary()
 
   def __len__(self) -> int:
@@ -44,7 +44,8 @@ class PendingMarks:
     marks = list(self._said.items())
     if not marks:
       return
-    for (t, said), is_pending in zip(marks, are_pending([t for t, _ in marks])):
+    for (t, said), is_pending in zip(
+        marks, are_pending([t for t, _ in marks]), strict=True):
       if is_pending:
         continue
       self.forget(t)

@@ -49,10 +49,9 @@ def without_calls(text: str) -> str:
       instead.clear()
     if instead:
       line = _NAME.sub(untagged, line)
-    if PREFIX in line:
-      line = _without_call(line, instead)
-    if line is not None:
-      lines.append(line)
+    left = _without_call(line, instead) if PREFIX in line else line
+    if left is not None:
+      lines.append(left)
   return '\n'.join(lines)
 
 

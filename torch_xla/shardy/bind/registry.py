@@ -76,7 +76,7 @@ def hold_seconds(ones: Sequence[Annotated]) -> None:
     ones: with data of their own.
   """
   seconds = usage.seconds_of([(one.inner, one.second) for one in ones])
-  for one, second in zip(ones, seconds):
+  for one, second in zip(ones, seconds, strict=True):
     one.second = second
 
 
@@ -87,7 +87,7 @@ class AnnotatedTensors:
   start from it. Each step asks for all of them, so a lookup must be cheap.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     # By the id of the living tensor object: an in-place update keeps it, and
     # tied weights share it.
     self._by_id: dict[int, Annotated] = {}
@@ -131,9 +131,9 @@ class AnnotatedTensors:
       is_unused: no operation has asked for the data that it has now, which it
         does not share.
     """
-    one = self.find(t)
-    is_new = one is None
-    if is_new:
+    known = self.find(t)
+    one = known
+    if one is None:
       one = Annotated(
           weakref.ref(t, self._died(id(t))), said,
           torch._is_functional_tensor(t), inner_of(t), '')
@@ -141,11 +141,11 @@ class AnnotatedTensors:
       one.hold(current, is_own=False)
     # The upload asked for it. In another thread a sync may begin now: it is to
     # find neither that nor a tensor that is half known.
-    if is_unused and (is_new or usage.is_used(one.inner)):
+    if is_unused and (known is None or usage.is_used(one.inner)):
       one.hold(one.inner, is_own=True)
       hold_seconds([one])
     one.annotation, one.order = said, order_of(said, t)
-    if is_new:
+    if known is None:
       self._by_id[id(t)] = one
       self._all[one] = None
     self._said[id(t)] = said
@@ -169,9 +169,9 @@ class AnnotatedTensors:
     self._said.pop(key, None)  # An interrupted call may have come this far.
     del self._by_id[key]
 
-  def _died(self, key: int) -> Callable[[weakref.ref], None]:
+  def _died(self, key: int) -> Callable[[weakref.ref[torch.Tensor]], None]:
 
-    def died(ref: weakref.ref) -> None:
+    def died(ref: weakref.ref[torch.Tensor]) -> None:
       one = self._by_id.get(key)
       if one is not None and one.ref is ref:
         self._drop_id(key)

@@ -106,7 +106,7 @@ def seconds_of(
       _another(t.is_inference()) if second is None else second
       for t, second in pairs
   ]
-  for second, t in zip(seconds, tensors):
+  for second, t in zip(seconds, tensors, strict=True):
     second.data = t
   forget_use(tensors)
   # The data then has the ids of the second ones, which settle last.
@@ -130,7 +130,7 @@ def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
                                                                [second, t])
   except RuntimeError:
     return False
-  return ids == [torch_xla._XLAC._xla_get_tensor_id(t)]
+  return bool(ids == [torch_xla._XLAC._xla_get_tensor_id(t)])
 
 
 def _settle(tensors: Sequence[torch.Tensor]) -> None:

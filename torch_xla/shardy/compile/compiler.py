@@ -75,6 +75,7 @@ class Compiler:
     tells = False if self._never_tells else None
     outcome: Optional[Outcome] = None
     given_up: list[AttemptRecord] = []
+    broken: Optional[str] = None
     for attempt in plan.all_attempts():
       if attempt.made_if_told is not None and (attempt.made_if_told
                                                is (tells is False)):

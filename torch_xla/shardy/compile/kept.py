@@ -52,7 +52,7 @@ class Kept:
 class KeptPrograms:
   """By their bytes, the ones that came by last."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._lock = threading.Lock()
     self._numbers = itertools.count(1)
     self._programs: collections.OrderedDict[Hashable,

@@ -13,7 +13,7 @@ from .record import ProgramRecord
 class Ledger:
   """Records in the order in which programs were compiled, on any thread."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._lock = threading.Lock()
     self._programs: list[ProgramRecord] = []
     self._recordings: list[list[ProgramRecord]] = []

@@ -37,7 +37,7 @@ class Plan:
   note: str = ''
   later: Callable[[], Iterable[Attempt]] = tuple
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if not self.attempts:
       raise ValueError('a plan needs attempts')
 

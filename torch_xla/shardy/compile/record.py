@@ -198,10 +198,11 @@ def is_replicated(tensor: TensorRecord) -> bool:
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
   """Rows as lines of aligned columns."""
-  widths = [max(map(len, column)) for column in zip(*rows)]
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
   return [
-      '  '.join(cell.ljust(width)
-                for cell, width in zip(row, widths)).rstrip()
+      '  '.join(
+          cell.ljust(width)
+          for cell, width in zip(row, widths, strict=True)).rstrip()
       for row in rows
   ]
 

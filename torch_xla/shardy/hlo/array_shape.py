@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 import dataclasses
 import functools
 import math
-from typing import Any, Optional
+from typing import Optional
 
 from . import messages
+from .protos import ShapeProto
 
 _TUPLE = 13
 # xla.PrimitiveType -> name and bits per element, from xla_data.proto. Types
@@ -88,14 +89,14 @@ def arrays_of(shape: bytes) -> tuple[ArrayShape, ...]:
   Raises:
     ValueError: `shape` is damaged.
   """
-  return tuple(_arrays(messages.parse('ShapeProto', shape)))
+  return tuple(_arrays(messages.parse(ShapeProto, shape)))
 
 
 def array_of(shape: bytes) -> Optional[ArrayShape]:
   """The array in a serialised ShapeProto; None for tuples, tokens, dynamic
   shapes.
   """
-  if messages.parse('ShapeProto',
+  if messages.parse(ShapeProto,
                     shape).element_type not in _TYPES or (is_dynamic(shape)):
     return None
   return arrays_of(shape)[0]
@@ -108,13 +109,13 @@ def nbytes_of(shape: bytes) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def is_tuple(shape: bytes) -> bool:
-  return messages.parse('ShapeProto', shape).element_type == _TUPLE
+  return messages.parse(ShapeProto, shape).element_type == _TUPLE
 
 
 @functools.lru_cache(maxsize=4096)
 def is_dynamic(shape: bytes) -> bool:
   """Whether an array has a dimension of which only a bound is known."""
-  return any(messages.parse('ShapeProto', shape).is_dynamic_dimension)
+  return any(messages.parse(ShapeProto, shape).is_dynamic_dimension)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,7 +124,7 @@ def with_dims(shape: bytes, dims: tuple[int, ...]) -> bytes:
 
   The layout is row-major where the rank is another; otherwise it is kept.
   """
-  message = messages.parse('ShapeProto', shape)
+  message = messages.parse(ShapeProto, shape)
   if len(message.dimensions) != len(dims):
     message.layout.minor_to_major[:] = reversed(range(len(dims)))
   message.dimensions[:] = dims
@@ -133,7 +134,7 @@ def with_dims(shape: bytes, dims: tuple[int, ...]) -> bytes:
 
 def with_type(shape: bytes, dtype: str) -> bytes:
   """A serialised ShapeProto of an array of another element type, by name."""
-  message = messages.parse('ShapeProto', shape)
+  message = messages.parse(ShapeProto, shape)
   message.element_type = next(
       number for number, (name, _) in _TYPES.items() if name == dtype)
   return message.SerializeToString()
@@ -141,7 +142,7 @@ def with_type(shape: bytes, dtype: str) -> bytes:
 
 def tuple_of(shapes: Iterable[bytes]) -> bytes:
   """The serialised ShapeProto of a tuple of these."""
-  message = messages.message_class('ShapeProto')(element_type=_TUPLE)
+  message = messages.make(ShapeProto, element_type=_TUPLE)
   for shape in shapes:
     message.tuple_shapes.add().MergeFromString(shape)
   return message.SerializeToString()
@@ -149,11 +150,11 @@ def tuple_of(shapes: Iterable[bytes]) -> bytes:
 
 def elements_of(shape: bytes) -> list[bytes]:
   """The serialised ShapeProtos of a tuple's elements."""
-  message = messages.parse('ShapeProto', shape)
+  message = messages.parse(ShapeProto, shape)
   return [element.SerializeToString() for element in message.tuple_shapes]
 
 
-def _arrays(shape: Any) -> Iterator[ArrayShape]:
+def _arrays(shape: ShapeProto) -> Iterator[ArrayShape]:
   if shape.element_type == _TUPLE:
     for element in shape.tuple_shapes:
       yield from _arrays(element)

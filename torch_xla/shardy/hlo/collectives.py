@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from . import array_shape
+from .protos import HloComputationProto, HloInstructionProto
 
 KINDS = ('all-gather', 'all-reduce', 'all-to-all', 'collective-broadcast',
          'collective-permute', 'ragged-all-to-all', 'reduce-scatter')
@@ -28,11 +29,11 @@ class Started(NamedTuple):
     nbytes: the larger of what one device gives and gets.
   """
   kind: str
-  instruction: Any
+  instruction: HloInstructionProto
   nbytes: int
 
 
-def started_in(computation: Any) -> Iterator[Started]:
+def started_in(computation: HloComputationProto) -> Iterator[Started]:
   """The collectives in a computation, those in its fusions not among them.
 
   An end is no collective, and of one that is cut into steps only the first is.
@@ -51,19 +52,21 @@ def started_in(computation: Any) -> Iterator[Started]:
     yield Started(kind, instruction, _moved_bytes(instruction, kind, shapes))
 
 
-def kind_of(instruction: Any) -> str:
+def kind_of(instruction: HloInstructionProto) -> str:
   """The opcode of what an instruction does or starts."""
   return instruction.opcode.removesuffix('-start')
 
 
-def _is_further_step(collective: Any, computation: Any) -> bool:
+def _is_further_step(collective: HloInstructionProto,
+                     computation: HloComputationProto) -> bool:
   attributes = collective.frontend_attributes.map
   return any(a.key == _CHAIN for a in attributes) and not any(
       user.custom_call_target == _CHAIN_START and
       collective.id in user.operand_ids for user in computation.instructions)
 
 
-def _is_scattered(reduction: Any, computation: Any) -> bool:
+def _is_scattered(reduction: HloInstructionProto,
+                  computation: HloComputationProto) -> bool:
   """Whether each device keeps but its slice of what is reduced.
 
   libtpu writes a reduce-scatter as a fusion of an all-reduce and of the slice
@@ -81,8 +84,8 @@ def _is_scattered(reduction: Any, computation: Any) -> bool:
   return kept == {'dynamic-slice'}
 
 
-def _moved_bytes(collective: Any, kind: str, shapes: Mapping[int,
-                                                             bytes]) -> int:
+def _moved_bytes(collective: HloInstructionProto, kind: str,
+                 shapes: Mapping[int, bytes]) -> int:
   given = sum(array_shape.nbytes_of(shapes[i]) for i in collective.operand_ids)
   got = array_shape.nbytes_of(collective.shape)
   if collective.opcode == 'all-gather-start':

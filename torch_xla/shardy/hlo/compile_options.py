@@ -4,6 +4,7 @@ import dataclasses
 import enum
 
 from . import messages
+from .protos import CompileOptionsProto
 
 
 class Partitioner(enum.Enum):
@@ -27,8 +28,7 @@ def read(options: bytes) -> CompileOptions:
   Raises:
     ValueError: `options` is damaged.
   """
-  build = messages.parse('CompileOptionsProto',
-                         options).executable_build_options
+  build = messages.parse(CompileOptionsProto, options).executable_build_options
   if not build.use_spmd_partitioning:
     partitioner = Partitioner.NONE
   elif build.use_shardy_partitioner:
@@ -52,7 +52,7 @@ def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
     raise ValueError('cannot turn partitioning off; choose GSPMD or SHARDY')
   if read(options).partitioner in (Partitioner.NONE, partitioner):
     return options
-  message = messages.parse('CompileOptionsProto', options)
+  message = messages.parse(CompileOptionsProto, options)
   message.executable_build_options.use_shardy_partitioner = (
       partitioner is Partitioner.SHARDY)
   return message.SerializeToString(deterministic=True)
@@ -64,6 +64,6 @@ def with_flat_parameters(options: bytes) -> bytes:
   Raises:
     ValueError: `options` is damaged.
   """
-  message = messages.parse('CompileOptionsProto', options)
+  message = messages.parse(CompileOptionsProto, options)
   message.parameter_is_tupled_arguments = False
   return message.SerializeToString(deterministic=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 import dataclasses
-from typing import Any, Optional
+from typing import Optional
 
 from . import array_shape, collectives, messages, op_sharding
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.tile_assignment import ShardingError
 from .array_shape import ArrayShape
+from .protos import HloModuleProto
 
 # An instruction before it was compiled: its name and opcode.
 Source = tuple[str, str]
@@ -76,7 +78,7 @@ def read(
       _collectives(module), _local_shapes(module, sources))
 
 
-def _shardings(data: Any) -> Optional[tuple[HloSharding, ...]]:
+def _shardings(data: Sequence[bytes]) -> Optional[tuple[HloSharding, ...]]:
   if not data:
     return None
   try:
@@ -88,7 +90,7 @@ def _shardings(data: Any) -> Optional[tuple[HloSharding, ...]]:
   return tuple(shardings)
 
 
-def _collectives(module: Any) -> tuple[Collective, ...]:
+def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
   sizes: dict[str, list[int]] = collections.defaultdict(list)
   for computation in module.computations:
     for started in collectives.started_in(computation):
@@ -98,7 +100,7 @@ def _collectives(module: Any) -> tuple[Collective, ...]:
       for kind in sorted(sizes))
 
 
-def _local_shapes(module: Any,
+def _local_shapes(module: HloModuleProto,
                   sources: frozenset[Source]) -> dict[Source, ArrayShape]:
   """What instructions stemming from `sources` compute on one device.
 

@@ -8,25 +8,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import array_shape, messages
+from .protos import (HloComputationProto, HloInstructionProto, HloModuleProto,
+                     LiteralProto)
 
 _LOW_ID = 2**32 - 1
 _API_VERSION_ORIGINAL = 1  # Of custom calls.
 
 
-def entry_of(module: Any) -> Optional[Any]:
-  """The computation that a program is; None if it has none."""
-  return next(
-      (c for c in module.computations if c.id == module.entry_computation_id),
-      None)
+def entry_of(module: HloModuleProto) -> HloComputationProto:
+  """The computation that a program is.
+
+  Raises:
+    ValueError: it has none.
+  """
+  for computation in module.computations:
+    if computation.id == module.entry_computation_id:
+      return computation
+  raise ValueError('a program without an entry computation')
 
 
 class Editor:
   """Makes the ids of one module's new instructions and computations."""
 
-  def __init__(self, module: Any):
+  def __init__(self, module: HloModuleProto):
     self._module = module
     # XLA wants ids that differ in the lower half; newer ones count the
     # computations in the upper.
@@ -37,11 +44,11 @@ class Editor:
     self._has_upper = max(ids, default=0) > _LOW_ID
 
   def make(self,
-           computation: Any,
+           computation: HloComputationProto,
            opcode: str,
            shape: bytes,
            operands: Sequence[int] = (),
-           **fields: Any) -> Any:
+           **fields: Any) -> HloInstructionProto:
     """A new instruction for `computation`, which has yet to be put there.
 
     Args:
@@ -51,7 +58,8 @@ class Editor:
     """
     low = self._next_low_id
     self._next_low_id += 1
-    return messages.message_class('HloInstructionProto')(
+    return messages.make(
+        HloInstructionProto,
         name=f'shardy.{low}',
         opcode=opcode,
         shape=shape,
@@ -59,8 +67,8 @@ class Editor:
         operand_ids=operands,
         **fields)
 
-  def call(self, computation: Any, target: str, shape: bytes,
-           operands: Sequence[int], **fields: Any) -> Any:
+  def call(self, computation: HloComputationProto, target: str, shape: bytes,
+           operands: Sequence[int], **fields: Any) -> HloInstructionProto:
     """A custom call, as `make`."""
     return self.make(
         computation,
@@ -71,49 +79,55 @@ class Editor:
         custom_call_api_version=_API_VERSION_ORIGINAL,
         **fields)
 
-  def moved(self, computation: Any, instruction: Any,
-            operands: Sequence[int]) -> Any:
+  def moved(self, computation: HloComputationProto,
+            instruction: HloInstructionProto,
+            operands: Sequence[int]) -> HloInstructionProto:
     """An instruction as it is in another computation, which it moves to."""
-    moved = type(instruction)()
+    moved = messages.make(HloInstructionProto)
     moved.CopyFrom(instruction)
     moved.id = self._upper(computation) | instruction.id & _LOW_ID
     moved.operand_ids[:] = operands
     return moved
 
-  def copied(self, computation: Any, instruction: Any,
-             operands: Sequence[int]) -> Any:
+  def copied(self, computation: HloComputationProto,
+             instruction: HloInstructionProto,
+             operands: Sequence[int]) -> HloInstructionProto:
     """A second one like an instruction."""
     copy = self.moved(computation, instruction, operands)
     made = self.make(computation, copy.opcode, copy.shape)
     copy.id, copy.name = made.id, made.name
     return copy
 
-  def padded(self, computation: Any, operand: Any, dims: Sequence[int],
-             **fields: Any) -> tuple[Any, ...]:
+  def padded(self, computation: HloComputationProto,
+             operand: HloInstructionProto, dims: Sequence[int],
+             **fields: Any) -> tuple[HloInstructionProto, ...]:
     """An array with zeros behind it, up to `dims`: what makes it, it last."""
     zero, value = self._zero(computation, operand.shape)
     padded = self.make(computation, 'pad',
                        array_shape.with_dims(operand.shape, tuple(dims)),
                        [operand.id, value.id], **fields)
     shape, = array_shape.arrays_of(operand.shape)
-    for size, to in zip(shape.dims, dims):
+    for size, to in zip(shape.dims, dims, strict=True):
       padded.padding_config.dimensions.add(edge_padding_high=to - size)
     return zero, value, padded
 
-  def zeros(self, computation: Any, shape: bytes) -> tuple[Any, ...]:
+  def zeros(self, computation: HloComputationProto,
+            shape: bytes) -> tuple[HloInstructionProto, ...]:
     """An array of zeros: what makes it, it last."""
     zero, value = self._zero(computation, shape)
     return zero, value, self.make(computation, 'broadcast', shape, [value.id])
 
-  def _zero(self, computation: Any, shape: bytes) -> tuple[Any, Any]:
+  def _zero(self, computation: HloComputationProto,
+            shape: bytes) -> tuple[HloInstructionProto, HloInstructionProto]:
     """A scalar of an array's type, after what makes it."""
     scalar = array_shape.with_dims(shape, ())
     integer = array_shape.with_type(scalar, 's32')
-    literal = messages.message_class('LiteralProto')(shape=integer, s32s=[0])
+    literal = messages.make(LiteralProto, shape=integer, s32s=[0])
     zero = self.make(computation, 'constant', integer, literal=literal)
     return zero, self.make(computation, 'convert', scalar, [zero.id])
 
-  def cut(self, computation: Any, operand: Any, dims: Sequence[int]) -> Any:
+  def cut(self, computation: HloComputationProto, operand: HloInstructionProto,
+          dims: Sequence[int]) -> HloInstructionProto:
     """The first elements of an array in each dimension, `dims` of them."""
     cut = self.make(computation, 'slice',
                     array_shape.with_dims(operand.shape, tuple(dims)),
@@ -122,19 +136,20 @@ class Editor:
       cut.slice_dimensions.add(limit=size, stride=1)
     return cut
 
-  def _upper(self, computation: Any) -> int:
+  def _upper(self, computation: HloComputationProto) -> int:
     return computation.id << 32 if self._has_upper else 0
 
-  def computation(self, name: str) -> Any:
+  def computation(self, name: str) -> HloComputationProto:
     """A new, empty computation, which has yet to be added."""
     number = self._next_computation_id
     self._next_computation_id += 1
-    return messages.message_class('HloComputationProto')(
-        name=f'{name}.{number}', id=number)
+    return messages.make(
+        HloComputationProto, name=f'{name}.{number}', id=number)
 
-  def add_computations(self,
-                       computations: Sequence[Any],
-                       before: Mapping[int, Sequence[Any]] = {}) -> None:
+  def add_computations(
+      self,
+      computations: Sequence[HloComputationProto],
+      before: Mapping[int, Sequence[HloComputationProto]] = {}) -> None:
     """Adds computations: callees come first.
 
     Messages of the module's computations that are at hand are so no longer.
@@ -155,7 +170,8 @@ class Editor:
       self._module.computations.append(computation)
 
 
-def insert(computation: Any, after: Mapping[int, Sequence[Any]],
+def insert(computation: HloComputationProto,
+           after: Mapping[int, Sequence[HloInstructionProto]],
            replaced: Mapping[int, int]) -> None:
   """Puts new instructions after others, and has users use them instead.
 
@@ -176,8 +192,11 @@ def insert(computation: Any, after: Mapping[int, Sequence[Any]],
   computation.instructions.extend(instructions)
 
 
-def put_before(computation: Any,
-               make: Callable[[Any], Optional[Sequence[Any]]]) -> int:
+def put_before(
+    computation: HloComputationProto,
+    make: Callable[[HloInstructionProto],
+                   Optional[Sequence[HloInstructionProto]]]
+) -> int:
   """Puts new instructions before those that they are for.
 
   What has lost its last use is dropped.
@@ -191,7 +210,7 @@ def put_before(computation: Any,
   """
   before = uses(computation)
   count = 0
-  instructions = []
+  instructions: list[HloInstructionProto] = []
   for instruction in computation.instructions:
     if (made := make(instruction)) is not None:
       instructions.extend(made)
@@ -204,7 +223,7 @@ def put_before(computation: Any,
   return count
 
 
-def results_of(computation: Any) -> list[Any]:
+def results_of(computation: HloComputationProto) -> list[HloInstructionProto]:
   """The instructions that a computation gives: a tuple's elements, or one."""
   by_id = {i.id: i for i in computation.instructions}
   root = by_id[computation.root_id]
@@ -213,8 +232,8 @@ def results_of(computation: Any) -> list[Any]:
   return [by_id[number] for number in root.operand_ids]
 
 
-def replace_results(computation: Any, made: Mapping[int,
-                                                    Sequence[Any]]) -> None:
+def replace_results(computation: HloComputationProto,
+                    made: Mapping[int, Sequence[HloInstructionProto]]) -> None:
   """Gives other results.
 
   Args:
@@ -240,7 +259,7 @@ def replace_results(computation: Any, made: Mapping[int,
   computation.instructions.extend(order)
 
 
-def set_program_shape(module: Any) -> None:
+def set_program_shape(module: HloModuleProto) -> None:
   """Has a program's shape be that of its parameters and its root."""
   entry = entry_of(module)
   for program in module.host_program_shape, entry.program_shape:
@@ -251,7 +270,8 @@ def set_program_shape(module: Any) -> None:
         program.result = i.shape
 
 
-def set_attribute(message: Any, key: str, value: str) -> None:
+def set_attribute(message: Union[HloInstructionProto, HloModuleProto], key: str,
+                  value: str) -> None:
   """Gives an instruction or a module a frontend attribute."""
   entries = message.frontend_attributes.map
   for entry in entries:
@@ -261,7 +281,7 @@ def set_attribute(message: Any, key: str, value: str) -> None:
   entries.add(key=key, value=value)
 
 
-def uses(computation: Any) -> dict[int, int]:
+def uses(computation: HloComputationProto) -> dict[int, int]:
   """How often each instruction is an operand, a control predecessor or root."""
   counts = dict.fromkeys((i.id for i in computation.instructions), 0)
   for instruction in computation.instructions:
@@ -273,7 +293,8 @@ def uses(computation: Any) -> dict[int, int]:
   return counts
 
 
-def drop_unused(computation: Any, before: Mapping[int, int]) -> None:
+def drop_unused(computation: HloComputationProto, before: Mapping[int,
+                                                                  int]) -> None:
   """Drops what has lost its last use, or is new and has none.
 
   Args:

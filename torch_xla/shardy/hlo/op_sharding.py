@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import math
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from . import messages
 from ..sharding.hlo_sharding import (HloSharding, ShardingType,
                                      UnsupportedShardingError, WHOLE_TYPES)
 from ..sharding.tile_assignment import (DeviceList, IotaTileAssignment,
-                                        ShardingError)
+                                        ShardingError, TileAssignment)
+from .protos import HloModuleProto, OpSharding
 
 _TILE_FIELDS = ('tile_assignment_dimensions', 'tile_assignment_devices',
                 'replicate_on_last_tile_dim', 'last_tile_dims',
@@ -36,19 +37,19 @@ class ShapeMismatchError(ShardingError):
   """A sharding on an instruction whose shape it cannot be for."""
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes) -> OpSharding:
   """The OpSharding message in `data`.
 
   Raises:
     OpShardingError: `data` is no protobuf.
   """
   try:
-    return messages.parse('OpSharding', data)
+    return messages.parse(OpSharding, data)
   except ValueError as e:
     raise OpShardingError(str(e)) from e
 
 
-def read(message: Any) -> HloSharding:
+def read(message: OpSharding) -> HloSharding:
   """The value of an OpSharding message, V1 or V2, normalised as XLA does.
 
   Raises:
@@ -74,8 +75,9 @@ def read(message: Any) -> HloSharding:
   if message.iota_reshape_dims:
     if math.prod(dims) > _MAX_DEVICES:
       raise OpShardingError(f'an iota of {math.prod(dims)} devices')
-    tiles = IotaTileAssignment(dims, tuple(message.iota_reshape_dims),
-                               tuple(message.iota_transpose_perm))
+    tiles: TileAssignment = IotaTileAssignment(
+        dims, tuple(message.iota_reshape_dims),
+        tuple(message.iota_transpose_perm))
   else:
     tiles = DeviceList.of(np.array(devices, dtype=np.int64), dims)
   types = [_sharding_type(t) for t in message.last_tile_dims]
@@ -87,7 +89,7 @@ def read(message: Any) -> HloSharding:
   return HloSharding.tiled(tiles, types)
 
 
-def write(sharding: HloSharding, message: Any) -> None:
+def write(sharding: HloSharding, message: OpSharding) -> None:
   """Makes `message` say `sharding`; metadata and unknown fields stay."""
   for field in _TILE_FIELDS:
     message.ClearField(field)
@@ -95,7 +97,7 @@ def write(sharding: HloSharding, message: Any) -> None:
   message.type = int(sharding.type)
   if sharding.type == ShardingType.TUPLE:
     message.tuple_shardings.extend(map(to_bytes, sharding.elements))
-  elif sharding.type == ShardingType.MAXIMAL:
+  elif sharding.device is not None:
     message.tile_assignment_devices.append(sharding.device)
   elif sharding.tiles is not None:
     tiles = sharding.tiles
@@ -119,7 +121,7 @@ def from_bytes(data: bytes) -> HloSharding:
 
 def to_bytes(sharding: HloSharding) -> bytes:
   """The OpSharding that XLA itself would write, serialised."""
-  message = messages.message_class('OpSharding')()
+  message = messages.make(OpSharding)
   write(sharding, message)
   return message.SerializeToString()
 
@@ -166,7 +168,7 @@ def is_split(module: Any) -> bool:
 Rewrite = Callable[[bytes, Optional[bytes]], bytes]
 
 
-def rewrite_module(module: Any, rewrite: Rewrite) -> bool:
+def rewrite_module(module: HloModuleProto, rewrite: Rewrite) -> bool:
   """Puts `rewrite(sharding, shape)` in the place of each OpSharding.
 
   Args:

@@ -13,25 +13,25 @@ XLA's compilers write it out as well, but on CPU only once it is partitioned:
              y = f32[8,4] add(scaled, f32[8,4] broadcast(offset))
              z = f32[8,4] negate(y)
 
-What is computed is said in `normalisation`, for programs in StableHLO as well.
+What is computed is said in `normalisation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from ..hlo import array_shape
 from ..hlo.editor import Editor
-from .hlo_arithmetic import Adders, Writer
-from .normalisation import COMPUTED_IN, FORMULAS
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
+from .hlo_arithmetic import Adders, COMPUTED_IN, Writer
+from .normalisation import FORMULAS
 
-_FORMULAS = {f'batch-norm-{name}': f for name, f in FORMULAS.items()}
-OPCODES = frozenset(_FORMULAS)
+OPCODES = frozenset(FORMULAS)
 _ELEMENT = 'get-tuple-element'
 
 
-def expand(module: Any) -> int:
+def expand(module: HloModuleProto) -> int:
   """Expands every `batch-norm-*` of a module, in place.
 
   Metadata and frontend attributes go to all that takes its place, the sharding
@@ -49,15 +49,16 @@ def expand(module: Any) -> int:
   return expanded
 
 
-def _is_batch_norm(instruction: Any) -> bool:
-  return instruction.opcode in _FORMULAS
+def _is_batch_norm(instruction: HloInstructionProto) -> bool:
+  return instruction.opcode in FORMULAS
 
 
-def _is_expandable(instruction: Any, by_id: Mapping[int, Any]) -> bool:
+def _is_expandable(instruction: HloInstructionProto,
+                   by_id: Mapping[int, HloInstructionProto]) -> bool:
   if not _is_batch_norm(instruction):
     return False
   shapes = [by_id[i].shape for i in instruction.operand_ids]
-  if (len(shapes) != _FORMULAS[instruction.opcode].operands or
+  if (len(shapes) != FORMULAS[instruction.opcode].operands or
       any(map(array_shape.is_dynamic, shapes)) or
       instruction.HasField('sharding') and
       array_shape.is_tuple(instruction.shape)):
@@ -69,7 +70,7 @@ def _is_expandable(instruction: Any, by_id: Mapping[int, Any]) -> bool:
           0 <= instruction.feature_index < len(arrays[0].dims))
 
 
-def _expand_in(computation: Any, adders: Adders) -> int:
+def _expand_in(computation: HloComputationProto, adders: Adders) -> int:
   by_id = {i.id: i for i in computation.instructions}
   found = {n for n, i in by_id.items() if _is_expandable(i, by_id)}
   if found:
@@ -80,19 +81,20 @@ def _expand_in(computation: Any, adders: Adders) -> int:
 class _Computation:
   """Expands instructions of one computation."""
 
-  def __init__(self, computation: Any, by_id: dict[int, Any], adders: Adders):
+  def __init__(self, computation: HloComputationProto,
+               by_id: dict[int, HloInstructionProto], adders: Adders):
     self._message = computation
     self._by_id = by_id
     self._adders = adders
     self._ordered = _in_control_edges(computation)
     self._kept = self._ordered | _used_as_a_whole(computation)
-    self._instructions: list[Any] = []
+    self._instructions: list[HloInstructionProto] = []
     # By the id of what is expanded: its results.
-    self._results: dict[int, Sequence[Any]] = {}
+    self._results: dict[int, Sequence[HloInstructionProto]] = {}
     # By id: what users use instead.
     self._replaced: dict[int, int] = {}
     # By id: the same value as it was before it was put in its shape.
-    self._seen: dict[int, Any] = {}
+    self._seen: dict[int, HloInstructionProto] = {}
 
   def expand(self, found: Collection[int]) -> None:
     for instruction in self._message.instructions:
@@ -112,10 +114,10 @@ class _Computation:
     del self._message.instructions[:]
     self._message.instructions.extend(self._without_unused_shapes())
 
-  def _batch_norm(self, instruction: Any) -> bool:
+  def _batch_norm(self, instruction: HloInstructionProto) -> bool:
     """Makes what it computes; whether it stays, as something else."""
     writer = Writer(instruction, self._by_id, self._message, self._adders)
-    results = writer.run(_FORMULAS[instruction.opcode].compute)
+    results = writer.run(FORMULAS[instruction.opcode].compute)
     self._instructions.extend(writer.made)
     self._by_id.update((i.id, i) for i in writer.made)
     self._seen.update(writer.seen)
@@ -130,7 +132,7 @@ class _Computation:
     _become(instruction, 'tuple', [r.id for r in results])
     return instruction.id in self._kept
 
-  def _element(self, instruction: Any) -> bool:
+  def _element(self, instruction: HloInstructionProto) -> bool:
     """Has users use the result that it takes; whether it stays."""
     result = self._results[instruction.operand_ids[0]][instruction.tuple_index]
     if instruction.HasField('sharding') or instruction.id in self._ordered:
@@ -140,7 +142,7 @@ class _Computation:
     self._replaced[instruction.id] = result.id
     return False
 
-  def _without_unused_shapes(self) -> list[Any]:
+  def _without_unused_shapes(self) -> list[HloInstructionProto]:
     """Shardy would have to reconcile them, for nothing."""
     used = self._ordered | {self._message.root_id}
     for instruction in self._instructions:
@@ -150,7 +152,7 @@ class _Computation:
     ]
 
 
-def _in_control_edges(computation: Any) -> set[int]:
+def _in_control_edges(computation: HloComputationProto) -> set[int]:
   ids: set[int] = set()
   for instruction in computation.instructions:
     if instruction.control_predecessor_ids:
@@ -158,7 +160,7 @@ def _in_control_edges(computation: Any) -> set[int]:
   return ids
 
 
-def _used_as_a_whole(computation: Any) -> set[int]:
+def _used_as_a_whole(computation: HloComputationProto) -> set[int]:
   """What is the root, or an operand of more than `get-tuple-element`."""
   ids = {computation.root_id}
   for instruction in computation.instructions:
@@ -167,7 +169,8 @@ def _used_as_a_whole(computation: Any) -> set[int]:
   return ids
 
 
-def _become(instruction: Any, opcode: str, operands: Iterable[int]) -> None:
+def _become(instruction: HloInstructionProto, opcode: str,
+            operands: Iterable[int]) -> None:
   """Keeps its id, name and shape, and what else is said of it."""
   instruction.opcode = opcode
   instruction.operand_ids[:] = operands

@@ -19,10 +19,12 @@ bias) or another operation element by element may stand in between.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
-from ..hlo import array_shape
+from ..hlo import array_shape, messages
 from ..hlo.editor import drop_unused, Editor, uses
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from .merged_dims import Dims, merge, Merged, product, ProductDims
 
 # What stands between a product and the reshape that splits its dimensions.
@@ -33,7 +35,7 @@ ELEMENTWISE = frozenset(
 OPCODES = frozenset(('dot',))
 
 
-def unmerge(module: Any) -> int:
+def unmerge(module: HloModuleProto) -> int:
   """Takes merges out of the products of a module, in place.
 
   Returns:
@@ -43,22 +45,24 @@ def unmerge(module: Any) -> int:
       c for c in module.computations
       if any(i.opcode == 'dot' for i in c.instructions)
   ]
-  editor = Editor(module) if found else None
+  if not found:
+    return 0
+  editor = Editor(module)
   return sum(_Unmerger(editor, c).run() for c in found)
 
 
 class _Unmerger:
   """Takes merges out of one computation."""
 
-  def __init__(self, editor: Editor, computation: Any):
+  def __init__(self, editor: Editor, computation: HloComputationProto):
     self._editor = editor
     self._computation = computation
-    self._by_id: dict[int, Any] = {}
+    self._by_id: dict[int, HloInstructionProto] = {}
     # Arrays as reshapes of others: the source's id, and how.
     self._forms: dict[int, tuple[int, Merged]] = {}
     self._of_product: set[int] = set()  # Forms whose source a product gave.
     self._replaced: dict[int, int] = {}
-    self._made: list[Any] = []
+    self._made: list[HloInstructionProto] = []
     self._ordered = {
         n for i in computation.instructions for n in i.control_predecessor_ids
     }
@@ -97,7 +101,7 @@ class _Unmerger:
       return not self._forms.keys().isdisjoint(operands)
     return opcode in ELEMENTWISE and not self._of_product.isdisjoint(operands)
 
-  def _is_plain(self, instruction: Any) -> bool:
+  def _is_plain(self, instruction: HloInstructionProto) -> bool:
     """Whether nothing is said of it but what it computes."""
     return not (instruction.HasField('sharding') or
                 instruction.control_predecessor_ids or instruction.id
@@ -105,7 +109,8 @@ class _Unmerger:
                 array_shape.is_dynamic(instruction.shape) or
                 not all(n in self._by_id for n in instruction.operand_ids))
 
-  def _look_at(self, instruction: Any, operands: Sequence[int]) -> None:
+  def _look_at(self, instruction: HloInstructionProto,
+               operands: Sequence[int]) -> None:
     opcode = instruction.opcode
     if opcode == 'dot':
       self._product(instruction, *operands)
@@ -120,7 +125,8 @@ class _Unmerger:
     else:
       self._elementwise(instruction, operands)
 
-  def _product(self, instruction: Any, lhs: int, rhs: int) -> None:
+  def _product(self, instruction: HloInstructionProto, lhs: int,
+               rhs: int) -> None:
     numbers = instruction.dot_dimension_numbers
     (lhs_source, lhs_form), (rhs_source,
                              rhs_form) = map(self._form_of, (lhs, rhs))
@@ -152,7 +158,7 @@ class _Unmerger:
       self._replaced[instruction.id] = self._reshaped(
           made.id, self._dims(instruction.id, instruction))
 
-  def _reshape(self, instruction: Any, operand: int) -> None:
+  def _reshape(self, instruction: HloInstructionProto, operand: int) -> None:
     source, form = self._form_of(operand)
     if operand in self._forms and not form.is_transposed:
       # A reshape of a reshape is one.
@@ -170,14 +176,15 @@ class _Unmerger:
     if groups is not None and (form := Merged(before, groups)).merges:
       self._forms[instruction.id] = operand, form
 
-  def _transpose(self, instruction: Any, operand: int) -> None:
+  def _transpose(self, instruction: HloInstructionProto, operand: int) -> None:
     source, form = self._forms[operand]
     self._forms[instruction.id] = source, form.transposed(
         instruction.dimensions)
     if operand in self._of_product:
       self._of_product.add(instruction.id)
 
-  def _elementwise(self, instruction: Any, operands: Sequence[int]) -> None:
+  def _elementwise(self, instruction: HloInstructionProto,
+                   operands: Sequence[int]) -> None:
     """Does it to the source of a product's result, before the reshape."""
     form = next(
         (self._forms[n][1]
@@ -210,10 +217,11 @@ class _Unmerger:
       return made.id
     return self._reshaped(number, form.source)
 
-  def _become_reshape(self, instruction: Any, source: int,
+  def _become_reshape(self, instruction: HloInstructionProto, source: int,
                       form: Merged) -> None:
     """Keeps its id and shape, and what else is said of it."""
-    made = type(instruction)(
+    made = messages.make(
+        HloInstructionProto,
         name=instruction.name,
         opcode='reshape',
         shape=instruction.shape,
@@ -248,10 +256,12 @@ class _Unmerger:
     self._made.append(made)
     return made.id
 
-  def _found(self, number: int) -> Any:
+  def _found(self, number: int) -> HloInstructionProto:
     return self._by_id.get(number) or next(
         i for i in self._made if i.id == number)
 
-  def _dims(self, number: int, instruction: Optional[Any] = None) -> Dims:
+  def _dims(self,
+            number: int,
+            instruction: Optional[HloInstructionProto] = None) -> Dims:
     shape, = array_shape.arrays_of((instruction or self._found(number)).shape)
     return shape.dims

@@ -6,12 +6,13 @@ it. `annotate.call_target` says what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
-from typing import Any
 
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 
 # In HLO the Sharding call is how a user's sharding reaches a tensor.
 SHARDING_TARGET = 'Sharding'
@@ -21,7 +22,7 @@ InstructionKey = tuple[int, int]
 
 # The users' names of a binding's operands, by the binding's target; empty where
 # they are not known.
-NamesOf = Callable[[str], tuple[str, ...]]
+NamesOf = Callable[[str], Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,11 +73,12 @@ class Taken:
     """The users' names of the program's parameters."""
     names: dict[int, str] = {}
     for binding in self.bindings:
-      names.update(zip(binding.parameters, names_of(binding.target)))
+      names.update(
+          zip(binding.parameters, names_of(binding.target), strict=False))
     return names
 
 
-def take(module: Any) -> Taken:
+def take(module: HloModuleProto) -> Taken:
   """Takes the calls out of an HloModuleProto message, in place.
 
   A binding's scalar result becomes the constant 0, so that the program still
@@ -113,7 +115,7 @@ def take(module: Any) -> Taken:
       operands = list(binding.operand_ids)
       made = _take_binding(binding, computation, taken)
       found_bindings.append(made)
-      bound |= zip(operands, made.parameters)
+      bound |= zip(operands, made.parameters, strict=True)
     if bound:
       unused |= _unused(computation, bound)
   _keep_undonated(module, unused)
@@ -124,7 +126,8 @@ def take(module: Any) -> Taken:
       unused=frozenset(unused))
 
 
-def _take_tags(computation: Any, tags: Mapping[int, Any], taken: Taken) -> None:
+def _take_tags(computation: HloComputationProto,
+               tags: Mapping[int, HloInstructionProto], taken: Taken) -> None:
 
   def untagged(instruction_id: int) -> int:
     while instruction_id in tags:
@@ -150,7 +153,8 @@ def _take_tags(computation: Any, tags: Mapping[int, Any], taken: Taken) -> None:
   computation.instructions.extend(kept)
 
 
-def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
+def _take_binding(binding: HloInstructionProto,
+                  computation: HloComputationProto, taken: Taken) -> Binding:
   target = binding.custom_call_target
   said = call_target.parse_target(target)
   if len(said) != len(binding.operand_ids):
@@ -162,7 +166,7 @@ def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
       if i.opcode == 'parameter'
   }
   operands = [numbers.get(operand, -1) for operand in binding.operand_ids]
-  for number, annotated in zip(operands, said):
+  for number, annotated in zip(operands, said, strict=True):
     if number >= 0:
       taken.parameters[number] = annotated
   binding.opcode = 'constant'
@@ -174,7 +178,8 @@ def _take_binding(binding: Any, computation: Any, taken: Taken) -> Binding:
   return Binding(target, tuple(operands))
 
 
-def _unused(computation: Any, bound: Mapping[int, int]) -> set[int]:
+def _unused(computation: HloComputationProto, bound: Mapping[int,
+                                                             int]) -> set[int]:
   """The numbers of those parameters, by id, that nothing else uses."""
   left = {i for i, number in bound.items() if number >= 0}
   left.discard(computation.root_id)
@@ -184,7 +189,7 @@ def _unused(computation: Any, bound: Mapping[int, int]) -> set[int]:
   return {bound[i] for i in left}
 
 
-def _keep_undonated(module: Any, parameters: set[int]) -> None:
+def _keep_undonated(module: HloModuleProto, parameters: set[int]) -> None:
   entries = module.buffer_donor.entries
   kept = [e for e in entries if e.parameter_number not in parameters]
   if len(kept) != len(entries):

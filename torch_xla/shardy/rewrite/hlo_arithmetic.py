@@ -1,17 +1,30 @@
 """Makes the instructions of HLO that a normalisation's formula asks for.
 
-See `normalisation.Arithmetic`; `batch_norm` puts them in their place.
+`normalisation` has the formulas; `batch_norm` puts what is made in its place.
+
+torch merges dimensions first: layer_norm of [batch, sequence, hidden] is one of
+[1, batch * sequence, hidden] by its second dimension. Shardy takes a split of
+the sequence through no such reshape, so it is computed by a `View` in which the
+dimensions are apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+import dataclasses
 import functools
+import itertools
+import math
 from typing import Any
 
 from ..hlo import array_shape
 from ..hlo.editor import Editor
-from .normalisation import COMPUTED_IN, view_of
+from ..hlo.protos import HloComputationProto, HloInstructionProto
+
+# The element types that are expanded, and those to compute in; XLA's names. A
+# half has too few digits for a sum of squares; XLA's CPU compiler computes bf16
+# so as well, f16 it does not.
+COMPUTED_IN = {'bf16': 'f32', 'f16': 'f32', 'f32': 'f32', 'f64': 'f64'}
 
 
 class Adders:
@@ -19,7 +32,7 @@ class Adders:
 
   def __init__(self, editor: Editor):
     self.editor = editor
-    self.made: dict[bytes, Any] = {}
+    self.made: dict[bytes, HloComputationProto] = {}
 
   def of(self, scalar: bytes) -> int:
     """The id of the one for a shape."""
@@ -40,17 +53,23 @@ class Adders:
 
 
 class Writer:
-  """`Arithmetic` for one `batch-norm-*`.
+  """Makes operations for one `batch-norm-*`.
+
+  Values are of a view's dimensions or of its features; `binary` takes two of
+  the same.
 
   Attributes:
+    epsilon: for each feature, the number that a variance is kept from 0 by.
+    count: for each feature, how many elements it has.
     made: instructions, in order.
     seen: by the id of a result that was put in its shape, what it was before.
   """
 
-  def __init__(self, instruction: Any, by_id: Mapping[int, Any],
-               computation: Any, adders: Adders):
-    self.made: list[Any] = []
-    self.seen: dict[int, Any] = {}
+  def __init__(self, instruction: HloInstructionProto,
+               by_id: Mapping[int, HloInstructionProto],
+               computation: HloComputationProto, adders: Adders):
+    self.made: list[HloInstructionProto] = []
+    self.seen: dict[int, HloInstructionProto] = {}
     self._instruction = instruction
     self._by_id = by_id
     self._computation = computation
@@ -71,7 +90,9 @@ class Writer:
         array_shape.with_type(array_shape.with_dims(x, dims), self._dtype)
         for dims in (self._view.dims, self._view.by_feature, ()))
 
-  def run(self, compute: Callable[..., tuple[Any, ...]]) -> list[Any]:
+  def run(
+      self, compute: Callable[..., tuple[HloInstructionProto, ...]]
+  ) -> list[HloInstructionProto]:
     """The results of a formula, in order, of their types and shapes."""
     whole = _dims(self._operands[0])
     view = self._view
@@ -81,21 +102,22 @@ class Writer:
     ]
     made = compute(self, *(self._converted(o, self._dtype) for o in operands))
     results = []
-    for value, array in zip(made,
-                            array_shape.arrays_of(self._instruction.shape)):
+    for value, array in zip(
+        made, array_shape.arrays_of(self._instruction.shape), strict=True):
       value = self._converted(value, array.dtype)
       results.append(self._put(value, array.dims))
       if results[-1].id != value.id:
         self.seen[results[-1].id] = value
     return results
 
-  def _source(self, value: Any) -> Any:
+  def _source(self, value: HloInstructionProto) -> HloInstructionProto:
     """What it is a reshape of."""
     while value.opcode == 'reshape' and not value.HasField('sharding'):
       value = self._by_id[value.operand_ids[0]]
     return value
 
-  def _put(self, value: Any, dims: tuple[int, ...]) -> Any:
+  def _put(self, value: HloInstructionProto,
+           dims: tuple[int, ...]) -> HloInstructionProto:
     """A value in other dimensions."""
     if _dims(value) == dims:
       return value
@@ -106,26 +128,29 @@ class Writer:
                       value)
 
   @functools.cached_property
-  def epsilon(self) -> Any:
+  def epsilon(self) -> HloInstructionProto:
     return self._make('broadcast', self._by_feature,
                       self._constant(self._instruction.epsilon))
 
   @functools.cached_property
-  def count(self) -> Any:
+  def count(self) -> HloInstructionProto:
     return self._make('broadcast', self._by_feature,
                       self._constant(self._view.count))
 
   @functools.cached_property
-  def _zero(self) -> Any:
+  def _zero(self) -> HloInstructionProto:
     return self._constant(0)
 
-  def binary(self, opcode: str, a: Any, b: Any) -> Any:
+  def binary(self, opcode: str, a: HloInstructionProto,
+             b: HloInstructionProto) -> HloInstructionProto:
     return self._make(opcode, a.shape, a, b)
 
-  def rsqrt(self, a: Any) -> Any:
+  def rsqrt(self, a: HloInstructionProto) -> HloInstructionProto:
+    """The reciprocal of the root."""
     return self._make('rsqrt', a.shape, a)
 
-  def sum(self, a: Any) -> Any:
+  def sum(self, a: HloInstructionProto) -> HloInstructionProto:
+    """By feature, of a value of all dimensions."""
     return self._make(
         'reduce',
         self._by_feature,
@@ -134,22 +159,24 @@ class Writer:
         dimensions=self._view.others,
         called_computation_ids=[self._adders.of(self._scalar)])
 
-  def spread(self, a: Any) -> Any:
+  def spread(self, a: HloInstructionProto) -> HloInstructionProto:
+    """From the features to all dimensions."""
     return self._make(
         'broadcast', self._whole, a, dimensions=self._view.features)
 
-  def _constant(self, number: float) -> Any:
+  def _constant(self, number: float) -> HloInstructionProto:
     literal = {'shape': self._scalar, f'{self._dtype}s': [number]}
     return self._make('constant', self._scalar, literal=literal)
 
-  def _converted(self, value: Any, dtype: str) -> Any:
+  def _converted(self, value: HloInstructionProto,
+                 dtype: str) -> HloInstructionProto:
     if array_shape.arrays_of(value.shape)[0].dtype == dtype:
       return value
     return self._make('convert', array_shape.with_type(value.shape, dtype),
                       value)
 
-  def _make(self, opcode: str, shape: bytes, *operands: Any,
-            **fields: Any) -> Any:
+  def _make(self, opcode: str, shape: bytes, *operands: HloInstructionProto,
+            **fields: Any) -> HloInstructionProto:
     made = self._adders.editor.make(self._computation, opcode, shape,
                                     [o.id for o in operands], **self._said,
                                     **fields)
@@ -157,5 +184,55 @@ class Writer:
     return made
 
 
-def _dims(instruction: Any) -> tuple[int, ...]:
+def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
   return array_shape.arrays_of(instruction.shape)[0].dims
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+  """The dimensions that a normalisation is computed in.
+
+  Attributes:
+    features: which of them are the features', ascending.
+  """
+  dims: tuple[int, ...]
+  features: tuple[int, ...]
+
+  @property
+  def others(self) -> list[int]:
+    return [n for n in range(len(self.dims)) if n not in self.features]
+
+  @property
+  def by_feature(self) -> tuple[int, ...]:
+    return tuple(self.dims[n] for n in self.features)
+
+  @property
+  def count(self) -> int:
+    """How many elements a feature has."""
+    return math.prod(self.dims[n] for n in self.others)
+
+
+def view_of(dims: Sequence[int], feature: int,
+            sources: Iterable[Sequence[int]]) -> View:
+  """The view of an operand that has these dimensions.
+
+  Args:
+    sources: the dimensions of what the operands of this shape are reshapes of.
+      [8, 4, 16] for [1, 32, 16], whose feature is 1, gives [8, 4, 16] and its
+      first two dimensions; [8, 6, 5] for [1, 16, 15] gives [8, 2, 3, 5].
+  """
+  for source in sources:
+    ends = sorted({*_products(dims), *_products(source)})
+    if not all(n and b % n == 0 for n, b in itertools.pairwise(ends)):
+      continue
+    if len(ends) > len(set(_products(dims))):
+      before = math.prod(dims[:feature])
+      after = before * dims[feature]
+      return View(
+          tuple(b // a for a, b in itertools.pairwise(ends)),
+          tuple(n for n, end in enumerate(ends[1:]) if before < end <= after))
+  return View(tuple(dims), (feature,))
+
+
+def _products(dims: Sequence[int]) -> list[int]:
+  return list(itertools.accumulate(dims, int.__mul__, initial=1))

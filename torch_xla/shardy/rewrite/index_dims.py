@@ -19,10 +19,12 @@ a dimension that operand and indices have in the same size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from ..hlo import array_shape
 from ..hlo.editor import Editor, put_before
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 
 
 class IndexDims(NamedTuple):
@@ -56,7 +58,7 @@ def batched(dims: IndexDims, counted: Sequence[Optional[int]],
     The same in other words, and which parts of an index are left; None if
     nothing is to be said otherwise.
   """
-  pairs = [*zip(dims.operand_batching, dims.indices_batching)]
+  pairs = [*zip(dims.operand_batching, dims.indices_batching, strict=True)]
   taken = []
   for part, along in enumerate(counted):
     if along is None or along == dims.vector_dim:
@@ -101,7 +103,7 @@ _FORMS = {
 OPCODES = frozenset(_FORMS)
 
 
-def batch(module: Any) -> int:
+def batch(module: HloModuleProto) -> int:
   """Says it of all gathers and scatters of a module, in place.
 
   Returns:
@@ -111,10 +113,11 @@ def batch(module: Any) -> int:
   return sum(_batch_in(c, editor) for c in module.computations)
 
 
-def _batch_in(computation: Any, editor: Editor) -> int:
+def _batch_in(computation: HloComputationProto, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
 
-  def batched_one(instruction: Any) -> Optional[list[Any]]:
+  def batched_one(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     form = _FORMS.get(instruction.opcode)
     if form is None or len(instruction.operand_ids) != form.operands:
       return None
@@ -123,9 +126,12 @@ def _batch_in(computation: Any, editor: Editor) -> int:
   return put_before(computation, batched_one)
 
 
-def _batch_one(instruction: Any, form: _Form, by_id: Mapping[int, Any],
-               make: Callable[...,
-                              Any], computation: Any) -> Optional[list[Any]]:
+def _batch_one(
+    instruction: HloInstructionProto, form: _Form,
+    by_id: Mapping[int,
+                   HloInstructionProto], make: Callable[...,
+                                                        HloInstructionProto],
+    computation: HloComputationProto) -> Optional[list[HloInstructionProto]]:
   """Changes a gather or scatter; what is new before it, None if it stays."""
   operand, indices = (by_id[n] for n in instruction.operand_ids[:2])
   numbers = getattr(instruction, form.field)

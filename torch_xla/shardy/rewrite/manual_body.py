@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ..hlo import array_shape
 from ..hlo.editor import Editor
+from ..hlo.protos import HloComputationProto, HloInstructionProto
 from ..sdy import attributes
 from ..sdy.manual import BODY
 
@@ -48,7 +49,7 @@ class Body:
   def __init__(self, editor: Editor):
     self._editor = editor
     self._computation = editor.computation(BODY)
-    self._instructions: list[Any] = []
+    self._instructions: list[HloInstructionProto] = []
     self.inputs: list[Value] = []
     self.inside: dict[int, int] = {}
 
@@ -59,7 +60,7 @@ class Body:
     return self._make('parameter', value.local, parameter_number=number)
 
   def add(self,
-          i: Any,
+          i: HloInstructionProto,
           operands: Sequence[int],
           is_copied: bool = False) -> None:
     """Takes an instruction in from outside."""
@@ -72,7 +73,7 @@ class Body:
   def reshape(self, operand: int, shape: bytes) -> int:
     return self._make('reshape', shape, [operand])
 
-  def finished(self, values: Sequence[Value]) -> Any:
+  def finished(self, values: Sequence[Value]) -> HloComputationProto:
     """The computation that gives these values."""
     body = self._computation
     body.root_id = values[0].id

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Union
 
 from ..hlo import array_shape
+from ..hlo.protos import HloInstructionProto
 from ..sdy import manual
 from ..sdy.constraints import Site
 from ..sdy.manual import BEGIN_TARGET
+from .extract import InstructionKey
 from .manual_regions import is_array, ManualComputation, placement
 
 
@@ -22,6 +24,10 @@ class RegionBoundary(NamedTuple):
   computation: int
   instruction: int
   is_begin: bool
+
+
+# Where something is said of a sharding.
+SiteKey = Union[InstructionKey, RegionBoundary]
 
 
 def sites(found: Mapping[int, ManualComputation]) -> dict[RegionBoundary, Site]:
@@ -47,7 +53,8 @@ def sites(found: Mapping[int, ManualComputation]) -> dict[RegionBoundary, Site]:
   return said
 
 
-def _site(call: Any, marked: Any, whole: Any, local: Any) -> Site:
+def _site(call: HloInstructionProto, marked: HloInstructionProto,
+          whole: HloInstructionProto, local: HloInstructionProto) -> Site:
   for instruction in whole, local:
     if not is_array(instruction.shape) or array_shape.is_dynamic(
         instruction.shape):

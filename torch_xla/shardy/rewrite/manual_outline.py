@@ -21,15 +21,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..hlo import array_shape
+from ..hlo import array_shape, messages
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import Editor, set_attribute, set_program_shape
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sdy import attributes, manual
 from ..sdy.constraints import Constraint, Tensor
 from ..sdy.manual import BEGIN_TARGET
 from ..sdy.manual_graph import Region
 from .manual_body import Body, shape_of, Value
-from .manual_boundaries import RegionBoundary
+from .manual_boundaries import RegionBoundary, SiteKey
 from .manual_regions import is_sharding_call, ManualComputation
 
 
@@ -43,13 +45,13 @@ class Outlined(NamedTuple):
     results: the places of manual results.
   """
   tensors: tuple[Tensor, ...]
-  stacked: dict[tuple[int, int], Constraint]
+  stacked: dict[SiteKey, Constraint]
   results: frozenset[int]
 
 
-def outline(module: Any, found: Mapping[int, ManualComputation],
+def outline(module: HloModuleProto, found: Mapping[int, ManualComputation],
             mesh: attributes.Mesh,
-            constraints: Mapping[Any, Constraint]) -> Outlined:
+            constraints: Mapping[SiteKey, Constraint]) -> Outlined:
   """Writes all regions of an HloModuleProto message, in place."""
   editor = Editor(module)
   writers = {
@@ -71,7 +73,8 @@ def outline(module: Any, found: Mapping[int, ManualComputation],
       }, frozenset(place for w in writers.values() for place in w.results))
 
 
-def _drop_aliases(module: Any, parameters: set[int], results: set[int]) -> None:
+def _drop_aliases(module: HloModuleProto, parameters: set[int],
+                  results: set[int]) -> None:
   """Stacked tensors share memory with such alone: XLA compares the shapes."""
   aliases = module.input_output_alias.entries
   kept = [
@@ -88,26 +91,27 @@ class _ComputationWriter:
   """Writes the regions of one computation."""
 
   def __init__(self, editor: Editor, mesh: attributes.Mesh,
-               constraints: Mapping[Any, Constraint], found: ManualComputation):
+               constraints: Mapping[SiteKey,
+                                    Constraint], found: ManualComputation):
     self._editor = editor
     self._mesh = mesh
     self._constraints = constraints
     self._found = found
-    self._written: list[Any] = []
+    self._written: list[HloInstructionProto] = []
     # By the id before: of what ends a region, and of a manual value.
     self._ended: dict[int, int] = {}
-    self._stacked: dict[int, Any] = {}
+    self._stacked: dict[int, HloInstructionProto] = {}
     self._local: dict[int, bytes] = {}  # Shapes of manual parameters.
     self.number = found.number
-    self.bodies: list[Any] = []
+    self.bodies: list[HloComputationProto] = []
     self.tensors: list[Tensor] = []
-    self.stacked: dict[tuple[int, int], Constraint] = {}
+    self.stacked: dict[SiteKey, Constraint] = {}
     self.parameters: set[int] = set()
     self.results: set[int] = set()
 
   def run(self) -> None:
     found, computation = self._found, self._found.computation
-    outside: dict[int, list[Any]] = {}
+    outside: dict[int, list[HloInstructionProto]] = {}
     for i in computation.instructions:
       if i.id in found.parameters or not found.says_of(i):
         outside.setdefault(found.cut.stages[i.id], []).append(i)
@@ -125,7 +129,7 @@ class _ComputationWriter:
     del computation.instructions[:]
     computation.instructions.extend(self._written)
 
-  def _outside(self, i: Any) -> None:
+  def _outside(self, i: HloInstructionProto) -> None:
     if i.id in self._found.parameters:
       self.parameters.add(i.parameter_number)
       self._local[i.id] = i.shape
@@ -174,13 +178,13 @@ class _ComputationWriter:
     if not values:
       return  # Nothing uses it.
     made = self._write(body, values)
-    for end, whole in zip(ends, made):
-      (shape,), (full,) = map(array_shape.arrays_of, (end.shape, whole.shape))
-      if shape != full:
-        whole = self._editor.cut(self._found.computation, whole, shape.dims)
+    for end, whole in zip(ends, made, strict=False):
+      (kept,), (full,) = map(array_shape.arrays_of, (end.shape, whole.shape))
+      if kept != full:
+        whole = self._editor.cut(self._found.computation, whole, kept.dims)
         self._written.append(whole)
       self._ended[end.id] = whole.id
-    self._stacked.update(zip(region.left, made[len(ends):]))
+    self._stacked.update(zip(region.left, made[len(ends):], strict=True))
 
   def _operand(self, body: Body, operand: int) -> int:
     """What an operand of a member is in the body."""
@@ -198,34 +202,36 @@ class _ComputationWriter:
           outside, [self._operand(body, o) for o in outside.operand_ids],
           is_copied=True)
     else:
-      shape, = array_shape.arrays_of(outside.shape)
+      array, = array_shape.arrays_of(outside.shape)
       body.inside[operand] = body.enter(
           Value(
               self._ended.get(operand, operand), outside.shape, outside.shape,
-              (attributes.DimSharding(),) * len(shape.dims)))
+              (attributes.DimSharding(),) * len(array.dims)))
     return body.inside[operand]
 
-  def _is_constant(self, i: Any) -> bool:
+  def _is_constant(self, i: HloInstructionProto) -> bool:
     if i.opcode == 'broadcast':
       operand = self._found.by_id[i.operand_ids[0]]
       return not array_shape.arrays_of(operand.shape)[0].dims
     return i.opcode in ('constant', 'iota')
 
-  def _begin(self, call: Any) -> Value:
+  def _begin(self, call: HloInstructionProto) -> Value:
     """What enters a region in tiles, padded where these are not equal."""
     source = self._found.by_id[call.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, source.id, True)]
     (shape,), (tile,) = map(array_shape.arrays_of, (source.shape, call.shape))
     dims = manual.even_dims(constraint.placement, tile)
     self._note(call, shape, constraint, (source.name, source.opcode))
-    whole = type(source)(
-        id=self._ended.get(source.id, source.id), shape=source.shape)
+    whole = messages.make(
+        HloInstructionProto,
+        id=self._ended.get(source.id, source.id),
+        shape=source.shape)
     if dims != shape.dims:
       *others, whole = self._editor.padded(self._found.computation, whole, dims)
       self._written.extend((*others, whole))
     return Value(whole.id, call.shape, whole.shape, constraint.dims)
 
-  def _value_of_end(self, body: Body, end: Any) -> Value:
+  def _value_of_end(self, body: Body, end: HloInstructionProto) -> Value:
     operand = self._found.by_id[end.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, end.id, False)]
     shape, = array_shape.arrays_of(end.shape)
@@ -235,8 +241,8 @@ class _ComputationWriter:
     return Value(body.inside[operand.id], operand.shape,
                  array_shape.with_dims(end.shape, dims), constraint.dims)
 
-  def _note(self, call: Any, shape: ArrayShape, constraint: Constraint,
-            source: tuple[str, str]) -> None:
+  def _note(self, call: HloInstructionProto, shape: ArrayShape,
+            constraint: Constraint, source: tuple[str, str]) -> None:
     text = attributes.manual_attribute(self._mesh, [constraint.dims])
     self.tensors.append(
         Tensor(None, call.name, shape, constraint.placement,
@@ -254,13 +260,14 @@ class _ComputationWriter:
     return array_shape.with_dims(shape,
                                  manual.stacked_dims(array.dims, num_devices))
 
-  def _hand_over(self, value: Any) -> None:
+  def _hand_over(self, value: HloInstructionProto) -> None:
     """A stacked value enters or leaves the program."""
     shape, = array_shape.arrays_of(value.shape)
     self.stacked[self.number,
                  value.id] = manual.stacked(self._mesh, len(shape.dims))
 
-  def _write(self, body: Body, values: Sequence[Value]) -> list[Any]:
+  def _write(self, body: Body,
+             values: Sequence[Value]) -> list[HloInstructionProto]:
     """Writes the calls of a region; what gives its values outside."""
     inputs = body.inputs
     entered = self._boundary(manual.ENTER_TARGET, manual.IN_ATTRIBUTE,
@@ -279,7 +286,8 @@ class _ComputationWriter:
                           values)
 
   def _boundary(self, target: str, name: str, operands: Sequence[int],
-                shapes: Sequence[bytes], values: Sequence[Value]) -> list[Any]:
+                shapes: Sequence[bytes],
+                values: Sequence[Value]) -> list[HloInstructionProto]:
     if not operands:
       return []
     call = self._editor.call(
@@ -295,7 +303,8 @@ class _ComputationWriter:
                   attributes.manual_axes_attribute(self._mesh))
     return self._elements(call, shapes)
 
-  def _elements(self, call: Any, shapes: Sequence[bytes]) -> list[Any]:
+  def _elements(self, call: HloInstructionProto,
+                shapes: Sequence[bytes]) -> list[HloInstructionProto]:
     if len(shapes) == 1:
       return [call]
     return [
@@ -304,7 +313,7 @@ class _ComputationWriter:
     ]
 
   def _make(self, opcode: str, shape: bytes, operands: Sequence[int],
-            **fields: Any) -> Any:
+            **fields: Any) -> HloInstructionProto:
     made = self._editor.make(self._found.computation, opcode, shape, operands,
                              **fields)
     self._written.append(made)

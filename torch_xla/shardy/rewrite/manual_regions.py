@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 import dataclasses
 import functools
-from typing import Any, Optional
+from typing import Optional
 
 from . import extract
 from ..hlo import array_shape, op_sharding
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sdy import manual_graph
 from ..sdy.manual import (BEGIN_TARGET, END_TARGET, MANUAL_TARGETS,
                           marked_error, unsupported)
@@ -43,8 +45,8 @@ class ManualComputation:
     cut: its regions, of ids.
     parameters: ids of parameters that are manual; in the entry alone.
   """
-  computation: Any
-  by_id: dict[int, Any]
+  computation: HloComputationProto
+  by_id: dict[int, HloInstructionProto]
   cut: Cut[int]
   parameters: frozenset[int]
 
@@ -53,19 +55,19 @@ class ManualComputation:
     """The computation's id."""
     return self.computation.id
 
-  def says_of(self, instruction: Any) -> bool:
+  def says_of(self, instruction: HloInstructionProto) -> bool:
     """Whether what an instruction says of shardings is said by a region."""
     return (instruction.id in self.cut.manual or
             instruction.custom_call_target == END_TARGET)
 
-  def members_of(self, region: Region[int]) -> Iterator[Any]:
+  def members_of(self, region: Region[int]) -> Iterator[HloInstructionProto]:
     return (self.by_id[m] for m in region.members)
 
-  def ends_of(self, region: Region[int]) -> Iterator[Any]:
+  def ends_of(self, region: Region[int]) -> Iterator[HloInstructionProto]:
     return (self.by_id[e] for e in region.ends)
 
 
-def placement(instruction: Any) -> Optional[HloSharding]:
+def placement(instruction: HloInstructionProto) -> Optional[HloSharding]:
   """An instruction's own sharding.
 
   Raises:
@@ -83,7 +85,7 @@ def placement(instruction: Any) -> Optional[HloSharding]:
 _parsed = functools.lru_cache(maxsize=1024)(op_sharding.from_bytes)
 
 
-def is_sharding_call(instruction: Any) -> bool:
+def is_sharding_call(instruction: HloInstructionProto) -> bool:
   return instruction.custom_call_target == extract.SHARDING_TARGET
 
 
@@ -92,7 +94,7 @@ def is_array(shape: bytes) -> bool:
       shape)[0].dtype not in _NO_ARRAYS
 
 
-def find(module: Any) -> dict[int, ManualComputation]:
+def find(module: HloModuleProto) -> dict[int, ManualComputation]:
   """The computations with manual values, by id.
 
   Raises:
@@ -118,16 +120,16 @@ def find(module: Any) -> dict[int, ManualComputation]:
   return found
 
 
-def _is_of_regions(i: Any) -> bool:
+def _is_of_regions(i: HloInstructionProto) -> bool:
   return i.custom_call_target in MANUAL_TARGETS or _is_manual(i)
 
 
-def _is_manual(instruction: Any) -> bool:
+def _is_manual(instruction: HloInstructionProto) -> bool:
   said = placement(instruction)
   return said is not None and said.type == ShardingType.MANUAL
 
 
-def _find(computation: Any, is_entry: bool,
+def _find(computation: HloComputationProto, is_entry: bool,
           marked: set[int]) -> ManualComputation:
   root = computation.root_id
   by_id = {i.id: i for i in computation.instructions}
@@ -160,7 +162,7 @@ def _find(computation: Any, is_entry: bool,
   return found
 
 
-def _role(i: Any, is_root: bool) -> Role:
+def _role(i: HloInstructionProto, is_root: bool) -> Role:
   if i.custom_call_target == BEGIN_TARGET:
     return Role.BEGIN
   if i.custom_call_target == END_TARGET:
@@ -172,7 +174,8 @@ def _role(i: Any, is_root: bool) -> Role:
   return Role.PLAIN
 
 
-def _check_member(i: Any, found: ManualComputation, marked: set[int]) -> None:
+def _check_member(i: HloInstructionProto, found: ManualComputation,
+                  marked: set[int]) -> None:
   uses = [o for o in i.operand_ids if o in found.cut.manual]
   said = placement(i)
   if said is not None and said.type != ShardingType.MANUAL:

@@ -24,7 +24,8 @@ def merge(source: Sequence[int], dims: Sequence[int]) -> Optional[Groups]:
   groups = []
   place = 0
   for size in dims:
-    group, elements = [], 1
+    group: list[int] = []
+    elements = 1
     while place < len(source) and (not group or elements < size):
       group.append(place)
       elements *= source[place]
@@ -78,7 +79,8 @@ class Merged(NamedTuple):
     """The same, of a source in which these dimensions are merged already."""
     firsts = {self.groups[n][0]: n for n in merged}
     rest = {m for n in merged for m in self.groups[n][1:]}
-    source, places = [], {}
+    source: list[int] = []
+    places = {}
     for n, size in enumerate(self.source):
       if n in rest:
         continue
@@ -125,8 +127,8 @@ def product(lhs: Merged, rhs: Merged, dims: ProductDims) -> Optional[Product]:
   if not (lhs.merges or rhs.merges):
     return None
   pairs = [
-      *zip(dims.lhs_batch, dims.rhs_batch),
-      *zip(dims.lhs_contracting, dims.rhs_contracting)
+      *zip(dims.lhs_batch, dims.rhs_batch, strict=True),
+      *zip(dims.lhs_contracting, dims.rhs_contracting, strict=True)
   ]
   unlike = [(n, m) for n, m in pairs if lhs.sizes(n) != rhs.sizes(m)]
   if unlike:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
-from typing import Any, Optional
+from typing import Optional
 
 from . import extract
 from ..annotate.annotation import Annotation
@@ -31,6 +31,8 @@ from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import (Editor, entry_of, insert, put_before, replace_results,
                           results_of, set_program_shape)
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sdy import free_results
 from ..sdy.constraints import SdyProgram
 from ..sdy.free_results import Dims
@@ -74,9 +76,8 @@ def padded_dims(dims: Sequence[int],
   if (placement.tiles is None or placement.rank != len(dims) or
       min(dims, default=0) < 0):  # Of a dimension without a bound.
     return None
-  padded = tuple(
-      size * tiles
-      for size, tiles in zip(placement.tile_shape(dims), placement.tiles.dims))
+  padded = tuple(size * tiles for size, tiles in zip(
+      placement.tile_shape(dims), placement.tiles.dims, strict=False))
   return None if padded == tuple(dims) else padded
 
 
@@ -92,10 +93,10 @@ def _leaves_open(annotation: Optional[Annotation],
   """Whether it leaves a dimension open, which is then not promised."""
   return (annotation is not None and annotation.sharding == placement) and any(
       not axes and priority is not None for axes, priority in zip(
-          annotation.partition_spec, annotation.priority or ()))
+          annotation.partition_spec, annotation.priority or (), strict=False))
 
 
-def pad(module: Any, taken: extract.Taken, num_devices: int,
+def pad(module: HloModuleProto, taken: extract.Taken, num_devices: int,
         tiles: Mapping[int, Dims]) -> Padded:
   """Pads an HloModuleProto message and adds to `taken`, both in place.
 
@@ -106,7 +107,7 @@ def pad(module: Any, taken: extract.Taken, num_devices: int,
   placements = _placements(entry)
   uneven = [(i, placement.tiles.dims)
             for i, placement in placements.values()
-            if _padded_dims(i, placement) is not None]
+            if placement.tiles and _padded_dims(i, placement)]
   if not uneven:
     return Padded({}, frozenset(), {}, {})
   sizes = _uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
@@ -119,7 +120,9 @@ def pad(module: Any, taken: extract.Taken, num_devices: int,
                 found.in_question, found.free)
 
 
-def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
+def _placements(
+    computation: HloComputationProto
+) -> dict[int, tuple[HloInstructionProto, HloSharding]]:
   """The instructions with a sharding that is understood, and it, by id."""
   known: dict[bytes, Optional[HloSharding]] = {}
   found = {}
@@ -137,19 +140,19 @@ def _placements(computation: Any) -> dict[int, tuple[Any, HloSharding]]:
   return found
 
 
-def _dims(instruction: Any) -> tuple[int, ...]:
+def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
   shape, = array_shape.arrays_of(instruction.shape)
   return shape.dims
 
 
-def _padded_dims(instruction: Any,
+def _padded_dims(instruction: HloInstructionProto,
                  placement: HloSharding) -> Optional[tuple[int, ...]]:
   if not _is_tiled(instruction, placement):
     return None
   return padded_dims(_dims(instruction), placement)
 
 
-def _is_tiled(instruction: Any, placement: HloSharding) -> bool:
+def _is_tiled(instruction: HloInstructionProto, placement: HloSharding) -> bool:
   return (placement.tiles is not None and
           not array_shape.is_tuple(instruction.shape) and
           placement.rank == len(_dims(instruction)))
@@ -158,8 +161,10 @@ def _is_tiled(instruction: Any, placement: HloSharding) -> bool:
 class _Padder:
   """Pads the entry computation of one module."""
 
-  def __init__(self, module: Any, entry: Any, taken: extract.Taken,
-               placements: Mapping[int, tuple[Any, HloSharding]]):
+  def __init__(self, module: HloModuleProto, entry: HloComputationProto,
+               taken: extract.Taken,
+               placements: Mapping[int, tuple[HloInstructionProto,
+                                              HloSharding]]):
     self._editor = Editor(module)
     self._entry = entry
     self._taken = taken
@@ -193,7 +198,9 @@ class _Padder:
   def keep_indices_whole(self, sizes: frozenset[int]) -> None:
     by_id = {i.id: i for i in self._entry.instructions}
 
-    def kept_whole(instruction: Any) -> Optional[list[Any]]:
+    def kept_whole(
+        instruction: HloInstructionProto
+    ) -> Optional[list[HloInstructionProto]]:
       if instruction.opcode != 'scatter':
         return None
       # Operands, indices, updates; as many of the last as of the first.
@@ -231,7 +238,8 @@ class _Padder:
     if made:
       replace_results(self._entry, made)
 
-  def _sharding_call(self, shape: bytes, operand: int, sharding: bytes) -> Any:
+  def _sharding_call(self, shape: bytes, operand: int,
+                     sharding: bytes) -> HloInstructionProto:
     """One that records do not show: no user marked what it is of."""
     said = self._editor.call(
         self._entry,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 import dataclasses
 import functools
 import itertools
-from typing import Any, Optional
+from typing import Optional
 
 from . import (batch_norm, dot_dims, extract, index_dims, padding, question,
                to_sdy, untuple)
@@ -24,7 +24,7 @@ from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..hlo.editor import entry_of
+from ..hlo.protos import HloModuleProto
 from ..sdy import free_results
 from ..sdy.attributes import SdyError
 from ..sdy.constraints import SdyProgram, Tensor
@@ -64,18 +64,18 @@ class ShardyPlanner:
     """
     if program_format != 'hlo':
       return _handed_on(program)
-    module = messages.parse('HloModuleProto', program)
+    module = messages.parse(HloModuleProto, program)
     is_tupled = untuple.is_tupled(module)
     taken = extract.take(module).of_used()
     gspmd = to_v2.emit_module(module)
     if not is_partitioned(options):
       return plan.gspmd(gspmd)
 
-    def read() -> tuple[Any, extract.Taken]:
+    def read() -> tuple[HloModuleProto, extract.Taken]:
       if is_tupled:
         return _untupled(program)
       # What is in V2 is lowered on.
-      return (messages.parse('HloModuleProto', gspmd.program),
+      return (messages.parse(HloModuleProto, gspmd.program),
               dataclasses.replace(taken, constraints=dict(taken.constraints)))
 
     def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
@@ -111,7 +111,7 @@ class ShardyPlanner:
 
 
 def lower(
-    module: Any,
+    module: HloModuleProto,
     taken: extract.Taken,
     num_devices: int,
     tiles: Mapping[int, Dims] = {},
@@ -129,7 +129,7 @@ def lower(
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
       is of no use any more.
   """
-  if entry_of(module) is None:
+  if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
   opcodes = {i.opcode for c in module.computations for i in c.instructions}
   for needs, rewrite in REWRITES:
@@ -140,9 +140,9 @@ def lower(
   return padded.as_users_know(told), padded
 
 
-def _untupled(program: bytes) -> tuple[Any, extract.Taken]:
+def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
   """A program, its parameters one by one, and what it says."""
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(HloModuleProto, program)
   untuple.unwrap(module)
   to_v2.make_partitionable(module)
   return module, extract.take(module).of_used()
@@ -151,11 +151,12 @@ def _untupled(program: bytes) -> tuple[Any, extract.Taken]:
 def _as_known(told: SdyProgram,
               outcome: Outcome) -> Optional[tuple[bytes, str]]:
   """What the runtime is to read: of manual results, that they are manual."""
-  read = as_read(outcome)
-  if read is None or not told.manual_results:
+  read, compiled = as_read(outcome), outcome.compiled
+  if (read is None or not told.manual_results or compiled is None or
+      compiled.results is None):
     return read
   program, program_format = read
-  results = told.as_known(outcome.compiled.results)
+  results = told.as_known(compiled.results)
   return to_v1.with_results(program, program_format, results), program_format
 
 
@@ -167,14 +168,14 @@ def is_partitioned(options: CompileOptions) -> bool:
 def untold(error: ValueError, program: bytes,
            names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
   """Why Shardy is told nothing of a program, and what was said of its tensors."""
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(HloModuleProto, program)
   taken = extract.take(module)
   said = annotated(module, taken, taken.names(names_of))
   return f'Shardy cannot be told of {error}{_said_of(error, module, said)}', said
 
 
-def _said_of(error: ValueError, module: Any, tensors: tuple[TensorRecord,
-                                                            ...]) -> str:
+def _said_of(error: ValueError, module: HloModuleProto,
+             tensors: tuple[TensorRecord, ...]) -> str:
   """The tensor that cannot be told of, where it is one."""
   computation, number = getattr(error, 'site', None) or (None, None)
   found = next((i for c in module.computations if c.id == computation
@@ -198,7 +199,7 @@ def _handed_on(program: bytes) -> Plan:
   return plan.handed_on(program)
 
 
-def annotated(module: Any, taken: extract.Taken,
+def annotated(module: HloModuleProto, taken: extract.Taken,
               names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
   """What was said of a program's tensors, where Shardy is told nothing."""
   found = []

@@ -18,18 +18,19 @@ the zeros unevenly either.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ..hlo import array_shape
 from ..hlo.editor import (Editor, entry_of, results_of, set_attribute,
                           set_program_shape)
+from ..hlo.protos import HloInstructionProto, HloModuleProto
 from .to_sdy import RESULT_TARGET
 
 _GROUP_TARGET = 'xla.sdy.ShardingGroup'
 _GROUP = 'xla.sdy.sharding_group_id'
 
 
-def ask(module: Any, numbers: Iterable[int], num_devices: int) -> None:
+def ask(module: HloModuleProto, numbers: Iterable[int],
+        num_devices: int) -> None:
   """Makes an HloModuleProto that was lowered the question.
 
   Args:
@@ -42,7 +43,7 @@ def ask(module: Any, numbers: Iterable[int], num_devices: int) -> None:
   numbers = list(numbers)
   added, asked = [], []
 
-  def add_to_group(value: Any, group: int) -> None:
+  def add_to_group(value: HloInstructionProto, group: int) -> None:
     call = editor.call(
         entry,
         _GROUP_TARGET,

@@ -21,19 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 import dataclasses
-from typing import Any
 
 from . import extract, manual_boundaries, manual_outline, manual_regions
 from ..annotate.annotation import UserMesh
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (Editor, insert, replace_results, results_of,
                           set_attribute)
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sdy import attributes, constraints
 from ..sdy.constraints import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..v2 import convolutions
 from .extract import InstructionKey
+from .manual_boundaries import SiteKey
 from .manual_regions import is_sharding_call, ManualComputation, placement
 
 ATTRIBUTE = 'xla.sdy.sharding'
@@ -41,7 +43,7 @@ MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 
 
-def tell(module: Any,
+def tell(module: HloModuleProto,
          taken: extract.Taken,
          num_devices: int,
          meshes: Iterable[UserMesh] = ()) -> SdyProgram:
@@ -62,10 +64,8 @@ def tell(module: Any,
   begun = {(b.computation, b.instruction) for b in boundaries if b.is_begin}
   annotations = [*taken.parameters.values(), *taken.constraints.values()]
   mesh, decided = constraints.decide(
-      {
-          **_sites(module, taken, regions, begun),
-          **boundaries
-      }, annotations, num_devices, meshes)
+      _sites(module, taken, regions, begun) | boundaries, annotations,
+      num_devices, meshes)
   tensors: tuple[Tensor, ...] = ()
   manual_results: frozenset[int] = frozenset()
   if regions:
@@ -79,7 +79,7 @@ def tell(module: Any,
       manual_results=manual_results)
 
 
-def _sites(module: Any, taken: extract.Taken,
+def _sites(module: HloModuleProto, taken: extract.Taken,
            regions: Mapping[int, ManualComputation],
            begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
   """Parameters of the program, and whatever else has a sharding."""
@@ -112,15 +112,15 @@ def _sites(module: Any, taken: extract.Taken,
   return sites
 
 
-def _is_parameter(instruction: Any) -> bool:
+def _is_parameter(instruction: HloInstructionProto) -> bool:
   return instruction.opcode == 'parameter'
 
 
 class _ModuleWriter:
   """Writes constraints into one module."""
 
-  def __init__(self, module: Any, mesh: attributes.Mesh,
-               constraints: Mapping[InstructionKey, Constraint]):
+  def __init__(self, module: HloModuleProto, mesh: attributes.Mesh,
+               constraints: Mapping[SiteKey, Constraint]):
     self._module = module
     self._mesh = mesh
     self._given = constraints
@@ -138,9 +138,9 @@ class _ModuleWriter:
     return SdyProgram(self._mesh, (*parameters, *self._constraints),
                       self._results, self._open_results)
 
-  def _computation(self, computation: Any) -> None:
+  def _computation(self, computation: HloComputationProto) -> None:
     is_entry = computation.id == self._module.entry_computation_id
-    added: dict[int, Any] = {}  # After which instruction.
+    added: dict[int, HloInstructionProto] = {}  # After which instruction.
     constrained: dict[int, Constraint] = {}
     by_id = {i.id: i for i in computation.instructions}
     for instruction in computation.instructions:
@@ -172,7 +172,8 @@ class _ModuleWriter:
     if is_entry:
       self._pin_results(computation, constrained)
 
-  def _parameter(self, instruction: Any, constraint: Constraint) -> None:
+  def _parameter(self, instruction: HloInstructionProto,
+                 constraint: Constraint) -> None:
     text = attributes.sharding_attribute(self._mesh, constraint.closed)
     set_attribute(instruction, ATTRIBUTE, text)
     if constraint.is_open:
@@ -183,7 +184,7 @@ class _ModuleWriter:
         constraint.placement, constraint.annotation, text,
         (instruction.name, instruction.opcode))
 
-  def _note(self, instruction: Any, constraint: Constraint,
+  def _note(self, instruction: HloInstructionProto, constraint: Constraint,
             source: tuple[str, str]) -> None:
     """Puts the constraint on a `Sharding` call of `source`."""
     text = attributes.per_value_attribute(self._mesh, constraint.dims)
@@ -195,21 +196,23 @@ class _ModuleWriter:
         Tensor(None, instruction.name, shape, constraint.placement,
                constraint.annotation, text, source))
 
-  def _sharding_call(self, computation: Any, operand: Any,
-                     constraint: Constraint) -> Any:
+  def _sharding_call(self, computation: HloComputationProto,
+                     operand: HloInstructionProto,
+                     constraint: Constraint) -> HloInstructionProto:
     call = self._call(computation, operand, extract.SHARDING_TARGET,
                       constraint.dims)
     call.sharding = op_sharding.to_bytes(constraint.placement)
     return call
 
-  def _call(self, computation: Any, operand: Any, target: str,
-            dims: attributes.TensorSharding) -> Any:
+  def _call(self, computation: HloComputationProto,
+            operand: HloInstructionProto, target: str,
+            dims: attributes.TensorSharding) -> HloInstructionProto:
     call = self._editor.call(computation, target, operand.shape, [operand.id])
     set_attribute(call, ATTRIBUTE,
                   attributes.per_value_attribute(self._mesh, dims))
     return call
 
-  def _pin_results(self, computation: Any,
+  def _pin_results(self, computation: HloComputationProto,
                    constrained: dict[int, Constraint]) -> None:
     pins = {}
     for place, result in enumerate(results_of(computation)):
@@ -224,7 +227,7 @@ class _ModuleWriter:
       replace_results(computation, pins)
 
 
-def _check_supported(instruction: Any) -> None:
+def _check_supported(instruction: HloInstructionProto) -> None:
   if instruction.HasField('domain_entry_sharding'):
     raise InexpressibleError('a sharding domain')
   if instruction.opcode == 'parameter' and array_shape.is_tuple(

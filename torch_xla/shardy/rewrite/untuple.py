@@ -16,25 +16,26 @@ these are the program's own parameters, and a call is left.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import entry_of
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import ShardingType
 
 
-def is_tupled(module: Any) -> bool:
+def is_tupled(module: HloModuleProto) -> bool:
   """Whether an HloModuleProto message has one parameter, and that a tuple."""
-  entry = entry_of(module)
   parameters = [
-      i for i in (entry.instructions if entry else ())
-      if i.opcode == 'parameter'
+      i for c in module.computations if c.id == module.entry_computation_id
+      for i in c.instructions if i.opcode == 'parameter'
   ]
   return len(parameters) == 1 and array_shape.is_tuple(parameters[0].shape)
 
 
-def unwrap(module: Any) -> None:
+def unwrap(module: HloModuleProto) -> None:
   """Makes the computation that a program merely calls its own, in place.
 
   A program whose parameters come one by one, as those from StableHLO do, may do
@@ -43,12 +44,10 @@ def unwrap(module: Any) -> None:
   Raises:
     InexpressibleError: a tupled program does more with the tuple; the module is
       as it was.
+    ValueError: there is no entry computation.
   """
   entry = entry_of(module)
-  given = [
-      i for i in (entry.instructions if entry else ())
-      if i.opcode == 'parameter'
-  ]
+  given = [i for i in entry.instructions if i.opcode == 'parameter']
   if is_tupled(module):
     program = _called(module, entry, 'get-tuple-element',
                       len(array_shape.arrays_of(given[0].shape)))
@@ -63,7 +62,7 @@ def unwrap(module: Any) -> None:
         one.parameter_number, = one.parameter_shape_index
         one.parameter_shape_index[:] = []
   else:
-    program = entry and _called(module, entry, 'parameter', len(given))
+    program = _called(module, entry, 'parameter', len(given))
     if program is None:
       return
     said = {
@@ -83,7 +82,8 @@ def unwrap(module: Any) -> None:
   module.computations.extend(kept)
 
 
-def _called(module: Any, entry: Any, opcode: str, count: int) -> Optional[Any]:
+def _called(module: HloModuleProto, entry: HloComputationProto, opcode: str,
+            count: int) -> Optional[HloComputationProto]:
   """The computation that nobody but the program calls, which does only that.
 
   Args:
@@ -117,7 +117,7 @@ def _called(module: Any, entry: Any, opcode: str, count: int) -> Optional[Any]:
   return called[0]
 
 
-def _leaves(parameter: Any, count: int) -> dict[int, bytes]:
+def _leaves(parameter: HloInstructionProto, count: int) -> dict[int, bytes]:
   """The sharding of each element; none if the tuple has none."""
   if not parameter.HasField('sharding'):
     return {}

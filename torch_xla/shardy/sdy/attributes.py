@@ -45,7 +45,7 @@ class Mesh:
   axes: tuple[tuple[str, int], ...]
   device_ids: Optional[tuple[int, ...]] = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     names = [name for name, _ in self.axes]
     if len(set(names)) != len(names):
       raise SdyError(f'mesh axes share a name: {names}')
@@ -104,7 +104,7 @@ class DimSharding:
   closed: bool = True
   priority: Optional[int] = None
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.priority is not None:
       if not 0 <= self.priority < 2**63:
         raise SdyError(f'priority {self.priority} is no number of 63 bits')

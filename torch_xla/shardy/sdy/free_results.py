@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 from typing import NamedTuple, Optional
 
-from ..compile.attempt import Attempt, Outcome, Promise
+from ..compile.attempt import Attempt, Outcome
 
 Dims = tuple[int, ...]
 
@@ -31,7 +31,8 @@ def may_be_uneven(dims: Dims, num_devices: int) -> bool:
 
 def padded(dims: Dims, tiles: Dims) -> Optional[Dims]:
   """What divides evenly into tiles; None if `dims` does."""
-  to = tuple(count * -(-size // count) for size, count in zip(dims, tiles))
+  to = tuple(count * -(-size // count)
+             for size, count in zip(dims, tiles, strict=True))
   return None if to == dims else to
 
 
@@ -69,8 +70,9 @@ class _Answer:
     if results is not None and len(results) == len(self._asked):
       self.tiles = {
           number: made.tiles.dims[:len(dims)]
-          for (number, dims), made in zip(self._asked.items(), results)
-          if made.tiles is not None
+          for (number,
+               dims), made in zip(self._asked.items(), results, strict=True)
+          if made.tiles is not None and made.rank == len(dims)
       }
     return ''  # Nothing that a user has to know.
 
@@ -83,12 +85,12 @@ class _Kept:
   """
 
   def __init__(self, made: Made):
-    self._promise: Promise = made.attempt.promise
+    self._promise = made.attempt.promise
     self._padded = made.padded
     self.is_wrong = False
 
   def __call__(self, outcome: Outcome) -> Optional[str]:
-    if (reason := self._promise(outcome)) is not None:
+    if self._promise and (reason := self._promise(outcome)) is not None:
       return reason
     results = outcome.compiled.results if outcome.compiled else None
     for number, (dims, to) in self._padded.items():

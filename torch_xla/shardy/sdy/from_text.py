@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import itertools
 import math
 import re
 from typing import Optional
@@ -62,7 +63,8 @@ def placement_of_text(text: str, meshes: Mapping[str, str],
 
 def _axes(text: str) -> tuple[SubAxis, ...]:
   return tuple(
-      SubAxis(found[1], int(found[2] or 1), found[3] and int(found[3]))
+      SubAxis(found[1], int(found[2] or 1),
+              int(found[3]) if found[3] else None)
       for found in _AXIS.finditer(text))
 
 
@@ -95,7 +97,7 @@ def _placement(dims: list[tuple[SubAxis, ...]], mesh: Mesh) -> HloSharding:
   place: dict[tuple[str, int], int] = {}  # By axis and pre-size.
   for name, _ in mesh.axes:
     ordered = sorted(cuts[name])
-    for pre_size, end in zip(ordered, ordered[1:]):
+    for pre_size, end in itertools.pairwise(ordered):
       if end % pre_size:
         raise SdyError(f'the sub-axes of {name!r} cut each other')
       place[name, pre_size] = len(parts)

@@ -22,7 +22,7 @@ from . import attributes
 from ..hlo.array_shape import ArrayShape
 from ..sharding.hlo_sharding import HloSharding
 from ..sharding.tile_assignment import (DeviceList, IotaTileAssignment,
-                                        ShardingError)
+                                        ShardingError, TileAssignment)
 from .constraints import Constraint, Site
 from .mesh_axes import InexpressibleError
 
@@ -86,7 +86,9 @@ def even_dims(said: HloSharding, local: ArrayShape) -> tuple[int, ...]:
   """The dimensions that `local` is an equal tile of."""
   if said.tiles is None:
     return local.dims
-  return tuple(size * tiles for size, tiles in zip(local.dims, said.tiles.dims))
+  return tuple(
+      size * tiles
+      for size, tiles in zip(local.dims, said.tiles.dims, strict=False))
 
 
 def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:
@@ -96,7 +98,8 @@ def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:
           *[attributes.DimSharding()] * (rank - 1))
   tiles = (mesh.num_devices,) + (1,) * (rank - 1)
   if mesh.device_ids is None:
-    assignment = IotaTileAssignment(tiles, (mesh.num_devices,), (0,))
+    assignment: TileAssignment = IotaTileAssignment(tiles, (mesh.num_devices,),
+                                                    (0,))
   else:
     assignment = DeviceList.of(mesh.device_ids, tiles)
   return Constraint(dims, HloSharding.tiled(assignment).canonical(), None)

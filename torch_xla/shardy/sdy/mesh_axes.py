@@ -47,7 +47,7 @@ def mesh_of(user_mesh: UserMesh) -> attributes.Mesh:
       set(names)) != len(names) or not all(map(attributes.is_axis_name, names)):
     names = [f'axis_{i}' for i in range(len(names))]
   return attributes.Mesh(
-      tuple(zip(names, user_mesh.shape)), user_mesh.device_ids)
+      tuple(zip(names, user_mesh.shape, strict=True)), user_mesh.device_ids)
 
 
 def mesh_of_placements(placements: Iterable[HloSharding],
@@ -59,19 +59,21 @@ def mesh_of_placements(placements: Iterable[HloSharding],
   Raises:
     InexpressibleError: no mesh does.
   """
-  tiled = [p for p in placements if p.type == ShardingType.OTHER]
-  for placement in tiled:
+  tiled = [(p, p.tiles) for p in placements if p.tiles is not None]
+  for placement, _ in tiled:
     _check_tiled(placement, num_devices)
   # The devices of a replica group are sorted: the least of them tell most.
-  unordered = max((p for p in tiled if p.v1_reason),
-                  key=lambda p: math.prod(p.tiles.dims[:p.rank]),
+  unordered = max(((math.prod(tiles.dims[:p.rank]), tiles)
+                   for p, tiles in tiled
+                   if p.v1_reason),
+                  key=lambda found: found[0],
                   default=None)
   device_ids = None
   if unordered is not None:
-    device_ids = tuple(unordered.tiles.to_array().reshape(-1).tolist())
+    device_ids = tuple(unordered[1].to_array().reshape(-1).tolist())
   line = attributes.Mesh((('axis_0', num_devices),), device_ids)
   ends = {1, num_devices}
-  for placement in tiled:
+  for placement, _ in tiled:
     for digits in _digits(_in_mesh_order(placement, line)):
       for digit in digits:
         ends |= {digit.stride, digit.stride * digit.size}
@@ -105,8 +107,8 @@ def annotated_dims(annotation: Annotation,
     placed = dims_of(annotation.sharding, mesh, len(annotation.partition_spec))
   priorities = annotation.priority or (None,) * len(placed)
   dims = []
-  for dim, named, priority in zip(placed, annotation.partition_spec,
-                                  priorities):
+  for dim, named, priority in zip(
+      placed, annotation.partition_spec, priorities, strict=True):
     if named and not dim.axes:
       priority = None  # An axis of size 1 of another mesh: split over nothing.
     is_open = not named and priority is not None
@@ -139,7 +141,7 @@ def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
 
 
 def _check_tiled(sharding: HloSharding, num_devices: int) -> None:
-  if (sharding.type != ShardingType.OTHER or
+  if (sharding.tiles is None or
       set(sharding.subgroup_types) - {ShardingType.REPLICATED}):
     raise InexpressibleError(f'the sharding {_short(sharding)}')
   if sharding.tiles.num_devices != num_devices:
@@ -157,6 +159,7 @@ def _in_mesh_order(sharding: HloSharding,
                    mesh: attributes.Mesh) -> IotaTileAssignment:
   """The tiles with devices numbered by their place in the mesh."""
   tiles = sharding.tiles
+  assert tiles is not None  # It is checked.
   if mesh.device_ids is not None:
     places = np.argsort(np.array(mesh.device_ids))
     tiles = DeviceList(places[tiles.to_array()])

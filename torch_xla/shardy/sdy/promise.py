@@ -64,7 +64,8 @@ class LayoutPromise:
       if (made.parameters is None or
           len(made.parameters) != len(self.parameters)):
         return _NO_PARAMETERS
-      for tensor, sharding in zip(self.parameters, made.parameters):
+      for tensor, sharding in zip(
+          self.parameters, made.parameters, strict=True):
         if sharding != tensor.placement:
           return (f'{self._called(tensor)}, is stored as {tensor.placement} '
                   f'and {self.who} takes it as {sharding}')
@@ -92,5 +93,6 @@ class LayoutPromise:
     return None
 
   def _called(self, tensor: Tensor) -> str:
-    known = in_brackets(self.names.get(tensor.parameter))
-    return f'parameter {tensor.parameter}{known}, {tensor.shape}'
+    number = tensor.parameter
+    known = in_brackets(None if number is None else self.names.get(number))
+    return f'parameter {number}{known}, {tensor.shape}'

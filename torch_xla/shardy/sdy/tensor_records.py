@@ -20,7 +20,7 @@ def records(tensors: Iterable[Tensor],
 
 
 def _record(tensor: Tensor, names: Mapping[int, str]) -> TensorRecord:
-  said = tensor.annotation
+  said, number = tensor.annotation, tensor.parameter
   return TensorRecord(
       parameter=tensor.parameter,
       instruction=tensor.instruction,
@@ -30,4 +30,4 @@ def _record(tensor: Tensor, names: Mapping[int, str]) -> TensorRecord:
       sdy=tensor.sdy,
       placement=str(tensor.placement),
       source=tensor.source,
-      name=names.get(tensor.parameter, ''))
+      name='' if number is None else names.get(number, ''))

@@ -68,7 +68,7 @@ def drawable(text: str) -> str:
     raise NoGridError(
         f'{text} shards {len(sharding.elements)} tensors: visualize the '
         'sharding of one of them')
-  if sharding.type != ShardingType.OTHER:
+  if sharding.tiles is None:
     raise NoGridError(
         f'{text} does not say which devices hold which part of the tensor')
   rows, columns = (1, 1, *sharding.tiles.dims[:sharding.rank][:2])[-2:]

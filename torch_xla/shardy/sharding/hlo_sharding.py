@@ -15,7 +15,7 @@ take and then misread or crash on, such as repeated devices, is an error here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 import dataclasses
 import enum
 import functools
@@ -199,14 +199,15 @@ class HloSharding:
       raise ShardingError(f'{self} is for tensors of rank {self.rank}, '
                           f'not for shape {list(shape)}')
     return tuple(
-        -(-size // tiles) for size, tiles in zip(shape, self.tiles.dims))
+        -(-size // tiles)
+        for size, tiles in zip(shape, self.tiles.dims[:self.rank], strict=True))
 
   @functools.cached_property
-  def _key(self) -> tuple:
+  def _key(self) -> tuple[Hashable, ...]:
     tiles = self.canonical().tiles
     return self.type, tiles, self.subgroup_types, self.device, self.elements
 
-  def __eq__(self, other) -> bool:
+  def __eq__(self, other: object) -> bool:
     if not isinstance(other, HloSharding):
       return NotImplemented
     return self._key == other._key
@@ -219,7 +220,8 @@ class HloSharding:
     if self.type == ShardingType.TUPLE:
       separators = ('' if i == 0 else ', ' if i % 5 else f', /*index={i}*/'
                     for i in range(len(self.elements)))
-      leaves = (f'{s}{e}' for s, e in zip(separators, self.elements))
+      leaves = (
+          f'{s}{e}' for s, e in zip(separators, self.elements, strict=True))
       return '{' + ''.join(leaves) + '}'
     if self.type == ShardingType.MAXIMAL:
       return f'{{maximal device={self.device}}}'

@@ -82,7 +82,7 @@ def iota_args(
   tiles, types = _assign(mesh_shape, device_ids, partition_spec)
   if types:  # A replica group is a set: some order of it may be an iota.
     tiles = tiles.sort_groups(tiles.dims[-1])
-  iota = tiles.iota
+  iota = tiles if isinstance(tiles, IotaTileAssignment) else tiles.iota
   if iota is None:
     raise NoIotaError(f'{NO_IOTA}: partition spec {partition_spec} over the '
                       f'devices of mesh {list(mesh_shape)}')
@@ -92,7 +92,7 @@ def iota_args(
 
 def in_plain_order(device_ids: np.ndarray) -> bool:
   """Whether these device ids, of rank 1, are 0 to n - 1."""
-  return np.array_equal(device_ids, np.arange(device_ids.size))
+  return bool(np.array_equal(device_ids, np.arange(device_ids.size)))
 
 
 def uneven_dims(shape: Sequence[int],
@@ -101,10 +101,10 @@ def uneven_dims(shape: Sequence[int],
 
   Args:
     shape: of a tensor.
-    tiles: into how many tiles each dimension is split.
+    tiles: into how many tiles each dimension is split; subgroups may follow.
   """
   return [(dim, count)
-          for dim, (size, count) in enumerate(zip(shape, tiles))
+          for dim, (size, count) in enumerate(zip(shape, tiles, strict=False))
           if size % count]
 
 
@@ -117,14 +117,14 @@ def _check_mesh(
     raise TileAssignmentError(f'mesh axes must be positive: {list(mesh_shape)}')
   if device_ids is None:
     return mesh_shape, None
-  device_ids = np.asarray(device_ids).reshape(-1)
-  if device_ids.size != math.prod(mesh_shape):
+  devices = np.asarray(device_ids).reshape(-1)
+  if devices.size != math.prod(mesh_shape):
     raise TileAssignmentError(f'mesh {list(mesh_shape)} needs '
                               f'{math.prod(mesh_shape)} device ids, '
-                              f'got {device_ids.size}')
-  if in_plain_order(device_ids):
+                              f'got {devices.size}')
+  if in_plain_order(devices):
     return mesh_shape, None
-  return mesh_shape, DeviceList(device_ids).to_array()
+  return mesh_shape, DeviceList(devices).to_array()
 
 
 def _checked_axes(partition_spec: PartitionSpec,
@@ -167,10 +167,10 @@ def _layout(
 def _assign(
     mesh_shape: Sequence[int], device_ids: Optional[DeviceIds],
     partition_spec: PartitionSpec) -> tuple[TileAssignment, list[ShardingType]]:
-  mesh_shape, device_ids = _check_mesh(mesh_shape, device_ids)
+  mesh_shape, devices = _check_mesh(mesh_shape, device_ids)
   dims, perm, types = _layout(mesh_shape, partition_spec)
-  dims = tuple(dims or [1])  # A scalar on one device.
-  if device_ids is None:
-    return IotaTileAssignment(dims, mesh_shape, tuple(perm)), types
-  array = device_ids.reshape(mesh_shape).transpose(perm).reshape(dims)
+  dims = dims or [1]  # A scalar on one device.
+  if devices is None:
+    return IotaTileAssignment(tuple(dims), mesh_shape, tuple(perm)), types
+  array = devices.reshape(mesh_shape).transpose(perm).reshape(dims)
   return DeviceList(array), types

@@ -8,7 +8,7 @@ from typing import Optional
 from .hlo_sharding import (HloSharding, ShardingTextError, ShardingType,
                            SUBGROUP_ORDER, UnsupportedShardingError,
                            WHOLE_TYPES)
-from .tile_assignment import DeviceList, IotaTileAssignment
+from .tile_assignment import DeviceList, IotaTileAssignment, TileAssignment
 
 
 def parse_sharding(text: str) -> HloSharding:
@@ -35,7 +35,8 @@ class _Cursor:
     self._skip_space()
 
   def _skip_space(self) -> None:
-    self.position = self._SPACE.match(self.text, self.position).end()
+    if match := self._SPACE.match(self.text, self.position):
+      self.position = match.end()
 
   def error(self, expected: str) -> ShardingTextError:
     return ShardingTextError(self.text, self.position, expected)
@@ -70,7 +71,7 @@ def _parse_sharding(cursor: _Cursor) -> HloSharding:
     return HloSharding.tuple_of(())
   if not cursor.text.startswith('{', cursor.position):
     return _parse_leaf(cursor)
-  elements = []
+  elements: list[HloSharding] = []
   while not elements or cursor.take(','):
     cursor.expect(r'\{', "'{'")
     elements.append(_parse_leaf(cursor))
@@ -116,7 +117,8 @@ def _parse_tiled(cursor: _Cursor) -> HloSharding:
       cursor.expect(r'T\s*\(', "'T('")
       perm = cursor.integers('an iota transpose perm')
       cursor.expect(r'\)', "',' or ')'")
-    tiles = IotaTileAssignment(tuple(dims), tuple(reshape_dims), tuple(perm))
+    tiles: TileAssignment = IotaTileAssignment(
+        tuple(dims), tuple(reshape_dims), tuple(perm))
   else:
     devices = cursor.integers("device ids or '<='")
     tiles = DeviceList.of(devices, dims)

@@ -110,7 +110,7 @@ class IotaTileAssignment:
   reshape_dims: tuple[int, ...] = ()
   transpose_perm: tuple[int, ...] = ()
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     dims = _positive(self.dims, 'tile assignment dims')
     size = math.prod(dims)
     reshape_dims = _positive(
@@ -127,6 +127,7 @@ class IotaTileAssignment:
           f'tile assignment dims {list(dims)} hold {size} devices, but iota '
           f'reshape dims {list(reshape_dims)} hold {math.prod(reshape_dims)}')
     iota = _iota_of(_coalesce(_iota_axes(reshape_dims, perm)))
+    assert iota is not None  # It is one.
     object.__setattr__(self, 'dims', dims)
     object.__setattr__(self, 'reshape_dims', iota[0])
     object.__setattr__(self, 'transpose_perm', iota[1])
@@ -164,7 +165,9 @@ class IotaTileAssignment:
       group.append(_Axis(inner, axis.stride))
       rest //= inner
     group.sort(key=lambda axis: -axis.stride)
-    return IotaTileAssignment(self.dims, *_iota_of(_coalesce(outer + group)))
+    iota = _iota_of(_coalesce(outer + group))
+    assert iota is not None  # The strides are those of one, in another order.
+    return IotaTileAssignment(self.dims, *iota)
 
   def __str__(self) -> str:
     """As XLA prints it: `[4,2]<=[2,4]T(1,0)`, and `[8]<=[8]` for an iota."""
@@ -186,7 +189,7 @@ class DeviceList:
   """
   array: np.ndarray
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     array = np.asarray(self.array)
     _positive(array.shape, 'tile assignment dims')
     if array.dtype.kind not in 'iu':
@@ -216,11 +219,11 @@ class DeviceList:
 
   @property
   def dims(self) -> tuple[int, ...]:
-    return self.array.shape
+    return tuple(self.array.shape)
 
   @property
   def num_devices(self) -> int:
-    return self.array.size
+    return int(self.array.size)
 
   @functools.cached_property
   def iota(self) -> Optional[IotaTileAssignment]:
@@ -242,9 +245,9 @@ class DeviceList:
     """Sorts each run of `size` devices."""
     return DeviceList.of(np.sort(self.array.reshape(-1, size)), self.dims)
 
-  def __eq__(self, other) -> bool:
-    return isinstance(other, DeviceList) and np.array_equal(
-        self.array, other.array)
+  def __eq__(self, other: object) -> bool:
+    return isinstance(other, DeviceList) and bool(
+        np.array_equal(self.array, other.array))
 
   def __hash__(self) -> int:
     return hash((self.dims, self.array.tobytes()))

@@ -121,7 +121,7 @@ def _all_layouts(module: Any, main: Any,
     return None
   if which == RESULTS and any(
       layout is None and (array is None or array.dims)
-      for layout, array in zip(found, arrays)):
+      for layout, array in zip(found, arrays, strict=True)):
     return None
   return tuple(layout or REPLICATED for layout in found)
 

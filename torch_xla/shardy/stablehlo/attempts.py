@@ -22,6 +22,7 @@ from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..hlo.editor import entry_of
+from ..hlo.protos import HloModuleProto
 from ..rewrite import extract, planner, untuple
 from ..rewrite.extract import NamesOf
 from ..rewrite.padding import Padded
@@ -252,7 +253,7 @@ class Attempts:
 
   def _read(self) -> Any:
     """The program's message, without what it may be wrapped in."""
-    module = messages.parse('HloModuleProto', self.program)
+    module = messages.parse(HloModuleProto, self.program)
     untuple.unwrap(module)
     return module
 

@@ -65,7 +65,7 @@ def trimmed(
   for operation in dialects.operations_of(module):
     target = target_of(operation)
     if call_target.is_binding(target):
-      found = zip(operation.operands, names_of(target))
+      found = zip(operation.operands, names_of(target), strict=False)
       names.update(_numbered(found))
   end = returned_by(main_of(module)).operands
   passed = _numbered((end[number], name) for number, name in known.items())

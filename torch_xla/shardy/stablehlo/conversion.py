@@ -23,6 +23,7 @@ from . import dialects, kept
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, uses
+from ..hlo.protos import HloModuleProto
 from ..rewrite.extract import SHARDING_TARGET
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
@@ -110,7 +111,6 @@ def _is_empty(kind: Any) -> bool:
 
 def _say_in_calls(function: Any) -> None:
   """Says in the function what is said of its results."""
-  from jaxlib.mlir import ir
   given = attributes_of(function, RESULTS)
   if not any(SHARDING_ATTRIBUTE in one for one in given):
     return
@@ -138,7 +138,7 @@ def _say(user: Any, place: int, said: Any) -> None:
 
 def _mended(program: bytes) -> bytes:
   """A program as it is to be lowered, from one that jaxlib converted."""
-  module = messages.parse('HloModuleProto', program)
+  module = messages.parse(HloModuleProto, program)
   called = {
       c.id: {n for i in c.instructions for n in i.called_computation_ids}
       for c in module.computations

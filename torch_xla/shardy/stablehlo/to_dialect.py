@@ -20,8 +20,8 @@ from typing import Any, Optional
 
 from . import dialects
 from ..rewrite.extract import SHARDING_TARGET
-from ..sdy.manual import (AXES_ATTRIBUTE, BODY, ENTER_TARGET, IN_ATTRIBUTE,
-                          LEAVE_TARGET, OUT_ATTRIBUTE)
+from ..sdy.manual import (AXES_ATTRIBUTE, BODY, IN_ATTRIBUTE, LEAVE_TARGET,
+                          OUT_ATTRIBUTE)
 from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of, is_used,
                         names_of, owner_of, SDY_ATTRIBUTE, target_of)
 

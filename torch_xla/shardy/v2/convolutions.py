@@ -36,13 +36,15 @@ from typing import Any, Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.editor import Editor, put_before
+from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
+                          HloInstructionProto, HloModuleProto)
 from ..sharding.hlo_sharding import REPLICATED, ShardingType
 
 MOST_PLACES = 128
 _OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
 
 
-def make_partitionable(module: Any) -> str:
+def make_partitionable(module: HloModuleProto) -> str:
   """Changes the convolutions of a program that is to be partitioned, in place.
 
   Returns:
@@ -98,7 +100,7 @@ def open_dims(backend_config: str) -> tuple[int, ...]:
   return tuple(map(int, found[1].split(','))) if found and found[1] else ()
 
 
-def _held_windows(instruction: Any) -> Optional[list[int]]:
+def _held_windows(instruction: HloInstructionProto) -> Optional[list[int]]:
   """The places in its window that a convolution is held along, if it is."""
   if instruction.opcode != 'convolution':
     return None
@@ -109,18 +111,20 @@ def _held_windows(instruction: Any) -> Optional[list[int]]:
   return windows if windows or instruction.batch_group_count > 1 else None
 
 
-def _hold(computation: Any, editor: Editor) -> int:
+def _hold(computation: HloComputationProto, editor: Editor) -> int:
   """Has convolutions take their operands whole along the window."""
   by_id = {i.id: i for i in computation.instructions}
 
-  def held(instruction: Any) -> Optional[list[Any]]:
+  def held(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     windows = _held_windows(instruction)
     if windows is None:
       return None
     numbers = instruction.convolution_dimension_numbers
     is_whole = instruction.batch_group_count > 1
 
-    def call(value: Any, spatial: Sequence[int]) -> Any:
+    def call(value: HloInstructionProto,
+             spatial: Sequence[int]) -> HloInstructionProto:
       rank = len(_dims(value))
       dims = range(rank) if is_whole else [spatial[n] for n in windows]
       return editor.call(
@@ -131,10 +135,10 @@ def _hold(computation: Any, editor: Editor) -> int:
           backend_config=_holding(rank, dims).encode())
 
     operands = [
-        call(by_id[number], spatial)
-        for number, spatial in zip(instruction.operand_ids, (
-            numbers.input_spatial_dimensions,
-            numbers.kernel_spatial_dimensions))
+        call(by_id[number], spatial) for number, spatial in zip(
+            instruction.operand_ids, (numbers.input_spatial_dimensions,
+                                      numbers.kernel_spatial_dimensions),
+            strict=True)
     ]
     copy = editor.copied(computation, instruction, [i.id for i in operands])
     copy.ClearField('sharding')
@@ -148,11 +152,12 @@ def _hold(computation: Any, editor: Editor) -> int:
   return put_before(computation, held)
 
 
-def _write_out(computation: Any, editor: Editor) -> int:
+def _write_out(computation: HloComputationProto, editor: Editor) -> int:
   """Has convolutions with batch groups be products."""
   by_id = {i.id: i for i in computation.instructions}
 
-  def written_out(instruction: Any) -> Optional[list[Any]]:
+  def written_out(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     if instruction.opcode != 'convolution' or not _is_of_products(instruction):
       return None
     *made, last = _products(instruction, by_id, computation, editor)
@@ -162,7 +167,7 @@ def _write_out(computation: Any, editor: Editor) -> int:
   return put_before(computation, written_out)
 
 
-def _is_of_products(instruction: Any) -> bool:
+def _is_of_products(instruction: HloInstructionProto) -> bool:
   """Whether a convolution is one that is written out."""
   dims = _dims(instruction)
   numbers = instruction.convolution_dimension_numbers
@@ -172,24 +177,27 @@ def _is_of_products(instruction: Any) -> bool:
           not any(w.window_reversal for w in instruction.window.dimensions))
 
 
-def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
-              editor: Editor) -> list[Any]:
+def _products(instruction: HloInstructionProto,
+              by_id: Mapping[int, HloInstructionProto],
+              computation: HloComputationProto,
+              editor: Editor) -> list[HloInstructionProto]:
   """What computes a convolution with batch groups, its result last."""
   numbers = instruction.convolution_dimension_numbers
   window = instruction.window.dimensions
   groups = instruction.batch_group_count
   said = {'metadata': instruction.metadata}
-  made: list[Any] = []
+  made: list[HloInstructionProto] = []
 
-  def make(opcode: str, like: Any, dims: Sequence[int], *operands: Any,
-           **fields: Any) -> Any:
+  def make(opcode: str, like: HloInstructionProto, dims: Sequence[int],
+           *operands: HloInstructionProto,
+           **fields: Any) -> HloInstructionProto:
     made.append(
         editor.make(computation, opcode,
                     array_shape.with_dims(like.shape, tuple(dims)),
                     [o.id for o in operands], **said, **fields))
     return made[-1]
 
-  def grouped(operand: Any, dim: int) -> Any:
+  def grouped(operand: HloInstructionProto, dim: int) -> HloInstructionProto:
     dims = _dims(operand)
     return make('reshape', operand,
                 (*dims[:dim], groups, dims[dim] // groups, *dims[dim + 1:]),
@@ -204,21 +212,22 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
   ] for spatial, batch in ((numbers.input_spatial_dimensions, lhs_batch),
                            (numbers.kernel_spatial_dimensions, rhs_batch)))
   padded = list(_dims(x))
-  for dim, size in zip(numbers.input_spatial_dimensions, window):
+  for dim, size in zip(numbers.input_spatial_dimensions, window, strict=True):
     padded[dim] += (
         max(size.padding_low, 0) + max(size.padding_high, 0) +
         max(padded[dim] - 1, 0) * (size.base_dilation - 1))
   if padded != list(_dims(x)):
     made += editor.padded(computation, x, padded, **said)
     x = made[-1]
-    for dim, size in zip(numbers.input_spatial_dimensions, window):
+    for dim, size in zip(numbers.input_spatial_dimensions, window, strict=True):
       config = x.padding_config.dimensions[dim]
       config.edge_padding_low = max(size.padding_low, 0)
       config.edge_padding_high = max(size.padding_high, 0)
       config.interior_padding = size.base_dilation - 1
   x, w = grouped(x, lhs_batch), grouped(w, rhs_batch)
 
-  dots = messages.message_class('DotDimensionNumbers')(
+  dots = messages.make(
+      DotDimensionNumbers,
       lhs_batch_dimensions=[lhs_batch],
       rhs_batch_dimensions=[rhs_batch],
       lhs_contracting_dimensions=[
@@ -234,7 +243,7 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
   columns = []
   for place in itertools.product(*map(range, sizes)):
     bounds = [(0, size, 1) for size in _dims(x)]
-    for dim, at, size in zip(lhs_spatial, place, window):
+    for dim, at, size in zip(lhs_spatial, place, window, strict=True):
       # XLA's partitioner gets padding below zero wrong.
       start = at * size.stride - min(size.padding_low, 0)
       bounds[dim] = (start, start + (size.size - 1) * size.window_dilation + 1,
@@ -260,14 +269,14 @@ def _products(instruction: Any, by_id: Mapping[int, Any], computation: Any,
       dimensions=[3])
   result = make('reshape', instruction, (*product, *sizes), result)
   # Where the result has them; its features have the groups in them.
-  order = {
+  places = {
       numbers.output_batch_dimension: [1],
       numbers.output_feature_dimension: [0, 2],
       **{
           dim: [3 + n] for n, dim in enumerate(numbers.output_spatial_dimensions)
       }
   }
-  order = [n for dim in sorted(order) for n in order[dim]]
+  order = [n for dim in sorted(places) for n in places[dim]]
   result = make(
       'transpose',
       instruction, [_dims(result)[n] for n in order],
@@ -282,7 +291,8 @@ def _past(dim: int, grouped: int) -> int:
   return dim + (dim > grouped)
 
 
-def _become(instruction: Any, other: Any) -> None:
+def _become(instruction: HloInstructionProto,
+            other: HloInstructionProto) -> None:
   """Has an instruction be another, but for its id, name and sharding."""
   other.id, other.name = instruction.id, instruction.name
   other.control_predecessor_ids[:] = instruction.control_predecessor_ids
@@ -295,6 +305,6 @@ def _become(instruction: Any, other: Any) -> None:
   instruction.CopyFrom(other)
 
 
-def _dims(instruction: Any) -> tuple[int, ...]:
+def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
   shape, = array_shape.arrays_of(instruction.shape)
   return shape.dims

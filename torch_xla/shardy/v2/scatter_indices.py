@@ -18,11 +18,13 @@ gathers itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Optional
 
 from ..hlo import array_shape, messages
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import Editor, put_before
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto, LiteralProto)
 
 _TYPE = 's32'
 MOST = 2**31 - 1
@@ -30,7 +32,7 @@ MOST = 2**31 - 1
 LEAST = {'s64': -1, 'u32': 0, 'u64': 0}
 
 
-def narrow(module: Any) -> int:
+def narrow(module: HloModuleProto) -> int:
   """Converts the indices of scatters to s32, in place.
 
   Returns:
@@ -49,10 +51,11 @@ def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
   return indices.dtype != _TYPE and max(operand.dims, default=0) <= MOST
 
 
-def _narrow_in(computation: Any, editor: Editor) -> int:
+def _narrow_in(computation: HloComputationProto, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
 
-  def narrowed(instruction: Any) -> Optional[list[Any]]:
+  def narrowed(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     if instruction.opcode != 'scatter':
       return None
     # Operands, indices, updates; as many of the last as of the first.
@@ -69,8 +72,10 @@ def _narrow_in(computation: Any, editor: Editor) -> int:
   return put_before(computation, narrowed)
 
 
-def _narrowed(indices: Any, by_id: Mapping[int, Any], computation: Any,
-              editor: Editor) -> list[Any]:
+def _narrowed(indices: HloInstructionProto, by_id: Mapping[int,
+                                                           HloInstructionProto],
+              computation: HloComputationProto,
+              editor: Editor) -> list[HloInstructionProto]:
   """What makes indices of 32 bits, them last."""
   wide, = array_shape.arrays_of(indices.shape)
   shape = array_shape.with_type(indices.shape, _TYPE)
@@ -91,15 +96,15 @@ def _narrowed(indices: Any, by_id: Mapping[int, Any], computation: Any,
   return [*made, editor.make(computation, 'convert', shape, [indices.id])]
 
 
-def _clamped(indices: Any, least: int, computation: Any,
-             editor: Editor) -> list[Any]:
+def _clamped(indices: HloInstructionProto, least: int,
+             computation: HloComputationProto,
+             editor: Editor) -> list[HloInstructionProto]:
   """By bounds of the same shape: XLA moves reshapes past a scalar's clamp."""
   integer = array_shape.with_type(
       array_shape.with_dims(indices.shape, ()), _TYPE)
   made = []
   for opcode, number in (('maximum', least), ('minimum', MOST)):
-    literal = messages.message_class('LiteralProto')(
-        shape=integer, s32s=[number])
+    literal = messages.make(LiteralProto, shape=integer, s32s=[number])
     constant = editor.make(computation, 'constant', integer, literal=literal)
     scalar = editor.make(computation, 'convert',
                          array_shape.with_dims(indices.shape, ()),

@@ -48,7 +48,9 @@ def with_results(program: bytes, program_format: str,
   Raises:
     ValueError: `program` is damaged.
   """
-  message, module = messages.parse_compiled(program, program_format)
+  parsed = messages.parse_compiled(program, program_format)
+  assert parsed is not None, program_format
+  message, module = parsed
   said = op_sharding.from_bytes(module.spmd_output_sharding)
   listed = [sharding.to_v1() for sharding in results]
   if said.type == ShardingType.TUPLE:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from . import convolutions, scatter_indices, windows
 from ..hlo import array_shape, messages, op_sharding
+from ..hlo.protos import HloModuleProto
 from ..sharding.hlo_sharding import ShardingType
 from ..sharding.tile_assignment import ShardingError
 
@@ -62,7 +63,7 @@ class _Result(NamedTuple):
 class _ShardingLowerer:
   """The lowering of one module: each different sharding is looked at once."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._leaves: dict[tuple[bytes, Optional[int]], _Result] = {}
     self._shardings: dict[tuple[bytes, Optional[bytes]], _Result] = {}
     self._uses: dict[tuple[bytes, Optional[bytes]], int] = {}
@@ -139,7 +140,7 @@ def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
   return _Result(message.SerializeToString(), 1)
 
 
-def make_partitionable(module: Any) -> tuple[bool, str]:
+def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   """Has XLA be able to partition an HloModuleProto message, in place.
 
   Returns:
@@ -150,7 +151,7 @@ def make_partitionable(module: Any) -> tuple[bool, str]:
   return bool(changed or note), note
 
 
-def emit_in_place(module: Any) -> tuple[bool, ShardingCounts, str]:
+def emit_in_place(module: HloModuleProto) -> tuple[bool, ShardingCounts, str]:
   """Lowers an HloModuleProto message, in place.
 
   Returns:
@@ -165,7 +166,8 @@ def emit_in_place(module: Any) -> tuple[bool, ShardingCounts, str]:
   return bool(changed or is_new), lowerer.counts(), note
 
 
-def emit_module(module: Any, program: Optional[bytes] = None) -> V2Program:
+def emit_module(module: HloModuleProto,
+                program: Optional[bytes] = None) -> V2Program:
   """An HloModuleProto message lowered in place, and serialised.
 
   Args:
@@ -187,4 +189,4 @@ def emit(program: bytes) -> V2Program:
   Raises:
     ValueError: `program` is damaged. A damaged sharding is not an error.
   """
-  return emit_module(messages.parse('HloModuleProto', program), program)
+  return emit_module(messages.parse(HloModuleProto, program), program)

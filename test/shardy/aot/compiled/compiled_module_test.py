@@ -3,7 +3,7 @@
 import compiled_texts
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 _PARAMETER = '  ROOT p = f32[4]{0} parameter(0)'
 
@@ -95,7 +95,7 @@ def test_devices_are_those_of_the_device_assignment():
 
 
 def test_a_module_with_its_config_reads_the_same():
-  message = messages.message_class('HloModuleProtoWithConfig')()
+  message = messages.make(protos.HloModuleProtoWithConfig)
   message.hlo_module.MergeFromString(compiled_texts.serialised(_PARAMETER))
   module = compiled_module.read(message.SerializeToString(), 'hlo_with_config')
   assert module.entry.name == 'e'

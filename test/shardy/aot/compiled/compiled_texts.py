@@ -3,7 +3,7 @@
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
@@ -28,7 +28,8 @@ def module(entry: str,
            header: str = '',
            partitions: int = 0) -> CompiledModule:
   """The same as it is read; `partitions` go into its device assignment."""
-  message = messages.parse('HloModuleProto', serialised(entry, others, header))
+  message = messages.parse(protos.HloModuleProto,
+                           serialised(entry, others, header))
   if partitions:
     message.device_assignment.replica_count = 1
     message.device_assignment.computation_count = partitions

@@ -6,7 +6,7 @@ import compiled_texts
 from program_digest import digest
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module
-from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo import messages, protos
 
 _PROGRAM = '''  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
   n = f32[4,8]{1,0} negate(p), metadata={op_name="a" source_file="t.py"
@@ -78,7 +78,7 @@ def test_channels_that_differ_are_told_from_one():
 
 def _numbered(by: int, schedule=()) -> str:
   """The digest of a program whose ids are all `by` larger."""
-  message = messages.parse('HloModuleProto',
+  message = messages.parse(protos.HloModuleProto,
                            compiled_texts.serialised(_PROGRAM))
   message.name = f'program.{by}'
   message.id += by

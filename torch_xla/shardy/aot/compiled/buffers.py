@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from ...hlo import array_shape, messages
+from ...hlo.protos import ShapeProto
 
 _TUPLE = 13
 # Opaque values and tokens, which have no elements.
@@ -40,7 +41,7 @@ def buffers_of(shape: bytes) -> tuple[Buffer, ...]:
   Raises:
     ValueError: `shape` is damaged.
   """
-  return tuple(_buffers(messages.parse('ShapeProto', shape), ()))
+  return tuple(_buffers(messages.parse(ShapeProto, shape), ()))
 
 
 def _buffers(shape: Any, index: tuple[int, ...]) -> Iterator[Buffer]:

@@ -13,6 +13,7 @@ from ...door import Compilation, Compiler
 from ...errors import BackendCompileError, LayoutError
 from ...hlo import compile_options, messages
 from ...hlo.array_shape import ArrayShape
+from ...hlo.protos import HloModuleProto
 from ...tensor_names import living_names
 from . import plugin
 from ..compiled import collectives, cycles, heavy_tensors
@@ -63,7 +64,7 @@ class ProgramObserver:
   def __call__(self, compilation: Compilation, rest: Compiler) -> None:
     called_from = self._callers.now()
     sent = (
-        messages.parse('HloModuleProto', compilation.program)
+        messages.parse(HloModuleProto, compilation.program)
         if compilation.format == 'hlo' else None)
     name = sent.name if sent else '(StableHLO)'
     step, filed = plugin.counters().steps, len(self._records())

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from ...hlo import array_shape, messages, op_sharding
 from ...hlo.compile_options import Partitioner
+from ...hlo.protos import CompileOptionsProto, HloModuleProto
 from ...sharding.hlo_sharding import HloSharding
 from . import structs
 
@@ -54,7 +55,7 @@ class Program:
 def compile_options(device_ids: Sequence[int],
                     partitioner: Partitioner = Partitioner.NONE) -> bytes:
   """For a program of a partition on each device; one replica."""
-  message = messages.message_class('CompileOptionsProto')()
+  message = messages.make(CompileOptionsProto)
   build = message.executable_build_options
   build.num_replicas, build.num_partitions = 1, len(device_ids)
   build.use_spmd_partitioning = partitioner is not Partitioner.NONE
@@ -189,7 +190,7 @@ def _shape(dtype: str, dims: tuple[int, ...]) -> bytes:
 
 def _module(opcode: str, parameters: Sequence[bytes], result: bytes) -> Any:
   """An HloModuleProto of parameters and one instruction that takes them all."""
-  module = messages.message_class('HloModuleProto')()
+  module = messages.make(HloModuleProto)
   module.name = f'{opcode}.1'
   module.entry_computation_id, module.id = 1, 1
   computation = module.computations.add()

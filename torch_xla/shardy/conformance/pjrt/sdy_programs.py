@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...hlo import messages
 from ...hlo.compile_options import Partitioner
+from ...hlo.protos import HloModuleProto
 from .programs import compile_options, Elementwise, HLO, MLIR, Program
 
 _MESH = 'sdy.mesh @mesh = <["x"={count}]>'
@@ -39,7 +40,7 @@ def with_attributes(count: int, form: str,
   options = compile_options(device_ids, Partitioner.SHARDY)
   meshes = _MESHES.format(count=count)
   if form == HLO:
-    module = messages.parse('HloModuleProto', what.hlo())
+    module = messages.parse(HloModuleProto, what.hlo())
     entry = module.frontend_attributes.map.add()
     entry.key, entry.value = 'xla.sdy.meshes', meshes
     for instruction in module.computations[0].instructions[:2]:

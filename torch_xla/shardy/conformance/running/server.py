@@ -86,7 +86,7 @@ def _kill(pid: int) -> None:
 
 if __name__ == '__main__':
   # Imported once, for all workers.
-  import torch_xla.distributed.spmd  # pylint: disable=unused-import
+  import torch_xla.distributed.spmd  # noqa: F401
   from torch_xla.shardy.conformance.running import worker
   # An interrupt is for the run, which ends this process by its connection.
   signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,7 +2,7 @@
 
 import torch.distributed as dist
 import torch_xla
-import torch_xla.distributed.xla_backend
+import torch_xla.distributed.xla_backend  # noqa: F401
 import torch_xla.runtime as xr
 
 xr.use_spmd()

@@ -1,7 +1,7 @@
 """Waits for an accuracy that never comes, without a sync."""
 
 import torch
-import torch_xla
+import torch_xla  # noqa: F401
 
 x = torch.ones(8).to('xla')
 rounds = 0
