@@ -58,16 +58,21 @@ def test_python_that_has_changed():
     check_python(paths)
 
 
-def test_python_has_no_faults():
-  done = subprocess.run([
-      sys.executable, '-m', 'ruff', 'check', '--no-cache', '--output-format',
-      'concise', *files('.py')
-  ],
+def check(*command: str) -> None:
+  done = subprocess.run([sys.executable, '-m', *command],
                         cwd=ROOT,
                         capture_output=True,
                         text=True,
                         check=False)
   assert done.returncode == 0, f'{done.stdout}{done.stderr}'
+
+
+def test_python_has_no_faults():
+  check('ruff', 'check', '--output-format', 'concise', *files('.py'))
+
+
+def test_types():
+  check('mypy')
 
 
 def test_c():

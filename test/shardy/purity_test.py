@@ -48,7 +48,7 @@ _MAY_IMPORT = {
     'v2': (('hlo', 'sharding'), ()),
     'annotate': (('sharding',), ()),
     'door': (('errors',), ()),
-    'compile': (('door', 'errors', 'hlo', 'said_once', 'v2'), ()),
+    'compile': (('door', 'errors', 'hlo', 'said_once', 'sharding', 'v2'), ()),
     'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
     'rewrite': (('annotate', 'compile', 'hlo', 'sdy', 'sharding', 'v2'), ()),
     'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),

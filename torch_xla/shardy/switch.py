@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
 import os
 import sys
-from typing import Optional, TYPE_CHECKING
+from typing import Any, Optional, TYPE_CHECKING
 
 from . import mode
 from .errors import DoorError, TooLateError
@@ -33,7 +33,7 @@ class Route:
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
-  meshes: Callable[[], Hashable] = tuple
+  meshes: Callable[[], tuple[Any, ...]] = tuple
   names_of: Callable[[str], Sequence[str]] = lambda target: ()
 
 

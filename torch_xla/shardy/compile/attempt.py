@@ -13,6 +13,7 @@ from ..errors import BackendCompileError
 from ..hlo import compile_options, compiled_program, messages
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
+from ..sharding.hlo_sharding import HloSharding
 from ..v2 import to_v1
 from ..v2.to_v2 import ShardingCounts
 from .record import TensorRecord
@@ -46,9 +47,9 @@ class Outcome:
   unreadable: str = ''
 
   @property
-  def tells(self) -> bool:
-    """Whether the backend tells how it laid out the results, at least."""
-    return self.compiled is not None and self.compiled.results is not None
+  def results(self) -> Optional[tuple[HloSharding, ...]]:
+    """How the backend laid out the results; None where it does not tell."""
+    return None if self.compiled is None else self.compiled.results
 
 
 def as_read(outcome: Outcome) -> Optional[tuple[bytes, str]]:

@@ -91,7 +91,7 @@ class Compiler:
       ran, outcome = attempt, attempt.run(compilation)
       seconds += outcome.seconds
       if outcome.error is None:
-        tells = outcome.tells
+        tells = outcome.results is not None
         self._never_tells = outcome.never_tells
         if attempt.made_if_told and not tells:
           broken = 'the backend does not tell how it lays tensors out'

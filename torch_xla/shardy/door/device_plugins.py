@@ -137,7 +137,7 @@ class DoorPlugin(plugins.DevicePlugin):
     return getattr(self.inner, name)
 
 
-def registered(device: str) -> Optional[plugins.DevicePlugin]:
+def registered(device: Optional[str]) -> Optional[plugins.DevicePlugin]:
   """The plugin of a device as it was registered, without the door."""
   plugin = plugins._plugin_registry.get(device)
   return plugin.inner if isinstance(plugin, DoorPlugin) else plugin

@@ -151,12 +151,11 @@ def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
 def _as_known(told: SdyProgram,
               outcome: Outcome) -> Optional[tuple[bytes, str]]:
   """What the runtime is to read: of manual results, that they are manual."""
-  read, compiled = as_read(outcome), outcome.compiled
-  if (read is None or not told.manual_results or compiled is None or
-      compiled.results is None):
+  read = as_read(outcome)
+  if read is None or not told.manual_results or outcome.results is None:
     return read
   program, program_format = read
-  results = told.as_known(compiled.results)
+  results = told.as_known(outcome.results)
   return to_v1.with_results(program, program_format, results), program_format
 
 

@@ -66,7 +66,7 @@ class _Answer:
     self.tiles: dict[int, Dims] = {}
 
   def __call__(self, outcome: Outcome) -> str:
-    results = outcome.compiled.results if outcome.compiled else None
+    results = outcome.results
     if results is not None and len(results) == len(self._asked):
       self.tiles = {
           number: made.tiles.dims[:len(dims)]
@@ -92,7 +92,7 @@ class _Kept:
   def __call__(self, outcome: Outcome) -> Optional[str]:
     if self._promise and (reason := self._promise(outcome)) is not None:
       return reason
-    results = outcome.compiled.results if outcome.compiled else None
+    results = outcome.results
     for number, (dims, to) in self._padded.items():
       if results is None or number >= len(results) or (
           results[number].tile_shape(to) != results[number].tile_shape(dims)):

@@ -12,18 +12,20 @@ be in any dialect.
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import re
-from typing import Any, Optional
+from typing import Optional
 
 from . import dialects
 from ..hlo import compiled_program
+from ..hlo.array_shape import ArrayShape
 from ..hlo.compiled_program import Collective, CompiledProgram, Source
 from ..sdy.from_text import placement_of_text
 from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 from ..sharding.text import parse_sharding
 from .functions import (ARGUMENTS, array_of, attributes_of, main_of, RESULTS,
                         SDY_ATTRIBUTE, SHARDING_ATTRIBUTE, types_of)
+from .mlir import ir
 
 _OUTPUT = 'mhlo.spmd_output_sharding'
 _PARAMETERS = 'mhlo.spmd_parameters_shardings'
@@ -53,7 +55,7 @@ def read(
       _all_layouts(module, main, RESULTS), _collectives(module), {})
 
 
-def _parse(program: bytes) -> Any:
+def _parse(program: bytes) -> ir.Module:
   try:
     return dialects.read(program, allow_unknown=True)
   except dialects.ProgramTextError:
@@ -78,7 +80,7 @@ def _signature(program: bytes) -> Optional[bytes]:
     if program[start:start + 1] == b'(':
       start = _after_brackets(program, start)
     else:
-      start += re.match(rb'[^\s{]*', program[start:]).end()
+      start += len(re.split(rb'[\s{]', program[start:], maxsplit=1)[0])
   # Names for locations are told at the text's end.
   declared = re.sub(rb'\s+loc\(#\w+\)', b'', program[match.end():start])
   head = re.match(rb'\s*(?:(?:#|!|//)[^\n]*\n\s*)*module\b[^\n]*\{\s*\n',
@@ -98,7 +100,8 @@ def _after_brackets(text: bytes, start: int) -> int:
   return len(text)
 
 
-def layouts(module: Any, main: Any, which: str) -> list[Optional[HloSharding]]:
+def layouts(module: ir.Module, main: ir.Operation,
+            which: str) -> list[Optional[HloSharding]]:
   """Of each argument or result what is said of it; None where nothing is."""
   meshes = _meshes(module)
   return [
@@ -107,7 +110,7 @@ def layouts(module: Any, main: Any, which: str) -> list[Optional[HloSharding]]:
   ]
 
 
-def _all_layouts(module: Any, main: Any,
+def _all_layouts(module: ir.Module, main: ir.Operation,
                  which: str) -> Optional[tuple[HloSharding, ...]]:
   """Of arguments or results; None if nothing is said of any of them.
 
@@ -126,9 +129,8 @@ def _all_layouts(module: Any, main: Any,
   return tuple(layout or REPLICATED for layout in found)
 
 
-def _layout(given: Mapping[str, Any], array: Any,
-            meshes: Mapping[str, Any]) -> Optional[HloSharding]:
-  from jaxlib.mlir import ir
+def _layout(given: Mapping[str, ir.Attribute], array: Optional[ArrayShape],
+            meshes: Mapping[str, str]) -> Optional[HloSharding]:
   if SHARDING_ATTRIBUTE in given:
     return parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
   if SDY_ATTRIBUTE in given and array is not None:
@@ -136,11 +138,10 @@ def _layout(given: Mapping[str, Any], array: Any,
   return None
 
 
-def _listed(module: Any,
+def _listed(module: ir.Module,
             name: str,
             count: Optional[int] = None) -> Optional[tuple[HloSharding, ...]]:
   """What one of XLA's attributes of a module lists."""
-  from jaxlib.mlir import ir
   attributes = module.operation.attributes
   if name not in attributes:
     return None
@@ -157,19 +158,20 @@ def _listed(module: Any,
   return listed
 
 
-def _meshes(module: Any) -> dict[str, str]:
+def _meshes(module: ir.Module) -> dict[str, str]:
   return {
-      operation.attributes['sym_name'].value: str(operation.attributes['mesh'])
+      ir.StringAttr(operation.attributes['sym_name']).value:
+          str(operation.attributes['mesh'])
       for operation in module.body.operations
       if operation.operation.name == 'sdy.mesh'
   }
 
 
-def _collectives(module: Any) -> Optional[tuple[Collective, ...]]:
+def _collectives(module: ir.Module) -> Optional[tuple[Collective, ...]]:
   """None if there are none: what was compiled may not be what is told."""
   sizes: dict[str, list[int]] = collections.defaultdict(list)
 
-  def nbytes(values: Sequence[Any]) -> int:
+  def nbytes(values: Iterable[ir.Value[ir.Type]]) -> int:
     arrays = (array_of(value.type) for value in values)
     return sum(array.nbytes for array in arrays if array is not None)
 

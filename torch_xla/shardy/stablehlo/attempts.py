@@ -38,6 +38,7 @@ from ..sharding.tile_assignment import ShardingError
 from ..v2 import to_v2
 from ..v2.to_v2 import ShardingCounts
 from .forms import Form
+from .mlir import ir
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class _Lowered(NamedTuple):
   Attributes:
     note: what else was changed.
   """
-  module: Any
+  module: HloModuleProto
   taken: extract.Taken
   told: SdyProgram
   padded: Padded
@@ -67,7 +68,7 @@ class _V2(NamedTuple):
   Attributes:
     is_changed: whether that is another than came.
   """
-  module: Any
+  module: HloModuleProto
   taken: extract.Taken
   shardings: ShardingCounts
   note: str
@@ -251,7 +252,7 @@ class Attempts:
                for i in c.instructions):
       yield self._v2_attempt(is_told=False)[1]
 
-  def _read(self) -> Any:
+  def _read(self) -> HloModuleProto:
     """The program's message, without what it may be wrapped in."""
     module = messages.parse(HloModuleProto, self.program)
     untuple.unwrap(module)
@@ -270,10 +271,14 @@ class Attempts:
         return self.original
     return self._write(v2.module)
 
-  def _write(self, module: Any, form: Optional[Form] = None) -> bytes:
+  def _write(self,
+             module: HloModuleProto,
+             form: Optional[Form] = None) -> bytes:
     return dialects.write(self._in_form(module, form), self.version)
 
-  def _in_form(self, module: Any, form: Optional[Form] = None) -> Any:
+  def _in_form(self,
+               module: HloModuleProto,
+               form: Optional[Form] = None) -> ir.Module:
     """A lowered program in MLIR; without a form, in V2."""
     converted = conversion.from_hlo(module)
     if form is not None:
@@ -281,7 +286,7 @@ class Attempts:
     return converted
 
 
-def _result_arrays(module: Any) -> list[Optional[ArrayShape]]:
+def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   entry = entry_of(module)
   shape = next(i.shape for i in entry.instructions if i.id == entry.root_id)
   shapes = [shape]
@@ -290,9 +295,9 @@ def _result_arrays(module: Any) -> list[Optional[ArrayShape]]:
   return [array_shape.array_of(one) for one in shapes]
 
 
-def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
+def _stored(module: HloModuleProto, taken: extract.Taken) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
-  tensors = []
+  tensors = {}
   for i in entry_of(module).instructions:
     if i.opcode != 'parameter' or (array := array_shape.array_of(
         i.shape)) is None:
@@ -302,10 +307,10 @@ def _stored(module: Any, taken: extract.Taken) -> tuple[Tensor, ...]:
     except ShardingError:
       continue
     number = i.parameter_number
-    tensors.append(
-        Tensor(number, i.name, array, placement, taken.parameters.get(number),
-               '', (i.name, i.opcode)))
-  return tuple(sorted(tensors, key=lambda t: t.parameter))
+    tensors[number] = Tensor(number, i.name, array, placement,
+                             taken.parameters.get(number), '',
+                             (i.name, i.opcode))
+  return tuple(tensors[number] for number in sorted(tensors))
 
 
 def _told(count: int,
@@ -334,11 +339,12 @@ def _attempt(
     told: what Shardy is told.
   """
   has_manual = told is not None and bool(told.manual_results)
-  as_known = tuple if told is None else told.as_known
+  as_known: Callable[[Sequence[HloSharding]], tuple[HloSharding, ...]] = (
+      tuple if told is None else told.as_known)
 
   def broken_by(outcome: Outcome) -> Optional[str]:
-    if outcome.tells:
-      made = outcome.compiled.results
+    made = outcome.results
+    if made is not None:
       if len(made) != len(kinds):
         return (f'the backend tells the layouts of {len(made)} results, and '
                 f'there are {len(kinds)}')
@@ -348,9 +354,10 @@ def _attempt(
                   f'plugin gives {made[number]}')
     elif outcome.error is None:
       for number, placement in (pinned or {}).items():
-        if placement.tiles is not None and uneven_dims(kinds[number].dims,
-                                                       placement.tiles.dims):
-          return (f'result {number}, {kinds[number]}, is to be laid out as '
+        kind = kinds[number]
+        if (kind is not None and placement.tiles is not None and
+            uneven_dims(kind.dims, placement.tiles.dims)):
+          return (f'result {number}, {kind}, is to be laid out as '
                   f'{placement}, which does not divide evenly, and the backend '
                   'does not tell how it lays out the results')
     return promise.broken_by(outcome)
@@ -363,13 +370,13 @@ def _attempt(
     if pinned is not None:
       return _told(len(kinds), as_known(list(pinned.values())))
     if has_manual or (read_as := as_read(outcome)) is None:
-      return _told(len(kinds), as_known(outcome.compiled.results))
+      return _told(len(kinds), as_known(outcome.results or ()))
     return read_as
 
   def note_of(outcome: Outcome) -> str:
     is_checked = outcome.compiled is not None and (
         outcome.compiled.parameters is not None or not promise.parameters)
-    if is_checked and (pinned is None or outcome.tells):
+    if is_checked and (pinned is None or outcome.results is not None):
       return ''
     if outcome.unreadable:
       return (

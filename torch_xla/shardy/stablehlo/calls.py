@@ -8,7 +8,6 @@ what the calls are.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..rewrite.extract import NamesOf
 from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
                         owner_of, RESULTS, returned_by, set_attributes,
                         set_types, target_of, types_of)
+from .mlir import ir, stablehlo
 
 
 def without(program: bytes, trims: bool = False) -> bytes:
@@ -78,9 +78,8 @@ def trimmed(
   }
 
 
-def _numbered(named: Iterable[tuple[Any, str]]) -> dict[int, str]:
+def _numbered(named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
   """By number of the argument; the first name of each counts."""
-  from jaxlib.mlir import ir
   found: dict[int, str] = {}
   for value, name in named:
     if owner_of(value) is None:
@@ -88,7 +87,7 @@ def _numbered(named: Iterable[tuple[Any, str]]) -> dict[int, str]:
   return found
 
 
-def _like(program: bytes, module: Any) -> bytes:
+def _like(program: bytes, module: ir.Module) -> bytes:
   """A module as text, or as an artifact of the version, that a program is."""
   version = dialects.artifact_version(program)
   if version is None:
@@ -96,14 +95,12 @@ def _like(program: bytes, module: Any) -> bytes:
   return dialects.write(module, version)
 
 
-def take_out(module: Any) -> None:
+def take_out(module: ir.Module) -> None:
   """Takes the calls out of a module, in place.
 
   A binding's scalar result becomes the constant 0, so that the program still
   gives as many results.
   """
-  from jaxlib.mlir import ir
-  from jaxlib.mlir.dialects import stablehlo
   for operation in dialects.operations_of(module):
     target = target_of(operation)
     if call_target.is_tag(target):
@@ -119,7 +116,9 @@ def take_out(module: Any) -> None:
 
 
 def trim(
-    module: Any, results: Collection[int] = (), arguments: Collection[int] = ()
+    module: ir.Module,
+    results: Collection[int] = (),
+    arguments: Collection[int] = ()
 ) -> set[int]:
   """Has a program be as its user wrote it, but for tags, in place.
 
@@ -156,9 +155,9 @@ def trim(
   return unused
 
 
-def _bind_used(binding: Any, unused: Collection[Any]) -> None:
+def _bind_used(binding: ir.Operation,
+               unused: Collection[ir.Value[ir.Type]]) -> None:
   """Has a binding be one of its other operands alone."""
-  from jaxlib.mlir import ir
   said = call_target.parse_target(target_of(binding))
   left = [(operand, one)
           for operand, one in zip(binding.operands, said, strict=True)
@@ -174,9 +173,8 @@ def _bind_used(binding: Any, unused: Collection[Any]) -> None:
   binding.erase()
 
 
-def _drop_results(main: Any, results: Collection[int]) -> None:
-  from jaxlib.mlir import ir
-  end = returned_by(main).operation
+def _drop_results(main: ir.Operation, results: Collection[int]) -> None:
+  end = returned_by(main)
   kept = [
       n for n, value in enumerate(end.operands) if n not in results and
       not call_target.is_binding(target_of(owner_of(value)))
@@ -190,7 +188,7 @@ def _drop_results(main: Any, results: Collection[int]) -> None:
   set_attributes(main, RESULTS, [given[n] for n in kept])
 
 
-def _drop_arguments(main: Any, unused: Collection[int]) -> None:
+def _drop_arguments(main: ir.Operation, unused: Collection[int]) -> None:
   given, kinds = attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS)
   for number in sorted(unused, reverse=True):
     main.regions[0].blocks[0].erase_argument(number)

@@ -17,13 +17,12 @@ What jaxlib says in another way, or leaves behind, is mended here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from . import dialects, kept
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, uses
-from ..hlo.protos import HloModuleProto
+from ..hlo.protos import HloComputationProto, HloModuleProto
 from ..rewrite.extract import SHARDING_TARGET
 from ..sharding.text import parse_sharding
 from ..sharding.tile_assignment import ShardingError
@@ -31,6 +30,7 @@ from .functions import (ARGUMENTS, array_of, attributes_of, CUSTOM_CALL,
                         custom_call, DONOR_ATTRIBUTE, drop_attribute,
                         functions_of, main_of, owner_of, RESULTS, returned_by,
                         set_attributes, SHARDING_ATTRIBUTE, target_of)
+from .mlir import ir
 
 # Of a module. Without the first two a plugin knows a program of torch_xla; the
 # others say nothing unless they are.
@@ -47,7 +47,7 @@ _LEGALIZE = (
     'symbol-dce)')
 
 
-def to_hlo(module: Any) -> bytes:
+def to_hlo(module: ir.Module) -> bytes:
   """The serialised HloModuleProto of a module, which is used up.
 
   Raises:
@@ -70,20 +70,19 @@ def to_hlo(module: Any) -> bytes:
   return _mended(program)
 
 
-def _check(arguments: Sequence[Mapping[str, Any]]) -> None:
+def _check(arguments: Sequence[Mapping[str, ir.Attribute]]) -> None:
   """Sees to it that no sharding is one that jaxlib passes over."""
   for given in arguments:
     if SHARDING_ATTRIBUTE in given:
       try:
-        parse_sharding(given[SHARDING_ATTRIBUTE].value)
+        parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
       except ShardingError as e:
         raise dialects.ProgramTextError(
             f'a sharding that is not understood: {e}') from e
 
 
-def _keep_what_is_said(module: Any) -> None:
+def _keep_what_is_said(module: ir.Module) -> None:
   """Has jaxlib keep what it takes for unused, or folds into another."""
-  from jaxlib.mlir import ir
   for operation in dialects.operations_of(module):
     target = target_of(operation)
     if call_target.is_binding(target) or (
@@ -99,22 +98,22 @@ def _keep_what_is_said(module: Any) -> None:
       said = custom_call(
           SHARDING_TARGET, value, operation,
           {SHARDING_ATTRIBUTE: operation.attributes[SHARDING_ATTRIBUTE]})
-      said.owner.move_after(operation)
-      value.replace_all_uses_except(said, said.owner.operation)
+      said.move_after(operation)
+      value.replace_all_uses_except(said.result, said)
       del operation.attributes[SHARDING_ATTRIBUTE]
 
 
-def _is_empty(kind: Any) -> bool:
+def _is_empty(kind: ir.Type) -> bool:
   array = array_of(kind)
   return array is not None and 0 in array.dims
 
 
-def _say_in_calls(function: Any) -> None:
+def _say_in_calls(function: ir.Operation) -> None:
   """Says in the function what is said of its results."""
   given = attributes_of(function, RESULTS)
   if not any(SHARDING_ATTRIBUTE in one for one in given):
     return
-  end = returned_by(function).operation
+  end = returned_by(function)
   for number, one in enumerate(given):
     said = one.pop(SHARDING_ATTRIBUTE, None)
     if said is not None:
@@ -122,18 +121,19 @@ def _say_in_calls(function: Any) -> None:
   set_attributes(function, RESULTS, given)
 
 
-def _say(user: Any, place: int, said: Any) -> None:
+def _say(user: ir.Operation, place: int, said: ir.Attribute) -> None:
   """Has an operand be constrained; of a tuple, what it is made of."""
-  from jaxlib.mlir import ir
   value = user.operands[place]
   owner = owner_of(value)
   if owner is not None and owner.name == 'stablehlo.tuple':
-    for number, leaf in enumerate(parse_sharding(said.value).elements):
+    for number, leaf in enumerate(
+        parse_sharding(ir.StringAttr(said).value).elements):
       _say(owner, number, ir.StringAttr.get(str(leaf)))
   elif (owner is None or SHARDING_ATTRIBUTE not in owner.attributes or
         owner.attributes[SHARDING_ATTRIBUTE] != said):
-    user.operands[place] = custom_call(SHARDING_TARGET, value, user,
-                                       {SHARDING_ATTRIBUTE: said})
+    user.operands[place] = custom_call(SHARDING_TARGET, value, user, {
+        SHARDING_ATTRIBUTE: said
+    }).result
 
 
 def _mended(program: bytes) -> bytes:
@@ -168,7 +168,7 @@ def _mended(program: bytes) -> bytes:
   return module.SerializeToString() if is_changed else program
 
 
-def _make_iotas_whole(computation: Any) -> bool:
+def _make_iotas_whole(computation: HloComputationProto) -> bool:
   """Has a broadcast iota be one of more dimensions; whether there was any."""
   iotas = {i.id: i for i in computation.instructions if i.opcode == 'iota'}
   if not iotas:
@@ -187,7 +187,7 @@ def _make_iotas_whole(computation: Any) -> bool:
   return found
 
 
-def from_hlo(program: Any) -> Any:
+def from_hlo(program: HloModuleProto) -> ir.Module:
   """The module of an HloModuleProto message.
 
   Its parameters are no tuple.
@@ -196,7 +196,6 @@ def from_hlo(program: Any) -> Any:
     ProgramTextError: it cannot be converted.
     DoorError: jaxlib is missing.
   """
-  from jaxlib.mlir import ir
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):

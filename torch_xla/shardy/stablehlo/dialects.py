@@ -12,10 +12,11 @@ import contextlib
 import importlib.util
 import io
 import re
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ..door import extras
 from ..errors import DoorError
+from .mlir import _jax, chlo, ir, mhlo, passmanager, sdy, stablehlo
 
 # MLIR's own magic number, and the version of its bytecode, which old versions
 # of StableHLO write another of.
@@ -39,11 +40,9 @@ def check_installed(why: str) -> None:
         f'Install it with {extras.command("stablehlo")}')
 
 
-def _context() -> Any:
+def _context() -> ir.Context:
   check_installed('a program is to be StableHLO')
-  from jaxlib.mlir import ir
   from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-  from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
   registry = ir.DialectRegistry()
   _jax_mlir_ext.register_dialects(registry)
   context = ir.Context()
@@ -55,19 +54,16 @@ def _context() -> Any:
   return context
 
 
-def load_quant(context: Any) -> None:
+def load_quant(context: ir.Context) -> None:
   """Loads the dialect of quantised types; reading an artifact does it."""
-  from jaxlib.mlir import ir
-  from jaxlib.mlir.dialects import stablehlo
   with context, ir.Location.unknown():
     nothing = write(ir.Module.create(), current_version())
     stablehlo.deserialize_portable_artifact(context, nothing)
 
 
 @contextlib.contextmanager
-def scope(module: Any) -> Iterator[None]:
+def scope(module: ir.Module) -> Iterator[None]:
   """Makes operations and attributes in the module's context meanwhile."""
-  from jaxlib.mlir import ir
   with module.context, ir.Location.unknown():
     yield
 
@@ -88,25 +84,22 @@ def version_text(version: Version) -> str:
 
 def current_version() -> Version:
   """The newest version that jaxlib writes."""
-  from jaxlib.mlir.dialects import stablehlo
   return parse_version(stablehlo.get_current_version())
 
 
 def oldest_version() -> Version:
   """The oldest version that jaxlib writes."""
-  from jaxlib.mlir.dialects import stablehlo
   return parse_version(stablehlo.get_minimum_version())
 
 
 def cautious_version() -> Version:
   """The version that plugins of the last twelve weeks read, as XLA assumes."""
-  from jaxlib.mlir.dialects import stablehlo
   return parse_version(
       stablehlo.get_version_from_compatibility_requirement(
           stablehlo.StablehloCompatibilityRequirement.WEEK_12))
 
 
-def read(program: bytes, allow_unknown: bool = False) -> Any:
+def read(program: bytes, allow_unknown: bool = False) -> ir.Module:
   """The module of a portable artifact, of bytecode, or of text.
 
   Args:
@@ -118,32 +111,31 @@ def read(program: bytes, allow_unknown: bool = False) -> Any:
     DoorError: jaxlib is missing.
   """
   context = _context()
-  from jaxlib.mlir import ir
-  from jaxlib.mlir.dialects import stablehlo
   context.allow_unregistered_dialects = allow_unknown
   with context, saying(context, 'cannot read a program in MLIR'):
     if artifact_version(program) is not None:
-      return stablehlo.deserialize_portable_artifact(context, program)
+      module: ir.Module = stablehlo.deserialize_portable_artifact(
+          context, program)
+      return module
     return ir.Module.parse(program)
 
 
-def to_hlo(module: Any) -> bytes:
+def to_hlo(module: ir.Module) -> bytes:
   """The serialised HloModuleProto that a module is converted to.
 
   Raises:
     ProgramTextError: it cannot be.
   """
-  from jaxlib import _jax
   code = io.BytesIO()
   with module.context, saying(module.context,
                               'cannot convert a program to HLO'):
     module.operation.write_bytecode(code)
     computation = _jax.mlir.mlir_module_to_xla_computation(
         code.getvalue(), use_tuple_args=False, return_tuple=False)
-  return computation.as_serialized_hlo_module_proto()
+  return bytes(computation.as_serialized_hlo_module_proto())
 
 
-def from_hlo(program: bytes) -> Any:
+def from_hlo(program: bytes) -> ir.Module:
   """The module that a serialised HloModuleProto is converted to.
 
   Raises:
@@ -151,13 +143,11 @@ def from_hlo(program: bytes) -> Any:
     DoorError: jaxlib is missing.
   """
   context = _context()
-  from jaxlib import _jax
-  from jaxlib.mlir import ir
   with context, saying(context, 'cannot convert a program in HLO'):
     return ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program))
 
 
-def write(module: Any, version: Version) -> bytes:
+def write(module: ir.Module, version: Version) -> bytes:
   """A portable artifact; other dialects, such as sdy, stay in it as they are.
 
   Uses the module up: it is turned into the versioned dialect, in place.
@@ -165,25 +155,23 @@ def write(module: Any, version: Version) -> bytes:
   Raises:
     ProgramTextError: the module is not valid, or has what `version` has not.
   """
-  from jaxlib.mlir.dialects import stablehlo
   target = version_text(version)
   with saying(module.context, f'cannot write a program as StableHLO {target}'):
     module.operation.verify()
-    return stablehlo.serialize_portable_artifact(module, target, True)
+    return bytes(stablehlo.serialize_portable_artifact(module, target, True))
 
 
 @contextlib.contextmanager
-def saying(context: Any, what: str) -> Iterator[None]:
+def saying(context: ir.Context, what: str) -> Iterator[None]:
   """Has MLIR's own errors in the exception, and not on stderr."""
-  from jaxlib.mlir import ir
   import jaxlib
   said: list[str] = []
 
-  def keep(diagnostic: Any) -> bool:
+  def keep(diagnostic: ir.Diagnostic) -> bool:
     said.append(diagnostic.message)
     return True
 
-  handler = context.attach_diagnostic_handler(keep)
+  handler: Any = context.attach_diagnostic_handler(keep)
   try:
     yield
   except (ir.MLIRError, ValueError, RuntimeError) as e:
@@ -194,7 +182,10 @@ def saying(context: Any, what: str) -> Iterator[None]:
     handler.detach()
 
 
-def run(passes: str, module: Any, what: str, verify: bool = True) -> None:
+def run(passes: str,
+        module: ir.Module,
+        what: str,
+        verify: bool = True) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
 
   Args:
@@ -204,8 +195,6 @@ def run(passes: str, module: Any, what: str, verify: bool = True) -> None:
   Raises:
     ProgramTextError: a pass fails.
   """
-  from jaxlib.mlir import passmanager
-  from jaxlib.mlir.dialects import mhlo, stablehlo
   stablehlo.register_stablehlo_passes()
   mhlo.register_mhlo_passes()
   with module.context, saying(module.context, what):
@@ -214,7 +203,7 @@ def run(passes: str, module: Any, what: str, verify: bool = True) -> None:
     manager.run(module.operation)
 
 
-def text(module: Any) -> str:
+def text(module: ir.Module) -> str:
   """The module as people and tools such as sdy_opt read it."""
   return str(module)
 
@@ -225,15 +214,14 @@ def is_a(value: Any, kind: Any) -> bool:
   return isinstance(value, kind) if ask is None else ask(value)
 
 
-def operations_of(root: Any) -> list[Any]:
+def operations_of(root: Union[ir.Module, ir.Operation]) -> list[ir.Operation]:
   """All operations of a module or of another operation, inner ones first.
 
   They may be changed and erased meanwhile, which a walk of MLIR's own forbids.
   """
-  from jaxlib.mlir import ir
   found = []
 
-  def look(operation: Any) -> Any:
+  def look(operation: ir.Operation) -> ir.WalkResult:
     found.append(operation.operation)
     return ir.WalkResult.ADVANCE
 

@@ -45,7 +45,7 @@ class _Traced(NamedTuple):
 
 
 def export_stablehlo(source: Source,
-                     path: Union[str, os.PathLike],
+                     path: Union[str, os.PathLike[str]],
                      form: str = Form.SDY.value,
                      version: Optional[str] = None,
                      signature_order: bool = False) -> None:
@@ -121,8 +121,11 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     if source.sent is None:
       raise ValueError('the record has no program: torch_xla.shardy.record() '
                        'keeps programs, torch_xla.shardy.programs() does not')
-    names = {t.parameter: t.name for t in source.tensors if t.name}
-    names.pop(None, None)
+    names = {
+        t.parameter: t.name
+        for t in source.tensors
+        if t.name and t.parameter is not None
+    }
     return _Traced(source.sent, source.options, Signature(names, {}))
   if isinstance(source, torch.export.ExportedProgram):
     named, known = _traced(source)

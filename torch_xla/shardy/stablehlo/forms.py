@@ -12,12 +12,12 @@ A program that was lowered in HLO has attributes; here it gets its form.
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from . import dialects, to_dialect
 from ..rewrite.extract import SHARDING_TARGET
 from .functions import (ARGUMENTS, drop_attribute, functions_of, RESULTS,
                         SHARDING_ATTRIBUTE, target_of)
+from .mlir import ir
 
 
 class Form(enum.Enum):
@@ -27,7 +27,7 @@ class Form(enum.Enum):
   PLAIN = 'plain'
 
 
-def write(module: Any, form: Form) -> None:
+def write(module: ir.Module, form: Form) -> None:
   """Turns a module as it comes from HLO into a form, in place.
 
   Raises:
@@ -40,7 +40,7 @@ def write(module: Any, form: Form) -> None:
     to_dialect.write(module)
 
 
-def _drop_shardings(module: Any, calls: bool) -> None:
+def _drop_shardings(module: ir.Module, calls: bool) -> None:
   """Takes out what is said in the terms of GSPMD, with `calls` those, too."""
   for operation in dialects.operations_of(module):
     if calls and target_of(operation) == SHARDING_TARGET:

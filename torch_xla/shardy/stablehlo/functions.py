@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Optional
+from typing import Optional
 
 from . import dialects
 from ..hlo import array_shape
 from ..hlo.array_shape import ArrayShape
+from .mlir import ir
 
 ARGUMENTS, RESULTS = 'arg_attrs', 'res_attrs'
 CUSTOM_CALL = 'stablehlo.custom_call'
@@ -18,16 +19,16 @@ DONOR_ATTRIBUTE = 'jax.buffer_donor'
 FRONTEND_ATTRIBUTES = 'mhlo.frontend_attributes'
 
 
-def functions_of(module: Any) -> dict[str, Any]:
+def functions_of(module: ir.Module) -> dict[str, ir.Operation]:
   """The functions of a module by their names."""
   return {
-      operation.attributes['sym_name'].value: operation.operation
+      ir.StringAttr(operation.attributes['sym_name']).value: operation.operation
       for operation in module.body.operations
       if operation.operation.name == 'func.func'
   }
 
 
-def main_of(module: Any) -> Any:
+def main_of(module: ir.Module) -> ir.Operation:
   """The function that a program is.
 
   Raises:
@@ -39,25 +40,28 @@ def main_of(module: Any) -> Any:
   return functions['main']
 
 
-def attributes_of(function: Any, which: str) -> list[dict[str, Any]]:
+def attributes_of(function: ir.Operation,
+                  which: str) -> list[dict[str, ir.Attribute]]:
   """The attributes of each argument or result of a function, to be changed."""
-  from jaxlib.mlir import ir
   if which in function.attributes:
-    return [{
-        a.name: a.attr for a in ir.DictAttr(one)
-    } for one in ir.ArrayAttr(function.attributes[which])]
+    return [*map(entries_of, ir.ArrayAttr(function.attributes[which]))]
   return [{} for _ in types_of(function, which)]
 
 
-def set_attributes(function: Any, which: str,
-                   given: Iterable[Mapping[str, Any]]) -> None:
+def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
+  """What a dictionary holds."""
+  given = ir.DictAttr(attribute)
+  return {given[n].name: given[n].attr for n in range(len(given))}
+
+
+def set_attributes(function: ir.Operation, which: str,
+                   given: Iterable[Mapping[str, ir.Attribute]]) -> None:
   """Within `dialects.scope`."""
-  from jaxlib.mlir import ir
   function.attributes[which] = ir.ArrayAttr.get(
       [ir.DictAttr.get(dict(one)) for one in given])
 
 
-def drop_attribute(function: Any, which: str, name: str) -> None:
+def drop_attribute(function: ir.Operation, which: str, name: str) -> None:
   """Of all arguments or results; within `dialects.scope`."""
   given = attributes_of(function, which)
   if any(name in one for one in given):
@@ -66,40 +70,38 @@ def drop_attribute(function: Any, which: str, name: str) -> None:
     set_attributes(function, which, given)
 
 
-def types_of(function: Any, which: str) -> list[Any]:
-  from jaxlib.mlir import ir
+def types_of(function: ir.Operation, which: str) -> list[ir.Type]:
   kind = ir.FunctionType(
       ir.TypeAttr(function.attributes['function_type']).value)
   return list(kind.inputs if which == ARGUMENTS else kind.results)
 
 
-def set_types(function: Any, arguments: Iterable[Any],
-              results: Iterable[Any]) -> None:
+def set_types(function: ir.Operation, arguments: Iterable[ir.Type],
+              results: Iterable[ir.Type]) -> None:
   """Within `dialects.scope`."""
-  from jaxlib.mlir import ir
   function.attributes['function_type'] = ir.TypeAttr.get(
       ir.FunctionType.get(list(arguments), list(results)))
 
 
-def returned_by(function: Any) -> Any:
+def returned_by(function: ir.Operation) -> ir.Operation:
   """The operation that returns the function's results."""
-  return list(function.regions[0].blocks[0].operations)[-1]
+  end: ir.Operation = list(
+      function.regions[0].blocks[0].operations)[-1].operation
+  return end
 
 
-def owner_of(value: Any) -> Optional[Any]:
+def owner_of(value: ir.Value[ir.Type]) -> Optional[ir.Operation]:
   """The operation that a value is the result of; None for an argument."""
-  from jaxlib.mlir import ir
   owner = value.owner
   return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def is_used(value: Any) -> bool:
+def is_used(value: ir.Value[ir.Type]) -> bool:
   return any(True for _ in value.uses)
 
 
-def array_of(kind: Any) -> Optional[ArrayShape]:
+def array_of(kind: ir.Type) -> Optional[ArrayShape]:
   """The array that a type is; None for tuples, tokens, dynamic shapes."""
-  from jaxlib.mlir import ir
   if not dialects.is_a(kind, ir.RankedTensorType):
     return None
   tensor = ir.RankedTensorType(kind)
@@ -108,10 +110,9 @@ def array_of(kind: Any) -> Optional[ArrayShape]:
   return array_shape.of_mlir(str(tensor.element_type), tensor.shape)
 
 
-def custom_call(target: str, operand: Any, before: Any,
-                attributes: Mapping[str, Any]) -> Any:
-  """The result of a new call, of its operand's type; within a scope."""
-  from jaxlib.mlir import ir
+def custom_call(target: str, operand: ir.Value[ir.Type], before: ir.Operation,
+                attributes: Mapping[str, ir.Attribute]) -> ir.Operation:
+  """A new call, which gives what has its operand's type; within a scope."""
   with ir.InsertionPoint(before), before.location:
     return ir.Operation.create(
         CUSTOM_CALL,
@@ -120,17 +121,17 @@ def custom_call(target: str, operand: Any, before: Any,
         attributes={
             'call_target_name': ir.StringAttr.get(target),
             **attributes
-        }).results[0]
+        })
 
 
-def target_of(operation: Optional[Any]) -> str:
+def target_of(operation: Optional[ir.Operation]) -> str:
   """What a custom call calls; empty for anything else."""
   if operation is None or operation.name != CUSTOM_CALL:
     return ''
-  return operation.attributes['call_target_name'].value
+  return ir.StringAttr(operation.attributes['call_target_name']).value
 
 
-def names_of(operation: Any) -> list[str]:
+def names_of(operation: ir.Operation) -> list[str]:
   """The names of an operation's attributes."""
   attributes = operation.attributes
   return [attributes[n].name for n in range(len(attributes))]

@@ -14,10 +14,11 @@ the operation itself; in between nobody looks at the call.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from . import dialects
-from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, names_of, target_of)
+from .functions import (CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES, names_of,
+                        target_of)
+from .mlir import ir
 
 TARGET = 'torch_xla.shardy.kept'
 _NAME, _TYPES, _ATTRIBUTES = 'kept.name', 'kept.types', 'kept.attributes'
@@ -29,7 +30,7 @@ _DYNAMIC = frozenset(
                                      'real_dynamic_slice'))
 
 
-def hide(module: Any) -> int:
+def hide(module: ir.Module) -> int:
   """Turns the operations into calls, in place; within `dialects.scope`.
 
   What has regions stays as it is, and so do arguments: jaxlib refuses them.
@@ -37,16 +38,15 @@ def hide(module: Any) -> int:
   Returns:
     How many.
   """
-  from jaxlib.mlir import ir
-  quantised: dict[Any, Any] = {}  # The types as they are between.
+  quantised: dict[ir.Type, ir.Type] = {}  # The types as they are between.
 
-  def plain(kind: Any) -> Any:
+  def plain(kind: ir.Type) -> ir.Type:
     if kind not in quantised:
       quantised[kind] = kind
       if _QUANTISED in str(kind) and dialects.is_a(kind, ir.RankedTensorType):
         tensor = ir.RankedTensorType(kind)
         # uniform<i8:f32, ..>, or uniform<i8<-127:127>:f32, ..>
-        element = re.search(r'<(\w+)', str(tensor.element_type))[1]
+        element = re.findall(r'<(\w+)', str(tensor.element_type))[0]
         quantised[kind] = ir.RankedTensorType.get(tensor.shape,
                                                   ir.Type.parse(element))
     return quantised[kind]
@@ -86,24 +86,22 @@ def hide(module: Any) -> int:
   return len(found)
 
 
-def show(module: Any) -> None:
+def show(module: ir.Module) -> None:
   """Turns the calls into the operations again, in place; within a scope."""
-  from jaxlib.mlir import ir
   dialects.load_quant(module.context)
   for call in dialects.operations_of(module):
     if target_of(call) != TARGET:
       continue
     said = {
-        one.name: ir.StringAttr(one.attr).value
-        for one in ir.DictAttr(call.attributes[FRONTEND_ATTRIBUTES])
+        name: ir.StringAttr(one).value for name, one in entries_of(
+            call.attributes[FRONTEND_ATTRIBUTES]).items()
     }
     kind = ir.FunctionType(ir.TypeAttr(ir.Attribute.parse(said[_TYPES])).value)
-    given = ir.DictAttr(ir.Attribute.parse(said[_ATTRIBUTES]))
     made = ir.Operation.create(
         said[_NAME],
         results=list(kind.results),
         operands=list(call.operands),
-        attributes={one.name: one.attr for one in given},
+        attributes=entries_of(ir.Attribute.parse(said[_ATTRIBUTES])),
         ip=ir.InsertionPoint(call),
         loc=call.location)
     for before, after in zip(call.results, made.results, strict=True):

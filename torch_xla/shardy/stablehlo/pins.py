@@ -7,11 +7,12 @@ result is as it is marked, otherwise replicated.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (Editor, entry_of, replace_results, results_of,
                           set_attribute)
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..rewrite.extract import SHARDING_TARGET
 from ..rewrite.to_sdy import ATTRIBUTE, RESULT_TARGET
 from ..sdy import attributes
@@ -20,7 +21,7 @@ from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..v2 import convolutions
 
 
-def pin_sdy(module: Any, told: SdyProgram) -> dict[int, HloSharding]:
+def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
   """Of a program in Shardy's terms.
 
   Returns:
@@ -45,7 +46,7 @@ def pin_sdy(module: Any, told: SdyProgram) -> dict[int, HloSharding]:
   return {number: placements[number] for number in sorted(placements)}
 
 
-def pin_v2(module: Any) -> dict[int, HloSharding]:
+def pin_v2(module: HloModuleProto) -> dict[int, HloSharding]:
   """Of a program in V2. Returns the placement of each result, in order."""
   entry, editor = entry_of(module), Editor(module)
   placements, made = {}, {}
@@ -64,7 +65,8 @@ def pin_v2(module: Any) -> dict[int, HloSharding]:
   return placements
 
 
-def _arrays(entry: Any) -> Iterator[tuple[int, Any]]:
+def _arrays(
+    entry: HloComputationProto) -> Iterator[tuple[int, HloInstructionProto]]:
   """The results that are arrays, with their numbers."""
   for number, result in enumerate(results_of(entry)):
     if array_shape.array_of(result.shape) is not None:

@@ -36,4 +36,4 @@ def with_calls(tensors: Sequence[torch.Tensor]) -> bytes:
   """The portable artifact of these tensors' graph, our calls in it."""
   xlac = torch_xla._XLAC
   printer = getattr(xlac._get_stablehlo, _WITH_CALLS, xlac._get_stablehlo)
-  return printer(list(tensors), xlac._xla_get_default_device(), [], True)
+  return bytes(printer(list(tensors), xlac._xla_get_default_device(), [], True))

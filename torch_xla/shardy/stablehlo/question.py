@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 import math
-from typing import Any
 
 from . import dialects
 from .functions import attributes_of, main_of, RESULTS, SDY_ATTRIBUTE
 from ..sdy import attributes
 from ..sdy.free_results import Dims
+from .mlir import ir, sdy
 
 _PIPELINE = 'builtin.module(sdy-propagation-pipeline)'
 
 
-def tiles(module: Any, numbers: Iterable[int],
+def tiles(module: ir.Module, numbers: Iterable[int],
           mesh: attributes.Mesh) -> dict[int, Dims]:
   """The tiles of results, by number, of a module that is used up.
 
@@ -30,7 +30,6 @@ def tiles(module: Any, numbers: Iterable[int],
   Raises:
     ProgramTextError: jaxlib's Shardy does not take the program.
   """
-  from jaxlib.mlir.dialects import sdy
   sizes = dict(mesh.axes)
   dialects.run(_PIPELINE, module, 'cannot propagate shardings')
   with dialects.scope(module):
@@ -48,8 +47,8 @@ def tiles(module: Any, numbers: Iterable[int],
     }
 
 
-def _size(axis: Any, sizes: Mapping[str, int]) -> int:
-  from jaxlib.mlir.dialects import sdy
-  axis = sdy.AxisRefAttr(axis)
+def _size(attribute: ir.Attribute, sizes: Mapping[str, int]) -> int:
+  axis = sdy.AxisRefAttr(attribute)
   part = axis.sub_axis_info
-  return sizes[axis.name] if part is None else sdy.SubAxisInfoAttr(part).size
+  return sizes[axis.name] if part is None else int(
+      sdy.SubAxisInfoAttr(part).size)

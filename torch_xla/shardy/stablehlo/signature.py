@@ -11,6 +11,7 @@ from ..compile.record import TensorRecord
 from .forms import Form
 from .functions import (ARGUMENTS, attributes_of, DONOR_ATTRIBUTE, main_of,
                         RESULTS, set_attributes, types_of)
+from .mlir import ir
 
 # As jax names them in what it exports. Not every reader keeps locations.
 _INFO = {ARGUMENTS: 'jax.arg_info', RESULTS: 'jax.result_info'}
@@ -22,9 +23,8 @@ class Signature:
   arguments: Mapping[int, str]
   results: Mapping[int, str]
 
-  def write(self, module: Any) -> None:
+  def write(self, module: ir.Module) -> None:
     """Names what the main function of a module takes and gives, in place."""
-    from jaxlib.mlir import ir
     main = main_of(module)
     with dialects.scope(module):
       for which, names in ((ARGUMENTS, self.arguments), (RESULTS,
@@ -37,7 +37,7 @@ class Signature:
         argument = main.regions[0].blocks[0].arguments[number]
         argument.set_location(ir.Location.name(name))
 
-  def described(self, module: Any, form: Form,
+  def described(self, module: ir.Module, form: Form,
                 tensors: Sequence[TensorRecord]) -> dict[str, Any]:
     """What the file beside says of a module, which is used up.
 
@@ -63,7 +63,7 @@ class Signature:
     }
 
 
-def _described(module: Any, main: Any, which: str,
+def _described(module: ir.Module, main: ir.Operation, which: str,
                names: Mapping[int, str]) -> list[dict[str, Any]]:
   layouts = answer.layouts(module, main, which)
   return [{
@@ -76,9 +76,8 @@ def _described(module: Any, main: Any, which: str,
       layout) in enumerate(zip(types_of(main, which), layouts, strict=True))]
 
 
-def _shape(kind: Any) -> dict[str, Any]:
+def _shape(kind: ir.Type) -> dict[str, Any]:
   """In JSON's terms: of a dynamic dimension, null."""
-  from jaxlib.mlir import ir
   if not dialects.is_a(kind, ir.RankedTensorType):
     return {'shape': None, 'dtype': str(kind)}
   tensor = ir.RankedTensorType(kind)

@@ -16,14 +16,16 @@ of calls is done here.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Optional
 
 from . import dialects
 from ..rewrite.extract import SHARDING_TARGET
 from ..sdy.manual import (AXES_ATTRIBUTE, BODY, IN_ATTRIBUTE, LEAVE_TARGET,
                           OUT_ATTRIBUTE)
-from .functions import (CUSTOM_CALL, FRONTEND_ATTRIBUTES, functions_of, is_used,
-                        names_of, owner_of, SDY_ATTRIBUTE, target_of)
+from .functions import (CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES,
+                        functions_of, is_used, names_of, owner_of,
+                        SDY_ATTRIBUTE, target_of)
+from .mlir import ir, sdy
 
 _PASS = 'builtin.module(xla-sdy-round-trip-import-shardy-attrs)'
 _WHAT = "cannot read Shardy's shardings"
@@ -31,7 +33,7 @@ _LEFT = ('stablehlo.tuple', 'stablehlo.constant')
 _NONE = '#sdy.sharding_per_value<[]>'
 
 
-def write(module: Any) -> None:
+def write(module: ir.Module) -> None:
   """Turns a module whose calls give no tuples into the dialect, in place.
 
   Raises:
@@ -49,13 +51,12 @@ def write(module: Any) -> None:
         _write_constraint(operation)
 
 
-def flatten_calls(module: Any) -> None:
+def flatten_calls(module: ir.Module) -> None:
   """Has custom calls give results where they give a tuple of them, in place.
 
   What nobody uses goes: tuples, which jaxlib makes of what calls give, and
   constants, which bindings become.
   """
-  from jaxlib.mlir import ir
   for call in reversed(dialects.operations_of(module)):
     if call.name in _LEFT and not is_used(call.results[0]):
       call.erase()
@@ -83,9 +84,7 @@ def flatten_calls(module: Any) -> None:
     call.erase()
 
 
-def _write_constraint(call: Any) -> None:
-  from jaxlib.mlir import ir
-  from jaxlib.mlir.dialects import sdy
+def _write_constraint(call: ir.Operation) -> None:
   said, = sdy.TensorShardingPerValueAttr(
       call.attributes[SDY_ATTRIBUTE]).shardings
   with ir.InsertionPoint(call), call.location:
@@ -94,12 +93,13 @@ def _write_constraint(call: Any) -> None:
   call.erase()
 
 
-def _write_region(leave: Any, functions: dict[str, Any]) -> None:
+def _write_region(leave: ir.Operation, functions: dict[str,
+                                                       ir.Operation]) -> None:
   """Puts the computation that is called between two calls into a region."""
-  from jaxlib.mlir import ir
   call = owner_of(leave.operands[0])
+  assert call is not None
   enter = owner_of(call.operands[0]) if len(call.operands) else None
-  body = functions[call.attributes['callee'].value]
+  body = functions[ir.FlatSymbolRefAttr(call.attributes['callee']).value]
   block = body.regions[0].blocks[0]
   end = list(block.operations)[-1].operation
   made = ir.Operation.create(
@@ -127,12 +127,8 @@ def _write_region(leave: Any, functions: dict[str, Any]) -> None:
       operation.erase()
 
 
-def _said(call: Optional[Any], name: str) -> Any:
-  from jaxlib.mlir import ir
+def _said(call: Optional[ir.Operation], name: str) -> ir.Attribute:
   if call is None:
     return ir.Attribute.parse(_NONE)
-  texts = {
-      one.name: one.attr
-      for one in ir.DictAttr(call.attributes[FRONTEND_ATTRIBUTES])
-  }
+  texts = entries_of(call.attributes[FRONTEND_ATTRIBUTES])
   return ir.Attribute.parse(ir.StringAttr(texts[name]).value)
