@@ -230,6 +230,13 @@ def test_an_answer_is_compared_with_what_was_made(made, reason):
   assert all('not padded' in one.instead for one in rest)
 
 
+def test_an_answer_of_another_rank_says_nothing():
+  told, attempts = _attempts()
+  assert next(attempts).promise(_outcome('{devices=[8]<=[8]}')) == ''
+  next(attempts)
+  assert told == [None, {}]
+
+
 @pytest.mark.parametrize('outcome', [
     Outcome(b'', 0.1),
     _outcome('{replicated}'),

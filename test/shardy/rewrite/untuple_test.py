@@ -8,6 +8,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
+from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.rewrite import untuple
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
@@ -85,6 +86,11 @@ def test_a_program_that_does_more(entry):
   with pytest.raises(InexpressibleError, match='handed over as one tuple'):
     untuple.unwrap(module)
   assert module.SerializeToString(deterministic=True) == before
+
+
+def test_no_program_at_all():
+  with pytest.raises(ValueError, match='without an entry computation'):
+    untuple.unwrap(messages.make(protos.HloModuleProto))
 
 
 def _train() -> None:
