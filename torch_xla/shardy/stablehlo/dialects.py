@@ -16,7 +16,8 @@ from typing import Any, Optional, Union
 
 from ..door import extras
 from ..errors import DoorError
-from .mlir import _jax, chlo, ir, mhlo, passmanager, sdy, stablehlo
+from .mlir import (_jax, _jax_mlir_ext, chlo, ir, jaxlib, mhlo, passmanager,
+                   sdy, stablehlo)
 
 # MLIR's own magic number, and the version of its bytecode, which old versions
 # of StableHLO write another of.
@@ -42,7 +43,6 @@ def check_installed(why: str) -> None:
 
 def _context() -> ir.Context:
   check_installed('a program is to be StableHLO')
-  from jaxlib.mlir._mlir_libs import _jax_mlir_ext
   registry = ir.DialectRegistry()
   _jax_mlir_ext.register_dialects(registry)
   context = ir.Context()
@@ -164,7 +164,6 @@ def write(module: ir.Module, version: Version) -> bytes:
 @contextlib.contextmanager
 def saying(context: ir.Context, what: str) -> Iterator[None]:
   """Has MLIR's own errors in the exception, and not on stderr."""
-  import jaxlib
   said: list[str] = []
 
   def keep(diagnostic: ir.Diagnostic) -> bool:

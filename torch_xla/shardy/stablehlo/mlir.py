@@ -21,14 +21,21 @@ class _Module:
     return found
 
 
-__all__ = ['_jax', 'chlo', 'ir', 'mhlo', 'passmanager', 'sdy', 'stablehlo']
+__all__ = [
+    '_jax', '_jax_mlir_ext', 'chlo', 'ir', 'jaxlib', 'mhlo', 'passmanager',
+    'sdy', 'stablehlo'
+]
 
 if TYPE_CHECKING:
+  import jaxlib
   from jaxlib import _jax
+  from jaxlib.mlir._mlir_libs import _jax_mlir_ext
   from jaxlib.mlir import ir, passmanager
   from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 else:
+  jaxlib = _Module('jaxlib')
   _jax = _Module('jaxlib._jax')
+  _jax_mlir_ext = _Module('jaxlib.mlir._mlir_libs._jax_mlir_ext')
   ir = _Module('jaxlib.mlir.ir')
   passmanager = _Module('jaxlib.mlir.passmanager')
   chlo, mhlo, sdy, stablehlo = (
