@@ -127,7 +127,7 @@ def _refused_at(found: Propagation, number: int, operation: Operation,
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-  pairs = zip(one, other)  # As far as the shorter goes.
+  pairs = zip(one, other, strict=False)  # As far as the shorter goes.
   return next((n for n, (a, b) in enumerate(pairs) if a != b),
               min(len(one), len(other)))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 import re
-from typing import Any, Optional
+from typing import Optional
 
-from ..hlo.array_shape import ArrayShape
 from ..stablehlo import dialects, functions
 from ..stablehlo.functions import ARGUMENTS, RESULTS
+from ..stablehlo.mlir import ir, sdy
 from .propagation import (Dim, Factors, Operation, Origin, Propagation, Rule,
                           Step, Tensor)
 
@@ -24,7 +24,7 @@ _STEP = re.compile(r'step-(\d+)|'
 _PLACE = re.compile(r'(operand|result)-(\d+)')
 
 
-def propagate(module: Any, names: Mapping[int, str] = {}) -> Propagation:
+def propagate(module: ir.Module, names: Mapping[int, str] = {}) -> Propagation:
   """What Shardy makes of a module, which is changed.
 
   Args:
@@ -44,13 +44,12 @@ def propagate(module: Any, names: Mapping[int, str] = {}) -> Propagation:
     return _Reader(mesh, origins, functions.main_of(module), names).read()
 
 
-def constraints_of(module: Any) -> list[Any]:
+def constraints_of(module: ir.Module) -> list[ir.Operation]:
   """In the order in which Shardy counts them."""
   return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
 
 
-def _mesh(module: Any) -> dict[str, int]:
-  from jaxlib.mlir.dialects import sdy
+def _mesh(module: ir.Module) -> dict[str, int]:
   meshes = [o for o in module.body.operations if o.operation.name == 'sdy.mesh']
   if len(meshes) != 1:
     raise dialects.ProgramTextError(
@@ -59,7 +58,7 @@ def _mesh(module: Any) -> dict[str, int]:
   return {a.name: a.size for a in map(sdy.MeshAxisAttr, mesh.axes)}
 
 
-def _origins(module: Any, names: Mapping[int, str]) -> dict[str, Origin]:
+def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
   """What is said, by the names that Shardy will give it."""
   main = functions.main_of(module)
   found = {}
@@ -83,26 +82,25 @@ def _origins(module: Any, names: Mapping[int, str]) -> dict[str, Origin]:
   return found
 
 
-def _argument_name(number: int, given: Mapping[str, Any],
+def _argument_name(number: int, given: Mapping[str, ir.Attribute],
                    names: Mapping[int, str]) -> str:
   said = given.get(_NAME)
-  return said.value if said is not None else names.get(number,
-                                                       f'argument {number}')
+  if said is not None:
+    return ir.StringAttr(said).value
+  return names.get(number, f'argument {number}')
 
 
-def _dims(sharding: Any) -> tuple[Dim, ...]:
-  from jaxlib.mlir.dialects import sdy
+def _dims(sharding: ir.Attribute) -> tuple[Dim, ...]:
   return tuple(
       Dim(tuple(map(_axis, d.axes)), d.is_closed, d.priority)
       for d in map(sdy.DimensionShardingAttr,
                    sdy.TensorShardingAttr(sharding).dimension_shardings))
 
 
-def _axis(reference: Any) -> str:
-  from jaxlib.mlir.dialects import sdy
+def _axis(reference: ir.Attribute) -> str:
   axis = sdy.AxisRefAttr(reference)
   if axis.sub_axis_info is None:
-    return axis.name
+    return str(axis.name)
   sub = sdy.SubAxisInfoAttr(axis.sub_axis_info)
   return f'{axis.name}:({sub.pre_size}){sub.size}'
 
@@ -111,11 +109,11 @@ class _Reader:
   """Reads one function main after propagation."""
 
   def __init__(self, mesh: Mapping[str, int], origins: Mapping[str, Origin],
-               main: Any, names: Mapping[int, str]):
+               main: ir.Operation, names: Mapping[int, str]):
     self._mesh, self._origins = mesh, origins
     self._main, self._names = main, names
     self._tensors: list[Tensor] = []
-    self._numbers: dict[Any, int] = {}
+    self._numbers: dict[ir.Value[ir.Type], int] = {}
     self._count = 0
 
   def read(self) -> Propagation:
@@ -132,16 +130,17 @@ class _Reader:
     return Propagation(self._mesh, self._origins, tuple(self._tensors),
                        tuple(o for o in found if o is not None))
 
-  def _add(self, value: Any, name: str, sharding: Any, origins: Any,
+  def _add(self, value: ir.Value[ir.Type], name: str,
+           sharding: Optional[ir.Attribute], origins: Optional[ir.Attribute],
            own: str) -> None:
-    from jaxlib.mlir import ir
     shape = functions.array_of(value.type)
     if shape is None:
       return
     said = {} if origins is None else {
-        a.name: own if a.attr.value == 'self' else a.attr.value
-        for a in ir.DictAttr(origins)
+        axis: ir.StringAttr(origin).value
+        for axis, origin in functions.entries_of(origins).items()
     }
+    said = {axis: own if o == 'self' else o for axis, o in said.items()}
     if origin := self._origins.get(own):  # Shardy may call it its user's.
       said.update({axis: own for dim in origin.dims for axis in dim.axes})
     dims = (Dim(),) * len(shape.dims) if sharding is None else _dims(sharding)
@@ -149,15 +148,13 @@ class _Reader:
     self._tensors.append(
         Tensor(name, shape, dims, said, own if own in self._origins else ''))
 
-  def _add_results(self, operation: Any) -> None:
-    from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import sdy
+  def _add_results(self, operation: ir.Operation) -> None:
     given = operation.attributes
     origins = given['sdy.sharding_origins'] if ('sdy.sharding_origins'
                                                 in given) else None
     if operation.name in (_EDGE, _CONSTRAINT):
       sharding = given['sharding'] if 'sharding' in given else None
-      own = given['sdy.sharding_origin_name'].value if (
+      own = ir.StringAttr(given['sdy.sharding_origin_name']).value if (
           'sdy.sharding_origin_name' in given) else ''
       value = operation.results[0]
       if operation.name == _EDGE:
@@ -174,7 +171,7 @@ class _Reader:
         return
       self._add(value, own.replace('_', ' '), sharding, origins, own)
       return
-    shardings: list[Any] = [None] * len(operation.results)
+    shardings: list[Optional[ir.Attribute]] = [None] * len(operation.results)
     if SHARDING in given and dialects.is_a(given[SHARDING],
                                            sdy.TensorShardingPerValueAttr):
       shardings = list(
@@ -186,16 +183,16 @@ class _Reader:
       self._add(value, name, shardings[place],
                 None if origins is None else said[place], '')
 
-  def _alias(self, value: Any, number: int) -> None:
+  def _alias(self, value: ir.Value[ir.Type], number: int) -> None:
     """Has what a loop carries be the loop's result."""
     owner = functions.owner_of(value)
     if owner is None or owner.name != 'stablehlo.while':
       return
-    place = list(owner.results).index(value)
+    place = [r == value for r in owner.results].index(True)
     for region in owner.regions:
       self._numbers[region.blocks[0].arguments[place]] = number
 
-  def _operation(self, operation: Any) -> Optional[Operation]:
+  def _operation(self, operation: ir.Operation) -> Optional[Operation]:
     values = [*operation.operands, *operation.results]
     if not all(v in self._numbers for v in values):
       return None
@@ -215,7 +212,7 @@ class _Reader:
     return Operation(name, numbers, rule, tuple(steps))
 
 
-def _in_order(root: Any) -> Iterable[Any]:
+def _in_order(root: ir.Operation) -> Iterable[ir.Operation]:
   for region in root.regions:
     for block in region.blocks:
       for operation in block.operations:
@@ -223,8 +220,7 @@ def _in_order(root: Any) -> Iterable[Any]:
         yield operation.operation
 
 
-def _rule(attribute: Any) -> Rule:
-  from jaxlib.mlir.dialects import sdy
+def _rule(attribute: ir.Attribute) -> Rule:
   rule = sdy.OpShardingRuleAttr(attribute)
   mappings = [*rule.operand_mappings, *rule.result_mappings]
   return Rule(
@@ -234,8 +230,7 @@ def _rule(attribute: Any) -> Rule:
           [*rule.blocked_propagation_factors, *rule.need_replication_factors]))
 
 
-def _factors(mapping: Any) -> Factors:
-  from jaxlib.mlir.dialects import sdy
+def _factors(mapping: ir.Attribute) -> Factors:
   return tuple(
       tuple(d.factor_indices)
       for d in map(sdy.DimMappingAttr,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Optional
+from typing import Optional
 
 from ..stablehlo import dialects, functions
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from . import reader
+from ..stablehlo.mlir import ir, sdy
 from .conflicts import Conflict
 from .propagation import Propagation
 
@@ -59,7 +60,7 @@ def _candidates(found: Propagation, conflict: Conflict) -> Iterator[Priorities]:
   }
 
 
-def _say(module: Any, priorities: Priorities) -> None:
+def _say(module: ir.Module, priorities: Priorities) -> None:
   """Gives origins other priorities, in place."""
   of_origins: dict[str, dict[int, int]] = {}
   for (origin, dim), priority in priorities.items():
@@ -78,12 +79,13 @@ def _say(module: Any, priorities: Priorities) -> None:
                                                said)
 
 
-def _with(sharding: Any, priorities: Mapping[int, int]) -> Any:
-  from jaxlib.mlir.dialects import sdy
+def _with(sharding: ir.Attribute, priorities: Mapping[int,
+                                                      int]) -> ir.Attribute:
   said = sdy.TensorShardingAttr(sharding)
   dims = [sdy.DimensionShardingAttr(d) for d in said.dimension_shardings]
-  return sdy.TensorShardingAttr.get(said.mesh_or_ref, [
+  changed: ir.Attribute = sdy.TensorShardingAttr.get(said.mesh_or_ref, [
       sdy.DimensionShardingAttr.get(
           list(d.axes), d.is_closed, priorities.get(n, d.priority))
       for n, d in enumerate(dims)
   ], list(said.replicated_axes))
+  return changed

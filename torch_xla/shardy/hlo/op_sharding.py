@@ -145,7 +145,7 @@ def check_rank(sharding: HloSharding, rank: int) -> None:
                              f'on an array of rank {rank}')
 
 
-def said(module: Any) -> Iterator[Optional[HloSharding]]:
+def said(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
   """The shardings of a program; None for one that is not understood."""
   for data in {
       i.sharding
@@ -160,7 +160,7 @@ def said(module: Any) -> Iterator[Optional[HloSharding]]:
       yield None
 
 
-def is_split(module: Any) -> bool:
+def is_split(module: HloModuleProto) -> bool:
   """Whether anything in a program is in tiles."""
   return any(s is None or s.tiles is not None for s in said(module))
 

@@ -17,10 +17,12 @@ has the values of the first in its padding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Union
 
 from ..hlo import op_sharding
 from ..hlo.editor import Editor, put_before
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 
 _OPCODES = ('pad', 'reduce-window')
 
@@ -38,7 +40,7 @@ class _Windowed(NamedTuple):
   value: Union[bytes, int]
 
 
-def part(module: Any) -> int:
+def part(module: HloModuleProto) -> int:
   """Gives windows with another padding value an operand of their own.
 
   Args:
@@ -55,12 +57,13 @@ def part(module: Any) -> int:
   return sum(_part_in(c, editor) for c in module.computations)
 
 
-def _part_in(computation: Any, editor: Editor) -> int:
+def _part_in(computation: HloComputationProto, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
   # By operand and window, the operand for each value.
-  operands: dict[tuple[Any, ...], dict[Union[bytes, int], int]] = {}
+  operands: dict[tuple[object, ...], dict[Union[bytes, int], int]] = {}
 
-  def parted(instruction: Any) -> Optional[list[Any]]:
+  def parted(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     made = []
     for place, window, value in list(_windowed(instruction, by_id)):
       number = instruction.operand_ids[place]
@@ -76,8 +79,8 @@ def _part_in(computation: Any, editor: Editor) -> int:
   return put_before(computation, parted)
 
 
-def _windowed(instruction: Any, by_id: Mapping[int,
-                                               Any]) -> Iterator[_Windowed]:
+def _windowed(instruction: HloInstructionProto,
+              by_id: Mapping[int, HloInstructionProto]) -> Iterator[_Windowed]:
   ids = instruction.operand_ids
   if instruction.opcode == 'pad':
     window = tuple((1, 1, d.edge_padding_low, d.edge_padding_high, 1,
@@ -93,7 +96,7 @@ def _windowed(instruction: Any, by_id: Mapping[int,
       yield _Windowed(place, window, _value(by_id[ids[count + place]]))
 
 
-def _value(instruction: Any) -> Union[bytes, int]:
+def _value(instruction: HloInstructionProto) -> Union[bytes, int]:
   if instruction.opcode == 'constant':
     return instruction.literal.SerializeToString()
   return instruction.id
