@@ -1,10 +1,14 @@
 """The forms of one program: in the dialect, in attributes, with neither."""
 
+import re
+
 import mlir_modules as modules
+import numpy as np
 import pytest
+import torch
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.rewrite import extract
-from torch_xla.shardy.stablehlo import calls, dialects, pins
+from torch_xla.shardy.stablehlo import calls, composites, dialects, pins
 from torch_xla.shardy.stablehlo.forms import Form
 from torch_xla.shardy.v2 import to_v2
 
@@ -84,6 +88,57 @@ def test_plain():
         %0 = stablehlo.negate %arg0 : F
         return %arg0, %0 : F, F
       }''')
+
+
+def test_plain_has_erf_as_a_composite():
+  """Made of StableHLO; one function for each type, named in their order."""
+  from jaxlib.mlir import ir
+  from jaxlib.mlir.dialects import stablehlo
+  x = torch.cat([torch.linspace(-5, 5, 21), torch.tensor([0., np.inf, np.nan])])
+  kind, half = 'tensor<24xf32>', 'tensor<24xbf16>'
+
+  def erf(of: str, kind: str) -> str:
+    return (f'stablehlo.custom_call @mhlo.erf({of}) {{mhlo.attributes = {{}}, '
+            f'mhlo.version = 1 : i64}} : ({kind}) -> {kind}')
+
+  module = modules.in_form(
+      modules.in_hlo(
+          _main(
+              f'%x: {kind}', f'{kind}, {kind}, {half}', f"""
+    %h = stablehlo.convert %x : ({kind}) -> {half}
+    %e = {erf('%h', half)}
+    %a = {erf('%x', kind)}
+    %b = {erf('%a', kind)}
+    return %a, %b, %e : {kind}, {kind}, {half}""")), Form.PLAIN)
+  text = dialects.text(module)
+  assert re.findall(
+      r'composite "chlo.erf" .*decomposition = @(\S+),',
+      text) == ['chlo.erf.impl', 'chlo.erf.impl', 'chlo.erf.impl_1']
+  assert re.findall(r'func private @(\S+)\(%arg0: (\S+)\)',
+                    text) == [('chlo.erf.impl', kind),
+                              ('chlo.erf.impl_1', half)]
+  assert {o.name.split('.')[0] for o in dialects.operations_of(module)
+         } == {'builtin', 'func', 'stablehlo'}
+  assert 'mhlo' not in text
+  module = dialects.read(dialects.write(module, dialects.cautious_version()))
+  with dialects.scope(module):
+    once, twice, rounded = stablehlo.eval_module(
+        module, [ir.DenseElementsAttr.get(x.numpy())])
+    assert str(rounded.type) == half
+  for made, wanted in (once, x.erf()), (twice, x.erf().erf()):
+    np.testing.assert_allclose(np.array(made), wanted, atol=5e-7)
+
+
+def test_erf_of_a_dynamic_dimension():
+  kind = 'tensor<?x8xf32>'
+  module = _main(
+      f'%x: {kind}', kind, f"""
+    %e = stablehlo.custom_call @mhlo.erf(%x) : ({kind}) -> {kind}
+    return %e : {kind}""")
+  composites.write(module)
+  assert module.operation.verify()
+  text = dialects.text(module)
+  assert 'func private @chlo.erf.impl(' in text and ' shape.' not in text
 
 
 def test_frontend_attributes_of_others_are_kept():

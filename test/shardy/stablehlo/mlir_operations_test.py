@@ -1,7 +1,8 @@
 """What torch_xla emits survives the way to HLO and back, operation by operation.
 
 Of each operation of the conformance suite the program that `_XLAC` sends is
-taken there and back; XLA then makes of both the same HLO.
+taken there and back; XLA then makes of both the same HLO. In the form `plain` it
+is StableHLO alone.
 """
 
 import collections
@@ -14,7 +15,7 @@ import torch
 import torch_xla
 from torch_xla.shardy.conformance.operations import operations
 from torch_xla.shardy.hlo import array_shape, messages, protos
-from torch_xla.shardy.stablehlo import conversion, dialects, printed
+from torch_xla.shardy.stablehlo import conversion, dialects, forms, printed
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it converts')
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'XLA_USE_SHARDY': '1'}
@@ -56,6 +57,18 @@ def _there_and_back(program: bytes) -> bytes:
       conversion.from_hlo(message), dialects.artifact_version(program))
 
 
+def _foreign(program: bytes) -> set[str]:
+  """What is not StableHLO in the plain form of an artifact."""
+  module = modules.in_form(
+      modules.in_hlo(dialects.read(program)), forms.Form.PLAIN)
+  names = {operation.name for operation in dialects.operations_of(module)}
+  return {
+      name for name in names
+      if name == 'stablehlo.custom_call' or name.split('.')[0] not in (
+          'builtin', 'func', 'stablehlo')
+  }
+
+
 def _check(tried) -> None:
   for operation in tried:
     program = _sent(operation)
@@ -64,6 +77,7 @@ def _check(tried) -> None:
       back = _there_and_back(program)
       assert _computed(back) == _computed(program), operation.name
       assert (b'mhlo.' in back) <= (b'mhlo.' in program), operation.name
+      assert not _foreign(program), operation.name
 
 
 @pytest.mark.slow

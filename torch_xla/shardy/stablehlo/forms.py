@@ -4,7 +4,7 @@
 - `ATTRIBUTES`: the same as text in frontend attributes, on `Sharding` and
   `xla.sdy.FuncResultSharding` calls, as XLA's own client writes it for plugins
   older than StableHLO 1.11.0.
-- `PLAIN`: no sharding at all.
+- `PLAIN`: no sharding at all, and no operation that StableHLO lacks.
 
 A program that was lowered in HLO has attributes; here it gets its form.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 
-from . import dialects, to_dialect
+from . import composites, dialects, to_dialect
 from ..rewrite.extract import SHARDING_TARGET
 from .functions import (ARGUMENTS, drop_attribute, functions_of, RESULTS,
                         SHARDING_ATTRIBUTE, target_of)
@@ -38,6 +38,8 @@ def write(module: ir.Module, form: Form) -> None:
     _drop_shardings(module, calls=form is Form.PLAIN)
   if form is Form.SDY:
     to_dialect.write(module)
+  elif form is Form.PLAIN:
+    composites.write(module)
 
 
 def _drop_shardings(module: ir.Module, calls: bool) -> None:
