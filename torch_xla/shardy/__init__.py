@@ -137,7 +137,8 @@ def export_stablehlo(source: Union[Sequence[torch.Tensor],
                      path: Union[str, os.PathLike],
                      form: str = 'sdy',
                      version: Optional[str] = None,
-                     signature_order: bool = False) -> None:
+                     signature_order: bool = False,
+                     stage: str = 'handed') -> None:
   """Writes a program as StableHLO, shardings and all.
 
   Nothing is compiled and nothing is run. Mesh axis names, priorities and
@@ -162,12 +163,14 @@ def export_stablehlo(source: Union[Sequence[torch.Tensor],
     signature_order: the arguments are those of the signature of a program of
       torch.export, in its order and also where nothing uses them, and not those
       that the program needs, in the order in which it comes to them.
+    stage: 'handed' for what a plugin gets; 'traced' for the program before it is
+      rewritten, with the same said of its tensors.
 
   Raises:
     DoorError: the mode is off, or jaxlib is missing.
     ValueError: none of the tensors has anything pending, the record has no
-      program, or the suffix, form or version is not known. `signature_order`
+      program, or the suffix, form, version or stage is not known. `signature_order`
       without a signature, or with one tensor in two places of it.
   """
   from . import switch
-  switch.stablehlo().export(source, path, form, version, signature_order)
+  switch.stablehlo().export(source, path, form, version, signature_order, stage)

@@ -83,7 +83,9 @@ def test_only_arguments_of_the_program_are_in_it(mesh, tmp_path):
     ('attributes', 'xla.sdy.meshes', ' sdy.'),
     ('plain', 'stablehlo.dot_general', 'sdy'),
 ])
-@pytest.mark.parametrize('suffix', ['mlir', 'mlirbc', 'bc'])
+@pytest.mark.parametrize(
+    'suffix',
+    ['mlir', pytest.param('mlirbc', marks=pytest.mark.slow), 'bc'])
 def test_forms(mesh, tmp_path, form, has, has_not, suffix):
   path = tmp_path / f'p.{suffix}'
   text = _exported([_graph(mesh)], path, form=form)
@@ -101,6 +103,8 @@ def test_version(mesh, tmp_path):
     ('p.txt', {}, 'suffix says in what to write: .mlir for text'),
     ('p.mlir', dict(form='hlo'), "form='hlo' is none of 'sdy'"),
     ('p.mlir', dict(version='1.9.0'), 'text has no version'),
+    ('p.mlir', dict(stage='sent'),
+     "stage='sent' is neither 'handed', what the"),
     ('p.bc', dict(version='1.9'), 'is no version from 0.9.0 to'),
     ('p.bc', dict(version='99.0.0'), 'is no version from 0.9.0 to'),
     ('p.bc', dict(version='new'), 'is no version from 0.9.0 to'),
@@ -175,6 +179,20 @@ def test_a_recorded_program_is_what_the_plugin_got(mesh, tmp_path):
   handed_on = dialects.text(dialects.read(program.handed_on)).splitlines()
   assert 'batch_norm' not in text
   assert len(text.splitlines()) == len(handed_on) - 1
+
+
+def test_what_was_traced(mesh, tmp_path):
+  """Nothing of it is rewritten, and the same is said."""
+  x = torch.ones(9, 16).to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
+  torch_xla.sync()
+  y = torch.nn.functional.layer_norm(x, (16,))
+  said = 'x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>}'
+  handed = _exported([y], tmp_path / 'p.mlir')
+  assert 'batch_norm' not in handed and f'%arg0: tensor<10{said}' in handed
+  traced = _exported([y], tmp_path / 'p.mlir', stage='traced')
+  assert 'batch_norm_training' in traced and f'%arg0: tensor<9{said}' in traced
+  assert 'pad' not in traced and _OURS not in traced
 
 
 @pytest.mark.slow

@@ -110,13 +110,12 @@ class ShardyPlanner:
         later=lambda: itertools.chain(shardy, (last,)))
 
 
-def lower(
-    module: HloModuleProto,
-    taken: extract.Taken,
-    num_devices: int,
-    tiles: Mapping[int, Dims] = {},
-    meshes: Iterable[UserMesh] = ()
-) -> tuple[SdyProgram, padding.Padded]:
+def lower(module: HloModuleProto,
+          taken: extract.Taken,
+          num_devices: int,
+          tiles: Mapping[int, Dims] = {},
+          meshes: Iterable[UserMesh] = (),
+          rewrites: bool = True) -> tuple[SdyProgram, padding.Padded]:
   """Has a program in HLO say all in Shardy's terms, in place.
 
   Args:
@@ -124,6 +123,7 @@ def lower(
     taken: what they said; added to.
     tiles: as for `padding.pad`.
     meshes: as for `constraints.decide`.
+    rewrites: whether it is made into what shardings get through, and padded.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -131,6 +131,9 @@ def lower(
   """
   if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
+  if not rewrites:
+    return (to_sdy.tell(module, taken, num_devices,
+                        meshes), padding.Padded({}, frozenset(), {}, {}))
   opcodes = {i.opcode for c in module.computations for i in c.instructions}
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):

@@ -89,6 +89,7 @@ class Attempts:
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `constraints.decide`.
     oldest: the version that the plugin reads from on.
+    rewrites: whether more is changed than how its shardings are said.
   """
   program: bytes
   original: Optional[bytes]
@@ -97,6 +98,12 @@ class Attempts:
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
   oldest: dialects.Version = ()
+  rewrites: bool = True
+
+  def in_hlo(self) -> Attempts:
+    """The same for a program in MLIR. Raises ProgramTextError: it has no HLO."""
+    program = conversion.to_hlo(dialects.read(self.program))
+    return dataclasses.replace(self, program=program, original=self.program)
 
   def sdy(self, num_devices: int) -> Plan:
     """For Shardy.
@@ -221,7 +228,7 @@ class Attempts:
     v2 = self._to_v2()
     taken = v2.taken.of_used()
     told, padded = planner.lower(v2.module, taken, num_devices, tiles,
-                                 self.meshes())
+                                 self.meshes(), self.rewrites)
     return _Lowered(v2.module, taken, told, padded, v2.note)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
@@ -261,7 +268,7 @@ class Attempts:
   def _to_v2(self) -> _V2:
     module = self._read()
     taken = extract.take(module)
-    is_changed, shardings, note = to_v2.emit_in_place(module)
+    is_changed, shardings, note = to_v2.emit_in_place(module, self.rewrites)
     return _V2(module, taken, shardings, note, is_changed or taken.found)
 
   def _write_v2(self, v2: _V2) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import dataclasses
 import json
 import logging
 import os
@@ -14,7 +13,7 @@ from torch.utils import _pytree as pytree
 import torch_xla
 from torch_xla import runtime
 
-from . import calls, conversion, dialects, forms, printed
+from . import calls, dialects, forms, printed
 from .. import preview, switch, tensor_names
 from ..compile.record import ProgramRecord, TensorRecord
 from ..hlo.compile_options import CompileOptions, Partitioner
@@ -30,6 +29,7 @@ Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
 logger = logging.getLogger(__name__)
 
 _TEXT, _BYTECODE = ('.mlir',), ('.mlirbc', '.bc')
+_HANDED, _TRACED = 'handed', 'traced'
 
 # And not shells of tensors, nor fake ones.
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -48,7 +48,8 @@ def export_stablehlo(source: Source,
                      path: Union[str, os.PathLike[str]],
                      form: str = Form.SDY.value,
                      version: Optional[str] = None,
-                     signature_order: bool = False) -> None:
+                     signature_order: bool = False,
+                     stage: str = _HANDED) -> None:
   """See `torch_xla.shardy.export_stablehlo`."""
   path = os.fsdecode(path)
   is_text = path.endswith(_TEXT)
@@ -59,6 +60,9 @@ def export_stablehlo(source: Source,
   if form not in [f.value for f in Form]:
     raise ValueError(f'form={form!r} is none of ' +
                      ', '.join(repr(f.value) for f in Form))
+  if stage not in (_HANDED, _TRACED):
+    raise ValueError(f'stage={stage!r} is neither {_HANDED!r}, what the plugin '
+                     f'gets, nor {_TRACED!r}, what that is made of')
   switch.check_door()
   dialects.check_installed('export_stablehlo writes StableHLO')
   target = _version(version, is_text)
@@ -66,7 +70,8 @@ def export_stablehlo(source: Source,
     raise ValueError('signature_order=True is for a program of torch.export: '
                      f'a {type(source).__name__} has no signature')
   traced = _program_of(source, signature_order)
-  data, tensors = _lowered(traced.program, traced.options, Form(form), target)
+  data, tensors = _lowered(traced.program, traced.options, Form(form), target,
+                           stage)
   if not isinstance(source, ProgramRecord):  # That stays what the plugin got.
     module = dialects.read(data)
     traced.signature.write(module)
@@ -189,21 +194,23 @@ def _check_tensors(tensors: Any) -> None:
                        "export tensors on the device 'xla'")
 
 
-def _lowered(
-    program: bytes, options: CompileOptions, form: Form,
-    version: dialects.Version) -> tuple[bytes, tuple[TensorRecord, ...]]:
-  """What a plugin gets that reads this form and version, and its tensors."""
+def _lowered(program: bytes, options: CompileOptions, form: Form,
+             version: dialects.Version,
+             stage: str) -> tuple[bytes, tuple[TensorRecord, ...]]:
+  """The program in this form and version, at this stage, and its tensors."""
   mode = current_mode()
-  job = Attempts(program, None, form, version, meshes=switch.route(mode).meshes)
+  job = Attempts(
+      program,
+      None,
+      form,
+      version,
+      meshes=switch.route(mode).meshes,
+      rewrites=stage == _HANDED)
   if dialects.artifact_version(program) is None:
     plan = plan_of(job, mode, options)
   else:
     try:
-      plan = plan_of(
-          dataclasses.replace(
-              job,
-              program=conversion.to_hlo(dialects.read(program)),
-              original=program), mode, options)
+      plan = plan_of(job.in_hlo(), mode, options)
     except dialects.ProgramTextError as e:
       logger.warning('the program is exported as torch_xla has it: %s', e)
       module = dialects.read(calls.without(program))

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 import dataclasses
 
-from . import calls, conversion, dialects
+from . import calls, dialects
 from ..annotate.annotation import UserMesh
 from ..compile import plan
 from ..compile.plan import Plan, Planner
@@ -69,11 +69,7 @@ class StableHloPlanner:
     if program_format == 'hlo':
       return plan_of(job, self.mode, options)
     try:
-      job = dataclasses.replace(
-          job,
-          program=conversion.to_hlo(dialects.read(program)),
-          original=program)
-      return plan_of(job, self.mode, options)
+      return plan_of(job.in_hlo(), self.mode, options)
     except dialects.ProgramTextError as e:
       return dataclasses.replace(
           plan.handed_on(calls.without(program)), reason=str(e), note='')
