@@ -70,7 +70,8 @@ class StableHloPlanner:
       return plan_of(job, self.mode, options)
     try:
       return plan_of(job.in_hlo(), self.mode, options)
-    except dialects.ProgramTextError as e:
+    except (dialects.ProgramTextError, InexpressibleError) as e:
+      # The latter: it takes a tuple, and not to hand it on to a function.
       return dataclasses.replace(
           plan.handed_on(calls.without(program)), reason=str(e), note='')
 

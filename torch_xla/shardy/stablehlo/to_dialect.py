@@ -42,9 +42,15 @@ def write(module: ir.Module) -> None:
   with dialects.scope(module), dialects.saying(module.context, _WHAT):
     functions = functions_of(module)
     if any(BODY in name for name in functions):
-      for operation in dialects.operations_of(module):
-        if target_of(operation) == LEAVE_TARGET:
-          _write_region(operation, functions)
+      bodies: set[str] = set()
+      # A body that is called twice holds regions twice.
+      while leaves := [
+          o for o in dialects.operations_of(module)
+          if target_of(o) == LEAVE_TARGET
+      ]:
+        bodies.update(_write_region(leave, functions) for leave in leaves)
+      for name in bodies:
+        functions[name].erase()
     dialects.run(_PASS, module, _WHAT)
     for operation in dialects.operations_of(module):
       if target_of(operation) == SHARDING_TARGET:
@@ -94,12 +100,17 @@ def _write_constraint(call: ir.Operation) -> None:
 
 
 def _write_region(leave: ir.Operation, functions: dict[str,
-                                                       ir.Operation]) -> None:
-  """Puts the computation that is called between two calls into a region."""
+                                                       ir.Operation]) -> str:
+  """Puts a copy of what is called between two calls into a region.
+
+  Returns:
+    the name of what is called.
+  """
   call = owner_of(leave.operands[0])
   assert call is not None
   enter = owner_of(call.operands[0]) if len(call.operands) else None
-  body = functions[ir.FlatSymbolRefAttr(call.attributes['callee']).value]
+  name = ir.FlatSymbolRefAttr(call.attributes['callee']).value
+  body = functions[name].clone()
   block = body.regions[0].blocks[0]
   end = list(block.operations)[-1].operation
   made = ir.Operation.create(
@@ -120,11 +131,12 @@ def _write_region(leave: ir.Operation, functions: dict[str,
   end.erase()
   for before, after in zip(leave.results, made.results, strict=True):
     before.replace_all_uses_with(after)
-  for operation in (leave, call, enter, body):
+  for operation in (leave, call, enter):
     if operation is not None:
       # MLIR does not see to it, and goes on with what is gone.
       assert not any(map(is_used, operation.results)), operation
       operation.erase()
+  return name
 
 
 def _said(call: Optional[ir.Operation], name: str) -> ir.Attribute:
