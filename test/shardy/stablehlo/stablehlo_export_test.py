@@ -367,6 +367,15 @@ class _Sum(torch.nn.Module):
     return a + b
 
 
+@_ALONE
+def test_a_pending_argument_keeps_its_priority(mesh, tmp_path):
+  """It is computed for the export, by no sync that looks at annotations."""
+  a, b = torch.ones(8, 16).to('xla') * 2, torch.ones(8, 16).to('xla')
+  xs.mark_sharding(a, mesh, ('x', None), priority=(5, None))
+  text = _exported(torch.export.export(_Sum(), (a, b)), tmp_path / 'p.mlir')
+  assert '"a", sdy.sharding = #sdy.sharding<@mesh, [{"x"}p5, {}]>' in text
+
+
 @pytest.mark.slow
 @_ALONE
 def test_composites_are_kept(mesh, tmp_path):

@@ -148,7 +148,8 @@ class Binder:
         'it is used')
 
   def pending_bindings(self) -> list[torch.Tensor]:
-    """The binding for what is pending now, if any; changes nothing."""
+    """The binding for what is pending now, if any: of the next sync."""
+    self._pending_marks.settle(self._tensors, is_unused=False)
     found = self._find_operands(self._tensors.all())
     return [self._bind(found.operands)] if self._is_bound(found) else []
 
