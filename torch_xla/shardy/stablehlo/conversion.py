@@ -17,6 +17,7 @@ What jaxlib says in another way, or leaves behind, is mended here:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import functools
 
 from . import dialects, kept
 from ..annotate import call_target
@@ -83,11 +84,12 @@ def _check(arguments: Sequence[Mapping[str, ir.Attribute]]) -> None:
 
 def _keep_what_is_said(module: ir.Module) -> None:
   """Has jaxlib keep what it takes for unused, or folds into another."""
+  is_empty = functools.cache(_is_empty)  # Of a type: programs have few.
   for operation in dialects.operations_of(module):
     target = target_of(operation)
     if call_target.is_binding(target) or (
         (target == SHARDING_TARGET or call_target.is_tag(target)) and
-        _is_empty(operation.results[0].type)):
+        is_empty(operation.results[0].type)):
       operation.attributes['has_side_effect'] = ir.BoolAttr.get(True)
     elif (SHARDING_ATTRIBUTE in operation.attributes and
           operation.name != CUSTOM_CALL and len(operation.results) == 1 and
