@@ -36,11 +36,11 @@ ENTRY e {{
 def _parted(sharding: str) -> tuple[int, dict[str, str]]:
   """How many were given an operand, and the first operand of each."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-  from torch_xla.shardy.hlo import messages
+  from torch_xla.shardy.hlo import messages, protos
   from torch_xla.shardy.v2 import windows
   text = _MODULE.format(sharding=sharding)
   module = messages.parse(
-      'HloModuleProto',
+      protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   count = windows.part(module)
   assert windows.part(module) == 0

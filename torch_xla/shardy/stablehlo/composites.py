@@ -11,10 +11,10 @@ Of what torch_xla emits that is erf. As jax exports it:
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from . import dialects
 from .functions import functions_of, target_of
+from .mlir import ir
 
 _TARGET, _NAME = 'mhlo.erf', 'chlo.erf'
 # The second for sizes of dynamic dimensions.
@@ -22,14 +22,13 @@ _PASSES = ('builtin.module(func.func(chlo-legalize-to-stablehlo,'
            'shape-legalize-to-stablehlo))')
 
 
-def write(module: Any) -> None:
+def write(module: ir.Module) -> None:
   """Turns the calls into composites, in place.
 
   Raises:
     ProgramTextError: jaxlib does not know what one is made of.
   """
-  from jaxlib.mlir import ir
-  decompositions: dict[Any, Any] = {}
+  decompositions: dict[ir.Type, ir.Attribute] = {}
   with dialects.scope(module):
     for call in dialects.operations_of(module):
       if target_of(call) != _TARGET:
@@ -52,9 +51,8 @@ def write(module: Any) -> None:
       call.erase()
 
 
-def _decomposed(module: Any, kind: Any) -> Any:
+def _decomposed(module: ir.Module, kind: ir.Type) -> ir.Attribute:
   """Adds the function to a module. Returns the attribute that names it."""
-  from jaxlib.mlir import ir
   taken = functions_of(module)
   names = (f'{_NAME}.impl' + (f'_{n}' if n else '') for n in itertools.count())
   name = next(name for name in names if name not in taken)

@@ -181,10 +181,7 @@ def saying(context: ir.Context, what: str) -> Iterator[None]:
     handler.detach()
 
 
-def run(passes: str,
-        module: ir.Module,
-        what: str,
-        verify: bool = True) -> None:
+def run(passes: str, module: ir.Module, what: str, verify: bool = True) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
 
   Args:

@@ -96,7 +96,7 @@ def as_handed_on(source: Source) -> tuple[str, bytes, dict[int, str]]:
   dialects.check_installed('a program is explained in StableHLO')
   traced = _program_of(source, False)
   data, _ = _lowered(traced.program, traced.options, Form.SDY,
-                     dialects.current_version())
+                     dialects.current_version(), _HANDED)
   name = source.name if isinstance(source, ProgramRecord) else 'program'
   return name, data, dict(traced.signature.arguments)
 
