@@ -40,6 +40,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
   from torch_xla import runtime
 
   from .explanation import as_json, of_records
+  from .stablehlo import dialects
+  dialects.check_installed('Shardy is asked by way of StableHLO')
   if torch_xla.shardy.current_mode() is not torch_xla.shardy.Mode.SHARDY:
     runtime.use_shardy()
   failed = False
@@ -55,7 +57,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
       failed = True
   explained = []
   for one in of_records(records):
-    print(one, end='\n\n')
+    for line in one.lines():
+      print(line, flush=True)
+    print()
     if options.tensor:
       print(one.tensors(options.tensor), end='\n\n')
     explained.append(one)

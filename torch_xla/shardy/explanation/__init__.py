@@ -8,7 +8,7 @@ and says of each axis where it came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 import functools
 from typing import Any, Optional
@@ -39,30 +39,35 @@ class Explanation:
     """Of two annotations each; of layers that are alike, the first."""
     return conflicts.of(self.propagation)
 
-  def turning(self, conflict: Conflict) -> Optional[trial.Priorities]:
+  @functools.cached_property
+  def turning(self) -> Callable[[Conflict], Optional[trial.Priorities]]:
     """Priorities that turn a conflict, by origin and dimension: each was tried.
 
     None if none of those tried does.
     """
-    return trial.turning(self.program, self.propagation, conflict)
+    return functools.cache(
+        functools.partial(trial.turning, self.program, self.propagation))
 
   def __str__(self) -> str:
+    return '\n'.join(self.lines())
+
+  def lines(self) -> Iterator[str]:
+    """What is printed, each conflict's as soon as it was tried to be turned."""
     found = self.propagation
     said = sum(bool(list(text.axes_of(o.dims))) for o in found.origins.values())
     mesh = ', '.join(f'{name}={size}' for name, size in found.mesh.items())
-    lines = [
-        f'{self.name}: {sum(bool(o.rule) for o in found.operations)} operations over {mesh}, '
-        f'{said} annotations that split; conflicts: {len(self.conflicts)}'
-    ]
+    yield (f'{self.name}: {sum(bool(o.rule) for o in found.operations)} '
+           f'operations over {mesh}, {said} annotations that split; conflicts: '
+           f'{len(self.conflicts)}')
     for number, conflict in enumerate(self.conflicts, 1):
       first, *rest = text.conflict_lines(found, conflict,
                                          self.turning(conflict))
-      lines += ['', f'{number}. {first}', *rest]
-    return '\n'.join(lines)
+      yield from ('', f'{number}. {first}', *rest)
 
   def tensors(self, glob: str = '*') -> str:
     """The shardings of tensors whose names match, and the way of each axis."""
-    return '\n'.join(text.tensor_lines(self.propagation, glob))
+    return '\n'.join(text.tensor_lines(self.propagation,
+                                       glob)) or f'no tensor is called {glob}'
 
 
 def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
@@ -104,12 +109,14 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
           dict(
               name=tensor.name,
               shape=str(tensor.shape),
-              spec=[list(d.axes) for d in tensor.dims],
+              spec=[list(d.axes)
+                    for d in tensor.dims],
               axes={
-                  axis: [
-                      found.tensors[n].name for _, n in found.path(at, axis)
-                  ] for axis in tensor.axes
-              }) for at, tensor in enumerate(found.tensors)
+                  axis: [found.tensors[n].name
+                         for n in found.path(at, axis)]
+                  for axis in tensor.axes
+              })
+          for at, tensor in enumerate(found.tensors)
       ],
       conflicts=[
           dict(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 import dataclasses
+import functools
 from typing import NamedTuple, Optional
 
 from ..hlo.array_shape import ArrayShape
@@ -128,19 +129,20 @@ class Propagation:
     _, is_sub, sub = axis.partition(':(')
     return int(sub.partition(')')[2]) if is_sub else self.mesh[axis]
 
-  def path(self, tensor: int, axis: str) -> list[tuple[str, int]]:
-    """How an axis came to a tensor: operations and tensors, origin first."""
-    arrivals = {
-        (target, step.axis): (operation.name, step.source)
-        for operation in self.operations
-        for step in sorted(operation.steps, reverse=True)
+  @functools.cached_property
+  def _arrivals(self) -> Mapping[tuple[int, str], int]:
+    """By tensor and axis, the tensor that it first came from."""
+    steps = sorted(s for operation in self.operations for s in operation.steps)
+    return {
+        (target, step.axis): step.source for step in reversed(steps)
         for target in step.targets
     }
-    path = [('', tensor)]
-    while (arrival := arrivals.get((path[0][1], axis))) is not None:
-      name, source = arrival
-      if any(source == seen for _, seen in path):
+
+  def path(self, tensor: int, axis: str) -> list[int]:
+    """The tensors by which an axis came to one, the origin's first."""
+    path = [tensor]
+    while (source := self._arrivals.get((path[0], axis))) is not None:
+      if source in path:
         break
-      path[0] = name, path[0][1]
-      path.insert(0, ('', source))
+      path.insert(0, source)
     return path

@@ -100,7 +100,7 @@ def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
       origin = tensor.origin_of(axis)
       if origin not in found.origins:
         continue
-      way = [found.tensors[n].name for _, n in found.path(number, axis)]
+      way = [found.tensors[n].name for n in found.path(number, axis)]
       name = found.origins[origin].name
       if way[0] != name:
         way.insert(0, name)
