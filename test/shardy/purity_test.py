@@ -59,7 +59,7 @@ _MAY_IMPORT = {
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
     'explanation': (('compile', 'hlo', 'stablehlo'), ()),
-    'explain': (('explanation',), ()),
+    'explain': ((), ('explanation', 'stablehlo')),
     'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
