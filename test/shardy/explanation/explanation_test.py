@@ -1,6 +1,8 @@
 """What an explanation says: the smallest program for each rule."""
 
 import json
+import os
+import signal
 
 import numpy as np
 import processes
@@ -10,7 +12,7 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import conflicts
+from torch_xla.shardy.explanation import apart, conflicts
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 
@@ -159,6 +161,11 @@ def test_layers_that_are_alike_are_one():
   assert one.alike == 1
   assert "1. h.0.w (None, 'x') against t ('x', None), and 1 alike" in (
       str(explained))
+
+
+def test_what_ends_shardy_is_an_error():
+  with pytest.raises(ProgramTextError, match=r'Shardy ended \(SIGSEGV\)'):
+    apart.run(lambda: os.kill(os.getpid(), signal.SIGSEGV))
 
 
 def test_without_a_mesh():

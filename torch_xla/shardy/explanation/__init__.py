@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 import dataclasses
 import functools
+import logging
 from typing import Any, Optional
 
-from . import conflicts, reader, text, trial
+from . import apart, conflicts, reader, text, trial
 from ..compile.record import ProgramRecord
 from ..hlo.compile_options import Partitioner
 from ..stablehlo import dialects
 from .conflicts import Conflict
 from .propagation import Propagation
+
+logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
   Raises:
     ProgramTextError: it has no mesh, or Shardy does not take it.
   """
-  found = reader.propagate(dialects.read(program), names)
+  found = apart.run(lambda: reader.propagate(dialects.read(program), names))
   return Explanation(name, program, found)
 
 
@@ -96,7 +99,10 @@ def of_records(records: Iterable[ProgramRecord]) -> Iterator[Explanation]:
     if (record.tensors and record.partitioner is Partitioner.SHARDY and
         record.sent is not None and record.sent not in seen):
       seen.add(record.sent)
-      yield of(record)
+      try:
+        yield of(record)
+      except dialects.ProgramTextError as e:
+        logger.warning('%s: %s', record.name, e)
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
