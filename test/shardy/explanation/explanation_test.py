@@ -12,7 +12,7 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import apart, conflicts
+from torch_xla.shardy.explanation import apart, conflicts, reader
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 
@@ -27,11 +27,13 @@ _DOT = ('%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : '
 def _explained(body: str,
                *said: str,
                shape: str = '8x8',
+               other: str = '',
                result: str = '8x8') -> explanation.Explanation:
   """A function of a and b, sharded as is said of them."""
   arguments = ', '.join(
-      f'%{name}: tensor<{shape}xf32> {{sdy.sharding = #sdy.sharding<@mesh, '
-      f'[{dims}]>}}' for name, dims in zip('ab', said))
+      f'%{name}: tensor<{own}xf32> {{sdy.sharding = #sdy.sharding<@mesh, '
+      f'[{dims}]>}}'
+      for name, own, dims in zip('ab', (shape, other or shape), said))
   text = f'''sdy.mesh @mesh = <["x"=2, "y"=4]>
     func.func @main({arguments}) -> tensor<{result}xf32> {{
       {body}
@@ -163,9 +165,52 @@ def test_layers_that_are_alike_are_one():
       str(explained))
 
 
-def test_what_ends_shardy_is_an_error():
-  with pytest.raises(ProgramTextError, match=r'Shardy ended \(SIGSEGV\)'):
-    apart.run(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+def test_what_ends_shardy_ends_no_process():
+  assert apart.run(lambda: os.kill(os.getpid(), signal.SIGSEGV)) is None
+  with pytest.raises(ZeroDivisionError):
+    apart.run(lambda: 1 // 0)
+
+
+_QKV = 'tensor<16x192xf32>) -> tensor<16x3x4x16xf32>'
+
+
+@pytest.mark.parametrize('body, a, b', [
+    (f"""%n = stablehlo.negate %a : {_T}
+     %t = stablehlo.transpose %n, dims = [1, 0] : ({_T}) -> {_T}
+     %k = sdy.sharding_constraint %b <@mesh, [{{"y"}}, {{}}]> : {_T}
+     %0 = stablehlo.add %t, %k : {_T}""", '{"x"}p1, {}', '{}, {}'),
+    (_DOT, '{"x"}, {}', '{}, {"y"}'),
+])
+def test_ways_inferred_are_shardys(body, a, b):
+  explained = _explained(body, a, b)
+  told = explained.propagation
+  inferred = reader.propagate(reader.parse(explained.program))
+  assert inferred.is_inferred and not told.is_inferred
+  for number, (one, other) in enumerate(
+      zip(told.tensors, inferred.tensors, strict=True)):
+    assert [(x, one.origin_of(x), told.path(number, x)) for x in one.axes] == [
+        (x, other.origin_of(x), inferred.path(number, x)) for x in other.axes
+    ]
+
+
+def test_program_of_which_shardy_does_not_tell():
+  # Of what is split by parts that do not divide by the axis, as a fused
+  # projection of queries, keys and values.
+  negates = '\n'.join(f'%{n + 1} = stablehlo.negate %{n} : tensor<16x192xf32>'
+                      for n in range(1, 12))
+  explained = _explained(
+      f"""%1 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1] :
+        (tensor<16x64xf32>, tensor<192x64xf32>) -> tensor<16x192xf32>
+      {negates}
+      %0 = stablehlo.reshape %12 : ({_QKV}""",
+      '{"x"}, {}',
+      '{"y"}, {}',
+      shape='16x64',
+      other='192x64',
+      result='16x3x4x16')
+  assert explained.propagation.is_inferred
+  assert 'came from is inferred' in str(explained)
+  assert "'y' of b -> dot_general.1" in explained.tensors('dot_general.1')
 
 
 def test_without_a_mesh():

@@ -62,6 +62,9 @@ class Explanation:
     yield (f'{self.name}: {sum(bool(o.rule) for o in found.operations)} '
            f'operations over {mesh}, {said} annotations that split; conflicts: '
            f'{len(self.conflicts)}')
+    if found.is_inferred:
+      yield ('Where axes came from is inferred: the installed Shardy does not '
+             'tell it of this program')
     for number, conflict in enumerate(self.conflicts, 1):
       first, *rest = text.conflict_lines(found, conflict,
                                          self.turning(conflict))
@@ -82,7 +85,13 @@ def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
   Raises:
     ProgramTextError: it has no mesh, or Shardy does not take it.
   """
-  found = apart.run(lambda: reader.propagate(dialects.read(program), names))
+
+  def propagate(is_told: bool) -> Propagation:
+    return reader.propagate(reader.parse(program), names, is_told)
+
+  # Of some programs jaxlib 0.10.2's Shardy follows a null pointer when it is
+  # to say where axes came from.
+  found = apart.run(lambda: propagate(True)) or propagate(False)
   return Explanation(name, program, found)
 
 
@@ -111,6 +120,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
   return dict(
       name=explanation.name,
       mesh=dict(found.mesh),
+      is_inferred=found.is_inferred,
       tensors=[
           dict(
               name=tensor.name,

@@ -17,7 +17,7 @@ import math
 import re
 from typing import NamedTuple
 
-from .propagation import Dim, Operation, Propagation, Rule, Tensor
+from .propagation import Operation, Propagation, Rule, Tensor, whole_axis
 
 # A layer's.
 _NUMBER = re.compile(r'(?<=\.)\d+(?=\.)')
@@ -108,12 +108,7 @@ def of(found: Propagation) -> tuple[Conflict, ...]:
 
 def _refused_at(found: Propagation, number: int, operation: Operation,
                 rule: Rule) -> Iterator[Refusal]:
-  tensors = [found.tensors[n] for n in operation.tensors]
-  # By tensor, the axes of each factor that it has.
-  split = [
-      _factor_axes(found, tensor, factors, rule.sizes)
-      for tensor, factors in zip(tensors, rule.factors, strict=True)
-  ]
+  split = found.factor_axes(operation, rule)
   for factor in range(len(rule.sizes)):
     having = [n for n, axes in enumerate(split) if factor in axes]
     told = set()
@@ -186,39 +181,4 @@ def _priority(found: Propagation, one: Refusal) -> int:
 
 def _overlap(one: str, other: str) -> bool:
   """Whether two axes are of one; sub-axes are taken to overlap."""
-  return one.partition(':')[0] == other.partition(':')[0]
-
-
-def _factor_axes(found: Propagation, tensor: Tensor,
-                 factors: Sequence[Sequence[int]],
-                 sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
-  """The axes of each factor: those of a dimension, from the major one on."""
-  made: dict[int, tuple[str, ...]] = {}
-  for dim, of_dim in zip(tensor.dims, factors, strict=True):
-    made.update(_spread(found, dim, of_dim, sizes))
-  return made
-
-
-def _spread(found: Propagation, dim: Dim, factors: Sequence[int],
-            sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
-  """Axes go to factors as long as these last, in parts where they must."""
-  axes = list(dim.axes)
-  made: dict[int, tuple[str, ...]] = {}
-  for factor in factors:
-    left, taken = sizes[factor], []
-    while axes and (left > 1 or factor == factors[-1]):
-      size = found.size_of(axes[0])
-      if factor != factors[-1] and size > left and size % left == 0:
-        taken.append(_part(axes[0], 1, left))
-        axes[0] = _part(axes[0], left, size // left)
-        break
-      taken.append(axes.pop(0))
-      left //= size
-    made[factor] = tuple(taken)
-  return made
-
-
-def _part(axis: str, before: int, size: int) -> str:
-  """A part of an axis, behind as many devices of it."""
-  name, _, rest = axis.partition(':(')
-  return f'{name}:({int(rest.partition(")")[0] or 1) * before}){size}'
+  return whole_axis(one) == whole_axis(other)

@@ -7,7 +7,7 @@ of a tensor, and each step in which it came along an operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 import functools
 from typing import NamedTuple, Optional
@@ -16,6 +16,11 @@ from ..hlo.array_shape import ArrayShape
 
 # The factors of each dimension of an operand or a result.
 Factors = tuple[tuple[int, ...], ...]
+
+
+def whole_axis(axis: str) -> str:
+  """The axis that a sub-axis is of; of another axis itself."""
+  return axis.partition(':')[0]
 
 
 class Dim(NamedTuple):
@@ -39,10 +44,10 @@ class Origin(NamedTuple):
 
   def dim_of(self, axis: str) -> Optional[int]:
     """The dimension that an axis, or a part of it, was said for."""
-    name = axis.partition(':')[0]
+    name = whole_axis(axis)
     return next(
-        (n for n, d in enumerate(self.dims) if name in (a.partition(':')[0]
-                                                        for a in d.axes)), None)
+        (n for n, d in enumerate(self.dims) if name in map(whole_axis, d.axes)),
+        None)
 
   def priority_of(self, axis: str) -> int:
     """That an axis was said with; 0 where none was."""
@@ -70,9 +75,9 @@ class Tensor(NamedTuple):
 
   def origin_of(self, axis: str) -> str:
     """Where an axis, or the axis that it is a part of, came from, or ''."""
-    name = axis.partition(':')[0]
+    name = whole_axis(axis)
     return self.origins.get(axis) or next(
-        (o for a, o in self.origins.items() if a.partition(':')[0] == name), '')
+        (o for a, o in self.origins.items() if whole_axis(a) == name), '')
 
 
 class Rule(NamedTuple):
@@ -118,31 +123,69 @@ class Propagation:
   Attributes:
     mesh: the sizes of the axes, in the mesh's order.
     origins: by Shardy's names of them.
+    is_inferred: whether the origins of axes and the steps are ours.
   """
   mesh: Mapping[str, int]
   origins: Mapping[str, Origin]
   tensors: tuple[Tensor, ...]
   operations: tuple[Operation, ...]
+  is_inferred: bool = False
 
   def size_of(self, axis: str) -> int:
     """Of an axis or a sub-axis."""
     _, is_sub, sub = axis.partition(':(')
     return int(sub.partition(')')[2]) if is_sub else self.mesh[axis]
 
+  def factor_axes(self, operation: Operation,
+                  rule: Rule) -> list[dict[int, tuple[str, ...]]]:
+    """By operand and result, the axes of each factor that it has."""
+    made = []
+    for number, factors in zip(operation.tensors, rule.factors, strict=True):
+      of_tensor: dict[int, tuple[str, ...]] = {}
+      for dim, of_dim in zip(self.tensors[number].dims, factors, strict=True):
+        of_tensor.update(self._spread(dim, of_dim, rule.sizes))
+      made.append(of_tensor)
+    return made
+
+  def _spread(self, dim: Dim, factors: Sequence[int],
+              sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """Axes go to factors as long as these last, in parts where they must."""
+    axes = list(dim.axes)
+    made: dict[int, tuple[str, ...]] = {}
+    for factor in factors:
+      left, taken = sizes[factor], []
+      while axes and (left > 1 or factor == factors[-1]):
+        size = self.size_of(axes[0])
+        if factor != factors[-1] and size > left and size % left == 0:
+          taken.append(_part(axes[0], 1, left))
+          axes[0] = _part(axes[0], left, size // left)
+          break
+        taken.append(axes.pop(0))
+        left //= size
+      made[factor] = tuple(taken)
+    return made
+
   @functools.cached_property
   def _arrivals(self) -> Mapping[tuple[int, str], int]:
     """By tensor and axis, the tensor that it first came from."""
     steps = sorted(s for operation in self.operations for s in operation.steps)
     return {
-        (target, step.axis): step.source for step in reversed(steps)
+        (target, whole_axis(step.axis)): step.source for step in reversed(steps)
         for target in step.targets
     }
 
   def path(self, tensor: int, axis: str) -> list[int]:
     """The tensors by which an axis came to one, the origin's first."""
     path = [tensor]
-    while (source := self._arrivals.get((path[0], axis))) is not None:
+    while (source := self._arrivals.get(
+        (path[0], whole_axis(axis)))) is not None:
       if source in path:
         break
       path.insert(0, source)
     return path
+
+
+def _part(axis: str, before: int, size: int) -> str:
+  """A part of an axis, behind as many devices of it."""
+  name, _, rest = axis.partition(':(')
+  return f'{name}:({int(rest.partition(")")[0] or 1) * before}){size}'

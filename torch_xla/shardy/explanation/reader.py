@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 import re
 from typing import Optional
 
-from ..stablehlo import dialects, functions
+from . import ways
+from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy
 from .propagation import (Dim, Factors, Operation, Origin, Propagation, Rule,
                           Step, Tensor)
 
 _IMPORT = 'builtin.module(sdy-import-pipeline)'
-_PROPAGATE = ('builtin.module(sdy-user-priority-propagate{keep-sharding-rules='
-              'true debug-sharding-origins=true '
-              'debug-propagation-edge-sharding=true})')
+_PROPAGATE = ('builtin.module(sdy-user-priority-propagate{{keep-sharding-rules='
+              'true debug-sharding-origins={0} '
+              'debug-propagation-edge-sharding={0}}})')
+# What nobody uses Shardy drops on its way, and then looks for its origins.
+_WITHOUT_DEAD = 'builtin.module(trivial-dce)'
 SHARDING = 'sdy.sharding'
-_NAME = 'jax.arg_info'
+_ORIGIN, _ORIGINS = 'sdy.sharding_origin_name', 'sdy.sharding_origins'
 _EDGE, _CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
 _STEP = re.compile(r'step-(\d+)|'
                    r'\{"([^"]+)" = (operand|result)-(\d+) -> \[(.*?)\]\}')
 _PLACE = re.compile(r'(operand|result)-(\d+)')
 
 
-def propagate(module: ir.Module, names: Mapping[int, str] = {}) -> Propagation:
+def parse(program: bytes) -> ir.Module:
+  """A module in Shardy's dialect, text or serialised, without dead code.
+
+  Raises:
+    ProgramTextError: it cannot be read.
+  """
+  module = dialects.read(program)
+  dialects.run(_WITHOUT_DEAD, module, 'cannot drop dead code')
+  return module
+
+
+def propagate(module: ir.Module,
+              names: Mapping[int, str] = {},
+              is_told: bool = False) -> Propagation:
   """What Shardy makes of a module, which is changed.
 
   Args:
     module: in Shardy's dialect, with one mesh.
     names: of arguments, where the module has none.
+    is_told: whether Shardy tells where axes came from, which ends it in some
+      programs; else it is inferred.
 
   Raises:
     ProgramTextError: Shardy does not take it, or it has no mesh.
@@ -39,9 +57,15 @@ def propagate(module: ir.Module, names: Mapping[int, str] = {}) -> Propagation:
     mesh = _mesh(module)
     origins = _origins(module, names)
   # It says of results of loops what its own verifier refuses.
-  dialects.run(_PROPAGATE, module, 'cannot propagate', verify=False)
+  dialects.run(
+      _PROPAGATE.format(str(is_told).lower()),
+      module,
+      'cannot propagate',
+      verify=False)
   with dialects.scope(module):
-    return _Reader(mesh, origins, functions.main_of(module), names).read()
+    reader = _Reader(mesh, origins, functions.main_of(module), names)
+    found = reader.read()
+    return found if is_told else ways.inferred(found, reader.said())
 
 
 def constraints_of(module: ir.Module) -> list[ir.Operation]:
@@ -74,6 +98,7 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
                                              _dims(given[SHARDING]),
                                              number if is_argument else None)
   for number, operation in enumerate(constraints_of(module)):
+    operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
     shape = functions.array_of(operation.results[0].type)
     if shape:
       found[f'constraint_{number}'] = Origin(
@@ -84,7 +109,7 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
 
 def _argument_name(number: int, given: Mapping[str, ir.Attribute],
                    names: Mapping[int, str]) -> str:
-  said = given.get(_NAME)
+  said = given.get(signature.INFO[ARGUMENTS])
   if said is not None:
     return ir.StringAttr(said).value
   return names.get(number, f'argument {number}')
@@ -122,8 +147,8 @@ class _Reader:
     for number, value in enumerate(main.regions[0].blocks[0].arguments):
       self._add(value, _argument_name(number, given[number],
                                       self._names), given[number].get(SHARDING),
-                given[number].get('sdy.sharding_origins'), f'input: {number}')
-    operations = list(_in_order(main))
+                given[number].get(_ORIGINS), f'input: {number}')
+    operations = dialects.operations_of(main)[:-1]  # Without itself.
     for operation in operations:
       self._add_results(operation)
     found = [self._operation(o) for o in operations if o.name != _EDGE]
@@ -148,40 +173,50 @@ class _Reader:
     self._tensors.append(
         Tensor(name, shape, dims, said, own if own in self._origins else ''))
 
+  def said(self) -> Iterator[tuple[str, int]]:
+    """Origins, each with the tensor that it is said of."""
+    for number, tensor in enumerate(self._tensors):
+      if tensor.own:
+        yield tensor.own, number
+    for number, value in enumerate(functions.returned_by(self._main).operands):
+      if (origin := f'output: {number}') in self._origins:
+        yield origin, self._numbers[value]
+
   def _add_results(self, operation: ir.Operation) -> None:
-    given = operation.attributes
-    origins = given['sdy.sharding_origins'] if ('sdy.sharding_origins'
-                                                in given) else None
-    if operation.name in (_EDGE, _CONSTRAINT):
-      sharding = given['sharding'] if 'sharding' in given else None
-      own = ir.StringAttr(given['sdy.sharding_origin_name']).value if (
-          'sdy.sharding_origin_name' in given) else ''
-      value = operation.results[0]
-      if operation.name == _EDGE:
-        # The value behind it, and those of a loop's body, are laid out so.
-        source = operation.operands[0]
-        if source not in self._numbers:
-          return
-        number = self._numbers[source]
-        before = self._tensors[number]
-        self._add(value, before.name, sharding, origins, own)
-        self._tensors[number] = self._tensors.pop()
-        self._numbers[value] = number
-        self._alias(source, number)
-        return
-      self._add(value, own.replace('_', ' '), sharding, origins, own)
+    given = dict(operation.attributes.items())
+    origins = given.get(_ORIGINS)
+    if operation.name == _EDGE:
+      self._lay_out(operation.operands[0], operation.results[0],
+                    given.get('sharding'), origins)
       return
-    shardings: list[Optional[ir.Attribute]] = [None] * len(operation.results)
+    if operation.name == _CONSTRAINT:
+      own = ir.StringAttr(given[_ORIGIN]).value
+      self._add(operation.results[0], own.replace('_', ' '), given['sharding'],
+                origins, own)
+      return
+    count = len(operation.results)
+    shardings: list[Optional[ir.Attribute]] = [None] * count
     if SHARDING in given and dialects.is_a(given[SHARDING],
                                            sdy.TensorShardingPerValueAttr):
       shardings = list(
           sdy.TensorShardingPerValueAttr(given[SHARDING]).shardings)
-    said = list(ir.ArrayAttr(origins)) if origins is not None else shardings
+    told = [None] * count if origins is None else list(ir.ArrayAttr(origins))
     self._count += 1
     name = f'{operation.name.partition(".")[2]}.{self._count}'
-    for place, value in enumerate(operation.results):
-      self._add(value, name, shardings[place],
-                None if origins is None else said[place], '')
+    for value, sharding, of_axes in zip(
+        operation.results, shardings, told, strict=True):
+      self._add(value, name, sharding, of_axes, '')
+
+  def _lay_out(self, value: ir.Value[ir.Type], edge: ir.Value[ir.Type],
+               sharding: Optional[ir.Attribute],
+               origins: Optional[ir.Attribute]) -> None:
+    """Has the value before an edge, and those of a loop's body, be the edge."""
+    number = self._numbers.get(value)
+    if number is not None:
+      self._add(edge, self._tensors[number].name, sharding, origins, '')
+      self._tensors[number] = self._tensors.pop()
+      self._numbers[edge] = number
+      self._alias(value, number)
 
   def _alias(self, value: ir.Value[ir.Type], number: int) -> None:
     """Has what a loop carries be the loop's result."""
@@ -212,14 +247,6 @@ class _Reader:
     return Operation(name, numbers, rule, tuple(steps))
 
 
-def _in_order(root: ir.Operation) -> Iterable[ir.Operation]:
-  for region in root.regions:
-    for block in region.blocks:
-      for operation in block.operations:
-        yield from _in_order(operation.operation)
-        yield operation.operation
-
-
 def _rule(attribute: ir.Attribute) -> Rule:
   rule = sdy.OpShardingRuleAttr(attribute)
   mappings = [*rule.operand_mappings, *rule.result_mappings]
@@ -238,7 +265,7 @@ def _factors(mapping: ir.Attribute) -> Factors:
 
 
 def _steps(text: str, numbers: tuple[int, ...],
-           operands: int) -> Iterable[Step]:
+           operands: int) -> Iterator[Step]:
 
   def number(kind: str, place: str) -> int:
     return numbers[int(place) + operands * (kind == 'result')]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-import functools
 from typing import Optional
 
 from ..stablehlo import dialects, functions
 from ..stablehlo.functions import ARGUMENTS, RESULTS
-from . import apart, reader
+from . import reader
 from ..stablehlo.mlir import ir, sdy
 from .conflicts import Conflict
 from .propagation import Propagation
@@ -30,14 +29,14 @@ def turning(program: bytes, found: Propagation,
   """
   place = conflict.places[0]
   for priorities in _candidates(found, conflict):
-    other = apart.run(functools.partial(_propagated, program, priorities))
+    other = _propagated(program, priorities)
     if conflict.axis in other.tensors[place.target].dims[place.dim].axes:
       return priorities
   return None
 
 
 def _propagated(program: bytes, priorities: Priorities) -> Propagation:
-  module = dialects.read(program)
+  module = reader.parse(program)
   with dialects.scope(module):
     _say(module, priorities)
   return reader.propagate(module)

@@ -14,7 +14,7 @@ from .functions import (ARGUMENTS, attributes_of, DONOR_ATTRIBUTE, main_of,
 from .mlir import ir
 
 # As jax names them in what it exports. Not every reader keeps locations.
-_INFO = {ARGUMENTS: 'jax.arg_info', RESULTS: 'jax.result_info'}
+INFO = {ARGUMENTS: 'jax.arg_info', RESULTS: 'jax.result_info'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Signature:
                                                          self.results)):
         given = attributes_of(main, which)
         for number, name in names.items():
-          given[number][_INFO[which]] = ir.StringAttr.get(name)
+          given[number][INFO[which]] = ir.StringAttr.get(name)
         set_attributes(main, which, given)
       for number, name in self.arguments.items():
         argument = main.regions[0].blocks[0].arguments[number]
