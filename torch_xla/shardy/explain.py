@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
-import runpy
 import sys
 from typing import Optional
 
@@ -30,50 +30,78 @@ def main(arguments: Optional[list[str]] = None) -> int:
       metavar='GLOB',
       help='show the tensors, too, whose names match: their shardings, and the '
       'way that each axis came')
+  parser.add_argument(
+      '--why-not',
+      nargs=2,
+      metavar=('TENSOR', 'SPEC'),
+      help="whether a tensor, as --tensor shows it, can be split so ('(None, "
+      '"model")\'), who has its place, and the price')
+  parser.add_argument(
+      '--whole',
+      metavar='BYTES',
+      type=int,
+      help='show computed tensors of that size that each device has whole')
   parser.add_argument('--json', metavar='FILE', help='write it all there, too')
+  parser.add_argument(
+      '--against',
+      metavar='FILE',
+      help='show what differs from what --json wrote, at another commit or with '
+      'other priorities')
   parser.add_argument('script', help='a Python script')
   parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its own')
   options = parser.parse_args(arguments)
   if not os.path.isfile(options.script):
     parser.error(f'{options.script}: there is no such file')
-  import torch_xla
-  from torch_xla import runtime
-
-  from .explanation import as_json, of_records
-  from .stablehlo import dialects
-  dialects.check_installed('Shardy is asked by way of StableHLO')
-  if torch_xla.shardy.current_mode() is not torch_xla.shardy.Mode.SHARDY:
-    runtime.use_shardy()
-  failed = False
-  with torch_xla.shardy.record() as records:
-    sys.argv[:] = [options.script, *options.arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(options.script))
+  spec = before = None
+  if options.why_not:
     try:
-      runpy.run_path(options.script, run_name='__main__')
-    except SystemExit as e:
-      failed = e.code not in (None, 0)
-    except Exception:  # pylint: disable=broad-except
-      sys.excepthook(*sys.exc_info())
-      failed = True
+      spec = ast.literal_eval(options.why_not[1])
+    except (ValueError, SyntaxError):
+      parser.error(f'--why-not: {options.why_not[1]} is no partition spec, as '
+                   "(None, 'model') is")
+  if options.against:
+    try:
+      with open(options.against, encoding='utf-8') as file:
+        before = json.load(file)
+    except (OSError, ValueError) as e:
+      parser.error(f'--against: {e}')
+  from .errors import DoorError
+  try:
+    from .explanation import as_json, comparison, of_records, script
+    ran = script.run(options.script, options.arguments)
+  except (DoorError, ImportError) as e:
+    print(f'error: {e}', file=sys.stderr)
+    return 2
   explained = []
-  for one in of_records(records):
+  for one in of_records(ran.programs):
     for line in one.lines():
       print(line, flush=True)
     print()
     if options.tensor:
       print(one.tensors(options.tensor), end='\n\n')
+    if options.whole is not None:
+      print(one.whole(options.whole), end='\n\n')
+    if options.why_not:
+      try:
+        print(one.why_not(options.why_not[0], spec), end='\n\n')
+      except ValueError as e:
+        print(f'--why-not: {e}', end='\n\n')
     explained.append(one)
+  told = None
+  if options.json or before is not None:
+    told = [as_json(one) for one in explained]
+  if before is not None:
+    print('\n'.join(comparison.lines(before, told)), end='\n\n')
   if options.json:
     with open(options.json, 'w', encoding='utf-8') as file:
-      json.dump([as_json(one) for one in explained], file, indent=1)
-  if failed:
+      json.dump(told, file, indent=1)
+  if ran.has_failed:
     print(f'{options.script} failed: what it compiled until then is above')
     return 1
   if not explained:
-    print(
-        f'{options.script} compiled {len(records)} programs, and Shardy was told '
-        'of no annotated tensor in any: mark some with xs.mark_sharding, and '
-        'see that the mode is Shardy')
+    print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
+          'was told of no annotated tensor in any: mark some with '
+          'xs.mark_sharding, and see that the mode is Shardy')
     return 2
   return 0
 

@@ -164,7 +164,7 @@ def table(record: ProgramRecord) -> str:
   rest = len(record.tensors) - len(listed)
   if rest:
     lines.append(f'  and {rest} held whole on every device')
-  lines.append(f'  collectives: {collectives(record)}')
+  lines.append(f'  collectives: {collectives(record.collectives)}')
   lines += [f'  attempt before: {attempt}' for attempt in record.given_up]
   if record.note:
     lines.append(f'  note: {record.note}')
@@ -182,14 +182,12 @@ def summary(record: ProgramRecord) -> str:
           (f', used again {record.reused} time(s)' if record.reused else ''))
 
 
-def collectives(record: ProgramRecord) -> str:
+def collectives(found: Optional[Sequence[Collective]]) -> str:
   """The collectives by kind: '2 all-reduce (1,024 bytes)'."""
-  if record.collectives is None:
+  if found is None:
     return 'the backend does not tell'
-  if not record.collectives:
-    return 'none'
   return ', '.join(
-      f'{c.count} {c.kind} ({c.nbytes:,} bytes)' for c in record.collectives)
+      f'{c.count} {c.kind} ({c.nbytes:,} bytes)' for c in found) or 'none'
 
 
 def is_replicated(tensor: TensorRecord) -> bool:

@@ -14,12 +14,14 @@ import functools
 import logging
 from typing import Any, Optional
 
-from . import apart, conflicts, reader, text, trial
-from ..compile.record import ProgramRecord
+from . import apart, conflicts, question, reader, text, trial
+from ..compile.record import collectives, ProgramRecord
 from ..hlo.compile_options import Partitioner
+from ..hlo.compiled_program import Collective
 from ..stablehlo import dialects
 from .conflicts import Conflict
 from .propagation import Propagation
+from .question import Spec
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +34,12 @@ class Explanation:
     name: the program's.
     program: in Shardy's dialect, as the backend gets it.
     propagation: what becomes of it.
+    compiled: the collectives of the compiled program; None where unknown.
   """
   name: str
   program: bytes = dataclasses.field(repr=False)
   propagation: Propagation = dataclasses.field(repr=False)
+  compiled: Optional[tuple[Collective, ...]] = None
 
   @functools.cached_property
   def conflicts(self) -> tuple[Conflict, ...]:
@@ -65,6 +69,9 @@ class Explanation:
     if found.is_inferred:
       yield ('Where axes came from is inferred: the installed Shardy does not '
              'tell it of this program')
+    yield f'moved, as Shardy plans it: {collectives(found.collectives())}'
+    if self.compiled is not None:
+      yield f'moved, in the compiled program: {collectives(self.compiled)}'
     for number, conflict in enumerate(self.conflicts, 1):
       first, *rest = text.conflict_lines(found, conflict,
                                          self.turning(conflict))
@@ -75,8 +82,30 @@ class Explanation:
     return '\n'.join(text.tensor_lines(self.propagation,
                                        glob)) or f'no tensor is called {glob}'
 
+  def whole(self, nbytes: int = 1 << 20) -> str:
+    """Computed tensors of such a size that each device has whole, and why."""
+    return '\n'.join(text.whole_lines(self.propagation, nbytes)) or (
+        f'every computed tensor of {nbytes:,} bytes or more is split')
 
-def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
+  def why_not(self, name: str, spec: Spec) -> str:
+    """Whether a tensor can be split so, who has its place, and the price.
+
+    Args:
+      name: of an argument, a constraint or what an operation makes, as
+        `tensors` has it.
+      spec: a partition spec.
+
+    Raises:
+      ValueError: there is no such tensor, or the spec is none of it.
+    """
+    return '\n'.join(
+        question.answer(self.program, self.propagation, name, spec))
+
+
+def explain(name: str,
+            program: bytes,
+            names: Mapping[int, str],
+            compiled: Optional[tuple[Collective, ...]] = None) -> Explanation:
   """Explains a module in Shardy's dialect, text or serialised.
 
   Args:
@@ -92,13 +121,14 @@ def explain(name: str, program: bytes, names: Mapping[int, str]) -> Explanation:
   # Of some programs jaxlib 0.10.2's Shardy follows a null pointer when it is
   # to say where axes came from.
   found = apart.run(lambda: propagate(True)) or propagate(False)
-  return Explanation(name, program, found)
+  return Explanation(name, program, found, compiled)
 
 
 def of(source: Any) -> Explanation:
   """`torch_xla.shardy.explain`."""
   from ..stablehlo import exports
-  return explain(*exports.as_handed_on(source))
+  compiled = source.collectives if isinstance(source, ProgramRecord) else None
+  return explain(*exports.as_handed_on(source), compiled)
 
 
 def of_records(records: Iterable[ProgramRecord]) -> Iterator[Explanation]:
@@ -121,6 +151,9 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
       name=explanation.name,
       mesh=dict(found.mesh),
       is_inferred=found.is_inferred,
+      collectives=list(map(dataclasses.asdict, found.collectives())),
+      compiled=None if explanation.compiled is None else list(
+          map(dataclasses.asdict, explanation.compiled)),
       tensors=[
           dict(
               name=tensor.name,
@@ -145,10 +178,9 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
                       operation=found.operations[p.operation].name,
                       tensor=found.tensors[p.target].name,
                       dimension=p.dim,
-                      reason=p.reason.name.lower())
-                  for p in one.places
+                      reason=p.reason.name.lower()) for p in one.places
               ],
               turned_by=None if (turned := explanation.turning(one)) is None
-              else text.priorities_text(found, turned))
-          for one in explanation.conflicts
+              else text.priorities_text(
+                  found, turned)) for one in explanation.conflicts
       ])

@@ -7,12 +7,14 @@ of a tensor, and each step in which it came along an operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
+import math
 from typing import NamedTuple, Optional
 
 from ..hlo.array_shape import ArrayShape
+from ..hlo.compiled_program import by_kind, Collective
 
 # The factors of each dimension of an operand or a result.
 Factors = tuple[tuple[int, ...], ...]
@@ -116,6 +118,22 @@ class Operation(NamedTuple):
   steps: tuple[Step, ...]
 
 
+class Move(NamedTuple):
+  """A collective.
+
+  Attributes:
+    kind: as XLA calls it.
+    axes: that it runs over; none is told of a permutation.
+    nbytes: of what one device gets.
+    operation: the number of the operation that it is for; None for a result of
+      the program, and where it cannot be found.
+  """
+  kind: str
+  axes: tuple[str, ...]
+  nbytes: int
+  operation: Optional[int]
+
+
 @dataclasses.dataclass(frozen=True)
 class Propagation:
   """A program after propagation.
@@ -123,12 +141,14 @@ class Propagation:
   Attributes:
     mesh: the sizes of the axes, in the mesh's order.
     origins: by Shardy's names of them.
+    moves: what Shardy would move between devices.
     is_inferred: whether the origins of axes and the steps are ours.
   """
   mesh: Mapping[str, int]
   origins: Mapping[str, Origin]
   tensors: tuple[Tensor, ...]
   operations: tuple[Operation, ...]
+  moves: tuple[Move, ...] = ()
   is_inferred: bool = False
 
   def size_of(self, axis: str) -> int:
@@ -164,6 +184,20 @@ class Propagation:
         left //= size
       made[factor] = tuple(taken)
     return made
+
+  def local(self, shape: ArrayShape, dims: Iterable[Dim]) -> ArrayShape:
+    """What one device has of a tensor."""
+    return dataclasses.replace(
+        shape,
+        dims=tuple(-(-size // math.prod(map(self.size_of, dim.axes)))
+                   for size, dim in zip(shape.dims, dims, strict=True)))
+
+  def collectives(
+      self, at: Optional[Container[int]] = None) -> tuple[Collective, ...]:
+    """The moves by kind; `at`: of these operations alone."""
+    return by_kind((move.kind, move.nbytes)
+                   for move in self.moves
+                   if at is None or move.operation in at)
 
   @functools.cached_property
   def _arrivals(self) -> Mapping[tuple[int, str], int]:

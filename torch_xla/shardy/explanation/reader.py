@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+import dataclasses
 import re
 from typing import Optional
 
-from . import ways
+from . import moves, ways
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy
@@ -63,14 +64,29 @@ def propagate(module: ir.Module,
       'cannot propagate',
       verify=False)
   with dialects.scope(module):
-    reader = _Reader(mesh, origins, functions.main_of(module), names)
+    main = functions.main_of(module)
+    reader = _Reader(mesh, origins, main, names)
     found = reader.read()
-    return found if is_told else ways.inferred(found, reader.said())
+    if not is_told:
+      found = ways.inferred(found, reader.said())
+  return dataclasses.replace(
+      found,
+      moves=moves.of(module, main, reader.operations,
+                     lambda shape, said: found.local(shape, _dims(said))))
 
 
 def constraints_of(module: ir.Module) -> list[ir.Operation]:
   """In the order in which Shardy counts them."""
   return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
+
+
+def named(main: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
+  """A function's operations, in order, with the names that people read."""
+  count = 0
+  for operation in dialects.operations_of(main)[:-1]:  # Without itself.
+    if operation.name not in (_EDGE, _CONSTRAINT):
+      count += 1
+    yield f'{operation.name.partition(".")[2]}.{count}', operation
 
 
 def _mesh(module: ir.Module) -> dict[str, int]:
@@ -139,7 +155,8 @@ class _Reader:
     self._main, self._names = main, names
     self._tensors: list[Tensor] = []
     self._numbers: dict[ir.Value[ir.Type], int] = {}
-    self._count = 0
+    # The numbers of operations, by their first results.
+    self.operations: dict[ir.Value[ir.Type], int] = {}
 
   def read(self) -> Propagation:
     main = self._main
@@ -148,12 +165,18 @@ class _Reader:
       self._add(value, _argument_name(number, given[number],
                                       self._names), given[number].get(SHARDING),
                 given[number].get(_ORIGINS), f'input: {number}')
-    operations = dialects.operations_of(main)[:-1]  # Without itself.
-    for operation in operations:
-      self._add_results(operation)
-    found = [self._operation(o) for o in operations if o.name != _EDGE]
+    operations = list(named(main))
+    for name, operation in operations:
+      self._add_results(name, operation)
+    found: list[Operation] = []
+    for _, operation in operations:
+      read = None if operation.name == _EDGE else self._operation(operation)
+      if read is not None:
+        if len(operation.results):
+          self.operations[operation.results[0]] = len(found)
+        found.append(read)
     return Propagation(self._mesh, self._origins, tuple(self._tensors),
-                       tuple(o for o in found if o is not None))
+                       tuple(found))
 
   def _add(self, value: ir.Value[ir.Type], name: str,
            sharding: Optional[ir.Attribute], origins: Optional[ir.Attribute],
@@ -182,7 +205,7 @@ class _Reader:
       if (origin := f'output: {number}') in self._origins:
         yield origin, self._numbers[value]
 
-  def _add_results(self, operation: ir.Operation) -> None:
+  def _add_results(self, name: str, operation: ir.Operation) -> None:
     given = dict(operation.attributes.items())
     origins = given.get(_ORIGINS)
     if operation.name == _EDGE:
@@ -201,8 +224,6 @@ class _Reader:
       shardings = list(
           sdy.TensorShardingPerValueAttr(given[SHARDING]).shardings)
     told = [None] * count if origins is None else list(ir.ArrayAttr(origins))
-    self._count += 1
-    name = f'{operation.name.partition(".")[2]}.{self._count}'
     for value, sharding, of_axes in zip(
         operation.results, shardings, told, strict=True):
       self._add(value, name, sharding, of_axes, '')

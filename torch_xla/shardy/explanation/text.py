@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import fnmatch
 from typing import Optional, Union
 
+from . import conflicts
+from ..compile.record import collectives
 from .conflicts import Conflict, Reason, Refusal
 from .propagation import Dim, Origin, Propagation, Tensor
 from .trial import Priorities
@@ -19,7 +21,11 @@ def axes_of(dims: Iterable[Dim]) -> Iterator[str]:
 
 def spec_text(of: Union[Tensor, Origin]) -> str:
   """`('data', None)`, as `mark_sharding` takes it."""
-  dims = [_dim_text(d.axes) for d in of.dims]
+  return spec_of([d.axes for d in of.dims])
+
+
+def spec_of(axes: Sequence[Sequence[str]]) -> str:
+  dims = list(map(_dim_text, axes))
   return f'({", ".join(dims)}{"," * (len(dims) == 1)})'
 
 
@@ -40,6 +46,8 @@ def conflict_lines(found: Propagation, conflict: Conflict,
     yield f'  {_place_text(found, one)}'
   if len(conflict.places) > _MOST_PLACES:
     yield f'  and at {len(conflict.places) - _MOST_PLACES} more operations'
+  moved = found.collectives({p.operation for p in conflict.places})
+  yield f'  moved there: {collectives(moved)}'
   yield f'  {_by_what(found, conflict, place)}'
   if turned is None:
     yield '  no priority that was tried turns it'
@@ -105,3 +113,39 @@ def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
       if way[0] != name:
         way.insert(0, name)
       yield f'  {axis!r} of {" -> ".join(way)}'
+
+
+def whole_lines(found: Propagation, nbytes: int) -> Iterator[str]:
+  """Of computed tensors that each device has whole, and what kept them so.
+
+  Args:
+    nbytes: from which size on; the largest come first.
+  """
+  refused = {one.target: one for one in conflicts.refusals(found)}
+  made: dict[int, Sequence[int]] = {}
+  for operation in found.operations:
+    if operation.rule is not None:
+      count = len(operation.rule.factors)
+      made.update((n, operation.tensors[:count]) for n in operation.tensors)
+  whole = [(tensor.shape.nbytes, -number)
+           for number, tensor in enumerate(found.tensors)
+           if number in made and not tensor.own and not any(tensor.axes) and
+           tensor.shape.nbytes >= nbytes]
+  for size, negated in sorted(whole, reverse=True):
+    number = -negated
+    one = refused.get(number)
+    if one is not None:
+      why = f'{one.axis!r} was refused: it {one.reason.value}'
+    elif any(any(found.tensors[n].axes) for n in made[number]):
+      why = 'what splits other tensors there is no dimension of it'
+    else:
+      why = 'nothing that it is computed with is split'
+    tensor = found.tensors[number]
+    yield f'{tensor.name} {tensor.shape}, {size:,} bytes: {why}'
+
+
+def changes(before: Propagation, after: Propagation) -> Iterator[str]:
+  """The tensors of one program that are split otherwise, before and after."""
+  for one, other in zip(before.tensors, after.tensors, strict=False):
+    if one.name == other.name and spec_text(one) != spec_text(other):
+      yield f'{one.name} {one.shape} {spec_text(one)} -> {spec_text(other)}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Optional
 
 from ..stablehlo import dialects, functions
@@ -10,7 +10,7 @@ from ..stablehlo.functions import ARGUMENTS, RESULTS
 from . import reader
 from ..stablehlo.mlir import ir, sdy
 from .conflicts import Conflict
-from .propagation import Propagation
+from .propagation import Propagation, Tensor
 
 # By origin and dimension.
 Priorities = Mapping[tuple[str, int], int]
@@ -36,10 +36,64 @@ def turning(program: bytes, found: Propagation,
 
 
 def _propagated(program: bytes, priorities: Priorities) -> Propagation:
+  """What Shardy makes of a program with other priorities."""
   module = reader.parse(program)
   with dialects.scope(module):
     _say(module, priorities)
   return reader.propagate(module)
+
+
+def split_so(program: bytes, found: Propagation, tensor: Tensor,
+             spec: Sequence[Sequence[str]]) -> Propagation:
+  """What Shardy makes of a program where a tensor is split so before all else.
+
+  Args:
+    tensor: one of `found`.
+    spec: the axes of each of its dimensions.
+  """
+  module = reader.parse(program)
+  with dialects.scope(module):
+    _say(
+        module, {
+            (key, n): (dim.priority or 0) + 1
+            for key, origin in found.origins.items()
+            for n, dim in enumerate(origin.dims)
+            if dim.axes
+        })
+    mesh, = (
+        o.attributes['sym_name']
+        for o in dialects.operations_of(module)
+        if o.name == 'sdy.mesh')
+    sharding = sdy.TensorShardingAttr.get(mesh, [
+        sdy.DimensionShardingAttr.get([sdy.AxisRefAttr.get(a)
+                                       for a in axes], True, 0)
+        for axes in spec
+    ])
+    _constrain(module, tensor, sharding)
+  return reader.propagate(module)
+
+
+def _constrain(module: ir.Module, tensor: Tensor,
+               sharding: ir.Attribute) -> None:
+  main = functions.main_of(module)
+  which, _, number = tensor.own.partition(': ')
+  if which == 'input':
+    given = functions.attributes_of(main, ARGUMENTS)
+    given[int(number)][reader.SHARDING] = sharding
+    functions.set_attributes(main, ARGUMENTS, given)
+    return
+  constraints = reader.constraints_of(module)
+  if tensor.own:
+    constraint = constraints[int(tensor.own.rpartition('_')[2])]
+    constraint.attributes['sharding'] = sharding
+    return
+  for name, operation in reader.named(main):
+    if name == tensor.name:
+      block = operation.operation.block
+      place = [o.operation for o in block.operations].index(operation)
+      with ir.InsertionPoint(block.operations[place + 1]):
+        said = sdy.ShardingConstraintOp(operation.results[0], sharding)
+      operation.results[0].replace_all_uses_except(said.result, said.operation)
 
 
 def _candidates(found: Propagation, conflict: Conflict) -> Iterator[Priorities]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import dataclasses
 from typing import Optional
 
@@ -90,14 +90,20 @@ def _shardings(data: Sequence[bytes]) -> Optional[tuple[HloSharding, ...]]:
   return tuple(shardings)
 
 
-def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
+def by_kind(moved: Iterable[tuple[str, int]]) -> tuple[Collective, ...]:
+  """Collectives, each with its nbytes, as one of each kind."""
   sizes: dict[str, list[int]] = collections.defaultdict(list)
-  for computation in module.computations:
-    for started in collectives.started_in(computation):
-      sizes[started.kind].append(started.nbytes)
+  for kind, nbytes in moved:
+    sizes[kind].append(nbytes)
   return tuple(
-      Collective(kind, len(sizes[kind]), sum(sizes[kind]), min(sizes[kind]))
-      for kind in sorted(sizes))
+      Collective(kind, len(of_kind), sum(of_kind), min(of_kind))
+      for kind, of_kind in sorted(sizes.items()))
+
+
+def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
+  return by_kind((started.kind, started.nbytes)
+                 for computation in module.computations
+                 for started in collectives.started_in(computation))
 
 
 def _local_shapes(module: HloModuleProto,
