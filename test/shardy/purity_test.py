@@ -58,8 +58,6 @@ _MAY_IMPORT = {
     'stablehlo': (
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
-    'explanation': (('compile', 'hlo', 'stablehlo'), ()),
-    'explain': ((), ('explanation', 'stablehlo')),
     'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
@@ -67,6 +65,10 @@ _MAY_IMPORT = {
                 'process_environment', 'stablehlo', 'vendor_defaults'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'sharding'), ()),
+    'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
+                     'switch', 'tensor_names'), ('policy',)),
+    'explain': ((), ('errors', 'explanation')),
+    'suggest': ((), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
                'process_environment', 'sharding', 'web_page'), ()),
     'aot': (

@@ -12,34 +12,13 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import apart, conflicts, reader
+from torch_xla.shardy.explanation import apart, comparison, conflicts, reader
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
+from small_programs import ADD as _ADD, DOT as _DOT, explained_of, T as _T
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _SETTINGS = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
-_T = 'tensor<8x8xf32>'
-_ADD = f'%0 = stablehlo.add %a, %b : {_T}'
-_DOT = ('%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : '
-        f'({_T}, {_T}) -> {_T}')
-
-
-def _explained(body: str,
-               *said: str,
-               shape: str = '8x8',
-               other: str = '',
-               result: str = '8x8') -> explanation.Explanation:
-  """A function of a and b, sharded as is said of them."""
-  arguments = ', '.join(
-      f'%{name}: tensor<{own}xf32> {{sdy.sharding = #sdy.sharding<@mesh, '
-      f'[{dims}]>}}'
-      for name, own, dims in zip('ab', (shape, other or shape), said))
-  text = f'''sdy.mesh @mesh = <["x"=2, "y"=4]>
-    func.func @main({arguments}) -> tensor<{result}xf32> {{
-      {body}
-      return %0 : tensor<{result}xf32>
-    }}'''
-  return explanation.explain('m', text.encode(), {0: 'a', 1: 'b'})
 
 
 def _refused(explained: explanation.Explanation) -> list[tuple[str, Reason]]:
@@ -55,7 +34,7 @@ def _refused(explained: explanation.Explanation) -> list[tuple[str, Reason]]:
     (_DOT, '{"x"}p0, {}', '{}, {"x"}p1', Reason.USED),
 ])
 def test_conflicts_of_two(body, a, b, reason):
-  explained = _explained(body, a, b)
+  explained = explained_of(body, a, b)
   one, = explained.conflicts
   origins = explained.propagation.origins
   assert [origins[n].name for n in (one.loser, one.winner)] == ['b', 'a']
@@ -64,7 +43,7 @@ def test_conflicts_of_two(body, a, b, reason):
   assert explained.propagation.tensors[place.target].own == ''
   assert 'a won by priority 0 before 1' in str(explained)
   # The other way round the other one wins.
-  turned = _explained(body, a.replace('p0', 'p2'), b)
+  turned = explained_of(body, a.replace('p0', 'p2'), b)
   other, = turned.conflicts
   assert (other.loser, other.winner) == (one.winner, one.loser)
 
@@ -72,20 +51,86 @@ def test_conflicts_of_two(body, a, b, reason):
 def test_what_was_there_first_is_the_reason():
   body = f'''%n = stablehlo.negate %b : {_T}
     %0 = stablehlo.add %n, %a : {_T}'''
-  explained = _explained(body, '{"x"}p2, {}', '{"y"}p1, {"x"}p0')
+  explained = explained_of(body, '{"x"}p2, {}', '{"y"}p1, {"x"}p0')
   assert _refused(explained) == [('x', Reason.USED)] * 2
 
 
 def test_what_is_said_to_turn_a_conflict_does():
-  explained = _explained(_ADD, '{"x"}p0, {}', '{}, {"x"}p1')
+  explained = explained_of(_ADD, '{"x"}p0, {}', '{}, {"x"}p1')
   assert 'turned by priority=(None, 0) on b and priority=(1, None) on a (tried)' in (
       str(explained))
   one, = explained.conflicts
   assert explained.turning(one) == {('input: 1', 1): 0, ('input: 0', 0): 1}
 
 
+def test_what_conflicts_move_is_what_shardy_plans():
+  text = str(explained_of(_ADD, '{"x"}p0, {}', '{}, {"x"}p1'))
+  assert 'moved, as Shardy plans it: 1 all-to-all (128 bytes)' in text
+  assert '  moved there: 1 all-to-all (128 bytes)' in text
+  # Of a sum over what is split, none is in conflict.
+  text = str(explained_of(_DOT, '{}, {"x"}', '{"x"}, {}'))
+  assert 'moved, as Shardy plans it: 1 all-reduce (256 bytes)' in text
+
+
+def test_what_is_whole():
+  explained = explained_of(_DOT, '{}, {"x"}', '{"x"}, {}')
+  assert explained.whole(256) == (
+      'dot_general.1 f32[8,8], 256 bytes: what splits other tensors there is '
+      'no dimension of it')
+  assert explained.whole() == (
+      'every computed tensor of 1,048,576 bytes or more is split')
+  explained = explained_of(_ADD, '{}, {}', '{}, {}')
+  assert 'nothing that it is computed with is split' in explained.whole(1)
+
+
+_NEGATED_SUM = f"""%n = stablehlo.negate %a : {_T}
+  %0 = stablehlo.add %n, %b : {_T}"""
+
+
+def test_why_not():
+  explained = explained_of(_NEGATED_SUM, '{"x"}, {}', '{}, {}')
+  assert explained.why_not('add.2', (None, 'x')) == """\
+add.2 f32[8,8] is ('x', None), and not (None, 'x')
+  'x' splits another dimension of it, by a
+  it can be, before all else
+  other tensors that are split otherwise then: 1
+    negate.1 f32[8,8] ('x', None) -> (None, 'x')
+  moved now, as Shardy plans it: none
+  moved then: 1 all-to-all (128 bytes)"""
+  # Of an argument it is another annotation, which the sum follows.
+  assert 'moved then: none' in explained.why_not('a', (None, 'x'))
+  assert "'x' was refused at add.2: it is said to be otherwise" in (
+      explained.why_not('b', ('x', None)))
+  assert explained.why_not('add.2',
+                           ['x', None]) == ("add.2 f32[8,8] is ('x', None)")
+
+
+@pytest.mark.parametrize('name, spec, said', [
+    ('ad.2', ('x', None), 'there are add.2'),
+    ('add.2', ('x',), 'has 1 entries'),
+    ('add.2', ('z', None), 'no axis of the mesh, which has x, y'),
+    ('add.2', ('x', 'x'), 'is there twice'),
+])
+def test_why_not_of_what_is_not_there(name, spec, said):
+  explained = explained_of(_NEGATED_SUM, '{"x"}, {}', '{}, {}')
+  with pytest.raises(ValueError, match=said):
+    explained.why_not(name, spec)
+
+
+def test_comparison():
+  one = explanation.as_json(explained_of(_ADD, '{"x"}p0, {}', '{}, {"x"}p1'))
+  other = explanation.as_json(explained_of(_ADD, '{"x"}, {}', '{"x"}, {}'))
+  assert list(comparison.lines([one], [one])) == ['m: no difference']
+  assert list(comparison.lines([one], [other])) == [
+      'm: 3 differences',
+      '  all-to-all: 1 (128 bytes) -> 0',
+      "  no longer in conflict: 'x' of b against a",
+      '  b f32[8,8] [-, x] -> [x, -]',
+  ]
+
+
 def test_same_priority():
-  text = str(_explained(_ADD, '{"x"}, {}', '{}, {"x"}'))
+  text = str(explained_of(_ADD, '{"x"}, {}', '{}, {"x"}'))
   assert 'both have priority 0: a won by the order' in text
 
 
@@ -100,13 +145,13 @@ def test_same_priority():
      '{"x"}, {}', '8x8', '4x8', Reason.BLOCKED),
 ])
 def test_refused_without_a_conflict(body, said, shape, result, reason):
-  explained = _explained(body, said, shape=shape, result=result)
+  explained = explained_of(body, said, shape=shape, result=result)
   assert _refused(explained) == [('x', reason)]
   assert explained.conflicts == ()
 
 
 def test_part_of_an_axis_goes_on():
-  explained = _explained(
+  explained = explained_of(
       '%0 = stablehlo.reshape %a : (tensor<8xf32>) -> tensor<2x4xf32>',
       '{"y"}',
       shape='8',
@@ -120,7 +165,7 @@ def test_way_of_an_axis():
   body = f'''%n = stablehlo.negate %a : {_T}
     %t = stablehlo.transpose %n, dims = [1, 0] : ({_T}) -> {_T}
     %0 = stablehlo.sine %t : {_T}'''
-  assert _explained(body, '{"x"}, {"y"}').tensors('sine*') == '''\
+  assert explained_of(body, '{"x"}, {"y"}').tensors('sine*') == '''\
 sine.3 f32[8,8] ('y', 'x')
   'y' of a -> negate.1 -> transpose.2 -> sine.3
   'x' of a -> negate.1 -> transpose.2 -> sine.3'''
@@ -139,7 +184,7 @@ def test_constraints_and_loops():
         stablehlo.return %i, %k : tensor<i32>, {_T}
       }}
     %0 = stablehlo.negate %w#1 : {_T}'''
-  explained = _explained(body, '{"x"}p0, {}')
+  explained = explained_of(body, '{"x"}p0, {}')
   negate = explained.propagation.tensors[-1]
   assert [d.axes for d in negate.dims] == [('x',), ('y',)]
   origins = explained.propagation.origins
@@ -182,7 +227,7 @@ _QKV = 'tensor<16x192xf32>) -> tensor<16x3x4x16xf32>'
     (_DOT, '{"x"}, {}', '{}, {"y"}'),
 ])
 def test_ways_inferred_are_shardys(body, a, b):
-  explained = _explained(body, a, b)
+  explained = explained_of(body, a, b)
   told = explained.propagation
   inferred = reader.propagate(reader.parse(explained.program))
   assert inferred.is_inferred and not told.is_inferred
@@ -198,7 +243,7 @@ def test_program_of_which_shardy_does_not_tell():
   # projection of queries, keys and values.
   negates = '\n'.join(f'%{n + 1} = stablehlo.negate %{n} : tensor<16x192xf32>'
                       for n in range(1, 12))
-  explained = _explained(
+  explained = explained_of(
       f"""%1 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [1] :
         (tensor<16x64xf32>, tensor<192x64xf32>) -> tensor<16x192xf32>
       {negates}

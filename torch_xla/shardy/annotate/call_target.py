@@ -55,6 +55,11 @@ def is_tag(target: str) -> bool:
   return target.startswith(_TAG)
 
 
+def retold(target: str, annotations: Iterable[Annotation]) -> str:
+  """A binding's target with other annotations of the same tensors."""
+  return binding_target(annotations, json.loads(target[len(_BINDING):])['of'])
+
+
 @functools.lru_cache(maxsize=64)  # A program has many tags and few different.
 def parse_target(target: str) -> tuple[Annotation, ...]:
   """The annotations in the target of a binding or a tag.

@@ -78,6 +78,11 @@ class Conflict:
   alike: int = 0
 
 
+def group_of(name: str) -> str:
+  """What names of layers that are alike have in common: 'h.*.weight'."""
+  return _NUMBER.sub('*', name)
+
+
 def refusals(found: Propagation) -> Iterator[Refusal]:
   """All of a program, operation by operation."""
   for number, operation in enumerate(found.operations):
@@ -95,7 +100,7 @@ def of(found: Propagation) -> tuple[Conflict, ...]:
   folded: dict[tuple[str, ...], Conflict] = {}
   for (loser, winner, axis), some in places.items():
     names = [
-        _NUMBER.sub('*', found.origins[n].name)
+        group_of(found.origins[n].name)
         if found.origins[n].argument is not None else n for n in (loser, winner)
     ]
     key = (*names, axis, some[0].reason.name)

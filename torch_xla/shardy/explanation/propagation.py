@@ -141,6 +141,7 @@ class Propagation:
   Attributes:
     mesh: the sizes of the axes, in the mesh's order.
     origins: by Shardy's names of them.
+    names: of arguments, where the module has none.
     moves: what Shardy would move between devices.
     is_inferred: whether the origins of axes and the steps are ours.
   """
@@ -148,6 +149,7 @@ class Propagation:
   origins: Mapping[str, Origin]
   tensors: tuple[Tensor, ...]
   operations: tuple[Operation, ...]
+  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
   moves: tuple[Move, ...] = ()
   is_inferred: bool = False
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import re
 from typing import Optional
 
 from . import moves, ways
+from ..hlo.array_shape import ArrayShape
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy
-from .propagation import (Dim, Factors, Operation, Origin, Propagation, Rule,
-                          Step, Tensor)
+from .propagation import (Dim, Factors, Move, Operation, Origin, Propagation,
+                          Rule, Step, Tensor)
 
 _IMPORT = 'builtin.module(sdy-import-pipeline)'
 _PROPAGATE = ('builtin.module(sdy-user-priority-propagate{{keep-sharding-rules='
@@ -57,12 +58,7 @@ def propagate(module: ir.Module,
   with dialects.scope(module):
     mesh = _mesh(module)
     origins = _origins(module, names)
-  # It says of results of loops what its own verifier refuses.
-  dialects.run(
-      _PROPAGATE.format(str(is_told).lower()),
-      module,
-      'cannot propagate',
-      verify=False)
+  _propagate(module, is_told)
   with dialects.scope(module):
     main = functions.main_of(module)
     reader = _Reader(mesh, origins, main, names)
@@ -71,8 +67,35 @@ def propagate(module: ir.Module,
       found = ways.inferred(found, reader.said())
   return dataclasses.replace(
       found,
-      moves=moves.of(module, main, reader.operations,
-                     lambda shape, said: found.local(shape, _dims(said))))
+      names=names,
+      moves=moves.of(module, main, reader.operations, _local(found)))
+
+
+def moved(module: ir.Module) -> tuple[Move, ...]:
+  """What Shardy would move in a module, which is changed; not for what.
+
+  Raises:
+    ProgramTextError: as `propagate`.
+  """
+  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
+  _propagate(module, False)
+  with dialects.scope(module):
+    empty = Propagation(_mesh(module), {}, (), ())
+  return moves.of(module, functions.main_of(module), {}, _local(empty))
+
+
+def _propagate(module: ir.Module, is_told: bool) -> None:
+  # It says of results of loops what its own verifier refuses.
+  dialects.run(
+      _PROPAGATE.format(str(is_told).lower()),
+      module,
+      'cannot propagate',
+      verify=False)
+
+
+def _local(
+    found: Propagation) -> Callable[[ArrayShape, ir.Attribute], ArrayShape]:
+  return lambda shape, said: found.local(shape, _dims(said))
 
 
 def constraints_of(module: ir.Module) -> list[ir.Operation]:

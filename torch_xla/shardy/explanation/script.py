@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 import os
 import runpy
 import sys
 from typing import NamedTuple
 
+import torch
 import torch_xla
 from torch_xla import runtime
 
@@ -16,9 +18,14 @@ from ..stablehlo import dialects
 
 
 class Ran(NamedTuple):
-  """What a script compiled, and whether it failed."""
+  """What a script compiled, and whether it failed.
+
+  Attributes:
+    held: the names of what its global modules hold.
+  """
   programs: list[ProgramRecord]
   has_failed: bool
+  held: frozenset[str]
 
 
 def run(script: str, arguments: list[str]) -> Ran:
@@ -31,14 +38,18 @@ def run(script: str, arguments: list[str]) -> Ran:
   if torch_xla.shardy.current_mode() is not mode.Mode.SHARDY:
     runtime.use_shardy()
   has_failed = False
+  values: Mapping[str, object] = {}
   with torch_xla.shardy.record() as programs:
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:
-      runpy.run_path(script, run_name='__main__')
+      values = runpy.run_path(script, run_name='__main__')
     except SystemExit as e:
       has_failed = e.code not in (None, 0)
     except Exception:  # pylint: disable=broad-except
       sys.excepthook(*sys.exc_info())
       has_failed = True
-  return Ran(programs, has_failed)
+  held = (name for module in values.values()
+          if isinstance(module, torch.nn.Module)
+          for name, _ in (*module.named_parameters(), *module.named_buffers()))
+  return Ran(programs, has_failed, frozenset(held))

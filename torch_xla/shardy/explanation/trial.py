@@ -10,7 +10,7 @@ from ..stablehlo.functions import ARGUMENTS, RESULTS
 from . import reader
 from ..stablehlo.mlir import ir, sdy
 from .conflicts import Conflict
-from .propagation import Propagation, Tensor
+from .propagation import Move, Propagation, Tensor
 
 # By origin and dimension.
 Priorities = Mapping[tuple[str, int], int]
@@ -29,18 +29,22 @@ def turning(program: bytes, found: Propagation,
   """
   place = conflict.places[0]
   for priorities in _candidates(found, conflict):
-    other = _propagated(program, priorities)
+    other = reader.propagate(_with_priorities(program, priorities), found.names)
     if conflict.axis in other.tensors[place.target].dims[place.dim].axes:
       return priorities
   return None
 
 
-def _propagated(program: bytes, priorities: Priorities) -> Propagation:
-  """What Shardy makes of a program with other priorities."""
+def moved(program: bytes, priorities: Priorities) -> tuple[Move, ...]:
+  """What Shardy would move in a program with other priorities."""
+  return reader.moved(_with_priorities(program, priorities))
+
+
+def _with_priorities(program: bytes, priorities: Priorities) -> ir.Module:
   module = reader.parse(program)
   with dialects.scope(module):
     _say(module, priorities)
-  return reader.propagate(module)
+  return module
 
 
 def split_so(program: bytes, found: Propagation, tensor: Tensor,
@@ -61,16 +65,18 @@ def split_so(program: bytes, found: Propagation, tensor: Tensor,
             if dim.axes
         })
     mesh, = (
-        o.attributes['sym_name']
+        ir.StringAttr(o.attributes['sym_name']).value
         for o in dialects.operations_of(module)
         if o.name == 'sdy.mesh')
-    sharding = sdy.TensorShardingAttr.get(mesh, [
-        sdy.DimensionShardingAttr.get([sdy.AxisRefAttr.get(a)
-                                       for a in axes], True, 0)
-        for axes in spec
-    ])
+    sharding = sdy.TensorShardingAttr.get(
+        ir.FlatSymbolRefAttr.get(mesh), [
+            sdy.DimensionShardingAttr.get(
+                [sdy.AxisRefAttr.get(a)
+                 for a in axes], True, 0 if axes else None)
+            for axes in spec
+        ])
     _constrain(module, tensor, sharding)
-  return reader.propagate(module)
+  return reader.propagate(module, found.names)
 
 
 def _constrain(module: ir.Module, tensor: Tensor,

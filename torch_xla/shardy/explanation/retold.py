@@ -1,0 +1,91 @@
+"""Runs a script with other priorities, and says what its programs became.
+
+For `suggest`, which has it run in a process of its own: RETOLD is a JSON file
+with the priorities by group and dimension, and gets the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import dataclasses
+import json
+import sys
+from typing import Any, Optional
+
+from . import script
+from .. import door, switch, tensor_names
+from ..annotate import call_target
+from ..annotate.annotation import Annotation
+from ..hlo import messages
+from ..hlo.protos import HloModuleProto
+from ..mode import Mode
+from .conflicts import group_of
+
+# By group and dimension; of a group that is not here nothing is changed.
+_Priorities = Mapping[str, Mapping[int, Optional[int]]]
+
+
+def retell(program: bytes, priorities: _Priorities) -> bytes:
+  """A program in HLO with other priorities in its bindings."""
+  module = messages.parse(HloModuleProto, program)
+  names_of = switch.route(Mode.SHARDY).names_of
+  for computation in module.computations:
+    for instruction in computation.instructions:
+      target = instruction.custom_call_target
+      if call_target.is_binding(target):
+        said = zip(
+            call_target.parse_target(target), names_of(target), strict=False)
+        instruction.custom_call_target = call_target.retold(
+            target, [
+                _with(one, priorities.get(group_of(name), {}))
+                for one, name in said
+            ])
+  return module.SerializeToString()
+
+
+def _with(said: Annotation, priorities: Mapping[int,
+                                                Optional[int]]) -> Annotation:
+  rank = len(said.partition_spec)
+  before = said.priority or (None,) * rank
+  after = tuple(priorities.get(n, before[n]) for n in range(rank))
+  return dataclasses.replace(
+      said, priority=None if after == (None,) * rank else after)
+
+
+def _values() -> Iterator[tuple[str, float]]:
+  """Of each named tensor on the devices, the mean of what it has."""
+  for tensor, name in tensor_names.living_names():
+    if tensor.device.type == 'xla' and tensor.is_floating_point():
+      yield name, float(tensor.detach().abs().float().mean().cpu())
+
+
+def main(arguments: list[str]) -> None:
+  path, *of_script = arguments
+  with open(path, encoding='utf-8') as file:
+    priorities = {
+        group: {
+            int(dim): level for dim, level in by_dim.items()
+        } for group, by_dim in json.load(file).items()
+    }
+
+  def change(compilation: Any, rest: door.Compiler) -> None:
+    if priorities and compilation.format == 'hlo':
+      compilation.program = retell(compilation.program, priorities)
+    rest(compilation)
+
+  undo = door.wrap(change)
+  ran = script.run(of_script[0], of_script[1:])
+  undo()
+  moved = [c for one in ran.programs for c in one.collectives or ()]
+  with open(path, 'w', encoding='utf-8') as file:
+    json.dump(
+        dict(
+            has_failed=ran.has_failed,
+            nbytes=sum(c.nbytes for c in moved),
+            count=sum(c.count for c in moved),
+            seconds=sum(one.seconds for one in ran.programs),
+            values=dict(_values())), file)
+
+
+if __name__ == '__main__':
+  main(sys.argv[1:])

@@ -1,0 +1,146 @@
+"""Searches the priorities with which Shardy plans to move least.
+
+What is searched is the order of the annotations that are in conflict, one for
+all layers whose names differ in numbers alone; shardings stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+import collections
+import contextlib
+import functools
+import itertools
+from typing import NamedTuple
+
+from . import conflicts, trial
+from .propagation import Origin, Propagation
+
+# The name of a group, and the dimension that was said to be split.
+Item = tuple[str, int]
+# A priority for each item.
+Priorities = Mapping[Item, int]
+
+_MOST_ITEMS = 4  # 75 orders, with ties; 541 of one more.
+_LEVELS = 3
+
+
+class Program(NamedTuple):
+  """One to be priced: a module in Shardy's dialect, and what it becomes."""
+  data: bytes
+  found: Propagation
+
+
+class Tried(NamedTuple):
+  """Priorities, and what Shardy plans to move with them.
+
+  Attributes:
+    priorities: of items; what is not here stays as the script has it.
+    nbytes: that one device gets, in all programs.
+    changed: how many differ from the script's.
+  """
+  nbytes: int
+  changed: int
+  priorities: tuple[tuple[Item, int], ...]
+
+
+def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
+  """The named arguments in conflict, by the dimension that has the axis."""
+  found: dict[Item, None] = {}
+  for _, propagation in programs:
+    for conflict in conflicts.of(propagation):
+      axes = ((conflict.loser, conflict.axis),
+              (conflict.winner, conflict.places[0].winning_axis))
+      for key, axis in axes:
+        origin = propagation.origins[key]
+        dim = origin.dim_of(axis)
+        if dim is not None and is_named(origin):
+          found.setdefault((conflicts.group_of(origin.name), dim))
+  return tuple(found)
+
+
+def is_named(origin: Origin) -> bool:
+  return (origin.argument is not None and
+          origin.name != f'argument {origin.argument}')
+
+
+def own(programs: Sequence[Program], item: Item) -> int:
+  """The priority that the script gives, the first of a group's."""
+  group, dim = item
+  return next((origin.dims[dim].priority or 0
+               for _, found in programs
+               for origin in found.origins.values()
+               if conflicts.group_of(origin.name) == group and
+               dim < len(origin.dims) and origin.dims[dim].axes), 0)
+
+
+def search(programs: Sequence[Program], items: Sequence[Item],
+           may_go_on: Callable[[], bool]) -> Iterator[Tried]:
+  """Tries priorities; yields each as it was priced, the script's own first.
+
+  All orders where there are few, else one item after the other, each at each
+  of a few levels, as long as that helps.
+  """
+  start = {item: own(programs, item) for item in items}
+  price = functools.cache(functools.partial(_priced, programs, start))
+  yield (best := price(tuple(start.items())))
+  if len(items) <= _MOST_ITEMS:
+    for levels in _orders(len(items)):
+      if not may_go_on():
+        return
+      yield price(tuple(zip(items, levels, strict=True)))
+    return
+  improved = True
+  while improved:
+    improved = False
+    for item, level in itertools.product(items, range(_LEVELS)):
+      if not may_go_on():
+        return
+      tried = price(tuple({**dict(best.priorities), item: level}.items()))
+      yield tried
+      if tried < best:
+        best, improved = tried, True
+
+
+def _orders(count: int) -> Iterator[tuple[int, ...]]:
+  """All orders of so many, with ties: each as levels from 0 without a gap."""
+  for levels in itertools.product(range(count), repeat=count):
+    if set(levels) == set(range(len(set(levels)))):
+      yield levels
+
+
+def _priced(programs: Sequence[Program], start: Priorities,
+            priorities: tuple[tuple[Item, int], ...]) -> Tried:
+  return Tried(
+      _moved(programs, dict(priorities)),
+      sum(start[item] != level for item, level in priorities), priorities)
+
+
+def without(programs: Sequence[Program]) -> int:
+  """What is moved without any priority."""
+  return _moved(programs, collections.defaultdict(int))
+
+
+def _moved(programs: Sequence[Program], levels: Priorities) -> int:
+  """The bytes that one device gets; what is in no levels stays."""
+  nbytes = 0
+  for data, found in programs:
+    changed: dict[tuple[str, int], int] = {}
+    for key, origin in found.origins.items():
+      for dim, said in enumerate(origin.dims):
+        with contextlib.suppress(KeyError):
+          level = levels[conflicts.group_of(origin.name), dim]
+          if said.axes and (said.priority or 0) != level:
+            changed[key, dim] = level
+    moves = trial.moved(data, changed) if changed else found.moves
+    nbytes += sum(move.nbytes for move in moves)
+  return nbytes
+
+
+def best_of(tried: Sequence[Tried], most: int) -> list[Tried]:
+  """The cheapest that are cheaper than the first, one of each price."""
+  found: dict[int, Tried] = {}
+  for one in sorted(tried):
+    if one.nbytes < tried[0].nbytes:
+      found.setdefault(one.nbytes, one)
+  return list(found.values())[:most]

@@ -1,0 +1,136 @@
+"""What a search found, as people and a policy have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from . import text
+from ..annotate.priority import Priority
+from ..compile.record import columns
+from .conflicts import group_of
+from .propagation import Origin
+from .search import is_named, Program, Tried
+
+# By group and dimension; None: said without a priority.
+Priorities = Mapping[str, Mapping[int, Optional[int]]]
+
+_TOLERANCE = 1e-3
+
+
+class Row(NamedTuple):
+  """Priorities, under a name, and what Shardy plans to move with them."""
+  name: str
+  nbytes: int
+  priorities: Priorities
+
+
+def by_group(tried: Tried) -> Priorities:
+  made: dict[str, dict[int, Optional[int]]] = {}
+  for (group, dim), level in tried.priorities:
+    made.setdefault(group, {})[dim] = level
+  return made
+
+
+def none_of(programs: Sequence[Program]) -> Priorities:
+  """No priority for anything that has a name."""
+  return {
+      group_of(origin.name): dict.fromkeys(range(len(origin.dims)))
+      for origin in _named(programs)
+  }
+
+
+def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
+                                                           Any]]]) -> list[str]:
+  """Each row with what the compiled programs move, and how values differ."""
+  lines = [('priorities', 'planned, bytes', 'compiled, bytes', 'collectives',
+            'compiled in', 'largest difference')]
+  for row, made in zip(rows, ran, strict=True):
+    lines.append(
+        (row.name, f'{row.nbytes:,}',
+         *(('failed', '-', '-', '-') if made is None else
+           (f'{made["nbytes"]:,}', str(made['count']),
+            f'{made["seconds"]:.1f} s', f'{difference(ran[0], made):.1e}'))))
+  return columns(lines)
+
+
+def difference(one: Optional[dict[str, Any]], other: dict[str, Any]) -> float:
+  """The largest between the named values of two runs, relative."""
+  values = one['values'] if one else {}
+  return max((abs(v - values[name]) / max(abs(values[name]), 1e-12)
+              for name, v in other['values'].items()
+              if name in values),
+             default=0.0)
+
+
+def chosen(rows: Sequence[Row],
+           ran: Sequence[Optional[dict[str, Any]]]) -> Optional[Row]:
+  """What moves least when compiled and computes the same, if not the first."""
+  best = [(made['nbytes'], number)
+          for number, made in enumerate(ran)
+          if made is not None and difference(ran[0], made) <= _TOLERANCE]
+  return rows[min(best)[1]] if best and min(best)[1] else None
+
+
+def lines(programs: Sequence[Program], row: Row) -> Iterator[str]:
+  """The lines of a script to change."""
+  yield f'least is moved with {row.name.rstrip(".")}:'
+  done = set()
+  for origin in _named(programs):
+    group = group_of(origin.name)
+    after = _priority(origin, row.priorities)
+    if group not in done and after != _own(origin):
+      done.add(group)
+      yield (f'  {group}: xs.mark_sharding(..., {text.spec_text(origin)}, '
+             f'priority={after})')
+
+
+def policy(programs: Sequence[Program], row: Row, held: frozenset[str]) -> str:
+  """The annotations of named arguments as a policy in TOML.
+
+  Args:
+    held: what modules hold, which a policy is for; empty: unknown.
+  """
+  from torch_xla.distributed.spmd.policy import toml
+  from torch_xla.distributed.spmd.policy.rules import REPLICATED, Rule
+  rules: dict[str, Rule] = {}
+  groups: dict[str, set[tuple[Any, ...]]] = {}
+  for origin in _named(programs):
+    if held and origin.name not in held:
+      continue
+    spec = tuple(
+        None if not d.axes else d.axes[0] if len(d.axes) == 1 else d.axes
+        for d in origin.dims)
+    said = (spec, _priority(origin, row.priorities))
+    groups.setdefault(group_of(origin.name), set()).add(said)
+    rules[origin.name] = Rule(origin.name, *said)
+  folded = {}
+  for name, rule in rules.items():
+    group = group_of(name)
+    pattern = group if len(groups[group]) == 1 else name
+    folded[pattern] = Rule(pattern, rule.spec, rule.priority)
+  return toml.dump(list(folded.values()), (), REPLICATED)
+
+
+def _named(programs: Sequence[Program]) -> Iterator[Origin]:
+  """The annotated arguments that have names, each once."""
+  seen = set()
+  for _, found in programs:
+    for origin in found.origins.values():
+      if is_named(origin) and origin.name not in seen and any(
+          dim.axes for dim in origin.dims):
+        seen.add(origin.name)
+        yield origin
+
+
+def _own(origin: Origin) -> Optional[Priority]:
+  priority = tuple(dim.priority for dim in origin.dims)
+  return None if priority == (None,) * len(priority) else priority
+
+
+def _priority(origin: Origin, priorities: Priorities) -> Optional[Priority]:
+  changed = priorities.get(group_of(origin.name), {})
+  priority = tuple(
+      changed.get(n, dim.priority) if dim.axes else None
+      for n, dim in enumerate(origin.dims))
+  return None if priority == (None,) * len(priority) else priority

@@ -1,0 +1,139 @@
+"""Runs a script, and searches the priorities with which it would move least.
+
+What is in conflict is ordered in other ways, and Shardy plans each program
+anew; the best few are compiled and run, as the script is, in processes of
+their own, and what they compute is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Optional
+
+_EPILOG = """\
+Programs count once each, however often they run: start the script with its
+training step, and leave out what is only to set it up. Names of parameters are
+those of torch_xla.shardy.name_tensors, and what has none is left as it is.
+
+Exit status: 0 if priorities were found that move less, 1 if the script failed,
+2 if there is nothing to order, 3 if nothing moves less than the script's own.
+"""
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+  """Runs the command line; returns the exit status."""
+  parser = argparse.ArgumentParser(
+      prog='python -m torch_xla.shardy.suggest',
+      description=__doc__,
+      epilog=_EPILOG,
+      formatter_class=argparse.RawDescriptionHelpFormatter)
+  parser.add_argument(
+      '--budget',
+      metavar='SECONDS',
+      type=float,
+      default=60,
+      help='for the search, without runs of the script (60)')
+  parser.add_argument(
+      '--best',
+      metavar='N',
+      type=int,
+      default=3,
+      help='how many are compiled and run (3)')
+  parser.add_argument(
+      '--write', metavar='FILE', help='write the best as a policy in TOML')
+  parser.add_argument('script', help='a Python script')
+  parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its own')
+  options = parser.parse_args(arguments)
+  if not os.path.isfile(options.script):
+    parser.error(f'{options.script}: there is no such file')
+  if options.best < 1 or options.budget <= 0:
+    parser.error('--best and --budget have to be positive')
+  command = [options.script, *options.arguments]
+  from .errors import DoorError
+  try:
+    from .explanation import of_records, script, search, suggestion
+    # It sets the arguments of this process.
+    ran = script.run(options.script, list(options.arguments))
+  except (DoorError, ImportError) as e:
+    print(f'error: {e}', file=sys.stderr)
+    return 2
+  if ran.has_failed:
+    print(f'{options.script} failed: nothing is suggested')
+    return 1
+  programs = [
+      search.Program(one.program, one.propagation)
+      for one in of_records(ran.programs)
+  ]
+  items = search.items_of(programs)
+  if not items:
+    print(
+        f'{options.script} compiled {len(ran.programs)} programs, and in none '
+        'are two annotations of named tensors in conflict: there is nothing '
+        'to order. Mark tensors with xs.mark_sharding and name them with '
+        'torch_xla.shardy.name_tensors')
+    return 2
+  _say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
+  end, tried = time.monotonic() + options.budget, []
+  for one in search.search(programs, items, lambda: time.monotonic() < end):
+    tried.append(one)
+    if len(tried) % 10 == 0:
+      _say(f'{len(tried)} priced, the least so far {min(tried).nbytes:,} bytes')
+  _say(f'{len(tried)} priced' +
+       ('' if time.monotonic() < end else ', and --budget is spent'))
+  best = search.best_of(tried, options.best)
+  rows = [
+      suggestion.Row("the script's own", tried[0].nbytes, {}),
+      suggestion.Row('without priorities', search.without(programs),
+                     suggestion.none_of(programs)),
+      *(suggestion.Row(f'{n}.', one.nbytes, suggestion.by_group(one))
+        for n, one in enumerate(best, 1))
+  ]
+  ran_as = []
+  for number, row in enumerate(rows, 1):
+    _say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
+    ran_as.append(_run(command, row.priorities))
+  print('\n'.join(suggestion.table(rows, ran_as)))
+  found = suggestion.chosen(rows, ran_as)
+  if found is None:
+    print("nothing moves less than the script's own priorities")
+    return 3
+  print('\n'.join(suggestion.lines(programs, found)))
+  if options.write:
+    with open(options.write, 'w', encoding='utf-8') as file:
+      file.write(suggestion.policy(programs, found, ran.held))
+  return 0
+
+
+def _say(line: str) -> None:
+  print(line, file=sys.stderr, flush=True)
+
+
+def _run(command: list[str], priorities: Any) -> Optional[dict[str, Any]]:
+  """What `retold` says; None if it failed."""
+  with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, 'retold.json')
+    with open(path, 'w', encoding='utf-8') as file:
+      json.dump(priorities, file)
+    ended = subprocess.run([
+        sys.executable, '-m', 'torch_xla.shardy.explanation.retold', path,
+        *command
+    ],
+                           capture_output=True,
+                           text=True,
+                           check=False)
+    if ended.returncode:
+      _say(ended.stderr[-2000:])
+      return None
+    with open(path, encoding='utf-8') as file:
+      made: dict[str, Any] = json.load(file)
+  return None if made['has_failed'] else made
+
+
+if __name__ == '__main__':
+  sys.exit(main())
