@@ -43,6 +43,10 @@ def main(arguments: Optional[list[str]] = None) -> int:
       help='show computed tensors of that size that each device has whole')
   parser.add_argument('--json', metavar='FILE', help='write it all there, too')
   parser.add_argument(
+      '--html', metavar='FILE', help='write a page, with a way for each axis')
+  parser.add_argument(
+      '--graph', metavar='FILE', help='write the programs for Model Explorer')
+  parser.add_argument(
       '--against',
       metavar='FILE',
       help='show what differs from what --json wrote, at another commit or with '
@@ -67,7 +71,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
       parser.error(f'--against: {e}')
   from .errors import DoorError
   try:
-    from .explanation import as_json, comparison, of_records, script
+    from .explanation import (as_json, comparison, graph, of_records, page,
+                              script)
     ran = script.run(options.script, options.arguments)
   except (DoorError, ImportError) as e:
     print(f'error: {e}', file=sys.stderr)
@@ -95,6 +100,12 @@ def main(arguments: Optional[list[str]] = None) -> int:
   if options.json:
     with open(options.json, 'w', encoding='utf-8') as file:
       json.dump(told, file, indent=1)
+  if options.html:
+    with open(options.html, 'w', encoding='utf-8') as file:
+      file.write(page.html(explained))
+  if options.graph:
+    with open(options.graph, 'w', encoding='utf-8') as file:
+      json.dump(graph.collection(explained), file)
   if ran.has_failed:
     print(f'{options.script} failed: what it compiled until then is above')
     return 1

@@ -67,8 +67,7 @@ class Explanation:
            f'operations over {mesh}, {said} annotations that split; conflicts: '
            f'{len(self.conflicts)}')
     if found.is_inferred:
-      yield ('Where axes came from is inferred: the installed Shardy does not '
-             'tell it of this program')
+      yield text.INFERRED
     yield f'moved, as Shardy plans it: {collectives(found.collectives())}'
     if self.compiled is not None:
       yield f'moved, in the compiled program: {collectives(self.compiled)}'

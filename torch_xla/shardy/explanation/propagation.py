@@ -110,10 +110,12 @@ class Operation(NamedTuple):
 
   Attributes:
     tensors: the numbers of its operands and then of its results.
+    num_operands: how many of them are operands.
     rule: None where Shardy has none.
   """
   name: str
   tensors: tuple[int, ...]
+  num_operands: int
   rule: Optional[Rule]
   steps: tuple[Step, ...]
 

@@ -288,7 +288,7 @@ class _Reader:
               len(operation.operands)))
     name = self._tensors[numbers[-1]].name if operation.results else (
         operation.name)
-    return Operation(name, numbers, rule, tuple(steps))
+    return Operation(name, numbers, len(operation.operands), rule, tuple(steps))
 
 
 def _rule(attribute: ir.Attribute) -> Rule:

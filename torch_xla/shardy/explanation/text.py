@@ -12,6 +12,9 @@ from .conflicts import Conflict, Reason, Refusal
 from .propagation import Dim, Origin, Propagation, Tensor
 from .trial import Priorities
 
+INFERRED = (
+    'Where axes came from is inferred: the installed Shardy does not tell '
+    'it of this program')
 _MOST_PLACES = 3
 
 
