@@ -66,7 +66,7 @@ _MAY_IMPORT = {
     'metrics': ((), ()),
     'policy': (('annotate', 'sharding'), ()),
     'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
-                     'switch', 'tensor_names'), ('policy',)),
+                     'switch', 'tensor_names', 'web_page'), ('policy',)),
     'explain': ((), ('errors', 'explanation')),
     'suggest': ((), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
