@@ -7,7 +7,8 @@ import ast
 import json
 import os
 import sys
-from typing import Optional
+import tempfile
+from typing import Any, Optional
 
 _EPILOG = """\
 The script runs as it would without this, on the devices that it finds, with
@@ -69,16 +70,29 @@ def main(arguments: Optional[list[str]] = None) -> int:
         before = json.load(file)
     except (OSError, ValueError) as e:
       parser.error(f'--against: {e}')
+  for path in filter(None, (options.json, options.html, options.graph)):
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or '.'):
+      parser.error(f'{path}: no file can be written there')
   from .errors import DoorError
   try:
-    from .explanation import (as_json, comparison, graph, of_records, page,
-                              script)
-    ran = script.run(options.script, options.arguments)
+    with tempfile.TemporaryDirectory() as shown:
+      return _explain(options, spec, before, shown)
   except (DoorError, ImportError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
+  except BrokenPipeError:  # As of `| head`.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _explain(options: argparse.Namespace, spec: Any, before: Any,
+             shown: str) -> int:
+  from .explanation import (as_json, backend, comparison, graph, of_records,
+                            page, script)
+  backend.show(os.environ, shown)
+  ran = script.run(options.script, options.arguments)
   explained = []
-  for one in of_records(ran.programs):
+  for one in of_records(ran.programs, shown):
     for line in one.lines():
       print(line, flush=True)
     print()
@@ -98,14 +112,11 @@ def main(arguments: Optional[list[str]] = None) -> int:
   if before is not None:
     print('\n'.join(comparison.lines(before, told)), end='\n\n')
   if options.json:
-    with open(options.json, 'w', encoding='utf-8') as file:
-      json.dump(told, file, indent=1)
+    _write(options.json, json.dumps(told, indent=1))
   if options.html:
-    with open(options.html, 'w', encoding='utf-8') as file:
-      file.write(page.html(explained))
+    _write(options.html, page.html(explained))
   if options.graph:
-    with open(options.graph, 'w', encoding='utf-8') as file:
-      json.dump(graph.collection(explained), file)
+    _write(options.graph, json.dumps(graph.collection(explained)))
   if ran.has_failed:
     print(f'{options.script} failed: what it compiled until then is above')
     return 1
@@ -115,6 +126,11 @@ def main(arguments: Optional[list[str]] = None) -> int:
           'xs.mark_sharding, and see that the mode is Shardy')
     return 2
   return 0
+
+
+def _write(path: str, what: str) -> None:
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write(what)
 
 
 if __name__ == '__main__':

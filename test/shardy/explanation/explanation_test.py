@@ -12,8 +12,10 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import apart, comparison, conflicts, reader
+from torch_xla.shardy.explanation import (apart, backend, comparison, conflicts,
+                                          reader)
 from torch_xla.shardy.explanation.conflicts import Reason
+from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 from small_programs import ADD as _ADD, DOT as _DOT, explained_of, T as _T
 
@@ -266,11 +268,12 @@ def test_without_a_mesh():
         {})
 
 
-def _embedding() -> tuple[str, str]:
+def _embedding(shown: str) -> tuple[str, str]:
   """Explains rows that may follow a table or tokens, before a sync."""
   import torch_xla
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr
+  backend.show(os.environ, shown)
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8), (8,), ('x',))
   table, tokens = torch.zeros(16, 8).to('xla'), torch.zeros(
@@ -283,19 +286,41 @@ def _embedding() -> tuple[str, str]:
   before = str(torch_xla.shardy.explain([rows]))
   with torch_xla.shardy.record() as programs:
     torch_xla.sync()
-  after, = explanation.of_records(programs)
+  after, = explanation.of_records(programs, shown)
   return before, json.dumps(explanation.as_json(after))
 
 
-def test_of_tensors_and_records():
-  before, after = processes.call(_embedding, **_SETTINGS).value
+def test_of_tensors_and_records(tmp_path):
+  before, after = processes.call(_embedding, str(tmp_path), **_SETTINGS).value
   assert ("table (None, 'x') against tokens ('x',)\n"
           "  'x' does not come to dimension 1 of gather.") in before
   assert 'tokens won by priority 0 before 1' in before
-  one, = json.loads(after)['conflicts']
+  told = json.loads(after)
+  assert "backend's own Shardy chose the same for all " in told['backend']
+  assert {t['where'].partition(':')[0] for t in told['tensors']
+         } == {'', 'explanation_test.py'}
+  one, = told['conflicts']
   assert (one['loser'], one['winner'], one['axis']) == ('table', 'tokens', 'x')
   assert one['turned_by'] == (
       'priority=(None, 0) on table and priority=(1,) on tokens')
+
+
+def test_backend_that_chose_otherwise(tmp_path):
+  explained = explained_of(_ADD, '{"x"}p0, {}', '{}, {"x"}p1')
+  assert 'not compared' in backend.compared(
+      str(tmp_path), 'm', explained.propagation)
+  shown = tmp_path / 'shardy' / 'module_0000.m'
+  shown.mkdir(parents=True)
+  (shown / '01.before_propagation.mlir').write_bytes(explained.program)
+  for after, said in ((explained.program, 'chose the same for all 3 tensors'),
+                      (explained.program.replace(b'p1',
+                                                 b'p2').replace(b'p0', b'p3'),
+                       'otherwise for 1 of 3 tensors, first '
+                       "add.1 f32[8,8]: (None, 'x'), and not ('x', None)")):
+    module = dialects.read(after)
+    dialects.run('builtin.module(sdy-propagation-pipeline)', module, '')
+    (shown / '02.after_propagation.mlir').write_text(str(module))
+    assert said in backend.compared(str(tmp_path), 'm', explained.propagation)
 
 
 _SCRIPT = '''

@@ -14,7 +14,7 @@ import functools
 import logging
 from typing import Any, Optional
 
-from . import apart, conflicts, question, reader, text, trial
+from . import apart, backend, conflicts, question, reader, text, trial
 from ..compile.record import collectives, ProgramRecord
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import Collective
@@ -35,11 +35,13 @@ class Explanation:
     program: in Shardy's dialect, as the backend gets it.
     propagation: what becomes of it.
     compiled: the collectives of the compiled program; None where unknown.
+    backend: whether the backend's own Shardy chose the same, as people read it.
   """
   name: str
   program: bytes = dataclasses.field(repr=False)
   propagation: Propagation = dataclasses.field(repr=False)
   compiled: Optional[tuple[Collective, ...]] = None
+  backend: str = ''
 
   @functools.cached_property
   def conflicts(self) -> tuple[Conflict, ...]:
@@ -68,6 +70,9 @@ class Explanation:
            f'{len(self.conflicts)}')
     if found.is_inferred:
       yield text.INFERRED
+    if self.backend:
+      yield self.backend
+    yield from text.timeline(found)
     yield f'moved, as Shardy plans it: {collectives(found.collectives())}'
     if self.compiled is not None:
       yield f'moved, in the compiled program: {collectives(self.compiled)}'
@@ -130,15 +135,23 @@ def of(source: Any) -> Explanation:
   return explain(*exports.as_handed_on(source), compiled)
 
 
-def of_records(records: Iterable[ProgramRecord]) -> Iterator[Explanation]:
-  """Each program of a recording that Shardy was told something of, once."""
+def of_records(records: Iterable[ProgramRecord],
+               shown: str = '') -> Iterator[Explanation]:
+  """Each program of a recording that Shardy was told something of, once.
+
+  Args:
+    shown: the folder where the backend shows its own propagation, if it does.
+  """
   seen = set()
   for record in records:
     if (record.tensors and record.partitioner is Partitioner.SHARDY and
         record.sent is not None and record.sent not in seen):
       seen.add(record.sent)
       try:
-        yield of(record)
+        one = of(record)
+        yield dataclasses.replace(
+            one, backend=backend.compared(shown, one.name,
+                                          one.propagation)) if shown else one
       except dialects.ProgramTextError as e:
         logger.warning('%s: %s', record.name, e)
 
@@ -150,6 +163,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
       name=explanation.name,
       mesh=dict(found.mesh),
       is_inferred=found.is_inferred,
+      backend=explanation.backend,
       collectives=list(map(dataclasses.asdict, found.collectives())),
       compiled=None if explanation.compiled is None else list(
           map(dataclasses.asdict, explanation.compiled)),
@@ -157,6 +171,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
           dict(
               name=tensor.name,
               shape=str(tensor.shape),
+              where=tensor.where,
               spec=[list(d.axes)
                     for d in tensor.dims],
               axes={

@@ -63,6 +63,8 @@ def _node(found: Propagation, name: str, label: str, layer: str,
   for place, number in enumerate(tensors):
     tensor = found.tensors[number]
     said = dict(shape=str(tensor.shape), sharding=text.spec_text(tensor))
+    if tensor.where:
+      said['line'] = tensor.where
     for axis in dict.fromkeys(tensor.axes):
       origin = found.origins.get(tensor.origin_of(axis))
       if origin is not None:

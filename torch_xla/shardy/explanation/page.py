@@ -40,6 +40,8 @@ def _program(one: Explanation) -> Iterator[str]:
     yield f'<p>Compiled: {escape(collectives(one.compiled))}</p>'
   if found.is_inferred:
     yield f'<p class="soft">{text.INFERRED}</p>'
+  for line in (one.backend, *text.timeline(found)):
+    yield f'<p>{escape(line)}</p>'
   yield '<h2>Conflicts</h2>'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
       ''.join(_conflict(one, c) for c in one.conflicts) or 'none') + '</div>'

@@ -64,12 +64,14 @@ class Tensor(NamedTuple):
     name: its own if it is an argument, else what made it.
     origins: by axis, a key of `Propagation.origins`.
     own: that of what a user said of this very value; empty for most.
+    where: the line that made it, 'train.py:12'; empty where it is not known.
   """
   name: str
   shape: ArrayShape
   dims: tuple[Dim, ...]
   origins: Mapping[str, str]
   own: str = ''
+  where: str = ''
 
   @property
   def axes(self) -> Iterator[str]:

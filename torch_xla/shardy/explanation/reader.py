@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
+import os
 import re
 from typing import Optional
 
@@ -27,6 +28,10 @@ _EDGE, _CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
 _STEP = re.compile(r'step-(\d+)|'
                    r'\{"([^"]+)" = (operand|result)-(\d+) -> \[(.*?)\]\}')
 _PLACE = re.compile(r'(operand|result)-(\d+)')
+# A frame of a stack, in a location's text; the innermost comes first.
+_FRAME = re.compile(r'"\("([^"]+)":(\d+):\d+\)')
+_NOT_A_USERS = re.compile(r'-packages/torch(_xla)?/|'
+                          r'/lib\d*/python[\d.]+/(?!.*-packages/)')
 
 
 def parse(program: bytes) -> ir.Module:
@@ -82,6 +87,18 @@ def moved(module: ir.Module) -> tuple[Move, ...]:
   with dialects.scope(module):
     empty = Propagation(_mesh(module), {}, (), ())
   return moves.of(module, functions.main_of(module), {}, _local(empty))
+
+
+def origins_of(module: ir.Module) -> dict[str, Origin]:
+  """What is said in a module, which is changed."""
+  with dialects.scope(module):
+    return _origins(module, {})
+
+
+def as_it_is(module: ir.Module) -> Propagation:
+  """The tensors and operations of a module that was propagated."""
+  with dialects.scope(module):
+    return _Reader(_mesh(module), {}, functions.main_of(module), {}).read()
 
 
 def _propagate(module: ir.Module, is_told: bool) -> None:
@@ -154,6 +171,14 @@ def _argument_name(number: int, given: Mapping[str, ir.Attribute],
   return names.get(number, f'argument {number}')
 
 
+def _where(location: str) -> str:
+  """`train.py:12`, the innermost line not of torch or of Python, or ''."""
+  for frame in _FRAME.finditer(location):
+    if not _NOT_A_USERS.search(frame[1]):
+      return f'{os.path.basename(frame[1])}:{frame[2]}'
+  return ''
+
+
 def _dims(sharding: ir.Attribute) -> tuple[Dim, ...]:
   return tuple(
       Dim(tuple(map(_axis, d.axes)), d.is_closed, d.priority)
@@ -201,9 +226,13 @@ class _Reader:
     return Propagation(self._mesh, self._origins, tuple(self._tensors),
                        tuple(found))
 
-  def _add(self, value: ir.Value[ir.Type], name: str,
-           sharding: Optional[ir.Attribute], origins: Optional[ir.Attribute],
-           own: str) -> None:
+  def _add(self,
+           value: ir.Value[ir.Type],
+           name: str,
+           sharding: Optional[ir.Attribute],
+           origins: Optional[ir.Attribute],
+           own: str,
+           where: str = '') -> None:
     shape = functions.array_of(value.type)
     if shape is None:
       return
@@ -217,7 +246,8 @@ class _Reader:
     dims = (Dim(),) * len(shape.dims) if sharding is None else _dims(sharding)
     self._numbers[value] = len(self._tensors)
     self._tensors.append(
-        Tensor(name, shape, dims, said, own if own in self._origins else ''))
+        Tensor(name, shape, dims, said, own if own in self._origins else '',
+               where))
 
   def said(self) -> Iterator[tuple[str, int]]:
     """Origins, each with the tensor that it is said of."""
@@ -235,10 +265,11 @@ class _Reader:
       self._lay_out(operation.operands[0], operation.results[0],
                     given.get('sharding'), origins)
       return
+    where = _where(str(operation.location))
     if operation.name == _CONSTRAINT:
       own = ir.StringAttr(given[_ORIGIN]).value
       self._add(operation.results[0], own.replace('_', ' '), given['sharding'],
-                origins, own)
+                origins, own, where)
       return
     count = len(operation.results)
     shardings: list[Optional[ir.Attribute]] = [None] * count
@@ -249,7 +280,7 @@ class _Reader:
     told = [None] * count if origins is None else list(ir.ArrayAttr(origins))
     for value, sharding, of_axes in zip(
         operation.results, shardings, told, strict=True):
-      self._add(value, name, sharding, of_axes, '')
+      self._add(value, name, sharding, of_axes, '', where)
 
   def _lay_out(self, value: ir.Value[ir.Type], edge: ir.Value[ir.Type],
                sharding: Optional[ir.Attribute],
@@ -257,7 +288,8 @@ class _Reader:
     """Has the value before an edge, and those of a loop's body, be the edge."""
     number = self._numbers.get(value)
     if number is not None:
-      self._add(edge, self._tensors[number].name, sharding, origins, '')
+      before = self._tensors[number]
+      self._add(edge, before.name, sharding, origins, '', before.where)
       self._tensors[number] = self._tensors.pop()
       self._numbers[edge] = number
       self._alias(value, number)

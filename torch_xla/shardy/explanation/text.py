@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 import fnmatch
+import itertools
 from typing import Optional, Union
 
 from . import conflicts
 from ..compile.record import collectives
 from .conflicts import Conflict, Reason, Refusal
-from .propagation import Dim, Origin, Propagation, Tensor
+from .propagation import Dim, Origin, Propagation, Tensor, whole_axis
 from .trial import Priorities
 
 INFERRED = (
@@ -58,6 +60,18 @@ def conflict_lines(found: Propagation, conflict: Conflict,
     yield f'  turned by {priorities_text(found, turned)} (tried)'
 
 
+def timeline(found: Propagation) -> Iterator[str]:
+  """By priority, to how many tensors each axis came from what has it."""
+  came = collections.Counter(
+      (origin.priority_of(axis), axis)
+      for tensor in found.tensors
+      for axis in set(map(whole_axis, tensor.axes))
+      if (origin := found.origins.get(tensor.origin_of(axis))))
+  for priority, some in itertools.groupby(sorted(came), lambda key: key[0]):
+    to = ', '.join(f'{key[1]!r} to {came[key]:,} tensors' for key in some)
+    yield f'propagated by priority {priority}: {to}'
+
+
 def _place_text(found: Propagation, one: Refusal) -> str:
   tensor = found.tensors[one.target]
   operation = found.operations[one.operation]
@@ -65,6 +79,8 @@ def _place_text(found: Propagation, one: Refusal) -> str:
   if one.winning_axis and one.reason in (Reason.OTHER_AXIS, Reason.USED):
     why = f'is {spec_text(tensor)}'
   at = '' if tensor.name == operation.name else f' at {operation.name}'
+  if where := found.tensors[operation.tensors[-1]].where:
+    at += f' ({where})'
   return (f'{one.axis!r} does not come to dimension {one.dim} of '
           f'{tensor.name} {tensor.shape}{at}, which {why}')
 
@@ -106,7 +122,8 @@ def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
   for number, tensor in enumerate(found.tensors):
     if not fnmatch.fnmatchcase(tensor.name, glob):
       continue
-    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}'
+    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}' + (
+        f' ({tensor.where})' if tensor.where else '')
     for axis in dict.fromkeys(tensor.axes):
       origin = tensor.origin_of(axis)
       if origin not in found.origins:

@@ -1,0 +1,92 @@
+"""What the backend's own Shardy made of a script's programs, which XLA shows.
+
+XLA writes the program before and after its pass `shardy-xla` where it is told
+to by XLA_FLAGS, which it reads when its runtime starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+import contextlib
+import ctypes
+import glob
+import os
+
+import torch
+
+from . import reader, text
+from ..stablehlo import dialects
+from .propagation import Origin, Propagation
+
+_BEFORE, _AFTER = '01.before_propagation.mlir', '02.after_propagation.mlir'
+# Of the modules themselves none is written, as none has that name.
+_FLAGS = ('--xla_dump_to={} --xla_dump_hlo_pass_re=shardy.* '
+          '--xla_dump_hlo_module_re=^none$')
+# What XLA_IR_DEBUG sets, which torch_xla reads as it is imported.
+_TORCH, _LINES = 'lib/libtorch_cpu.so', 'FLAGS_torch_lazy_ir_debug'
+# A whole propagation, as XLA runs it.
+_PIPELINE = 'builtin.module(sdy-propagation-pipeline)'
+
+
+def show(environment: MutableMapping[str, str], folder: str) -> None:
+  """Has XLA write there, and torch_xla say which line made an operation."""
+  flags = environment.get('XLA_FLAGS', '')
+  if '--xla_dump_to' not in flags:
+    environment['XLA_FLAGS'] = f'{flags} {_FLAGS.format(folder)}'
+  with contextlib.suppress(OSError, ValueError):  # A torch without it.
+    library = ctypes.CDLL(os.path.join(torch.__path__[0], _TORCH))
+    ctypes.c_bool.in_dll(library, _LINES).value = True
+
+
+def compared(folder: str, name: str, found: Propagation) -> str:
+  """Whether the backend's Shardy split all so; where not, the first of them.
+
+  XLA simplifies a program before: its tensors are others, all but the
+  arguments. So its program is propagated by the installed Shardy, too.
+
+  Args:
+    name: the module's.
+    found: what the installed Shardy makes of the program as it was handed on.
+  """
+  shown = os.path.join(folder, 'shardy', f'module_*.{glob.escape(name)}')
+  for one in sorted(glob.glob(shown), reverse=True):
+    before, after = (dialects.read(_data(one, n)) for n in (_BEFORE, _AFTER))
+    if _said(reader.origins_of(before)) == _said(found.origins):
+      dialects.run(_PIPELINE, before, 'cannot propagate', verify=False)
+      ours, theirs = map(reader.as_it_is, (before, after))
+      return _compared(found, ours, theirs)
+  return 'The backend does not show what its own Shardy chose: not compared'
+
+
+def _compared(found: Propagation, ours: Propagation,
+              theirs: Propagation) -> str:
+  names = [t.name for t in theirs.tensors]
+  if [t.name for t in ours.tensors] != names:
+    return ("The backend's Shardy has another program after its propagation: "
+            'not compared')
+  arguments = sum(name.startswith('argument ') for name in names)
+  pairs = [
+      *zip(ours.tensors, theirs.tensors, strict=True),
+      *zip(found.tensors[:arguments], theirs.tensors[:arguments], strict=True)
+  ]
+  others = [(a, b) for a, b in pairs if text.spec_text(a) != text.spec_text(b)]
+  if not others:
+    return (f"The backend's own Shardy chose the same for all {len(names):,} "
+            'tensors of the program as XLA simplified it')
+  one, other = others[0]
+  return (f"The backend's own Shardy chose otherwise for {len(others)} of "
+          f'{len(names):,} tensors, first {other.name} {other.shape}: '
+          f'{text.spec_text(other)}, and not {text.spec_text(one)}')
+
+
+def _said(origins: Mapping[str, Origin]) -> dict[str, tuple[object, ...]]:
+  return {
+      key: (origin.shape, origin.dims)
+      for key, origin in origins.items()
+      if origin.argument is not None
+  }
+
+
+def _data(folder: str, name: str) -> bytes:
+  with open(os.path.join(folder, name), 'rb') as file:
+    return file.read()
