@@ -68,8 +68,13 @@ def main(arguments: Optional[list[str]] = None) -> int:
     try:
       with open(options.against, encoding='utf-8') as file:
         before = json.load(file)
+      if not isinstance(before, list) or not all(
+          isinstance(one, dict) and 'conflicts' in one for one in before):
+        raise ValueError('not what --json writes')
     except (OSError, ValueError) as e:
-      parser.error(f'--against: {e}')
+      parser.error(f'--against: {options.against}: {e}')
+  if (options.whole or 0) < 0:
+    parser.error('--whole: a size is not negative')
   for path in filter(None, (options.json, options.html, options.graph)):
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or '.'):
       parser.error(f'{path}: no file can be written there')

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,10 @@ Exit status: 0 if priorities were found that move less, 1 if the script failed,
 2 if there is nothing to order, 3 if nothing moves less than the script's own.
 """
 
+# To set up, the first step, and those after it.
+_FEW = 3
+_UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
+
 
 def main(arguments: Optional[list[str]] = None) -> int:
   """Runs the command line; returns the exit status."""
@@ -35,10 +40,10 @@ def main(arguments: Optional[list[str]] = None) -> int:
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument(
       '--budget',
-      metavar='SECONDS',
-      type=float,
+      metavar='TIME',
+      type=_seconds,
       default=60,
-      help='for the search, without runs of the script (60)')
+      help='for the search, without runs of the script: 90, 90s, 10m (60)')
   parser.add_argument(
       '--best',
       metavar='N',
@@ -52,8 +57,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
   options = parser.parse_args(arguments)
   if not os.path.isfile(options.script):
     parser.error(f'{options.script}: there is no such file')
-  if options.best < 1 or options.budget <= 0:
-    parser.error('--best and --budget have to be positive')
+  if options.best < 1:
+    parser.error('--best has to be positive')
   command = [options.script, *options.arguments]
   from .errors import DoorError
   try:
@@ -78,6 +83,9 @@ def main(arguments: Optional[list[str]] = None) -> int:
         'to order. Mark tensors with xs.mark_sharding and name them with '
         'torch_xla.shardy.name_tensors')
     return 2
+  if len(programs) > _FEW:
+    _say(f'{options.script} compiled {len(programs)} programs, and each counts '
+         'once: where each step compiles another, give its inputs one shape')
   _say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
   end, tried = time.monotonic() + options.budget, []
   for one in search.search(programs, items, lambda: time.monotonic() < end):
@@ -101,13 +109,23 @@ def main(arguments: Optional[list[str]] = None) -> int:
   print('\n'.join(suggestion.table(rows, ran_as)))
   found = suggestion.chosen(rows, ran_as)
   if found is None:
-    print("nothing moves less than the script's own priorities")
+    print("nothing moves less than the script's own priorities" +
+          (', and computes the same: seed what is random on the devices'
+           if suggestion.chosen(rows, ran_as, float('inf')) else ''))
     return 3
   print('\n'.join(suggestion.lines(programs, found)))
   if options.write:
     with open(options.write, 'w', encoding='utf-8') as file:
       file.write(suggestion.policy(programs, found, ran.held))
   return 0
+
+
+def _seconds(text: str) -> float:
+  found = re.fullmatch(r'(\d+|\d*\.\d+)([smh]?)', text)
+  seconds = float(found[1]) * _UNITS[found[2]] if found else 0.
+  if not seconds:
+    raise argparse.ArgumentTypeError(f'{text!r} is no time as 90, 90s, 10m are')
+  return seconds
 
 
 def _say(line: str) -> None:

@@ -173,6 +173,18 @@ sine.3 f32[8,8] ('y', 'x')
   'x' of a -> negate.1 -> transpose.2 -> sine.3'''
 
 
+def test_calls_are_gone_through():
+  body = f'''%n = func.call @inner(%a) : ({_T}) -> {_T}
+    %0 = func.call @inner(%n) : ({_T}) -> {_T}'''
+  inner = f'''func.func private @inner(%v: {_T}) -> {_T} {{
+    %w = stablehlo.sine %v : {_T}
+    return %w : {_T} }}'''
+  assert explained_of(
+      body, '{"x"}, {}', inner=inner).tensors('sine.2') == '''\
+sine.2 f32[8,8] ('x', None)
+  'x' of a -> sine.1 -> sine.2'''
+
+
 def test_constraints_and_loops():
   body = f'''%z = stablehlo.constant dense<0> : tensor<i32>
     %w:2 = stablehlo.while(%i = %z, %v = %a) : tensor<i32>, {_T}

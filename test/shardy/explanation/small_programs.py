@@ -12,8 +12,13 @@ def explained_of(body: str,
                  *said: str,
                  shape: str = '8x8',
                  other: str = '',
-                 result: str = '8x8') -> explanation.Explanation:
-  """A function of a and b, sharded as is said of them."""
+                 result: str = '8x8',
+                 inner: str = '') -> explanation.Explanation:
+  """A function of a and b, sharded as is said of them.
+
+  Args:
+    inner: another function.
+  """
   arguments = ', '.join(
       f'%{name}: tensor<{own}xf32> {{sdy.sharding = #sdy.sharding<@mesh, '
       f'[{dims}]>}}'
@@ -22,5 +27,5 @@ def explained_of(body: str,
     func.func @main({arguments}) -> tensor<{result}xf32> {{
       {body}
       return %0 : tensor<{result}xf32>
-    }}'''
+    }} {inner}'''
   return explanation.explain('m', text.encode(), {0: 'a', 1: 'b'})

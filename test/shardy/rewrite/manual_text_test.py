@@ -86,7 +86,7 @@ ENTRY e (p0: f32[8,8]) -> f32[8,8] {{
   t = f32[] constant(0)
   p0 = f32[8,8] parameter(0), sharding={_X}
   new1 = f32[4,8] custom-call(p0), "xla.sdy.GlobalToLocalShape", effect, \
-attributes={{xla.sdy.in_shardings="per_value<[<@mesh, [{{'x'}}p3, {{}}], \
+attributes={{xla.sdy.in_shardings="per_value<[<@mesh, [{{'x'}}, {{}}], \
 replicated={{'y'}}>]>",{_AXES}}}
   new2 = f32[4,8] call(new1), to_apply=body0, attributes={{inlineable="false"}}
   new3 = f32[8,8] custom-call(new2), "xla.sdy.LocalToGlobalShape", effect, \

@@ -38,11 +38,13 @@ class Origin(NamedTuple):
   Attributes:
     name: the user's for the tensor, or what it is.
     argument: its number if it is one of the program's, else None.
+    where: the line that said it, 'train.py:12'; empty where it is not known.
   """
   name: str
   shape: ArrayShape
   dims: tuple[Dim, ...]
   argument: Optional[int] = None
+  where: str = ''
 
   def dim_of(self, axis: str) -> Optional[int]:
     """The dimension that an axis, or a part of it, was said for."""

@@ -24,25 +24,48 @@ _PROPAGATE = ('builtin.module(sdy-user-priority-propagate{{keep-sharding-rules='
 _WITHOUT_DEAD = 'builtin.module(trivial-dce)'
 SHARDING = 'sdy.sharding'
 _ORIGIN, _ORIGINS = 'sdy.sharding_origin_name', 'sdy.sharding_origins'
+_CALL = 'func.call'
 _EDGE, _CONSTRAINT = 'sdy.data_flow_edge', 'sdy.sharding_constraint'
 _STEP = re.compile(r'step-(\d+)|'
                    r'\{"([^"]+)" = (operand|result)-(\d+) -> \[(.*?)\]\}')
 _PLACE = re.compile(r'(operand|result)-(\d+)')
 # A frame of a stack, in a location's text; the innermost comes first.
 _FRAME = re.compile(r'"\("([^"]+)":(\d+):\d+\)')
-_NOT_A_USERS = re.compile(r'-packages/torch(_xla)?/|'
+_NOT_A_USERS = re.compile(r'^<|-packages/torch(_xla)?/|'
                           r'/lib\d*/python[\d.]+/(?!.*-packages/)')
 
 
 def parse(program: bytes) -> ir.Module:
-  """A module in Shardy's dialect, text or serialised, without dead code.
+  """A module in Shardy's dialect, text or serialised, as XLA propagates it.
+
+  Without calls, which a scan makes and XLA has inlined by then, and dead code.
 
   Raises:
     ProgramTextError: it cannot be read.
   """
   module = dialects.read(program)
+  with dialects.scope(module):
+    _inline(module)
   dialects.run(_WITHOUT_DEAD, module, 'cannot drop dead code')
   return module
+
+
+def _inline(module: ir.Module) -> None:
+  """MLIR's own pass inlines no call of StableHLO's operations."""
+  called = functions.functions_of(module)
+  main = functions.main_of(module)
+  while calls := [o for o in dialects.operations_of(main) if o.name == _CALL]:
+    for call in calls:
+      callee = ir.FlatSymbolRefAttr(call.attributes['callee']).value
+      block = called[callee].clone().regions[0].blocks[0]
+      for argument, value in zip(block.arguments, call.operands, strict=True):
+        argument.replace_all_uses_with(value)
+      *body, end = (o.operation for o in block.operations)
+      for operation in body:
+        operation.move_before(call)
+      for result, value in zip(call.results, end.operands, strict=True):
+        result.replace_all_uses_with(value)
+      call.erase()
 
 
 def propagate(module: ir.Module,
@@ -158,8 +181,10 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
     shape = functions.array_of(operation.results[0].type)
     if shape:
       found[f'constraint_{number}'] = Origin(
-          f'constraint {number}', shape,
-          _dims(operation.attributes['sharding']))
+          f'constraint {number}',
+          shape,
+          _dims(operation.attributes['sharding']),
+          where=_where(str(operation.location)))
   return found
 
 

@@ -46,6 +46,8 @@ def run(script: str, arguments: list[str]) -> Ran:
       values = runpy.run_path(script, run_name='__main__')
     except SystemExit as e:
       has_failed = e.code not in (None, 0)
+      if isinstance(e.code, str):
+        print(e.code, file=sys.stderr)
     except Exception:  # pylint: disable=broad-except
       sys.excepthook(*sys.exc_info())
       has_failed = True

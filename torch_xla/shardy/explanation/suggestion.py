@@ -64,11 +64,12 @@ def difference(one: Optional[dict[str, Any]], other: dict[str, Any]) -> float:
 
 
 def chosen(rows: Sequence[Row],
-           ran: Sequence[Optional[dict[str, Any]]]) -> Optional[Row]:
+           ran: Sequence[Optional[dict[str, Any]]],
+           tolerance: float = _TOLERANCE) -> Optional[Row]:
   """What moves least when compiled and computes the same, if not the first."""
   best = [(made['nbytes'], number)
           for number, made in enumerate(ran)
-          if made is not None and difference(ran[0], made) <= _TOLERANCE]
+          if made is not None and difference(ran[0], made) <= tolerance]
   return rows[min(best)[1]] if best and min(best)[1] else None
 
 

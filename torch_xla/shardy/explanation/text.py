@@ -44,8 +44,8 @@ def conflict_lines(found: Propagation, conflict: Conflict,
                    turned: Optional[Priorities]) -> Iterator[str]:
   place = conflict.places[0]
   loser, winner = (found.origins[n] for n in (conflict.loser, conflict.winner))
-  yield (f'{loser.name} {spec_text(loser)} against '
-         f'{winner.name} {spec_text(winner)}' +
+  yield (' against '.join(
+      f'{of.name} {spec_text(of)}{_at(of)}' for of in (loser, winner)) +
          (f', and {conflict.alike} alike' if conflict.alike else ''))
   for one in conflict.places[:_MOST_PLACES]:
     yield f'  {_place_text(found, one)}'
@@ -58,6 +58,10 @@ def conflict_lines(found: Propagation, conflict: Conflict,
     yield '  no priority that was tried turns it'
   else:
     yield f'  turned by {priorities_text(found, turned)} (tried)'
+
+
+def _at(of: Union[Tensor, Origin]) -> str:
+  return f' ({of.where})' if of.where else ''
 
 
 def timeline(found: Propagation) -> Iterator[str]:
@@ -79,8 +83,7 @@ def _place_text(found: Propagation, one: Refusal) -> str:
   if one.winning_axis and one.reason in (Reason.OTHER_AXIS, Reason.USED):
     why = f'is {spec_text(tensor)}'
   at = '' if tensor.name == operation.name else f' at {operation.name}'
-  if where := found.tensors[operation.tensors[-1]].where:
-    at += f' ({where})'
+  at += _at(found.tensors[operation.tensors[-1]])
   return (f'{one.axis!r} does not come to dimension {one.dim} of '
           f'{tensor.name} {tensor.shape}{at}, which {why}')
 
@@ -120,10 +123,9 @@ def _values(origin: Origin, by_dim: Mapping[int, int]) -> str:
 def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
   """Of each tensor whose name matches: its sharding, and the way of each axis."""
   for number, tensor in enumerate(found.tensors):
-    if not fnmatch.fnmatchcase(tensor.name, glob):
+    if tensor.name != glob and not fnmatch.fnmatchcase(tensor.name, glob):
       continue
-    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}' + (
-        f' ({tensor.where})' if tensor.where else '')
+    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}{_at(tensor)}'
     for axis in dict.fromkeys(tensor.axes):
       origin = tensor.origin_of(axis)
       if origin not in found.origins:

@@ -19,6 +19,7 @@ been split enters whole on each device; constants are made inside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 from typing import Any, NamedTuple
 
 from ..hlo import array_shape, messages
@@ -298,6 +299,14 @@ class _ComputationWriter:
         custom_call_has_side_effect=True)
     self._written.append(call)
     dims = [value.dims for value in values]
+    if target == manual.ENTER_TARGET:
+      # The constraint before it has them; jaxlib 0.10.2's Shardy refuses them
+      # of a region whose parameters have nothing left to split.
+      dims = [
+          tuple(dataclasses.replace(d, priority=None)
+                for d in of_value)
+          for of_value in dims
+      ]
     set_attribute(call, name, attributes.manual_attribute(self._mesh, dims))
     set_attribute(call, manual.AXES_ATTRIBUTE,
                   attributes.manual_axes_attribute(self._mesh))
