@@ -12,7 +12,8 @@ from typing import Any, Optional
 
 _EPILOG = """\
 The script runs as it would without this, on the devices that it finds, with
-Shardy on. Names of parameters are those of torch_xla.shardy.name_tensors.
+Shardy on. Parameters have the names that their modules give them; name others,
+such as batches, with torch_xla.shardy.name_tensors.
 
 Exit status: 0 if programs were explained, 1 if the script failed (what it
 compiled until then is explained), 2 if there was nothing to explain.

@@ -19,8 +19,9 @@ from typing import Any, Optional
 
 _EPILOG = """\
 Programs count once each, however often they run: start the script with its
-training step, and leave out what is only to set it up. Names of parameters are
-those of torch_xla.shardy.name_tensors, and what has none is left as it is.
+training step, and leave out what is only to set it up. Parameters have the
+names that their modules give them; name others, such as batches, with
+torch_xla.shardy.name_tensors: what has no name is left as it is.
 
 Exit status: 0 if priorities were found that move less, 1 if the script failed,
 2 if there is nothing to order, 3 if nothing moves less than the script's own.

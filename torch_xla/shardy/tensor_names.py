@@ -58,7 +58,7 @@ def living_names() -> list[tuple[torch.Tensor, str]]:
   a sync runs, tensors have no shapes, and nothing but what was named is found.
   """
   with contextlib.suppress(RuntimeError):
-    return [*_names.items(), *names_in(*_living_owners())]
+    return [*_names.items(), *names_in(*living_owners())]
   return list(_names.items())
 
 
@@ -131,7 +131,7 @@ class _Living:
 
   def look(self, sought: Iterable[torch.Tensor]) -> None:
     start = time.monotonic()
-    modules, optimizers = _living_owners()
+    modules, optimizers = living_owners()
     names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
     # Another thread may be changing them.
     with contextlib.suppress(RuntimeError):
@@ -147,7 +147,7 @@ class _Living:
 _living = _Living()
 
 
-def _living_owners(
+def living_owners(
 ) -> tuple[list[torch.nn.Module], list[torch.optim.Optimizer]]:
   modules, optimizers = [], []
   # Their classes, and not what an object says that its class is: a proxy may do

@@ -10,6 +10,7 @@ pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from small_programs import explained_of, T
 from torch_xla.distributed.spmd import policy
+from torch_xla.shardy import explanation
 from torch_xla.shardy.explanation import search, suggestion
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -43,6 +44,16 @@ def test_all_orders_of_two():
   _, other = _tried('{"x"}p1, {}', '{}, {"x"}p0')
   assert (other[0].nbytes, other[0].changed) == (best.nbytes, 0)
   assert search.best_of(other, 3) == []
+
+
+def test_what_has_no_name_is_passed_by_on_both_sides():
+  explained = explained_of(_THREE_TO_ONE, '{"x"}p0, {}', '{}, {"x"}p0')
+  unnamed = explanation.explain('m', explained.program, {0: 'a'})
+  programs = [search.Program(unnamed.program, unnamed.propagation)]
+  items = search.items_of(programs)
+  assert items == (('a', 0),)
+  tried = list(search.search(programs, items, lambda: True))
+  assert {dict(one.priorities)['a', 0] for one in tried} == {0, 1}
 
 
 def test_without_priorities():

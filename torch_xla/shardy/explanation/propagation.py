@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
+import itertools
 import math
+import operator
 from typing import NamedTuple, Optional
 
 from ..hlo.array_shape import ArrayShape
@@ -192,6 +194,23 @@ class Propagation:
         left //= size
       made[factor] = tuple(taken)
     return made
+
+  def splits_factors_unevenly(self) -> bool:
+    """Whether axes split what is 3x4x16 in four: not the 3, and not the 12."""
+
+    def is_uneven(dim: Dim, sizes: Sequence[int]) -> bool:
+      tiles = itertools.accumulate(map(self.size_of, dim.axes), operator.mul)
+      parts = list(itertools.accumulate(sizes[:-1], operator.mul))
+      return any(
+          tile % part and part % tile for tile in tiles for part in parts)
+
+    return any(
+        is_uneven(dim, [operation.rule.sizes[f]
+                        for f in of_dim])
+        for operation in self.operations if operation.rule is not None
+        for number, factors in zip(
+            operation.tensors, operation.rule.factors, strict=True)
+        for dim, of_dim in zip(self.tensors[number].dims, factors, strict=True))
 
   def local(self, shape: ArrayShape, dims: Iterable[Dim]) -> ArrayShape:
     """What one device has of a tensor."""

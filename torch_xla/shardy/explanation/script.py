@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 import os
 import runpy
 import sys
@@ -12,7 +11,7 @@ import torch
 import torch_xla
 from torch_xla import runtime
 
-from .. import mode
+from .. import door, mode, tensor_names
 from ..compile.record import ProgramRecord
 from ..stablehlo import dialects
 
@@ -21,11 +20,16 @@ class Ran(NamedTuple):
   """What a script compiled, and whether it failed.
 
   Attributes:
-    held: the names of what its global modules hold.
+    modules: that lived when something was compiled.
   """
   programs: list[ProgramRecord]
   has_failed: bool
-  held: frozenset[str]
+  modules: list[torch.nn.Module]
+
+  @property
+  def held(self) -> frozenset[str]:
+    """The names of what its modules hold."""
+    return frozenset(n for _, n in tensor_names.names_in(self.modules, ()))
 
 
 def run(script: str, arguments: list[str]) -> Ran:
@@ -38,12 +42,18 @@ def run(script: str, arguments: list[str]) -> Ran:
   if torch_xla.shardy.current_mode() is not mode.Mode.SHARDY:
     runtime.use_shardy()
   has_failed = False
-  values: Mapping[str, object] = {}
+  modules: dict[int, torch.nn.Module] = {}
+
+  def keep(compilation: door.Compilation, compile_it: door.Compiler) -> None:
+    modules.update((id(m), m) for m in tensor_names.living_owners()[0])
+    compile_it(compilation)
+
+  undo = door.wrap(keep)
   with torch_xla.shardy.record() as programs:
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:
-      values = runpy.run_path(script, run_name='__main__')
+      runpy.run_path(script, run_name='__main__')
     except SystemExit as e:
       has_failed = e.code not in (None, 0)
       if isinstance(e.code, str):
@@ -51,7 +61,5 @@ def run(script: str, arguments: list[str]) -> Ran:
     except Exception:  # pylint: disable=broad-except
       sys.excepthook(*sys.exc_info())
       has_failed = True
-  held = (name for module in values.values()
-          if isinstance(module, torch.nn.Module)
-          for name, _ in (*module.named_parameters(), *module.named_buffers()))
-  return Ran(programs, has_failed, frozenset(held))
+  undo()
+  return Ran(programs, has_failed, list(modules.values()))

@@ -46,7 +46,13 @@ class Tried(NamedTuple):
 
 def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
   """The named arguments in conflict, by the dimension that has the axis."""
-  found: dict[Item, None] = {}
+  return tuple(
+      dict.fromkeys((conflicts.group_of(origin.name), dim)
+                    for origin, dim in _in_conflict(programs)
+                    if is_named(origin)))
+
+
+def _in_conflict(programs: Sequence[Program]) -> Iterator[tuple[Origin, int]]:
   for _, propagation in programs:
     for conflict in conflicts.of(propagation):
       axes = ((conflict.loser, conflict.axis),
@@ -54,9 +60,8 @@ def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
       for key, axis in axes:
         origin = propagation.origins[key]
         dim = origin.dim_of(axis)
-        if dim is not None and is_named(origin):
-          found.setdefault((conflicts.group_of(origin.name), dim))
-  return tuple(found)
+        if dim is not None:
+          yield origin, dim
 
 
 def is_named(origin: Origin) -> bool:
@@ -85,10 +90,15 @@ def search(programs: Sequence[Program], items: Sequence[Item],
   price = functools.cache(functools.partial(_priced, programs, start))
   yield (best := price(tuple(start.items())))
   if len(items) <= _MOST_ITEMS:
-    for levels in _orders(len(items)):
+    # What has no name stays where it is: all others before it, and behind.
+    behind = not all(is_named(origin) for origin, _ in _in_conflict(programs))
+    for levels, shift in itertools.product(
+        _orders(len(items)), range(1 + behind)):
       if not may_go_on():
         return
-      yield price(tuple(zip(items, levels, strict=True)))
+      yield price(
+          tuple((item, level + shift)
+                for item, level in zip(items, levels, strict=True)))
     return
   improved = True
   while improved:

@@ -50,7 +50,8 @@ def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
         (row.name, f'{row.nbytes:,}',
          *(('failed', '-', '-', '-') if made is None else
            (f'{made["nbytes"]:,}', str(made['count']),
-            f'{made["seconds"]:.1f} s', f'{difference(ran[0], made):.1e}'))))
+            f'{made["seconds"]:.1f} s', f'{difference(ran[0], made):.1e}'
+            if made['values'] else 'nothing to compare'))))
   return columns(lines)
 
 
