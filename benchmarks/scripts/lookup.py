@@ -52,6 +52,7 @@ def train(asked: argparse.Namespace, count: int,
     tokens = batch.to(device)
     if mesh:
       xs.mark_sharding(tokens, mesh, ('data', None), priority=(of_tokens, None))
+      torch_xla.shardy.name_tensors({'tokens': tokens})
     optimizer.zero_grad()
     scores, _ = model(tokens)
     loss = F.cross_entropy(scores, labels)

@@ -132,7 +132,7 @@ def _own(origin: Origin) -> Optional[Priority]:
 
 def _priority(origin: Origin, priorities: Priorities) -> Optional[Priority]:
   changed = priorities.get(group_of(origin.name), {})
-  priority = tuple(
-      changed.get(n, dim.priority) if dim.axes else None
-      for n, dim in enumerate(origin.dims))
+  priority = tuple(changed[n] if dim.axes and changed.get(n) != (
+      dim.priority or 0) and n in changed else dim.priority
+                   for n, dim in enumerate(origin.dims))
   return None if priority == (None,) * len(priority) else priority
