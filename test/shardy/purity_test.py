@@ -37,6 +37,7 @@ _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
 _MAY_IMPORT = {
     'errors': ((), ()),
     'said_once': ((), ()),
+    'layers': ((), ()),
     'tensor_names': ((), ()),
     'process_environment': ((), ()),
     'web_page': ((), ()),
@@ -64,13 +65,15 @@ _MAY_IMPORT = {
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
                 'process_environment', 'stablehlo', 'vendor_defaults'), ()),
     'metrics': ((), ()),
-    'policy': (('annotate', 'sharding'), ()),
-    'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
-                     'switch', 'tensor_names', 'web_page'), ('policy',)),
+    'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
+    'explanation': (
+        ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
+         'tensor_names', 'web_page', 'layers'), ('policy',)),
     'explain': ((), ('errors', 'explanation')),
     'suggest': ((), ('errors', 'explanation')),
-    'audit': (('annotate', 'bind', 'compile', 'hlo', 'mode', 'policy',
-               'process_environment', 'sharding', 'web_page'), ()),
+    'audit': (
+        ('annotate', 'bind', 'compile', 'hlo', 'layers', 'mode', 'policy',
+         'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
     'aot': (
         ('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
          'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
@@ -80,7 +83,7 @@ _MAY_IMPORT = {
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
-    f'{_SPMD}.audit.{m}' for m in ('report', 'page', 'table')
+    f'{_SPMD}.audit.{m}' for m in ('folding', 'report', 'page', 'table')
 }]
 
 

@@ -24,8 +24,8 @@ import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 # The names of the attributes by which wrappers hold what they wrap.
-_WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
-                      '_fsdp_wrapped_module'))
+WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
+                     '_fsdp_wrapped_module'))
 
 # Of this process: a name is of use wherever its tensor goes.
 _names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -70,10 +70,8 @@ def names_in(
 
   Where models have a name in common, their classes tell them apart.
   """
-  roots = _roots(list(modules))
-  by_root = [
-      (type(root).__name__, list(_named(root, (), set()))) for root in roots
-  ]
+  by_root = [(type(root).__name__, list(_named(root, (), set())))
+             for root in roots(list(modules))]
   classes: dict[str, list[str]] = {}  # Of the models that have a name.
   for title, named in by_root:
     for name in dict.fromkeys(name for _, name in named):
@@ -167,8 +165,8 @@ def _parts(module: torch.nn.Module, which: str) -> list[tuple[str, Any]]:
           if part is not None]
 
 
-def _roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
-  """The modules that no other holds, and those that hold each other.
+def roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
+  """The modules that no other holds, and those that hold each other, each once.
 
   Graphs that torch.compile made come last: they hold what a model holds.
   """
@@ -178,10 +176,11 @@ def _roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
       for _, part in _parts(module, '_modules')
       if part is not module
   }
-  roots = [module for module in modules if id(module) not in held]
-  roots.sort(key=lambda root: isinstance(root, torch.fx.GraphModule))
-  reached = {id(m) for root in roots for m in _below(root, set())}
-  return [*roots, *(m for m in modules if id(m) not in reached)]
+  each = {id(m): m for m in modules}.values()
+  first = [module for module in each if id(module) not in held]
+  first.sort(key=lambda root: isinstance(root, torch.fx.GraphModule))
+  reached = {id(m) for root in first for m in _below(root, set())}
+  return [*first, *(m for m in each if id(m) not in reached)]
 
 
 def _below(module: torch.nn.Module,
@@ -203,7 +202,7 @@ def _named(module: torch.nn.Module, path: tuple[str, ...],
     for name, tensor in _parts(module, which):
       yield from _with_inner(tensor, '.'.join((*path, name)))
   for name, part in _parts(module, '_modules'):
-    inner = path if name in _WRAPPED else (*path, name)
+    inner = path if name in WRAPPED else (*path, name)
     yield from _named(part, inner, seen)
 
 

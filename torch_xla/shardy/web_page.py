@@ -1,6 +1,6 @@
 """What the pages of reports have in common: HTML that needs nothing else.
 
-Light and dark, wide and narrow, without a script.
+Light and dark, wide and narrow; a script only filters tables.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ td, th { overflow-wrap: normal; }
 td.head { overflow-wrap: break-word; }
 td.differs .tag { border-color: var(--bad); }
 td.plain, td.num { white-space: nowrap; }
+[hidden] { display: none !important; }
 td.differs { color: var(--bad); font-weight: 600; }
 @media (max-width: 72rem) {
   table, tbody, tr, td { display: block; width: 100%; }
@@ -85,6 +86,11 @@ td.differs { color: var(--bad); font-weight: 600; }
   td.head::before { content: none; }
   td > span { min-width: 0; } }
 '''
+
+# Of the field before a table: rows without its text are hidden.
+_FILTER = ("for(const row of this.closest('p').nextElementSibling."
+           "querySelectorAll('tbody tr'))row.hidden=!row.textContent."
+           "toLowerCase().includes(this.value.toLowerCase())")
 
 
 def document(title: str, body: Iterable[str]) -> str:
@@ -115,12 +121,14 @@ def figures(values: Iterable[tuple[str, str]]) -> str:
 
 
 def table(columns: Sequence[tuple[str, str]],
-          rows: Iterable[Iterable[tuple[str, bool]]]) -> str:
+          rows: Iterable[Iterable[tuple[str, bool]]],
+          filtered: str = '') -> str:
   """The markup of a table; on a narrow screen each row is a box.
 
   Args:
     columns: (label, class) of each.
     rows: (markup, whether it is no good) of each cell.
+    filtered: what the rows are, if a field is to filter them by their text.
   """
   heads = ''.join(
       f'<th class="{kind}">{escape(label)}</th>' for label, kind in columns)
@@ -130,5 +138,8 @@ def table(columns: Sequence[tuple[str, str]],
               f'data-label="{escape(label)}"><span>{markup}</span></td>'
               for (label, kind), (markup, bad) in zip(columns, row)) + '</tr>'
       for row in rows)
-  return (f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+  field = '' if not filtered else (
+      f'<p><label class="soft">show {escape(filtered)} with '
+      f'<input type="search" oninput="{_FILTER}"></label></p>')
+  return (f'{field}<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
           f'<tbody>\n{body}</tbody></table></div>')

@@ -14,13 +14,10 @@ import enum
 import functools
 import itertools
 import math
-import re
 from typing import NamedTuple
 
+from ..layers import group_of
 from .propagation import Operation, Propagation, Rule, Tensor, whole_axis
-
-# A layer's.
-_NUMBER = re.compile(r'(?<=\.)\d+(?=\.)')
 
 
 class Reason(enum.Enum):
@@ -76,11 +73,6 @@ class Conflict:
   axis: str
   places: tuple[Refusal, ...]
   alike: int = 0
-
-
-def group_of(name: str) -> str:
-  """What names of layers that are alike have in common: 'h.*.weight'."""
-  return _NUMBER.sub('*', name)
 
 
 def refusals(found: Propagation) -> Iterator[Refusal]:

@@ -7,8 +7,9 @@ from html import escape
 
 from . import Explanation, text
 from ..compile.record import collectives
+from ..layers import group_of
 from ..web_page import document, figures, table
-from .conflicts import Conflict, group_of, Refusal
+from .conflicts import Conflict, Refusal
 from .propagation import Dim, Origin, Propagation, whole_axis
 
 _TENSORS = (('tensor', 'head'), ('shape', 'plain'), ('split by', 'plain'),

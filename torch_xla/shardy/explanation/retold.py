@@ -22,8 +22,8 @@ from ..annotate import call_target
 from ..annotate.annotation import Annotation
 from ..hlo import messages
 from ..hlo.protos import HloModuleProto
+from ..layers import group_of
 from ..mode import Mode
-from .conflicts import group_of
 
 # By group and dimension; of a group that is not here nothing is changed.
 _Priorities = Mapping[str, Mapping[int, Optional[int]]]

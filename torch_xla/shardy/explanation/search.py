@@ -14,6 +14,7 @@ import itertools
 from typing import NamedTuple
 
 from . import conflicts, trial
+from ..layers import group_of
 from .propagation import Origin, Propagation
 
 # The name of a group, and the dimension that was said to be split.
@@ -47,7 +48,7 @@ class Tried(NamedTuple):
 def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
   """The named arguments in conflict, by the dimension that has the axis."""
   return tuple(
-      dict.fromkeys((conflicts.group_of(origin.name), dim)
+      dict.fromkeys((group_of(origin.name), dim)
                     for origin, dim in _in_conflict(programs)
                     if is_named(origin)))
 
@@ -75,8 +76,8 @@ def own(programs: Sequence[Program], item: Item) -> int:
   return next((origin.dims[dim].priority or 0
                for _, found in programs
                for origin in found.origins.values()
-               if conflicts.group_of(origin.name) == group and
-               dim < len(origin.dims) and origin.dims[dim].axes), 0)
+               if group_of(origin.name) == group and dim < len(origin.dims) and
+               origin.dims[dim].axes), 0)
 
 
 def search(programs: Sequence[Program], items: Sequence[Item],
@@ -139,7 +140,7 @@ def _moved(programs: Sequence[Program], levels: Priorities) -> int:
     for key, origin in found.origins.items():
       for dim, said in enumerate(origin.dims):
         with contextlib.suppress(KeyError):
-          level = levels[conflicts.group_of(origin.name), dim]
+          level = levels[group_of(origin.name), dim]
           if said.axes and (said.priority or 0) != level:
             changed[key, dim] = level
     moves = trial.moved(data, changed) if changed else found.moves

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 from . import text
 from ..annotate.priority import Priority
 from ..compile.record import columns
-from .conflicts import group_of
+from ..layers import folded, group_of
 from .propagation import Origin
 from .search import is_named, Program, Tried
 
@@ -95,23 +95,16 @@ def policy(programs: Sequence[Program], row: Row, held: frozenset[str]) -> str:
   """
   from torch_xla.distributed.spmd.policy import toml
   from torch_xla.distributed.spmd.policy.rules import REPLICATED, Rule
-  rules: dict[str, Rule] = {}
-  groups: dict[str, set[tuple[Any, ...]]] = {}
+  said: dict[str, Optional[tuple[Any, ...]]] = dict.fromkeys(sorted(held))
   for origin in _named(programs):
-    if held and origin.name not in held:
-      continue
-    spec = tuple(
-        None if not d.axes else d.axes[0] if len(d.axes) == 1 else d.axes
-        for d in origin.dims)
-    said = (spec, _priority(origin, row.priorities))
-    groups.setdefault(group_of(origin.name), set()).add(said)
-    rules[origin.name] = Rule(origin.name, *said)
-  folded = {}
-  for name, rule in rules.items():
-    group = group_of(name)
-    pattern = group if len(groups[group]) == 1 else name
-    folded[pattern] = Rule(pattern, rule.spec, rule.priority)
-  return toml.dump(list(folded.values()), (), REPLICATED)
+    if not held or origin.name in held:
+      said[origin.name] = (tuple(d.axes for d in origin.dims),
+                           _priority(origin, row.priorities))
+  return toml.dump([
+      Rule(pattern, *what)
+      for pattern, what in folded(said).items()
+      if what is not None
+  ], (), REPLICATED)
 
 
 def _named(programs: Sequence[Program]) -> Iterator[Origin]:

@@ -30,7 +30,11 @@ def main():
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
   model = torch.nn.Linear(8, 16).to('xla')
   axis = sys.argv[1]
-  ShardingPolicy((Rule('weight', (axis, None)),), REPLICATED).apply(model, mesh)
+  if axis == 'by hand':
+    xs.mark_sharding(model.weight, mesh, ('model', None))
+  else:
+    ShardingPolicy((Rule('weight', (axis, None)),),
+                   REPLICATED).apply(model, mesh)
   loss = model(torch.randn(4, 8).to('xla')).sum()
   loss.backward()
   # The end of the script leaves this step to the audit.
@@ -43,7 +47,22 @@ POLICY = '''default = "replicated"
 pattern = "weight"
 spec = ["model", "-"]
 '''
-NO_POLICY = "import torch_xla\nprint('script has run')\n"
+NO_MODEL = "import torch_xla\nprint('script has run')\n"
+TWO_MODELS = '''
+import os
+os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
+import numpy as np, torch, torch_xla
+import torch_xla.distributed.spmd as xs, torch_xla.runtime as xr
+
+def main():
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (8,), ('data',))
+  one, other = (torch.nn.Linear(8, 8).to('xla') for _ in range(2))
+  xs.mark_sharding(one.weight, mesh, ('data', None))
+  other(one(torch.randn(8, 8).to('xla'))).sum().backward()
+
+main()
+'''
 FAILS = "raise ValueError('the script is wrong')\n"
 EXITS = "import sys\nsys.exit('that is enough')\n"
 
@@ -53,7 +72,8 @@ def project(tmp_path: Path) -> Path:
   (tmp_path / 'train.py').write_text(SCRIPT)
   (tmp_path / 'beside.py').write_text("WORD = 'well'\n")
   (tmp_path / 'policy.toml').write_text(POLICY)
-  (tmp_path / 'no_policy.py').write_text(NO_POLICY)
+  (tmp_path / 'no_model.py').write_text(NO_MODEL)
+  (tmp_path / 'two.py').write_text(TWO_MODELS)
   (tmp_path / 'fails.py').write_text(FAILS)
   (tmp_path / 'exits.py').write_text(EXITS)
   return tmp_path
@@ -121,18 +141,40 @@ def test_differences_are_status_1(project):
                ('replicated bytes', 'all tensors')]
 
 
-@pytest.mark.parametrize('script, text', [
+@pytest.mark.parametrize('script, status, text', [
     pytest.param(
-        'no_policy.py',
-        'no_policy.py applied no policy: it has to call',
+        'no_model.py',
+        2,
+        'no_model.py left no model on the device xla',
         marks=pytest.mark.slow),
-    ('fails.py', "ValueError: the script is wrong\naudit: fails.py failed"),
-    ('exits.py', 'that is enough\naudit: exits.py failed'),
+    pytest.param(
+        'two.py',
+        2,
+        'two.py left several models, as Linear, Linear_2, and a policy is for one',
+        marks=pytest.mark.nightly),
+    ('fails.py', 3, "ValueError: the script is wrong\naudit: fails.py failed"),
+    ('exits.py', 3, 'that is enough\naudit: exits.py failed'),
 ])
-def test_scripts_that_cannot_be_audited_are_status_2(project, script, text):
+def test_scripts_that_cannot_be_audited(project, script, status, text):
   done = run(project, script, '--policy', 'policy.toml')
-  assert done.returncode == 2
+  assert done.returncode == status
   assert text in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_without_a_policy(project):
+  done = run(project, 'train.py', '--capture', 'captured.toml', '--', 'by hand')
+  assert done.returncode == 0, done.stderr
+  assert "policy ('model', None)" in ' '.join(done.stdout.split())
+  assert (project / 'captured.toml').read_text() == POLICY.replace('[[', '\n[[')
+
+
+@pytest.mark.slow
+def test_a_script_with_two_models(project):
+  done = run(project, 'two.py')
+  assert done.returncode == 0, done.stderr
+  assert '\nLinear.weight\n' in done.stdout
+  assert '\nLinear_2.weight\n' in done.stdout
 
 
 def test_wrong_usage_is_status_2_before_the_script_runs(project):

@@ -6,8 +6,8 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import audit, examine
-from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
-                                               ShardingPolicy)
+from torch_xla.distributed.spmd.policy import (Boundary, PolicyError,
+                                               REPLICATED, Rule, ShardingPolicy)
 import torch_xla.runtime as xr
 
 _CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
@@ -52,6 +52,12 @@ def test_modes_that_see_less(unknown, form, programs):
   boundary, = report.boundaries[0].activations
   assert (boundary.shape, boundary.local_shape, boundary.uneven,
           boundary.constrained) == ((4, 16), (2, 16), (), None)
+
+  with pytest.raises(PolicyError, match='XLA_USE_SHARDY=1; otherwise'):
+    ShardingPolicy.capture(model)
+  assert ShardingPolicy.capture(model,
+                                mesh) == ShardingPolicy(policy.rules,
+                                                        REPLICATED)
 
   xs.clear_sharding(model[1].bias)
   xs.clear_sharding(model[0].weight)

@@ -83,6 +83,7 @@ def problems_of(rules, *shapes_by_names, default=None):
     ('a.**.w', ['a.w', 'a.b.w', 'a.b.c.w'], ['aw', 'a.b', 'b.a.w']),
     ('a.{up,down}.w', ['a.up.w', 'a.down.w'], ['a.{up,down}.w', 'a.u.w']),
     ('{l*,m?}x', ['lx', 'labx', 'm1x'], ['mx']),
+    ('a.{{q,k}_proj,{o}}.w', ['a.q_proj.w', 'a.o.w'], ['a.q.w']),
     ('', [''], ['a']),
 ])
 def test_patterns_match_whole_names(pattern, yes, no):
@@ -91,7 +92,7 @@ def test_patterns_match_whole_names(pattern, yes, no):
 
 @pytest.mark.parametrize('pattern', [
     'a..b', 'a.', '.a', 'a**', '**.**', 'a.**b', 'a[0]', '{a', 'a}', '{a.b}',
-    '{{a}}', 3
+    '{{a}', 3
 ])
 def test_malformed_patterns_are_errors(pattern):
   with pytest.raises(PatternError, match='pattern'):

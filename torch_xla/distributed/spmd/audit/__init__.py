@@ -14,7 +14,7 @@ counts as agreement: compiled programs are seen with `XLA_USE_SHARDY=1`.
 
 From a shell:
 
-$ python -m torch_xla.distributed.spmd.audit script.py --policy policy.toml
+$ python -m torch_xla.distributed.spmd.audit script.py
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
   import torch
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
+from . import folding
 from .golden import GoldenFileError
 from .report import Difference, Kind, AuditReport
 
@@ -46,8 +47,9 @@ class AuditError(AssertionError):
   """
 
   def __init__(self, report: AuditReport):
-    lines = [f'  {difference}' for difference in report.differences[:_LISTED]]
-    rest = len(report.differences) - _LISTED
+    causes = folding.causes(report.differences)
+    lines = [f'  {cause}' for cause in causes[:_LISTED]]
+    rest = len(causes) - _LISTED
     if rest > 0:
       lines.append(f'  and {rest} more')
     super().__init__(f'the audit found {len(report.differences)} '
@@ -56,7 +58,7 @@ class AuditError(AssertionError):
 
 
 def audit(model: torch.nn.Module,
-          policy: ShardingPolicy,
+          policy: Optional[ShardingPolicy] = None,
           *,
           tolerance: Optional[int] = None,
           golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
@@ -64,7 +66,7 @@ def audit(model: torch.nn.Module,
 
   Raises:
     AuditError: there is a difference; its `report` says all that was found.
-    NotAppliedError, GoldenFileError: as for `examine`.
+    PolicyError, GoldenFileError: as for `examine`.
   """
   report = examine(model, policy, tolerance=tolerance, golden=golden)
   if not report.ok:
@@ -73,7 +75,7 @@ def audit(model: torch.nn.Module,
 
 
 def examine(model: torch.nn.Module,
-            policy: ShardingPolicy,
+            policy: Optional[ShardingPolicy] = None,
             *,
             tolerance: Optional[int] = None,
             golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
@@ -84,20 +86,22 @@ def examine(model: torch.nn.Module,
   boundary without its hook or its constraint; a program that Shardy was to
   partition and GSPMD did; more replicated bytes than allowed; a value that is
   not what it was in the golden file; and no program at all. Programs count from
-  `policy.apply` on.
+  `policy.apply` on, where that was called.
 
   Args:
-    model: one that a policy was applied to, after at least one step and
-      `torch_xla.sync()`.
-    policy: what it is held to; commonly the same.
+    model: after at least one step and `torch_xla.sync()`.
+    policy: what it is held to; None: the one that was applied to it, and where
+      none was the one that it has, as `ShardingPolicy.capture` reads it. Then
+      what differs is what is stored or compiled otherwise than it is marked.
     tolerance: bytes that all devices together may hold beyond one copy of each
       tensor; None: no limit.
     golden: the path of a report's JSON that this one has to equal.
 
   Raises:
-    NotAppliedError: no policy was applied to the model.
     GoldenFileError: the golden file cannot be read.
-    PolicyError: the mesh has no axis names.
+    PolicyError: no policy was applied, and the model is on no mesh that is
+      known, or split as no policy says.
   """
   from .examination import examine as implementation
-  return implementation(model, policy, tolerance=tolerance, golden=golden)
+  return implementation(
+      model, policy=policy, tolerance=tolerance, golden=golden)

@@ -24,12 +24,14 @@ from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, claims as policy_claims, rules
 from .report import (Activation, BoundaryRow, CollectiveRow, ProgramRow, Seen,
                      TensorRow)
+from .standard import Standard
 
 NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
            'programs seen')
 NO_BINDING = ('in mode v2 a program does not say which of its parameters is '
               'which tensor; XLA_USE_SHARDY=1 does')
-NO_PROGRAM = 'no program that was compiled since the policy was applied used it'
+NO_PROGRAM = ('no program of those that this audit is about used it by this '
+              'name')
 PENDING = 'it is still pending: call torch_xla.sync() before the audit'
 NOT_ON_XLA = 'it is not on the device xla'
 NOT_PLACED = 'it has no placement: nobody marked it, or that was undone'
@@ -40,15 +42,14 @@ NOT_CLAIMED = 'the policy does not say'
 class Collector:
   """Gathers the rows of one audit."""
 
-  def __init__(self, model: torch.nn.Module, policy: spmd_policy.ShardingPolicy,
-               applied: policy_applied.Applied):
+  def __init__(self, model: torch.nn.Module, standard: Standard):
     self._model = model
-    self._policy = policy
-    self._applied = applied
-    self._mesh = applied.mesh
-    self._axes = spmd_policy.axes(applied.mesh)
+    self._standard = standard
+    self._policy = standard.policy
+    self._mesh = standard.mesh
+    self._axes = spmd_policy.axes(standard.mesh)
     self._mode = torch_xla.shardy.current_mode()
-    self._records = torch_xla.shardy.programs()[applied.start.programs:]
+    self._records = torch_xla.shardy.programs()[standard.start.programs:]
     self._by_name: dict[str, list[tuple[str, TensorRecord, ProgramRecord]]] = {}
     for record in self._records:
       for tensor in record.tensors:
@@ -71,9 +72,9 @@ class Collector:
       self) -> tuple[tuple[BoundaryRow, ...], list[policy_claims.Problem]]:
     """A row per module that the policy names, and where it does not fit."""
     modules, problems = policy_claims.claim_modules(
-        self._policy.boundaries,
-        [name for name, _ in self._model.named_modules()], self._axes)
-    hooks = {(h.module, h.boundary): h for h in self._applied.boundaries}
+        self._policy.boundaries, list(spmd_policy.modules_of(self._model)),
+        self._axes)
+    hooks = {(h.module, h.boundary): h for h in self._standard.hooks}
     rows = []
     for name, boundary in modules:
       if all(
@@ -91,7 +92,7 @@ class Collector:
 
   def counts(self) -> dict[str, Optional[int]]:
     """How often what was compiled or traced since; None if not known."""
-    start, now = self._applied.start, policy_applied.Counts()
+    start, now = self._standard.start, policy_applied.Counts.now()
     since = {'compiles': now.compiles - start.compiles}
     for name in policy_applied.COUNTERS:
       since[name] = now.counters[name] - start.counters[name]
@@ -110,7 +111,7 @@ class Collector:
     size = t.element_size()
     devices = math.prod(self._axes.values())
     used = self._by_name.get(
-        self._applied.record_names.get(names[0], names[0]), [])
+        self._standard.record_names.get(names[0], names[0]), [])
     return TensorRow(
         name=names[0],
         aliases=tuple(names[1:]),
@@ -145,7 +146,7 @@ class Collector:
     t = xla_sharding.unwrap_sharded_tensor(t)
     said = (
         binder.annotation_of(t)
-        if self._mode is Mode.SHARDY else self._applied.annotations.get(t))
+        if self._mode is Mode.SHARDY else self._standard.annotations.get(t))
     return _seen(said) if said is not None else Seen(unknown=NOT_SAID)
 
   def _compiled(

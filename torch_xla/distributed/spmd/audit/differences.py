@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+import dataclasses
 from typing import Any
+
+from torch_xla.distributed.spmd.policy.held import untied_text
 
 from .report import (BoundaryRow, Difference, Kind, ProgramRow, AuditReport,
                      Seen, TensorRow)
 
 
-def find(report: AuditReport,
-         problems: Sequence[Any]) -> tuple[Difference, ...]:
+def find(report: AuditReport, problems: Sequence[Any],
+         untied: Sequence[tuple[str, str]]) -> tuple[Difference, ...]:
   """All differences, in the order of the report.
 
   Args:
     problems: where the policy does not fit the model.
+    untied: pairs of names of what was one weight.
   """
   found = [
       Difference(Kind.POLICY, problem.name or '(the model)', problem.text)
       for problem in problems
   ]
   found += _nothing_ran(report)
+  found += (Difference(Kind.UNTIED, name, untied_text(name, other))
+            for name, other in untied)
   for row in report.tensors:
-    found += _of_tensor(row)
+    found += (
+        dataclasses.replace(d, nbytes=row.nbytes)
+        for d in _of_tensor(row, report.policy))
   for boundary in report.boundaries:
-    found += _of_boundary(boundary)
+    found += _of_boundary(boundary, report.since)
   for program in report.programs or ():
     found += _of_program(program)
   found += _of_totals(report)
@@ -36,20 +44,24 @@ def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
   if report.programs == () or (report.programs is None and compiles == 0):
     yield Difference(
         Kind.NOTHING_RAN, 'programs',
-        'none was compiled since the policy was applied, so nothing is known '
-        'of what runs: audit after a step. A graph that this process compiled '
-        'before, or that a persistent compilation cache has, does not count')
+        f'none was compiled {report.since}, so nothing is known of what runs: '
+        'audit after a step. A graph that this process compiled before, or '
+        'that a persistent compilation cache has, does not count')
 
 
-def _of_tensor(row: TensorRow) -> Iterator[Difference]:
-  if row.annotation.sharding is None:
+def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
+  is_unmarked = row.annotation.sharding is None
+  if is_unmarked and origin == 'applied':
     yield Difference(
         Kind.NEVER_ANNOTATED, row.name,
         f'{row.kind} {list(row.shape)}: no mark on it is known: it was made, '
         'replaced or cleared after the policy was applied')
   if row.policy.sharding is None:
     return  # Among the problems of the policy.
-  if row.annotation.sharding is not None:
+  if is_unmarked and (origin == 'captured' or origin == 'given' and
+                      row.rule == 'default' and row.stored.sharding is None):
+    return  # Left to the compiler, and whole where that has not placed it.
+  if not is_unmarked:
     yield from _differs(row, Kind.ANNOTATION, row.annotation, 'it is marked')
   if row.stored.sharding is None:
     yield Difference(Kind.STORED, row.name, f'not known: {row.stored.unknown}')
@@ -75,7 +87,7 @@ def _differs(row: TensorRow, kind: Kind, seen: Seen,
         f'{what} with priority {seen.priority}')
 
 
-def _of_boundary(row: BoundaryRow) -> Iterator[Difference]:
+def _of_boundary(row: BoundaryRow, since: str) -> Iterator[Difference]:
   name = row.module or '(the model)'
   if not row.hooked:
     yield Difference(
@@ -93,7 +105,7 @@ def _of_boundary(row: BoundaryRow) -> Iterator[Difference]:
     if activation.constrained == 0:
       yield Difference(
           Kind.BOUNDARY, name,
-          f'no program that was compiled since constrains {what} to '
+          f'no program that was compiled {since} constrains {what} to '
           f'{row.spec}, priority {row.priority}')
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 import dataclasses
 import os
 from typing import Optional, Union
@@ -10,34 +11,34 @@ import numpy as np
 import torch
 import torch_xla
 from torch_xla.distributed.spmd import policy as spmd_policy
+from torch_xla.distributed.spmd.policy import held
 
-from . import differences, golden as golden_file
+from . import differences, golden as golden_file, standard as audit_standard
 from .collect import Collector
 from .report import AuditReport, Totals
 
 
-class NotAppliedError(RuntimeError):
-  """No policy was applied to the model, so there is nothing to compare."""
-
-
 def examine(model: torch.nn.Module,
-            policy: spmd_policy.ShardingPolicy,
+            tied: Iterable[Sequence[str]] = (),
             *,
+            policy: Optional[spmd_policy.ShardingPolicy] = None,
             tolerance: Optional[int] = None,
             golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
-  """`torch_xla.distributed.spmd.audit.examine`, which says more."""
-  applied = spmd_policy.applied_to(model)
-  if applied is None:
-    raise NotAppliedError(
-        'no policy was applied to this model: call policy.apply(model, mesh) '
-        'before the first step')
+  """`torch_xla.distributed.spmd.audit.examine`, which says more.
+
+  Args:
+    tied: names that one weight had before the model was moved, where that is
+      known; models of transformers say so themselves.
+  """
+  standard = audit_standard.of(model, policy)
   kept = None if golden is None else golden_file.read(golden)
-  collector = Collector(model, policy, applied)
+  collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
-  mesh = applied.mesh
+  mesh = standard.mesh
   report = AuditReport(
       mode=torch_xla.shardy.current_mode().value,
+      policy=standard.origin,
       mesh=tuple(spmd_policy.axes(mesh).items()),
       devices=tuple(np.asarray(mesh.device_ids).reshape(-1).tolist()),
       tensors=tensors,
@@ -48,7 +49,8 @@ def examine(model: torch.nn.Module,
           len(tensors), sum(row.nbytes for row in tensors),
           sum(row.local_nbytes for row in tensors),
           sum(row.replicated_nbytes for row in tensors), tolerance))
-  found = differences.find(report, [*problems, *boundary_problems])
+  found = differences.find(report, [*problems, *boundary_problems],
+                           held.untied(model, tied))
   if kept is not None:
     found += golden_file.compare(report, kept)
   return dataclasses.replace(report, differences=found)

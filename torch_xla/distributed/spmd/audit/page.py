@@ -8,13 +8,11 @@ from typing import Optional
 
 from torch_xla.shardy.web_page import document, figures, table, verdict
 
+from .folding import Cause, causes, Fold, folded, names_text
 from .grid import Grid, grid_of, ranges
-from .report import collective_totals, AuditReport, Seen, TensorRow
+from .report import collective_totals, AuditReport, Seen
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
                     priority_text, program_text, smallest_text)
-
-# Names that are listed with a placement; the table has all.
-_NAMES_SHOWN = 6
 
 
 def html(report: AuditReport) -> str:
@@ -48,11 +46,25 @@ def _verdict(report: AuditReport) -> str:
 
 def _differences(report: AuditReport) -> Iterator[str]:
   if not report.ok:
-    yield '<h2>Differences</h2><ul class="differences">'
-    for d in report.differences:
-      yield (f'<li><b>{escape(d.name)}</b> <span class="soft">'
-             f'{escape(d.kind.value)}</span><br>{escape(d.text)}</li>')
+    yield '<h2>Differences, by cause</h2><ul class="differences">'
+    for c in causes(report.differences):
+      yield (f'<li><b>{escape(names_text(c.names))}</b> <span class="soft">'
+             f'{escape(c.kind.value)}{_many(c)}</span><br>{escape(c.text)}'
+             f'{_all_names(c.names)}</li>')
     yield '</ul>'
+
+
+def _many(cause: Cause) -> str:
+  many = f', {len(cause.names):,} in all' if len(cause.names) > 1 else ''
+  return many + (f', {cause.nbytes:,} bytes' if cause.nbytes else '')
+
+
+def _all_names(names: Sequence[str]) -> str:
+  """The markup of more names than one, to be opened."""
+  if len(names) < 2:
+    return ''
+  return ('<details><summary class="soft">all names</summary>'
+          f'{escape(", ".join(names))}</details>')
 
 
 def _totals(report: AuditReport) -> str:
@@ -86,9 +98,7 @@ def _tag(number: int) -> str:
 def _placement(report: AuditReport, sharding: str, names: Sequence[str],
                tag: str) -> str:
   grid = grid_of(sharding, report.devices)
-  shown = ', '.join(names[:_NAMES_SHOWN])
-  if len(names) > _NAMES_SHOWN:
-    shown += f' and {len(names) - _NAMES_SHOWN} more'
+  shown = names_text(names)
   drawing = ('<p class="soft">Too many tiles to draw, or none of its own.</p>'
              if grid is None else _grid(grid))
   return (f'<section class="placement" id="placement-{tag}"><h3>'
@@ -132,15 +142,18 @@ _COLUMNS = (('tensor', 'head'), ('shape', 'plain'), ('on a device', 'plain'),
 
 
 def _tensors(report: AuditReport, tags: dict[str, str]) -> Iterator[str]:
-  yield '<h2>Tensors</h2>' + table(
-      _COLUMNS, (_cells(row, tags) for row in report.tensors))
+  yield '<h2>Tensors</h2>' + (
+      '<p class="soft">A letter is a placement, drawn above under that letter. '
+      'A name with a number in brackets is one of that many layers, all alike.'
+      '</p>') + table(_COLUMNS, (_cells(fold, tags) for fold in folded(report)),
+                      'tensors')
 
 
-def _cells(row: TensorRow, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
+def _cells(fold: Fold, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
   """(markup, whether it is no good) of each column."""
+  row = fold.row
   # A long name may break after its dots.
-  names = escape(' = '.join((row.name, *row.aliases)))
-  yield names.replace('.', '.<wbr>'), False
+  yield escape(fold.name).replace('.', '.<wbr>') + _all_names(fold.names), False
   yield f'<span class="n">{list(row.shape)}</span>', False
   yield f'<span class="n">{list(row.local_shape)}</span>', False
   yield escape(row.dtype), False
@@ -181,7 +194,7 @@ def _boundaries(report: AuditReport) -> Iterator[str]:
 
 
 def _programs(report: AuditReport) -> Iterator[str]:
-  yield '<h2>Programs compiled since the policy was applied</h2>'
+  yield f'<h2>Programs compiled {report.since}</h2>'
   if report.programs is None:
     yield ('<p class="soft">Not known: the mode is off, and only the door sees '
            'programs.</p>')
@@ -200,7 +213,7 @@ def _programs(report: AuditReport) -> Iterator[str]:
 
 
 def _counts(report: AuditReport) -> Iterator[str]:
-  yield '<h2>Compiles and traces since the policy was applied</h2>'
+  yield f'<h2>Compiles and traces {report.since}</h2>'
   yield figures(
       ('not known' if report.counts[name] is None else str(report.counts[name]),
        text) for name, text in COUNT_TEXTS.items())

@@ -22,6 +22,7 @@ class Kind(enum.Enum):
   FALLBACK = 'fallback'
   BOUNDARY = 'boundary'
   REPLICATED_BYTES = 'replicated bytes'
+  UNTIED = 'untied'
   NOTHING_RAN = 'nothing ran'
   GOLDEN = 'golden file'
 
@@ -33,10 +34,12 @@ class Difference:
   Attributes:
     name: of the tensor, module, program or figure.
     text: what differs from what.
+    nbytes: of the tensor.
   """
   kind: Kind
   name: str
   text: str
+  nbytes: int = 0
 
   def __str__(self) -> str:
     return f'{self.name}: {self.kind.value}: {self.text}'
@@ -145,7 +148,7 @@ class CollectiveRow:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramRow:
-  """A program that was compiled since the policy was applied.
+  """A program that was compiled in the time of the audit.
 
   Attributes:
     v2, v1: shardings handed over in each form.
@@ -186,14 +189,17 @@ class AuditReport:
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.
+    policy: what it was held to: one that was 'applied', or 'given' to a model
+      that others marked, or 'captured' from the model as it is.
     mesh: (axis, size), from major to minor.
     devices: ids in the mesh's row-major order.
     programs: in the order they were compiled; None where the mode is off and
       nobody sees them.
-    counts: compiles and traces since the policy was applied, by name; None
-      where the counters were cleared meanwhile.
+    counts: compiles and traces since the policy was applied, or else of the
+      process, by name; None where the counters were cleared meanwhile.
   """
   mode: str
+  policy: str
   mesh: tuple[tuple[str, int], ...]
   devices: tuple[int, ...]
   tensors: tuple[TensorRow, ...]
@@ -202,6 +208,12 @@ class AuditReport:
   counts: Mapping[str, Optional[int]]
   totals: Totals
   differences: tuple[Difference, ...] = ()
+
+  @property
+  def since(self) -> str:
+    """The time that programs and counts are of."""
+    return ('since the policy was applied'
+            if self.policy == 'applied' else 'in this process')
 
   @property
   def ok(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+import shutil
 import textwrap
 from typing import Optional
 
 from torch_xla.shardy.compile.record import columns
 
+from .folding import causes, Fold, folded
 from .report import (BoundaryRow, collective_totals, ProgramRow, AuditReport,
-                     Seen, smallest_collectives, TensorRow)
+                     Seen, smallest_collectives)
 
 # How torch_xla's counters are to be read.
 COUNT_TEXTS = {
@@ -20,23 +22,29 @@ COUNT_TEXTS = {
     'CachedCompile': 'graphs seen before',
 }
 SMALLEST_SHOWN = 3
+# Where it is no terminal that is written to.
 _WIDTH = 100
+_STAGES = 'marked, stored, compiled'
 _HEADER = ('tensor', 'shape', 'on a device', 'dtype', 'bytes', 'replicated',
-           'policy', 'priority', 'marked', 'stored', 'compiled', 'form', 'by',
-           'unused axes')
+           'policy', 'priority', _STAGES, 'form', 'by', 'unused axes')
+# Columns that say the same of most models' tensors.
+_SAID_ONCE = frozenset(
+    map(_HEADER.index,
+        ('dtype', 'priority', _STAGES, 'form', 'by', 'unused axes')))
 
 
 def text(report: AuditReport) -> str:
   """The whole report; why something is not known, or not V2, is in notes."""
   notes: list[str] = []
   lines = [heading(report), '']
-  rows = [_row(tensor, notes) for tensor in report.tensors]
-  lines += columns([_HEADER, *rows])
-  lines += [f'({i}) {note}' for i, note in enumerate(notes, 1)]
-  lines += ['', totals(report)]
+  lines += _table([_row(fold, notes) for fold in folded(report)])
+  for i, note in enumerate(notes, 1):
+    lines += _filled(f'({i}) {note}')
+  lines += ['', *_filled(totals(report))]
   if report.boundaries:
     lines += ['', 'boundaries']
-    lines += [f'  {boundary_text(row)}' for row in report.boundaries]
+    for row in report.boundaries:
+      lines += _filled(boundary_text(row), '  ')
   lines += ['', *_programs(report), '', *_counts(report), '']
   lines += list(_verdict(report))
   return '\n'.join(lines)
@@ -113,23 +121,72 @@ def seen_text(seen: Sequence[Seen], policy: Seen) -> str:
   return ' '.join(dict.fromkeys(t for t in texts if t is not None))
 
 
-def _row(row: TensorRow, notes: list[str]) -> tuple[str, ...]:
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+  """Aligned columns; what all rows say is said once.
+
+  Where that is wider than a terminal, each row is some lines.
+  """
+  if not rows:
+    return
+  same = [
+      i for i, cells in enumerate(zip(*rows, strict=True))
+      if i in _SAID_ONCE and len(rows) > 1 and len(set(cells)) == 1
+  ]
+  kept = [[cell
+           for i, cell in enumerate(row)
+           if i not in same]
+          for row in (_HEADER, *rows)]
+  lines = columns(kept)
+  if max(map(len, lines)) > _width():
+    header, *rows_kept = kept
+    lines = [
+        line for name, *rest in rows_kept for line in (name, *_filled(
+            ',  '.join(
+                f'{head} {cell}'
+                for head, cell in zip(header[1:], rest, strict=True)), '    '))
+    ]
+  yield from lines
+  if same:
+    yield from _filled('of all: ' +
+                       ', '.join(f'{_HEADER[i]} {rows[0][i]}' for i in same))
+
+
+def _width() -> int:
+  return shutil.get_terminal_size((_WIDTH, 0)).columns
+
+
+def _filled(line: str, indent: str = '') -> list[str]:
+  return textwrap.wrap(
+      line,
+      _width(),
+      initial_indent=indent,
+      subsequent_indent=indent + '  ',
+      break_long_words=False,
+      break_on_hyphens=False)
+
+
+def _row(fold: Fold, notes: list[str]) -> tuple[str, ...]:
+  row = fold.row
 
   def known(seen: Sequence[Seen]) -> str:
     why = [s.unknown for s in seen if s.sharding is None]
     numbers = ' '.join(_note(notes, f'not known: {w}') for w in why)
     return f'{seen_text(seen, row.policy)} {numbers}'.strip()
 
-  name = ' = '.join((row.name, *row.aliases))
+  policy = row.spec or known([row.policy])
+  stages = [known([row.annotation]), known([row.stored]), known(row.compiled)]
   by = ' '.join(row.partitioners) or '-'
-  return (name, str(list(row.shape)), str(list(row.local_shape)), row.dtype,
-          f'{row.nbytes:,}', f'{row.replicated_nbytes:,}', row.spec or
-          known([row.policy]), priority_text(row.policy.priority),
-          known([row.annotation]), known([row.stored]), known(row.compiled),
-          row.form + (f' {_note(notes, f"not V2: {row.why_not_v2}")}'
-                      if row.why_not_v2 else ''),
-          by + (' (fallback)' if row.fallbacks else ''),
+  return (fold.name, _shape(row.shape), _shape(row.local_shape), row.dtype,
+          f'{row.nbytes:,}', f'{row.replicated_nbytes:,}', policy,
+          priority_text(row.policy.priority),
+          'same' if set(stages) == {'same'} else ', '.join(stages), row.form +
+          (f' {_note(notes, f"not V2: {row.why_not_v2}")}' if row.why_not_v2
+           else ''), by + (' (fallback)' if row.fallbacks else ''),
           ' '.join(row.unused_axes) or '-')
+
+
+def _shape(dims: Sequence[int]) -> str:
+  return f'[{",".join(map(str, dims))}]'
 
 
 def _note(notes: list[str], text_: str) -> str:
@@ -139,20 +196,20 @@ def _note(notes: list[str], text_: str) -> str:
 
 
 def _programs(report: AuditReport) -> Iterator[str]:
-  yield 'compiled since the policy was applied'
+  yield f'compiled {report.since}'
   if report.programs is None:
     yield '  not known: the mode is off, and only the door sees programs'
     return
   for row in report.programs:
-    yield f'  {program_text(row)}'
-    yield f'    collectives: {collectives_text(row)}'
+    yield from _filled(program_text(row), '  ')
+    yield from _filled(f'collectives: {collectives_text(row)}', '    ')
     if row.note:
-      yield f'    note: {row.note}'
+      yield from _filled(f'note: {row.note}', '    ')
   for kind in collective_totals(report):
     yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
   smallest = smallest_text(report)
   if smallest:
-    yield '  the smallest: ' + ', '.join(smallest)
+    yield from _filled('the smallest: ' + ', '.join(smallest), '  ')
 
 
 def _counts(report: AuditReport) -> Iterator[str]:
@@ -167,12 +224,9 @@ def _verdict(report: AuditReport) -> Iterator[str]:
   if report.ok:
     yield 'no differences'
     return
-  yield f'{len(report.differences)} difference(s)'
-  for difference in report.differences:
-    yield textwrap.fill(
-        str(difference),
-        _WIDTH,
-        initial_indent='  ',
-        subsequent_indent='    ',
-        break_long_words=False,
-        break_on_hyphens=False)
+  found = causes(report.differences)
+  by = '' if len(found) == len(
+      report.differences) else (f', by {len(found)} cause(s)')
+  yield f'{len(report.differences)} difference(s){by}'
+  for cause in found:
+    yield from _filled(str(cause), '  ')

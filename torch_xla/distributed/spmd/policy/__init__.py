@@ -27,7 +27,6 @@ makes a copy for each name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import dataclasses
 import os
 from typing import Optional, Union
@@ -35,15 +34,15 @@ from typing import Optional, Union
 import torch
 import torch_xla
 from torch_xla.shardy.annotate.annotation import Annotation
-from torch_xla.shardy.sharding.hlo_sharding import HloSharding, ShardingType
-from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.sharding.hlo_sharding import ShardingType
 
-from . import toml
+from . import captured, toml
 from .. import xla_sharding
 from .applied import (annotation_for, Applied, applied_to, BoundaryError,
                       BoundaryHook, register, unregister)
 from .claims import (Claim, claim_modules, claim_tensors, OwnedTensor,
                      PolicyMismatchError, Problem, ProblemKind)
+from .held import modules_of, owned, TiedWeightsWarning, warn_untied
 from .patterns import PatternError, PolicyError, RuleError
 from .rules import Boundary, REPLICATED, Replicated, Rule
 from .toml import PolicyTextError
@@ -51,7 +50,8 @@ from .toml import PolicyTextError
 __all__ = [
     'Applied', 'Boundary', 'BoundaryError', 'PatternError', 'PolicyError',
     'PolicyMismatchError', 'PolicyTextError', 'Problem', 'ProblemKind',
-    'REPLICATED', 'Rule', 'RuleError', 'ShardingPolicy', 'applied_to'
+    'REPLICATED', 'Rule', 'RuleError', 'ShardingPolicy', 'TiedWeightsWarning',
+    'applied_to'
 ]
 
 
@@ -75,6 +75,29 @@ class ShardingPolicy:
     if self.default not in (None, REPLICATED):
       raise RuleError(
           f'default={self.default!r} is neither REPLICATED nor None')
+
+  @classmethod
+  def capture(cls,
+              model: torch.nn.Module,
+              mesh: Optional[xla_sharding.Mesh] = None) -> ShardingPolicy:
+    """The policy that a model has now, whoever marked it: FSDPv2, a script.
+
+    Applied to a model as that was before, it gives the same placements and
+    priorities. What nobody split is replicated by default; marks that a script
+    puts on activations are not in it.
+
+    Args:
+      model: on 'xla', wrapped or not.
+      mesh: to say it over; None: the one that its tensors are marked over.
+
+    Raises:
+      PolicyError: a tensor is split as no partition spec over the mesh says;
+        or nothing is known of a mesh, as with Shardy off.
+    """
+    tensors = list(owned(model))
+    over = captured.mesh_of(tensors) if mesh is None else mesh
+    axes(over)
+    return cls(captured.rules_of(tensors, over), REPLICATED)
 
   @classmethod
   def from_toml(cls, text: str) -> ShardingPolicy:
@@ -138,9 +161,9 @@ class ShardingPolicy:
     """
     tensors = [(names[0], t) for names, t in owned(model)]
     claims, problems = self.claims(model, mesh)
-    modules, boundary_problems = claim_modules(
-        self.boundaries, [name for name, _ in model.named_modules()],
-        axes(mesh))
+    modules, boundary_problems = claim_modules(self.boundaries,
+                                               list(modules_of(model)),
+                                               axes(mesh))
     problems = [*problems, *boundary_problems, *_not_on_xla(tensors)]
     if problems:
       raise PolicyMismatchError(problems)
@@ -156,31 +179,19 @@ class ShardingPolicy:
     applied = Applied(self, mesh, dict(tensors))
     for name, t in tensors:
       claim = claims[name]
-      if _stored(t) not in (None, wanted[name].sharding):
+      if captured.placement_of(t) not in (None, wanted[name].sharding):
         xla_sharding.clear_sharding(t)
       xla_sharding.mark_sharding(t, mesh, claim.spec, priority=claim.priority)
       applied.annotations[t] = wanted[name]
     torch_xla.shardy.name_tensors({
         applied.record_names[name]: t for name, t in tensors
     })
-    by_name = dict(model.named_modules())
+    by_name = modules_of(model)
     for name, boundary in modules:
       applied.hook(by_name[name], BoundaryHook(name, boundary, mesh))
     register(model, applied)
+    warn_untied(model)
     return applied
-
-
-def owned(
-    model: torch.nn.Module) -> Iterator[tuple[tuple[str, ...], torch.Tensor]]:
-  """Each parameter and buffer once, with all of its names."""
-  names: dict[int, list[str]] = {}
-  tensors: dict[int, torch.Tensor] = {}
-  for named in (model.named_parameters, model.named_buffers):
-    for name, t in named(remove_duplicate=False):
-      tensors[id(t)] = t
-      names.setdefault(id(t), []).append(name)
-  for key, t in tensors.items():
-    yield tuple(names[key]), t
 
 
 def axes(mesh: xla_sharding.Mesh) -> dict[str, int]:
@@ -205,18 +216,12 @@ def _not_on_xla(tensors: list[tuple[str, torch.Tensor]]) -> list[Problem]:
   ]
 
 
-def _stored(t: torch.Tensor) -> Optional[HloSharding]:
-  text = torch_xla._XLAC._get_xla_sharding_spec(
-      xla_sharding.unwrap_sharded_tensor(t))
-  return parse_sharding(text) if text else None
-
-
 def _held(name: str, t: torch.Tensor, wanted: Annotation) -> list[Problem]:
   """A problem if someone else split the tensor in another way.
 
   What is replicated may be so because nobody said anything.
   """
-  stored = _stored(t)
+  stored = captured.placement_of(t)
   if (stored is None or stored.type == ShardingType.REPLICATED or
       stored == wanted.sharding):
     return []

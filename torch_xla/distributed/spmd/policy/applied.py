@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import dataclasses
 import os
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 import weakref
 
 import torch
@@ -30,8 +31,8 @@ class BoundaryError(PolicyError):
   """A module's result that its boundary cannot be put on."""
 
 
-class Counts:
-  """Programs, compiles and traces of this process up to now.
+class Counts(NamedTuple):
+  """Programs, compiles and traces of this process up to some time.
 
   Attributes:
     programs: how many records `torch_xla.shardy.programs()` has.
@@ -39,13 +40,22 @@ class Counts:
     counters: the values of COUNTERS.
   """
 
-  def __init__(self):
-    self.programs = len(torch_xla.shardy.programs())
+  programs: int
+  compiles: int
+  counters: Mapping[str, int]
+
+  @classmethod
+  def none(cls) -> Counts:
+    """Before anything."""
+    return cls(0, 0, dict.fromkeys(COUNTERS, 0))
+
+  @classmethod
+  def now(cls) -> Counts:
     compiled = met.metric_data('CompileTime')
-    self.compiles = int(compiled[0]) if compiled else 0
-    self.counters = {
-        name: int(met.counter_value(name) or 0) for name in COUNTERS
-    }
+    return cls(
+        len(torch_xla.shardy.programs()),
+        int(compiled[0]) if compiled else 0,
+        {name: int(met.counter_value(name) or 0) for name in COUNTERS})
 
 
 class _Marked(torch.autograd.Function):
@@ -88,9 +98,18 @@ class BoundaryHook:
     place = self.boundary.output
     if place is None:
       return self._marked(output)
-    if not isinstance(
+    if isinstance(place, str) and isinstance(output, Mapping) and (place
+                                                                   in output):
+      marked = {place: self._marked(output[place])}
+      # Of transformers: a dictionary that has its entries as attributes, too.
+      return (dataclasses.replace(output, **marked)
+              if dataclasses.is_dataclass(output) else type(output)({
+                  **output,
+                  **marked
+              }))
+    if isinstance(place, str) or not isinstance(
         output, (tuple, list)) or not (-len(output) <= place < len(output)):
-      raise BoundaryError(f'{self._where}: there is no result {place} in a '
+      raise BoundaryError(f'{self._where}: there is no result {place!r} in a '
                           f'{type(output).__name__}{_length(output)}')
     outputs = list(output)
     outputs[place] = self._marked(outputs[place])
@@ -104,7 +123,7 @@ class BoundaryHook:
     if not isinstance(t, torch.Tensor):
       raise BoundaryError(f'{self._where}: the result is a '
                           f'{type(t).__name__}{_length(t)} and no tensor; name '
-                          'one of a tuple with output=')
+                          'one of a tuple or a dictionary with output=')
     if t.dim() != len(self.boundary.spec):
       raise BoundaryError(f'{self._where}: spec {self.boundary.spec} has '
                           f'{len(self.boundary.spec)} entries, the result is '
@@ -142,7 +161,7 @@ class Applied:
     self.record_names = _free_names(tensors)
     self.annotations: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
     self.boundaries: list[BoundaryHook] = []
-    self.start = Counts()
+    self.start = Counts.now()
     self._handles: list[torch.utils.hooks.RemovableHandle] = []
 
   def hook(self, module: torch.nn.Module, boundary: BoundaryHook) -> None:
@@ -211,4 +230,6 @@ def _free_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
 
 
 def _length(output: Any) -> str:
+  if isinstance(output, Mapping):
+    return f' with {", ".join(map(repr, output))}'
   return f' of {len(output)}' if isinstance(output, (tuple, list)) else ''

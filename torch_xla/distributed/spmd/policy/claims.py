@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import enum
-from typing import Optional
+from typing import Optional, Union
 
 from torch_xla.shardy.annotate.priority import Priority
 
@@ -131,7 +131,7 @@ def claim_modules(
   problems: list[Problem] = []
   used: set[int] = set()
   for name in modules:
-    outputs: dict[Optional[int], Boundary] = {}
+    outputs: dict[Union[int, str, None], Boundary] = {}
     for i, boundary in enumerate(boundaries):
       if not matches(boundary.module, name):
         continue

@@ -4,7 +4,7 @@ A pattern is a glob that has to match the whole name:
 
   *       anything within one part of the name
   ?       one character within a part
-  {a,b}   either of these within a part
+  {a,b}   either of these within a part; they may hold others
   **      any number of whole parts, none included
 
 as in `blocks.*.{up,qkv}.weight` and `**.bias`. The pattern of no characters is
@@ -64,23 +64,30 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 def _part(part: str, pattern: str) -> str:
   """The regular expression of what stands between two dots."""
-  regex = ''
-  for token in re.findall(r'\{[^{}]*\}|.', part, re.DOTALL):
-    if token == '*':
-      regex += '[^.]*'
-    elif token == '?':
-      regex += '[^.]'
-    elif len(token) > 1:
-      choices = '|'.join(_part(c, pattern) for c in token[1:-1].split(','))
-      regex += f'(?:{choices})'
-    elif token in '{}[]':
-      raise PatternError(
-          f'pattern {pattern!r}: {token!r} is out of place; there are *, ?, '
-          '{a,b} within a part of the name, and ** for whole parts')
+  regex, depth = '', 0
+  for char in part:
+    if char in '*?':
+      regex += '[^.]' + char.replace('?', '')
+    elif char == '{':
+      regex, depth = regex + '(?:', depth + 1
+    elif char == '}' and depth:
+      regex, depth = regex + ')', depth - 1
+    elif char == ',' and depth:
+      regex += '|'
+    elif char in '}[]':
+      raise _out_of_place(char, pattern)
     else:
-      regex += re.escape(token)
+      regex += re.escape(char)
+  if depth:
+    raise _out_of_place('{', pattern)
   if not part or '**' in part:
     raise PatternError(f'pattern {pattern!r}: ' + (
         'an empty part between dots' if not part else
         f'"**" stands for whole parts of the name, not within {part!r}'))
   return regex
+
+
+def _out_of_place(char: str, pattern: str) -> PatternError:
+  return PatternError(
+      f'pattern {pattern!r}: {char!r} is out of place; there are *, ?, {{a,b}} '
+      'within a part of the name, and ** for whole parts')

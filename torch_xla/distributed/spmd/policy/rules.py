@@ -63,7 +63,8 @@ class Boundary:
     module: a glob over module names, as for rules; '' is the model itself.
     spec: for each dimension of the activation, as for rules.
     priority: likewise.
-    output: which result, where the module returns a tuple or a list; None
+    output: which result, where the module returns a tuple or a list, or its
+      name, where that is a dictionary, as transformers' ModelOutput is; None
       where it returns one tensor.
 
   Raises:
@@ -72,7 +73,7 @@ class Boundary:
   module: str
   spec: Spec
   priority: Optional[Priority] = None
-  output: Optional[int] = None
+  output: Union[int, str, None] = None
 
   def __post_init__(self):
     what = f'boundary {self.module!r}'
@@ -82,9 +83,10 @@ class Boundary:
                       'rank of an activation is not known before it is made')
     _set_spec(self, what)
     if self.output is not None and (isinstance(self.output, bool) or
-                                    not isinstance(self.output, int)):
-      raise RuleError(f'{what}: output={self.output!r} is not the index of a '
-                      'result')
+                                    not isinstance(self.output, (int, str))):
+      raise RuleError(
+          f'{what}: output={self.output!r} is neither the index nor '
+          'the name of a result')
 
 
 def axes_of(entry: SpecEntry) -> tuple[str, ...]:

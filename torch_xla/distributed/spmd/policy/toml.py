@@ -14,7 +14,7 @@
   [[boundary]]
   module = "blocks.*"
   spec = ["data", "-", ["model", "expert"]]
-  output = 0
+  output = 0                     # Or a name: "last_hidden_state".
 
 TOML has no null, so "-" stands for None; no mesh axis can have that name here.
 """
@@ -54,8 +54,9 @@ def dump(rules: Sequence[Rule], boundaries: Sequence[Boundary],
     tables.append(f'[[rule]]\npattern = {_string(rule.pattern)}\n' +
                   _spec_lines(rule.spec, rule.priority))
   for boundary in boundaries:
-    output = (''
-              if boundary.output is None else f'output = {boundary.output}\n')
+    output = ('' if boundary.output is None else 'output = ' +
+              (_string(boundary.output) if isinstance(boundary.output, str) else
+               str(boundary.output)) + '\n')
     tables.append(f'[[boundary]]\nmodule = {_string(boundary.module)}\n' +
                   _spec_lines(boundary.spec, boundary.priority) + output)
   return '\n'.join(tables)

@@ -1,0 +1,56 @@
+"""Audits what a script left when it had ended."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import torch
+import torch_xla
+from torch_xla.distributed.spmd.policy import (applied, PolicyError,
+                                               ShardingPolicy)
+from torch_xla.shardy.annotate.priority import PriorityError
+
+from . import examination, golden, standard
+
+
+def finish(options: dict[str, Any], moved: standard.Moved) -> int:
+  """Audits what the script left; the exit status."""
+  script = options['script']
+  applied_to = applied.kept_models()
+  models = ({
+      type(m).__name__: m for m in applied_to
+  } or standard.models_in(model for model, _ in moved))
+  if not models:
+    return _usage(f'{script} left no model on the device xla')
+  is_one = max(len(models), len(applied_to)) == 1
+  if not is_one and (applied_to or options['policy'] or options['capture']):
+    return _usage(f'{script} left several models, as {", ".join(models)}, and '
+                  'a policy is for one: call audit(model, policy) of '
+                  'torch_xla.distributed.spmd.audit in the script')
+  torch_xla.sync(wait=True)
+  try:
+    policy = options['policy'] and ShardingPolicy.load(options['policy'])
+    report = examination.examine(
+        *standard.as_one(models, moved),
+        policy=policy,
+        tolerance=options['tolerance'],
+        golden=options['golden'])
+    print(report)
+    for key, text in (('json', report.to_json), ('html', report.to_html),
+                      ('capture', lambda: _captured(*models.values()))):
+      if options[key]:
+        with open(options[key], 'w', encoding='utf-8') as f:
+          f.write(text())
+  except (OSError, PolicyError, PriorityError, golden.GoldenFileError) as e:
+    return _usage(str(e))
+  return 0 if report.ok else 1
+
+
+def _captured(model: torch.nn.Module) -> str:
+  return ShardingPolicy.capture(model).to_toml()
+
+
+def _usage(text: str) -> int:
+  print(f'audit: {text}', file=sys.stderr)
+  return 2

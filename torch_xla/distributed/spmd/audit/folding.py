@@ -1,0 +1,93 @@
+"""A report as people read it: layers that are alike once, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+from typing import NamedTuple
+
+from torch_xla.shardy.layers import group_of
+
+from .report import AuditReport, Difference, Kind, TensorRow
+
+# Of these no size says how bad they are.
+_FIRST = (Kind.NOTHING_RAN, Kind.FALLBACK, Kind.POLICY, Kind.UNTIED)
+_NAMES_SHOWN = 6
+
+
+class Cause(NamedTuple):
+  """Differences that say the same of other names.
+
+  Attributes:
+    names: that it is said of, in the order of the report.
+    nbytes: of these tensors together.
+  """
+  kind: Kind
+  text: str
+  names: tuple[str, ...]
+  nbytes: int
+
+  def __str__(self) -> str:
+    many = len(self.names)
+    head = names_text(self.names)
+    if many > 1:
+      head += f' ({many:,} in all, {self.nbytes:,} bytes)' if self.nbytes else (
+          f' ({many:,} in all)')
+    return f'{head}: {self.kind.value}: {self.text}'
+
+
+class Fold(NamedTuple):
+  """Rows that differ in the number of their layer alone.
+
+  Attributes:
+    row: the first of them.
+    name: the row's, or what they have in common: 'h.*.weight (24)'.
+    names: all that they are called.
+  """
+  row: TensorRow
+  name: str
+  names: tuple[str, ...]
+
+
+def causes(differences: Iterable[Difference]) -> list[Cause]:
+  """The differences by cause, the worst first."""
+  found: dict[tuple[Kind, str], list[Difference]] = {}
+  for one in differences:
+    found.setdefault((one.kind, one.text), []).append(one)
+  made = [
+      Cause(kind, text, tuple(d.name
+                              for d in some), sum(d.nbytes
+                                                  for d in some))
+      for (kind, text), some in found.items()
+  ]
+  return sorted(made, key=lambda c: (c.kind not in _FIRST, -c.nbytes))
+
+
+def folded(report: AuditReport) -> list[Fold]:
+  """The report's tensors; layers that are alike are one."""
+  found: dict[TensorRow, list[TensorRow]] = {}
+  for row in report.tensors:
+    alike = dataclasses.replace(
+        row, name=group_of(row.name), aliases=tuple(map(group_of, row.aliases)))
+    found.setdefault(alike, []).append(row)
+  return [
+      Fold(
+          rows[0], ' = '.join((alike.name, *alike.aliases)) +
+          f' ({len(rows)})' if len(rows) > 1 else ' = '.join(
+              (rows[0].name, *rows[0].aliases)), tuple(r.name
+                                                       for r in rows))
+      for alike, rows in found.items()
+  ]
+
+
+def names_text(names: Sequence[str]) -> str:
+  """Names for a line, layers that are alike as one."""
+  groups: dict[str, list[str]] = {}
+  for name in names:
+    groups.setdefault(group_of(name), []).append(name)
+  texts = [
+      some[0] if len(some) == 1 else group for group, some in groups.items()
+  ]
+  rest = len(texts) - _NAMES_SHOWN
+  return ', '.join(
+      texts[:_NAMES_SHOWN]) + (f' and {rest} more' if rest > 0 else '')

@@ -1,0 +1,72 @@
+"""Runs a script in a process of its own, and audits it when it has ended.
+
+Executed as a file: importing this package imports torch_xla, which is too early
+for a script that sets the runtime's variables itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import runpy
+import sys
+import traceback
+from typing import Any
+
+import torch
+
+# As `standard.Moved`, which is not imported before the script has run.
+Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
+
+
+def keep_moved() -> Moved:
+  """From now on each model that `.to` is called on."""
+  moved: Moved = []
+  to = torch.nn.Module.to
+
+  @functools.wraps(to)
+  def keep(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    if all(model is not self for model, _ in moved):
+      moved.append((self, _tied(self)))
+    return to(self, *args, **kwargs)
+
+  torch.nn.Module.to = keep
+  return moved
+
+
+def _tied(model: torch.nn.Module) -> list[tuple[str, ...]]:
+  """The names of each weight that has several."""
+  names: dict[int, list[str]] = {}
+  for name, t in model.named_parameters(remove_duplicate=False):
+    names.setdefault(id(t), []).append(name)
+  return [tuple(some) for some in names.values() if len(some) > 1]
+
+
+def main() -> int:
+  """Runs the script that the first argument tells of; the exit status."""
+  options = json.loads(sys.argv[1])
+  script = options['script']
+  sys.argv[:] = [script, *options['arguments']]
+  sys.path[0] = os.path.dirname(os.path.abspath(script))
+  moved = keep_moved()
+  status: Any = 0
+  try:
+    # What the script left is alive as long as its globals are.
+    options['globals'] = runpy.run_path(script, run_name='__main__')
+  except SystemExit as e:
+    status = e.code
+    if status and not isinstance(status, int):
+      print(status, file=sys.stderr)
+  except BaseException:  # pylint: disable=broad-except
+    traceback.print_exc()
+    status = 1
+  if status:
+    print(f'audit: {script} failed: no audit', file=sys.stderr)
+    return 3
+  from torch_xla.distributed.spmd.audit import ended
+  return ended.finish(options, moved)
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,99 @@
+"""What a model is held to, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from typing import Optional
+
+import torch
+from torch_xla.shardy import tensor_names
+from torch_xla.shardy.annotate.annotation import Annotation
+
+from .. import policy as spmd_policy, xla_sharding
+from ..policy import applied as policy_applied, captured
+
+# Models that were moved to a device, each once, with the names of each weight
+# that had several before that.
+Moved = Sequence[tuple[torch.nn.Module, Sequence[Sequence[str]]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Standard:
+  """The policy of an audit, and what is known of how it came to the model.
+
+  Attributes:
+    origin: 'applied'; 'given' if the model was marked by others; 'captured' if
+      it is what the model has now.
+    record_names: the tensors' names in records of programs, by name.
+    annotations: what `policy.apply` marked, by tensor object.
+    hooks: those of boundaries.
+    start: what was counted before the audit's time.
+  """
+  origin: str
+  policy: spmd_policy.ShardingPolicy
+  mesh: xla_sharding.Mesh
+  record_names: Mapping[str, str]
+  annotations: Mapping[torch.Tensor, Annotation]
+  hooks: Sequence[policy_applied.BoundaryHook]
+  start: policy_applied.Counts
+
+
+def of(model: torch.nn.Module,
+       policy: Optional[spmd_policy.ShardingPolicy]) -> Standard:
+  """Raises:
+
+    PolicyError: no policy was applied to the model, and it is on no mesh, or
+      split as no policy says.
+  """
+  applied = policy_applied.applied_to(model)
+  if applied is not None:
+    return Standard('applied', policy or applied.policy, applied.mesh,
+                    applied.record_names, applied.annotations,
+                    applied.boundaries, applied.start)
+  owned = list(spmd_policy.owned(model))
+  mesh = captured.mesh_of(owned)
+  names = tensor_names.names_of([t for _, t in owned])
+  return Standard(
+      'captured' if policy is None else 'given', policy or
+      spmd_policy.ShardingPolicy.capture(model, mesh), mesh, {
+          own[0]: name for (own, _), name in zip(owned, names, strict=True)
+      }, {}, (), policy_applied.Counts.none())
+
+
+def models_in(moved: Iterable[torch.nn.Module]) -> dict[str, torch.nn.Module]:
+  """The models that are on 'xla', by class; with a number where that is taken.
+
+  Args:
+    moved: models that are kept alive; others that live are found, too.
+  """
+  living, _ = tensor_names.living_owners()
+  found: dict[str, torch.nn.Module] = {}
+  seen: set[int] = set()
+  for root in tensor_names.roots([*moved, *living]):
+    held = {id(t) for _, t in spmd_policy.owned(root) if t.device.type == 'xla'}
+    # What torch.compile makes of a model holds what that holds.
+    if held - seen:
+      title = type(root).__name__
+      number = sum(name.split('_')[0] == title for name in found) + 1
+      found[title if number == 1 else f'{title}_{number}'] = root
+      seen |= held
+  return found
+
+
+def as_one(models: Mapping[str, torch.nn.Module],
+           tied: Moved) -> tuple[torch.nn.Module, tuple[Sequence[str], ...]]:
+  """One module that has them all by these names, and names of tied weights.
+
+  Args:
+    tied: for each module names within it of what was one weight.
+  """
+  said = {id(module): names for module, names in tied}
+  if len(models) == 1:
+    (model,) = models.values()
+    return model, tuple(said.get(id(model), ()))
+  return torch.nn.ModuleDict(dict(models)), tuple(
+      [f'{title}.{name}'
+       for name in names]
+      for title, model in models.items()
+      for names in said.get(id(model), ()))

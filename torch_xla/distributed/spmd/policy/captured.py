@@ -1,0 +1,133 @@
+"""The policy that a model has now, read off its tensors.
+
+What was said of a tensor counts, priorities included; of one that is only
+placed the partition spec that places it so. What nobody split is REPLICATED by
+default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+import itertools
+import math
+from typing import Any, Optional
+
+import numpy as np
+import torch
+import torch_xla
+from torch_xla.shardy.annotate.annotation import (Annotation, user_mesh,
+                                                  UserMesh)
+from torch_xla.shardy.bind import binder
+from torch_xla.shardy.layers import folded
+from torch_xla.shardy.sharding.hlo_sharding import HloSharding, ShardingType
+from torch_xla.shardy.sharding.text import parse_sharding
+
+from .. import xla_sharding
+from .patterns import PolicyError
+from .rules import Rule, Spec
+
+Owned = tuple[tuple[str, ...], torch.Tensor]
+
+
+def mesh_of(owned: Iterable[Owned]) -> xla_sharding.Mesh:
+  """The mesh that a model's tensors are marked over, or else the process's.
+
+  The global mesh if it is among them, then the finest. Axes without names are
+  called axis_0, axis_1, ...
+
+  Raises:
+    PolicyError: there is none.
+  """
+  said = [binder.annotation_of(_plain(t)) for _, t in owned]
+  marked = {a.mesh for a in said if a is not None}
+  known = binder.meshes.in_order()
+  mesh = next((m for m in known if m in marked), None) or next(
+      iter((*marked, *known)), None)
+  if mesh is None:
+    raise PolicyError(
+        'the model is on no mesh: nothing of it is marked that is known, and '
+        'no global mesh is set. Marks are known with XLA_USE_SHARDY=1; '
+        'otherwise call xs.set_global_mesh(mesh)')
+  ids = np.arange(math.prod(
+      mesh.shape)) if mesh.device_ids is None else (np.asarray(mesh.device_ids))
+  return xla_sharding.Mesh(
+      ids, mesh.shape,
+      tuple(mesh.axis_name(axis) for axis in range(len(mesh.shape))))
+
+
+def rules_of(owned: Iterable[Owned],
+             mesh: xla_sharding.Mesh) -> tuple[Rule, ...]:
+  """Rules for what is split, or has priorities; layers that are alike are one.
+
+  Raises:
+    PolicyError: a tensor is split as no partition spec over the mesh splits.
+  """
+  over = user_mesh(mesh)
+  said = {names[0]: _said(names[0], _plain(t), over) for names, t in owned}
+  return tuple(
+      Rule(pattern, *what)
+      for pattern, what in folded(said).items()
+      if what is not None)
+
+
+def placement_of(t: torch.Tensor) -> Optional[HloSharding]:
+  """How a tensor's data is placed; None if nobody said."""
+  text = torch_xla._XLAC._get_xla_sharding_spec(_plain(t))
+  return parse_sharding(text) if text else None
+
+
+def _plain(t: torch.Tensor) -> torch.Tensor:
+  return xla_sharding.unwrap_sharded_tensor(t)
+
+
+def _said(name: str, t: torch.Tensor,
+          over: UserMesh) -> Optional[tuple[Spec, Any]]:
+  """Spec and priority; None for what is whole on each device."""
+  if t.device.type != 'xla':
+    raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")
+  said = binder.annotation_of(t)
+  if said is not None and said.mesh == over:
+    spec: Optional[Sequence[Sequence[int]]] = said.partition_spec
+    priority = said.priority
+  else:
+    placed = said.sharding if said is not None else placement_of(t)
+    if placed is None:
+      return None
+    priority = None if said is None else said.priority
+    spec = next(_specs_of(placed, t.dim(), over), None)
+    if spec is None:
+      raise PolicyError(
+          f'{name} is split {placed}, as no partition spec over the mesh '
+          f'{dict(zip(over.axis_names or (), over.shape))} says: capture it '
+          'over its own mesh, mesh=')
+  if not any(spec) and priority is None:
+    return None
+  return tuple(
+      tuple(over.axis_name(a) for a in axes) for axes in spec), priority
+
+
+def _specs_of(placed: HloSharding, rank: int,
+              over: UserMesh) -> Iterator[tuple[tuple[int, ...], ...]]:
+  """Partition specs over a mesh, by index, that place a tensor so."""
+  if placed.type is ShardingType.REPLICATED:
+    yield ((),) * rank
+  elif placed.type is ShardingType.OTHER and placed.rank == rank:
+    tiles = placed.tiles.dims[:rank]
+    for spec in _splits(tiles, [a for a, n in enumerate(over.shape) if n > 1],
+                        over.shape):
+      if Annotation.of(over, spec, None).sharding == placed:
+        yield spec
+
+
+def _splits(tiles: Sequence[int], free: Sequence[int],
+            sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
+  """Axes for each dimension, with as many tiles as it has."""
+  if not tiles:
+    yield ()
+    return
+  for count in range(len(free) + 1):
+    for axes in itertools.permutations(free, count):
+      if math.prod(sizes[a] for a in axes) == tiles[0]:
+        rest = [a for a in free if a not in axes]
+        for others in _splits(tiles[1:], rest, sizes):
+          yield (axes, *others)
