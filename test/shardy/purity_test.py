@@ -37,6 +37,7 @@ _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
 _MAY_IMPORT = {
     'errors': ((), ()),
     'said_once': ((), ()),
+    'callers': ((), ()),
     'layers': ((), ()),
     'tensor_names': ((), ()),
     'process_environment': ((), ()),
@@ -74,8 +75,10 @@ _MAY_IMPORT = {
     'audit': (
         ('annotate', 'bind', 'compile', 'hlo', 'layers', 'mode', 'policy',
          'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
+    'guards': (
+        ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'aot': (
-        ('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
+        ('callers', 'compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
          'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
     'conformance': (('cache', 'door', 'ended_process', 'hlo', 'mode',
                      'sharding', 'stablehlo', 'web_page'), ()),

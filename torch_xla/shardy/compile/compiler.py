@@ -12,7 +12,7 @@ from ..hlo import compile_options
 from ..said_once import SaidOnce
 from .attempt import Attempt, Outcome
 from .kept import Compiled, KeptPrograms
-from .ledger import Ledger
+from .ledger import Ledger, Sent
 from .plan import Plan, Planner
 from .record import AttemptRecord, ProgramRecord, with_compiled
 
@@ -51,6 +51,9 @@ class Compiler:
       return
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
+    self._ledger.begin(
+        Sent.of(plan.name, compilation.format, compilation.program,
+                plan.attempts[0].tensors))
     record, answer, error = self._carry_out(plan, compilation)
     filed = self._ledger.add(record)
     if error is not None:

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import collections
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import threading
+from typing import NamedTuple
+import zlib
 
-from .record import ProgramRecord
+from .record import ProgramRecord, TensorRecord
+
+# Of what was sent, for who asks what a later program differs in.
+_MOST_SENT = 64
+
+
+class Sent(NamedTuple):
+  """A program as it came, before it is compiled.
+
+  Attributes:
+    name: the module's; empty where the format does not say.
+    format: 'hlo' or 'mlir'.
+    packed: the program, by zlib.
+    tensors: what Shardy is told of its tensors.
+  """
+  name: str
+  format: str
+  packed: bytes
+  tensors: tuple[TensorRecord, ...]
+
+  @classmethod
+  def of(cls, name: str, program_format: str, program: bytes,
+         tensors: tuple[TensorRecord, ...]) -> Sent:
+    return cls(name, program_format, zlib.compress(program, 1), tensors)
+
+  @property
+  def program(self) -> bytes:
+    return zlib.decompress(self.packed)
+
+
+# Gets a program and those sent before it, the last ones, oldest first.
+Watcher = Callable[[Sent, tuple[Sent, ...]], None]
 
 
 class Ledger:
@@ -17,6 +51,28 @@ class Ledger:
     self._lock = threading.Lock()
     self._programs: list[ProgramRecord] = []
     self._recordings: list[list[ProgramRecord]] = []
+    self._sent: collections.deque[Sent] = collections.deque(maxlen=_MOST_SENT)
+    self._watchers: list[Watcher] = []
+
+  def begin(self, program: Sent) -> None:
+    """Shows a program to those who watch, before it is compiled."""
+    with self._lock:
+      earlier = tuple(self._sent)
+      self._sent.append(program)
+      watchers = tuple(self._watchers)
+    for watcher in watchers:
+      watcher(program, earlier)
+
+  @contextlib.contextmanager
+  def watch(self, watcher: Watcher) -> Iterator[None]:
+    """Calls `watcher` with each program that is about to be compiled."""
+    with self._lock:
+      self._watchers.append(watcher)
+    try:
+      yield
+    finally:
+      with self._lock:
+        self._watchers.remove(watcher)
 
   def add(self, program: ProgramRecord) -> int:
     """Files `program`; its bytes are only kept while someone records.

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import functools
 from typing import Any
 
-from .callers import Callers
+from ...callers import Callers
 from ..errors import AotError
 
 

@@ -17,7 +17,7 @@ from ...hlo.protos import HloModuleProto
 from ...tensor_names import living_names
 from . import plugin
 from ..compiled import collectives, cycles, heavy_tensors
-from .callers import Callers
+from ...callers import Callers
 from ..compiled.compiled_module import read
 from ..compiled.mesh_groups import MeshValue
 from .parameter_names import alike, known_names, parameters_of

@@ -23,7 +23,7 @@ from ...mode import current_mode, Mode
 from . import capacity, plugin, script_hooks
 from .. import topologies
 from ..reporting import json_form, sizes
-from .callers import Callers
+from ...callers import Callers
 from .hooks import Hooks
 from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver

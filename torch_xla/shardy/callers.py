@@ -19,12 +19,12 @@ class Callers:
   What is installed, Python's own library and generated code are not that.
   """
 
-  def __init__(self, script_folder: str):
+  def __init__(self, script_folder: str = '.'):
     self._folder = os.path.abspath(script_folder)
     paths = sysconfig.get_paths()
     # Where this package is developed, its files are links to other places.
     package = os.path.abspath(__file__)
-    for _ in range(4):
+    for _ in range(2):
       package = os.path.dirname(package)
     folders = {
         paths['stdlib'], paths['platstdlib'], paths['purelib'],
@@ -58,7 +58,9 @@ class Callers:
       return False
     path = os.path.abspath(file)
     inside = path.startswith(self._folder + os.sep)
-    return inside or not path.startswith(self._others)
+    # An environment may lie in the folder of the script.
+    nested = tuple(o for o in self._others if o.startswith(self._folder))
+    return not path.startswith(nested if inside else self._others)
 
   def _shown(self, file: str) -> str:
     path = os.path.abspath(file)

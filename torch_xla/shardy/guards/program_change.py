@@ -1,0 +1,199 @@
+"""What differs between two programs that were sent to be compiled."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Sequence
+import functools
+from typing import Any, NamedTuple, Optional
+import zlib
+
+import numpy as np
+
+from ..compile.ledger import Sent
+from ..compile.record import TensorRecord
+from ..hlo import array_shape, messages, op_sharding
+from ..hlo.protos import HloInstructionProto, HloModuleProto, LiteralProto
+
+_VALUES = ('preds', 's32s', 's64s', 'u32s', 'u64s', 'f32s', 'f64s')
+_MOST_VALUES = 4
+_MOST_LINES = 8
+# What is told of by itself.
+_APART = ('parameter', 'constant', 'tuple', 'get-tuple-element')
+
+
+class Argument(NamedTuple):
+  """An argument, or a constraint, as a program says it."""
+  shape: str
+  sharding: str
+  priority: str
+  name: str = ''
+
+
+class _Facts(NamedTuple):
+  arguments: tuple[Argument, ...]
+  constraints: collections.Counter[Argument]
+  constants: collections.Counter[str]
+  operations: collections.Counter[str]
+  results: str
+
+
+def nearest(program: Sent,
+            earlier: Sequence[Sent]) -> Optional[tuple[Sent, list[str]]]:
+  """Of those before it the one that differs least, the latest of several.
+
+  Returns:
+    It, and what differs; None without any before.
+
+  Raises:
+    ValueError: a program is damaged.
+  """
+  if not earlier:
+    return None
+  facts = _facts(program)
+  best = min(
+      reversed(earlier), key=lambda other: _distance(_facts(other), facts))
+  return best, changes(best, program)
+
+
+def changes(before: Sent, after: Sent) -> list[str]:
+  """What differs, a line each: arguments, constraints, constants, operations.
+
+  Raises:
+    ValueError: a program is damaged.
+  """
+  found = list(_changes(_facts(before), _facts(after)))
+  if len(found) > _MOST_LINES:
+    found[_MOST_LINES:] = [f'and {len(found) - _MOST_LINES} differences more']
+  return found or [
+      'the same arguments, constants and numbers of operations: operations in '
+      'another order, or with other attributes'
+  ]
+
+
+def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
+  if len(before.arguments) == len(after.arguments):
+    for number, (was, now) in enumerate(
+        zip(before.arguments, after.arguments, strict=True)):
+      what = f'argument {number}' + (f' ({now.name})' if now.name else '')
+      if was.shape != now.shape:
+        yield f'{what}: shape {was.shape} -> {now.shape}'
+      if was.sharding != now.sharding:
+        yield f'{what}: sharding {was.sharding} -> {now.sharding}'
+      if was.priority != now.priority:
+        yield f'{what}: priority {was.priority} -> {now.priority}'
+  else:
+    yield f'{len(before.arguments)} arguments -> {len(after.arguments)}'
+    yield from _counted(
+        collections.Counter(map(_shown, before.arguments)),
+        collections.Counter(map(_shown, after.arguments)), 'arguments')
+  yield from _counted(
+      collections.Counter(map(_shown, before.constraints.elements())),
+      collections.Counter(map(_shown, after.constraints.elements())),
+      'constraints')
+  gone, new = (sorted((one - other).elements())
+               for one, other in ((before.constants, after.constants),
+                                  (after.constants, before.constants)))
+  if len(gone) == len(new):
+    pairs = collections.Counter(zip(gone, new, strict=True))
+    for (was, now), count in pairs.items():
+      yield f'constant {was} -> {now}' + f' ({count} times)' * (count > 1)
+  else:
+    yield from _counted(before.constants, after.constants, 'constants')
+  yield from _counted(before.operations, after.operations, 'operations')
+  if before.results != after.results:
+    yield f'results {before.results} -> {after.results}'
+
+
+def _counted(before: collections.Counter[str], after: collections.Counter[str],
+             what: str) -> Iterator[str]:
+  for word, some in (('more', after - before), ('less', before - after)):
+    for one, count in sorted(some.items()):
+      yield f'{what}: {count} {word} {one}'
+
+
+def _shown(argument: Argument) -> str:
+  said = [argument.shape]
+  if argument.sharding != 'none':
+    said.append(argument.sharding)
+  if argument.priority != 'none':
+    said.append(f'priority {argument.priority}')
+  return ' '.join(said)
+
+
+def _distance(before: _Facts, after: _Facts) -> int:
+  counters = [(before.constraints, after.constraints),
+              (before.constants, after.constants),
+              (before.operations, after.operations),
+              (collections.Counter(_fields(before)),
+               collections.Counter(_fields(after)))]
+  return sum(
+      ((one - other) + (other - one)).total() for one, other in counters) + (
+          before.results != after.results)
+
+
+def _fields(facts: _Facts) -> Iterator[tuple[int, str, str]]:
+  """Of arguments all that may differ, one by one."""
+  for number, argument in enumerate(facts.arguments):
+    for name, value in argument._asdict().items():
+      yield number, name, value
+
+
+@functools.lru_cache(maxsize=128)
+def _facts(sent: Sent) -> _Facts:
+  told = [t for t in sent.tensors if t.parameter is not None]
+  constraints = collections.Counter(
+      _of_record(t)._replace(name='')
+      for t in sent.tensors
+      if t.parameter is None)
+  constants: collections.Counter[str] = collections.Counter()
+  operations: collections.Counter[str] = collections.Counter()
+  parameters: list[Any] = []
+  results = ''
+  if sent.format == 'hlo':
+    module = messages.parse(HloModuleProto, sent.program)
+    for computation in module.computations:
+      is_entry = computation.id == module.entry_computation_id
+      for one in computation.instructions:
+        if one.opcode == 'constant':
+          constants[_value(one.literal)] += 1
+        elif one.opcode not in _APART:
+          operations[one.opcode] += 1
+        elif one.opcode == 'parameter' and is_entry:
+          parameters.append(one)
+        if is_entry and one.id == computation.root_id:
+          results = ', '.join(map(str, array_shape.arrays_of(one.shape)))
+  arguments = [
+      _of_record(t) for t in sorted(told, key=lambda t: t.parameter or 0)
+  ] or [
+      argument for one in sorted(parameters, key=lambda p: p.parameter_number)
+      for argument in _of_parameter(one)
+  ]
+  return _Facts(tuple(arguments), constraints, constants, operations, results)
+
+
+def _of_record(tensor: TensorRecord) -> Argument:
+  return Argument(
+      str(tensor.shape), tensor.spec or tensor.placement,
+      'none' if tensor.priority is None else str(tensor.priority), tensor.name)
+
+
+def _of_parameter(one: HloInstructionProto) -> list[Argument]:
+  sharding = (
+      str(op_sharding.from_bytes(one.sharding))
+      if one.HasField('sharding') else 'none')
+  return [
+      Argument(str(shape), sharding, 'none')
+      for shape in array_shape.arrays_of(one.shape)
+  ]
+
+
+def _value(literal: LiteralProto) -> str:
+  shape = ', '.join(map(str, array_shape.arrays_of(literal.shape)))
+  values = [v for name in _VALUES for v in getattr(literal, name)]
+  if not values or len(values) > _MOST_VALUES:
+    data = literal.SerializeToString(deterministic=True)
+    return f'{shape} with checksum {zlib.crc32(data):08x}'
+  if literal.f32s:
+    values = [np.float32(v) for v in values]
+  return f'{shape} {", ".join(map(str, values))}'
