@@ -70,9 +70,6 @@ class Device(ctypes.Structure):
 
 class Facts(ctypes.Structure):
   _fields_ = [('struct_size', ctypes.c_size_t),
-              *((name, ctypes.c_int64)
-                for name in ('generated_code', 'arguments', 'outputs',
-                             'aliases', 'temporaries', 'peak')),
               ('flops', ctypes.c_double), ('bytes_accessed', ctypes.c_double),
               ('executions', ctypes.c_int64)]
 
@@ -164,11 +161,6 @@ def test_facts_of_a_program(library: ctypes.CDLL, plugin: Plugin,
   assert library.PjrtAot_GetProgram(
       ctypes.c_int64(number), ctypes.byref(facts)) == 0
   a, b = 8 * 128 * 4, 128 * 128 * 2
-  assert (facts.arguments, facts.aliases) == (a + b, a)
-  # With the table of pointers that a tuple is.
-  assert a <= facts.outputs < a + 1024
-  assert facts.generated_code > 0 and facts.peak >= a + b
-  assert facts.temporaries >= 0
   assert facts.flops == 2 * 8 * 128 * 128
   assert facts.bytes_accessed >= 2 * a + b
   program, form = plugin.read(step)
@@ -236,4 +228,4 @@ def test_program_is_gone_and_its_facts_are_not(library: ctypes.CDLL,
   facts = Facts(ctypes.sizeof(Facts))
   assert library.PjrtAot_GetProgram(
       ctypes.c_int64(number), ctypes.byref(facts)) == 0
-  assert facts.arguments == 8 * 128 * 4 + 128 * 128 * 2
+  assert facts.flops == 2 * 8 * 128 * 128

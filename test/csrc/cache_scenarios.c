@@ -19,6 +19,22 @@ static void ExpectSerialized(PjrtShardy_Compilation* compilation,
   CHECK(memcmp(bytes, text, size) == 0);
 }
 
+// As the fake plugin tells it, in a struct of whichever version.
+static void ExpectMemory(PjrtShardy_Compilation* compilation, int code) {
+  PjrtShardy_Memory memory = {.struct_size = sizeof(memory), .code = -1};
+  CHECK(shim.memory(compilation, &memory) == code);
+  CHECK(Record()->live_executables == 0);
+  if (code == 0) {
+    CHECK(memory.arguments == 101 && memory.outputs == 102);
+    CHECK(memory.aliases == 103 && memory.temporaries == 104);
+  }
+  CHECK(memory.code == (code == 0 ? 100 : -1));
+  memory.code = -1;
+  memory.struct_size = offsetof(PjrtShardy_Memory, code);
+  CHECK(shim.memory(compilation, &memory) == code);
+  CHECK(memory.code == -1);
+}
+
 typedef struct {
   const char* program;  // compiled before, if not NULL
   int code;
@@ -44,6 +60,7 @@ static void Serialize(PjrtShardy_Compilation* compilation,
       CHECK_HAS(shim.message(compilation, NULL), serializing->text);
     }
     CHECK(Record()->deleted_serialized == deleted + serializing->deleted);
+    ExpectMemory(compilation, serializing->code);
     CHECK(Record()->live_executables == 0);
   }
 }

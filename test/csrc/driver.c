@@ -23,6 +23,7 @@ static void LoadShim(void) {
   *(void**)&shim.compile = FindSymbol(library, "PjrtShardy_CompileProgram");
   *(void**)&shim.message = FindSymbol(library, "PjrtShardy_CompileMessage");
   *(void**)&shim.compiled = FindSymbol(library, "PjrtShardy_CompiledProgram");
+  *(void**)&shim.memory = FindSymbol(library, "PjrtShardy_CompiledMemory");
   *(void**)&shim.serialized =
       FindSymbol(library, "PjrtShardy_SerializedExecutable");
   *(void**)&shim.load = FindSymbol(library, "PjrtShardy_LoadExecutable");

@@ -20,6 +20,7 @@ typedef struct {
   const char* (*message)(PjrtShardy_Compilation*, size_t*);
   int (*compiled)(PjrtShardy_Compilation*, const char**, size_t*, const char**,
                   size_t*);
+  int (*memory)(PjrtShardy_Compilation*, PjrtShardy_Memory*);
   int (*serialized)(PjrtShardy_Compilation*, const char**, size_t*);
   int (*load)(PjrtShardy_Compilation*, const char*, size_t);
   int (*reuse)(PjrtShardy_Compilation*, uint64_t);

@@ -304,6 +304,21 @@ static PJRT_Error* Serialize(AbiExecutableSerializeArgs* args) {
   return NULL;
 }
 
+static PJRT_Error* MemoryStats(AbiExecutableGetCompiledMemoryStatsArgs* args) {
+  PJRT_Error* error =
+      CheckSize("GetCompiledMemoryStatsArgs", args->struct_size,
+                sizeof(AbiExecutableGetCompiledMemoryStatsArgs));
+  if (error != NULL) return error;
+  const FakeLoadedExecutable* loaded =
+      ((FakeExecutable*)args->executable)->loaded;
+  if (Begins(loaded->program, loaded->program_size, "unsaved")) {
+    return MakeError(kAbiUnimplemented, "fake: no memory statistics");
+  }
+  int64_t* next = &args->generated_code_size_in_bytes;
+  for (int i = 0; i < 5; ++i) *next++ = 100 + i;
+  return NULL;
+}
+
 static PJRT_Error* DeserializeAndLoad(
     AbiExecutableDeserializeAndLoadArgs* args) {
   ++record.load_calls;
@@ -479,6 +494,7 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   }
   if (strcmp(fault, "old") == 0) api->slots[kSlotExecutableSerialize] = NULL;
   if (slots < kSlots) return;
+  api->slots[kSlotExecutableGetCompiledMemoryStats] = (AbiFunction)MemoryStats;
   api->slots[kSlotExecutableDeserializeAndLoad] =
       (AbiFunction)DeserializeAndLoad;
   api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;

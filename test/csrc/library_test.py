@@ -20,11 +20,11 @@ class Library(NamedTuple):
 
 EXPORTED = {
     'PjrtShardy_': {
-        'CompileMessage', 'CompileProgram', 'CompiledProgram', 'DeviceKind',
-        'Fail', 'FailReadback', 'KeepExecutable', 'LoadExecutable', 'Open',
-        'PluginAttribute', 'ReplaceProgram', 'ReuseExecutable',
-        'SerializedExecutable', 'SetCompileCallback', 'SetOptimizedProgram',
-        'SetReadbackCallback', 'Version'
+        'CompileMessage', 'CompileProgram', 'CompiledMemory', 'CompiledProgram',
+        'DeviceKind', 'Fail', 'FailReadback', 'KeepExecutable',
+        'LoadExecutable', 'Open', 'PluginAttribute', 'ReplaceProgram',
+        'ReuseExecutable', 'SerializedExecutable', 'SetCompileCallback',
+        'SetOptimizedProgram', 'SetReadbackCallback', 'Version'
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import time
 from typing import Optional, Union
 
+from torch_xla.shardy.door.memory import Memory
 from torch_xla.shardy.errors import BackendCompileError
 from torch_xla.shardy.hlo import messages, protos
 
@@ -80,6 +81,9 @@ class FakeCompilation:
 
   def compiled_program(self) -> tuple[bytes, str]:
     return self._check()
+
+  def memory(self) -> Optional[Memory]:
+    return None
 
   def set_optimized_program(self, program: bytes, program_format: str) -> None:
     self.answers.append((program, program_format))

@@ -8,22 +8,6 @@ static double FloatOr(const AbiNamedValue* value, double absent) {
   return value->type == kAbiValueFloat ? value->float_value : absent;
 }
 
-static void ReadMemory(PJRT_Executable* inner, PjrtAot_Program* facts) {
-  AbiExecutableGetCompiledMemoryStatsArgs memory = {.executable = inner,
-                                                    .peak_memory_in_bytes = -1};
-  PJRT_Error* error = AOT_INNER(ExecutableGetCompiledMemoryStats, &memory);
-  if (error != NULL) {
-    ShardyFreeError(error);
-    return;
-  }
-  facts->generated_code = memory.generated_code_size_in_bytes;
-  facts->arguments = memory.argument_size_in_bytes;
-  facts->outputs = memory.output_size_in_bytes;
-  facts->aliases = memory.alias_size_in_bytes;
-  facts->temporaries = memory.temp_size_in_bytes;
-  facts->peak = memory.peak_memory_in_bytes;
-}
-
 static void ReadCosts(PJRT_Executable* inner, PjrtAot_Program* facts) {
   AbiExecutableGetCostAnalysisArgs costs = {.executable = inner};
   PJRT_Error* error = AOT_INNER(ExecutableGetCostAnalysis, &costs);
@@ -38,16 +22,8 @@ static void ReadCosts(PJRT_Executable* inner, PjrtAot_Program* facts) {
 }
 
 PjrtAot_Program AotReadFacts(PJRT_Executable* inner) {
-  PjrtAot_Program facts = {.struct_size = sizeof(facts),
-                           .generated_code = -1,
-                           .arguments = -1,
-                           .outputs = -1,
-                           .aliases = -1,
-                           .temporaries = -1,
-                           .peak = -1,
-                           .flops = -1,
-                           .bytes_accessed = -1};
-  ReadMemory(inner, &facts);
+  PjrtAot_Program facts = {
+      .struct_size = sizeof(facts), .flops = -1, .bytes_accessed = -1};
   ReadCosts(inner, &facts);
   return facts;
 }

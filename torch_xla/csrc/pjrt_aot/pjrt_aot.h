@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PJRT_AOT_VERSION 1
+#define PJRT_AOT_VERSION 2
 
 // A setting of PJRT_TopologyDescription_Create: a string, an integer, or a list
 // of integers.
@@ -62,15 +62,9 @@ typedef struct {
   int64_t slice;
 } PjrtAot_Device;
 
-// Of one device, in bytes; -1 what the plugin does not tell.
+// Of one device.
 typedef struct {
   size_t struct_size;
-  int64_t generated_code;
-  int64_t arguments;
-  int64_t outputs;
-  int64_t aliases;
-  int64_t temporaries;
-  int64_t peak;
   double flops;           // negative: the plugin does not tell
   double bytes_accessed;  // likewise
   int64_t executions;     // so far

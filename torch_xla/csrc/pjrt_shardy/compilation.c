@@ -171,6 +171,32 @@ SHARDY_EXPORT int PjrtShardy_CompiledProgram(
   return kAbiOk;
 }
 
+SHARDY_EXPORT int PjrtShardy_CompiledMemory(PjrtShardy_Compilation* compilation,
+                                            PjrtShardy_Memory* memory) {
+  ForgetLoans(compilation);
+  PJRT_Executable* executable = NULL;
+  PJRT_Error* error = GetExecutable(compilation, &executable);
+  if (error != NULL) return TakeError(compilation, error);
+  AbiExecutableGetCompiledMemoryStatsArgs args = {
+      .struct_size = ABI_SIZE(AbiExecutableGetCompiledMemoryStatsArgs,
+                              peak_memory_in_bytes),
+      .executable = executable};
+  error = ShardyInnerCall(kSlotExecutableGetCompiledMemoryStats,
+                          "PJRT_Executable_GetCompiledMemoryStats", &args);
+  PutExecutable(executable);
+  if (error != NULL) return TakeError(compilation, error);
+  const PjrtShardy_Memory told = {.struct_size = memory->struct_size,
+                                  .arguments = args.argument_size_in_bytes,
+                                  .outputs = args.output_size_in_bytes,
+                                  .aliases = args.alias_size_in_bytes,
+                                  .temporaries = args.temp_size_in_bytes,
+                                  .code = args.generated_code_size_in_bytes};
+  const size_t known =
+      memory->struct_size < sizeof(told) ? memory->struct_size : sizeof(told);
+  memcpy(memory, &told, known);
+  return kAbiOk;
+}
+
 // Copies the serialized executable into the compilation's own buffer.
 static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
                                   const PJRT_Executable* executable,

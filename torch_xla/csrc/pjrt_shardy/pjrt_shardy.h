@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 4
+#define PJRT_SHARDY_VERSION 5
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -95,6 +95,23 @@ const char* PjrtShardy_CompileMessage(PjrtShardy_Compilation* compilation,
 int PjrtShardy_CompiledProgram(PjrtShardy_Compilation* compilation,
                                const char** program, size_t* program_size,
                                const char** format, size_t* format_size);
+
+// What a program takes on one device, in bytes.
+typedef struct {
+  size_t struct_size;
+  int64_t arguments;
+  int64_t outputs;
+  int64_t aliases;  // of the outputs, what lies in memory of arguments
+  int64_t temporaries;
+  int64_t code;
+} PjrtShardy_Memory;
+
+// What the inner plugin tells of the last successful PjrtShardy_CompileProgram
+// or PjrtShardy_LoadExecutable. `struct_size` is the caller's; the rest is
+// written on success. Returns 0 or an error code, with the reason in
+// PjrtShardy_CompileMessage.
+int PjrtShardy_CompiledMemory(PjrtShardy_Compilation* compilation,
+                              PjrtShardy_Memory* memory);
 
 // The executable of the last successful PjrtShardy_CompileProgram or
 // PjrtShardy_LoadExecutable, in the inner plugin's own serialized form. The

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import dataclasses
 from typing import Optional
 
+from ..door.memory import Memory
+
 # How a script has ended that has not.
 RUNNING = 'running'
 # How one has ended that somebody interrupted.
@@ -40,29 +42,6 @@ class Topology:
   memory: Optional[int] = None
   memory_told: bool = True
   compiler: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
-class Memory:
-  """What a program needs on one device, in bytes.
-
-  Attributes:
-    arguments: its parameters.
-    outputs: its results.
-    aliases: of the results, what lies in memory of parameters.
-    temporaries: what it needs meanwhile.
-    code: the program itself.
-  """
-  arguments: int
-  outputs: int
-  aliases: int
-  temporaries: int
-  code: int
-
-  @property
-  def peak(self) -> int:
-    return (self.arguments + self.outputs - self.aliases + self.temporaries +
-            self.code)
 
 
 @dataclasses.dataclass(frozen=True)

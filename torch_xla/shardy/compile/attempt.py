@@ -8,6 +8,7 @@ import logging
 import time
 from typing import Optional
 
+from ..door.memory import Memory
 from ..door.shim import Compilation
 from ..errors import BackendCompileError
 from ..hlo import compile_options, compiled_program, messages
@@ -36,6 +37,7 @@ class Outcome:
     answer_format: of that: 'hlo_with_config', 'mlir'.
     never_tells: whether it tells of no program at all.
     unreadable: why what it tells cannot be read; empty if it can.
+    memory: what the program takes on a device, where the backend tells.
   """
   options: bytes
   seconds: float
@@ -45,6 +47,7 @@ class Outcome:
   answer_format: str = ''
   never_tells: bool = False
   unreadable: str = ''
+  memory: Optional[Memory] = None
 
   @property
   def results(self) -> Optional[tuple[HloSharding, ...]]:
@@ -130,7 +133,7 @@ class Attempt:
       return Outcome(options, time.perf_counter() - start, e)
     seconds = time.perf_counter() - start
     compiled, answer, answer_format = None, b'', ''
-    never_tells, unreadable = False, ''
+    memory, never_tells, unreadable = compilation.memory(), False, ''
     try:
       answer, answer_format = compilation.compiled_program()
       compiled = self.read(answer, answer_format, self._sources())
@@ -140,7 +143,7 @@ class Attempt:
       if not isinstance(e, BackendCompileError):
         unreadable = str(e)
     return Outcome(options, seconds, None, compiled, answer, answer_format,
-                   never_tells, unreadable)
+                   never_tells, unreadable, memory)
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

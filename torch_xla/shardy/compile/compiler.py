@@ -138,6 +138,7 @@ class Compiler:
         shardings=attempt.shardings,
         tensors=with_compiled(attempt.tensors, compiled),
         collectives=compiled.collectives if compiled else None,
+        memory=outcome.memory,
         note=note,
         given_up=tuple(given_up),
         error=None if error is None else str(error),

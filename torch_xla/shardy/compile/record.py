@@ -7,6 +7,7 @@ import dataclasses
 import re
 from typing import Optional
 
+from ..door.memory import Memory
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.compiled_program import Collective, CompiledProgram
@@ -103,6 +104,7 @@ class ProgramRecord:
     tensors: what Shardy was told of its tensors; empty where GSPMD was asked.
     collectives: in the compiled program, by kind; None where the backend does
       not tell.
+    memory: what it takes on a device; None where the backend does not tell.
     note: why the program was handed on other than asked; empty if it was not.
     given_up: the attempts before the last, in order; mostly none.
     error: the backend's message if it refused the program, or why its result
@@ -123,6 +125,7 @@ class ProgramRecord:
   shardings: ShardingCounts = ShardingCounts()
   tensors: tuple[TensorRecord, ...] = ()
   collectives: Optional[tuple[Collective, ...]] = None
+  memory: Optional[Memory] = None
   note: str = ''
   given_up: tuple[AttemptRecord, ...] = ()
   error: Optional[str] = None

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import ctypes
+import dataclasses
 import functools
 import logging
 import os
 from typing import Optional
 
 from ..errors import BackendCompileError, DoorError
+from .memory import Memory
 
 logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
-_VERSION = 4
+_VERSION = 5
 _MESSAGE_SIZE = 4096
 # Of PJRT_Error_Code.
 _INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
@@ -29,6 +31,13 @@ _ATTRIBUTE_REASONS = {
     _INVALID_ARGUMENT: 'it is no integer and no list of integers',
     _FAILED_PRECONDITION: 'no plugin is open yet',
 }
+
+
+class _Memory(ctypes.Structure):
+  _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      *((field.name, ctypes.c_int64) for field in dataclasses.fields(Memory))
+  ]
 
 
 class _CompileRequest(ctypes.Structure):
@@ -88,6 +97,7 @@ def _library() -> ctypes.CDLL:
       ctypes.POINTER(handle),
       ctypes.POINTER(size)
   ]
+  library.PjrtShardy_CompiledMemory.argtypes = [handle, ctypes.POINTER(_Memory)]
   library.PjrtShardy_SerializedExecutable.argtypes = [
       handle, ctypes.POINTER(handle),
       ctypes.POINTER(size)
@@ -163,6 +173,14 @@ class Compilation:
         ctypes.byref(form), ctypes.byref(form_size)))
     return (ctypes.string_at(program, program_size.value),
             ctypes.string_at(form, form_size.value).decode())
+
+  def memory(self) -> Optional[Memory]:
+    """What `compile` or `load` last made takes; None if the backend is silent.
+    """
+    told = _Memory(ctypes.sizeof(_Memory))
+    if _library().PjrtShardy_CompiledMemory(self._handle, ctypes.byref(told)):
+      return None
+    return Memory(*(getattr(told, f.name) for f in dataclasses.fields(Memory)))
 
   def serialized_executable(self) -> bytes:
     """What `compile` or `load` last made, in the backend's own form.

@@ -82,7 +82,7 @@ def test_fsdp_with_a_batch_of_one_host() -> None:
 def test_the_audit_works() -> None:
   report, out, _ = report_of('audited.py', XLA_USE_SHARDY='1')
   assert 'no differences' in out and not report.failed
-  assert out.count('same    same    same') == 4
+  assert 'marked, stored, compiled same' in ' '.join(out.split())
 
 
 @pytest.mark.nightly

@@ -6,7 +6,8 @@ from collections.abc import Callable
 import dataclasses
 from typing import Optional, Union
 
-from ..report import CollectiveUse, Memory, Program, AotReport
+from ...door.memory import Memory
+from ..report import CollectiveUse, Program, AotReport
 from .steady_step import never_steady, steady_step
 
 Number = Union[int, float]

@@ -17,7 +17,8 @@ from typing import Optional
 
 from . import measures, sizes
 from .measures import Measure, Number, OfProgram, OfReport
-from ..report import CollectiveUse, Memory, AotReport
+from ...door.memory import Memory
+from ..report import CollectiveUse, AotReport
 from ...hlo.compiled_program import COLLECTIVES
 
 ALL_COLLECTIVES = 'collective'

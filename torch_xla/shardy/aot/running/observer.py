@@ -22,7 +22,7 @@ from ..compiled.compiled_module import read
 from ..compiled.mesh_groups import MeshValue
 from .parameter_names import alike, known_names, parameters_of
 from .progress import Progress
-from ..report import Memory, Program
+from ..report import Program
 
 
 @dataclasses.dataclass
@@ -133,12 +133,8 @@ class ProgramObserver:
   def _with_facts(self, program: Program, compilation: Compilation,
                   number: int) -> Program:
     facts = plugin.program_facts(number)
-    memory = Memory(facts.arguments, facts.outputs, facts.aliases,
-                    facts.temporaries, facts.generated_code)
     program = dataclasses.replace(
-        program,
-        memory=memory if facts.arguments >= 0 else None,
-        flops=_flops(facts))
+        program, memory=compilation.memory(), flops=_flops(facts))
     try:
       module = read(*compilation.compiled_program())
       return dataclasses.replace(

@@ -16,7 +16,7 @@ from ..errors import AotError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
-_VERSION = 1
+_VERSION = 2
 _MESSAGE_SIZE = 65536
 _OK, _NOT_FOUND = 0, 5
 
@@ -64,12 +64,6 @@ class _Device(ctypes.Structure):
 class _Program(ctypes.Structure):
   _fields_ = [
       ('struct_size', ctypes.c_size_t),
-      ('generated_code', ctypes.c_int64),
-      ('arguments', ctypes.c_int64),
-      ('outputs', ctypes.c_int64),
-      ('aliases', ctypes.c_int64),
-      ('temporaries', ctypes.c_int64),
-      ('peak', ctypes.c_int64),
       ('flops', ctypes.c_double),
       ('bytes_accessed', ctypes.c_double),
       ('executions', ctypes.c_int64),
@@ -103,18 +97,12 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramFacts:
-  """What is known of a program: bytes of one device, -1 untold.
+  """What is known of a program on one device; below 0: untold.
 
   Attributes:
-    beside: the most that buffers other than its arguments took when it was
-      executed; the rest is what the compiler tells.
+    beside: bytes, the most that buffers other than its arguments took when it
+      was executed; flops and bytes accessed are what the compiler tells.
   """
-  generated_code: int
-  arguments: int
-  outputs: int
-  aliases: int
-  temporaries: int
-  peak: int
   flops: float
   bytes_accessed: float
   executions: int

@@ -1,0 +1,28 @@
+"""What a compiled program takes, as backends tell it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+  """What a program needs on one device, in bytes.
+
+  Attributes:
+    arguments: its parameters.
+    outputs: its results.
+    aliases: of the results, what lies in memory of parameters.
+    temporaries: what it needs meanwhile.
+    code: the program itself.
+  """
+  arguments: int
+  outputs: int
+  aliases: int
+  temporaries: int
+  code: int
+
+  @property
+  def peak(self) -> int:
+    return (self.arguments + self.outputs - self.aliases + self.temporaries +
+            self.code)
