@@ -69,8 +69,8 @@ class Device(ctypes.Structure):
 
 
 class Facts(ctypes.Structure):
-  _fields_ = [('struct_size', ctypes.c_size_t),
-              ('flops', ctypes.c_double), ('bytes_accessed', ctypes.c_double),
+  _fields_ = [('struct_size', ctypes.c_size_t), ('flops', ctypes.c_double),
+              ('bytes_accessed', ctypes.c_double),
               ('executions', ctypes.c_int64)]
 
 

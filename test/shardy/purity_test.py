@@ -72,9 +72,9 @@ _MAY_IMPORT = {
          'tensor_names', 'web_page', 'layers'), ('policy',)),
     'explain': ((), ('errors', 'explanation')),
     'suggest': ((), ('errors', 'explanation')),
-    'audit': (
-        ('annotate', 'bind', 'compile', 'hlo', 'layers', 'mode', 'policy',
-         'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
+    'audit': (('annotate', 'bind', 'compile', 'door', 'hlo', 'layers', 'mode',
+               'policy', 'process_environment', 'sharding', 'tensor_names',
+               'web_page'), ()),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'aot': (
@@ -86,7 +86,8 @@ _MAY_IMPORT = {
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
-    f'{_SPMD}.audit.{m}' for m in ('folding', 'report', 'page', 'table')
+    f'{_SPMD}.audit.{m}' for m in ('advice', 'folding', 'report', 'page',
+                                   'table')
 }]
 
 

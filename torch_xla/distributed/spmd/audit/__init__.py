@@ -60,7 +60,7 @@ class AuditError(AssertionError):
 def audit(model: torch.nn.Module,
           policy: Optional[ShardingPolicy] = None,
           *,
-          tolerance: Optional[int] = None,
+          tolerance: Union[int, str, None] = None,
           golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """`examine`, and an exception if that found any difference.
 
@@ -77,7 +77,7 @@ def audit(model: torch.nn.Module,
 def examine(model: torch.nn.Module,
             policy: Optional[ShardingPolicy] = None,
             *,
-            tolerance: Optional[int] = None,
+            tolerance: Union[int, str, None] = None,
             golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """Gathers and compares; runs nothing and reads no data.
 
@@ -85,7 +85,9 @@ def examine(model: torch.nn.Module,
   or whose mark, storage or compiled sharding is another than the policy says; a
   boundary without its hook or its constraint; a program that Shardy was to
   partition and GSPMD did; more replicated bytes than allowed; a value that is
-  not what it was in the golden file; and no program at all. Programs count from
+  not what it was in the golden file; a moment of an optimizer that does not lie
+  as its weight does; a split weight of which a whole copy lives as well; and no
+  program at all. Programs count from
   `policy.apply` on, where that was called.
 
   Args:
@@ -94,11 +96,12 @@ def examine(model: torch.nn.Module,
       none was the one that it has, as `ShardingPolicy.capture` reads it. Then
       what differs is what is stored or compiled otherwise than it is marked.
     tolerance: bytes that all devices together may hold beyond one copy of each
-      tensor; None: no limit.
+      tensor, or a percentage of one copy of all, as '2%'; None: no limit.
     golden: the path of a report's JSON that this one has to equal.
 
   Raises:
     GoldenFileError: the golden file cannot be read.
+    ValueError: `tolerance` is neither bytes nor a percentage.
     PolicyError: no policy was applied, and the model is on no mesh that is
       known, or split as no policy says.
   """

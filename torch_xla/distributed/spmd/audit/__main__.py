@@ -13,11 +13,11 @@ import os
 import sys
 from typing import NoReturn, Optional
 
-from torch_xla.distributed.spmd.policy import PolicyError, ShardingPolicy
+from torch_xla.distributed.spmd.policy import ShardingPolicy
 from torch_xla.distributed.spmd.policy.applied import KEEP_VARIABLE
 from torch_xla.shardy.process_environment import interpreter_flags
 
-from . import golden
+from . import differences, golden
 
 _EPILOG = '''
 The script runs as it would alone, and calls nothing of this command; the models
@@ -57,10 +57,10 @@ def _parser() -> argparse.ArgumentParser:
       help='write the policy that the model has in the end, as TOML')
   parser.add_argument(
       '--tolerance',
-      type=int,
-      metavar='BYTES',
+      metavar='BYTES|PERCENT%',
       help='fail if all devices together hold more than this beyond one copy '
-      'of each tensor (default: no limit)')
+      "of each tensor, or than this part of one copy of all, as '2%%' "
+      '(default: no limit)')
   parser.add_argument(
       '--golden',
       metavar='FILE',
@@ -82,14 +82,13 @@ def main(arguments: Optional[list[str]] = None) -> NoReturn:
   options = vars(parser.parse_args(own))
   if not os.path.isfile(options['script']):
     parser.error(f'there is no script {options["script"]!r}')
-  if options['tolerance'] is not None and options['tolerance'] < 0:
-    parser.error('--tolerance is a number of bytes, 0 or more')
   try:
+    differences.allowed(options['tolerance'], 0)
     if options['policy']:
       ShardingPolicy.load(options['policy'])
     if options['golden']:
       golden.read(options['golden'])
-  except (OSError, PolicyError, golden.GoldenFileError) as e:
+  except (OSError, ValueError) as e:
     parser.error(str(e))
   for key in ('policy', 'golden', 'json', 'html', 'capture'):
     if options[key]:

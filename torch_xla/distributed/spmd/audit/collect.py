@@ -22,8 +22,10 @@ from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, claims as policy_claims, rules
-from .report import (Activation, BoundaryRow, CollectiveRow, ProgramRow, Seen,
-                     TensorRow)
+from . import placed
+from .occupancy import GRADIENT, held, Occupancy
+from .report import (Activation, Beside, BoundaryRow, CollectiveRow, Held,
+                     ProgramRow, Seen, TensorRow)
 from .standard import Standard
 
 NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
@@ -32,9 +34,6 @@ NO_BINDING = ('in mode v2 a program does not say which of its parameters is '
               'which tensor; XLA_USE_SHARDY=1 does')
 NO_PROGRAM = ('no program of those that this audit is about used it by this '
               'name')
-PENDING = 'it is still pending: call torch_xla.sync() before the audit'
-NOT_ON_XLA = 'it is not on the device xla'
-NOT_PLACED = 'it has no placement: nobody marked it, or that was undone'
 NOT_SAID = 'nobody marked it'
 NOT_CLAIMED = 'the policy does not say'
 
@@ -50,6 +49,7 @@ class Collector:
     self._axes = spmd_policy.axes(standard.mesh)
     self._mode = torch_xla.shardy.current_mode()
     self._records = torch_xla.shardy.programs()[standard.start.programs:]
+    self._occupancy = Occupancy(model)
     self._by_name: dict[str, list[tuple[str, TensorRecord, ProgramRecord]]] = {}
     for record in self._records:
       for tensor in record.tensors:
@@ -67,6 +67,23 @@ class Collector:
                      parameters else 'buffer')
         for names, t in spmd_policy.owned(self._model))
     return rows, problems
+
+  def held(self, rows: Sequence[TensorRow]) -> tuple[Held, ...]:
+    """Sums of what lives on the device, by sort; the model's `rows` first."""
+    return held([
+        *((f'{row.kind}s', row.nbytes, row.local_nbytes) for row in rows),
+        *((f'{beside.role}s' if beside.role == GRADIENT else
+           f'optimizer state {beside.role}', beside.nbytes, beside.local_nbytes)
+          for row in rows
+          for beside in row.beside),
+        *((other.role, other.nbytes, other.local_nbytes)
+          for other in self._occupancy.others
+          for _ in range(other.count))
+    ])
+
+  def others(self) -> tuple[Beside, ...]:
+    """What lives and belongs to no tensor of the model, the largest first."""
+    return self._occupancy.others
 
   def boundaries(
       self) -> tuple[tuple[BoundaryRow, ...], list[policy_claims.Problem]]:
@@ -103,11 +120,11 @@ class Collector:
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
     said = self._said(claim)
     policy = _seen(said) if said else Seen(unknown=NOT_CLAIMED)
-    stored = _stored(t)
+    stored = placed.stored(t)
     form, why_not = self._form(policy.sharding or stored.sharding)
     shape = tuple(t.shape)
     placement = stored.sharding or policy.sharding
-    local = _local_shape(placement, shape)
+    local = placed.local_shape(placement, shape)
     size = t.element_size()
     devices = math.prod(self._axes.values())
     used = self._by_name.get(
@@ -120,7 +137,7 @@ class Collector:
         if claim is None else 'default' if claim.rule is None else claim.rule,
         spec='' if said is None else said.spec_text,
         shape=shape,
-        dtype=str(t.dtype).removeprefix('torch.'),
+        dtype=placed.element_type(t),
         nbytes=math.prod(shape) * size,
         local_shape=local,
         local_nbytes=math.prod(local) * size,
@@ -135,7 +152,8 @@ class Collector:
         why_not_v2=why_not,
         partitioners=_unique(r.partitioner.value for _, _, r in used),
         fallbacks=_unique(r.note for _, _, r in used if self._is_fallback(r)),
-        unused_axes=() if said is None else self._unused(said))
+        unused_axes=() if said is None else self._unused(said),
+        beside=self._occupancy.beside(t))
 
   def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
     if claim is None:
@@ -158,7 +176,7 @@ class Collector:
       return (Seen(unknown=NO_PROGRAM),)
     found: dict[tuple, list[str]] = {}
     for program, tensor, _ in used:
-      sharding = tensor.compiled and canonical(tensor.compiled)
+      sharding = tensor.compiled and placed.canonical(tensor.compiled)
       found.setdefault((sharding, tensor.priority), []).append(program)
     return tuple(
         Seen(
@@ -200,7 +218,8 @@ class Collector:
         note=record.note,
         fallback=self._is_fallback(record),
         collectives=None if made is None else tuple(
-            CollectiveRow(c.kind, c.count, c.nbytes, c.smallest) for c in made))
+            CollectiveRow(c.kind, c.count, c.nbytes, c.smallest) for c in made),
+        memory=record.memory)
 
   def _boundary(self, name: str, boundary: rules.Boundary,
                 hook: Optional[policy_applied.BoundaryHook]) -> BoundaryRow:
@@ -209,14 +228,16 @@ class Collector:
     activations = []
     if hook is not None:
       sharding = str(said.sharding)
-      for shape in hook.shapes:
+      for shape, size in hook.shapes.items():
+        local = placed.local_shape(sharding, shape)
         activations.append(
-            Activation(shape, _local_shape(sharding, shape),
+            Activation(shape, local,
+                       math.prod(local) * size,
                        tuple(rules.uneven(shape, boundary.spec, self._axes)),
                        self._constrained(said, shape)))
       if hook.compiled:
         activations.append(
-            Activation(None, None, (), self._constrained(said, None)))
+            Activation(None, None, None, (), self._constrained(said, None)))
     return BoundaryRow(name, boundary.output, said.spec_text, boundary.priority,
                        hook is not None, tuple(activations))
 
@@ -231,31 +252,8 @@ class Collector:
 
 
 @functools.lru_cache(maxsize=4096)
-def canonical(text: str) -> str:
-  """A sharding's text in V2 where that exists: equal ones are equal text."""
-  return str(parse_sharding(text).canonical())
-
-
-@functools.lru_cache(maxsize=4096)
-def _local_shape(sharding: Optional[str], shape: tuple[int,
-                                                       ...]) -> tuple[int, ...]:
-  return shape if sharding is None else parse_sharding(sharding).tile_shape(
-      shape)
-
-
-@functools.lru_cache(maxsize=4096)
 def _seen(said: Annotation) -> Seen:
   return Seen(str(said.sharding.canonical()), said.priority)
-
-
-def _stored(t: torch.Tensor) -> Seen:
-  t = xla_sharding.unwrap_sharded_tensor(t)
-  if t.device.type != 'xla':
-    return Seen(unknown=NOT_ON_XLA)
-  if torch_xla._XLAC._check_tensor_need_materialization([t])[0]:
-    return Seen(unknown=PENDING)
-  text = torch_xla._XLAC._get_xla_sharding_spec(t)
-  return Seen(canonical(text)) if text else Seen(unknown=NOT_PLACED)
 
 
 def _unique(values: Iterable[str]) -> tuple[str, ...]:

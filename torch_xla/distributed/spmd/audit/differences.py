@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 import dataclasses
-from typing import Any
+import fractions
+from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
 
+from .occupancy import GRADIENT
+from .placed import PENDING
 from .report import (BoundaryRow, Difference, Kind, ProgramRow, AuditReport,
                      Seen, TensorRow)
+
+_WHOLE = '{replicated}'
 
 
 def find(report: AuditReport, problems: Sequence[Any],
@@ -30,13 +35,33 @@ def find(report: AuditReport, problems: Sequence[Any],
   for row in report.tensors:
     found += (
         dataclasses.replace(d, nbytes=row.nbytes)
-        for d in _of_tensor(row, report.policy))
+        for d in (*_of_tensor(row, report.policy), *_of_state(row)))
+  found += _held_twice(report)
   for boundary in report.boundaries:
     found += _of_boundary(boundary, report.since)
   for program in report.programs or ():
     found += _of_program(program)
   found += _of_totals(report)
   return tuple(found)
+
+
+def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
+  """The bytes that may be copies: a number of them, or '2%' of all bytes.
+
+  Raises:
+    ValueError: it is neither.
+  """
+  if tolerance is None:
+    return None
+  percent = str(tolerance).removesuffix('%')
+  try:
+    share = fractions.Fraction(percent)
+  except (ValueError, ZeroDivisionError):
+    share = fractions.Fraction(-1)
+  if share < 0 or percent == str(tolerance) and share.denominator > 1:
+    raise ValueError(f'tolerance {tolerance!r} is neither a number of bytes, 0 '
+                     "or more, nor a percentage of all bytes, as '2%'")
+  return int(share if percent == str(tolerance) else nbytes * share / 100)
 
 
 def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
@@ -71,6 +96,47 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
     if seen.programs:
       yield from _differs(row, Kind.COMPILED, seen,
                           f'{", ".join(seen.programs)} takes it')
+
+
+def _of_state(row: TensorRow) -> Iterator[Difference]:
+  """Of an optimizer's, what takes as much as its weight and lies otherwise.
+
+  What takes less is split on purpose, as ZeRO's first stage does.
+  """
+  for state in row.beside:
+    if (state.role != GRADIENT and state.shape == row.shape and
+        state.stored.unknown != PENDING and
+        _placement(state.stored) != _placement(row.stored) and
+        state.local_nbytes * row.nbytes >= row.local_nbytes * state.nbytes):
+      yield Difference(
+          Kind.STATE, row.name,
+          f'{state.role} does not follow its weight, stored as '
+          f'{_placement(row.stored)}: it is stored as '
+          f'{_placement(state.stored)}, {state.local_nbytes:,} bytes on each '
+          'device. Make the optimizer after the weights are marked, or mark '
+          'its state as they are')
+
+
+def _held_twice(report: AuditReport) -> Iterator[Difference]:
+  whole = {
+      (other.shape, other.dtype): other
+      for other in report.others
+      if _placement(other.stored) == _WHOLE and len(other.shape) > 1
+  }
+  for row in report.tensors:
+    other = whole.get((row.shape, row.dtype))
+    if other is not None and row.local_nbytes < row.nbytes:
+      yield Difference(
+          Kind.HELD_TWICE, row.name,
+          f'it is split, and {other.count} other tensor(s) of its shape '
+          f'{list(row.shape)} and type {row.dtype} live whole on each device, '
+          f'{other.local_nbytes:,} bytes each: a copy without its mark? Mark '
+          'it as the weight is, or drop it', row.nbytes)
+
+
+def _placement(seen: Seen) -> str:
+  """What nobody placed is whole on each device."""
+  return seen.sharding or _WHOLE
 
 
 def _differs(row: TensorRow, kind: Kind, seen: Seen,

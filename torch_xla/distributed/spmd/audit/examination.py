@@ -22,7 +22,7 @@ def examine(model: torch.nn.Module,
             tied: Iterable[Sequence[str]] = (),
             *,
             policy: Optional[spmd_policy.ShardingPolicy] = None,
-            tolerance: Optional[int] = None,
+            tolerance: Union[int, str, None] = None,
             golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
   """`torch_xla.distributed.spmd.audit.examine`, which says more.
 
@@ -30,12 +30,14 @@ def examine(model: torch.nn.Module,
     tied: names that one weight had before the model was moved, where that is
       known; models of transformers say so themselves.
   """
+  differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = audit_standard.of(model, policy)
   kept = None if golden is None else golden_file.read(golden)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
   mesh = standard.mesh
+  nbytes = sum(row.nbytes for row in tensors)
   report = AuditReport(
       mode=torch_xla.shardy.current_mode().value,
       policy=standard.origin,
@@ -46,9 +48,11 @@ def examine(model: torch.nn.Module,
       programs=collector.programs(),
       counts=collector.counts(),
       totals=Totals(
-          len(tensors), sum(row.nbytes for row in tensors),
-          sum(row.local_nbytes for row in tensors),
-          sum(row.replicated_nbytes for row in tensors), tolerance))
+          len(tensors), nbytes, sum(row.local_nbytes for row in tensors),
+          sum(row.replicated_nbytes for row in tensors),
+          differences.allowed(tolerance, nbytes)),
+      held=collector.held(tensors),
+      others=collector.others())
   found = differences.find(report, [*problems, *boundary_problems],
                            held.untied(model, tied))
   if kept is not None:

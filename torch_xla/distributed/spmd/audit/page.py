@@ -8,11 +8,13 @@ from typing import Optional
 
 from torch_xla.shardy.web_page import document, figures, table, verdict
 
+from . import advice
 from .folding import Cause, causes, Fold, folded, names_text
 from .grid import Grid, grid_of, ranges
 from .report import collective_totals, AuditReport, Seen
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
-                    priority_text, program_text, smallest_text)
+                    held_text, memory_text, priority_text, program_text,
+                    smallest_text)
 
 
 def html(report: AuditReport) -> str:
@@ -24,6 +26,7 @@ def html(report: AuditReport) -> str:
       _verdict(report),
       *_differences(report),
       _totals(report),
+      *_held(report),
       '<h2>Device grids</h2><p class="soft">Each box is a tile of the tensor '
       'with the devices that hold it: dimension 0 downwards, the others to the '
       'right. One colour is one tile.</p><div class="placements">',
@@ -75,6 +78,18 @@ def _totals(report: AuditReport) -> str:
       [(f'{t.nbytes:,}', 'in all tensors'),
        (f'{t.local_nbytes:,}', 'on each device'),
        (f'{t.replicated_nbytes:,}', f'replicated over all devices, {limit}')])
+
+
+def _held(report: AuditReport) -> Iterator[str]:
+  yield '<h2>Living on the device</h2>'
+  yield figures((f'{h.local_nbytes:,}', f'{h.what}, {h.tensors:,} in all')
+                for h in report.held)
+  yield f'<p>{escape(held_text(report))}.</p>'
+  advised = advice.of(report)
+  if advised:
+    yield '<h2>Could be split further</h2><ul>'
+    yield from (f'<li>{escape(line)}</li>' for line in advised)
+    yield '</ul>'
 
 
 def _placements(report: AuditReport) -> dict[str, list[str]]:
@@ -208,8 +223,10 @@ def _programs(report: AuditReport) -> Iterator[str]:
   for row in report.programs:
     note = (f'<br><span class="soft">{escape(row.note)}</span>'
             if row.note else '')
+    memory = '' if row.memory is None else (
+        f'<br>takes {escape(memory_text(row.memory))}')
     yield (f'<p><code>{escape(program_text(row))}</code><br>collectives: '
-           f'{escape(collectives_text(row))}{note}</p>')
+           f'{escape(collectives_text(row))}{memory}{note}</p>')
 
 
 def _counts(report: AuditReport) -> Iterator[str]:

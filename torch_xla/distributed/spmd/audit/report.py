@@ -9,6 +9,8 @@ import enum
 import json
 from typing import Any, Optional
 
+from torch_xla.shardy.door.memory import Memory
+
 SCHEMA = 1
 
 
@@ -23,6 +25,8 @@ class Kind(enum.Enum):
   BOUNDARY = 'boundary'
   REPLICATED_BYTES = 'replicated bytes'
   UNTIED = 'untied'
+  STATE = 'optimizer state'
+  HELD_TWICE = 'held twice'
   NOTHING_RAN = 'nothing ran'
   GOLDEN = 'golden file'
 
@@ -62,6 +66,34 @@ class Seen:
 
 
 @dataclasses.dataclass(frozen=True)
+class Beside:
+  """A tensor that is no parameter and no buffer.
+
+  Attributes:
+    role: 'gradient', or what an optimizer calls it: 'exp_avg'.
+    nbytes: of all of it.
+    local_nbytes: of what one device holds.
+    count: how many there are that are alike in all of this.
+  """
+  role: str
+  shape: tuple[int, ...]
+  dtype: str
+  nbytes: int
+  local_nbytes: int
+  stored: Seen
+  count: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Held:
+  """All that is held of one sort; bytes as in `Beside`."""
+  what: str
+  tensors: int
+  nbytes: int
+  local_nbytes: int
+
+
+@dataclasses.dataclass(frozen=True)
 class TensorRow:
   """One parameter or buffer.
 
@@ -81,6 +113,7 @@ class TensorRow:
     partitioners: of the programs that used it.
     fallbacks: why any of these was not partitioned by Shardy as asked.
     unused_axes: mesh axes larger than 1 that do not split it.
+    beside: its gradient, and its state in optimizers.
   """
   name: str
   aliases: tuple[str, ...]
@@ -102,6 +135,7 @@ class TensorRow:
   partitioners: tuple[str, ...]
   fallbacks: tuple[str, ...]
   unused_axes: tuple[str, ...]
+  beside: tuple[Beside, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,13 +144,14 @@ class Activation:
 
   Attributes:
     shape: None for one that torch.compile traced.
-    local_shape: what one device is to hold of it.
+    local_shape, local_nbytes: what one device is to hold of it.
     uneven: (dimension, tiles) where the one does not divide into the other.
     constrained: how many instructions of the compiled programs are constrained
       so; its gradient is one too. None where programs do not tell.
   """
   shape: Optional[tuple[int, ...]]
   local_shape: Optional[tuple[int, ...]]
+  local_nbytes: Optional[int]
   uneven: tuple[tuple[int, int], ...]
   constrained: Optional[int]
 
@@ -156,6 +191,7 @@ class ProgramRow:
     note: why it was handed on other than asked; empty if it was not.
     fallback: whether Shardy should have partitioned it and did not.
     collectives: None where the backend does not tell.
+    memory: what it takes on a device; None where the backend does not tell.
   """
   name: str
   partitioner: str
@@ -166,6 +202,7 @@ class ProgramRow:
   note: str
   fallback: bool
   collectives: Optional[tuple[CollectiveRow, ...]]
+  memory: Optional[Memory]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +232,9 @@ class AuditReport:
     devices: ids in the mesh's row-major order.
     programs: in the order they were compiled; None where the mode is off and
       nobody sees them.
+    held: what lives on the device, by sort: parameters, optimizer state, ...
+    others: tensors that live and belong to none of the model's, the largest
+      first.
     counts: compiles and traces since the policy was applied, or else of the
       process, by name; None where the counters were cleared meanwhile.
   """
@@ -207,6 +247,8 @@ class AuditReport:
   programs: Optional[tuple[ProgramRow, ...]]
   counts: Mapping[str, Optional[int]]
   totals: Totals
+  held: tuple[Held, ...] = ()
+  others: tuple[Beside, ...] = ()
   differences: tuple[Difference, ...] = ()
 
   @property
@@ -214,6 +256,13 @@ class AuditReport:
     """The time that programs and counts are of."""
     return ('since the policy was applied'
             if self.policy == 'applied' else 'in this process')
+
+  @property
+  def largest_program(self) -> Optional[ProgramRow]:
+    """The program that takes most; None where no backend tells."""
+    return max((p for p in self.programs or () if p.memory),
+               key=lambda p: p.memory.peak,
+               default=None)
 
   @property
   def ok(self) -> bool:
@@ -227,6 +276,9 @@ class AuditReport:
         'name': d.name,
         'text': d.text
     } for d in self.differences]
+    for program, row in zip(data['programs'] or (), self.programs or ()):
+      if row.memory is not None:
+        program['memory']['peak'] = row.memory.peak
     # By name, so that a golden file's diff shows the tensor that changed.
     data['tensors'] = {row.pop('name'): row for row in data['tensors']}
     data['schema'] = SCHEMA

@@ -8,7 +8,9 @@ import textwrap
 from typing import Optional
 
 from torch_xla.shardy.compile.record import columns
+from torch_xla.shardy.door.memory import Memory
 
+from . import advice
 from .folding import causes, Fold, folded
 from .report import (BoundaryRow, collective_totals, ProgramRow, AuditReport,
                      Seen, smallest_collectives)
@@ -40,7 +42,18 @@ def text(report: AuditReport) -> str:
   lines += _table([_row(fold, notes) for fold in folded(report)])
   for i, note in enumerate(notes, 1):
     lines += _filled(f'({i}) {note}')
-  lines += ['', *_filled(totals(report))]
+  lines += ['', *_filled(totals(report)), '', 'living on the device']
+  lines += [
+      f'  {line}' for line in columns([(f'{h.tensors:,}', h.what,
+                                        f'{h.local_nbytes:,} bytes on a device',
+                                        f'{h.nbytes:,} in all')
+                                       for h in report.held])
+  ]
+  lines += _filled(held_text(report), '  ')
+  advised = advice.of(report)
+  if advised:
+    lines += ['', 'could be split further']
+    lines += [part for line in advised for part in _filled(line, '  ')]
   if report.boundaries:
     lines += ['', 'boundaries']
     for row in report.boundaries:
@@ -66,6 +79,27 @@ def totals(report: AuditReport) -> str:
           f'{t.replicated_nbytes:,} replicated over all devices ({limit})')
 
 
+def held_text(report: AuditReport) -> str:
+  """What lives on each device in all, and what the largest program takes."""
+  total = sum(h.local_nbytes for h in report.held)
+  text_ = f'together {total:,} bytes on a device. '
+  program = report.largest_program
+  if program is None or program.memory is None:
+    return text_ + 'What programs take: the backend does not tell'
+  rest = program.memory.arguments - total
+  return (
+      f'{text_}{program.name} takes most: {memory_text(program.memory)}. ' +
+      (f'{rest:,} bytes of its arguments are none of these: inputs, constants'
+       if rest >= 0 else f'{-rest:,} bytes of these it does not take'))
+
+
+def memory_text(memory: Memory) -> str:
+  """What a program takes on a device."""
+  return (f'{memory.peak:,} bytes, {memory.arguments:,} of arguments, '
+          f'{memory.outputs:,} of results, {memory.aliases:,} of them in the '
+          f'place of arguments, {memory.temporaries:,} meanwhile')
+
+
 def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
   return '-' if priority is None else str(tuple(priority))
 
@@ -78,7 +112,7 @@ def boundary_text(row: BoundaryRow) -> str:
   for activation in row.activations:
     what = ('traced by torch.compile' if activation.shape is None else
             f'{list(activation.shape)}, {list(activation.local_shape)} on a '
-            'device')
+            f'device, {activation.local_nbytes:,} bytes')
     if activation.constrained is not None:
       what += f', {activation.constrained} constraint(s) in programs'
     parts.append(what)
@@ -203,6 +237,8 @@ def _programs(report: AuditReport) -> Iterator[str]:
   for row in report.programs:
     yield from _filled(program_text(row), '  ')
     yield from _filled(f'collectives: {collectives_text(row)}', '    ')
+    if row.memory is not None:
+      yield from _filled(f'takes {memory_text(row.memory)}', '    ')
     if row.note:
       yield from _filled(f'note: {row.note}', '    ')
   for kind in collective_totals(report):

@@ -81,14 +81,15 @@ class BoundaryHook:
 
   Attributes:
     module: the module's name.
-    shapes: of the results that it marked, outside torch.compile.
+    shapes: of the results that it marked, outside torch.compile, with the
+      bytes of an element.
     compiled: whether torch.compile traced it; its shapes are not known then.
   """
 
   def __init__(self, module: str, boundary: Boundary, mesh: xla_sharding.Mesh):
     self.module = module
     self.boundary = boundary
-    self.shapes: dict[tuple[int, ...], None] = {}
+    self.shapes: dict[tuple[int, ...], int] = {}
     self.compiled = False
     priority = boundary.priority
     self._said = (str(mesh), str(boundary.spec),
@@ -132,7 +133,7 @@ class BoundaryHook:
       # Only ever written: what is read here would be a guard of the graph.
       self.compiled = True
     else:
-      self.shapes[tuple(t.shape)] = None
+      self.shapes[tuple(t.shape)] = t.element_size()
     return _Marked.apply(t, *self._said)
 
   @property

@@ -1,0 +1,63 @@
+"""What to do about tensors of which several devices hold the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+import math
+
+from .folding import Fold, folded
+from .report import AuditReport, TensorRow
+
+# Of tensors, the largest first.
+_SHOWN = 5
+
+
+def of(report: AuditReport) -> list[str]:
+  """A line for each of the largest that axes of the mesh could split.
+
+  What is smaller than a hundredth of all is left out.
+  """
+  found = [(_saved(fold, parts), fold, parts)
+           for fold in folded(report)
+           for parts in (splits(fold.row, report.mesh),)
+           if parts]
+  least = report.totals.nbytes / 100
+  found.sort(key=lambda f: -f[0])
+  return [
+      f'{fold.name} {list(fold.row.shape)}: {_text(parts)}, {saved:,} bytes '
+      'less on each device'
+      for saved, fold, parts in found[:_SHOWN]
+      if len(fold.names) * fold.row.nbytes >= least
+  ]
+
+
+def splits(row: TensorRow,
+           mesh: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
+  """(axis, its size, dimension) that a tensor could be split by further.
+
+  Axes that do not split it, the largest first, each on the dimension of which a
+  device has most by then, where it divides that.
+  """
+  left, found = list(row.local_shape), []
+  for axis, size in sorted(mesh, key=lambda a: -a[1]):
+    dims = [d for d, n in enumerate(left) if n >= size and not n % size]
+    if axis in row.unused_axes and dims:
+      dim = max(dims, key=lambda d: left[d])
+      left[dim] //= size
+      found.append((axis, size, dim))
+  return found
+
+
+def _saved(fold: Fold, parts: Sequence[tuple[str, int, int]]) -> int:
+  tiles = math.prod(size for _, size, _ in parts)
+  local = fold.row.local_nbytes
+  return len(fold.names) * (local - local // tiles)
+
+
+def _text(parts: Sequence[tuple[str, int, int]]) -> str:
+
+  def each() -> Iterator[str]:
+    for axis, size, dim in parts:
+      yield f'{axis} ({size}) could split dimension {dim}'
+
+  return ', '.join(each())

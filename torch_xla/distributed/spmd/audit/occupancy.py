@@ -1,0 +1,103 @@
+"""What a device holds beside a model: optimizer state, gradients, the rest."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Iterator
+import contextlib
+import dataclasses
+import gc
+import math
+
+import torch
+import torch_xla
+from torch_xla.distributed.spmd import policy as spmd_policy
+from torch_xla.shardy import tensor_names
+
+from .. import xla_sharding
+from .placed import element_type, local_shape, PENDING, stored
+from .report import Beside, Held
+
+GRADIENT = 'gradient'
+OTHER = 'other living tensors'
+
+
+class Occupancy:
+  """What lives on the device, at one time, beside a model's own tensors."""
+
+  def __init__(self, model: torch.nn.Module):
+    """Goes through all objects that the garbage collector knows, some 50 ms."""
+    own = [t for _, t in spmd_policy.owned(model)]
+    wanted = {id(t) for t in own}
+    self._beside: dict[int, list[tuple[str, torch.Tensor]]] = {
+        id(t): [(GRADIENT, t.grad)] for t in own if t.grad is not None
+    }
+    _, optimizers = tensor_names.living_owners()
+    for optimizer in optimizers:
+      for weight, state in list(vars(optimizer).get('state', {}).items()):
+        if id(weight) in wanted and isinstance(state, dict):
+          self._beside.setdefault(id(weight), []).extend(
+              (key, t)
+              for key, t in state.items()
+              if isinstance(t, torch.Tensor) and t.device.type == 'xla')
+    seen = _ids(own) | _ids(
+        t for some in self._beside.values() for _, t in some)
+    alike = collections.Counter(_others(seen))
+    self.others = tuple(
+        dataclasses.replace(row, count=count) for row, count in sorted(
+            alike.items(), key=lambda some:
+            (-some[0].local_nbytes, repr(some))))
+
+  def beside(self, weight: torch.Tensor) -> tuple[Beside, ...]:
+    """Its gradient and its state in optimizers."""
+    return tuple(_row(role, t) for role, t in self._beside.get(id(weight), ()))
+
+
+def held(tensors: Iterable[tuple[str, int, int]]) -> tuple[Held, ...]:
+  """Sums by what it is.
+
+  Args:
+    tensors: of each what it is, and its bytes in all and on a device.
+  """
+  found: dict[str, list[tuple[int, int]]] = {}
+  for what, nbytes, local in tensors:
+    found.setdefault(what, []).append((nbytes, local))
+  return tuple(
+      Held(what, len(sizes), sum(n
+                                 for n, _ in sizes), sum(n
+                                                         for _, n in sizes))
+      for what, sizes in found.items())
+
+
+def _row(role: str, t: torch.Tensor) -> Beside:
+  placed = stored(t)
+  shape = tuple(t.shape)
+  size = t.element_size()
+  return Beside(role, shape, element_type(t),
+                math.prod(shape) * size,
+                math.prod(local_shape(placed.sharding, shape)) * size, placed)
+
+
+def _others(seen: set[int]) -> Iterator[Beside]:
+  for t in gc.get_objects():
+    # By its class, and not what an object says that its class is.
+    if issubclass(type(t), torch.Tensor) and t.device.type == 'xla':
+      own = _ids([t]) - seen
+      if own:
+        seen |= own
+        row = _row(OTHER, t)
+        # Of what is pending no data is there yet.
+        if row.nbytes and row.stored.unknown != PENDING:
+          yield row
+
+
+def _ids(tensors: Iterable[torch.Tensor]) -> set[int]:
+  """Of their data: a view of a whole tensor is not another one."""
+  found = set()
+  for t in tensors:
+    # A fake one, as torch.compile leaves some, says it is on the device.
+    with contextlib.suppress(RuntimeError):
+      found.add(
+          torch_xla._XLAC._xla_get_tensor_id(
+              xla_sharding.unwrap_sharded_tensor(t)))
+  return found
