@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+import dataclasses
 import logging
 from typing import Optional
 
@@ -51,10 +52,11 @@ class Compiler:
       return
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
-    self._ledger.begin(
-        Sent.of(plan.name, compilation.format, compilation.program,
-                plan.attempts[0].tensors))
+    came = Sent.of(plan.name, compilation.format, compilation.program,
+                   plan.attempts[0].tensors)
+    self._ledger.begin(came)
     record, answer, error = self._carry_out(plan, compilation)
+    record = dataclasses.replace(record, packed=came.packed)
     filed = self._ledger.add(record)
     if error is not None:
       raise error

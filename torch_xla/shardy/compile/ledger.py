@@ -82,6 +82,8 @@ class Ledger:
     """
     with self._lock:
       self._programs.append(program.without_programs())
+      for old in self._programs[-_MOST_SENT - 1:-_MOST_SENT]:
+        self._programs[-_MOST_SENT - 1] = dataclasses.replace(old, packed=None)
       for recording in self._recordings:
         recording.append(program)
       return len(self._programs) - 1

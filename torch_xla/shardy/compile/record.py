@@ -113,6 +113,8 @@ class ProgramRecord:
       compile, as at each read of a sharded tensor but the first.
     form: how a program in StableHLO says its shardings: 'sdy', 'attributes',
       'mhlo.sharding' or 'plain'; empty for HLO.
+    packed: the program as the runtime sent it, by zlib, of the last programs
+      only.
     sent: the program as the runtime sent it; None outside `record()`.
     handed_on: the program as the backend got it; None outside `record()`.
     options_sent: serialised CompileOptionsProto; None outside `record()`.
@@ -131,6 +133,8 @@ class ProgramRecord:
   error: Optional[str] = None
   form: str = ''
   reused: int = 0
+  packed: Optional[bytes] = dataclasses.field(
+      default=None, repr=False, compare=False)
   sent: Optional[bytes] = dataclasses.field(default=None, repr=False)
   handed_on: Optional[bytes] = dataclasses.field(default=None, repr=False)
   options_sent: Optional[bytes] = dataclasses.field(default=None, repr=False)

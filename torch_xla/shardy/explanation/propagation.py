@@ -222,7 +222,7 @@ class Propagation:
   def collectives(
       self, at: Optional[Container[int]] = None) -> tuple[Collective, ...]:
     """The moves by kind; `at`: of these operations alone."""
-    return by_kind((move.kind, move.nbytes)
+    return by_kind((move.kind, move.nbytes, '')
                    for move in self.moves
                    if at is None or move.operation in at)
 

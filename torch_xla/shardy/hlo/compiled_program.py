@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 from typing import Optional
 
@@ -28,11 +27,15 @@ class Collective:
     count: instructions; one in a loop counts once.
     nbytes: their sum; of each, the larger of what one device gives and gets.
     smallest: the nbytes of the smallest.
+    sources: (op_name, count, nbytes) of what they were made of, the least bytes
+      first; the name is empty where metadata do not tell.
   """
   kind: str
   count: int
   nbytes: int
   smallest: int
+  sources: tuple[tuple[str, int, int], ...] = dataclasses.field(
+      default=(), compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,20 +93,29 @@ def _shardings(data: Sequence[bytes]) -> Optional[tuple[HloSharding, ...]]:
   return tuple(shardings)
 
 
-def by_kind(moved: Iterable[tuple[str, int]]) -> tuple[Collective, ...]:
-  """Collectives, each with its nbytes, as one of each kind."""
-  sizes: dict[str, list[int]] = collections.defaultdict(list)
-  for kind, nbytes in moved:
-    sizes[kind].append(nbytes)
-  return tuple(
-      Collective(kind, len(of_kind), sum(of_kind), min(of_kind))
-      for kind, of_kind in sorted(sizes.items()))
+def by_kind(moved: Iterable[tuple[str, int, str]]) -> tuple[Collective, ...]:
+  """Collectives, each with its nbytes and its source, as one of each kind."""
+  found: dict[str, dict[str, list[int]]] = {}
+  for kind, nbytes, source in moved:
+    found.setdefault(kind, {}).setdefault(source, []).append(nbytes)
+  return tuple(_of_kind(kind, sizes) for kind, sizes in sorted(found.items()))
+
+
+def _of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
+  every = [nbytes for some in sizes.values() for nbytes in some]
+  return Collective(
+      kind, len(every), sum(every), min(every),
+      tuple(
+          sorted((
+              (source, len(some), sum(some)) for source, some in sizes.items()),
+                 key=lambda s: (s[2], s[0]))))
 
 
 def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
-  return by_kind((started.kind, started.nbytes)
-                 for computation in module.computations
-                 for started in collectives.started_in(computation))
+  return by_kind(
+      (started.kind, started.nbytes, started.instruction.metadata.op_name)
+      for computation in module.computations
+      for started in collectives.started_in(computation))
 
 
 def _local_shapes(module: HloModuleProto,

@@ -121,7 +121,7 @@ def test_the_table_says_what_there_is(mesh):
       'None)', 'data'
   ]
   assert 'of all: dtype float32, marked, stored, compiled same' in text
-  assert 'the smallest: all-' in text
+  assert 'by cause: ' in text and ' by dot of ' in text
   assert text.endswith('no differences')
 
 

@@ -6,7 +6,7 @@ says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import functools
 import math
 from typing import Optional
@@ -15,8 +15,11 @@ import torch
 import torch_xla
 from torch_xla.shardy.annotate.annotation import Annotation
 from torch_xla.shardy.bind import binder
+from torch_xla.shardy.compile.causes import causes
 from torch_xla.shardy.compile.record import ProgramRecord, TensorRecord
+from torch_xla.shardy.hlo.compiled_program import Collective
 from torch_xla.shardy.hlo.compile_options import Partitioner
+from torch_xla.shardy.layers import group_of
 from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -208,6 +211,7 @@ class Collector:
 
   def _program(self, record: ProgramRecord) -> ProgramRow:
     made = record.collectives
+    words = causes(record)
     return ProgramRow(
         name=record.name or '(StableHLO)',
         partitioner=record.partitioner.value,
@@ -218,7 +222,8 @@ class Collector:
         note=record.note,
         fallback=self._is_fallback(record),
         collectives=None if made is None else tuple(
-            CollectiveRow(c.kind, c.count, c.nbytes, c.smallest) for c in made),
+            CollectiveRow(c.kind, c.count, c.nbytes, c.smallest,
+                          _caused(c, words)) for c in made),
         memory=record.memory)
 
   def _boundary(self, name: str, boundary: rules.Boundary,
@@ -254,6 +259,18 @@ class Collector:
 @functools.lru_cache(maxsize=4096)
 def _seen(said: Annotation) -> Seen:
   return Seen(str(said.sharding.canonical()), said.priority)
+
+
+def _caused(made: Collective,
+            words: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
+  """Sources that are the same in words as one."""
+  found: dict[str, tuple[int, int]] = {}
+  for source, count, nbytes in made.sources:
+    so_far = found.get(group_of(words[source]), (0, 0))
+    found[group_of(words[source])] = so_far[0] + count, so_far[1] + nbytes
+  return tuple(
+      sorted(((text, *sums) for text, sums in found.items()),
+             key=lambda c: (c[2], c[0])))
 
 
 def _unique(values: Iterable[str]) -> tuple[str, ...]:

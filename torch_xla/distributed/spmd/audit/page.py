@@ -219,7 +219,7 @@ def _programs(report: AuditReport) -> Iterator[str]:
     yield figures((f'{c.count} {c.kind}', f'{c.nbytes:,} bytes, the smallest '
                    f'{c.smallest:,}') for c in totals)
     smallest = ', '.join(smallest_text(report))
-    yield f'<p>The smallest: {escape(smallest)}.</p>'
+    yield f'<p>The smallest, by cause: {escape(smallest)}.</p>'
   for row in report.programs:
     note = (f'<br><span class="soft">{escape(row.note)}</span>'
             if row.note else '')

@@ -174,11 +174,16 @@ class BoundaryRow:
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveRow:
-  """The collectives of one kind in one program; bytes as in `Collective`."""
+  """The collectives of one kind in one program; bytes as in `Collective`.
+
+  Attributes:
+    causes: (words, count, nbytes) of what they come from, the least bytes first.
+  """
   kind: str
   count: int
   nbytes: int
   smallest: int
+  causes: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,12 +313,15 @@ def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
   return tuple(kinds[kind] for kind in sorted(kinds))
 
 
-def smallest_collectives(report: AuditReport,
-                         count: int) -> tuple[tuple[str, CollectiveRow], ...]:
-  """(program, collectives) with the smallest ones of all, smallest first."""
-  found = sorted(
-      collectives(report), key=lambda c: (c[1].smallest, c[0], c[1].kind))
-  return tuple(found[:count])
+def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
+  """(kind, cause, count, nbytes) over all programs, the smallest each first."""
+  found: dict[tuple[str, str], tuple[int, int]] = {}
+  for _, row in collectives(report):
+    for cause, count, nbytes in row.causes:
+      so_far = found.get((row.kind, cause), (0, 0))
+      found[row.kind, cause] = so_far[0] + count, so_far[1] + nbytes
+  return sorted(((*key, *sums) for key, sums in found.items()),
+                key=lambda c: (c[3] / c[2], c))
 
 
 def collectives(report: AuditReport) -> list[tuple[str, CollectiveRow]]:

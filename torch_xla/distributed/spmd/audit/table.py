@@ -12,8 +12,8 @@ from torch_xla.shardy.door.memory import Memory
 
 from . import advice
 from .folding import causes, Fold, folded
-from .report import (BoundaryRow, collective_totals, ProgramRow, AuditReport,
-                     Seen, smallest_collectives)
+from .report import (BoundaryRow, collective_causes, collective_totals,
+                     ProgramRow, AuditReport, Seen)
 
 # How torch_xla's counters are to be read.
 COUNT_TEXTS = {
@@ -140,10 +140,10 @@ def collectives_text(row: ProgramRow) -> str:
 
 
 def smallest_text(report: AuditReport) -> list[str]:
-  """The smallest collectives, in words."""
+  """The smallest collectives, in words, by what they come from."""
   return [
-      f'{c.kind} of {c.smallest:,} bytes in {program}'
-      for program, c in smallest_collectives(report, SMALLEST_SHOWN)
+      f'{count} {kind} by {cause}, {nbytes:,} bytes' for kind, cause, count,
+      nbytes in collective_causes(report)[:SMALLEST_SHOWN]
   ]
 
 
@@ -245,7 +245,7 @@ def _programs(report: AuditReport) -> Iterator[str]:
     yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
   smallest = smallest_text(report)
   if smallest:
-    yield from _filled('the smallest: ' + ', '.join(smallest), '  ')
+    yield from _filled('the smallest, by cause: ' + ', '.join(smallest), '  ')
 
 
 def _counts(report: AuditReport) -> Iterator[str]:
