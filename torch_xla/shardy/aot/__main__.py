@@ -154,7 +154,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return _STATUS_INTERRUPTED
   status, checks = _judged(reports, required, expected, tolerances)
   if options.update_golden and status != _STATUS_FAILED:
-    print(update(options.golden, golden.of_reports(reports), sections))
+    said, found = update(options.golden, golden.of_reports(reports), sections)
+    print('\n  '.join([said, *map(str, found)]))
   ci.tell('aot', checks, options.junit, os.environ)
   return status
 
@@ -212,16 +213,19 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
         f.write(text())
 
 
-def _judged(
-    reports: Sequence[AotReport], required: Sequence[requirements.Requirement],
-    expected: Optional[Golden],
-    tolerances: Sequence[Tolerance]) -> tuple[int, list[ci.Check]]:
+def _judged(reports: Sequence[AotReport],
+            required: Sequence[requirements.Requirement],
+            expected: Optional[Golden],
+            tolerances: Sequence[Tolerance]) -> tuple[int, list[ci.Check]]:
   """The exit status, and all that was judged; says what does not hold."""
   checks = [
       ci.Check(
           one.text,
-          tuple(f'{report.topology.name}: {said}' for report in reports
-                for said in (one.check(report),) if said)) for one in required
+          tuple(f'{report.topology.name}: {said}'
+                for report in reports
+                for said in (one.check(report),)
+                if said))
+      for one in required
   ]
   if expected:
     checks.append(
@@ -234,14 +238,16 @@ def _judged(
                                    tolerances)))))
   for line in (text for check in checks for text in check.findings):
     print(f'aot: {line}', file=sys.stderr)
-  for name, is_bad, words in (
-      ('fit', lambda report: report.fits is False, wording.verdict),
-      ('script', lambda report: report.failed, lambda report: report.ended)):
+  for name, is_bad, words in (('fit', lambda report: report.fits is False,
+                               wording.verdict),
+                              ('script', lambda report: report.failed,
+                               lambda report: report.ended)):
     checks.append(
         ci.Check(
             name,
-            tuple(f'{report.topology.name}: {words(report)}'
-                  for report in reports if is_bad(report))))
+            tuple(
+                f'{report.topology.name}: {words(report)}' for report in reports
+                if is_bad(report))))
   # A script that ended because it does not fit did not fail itself.
   if any(report.failed and report.fits is not False for report in reports):
     return _STATUS_FAILED, checks

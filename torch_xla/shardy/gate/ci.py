@@ -73,8 +73,12 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
   """
   if junit_file:
     tests = [
-        junit.Test(tool, c.name, 'failure' if c.findings else '',
-                   '\n'.join(c.findings)) for c in checks
+        junit.Test(
+            tool,
+            c.name,
+            'failure' if c.findings else '',
+            ''.join(c.findings[:1]),
+            text='\n'.join(c.findings)) for c in checks
     ]
     with open(
         junit_file, 'w', encoding='utf-8', errors='backslashreplace') as f:

@@ -21,8 +21,8 @@ from .requirements import Tolerance
 SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 # What does not change with the number of steps.
 DEFAULT = SECTIONS[:-1]
-GONE = 'it is in the golden file, and not here'
-NEW = 'the golden file has it not'
+GONE = 'it is gone'
+NEW = 'it is new'
 _FORMAT = 'torch_xla golden file'
 _VERSION = 1
 _HINT = 'write one with --golden FILE --update-golden'
@@ -104,8 +104,24 @@ def read(path: Path,
     chosen: None: all but counts of those that it has.
 
   Raises:
-    GoldenFileError: it cannot be read, is none of this tool's, or has no such
-      section.
+    GoldenFileError: as `read_all` does; or there is no such section.
+  """
+  golden = read_all(path, tool)
+  sections = [s for s in DEFAULT if s in golden.sections
+             ] if chosen is None else chosen
+  for section in sections or DEFAULT:
+    if section not in golden.sections:
+      raise GoldenFileError(
+          f'golden file {os.fspath(path)} has no section {section}, but '
+          f'{", ".join(golden.sections) or "none"}; {_HINT}')
+  return golden.only(sections)
+
+
+def read_all(path: Path, tool: str) -> Golden:
+  """All of a golden file.
+
+  Raises:
+    GoldenFileError: it cannot be read, or is none of this tool's.
   """
   name = os.fspath(path)
   try:
@@ -121,7 +137,7 @@ def read(path: Path,
             if old else f'is none of this {tool}')
     raise GoldenFileError(f'golden file {name} {what}; {_HINT}')
   try:
-    golden = Golden(
+    return Golden(
         tool, {
             section: {
                 subject: dict(fields) for subject, fields in subjects.items()
@@ -129,29 +145,25 @@ def read(path: Path,
         }, str(data['made_by']))
   except (AttributeError, KeyError, TypeError, ValueError) as e:
     raise GoldenFileError(f'golden file {name} is damaged; {_HINT}') from e
-  sections = [s for s in DEFAULT if s in golden.sections
-             ] if chosen is None else chosen
-  for section in sections or DEFAULT:
-    if section not in golden.sections:
-      raise GoldenFileError(
-          f'golden file {name} has no section {section}, but '
-          f'{", ".join(golden.sections) or "none"}; {_HINT}')
-  return golden.only(sections)
 
 
 def changes(
     was: Golden,
     now: Golden,
     tolerance: Callable[[str], Tolerance] = Tolerance) -> tuple[Change, ...]:
-  """What differs in the sections of `was`, in order; each subject once.
+  """What differs in the sections that both have.
+
+  A subject that one has alone is told once.
 
   Args:
     tolerance: of a field, by name.
   """
   found: list[Change] = []
   alone: set[str] = set()
-  for section in (s for s in SECTIONS if s in was.sections):
-    before, after = was.sections[section], now.sections.get(section, {})
+  for section in SECTIONS:
+    if section not in was.sections or section not in now.sections:
+      continue
+    before, after = was.sections[section], now.sections[section]
     for subject in dict.fromkeys([*before, *after]):
       if subject in before and subject in after:
         found += (
@@ -170,10 +182,11 @@ def changes(
   return tuple(found)
 
 
-def update(path: Path,
-           now: Golden,
-           chosen: Optional[Sequence[str]] = None) -> str:
-  """Writes the golden file; returns what became of it, in lines.
+def update(
+    path: Path,
+    now: Golden,
+    chosen: Optional[Sequence[str]] = None) -> tuple[str, tuple[Change, ...]]:
+  """Writes the golden file; returns a line on it, and what changed.
 
   Args:
     chosen: the sections that it gets; None: all but counts.
@@ -181,21 +194,18 @@ def update(path: Path,
   Raises:
     OSError: it cannot be written.
   """
-  name = os.fspath(path)
   now = now.only(chosen or DEFAULT)
-  said = f'golden file {name} is new'
+  said, found = f'golden file {os.fspath(path)} is new', ()
   if os.path.exists(path):
     try:
-      found = changes(read(path, now.tool, tuple(now.sections)), now)
-      said = '\n'.join([
-          f'golden file {name}: {len(found) or "no"} change(s)',
-          *(f'  {change}' for change in found)
-      ])
+      found = changes(read_all(path, now.tool), now)
+      said = f'golden file {os.fspath(path)}: ' + ('updated' if found else
+                                                   'nothing changed')
     except GoldenFileError as e:
       said = f'replaced: {e}'
   with open(path, 'w', encoding='utf-8') as f:
     f.write(now.to_text())
-  return said
+  return said, found
 
 
 def steady(text: str) -> str:
@@ -222,8 +232,12 @@ def flat(value: Any, name: str = '') -> dict[str, Any]:
       return {name: json.dumps(value)}
     value = dict(enumerate(value))
   if isinstance(value, Mapping):
-    parts = [flat(v, f'{name} / {k}' if name else str(k))
-             for k, v in value.items()]
+    keys = [str(key) for key in value]
+    keys = [k if k == steady(k) else n for k, n in zip(keys, numbered(keys))]
+    parts = [
+        flat(v, f'{name} / {k}' if name else k)
+        for k, v in zip(keys, value.values())
+    ]
     return {k: v for part in parts for k, v in part.items()}
   return {name: steady(value) if isinstance(value, str) else value}
 

@@ -24,6 +24,7 @@ class Kind(enum.Enum):
   REPLICATED_BYTES = 'replicated bytes'
   UNTIED = 'untied'
   NOTHING_RAN = 'nothing ran'
+  REQUIREMENT = 'requirement'
   GOLDEN = 'golden file'
 
 
@@ -227,13 +228,18 @@ class AuditReport:
         'name': d.name,
         'text': d.text
     } for d in self.differences]
-    # By name, so that a golden file's diff shows the tensor that changed.
+    # By name, so that a diff shows the tensor that changed.
     data['tensors'] = {row.pop('name'): row for row in data['tensors']}
     data['schema'] = SCHEMA
     return data
 
   def to_json(self) -> str:
     return json.dumps(self.to_dict(), indent=1, sort_keys=True) + '\n'
+
+  def to_golden(self) -> str:
+    """The text of a golden file that later reports are held to."""
+    from .golden import DEFAULT, of_report
+    return of_report(self.to_dict()).only(DEFAULT).to_text()
 
   def to_html(self) -> str:
     """One HTML page that needs nothing else."""

@@ -82,8 +82,9 @@ def changes(was: Golden, now: Golden,
     topology, colon, _ = change.subject.partition(': ')
     if not colon or change.text not in (golden.GONE, golden.NEW):
       return False
-    programs = sum(subject.startswith(f'{topology}: ')
-                   for subject in was.sections[change.section])
+    programs = sum(
+        subject.startswith(f'{topology}: ')
+        for subject in was.sections[change.section])
     alike = sum(c.text == change.text and c.subject.startswith(f'{topology}: ')
                 for c in found)
     return tolerance('programs').allows(programs, programs + alike)

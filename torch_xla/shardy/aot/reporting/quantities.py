@@ -169,11 +169,12 @@ def _collective(kind: str, what: str, over: Optional[tuple[str,
 def _unknown(name: str) -> str:
   both = [f'{kind} {what}' for kind in KINDS for what in ('bytes', 'count')]
   base, over, axes = name.partition(' over ')
-  near = nearest(
-      base, {
-          **{n: n for n in (*(q.name for q in plain()), *both)},
-          **_OTHER_NAMES
-      })
+  near = nearest(base, {
+      **{
+          n: n for n in (*(q.name for q in plain()), *both)
+      },
+      **_OTHER_NAMES
+  })
   if near in both:
     near += over + axes
   return (f'there is no quantity {name!r}' +

@@ -27,8 +27,7 @@ def _test(report: ConformanceReport, result: Result) -> junit.Test:
   else:
     kind = '' if result.status is Status.PASSED else 'skipped'
   found = result.status.is_finding
-  return junit.Test(
-      f'conformance.{result.case}', result.part or result.case, kind,
-      result.text, result.status.value if found else '',
-      f'for a user: {report.means[result.case]}' if found else '',
-      result.seconds)
+  return junit.Test(f'conformance.{result.case}', result.part or result.case,
+                    kind, result.text, result.status.value if found else '',
+                    f'for a user: {report.means[result.case]}' if found else '',
+                    result.seconds)
