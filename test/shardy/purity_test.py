@@ -23,7 +23,7 @@ _SPMD = 'torch_xla.distributed.spmd'
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
          'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
-         'conformance')
+         'conformance', 'gate')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
@@ -43,6 +43,7 @@ _MAY_IMPORT = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'ended_process': ((), ()),
+    'gate': ((), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
@@ -72,22 +73,22 @@ _MAY_IMPORT = {
          'tensor_names', 'web_page', 'layers'), ('policy',)),
     'explain': ((), ('errors', 'explanation')),
     'suggest': ((), ('errors', 'explanation')),
-    'audit': (('annotate', 'bind', 'compile', 'door', 'hlo', 'layers', 'mode',
-               'policy', 'process_environment', 'sharding', 'tensor_names',
-               'web_page'), ()),
+    'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
+               'mode', 'policy', 'process_environment', 'sharding',
+               'tensor_names', 'web_page'), ()),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
-    'aot': (
-        ('callers', 'compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
-         'process_environment', 'sharding', 'tensor_names', 'web_page'), ()),
-    'conformance': (('cache', 'door', 'ended_process', 'hlo', 'mode',
+    'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
+             'hlo', 'mode', 'process_environment', 'sharding', 'tensor_names',
+             'web_page'), ()),
+    'conformance': (('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode',
                      'sharding', 'stablehlo', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
-    f'{_SPMD}.audit.{m}' for m in ('advice', 'folding', 'report', 'page',
-                                   'table')
+    f'{_SPMD}.audit.{m}' for m in ('advice', 'folding', 'golden', 'report',
+                                   'page', 'table')
 }]
 
 

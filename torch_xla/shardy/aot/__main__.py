@@ -10,10 +10,13 @@ from typing import Optional
 
 from . import launcher, topologies
 from .errors import AotError
-from .reporting import (comparison, golden, json_form, page, requirements,
-                        table)
+from .reporting import (comparison, golden, json_form, page, quantities,
+                        requirements, table, wording)
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
+from ..gate import ci
+from ..gate.golden import choose, Golden, read, update
+from ..gate.requirements import parse_tolerance, Tolerance
 
 _DESCRIPTION = '''
 Runs a script unchanged for TPUs that are not there. The TPU's own compiler
@@ -25,11 +28,12 @@ _EPILOG = '''
 The environment is that of a real run: XLA_USE_SHARDY=1, LIBTPU_INIT_ARGS and
 all else count, and TPU_LIBRARY_PATH names another libtpu.
 
-Exit status: 0 if all programs fit and all that is required holds; 1 if not, or
-if the script failed; 2 for wrong usage or a compiler that is missing; 130 if it
-was interrupted.
+Exit status: 0 if all programs fit and all that is required holds; 1 if not; 2
+for wrong usage or a compiler that is missing; 3 for a script that failed; 130 if
+it was interrupted. --require takes 'fits', too.
 '''
 
+_STATUS_FAILED = 3
 _STATUS_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 
@@ -92,23 +96,13 @@ def _parser() -> argparse.ArgumentParser:
       default=[],
       metavar='FILE',
       help='show the reports of an earlier --json beside these')
-  parser.add_argument(
-      '--golden',
-      metavar='FILE',
-      help='fail if anything differs from this file, an earlier --json')
+  ci.add_options(parser)
   parser.add_argument(
       '--tolerance',
       action='append',
       default=[],
       metavar='QUANTITY=VALUE',
       help="what may differ from --golden: 'cycles=5%%', 'programs=1'")
-  parser.add_argument(
-      '--require',
-      action='append',
-      default=[],
-      metavar='REQUIREMENT',
-      help="fail unless it holds: 'fits', 'programs<=3', 'all-gather "
-      "bytes<=1GiB'; --require help lists the quantities")
   return parser
 
 
@@ -126,11 +120,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
-    tolerances = [golden.parse_tolerance(text) for text in options.tolerance]
+    tolerances = [
+        parse_tolerance(text, quantities.named) for text in options.tolerance
+    ]
     others = [(f'{report.topology.name} of {os.path.basename(path)}', report)
               for path in options.compare
               for report in json_form.read(path)]
-    expected = json_form.read(options.golden) if options.golden else ()
+    sections = choose(options.golden_sections)
+    expected = (
+        read(options.golden, golden.TOOL, sections)
+        if options.golden and not options.update_golden else None)
     compiler = launcher.compiler()
   except (ValueError, AotError) as e:
     parser.error(str(e))
@@ -153,7 +152,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
   _write(options, reports, others)
   if reports[-1].ended == INTERRUPTED:
     return _STATUS_INTERRUPTED
-  return _verdict(reports, required, expected, tolerances)
+  status, checks = _judged(reports, required, expected, tolerances)
+  if options.update_golden and status != _STATUS_FAILED:
+    said, found = update(options.golden, golden.of_reports(reports), sections)
+    print('\n  '.join([said, *map(str, found)]))
+  ci.tell('aot', checks, options.junit, os.environ)
+  return status
 
 
 def _script(parser: argparse.ArgumentParser,
@@ -181,10 +185,13 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace,
     if not 0 <= options.host < name.hosts:
       parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
                    f'host{"s" if name.hosts > 1 else ""}, counted from 0')
+  wrong = ci.misused(vars(options))
+  if wrong:
+    parser.error(wrong)
   if options.tolerance and not options.golden:
     parser.error('--tolerance says what may differ from --golden, and there is '
                  'none')
-  for key in ('json', 'html'):
+  for key in ('json', 'html', 'junit', 'golden'):
     path = getattr(options, key)
     if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
       parser.error(f'--{key}: no directory for {path}')
@@ -206,21 +213,45 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
         f.write(text())
 
 
-def _verdict(reports: Sequence[AotReport],
-             required: Sequence[requirements.Requirement],
-             expected: Sequence[AotReport],
-             tolerances: Sequence[golden.Tolerance]) -> int:
-  """Says what does not hold; the exit status."""
-  wrong = [
-      f'{report.topology.name}: {said}' for report in reports
-      for said in (r.check(report) for r in required) if said
+def _judged(reports: Sequence[AotReport],
+            required: Sequence[requirements.Requirement],
+            expected: Optional[Golden],
+            tolerances: Sequence[Tolerance]) -> tuple[int, list[ci.Check]]:
+  """The exit status, and all that was judged; says what does not hold."""
+  checks = [
+      ci.Check(
+          one.text,
+          tuple(f'{report.topology.name}: {said}'
+                for report in reports
+                for said in (one.check(report),)
+                if said))
+      for one in required
   ]
   if expected:
-    wrong += golden.differences(expected, reports, tolerances)
-  for line in wrong:
+    checks.append(
+        ci.Check(
+            'golden file',
+            tuple(
+                map(
+                    str,
+                    golden.changes(expected, golden.of_reports(reports),
+                                   tolerances)))))
+  for line in (text for check in checks for text in check.findings):
     print(f'aot: {line}', file=sys.stderr)
-  bad = any(report.failed or report.fits is False for report in reports)
-  return 1 if wrong or bad else 0
+  for name, is_bad, words in (('fit', lambda report: report.fits is False,
+                               wording.verdict),
+                              ('script', lambda report: report.failed,
+                               lambda report: report.ended)):
+    checks.append(
+        ci.Check(
+            name,
+            tuple(
+                f'{report.topology.name}: {words(report)}' for report in reports
+                if is_bad(report))))
+  # A script that ended because it does not fit did not fail itself.
+  if any(report.failed and report.fits is not False for report in reports):
+    return _STATUS_FAILED, checks
+  return int(any(check.findings for check in checks)), checks
 
 
 if __name__ == '__main__':

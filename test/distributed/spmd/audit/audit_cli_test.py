@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import processes
 from processes import clean_environment
@@ -110,13 +111,14 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.nightly
 def test_a_script_is_audited_and_its_golden_file_kept(project):
   made = run_command(project, 'train.py', '--policy', 'policy.toml', '--json',
-                     'golden.json', '--html', 'page.html', '--', 'model')
+                     'made.json', '--html', 'page.html', '--golden',
+                     'golden.json', '--update-golden', '--', 'model')
   assert made.returncode == 0, made.stderr
   assert 'script has run well' in made.stdout
   assert 'mode shardy, mesh data=2, model=4' in made.stdout
-  assert made.stdout.endswith('no differences\n')
+  assert made.stdout.endswith('golden.json is new\n')
   golden = json.loads((project / 'golden.json').read_text())
-  assert golden['tensors']['weight']['compiled'][0]['sharding'].startswith(
+  assert golden['sections']['placements']['weight']['compiled'].startswith(
       '{devices=[4,1,2]<=')
   assert '</html>' in (project / 'page.html').read_text()
   # Another process, the same set-up: the same file, to the byte.
@@ -124,7 +126,38 @@ def test_a_script_is_audited_and_its_golden_file_kept(project):
               'golden.json', '--json', 'again.json', '--', 'model')
   assert again.returncode == 0, again.stdout + again.stderr
   assert (project / 'again.json').read_text() == (project /
-                                                  'golden.json').read_text()
+                                                  'made.json').read_text()
+
+
+@pytest.mark.slow
+def test_a_golden_file_that_is_updated_and_the_diff(project, monkeypatch):
+  monkeypatch.setenv('GITHUB_ACTIONS', 'true')
+  monkeypatch.setenv('GITHUB_STEP_SUMMARY', str(project / 'summary.md'))
+  was = run(project, 'train.py', '--json', 'was.json', '--golden',
+            'golden.json', '--update-golden', '--golden-sections',
+            'placements,programs', '--', 'model')
+  assert was.returncode == 0, was.stderr
+  other = ('train.py', '--golden', 'golden.json', '--', 'data')
+  now = run(project, *other[:1], '--json', 'now.json', '--junit', 'found.xml',
+            '--require', 'replicated bytes<=1', '--golden-sections',
+            'placements', *other[1:])
+  assert now.returncode == 1, now.stderr
+  suite = ElementTree.parse(project / 'found.xml').getroot()
+  assert {t.get('name') for t in suite if len(t)
+         } == {'requirement', 'golden file'}
+  assert '::error title=audit%3A golden file::weight: placements: ' in now.stdout
+  assert '### audit: no finding(s)' in (project / 'summary.md').read_text()
+  assert "- **requirement**: `replicated bytes: replicated bytes<=1: " in (
+      project / 'summary.md').read_text()
+  updated = run(project, *other[:3], '--update-golden', *other[3:])
+  assert updated.returncode == 0
+  assert 'golden.json: updated\nplacements\n  weight: ' in updated.stdout
+  assert run(project, *other).returncode == 0
+  differ = run(project, '--diff', 'was.json', 'now.json')
+  assert differ.returncode == 1
+  assert "  weight: spec: it was ('model', None), and is ('data'" in (
+      differ.stdout)
+  assert run(project, '--diff', 'now.json', 'golden.json').returncode == 0
 
 
 @pytest.mark.slow
@@ -183,7 +216,13 @@ def test_wrong_usage_is_status_2_before_the_script_runs(project):
       (('nowhere.py', '--policy', 'policy.toml'), "no script 'nowhere.py'"),
       (('train.py', '--policy', 'wrong.toml'), 'rule 1: pattern is missing'),
       (('train.py', '--policy', 'policy.toml', '--golden', 'nowhere.json'),
-       'write one with --json FILE'),
+       'write one with --golden FILE --update-golden'),
+      (('train.py', '--update-golden'), '--update-golden is of --golden FILE'),
+      (('train.py', '--golden', 'x', '--golden-sections', 'programs,all'),
+       "section 'all': there are placements,"),
+      (('train.py', '--require', 'bytes'), "requirement 'bytes': write"),
+      (('train.py', '--diff', 'a.json', 'b.json'), 'a SCRIPT, or --diff'),
+      (('--diff', 'a.json', 'b.json'), 'audit a.json cannot be read'),
   ):
     done = run(project, *arguments)
     assert done.returncode == 2
@@ -194,5 +233,6 @@ def test_help_says_the_contract(project):
   done = run(project, '--help')
   assert done.returncode == 0
   for text in ('--policy', '--golden', '--tolerance', '--json', '--html',
+               '--update-golden', '--require', '--diff', '--junit',
                'Exit status', "apply(model, mesh)"):
     assert text in done.stdout

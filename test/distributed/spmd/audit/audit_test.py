@@ -10,9 +10,11 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import (audit, AuditError, examine,
                                               GoldenFileError, Kind)
+from torch_xla.distributed.spmd.audit import quantities
 from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
                                                ShardingPolicy)
 import torch_xla.runtime as xr
+from torch_xla.shardy.gate import requirements
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
@@ -296,34 +298,86 @@ def test_no_step_at_all(mesh):
 def test_a_golden_file_is_held_to(mesh, tmp_path):
   model = trained(mesh)
   golden = tmp_path / 'golden.json'
-  golden.write_text(examine(model, POLICY).to_json())
+  golden.write_text(examine(model, POLICY).to_golden())
   assert audit(model, POLICY, golden=golden).ok
   step(model)  # One more program.
   with pytest.raises(AuditError) as e:
     audit(model, POLICY, golden=golden)
   found = {d.name: d.text for d in e.value.report.differences}
   assert {d.kind for d in e.value.report.differences} == {Kind.GOLDEN}
-  assert found['counts / compiles'] == 'it was 1, and is 2'
-  assert found['programs / 1'].startswith('it was absent, and is {')
+  assert found.pop('boundary up').startswith('placements: activations: it was ')
+  assert found == {
+      'all programs': 'programs: programs: it was 1, and is 2, x2.00',
+      'SyncTensorsGraph #2': 'programs: it is new'
+  }
+
+
+def test_more_steps_leave_all_but_counts(mesh):
+  model = trained(mesh, 212)
+  was = examine(model, POLICY)
+  step(model, 212)
+  now = examine(model, POLICY)
+  assert now.to_golden() == was.to_golden()
+  assert now.counts != was.counts
+
+
+def test_instructions_leave_the_golden_file(mesh):
+  """Two models of which one has more to do, and the same to move."""
+
+  def golden(more):
+    model = Mlp().to('xla')
+    POLICY.apply(model, mesh)
+    loss = model(torch.randn(216, 8).to('xla')).sum()
+    (loss.mul(2).div(2) if more else loss).backward()
+    torch_xla.sync(wait=True)
+    report = examine(model, POLICY)
+    return report.programs[0].name, report.to_golden()
+
+  (was, before), (now, after) = golden(False), golden(True)
+  assert was != now and after == before
 
 
 def test_a_golden_file_names_what_changed(mesh, tmp_path):
   model = trained(mesh)
-  data = json.loads(examine(model, POLICY).to_json())
-  data['tensors']['up.weight']['unused_axes'] = ['model']
-  del data['tensors']['scale']
+  data = json.loads(examine(model, POLICY).to_golden())
+  tensors = data['sections']['placements']
+  tensors['up.weight']['stored'] = '{replicated}'
+  del tensors['scale']
+  data['sections']['memory']['all tensors']['nbytes'] += 1024
   golden = tmp_path / 'golden.json'
   golden.write_text(json.dumps(data))
-  assert differences(
-      model,
-      golden=golden) == [(Kind.GOLDEN, 'tensors / scale'),
-                         (Kind.GOLDEN, 'tensors / up.weight / unused_axes')]
+  found = {
+      d.name: d.text for d in examine(model, POLICY, golden=golden).differences
+  }
+  assert list(found) == ['up.weight', 'scale', 'all tensors']
+  assert found['up.weight'].startswith(
+      'placements: stored: it was {replicated}, and is {devices=[')
+  assert found['all tensors'].startswith('memory: nbytes: it was ')
 
 
-@pytest.mark.parametrize('text', [None, 'no json', '[]'])
-def test_a_golden_file_that_is_none(mesh, tmp_path, text):
+def test_requirements(mesh):
+  report = examine(trained(mesh), POLICY)
+  for text in ('replicated bytes<=1GiB', 'compiles==1', 'programs<2',
+               'all-reduce count>0', 'collective bytes>=1', 'fallbacks==0'):
+    assert requirements.parse(text, quantities.named).check(report) is None
+  some = requirements.parse('bytes per device < 1', quantities.named)
+  assert some.check(report).startswith('bytes per device < 1: bytes per device '
+                                       'is ')
+  with pytest.raises(
+      requirements.RequirementError, match="did you mean 'all-reduce count'"):
+    requirements.parse('allreduce count<=1', quantities.named)
+
+
+@pytest.mark.parametrize('text, why', [
+    (None, 'No such file'),
+    ('no json', 'Expecting value'),
+    ('[]', 'is none of this audit'),
+    ('{"schema": 1, "tensors": {}}', 'is a report of --json'),
+])
+def test_a_golden_file_that_is_none(mesh, tmp_path, text, why):
   golden = tmp_path / 'golden.json'
   if text is not None:
     golden.write_text(text)
-  with pytest.raises(GoldenFileError, match='golden.json.*--json'):
+  with pytest.raises(
+      GoldenFileError, match=f'golden.json.*{why}.*--update-golden'):
     audit(trained(mesh), POLICY, golden=golden)

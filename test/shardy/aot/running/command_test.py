@@ -85,8 +85,16 @@ def test_reports_files_and_requirements(tmp_path: Path,
 def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
   golden, other = tmp_path / 'golden.json', tmp_path / 'other.json'
   train = SCRIPTS / 'train.py'
+  earlier = tmp_path / 'earlier.json'
   assert run(
-      '--topology', 'v5e:2x2', '--json', golden, train,
+      '--topology',
+      'v5e:2x2',
+      '--golden',
+      golden,
+      '--update-golden',
+      '--json',
+      earlier,
+      train,
       folder=temporary).returncode == 0
   again = run(
       '--topology', 'v5e:2x2', '--golden', golden, train, folder=temporary)
@@ -99,16 +107,19 @@ def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
       '--tolerance',
       'flops=1%',
       '--compare',
-      golden,
+      earlier,
       '--json',
       other,
+      '--junit',
+      tmp_path / 'found.xml',
       train,
       '--width',
       '512',
       folder=temporary)
   assert wider.returncode == 1
+  assert 'failures="1"' in (tmp_path / 'found.xml').read_text()
   assert 'flops' in wider.stderr and 'peak' in wider.stderr
-  assert 'v5e:2x2 of golden.json' in wider.stdout
+  assert 'v5e:2x2 of earlier.json' in wider.stdout
 
 
 @pytest.mark.slow
@@ -121,7 +132,7 @@ def test_a_process_that_ends_itself(way: str, said: str,
                                     temporary: Path) -> None:
   done = run(
       '--topology', 'v5e:2x2', SCRIPTS / 'ends.py', way, folder=temporary)
-  assert done.returncode == 1
+  assert done.returncode == 3
   assert said in done.stdout and 'ends.py:13' in done.stdout
   # What the script's own libraries leave so is theirs.
   assert list(temporary.glob('aot-*')) == []
@@ -239,6 +250,7 @@ TRAIN = str(SCRIPTS / 'train.py')
     (('--topology', 'v5e:2x2', '--tolerance', 'x=1', TRAIN), "'x=1'"),
     (('--topology', 'v5e:2x2', '--tolerance', 'peak=1%', TRAIN), '--golden'),
     (('--topology', 'v5e:2x2', '--golden', 'no.json', TRAIN), 'no.json'),
+    (('--topology', 'v5e:2x2', '--update-golden', TRAIN), '--golden FILE'),
     (('--topology', 'v5e:2x2', '--json', 'no/where.json', TRAIN),
      'no directory for no/where.json'),
     (('--topology', 'v5e:2x2', '-m'), '-m needs a module'),

@@ -7,7 +7,7 @@ import processes
 import pytest
 from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.topologies import GENERATIONS
-from torch_xla.shardy.aot.reporting import sizes
+from torch_xla.shardy.gate import sizes
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
   import torch
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
+from torch_xla.shardy.gate.golden import GoldenFileError
+
 from . import folding
-from .golden import GoldenFileError
 from .report import Difference, Kind, AuditReport
 
 __all__ = [
@@ -97,7 +98,8 @@ def examine(model: torch.nn.Module,
       what differs is what is stored or compiled otherwise than it is marked.
     tolerance: bytes that all devices together may hold beyond one copy of each
       tensor, or a percentage of one copy of all, as '2%'; None: no limit.
-    golden: the path of a report's JSON that this one has to equal.
+    golden: the path of a golden file that the report has to equal, in all but
+      counts; `to_golden()` of an earlier report gives its text.
 
   Raises:
     GoldenFileError: the golden file cannot be read.

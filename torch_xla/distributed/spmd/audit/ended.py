@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -10,8 +11,11 @@ import torch_xla
 from torch_xla.distributed.spmd.policy import (applied, PolicyError,
                                                ShardingPolicy)
 from torch_xla.shardy.annotate.priority import PriorityError
+from torch_xla.shardy.gate import ci, requirements
+from torch_xla.shardy.gate.golden import choose, GoldenFileError, update
 
-from . import examination, golden, standard
+from . import diff, examination, folding, golden, quantities, standard
+from .report import AuditReport, Kind
 
 
 def finish(options: dict[str, Any], moved: standard.Moved) -> int:
@@ -29,22 +33,44 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
                   'a policy is for one: call audit(model, policy) of '
                   'torch_xla.distributed.spmd.audit in the script')
   torch_xla.sync(wait=True)
+  sections = choose(options['golden_sections'])
   try:
     policy = options['policy'] and ShardingPolicy.load(options['policy'])
     report = examination.examine(
         *standard.as_one(models, moved),
         policy=policy,
         tolerance=options['tolerance'],
-        golden=options['golden'])
+        golden=None if options['update_golden'] else options['golden'],
+        golden_sections=sections,
+        require=[
+            requirements.parse(text, quantities.named)
+            for text in options['require']
+        ])
     print(report)
     for key, text in (('json', report.to_json), ('html', report.to_html),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:
         with open(options[key], 'w', encoding='utf-8') as f:
           f.write(text())
-  except (OSError, PolicyError, PriorityError, golden.GoldenFileError) as e:
+    if options['update_golden']:
+      said, found = update(options['golden'],
+                           golden.of_report(report.to_dict()), sections)
+      print('\n'.join([said, *(diff.lines(found) if found else ())]))
+    ci.tell(golden.TOOL, _checks(report), options['junit'], os.environ)
+  except (OSError, PolicyError, PriorityError, GoldenFileError) as e:
     return _usage(str(e))
   return 0 if report.ok else 1
+
+
+def _checks(report: AuditReport) -> list[ci.Check]:
+  causes = folding.causes(report.differences)
+  return [
+      ci.Check(kind.value,
+               tuple(f'{c.head}: {c.text}'
+                     for c in causes
+                     if c.kind is kind))
+      for kind in Kind
+  ]
 
 
 def _captured(model: torch.nn.Module) -> str:

@@ -12,27 +12,35 @@ import torch
 import torch_xla
 from torch_xla.distributed.spmd import policy as spmd_policy
 from torch_xla.distributed.spmd.policy import held
+from torch_xla.shardy.gate import golden as golden_file
+from torch_xla.shardy.gate.requirements import Requirement
 
-from . import differences, golden as golden_file, standard as audit_standard
+from . import differences, golden as sections, standard as audit_standard
 from .collect import Collector
-from .report import AuditReport, Totals
+from .report import AuditReport, Difference, Kind, Totals
 
 
-def examine(model: torch.nn.Module,
-            tied: Iterable[Sequence[str]] = (),
-            *,
-            policy: Optional[spmd_policy.ShardingPolicy] = None,
-            tolerance: Union[int, str, None] = None,
-            golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
+def examine(
+    model: torch.nn.Module,
+    tied: Iterable[Sequence[str]] = (),
+    *,
+    policy: Optional[spmd_policy.ShardingPolicy] = None,
+    tolerance: Union[int, str, None] = None,
+    golden: Optional[Union[str, os.PathLike]] = None,
+    golden_sections: Optional[Sequence[str]] = None,
+    require: Sequence[Requirement] = ()
+) -> AuditReport:
   """`torch_xla.distributed.spmd.audit.examine`, which says more.
 
   Args:
     tied: names that one weight had before the model was moved, where that is
       known; models of transformers say so themselves.
+    golden_sections: None: all but counts.
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = audit_standard.of(model, policy)
-  kept = None if golden is None else golden_file.read(golden)
+  kept = None if golden is None else golden_file.read(golden, sections.TOOL,
+                                                      golden_sections)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
@@ -55,6 +63,14 @@ def examine(model: torch.nn.Module,
       others=collector.others())
   found = differences.find(report, [*problems, *boundary_problems],
                            held.untied(model, tied))
+  for one in require:
+    said = one.check(report)
+    if said:
+      found += (Difference(Kind.REQUIREMENT, one.quantity.name, said),)
   if kept is not None:
-    found += golden_file.compare(report, kept)
+    found += tuple(
+        Difference(Kind.GOLDEN, change.subject,
+                   f'{change.section}: {change.text}')
+        for change in golden_file.changes(kept,
+                                          sections.of_report(report.to_dict())))
   return dataclasses.replace(report, differences=found)

@@ -27,13 +27,18 @@ class Cause(NamedTuple):
   names: tuple[str, ...]
   nbytes: int
 
-  def __str__(self) -> str:
+  @property
+  def head(self) -> str:
+    """The names, and how many they are."""
     many = len(self.names)
     head = names_text(self.names)
     if many > 1:
       head += f' ({many:,} in all, {self.nbytes:,} bytes)' if self.nbytes else (
           f' ({many:,} in all)')
-    return f'{head}: {self.kind.value}: {self.text}'
+    return head
+
+  def __str__(self) -> str:
+    return f'{self.head}: {self.kind.value}: {self.text}'
 
 
 class Fold(NamedTuple):

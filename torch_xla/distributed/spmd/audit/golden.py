@@ -1,73 +1,128 @@
-"""Compares a report with one that was kept."""
+"""A report as the sections of a golden file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import json
-import os
-from typing import Any, Union
+from typing import Any
 
-from .report import Difference, Kind, AuditReport
+from .report import OTHER
+from torch_xla.shardy.gate.golden import (Golden, numbered, steady)
 
-_ABSENT = object()
-# More than this of one value is not shown.
-_SHOWN = 120
-
-
-class GoldenFileError(ValueError):
-  """A golden file that is missing, or is none."""
+TOOL = 'audit'
+_WHOLE = ('mode', 'policy', 'mesh', 'devices')
+_OF_TENSOR = ('kind', 'rule', 'dtype', 'form')
 
 
-def read(path: Union[str, os.PathLike]) -> Mapping[str, Any]:
-  """The golden file's report.
+def of_report(data: Mapping[str, Any]) -> Golden:
+  """What a golden file of a report holds.
 
-  Raises:
-    GoldenFileError: it cannot be read, or is not an audit's JSON.
+  Of programs these are partitioners and forms of shardings, but neither how many
+  instructions have one nor names that number them, nor bytes, which any constant
+  changes.
+
+  Args:
+    data: of `AuditReport.to_dict`, maybe read from JSON.
   """
-  name = os.fspath(path)
-  hint = 'write one with --json FILE (or report.to_json()) and keep that'
-  try:
-    with open(path, encoding='utf-8') as f:
-      data = json.load(f)
-  except (OSError, ValueError) as e:
-    raise GoldenFileError(f'golden file {name}: {e}; {hint}') from e
-  if not isinstance(data, dict) or 'schema' not in data:
-    raise GoldenFileError(f'golden file {name} is not the JSON of an audit; '
-                          f'{hint}')
-  return data
+  programs = data['programs'] or ()
+  named = list(zip(numbered(p['name'] for p in programs), programs))
+  memory = {
+      'all tensors': {
+          k: v for k, v in data['totals'].items() if k != 'tensors'
+      },
+      # What else a script leaves alive is not the model's.
+      **{
+          held['what']: {
+              k: v for k, v in held.items() if k != 'what'
+          } for held in data['held'] if held['what'] != OTHER
+      },
+  }
+  return Golden(
+      TOOL, {
+          'placements': {
+              'the model': {
+                  name: json.dumps(data[name]).strip('"') for name in _WHOLE
+              },
+              **{
+                  name: _tensor(row) for name, row in data['tensors'].items()
+              },
+              **dict(map(_boundary, data['boundaries'])),
+          },
+          'programs': {
+              'all programs': {
+                  'programs':
+                      'not known' if data['programs'] is None else len(programs)
+              },
+              **{
+                  name: _program(row) for name, row in named
+              },
+          },
+          'collectives': {
+              name: ({
+                  f'{one["kind"]} {title}': one[key]
+                  for one in row['collectives']
+                  for title, key in (('count', 'count'), ('bytes', 'nbytes'),
+                                     ('smallest bytes', 'smallest'))
+              } if row['collectives'] is not None else {
+                  'collectives': 'not known'
+              }) for name, row in named
+          },
+          'memory': memory,
+          'counts': {
+              'counts': data['counts']
+          },
+      })
 
 
-def compare(report: AuditReport,
-            golden: Mapping[str, Any]) -> tuple[Difference, ...]:
-  """Each value that is not what it was; differences themselves are not one."""
-  # Through JSON: what was a tuple is a list there.
-  now = json.loads(report.to_json())
-  return tuple(
-      Difference(Kind.GOLDEN, path, f'it was {_show(was)}, and is {_show(is_)}')
-      for path, was, is_ in _changes('', _without_verdict(golden),
-                                     _without_verdict(now)))
+def _tensor(row: Mapping[str, Any]) -> dict[str, Any]:
+  fields = {name: row[name] for name in _OF_TENSOR}
+  return fields | {
+      'aliases': ', '.join(row['aliases']),
+      'shape': json.dumps(row['shape']),
+      'spec': row['spec'] + _priority(row['policy']),
+      'marked': _seen(row['annotation']),
+      'stored': _seen(row['stored']),
+      'compiled': ' and '.join(dict.fromkeys(map(_seen, row['compiled']))),
+      'why not V2': steady(row['why_not_v2']),
+  }
 
 
-def _without_verdict(data: Mapping[str, Any]) -> dict[str, Any]:
-  return {k: v for k, v in data.items() if k != 'differences'}
+def _seen(seen: Mapping[str, Any]) -> str:
+  if seen['sharding'] is None:
+    return f'not known: {seen["unknown"]}'
+  return seen['sharding'] + _priority(seen)
 
 
-def _changes(path: str, was: Any, is_: Any) -> Iterator[tuple[str, Any, Any]]:
-  if isinstance(was, dict) and isinstance(is_, dict):
-    for key in sorted({*was, *is_}):
-      yield from _changes(f'{path} / {key}' if path else key,
-                          was.get(key, _ABSENT), is_.get(key, _ABSENT))
-  elif isinstance(was, list) and isinstance(is_, list) and any(
-      isinstance(v, (dict, list)) for v in (*was, *is_)):
-    for i in range(max(len(was), len(is_))):
-      yield from _changes(f'{path} / {i}', was[i] if i < len(was) else _ABSENT,
-                          is_[i] if i < len(is_) else _ABSENT)
-  elif was != is_:
-    yield path, was, is_
+def _priority(seen: Mapping[str, Any]) -> str:
+  return f' priority {json.dumps(seen["priority"])}' if seen['priority'] else ''
 
 
-def _show(value: Any) -> str:
-  if value is _ABSENT:
-    return 'absent'
-  text = json.dumps(value, sort_keys=True)
-  return text if len(text) <= _SHOWN else text[:_SHOWN] + '...'
+def _boundary(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+  output = '' if row['output'] is None else f' [{row["output"]}]'
+  marked = []
+  for one in row['activations']:
+    text = f'{json.dumps(one["shape"])}, {json.dumps(one["local_shape"])}'
+    # How many are is of instructions, and whether any is of the policy.
+    marked.append(text +
+                  (', not constrained' if one['constrained'] == 0 else ''))
+  return f'boundary {row["module"]}{output}', {
+      'spec': row['spec'],
+      'priority': json.dumps(row['priority']),
+      'hooked': row['hooked'],
+      'activations': '; '.join(sorted(marked)),
+  }
+
+
+def _program(row: Mapping[str, Any]) -> dict[str, Any]:
+  return {
+      'partitioner':
+          row['partitioner'],
+      'partitions':
+          row['partitions'],
+      'forms':
+          ' and '.join(f for f in ('V2', 'V1') if row[f.lower()]),
+      'why not V2':
+          '; '.join(sorted(steady(why) for why, _ in row['why_not_v2'])),
+      'note':
+          steady(row['note']),
+  }

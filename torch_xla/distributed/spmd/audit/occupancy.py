@@ -16,17 +16,20 @@ from torch_xla.shardy import tensor_names
 
 from .. import xla_sharding
 from .placed import element_type, local_shape, PENDING, stored
-from .report import Beside, Held
+from .report import Beside, Held, OTHER
 
 GRADIENT = 'gradient'
-OTHER = 'other living tensors'
 
 
 class Occupancy:
   """What lives on the device, at one time, beside a model's own tensors."""
 
   def __init__(self, model: torch.nn.Module):
-    """Goes through all objects that the garbage collector knows, some 50 ms."""
+    """Goes through all objects that the garbage collector knows.
+
+    It collects first: what is found must not depend on when that last ran.
+    """
+    gc.collect()
     own = [t for _, t in spmd_policy.owned(model)]
     wanted = {id(t) for t in own}
     self._beside: dict[int, list[tuple[str, torch.Tensor]]] = {

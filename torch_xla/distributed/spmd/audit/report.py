@@ -12,6 +12,8 @@ from typing import Any, Optional
 from torch_xla.shardy.door.memory import Memory
 
 SCHEMA = 1
+# What lives and belongs to no tensor of the model.
+OTHER = 'other living tensors'
 
 
 class Kind(enum.Enum):
@@ -28,6 +30,7 @@ class Kind(enum.Enum):
   STATE = 'optimizer state'
   HELD_TWICE = 'held twice'
   NOTHING_RAN = 'nothing ran'
+  REQUIREMENT = 'requirement'
   GOLDEN = 'golden file'
 
 
@@ -284,13 +287,20 @@ class AuditReport:
     for program, row in zip(data['programs'] or (), self.programs or ()):
       if row.memory is not None:
         program['memory']['peak'] = row.memory.peak
-    # By name, so that a golden file's diff shows the tensor that changed.
+    # By name, so that a diff shows the tensor that changed.
     data['tensors'] = {row.pop('name'): row for row in data['tensors']}
     data['schema'] = SCHEMA
     return data
 
   def to_json(self) -> str:
     return json.dumps(self.to_dict(), indent=1, sort_keys=True) + '\n'
+
+  def to_golden(self) -> str:
+    """The text of a golden file that later reports are held to."""
+    from torch_xla.shardy.gate.golden import DEFAULT
+
+    from .golden import of_report
+    return of_report(self.to_dict()).only(DEFAULT).to_text()
 
   def to_html(self) -> str:
     """One HTML page that needs nothing else."""

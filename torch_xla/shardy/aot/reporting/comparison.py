@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import dataclasses
 from typing import Optional
 
-from . import quantities, sizes, wording
+from . import quantities, wording
 from .matching import match
-from .measures import label, Measure, Number
-from .quantities import Quantity, Unit
+from .measures import label
+from .quantities import Quantity
 from ..report import Program, AotReport
 from .steady_step import steady_step
+from ...gate import sizes
+from ...gate.quantity import change_text, Measure, Number, Unit
 from ...compile.record import columns
 
 # Of a digest; enough to tell programs apart by eye.
@@ -234,15 +236,6 @@ def _number(unit: Unit, value: Optional[Number],
   if not first or value == first:
     return shown
   return f'{shown} ({change_text(first, value)})'
-
-
-def change_text(first: Number, value: Number) -> str:
-  """By how much `value` is more or less than `first`: '+12.3 %', 'x4.00'."""
-  ratio = value / first
-  if ratio >= 2:
-    return f'x{ratio:,.2f}'
-  percent = (ratio - 1) * 100
-  return f'{percent:+.1f} %' if abs(percent) >= 1 else f'{percent:+.1g} %'
 
 
 def _title(programs: Sequence[Program], number: int) -> str:

@@ -31,7 +31,7 @@ def match(reports: Sequence[AotReport]) -> tuple[Match, ...]:
     In the order in which they were compiled; each program once.
   """
   rows: list[_Row] = []
-  for group in _grouped(_function,
+  for group in _grouped(function,
                         [list(enumerate(r.programs)) for r in reports]):
     if len(set(map(len, group))) == 1:
       rows += zip(*group)
@@ -63,6 +63,6 @@ def _place(program: Program) -> str:
   return '\n'.join(program.called_from)
 
 
-def _function(program: Program) -> str:
+def function(program: Program) -> str:
   """Its place without numbers of lines."""
   return '\n'.join(_LINE.sub('', place) for place in program.called_from)

@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
-from typing import Optional, Union
+from typing import Optional
 
 from ...door.memory import Memory
 from ..report import CollectiveUse, Program, AotReport
+from ...gate.quantity import Measure
 from .steady_step import never_steady, steady_step
-
-Number = Union[int, float]
-
-
-@dataclasses.dataclass(frozen=True)
-class Measure:
-  """A number of one report, or of one program.
-
-  Attributes:
-    value: None where it is not known.
-    program: the one that has it, where it is the largest over programs.
-    unknown: why it is not known.
-  """
-  value: Optional[Number]
-  program: Optional[Program] = None
-  unknown: str = ''
-
 
 OfProgram = Callable[[Program], Measure]
 OfReport = Callable[[AotReport], Measure]
@@ -43,7 +27,7 @@ def largest(of_program: OfProgram, report: AotReport) -> Measure:
   if not report.programs:
     return Measure(None, unknown='no program was compiled')
   measures = [
-      dataclasses.replace(of_program(p), program=p) for p in report.programs
+      dataclasses.replace(of_program(p), of=label(p)) for p in report.programs
   ]
   unknown = [m for m in measures if m.value is None]
   # Of several the first; max does so, too.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from . import comparison, measures, sizes, wording
+from . import comparison, measures, wording
 from .comparison import Comparison, Part
 from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from .table import program_cells, use_cells
+from ...gate import sizes
 from ...web_page import document, figures, table, verdict
 
 _TITLE = 'Ahead of time'

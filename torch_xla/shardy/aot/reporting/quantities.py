@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 import dataclasses
-import difflib
-import enum
 import functools
 import re
 from typing import Optional
 
-from . import measures, sizes
-from .measures import Measure, Number, OfProgram, OfReport
+from . import measures
+from .measures import OfProgram
 from ...door.memory import Memory
 from ..report import CollectiveUse, AotReport
+from ...gate import quantity
+from ...gate.quantity import Measure, nearest, Unit, UnknownQuantityError
 from ...hlo.compiled_program import COLLECTIVES
 
 ALL_COLLECTIVES = 'collective'
-_KINDS = (ALL_COLLECTIVES, *COLLECTIVES)
-_COLLECTIVE = re.compile(f'(?P<kind>{"|".join(_KINDS)}) (?P<what>bytes|count)')
+KINDS = (ALL_COLLECTIVES, *COLLECTIVES)
+_COLLECTIVE = re.compile(f'(?P<kind>{"|".join(KINDS)}) (?P<what>bytes|count)')
 # What else people call a quantity.
 _OTHER_NAMES = {
     'compiles': 'programs',
@@ -39,53 +39,13 @@ _OTHER_NAMES = {
 }
 
 
-class UnknownQuantityError(ValueError):
-  """A name that is no quantity's."""
-
-
-class Unit(enum.Enum):
-  """What a quantity counts."""
-  BYTES = 'bytes'
-  COUNT = 'count'
-  FLOPS = 'flops'
-  CYCLES = 'cycles'
-
-  def parse(self, text: str) -> int:
-    """The number that a user wrote.
-
-    Raises:
-      sizes.SizeError: it is none.
-    """
-    read = sizes.parse if self is Unit.BYTES else sizes.parse_number
-    return read(text)
-
-  def short(self, value: Number) -> str:
-    """'1.25 GiB', '1.97 T', '3'."""
-    if self is Unit.BYTES:
-      return sizes.text(int(value))
-    return f'{value:,}' if self is Unit.COUNT else sizes.number_text(value)
-
-  def exact(self, value: Number) -> str:
-    """With all digits: '1.25 GiB (1,342,177,280 bytes)'."""
-    if self is not Unit.BYTES:
-      return f'{value:,}'
-    short = self.short(value)
-    return short if value < 1024 else f'{short} ({value:,} bytes)'
-
-
 @dataclasses.dataclass(frozen=True)
-class Quantity:
+class Quantity(quantity.Quantity):
   """A number that reports can be held to.
 
   Attributes:
-    name: as users write it.
-    unit: of its values.
-    of_report: its value over a whole report.
     of_program: its value of one program; None where programs have none.
   """
-  name: str
-  unit: Unit
-  of_report: OfReport
   of_program: Optional[OfProgram] = None
 
 
@@ -141,14 +101,14 @@ def named(name: str) -> Quantity:
   base, over, axes_text = words.partition(' over ')
   match = _COLLECTIVE.fullmatch(base)
   if not match:
-    for quantity in plain():
-      if quantity.name == words:
-        return quantity
+    for one in plain():
+      if one.name == words:
+        return one
     raise UnknownQuantityError(_unknown(words))
   if not over:
     return _collective(match['kind'], match['what'], None)
   axes = tuple(sorted({a.strip() for a in axes_text.split(',')}))
-  quantity = _collective(match['kind'], match['what'], axes)
+  over_axes = _collective(match['kind'], match['what'], axes)
 
   def of_report(report: AotReport) -> Measure:
     known = axes_of(report)
@@ -158,16 +118,16 @@ def named(name: str) -> Quantity:
             None,
             unknown=f'no mesh of the script has an axis {axis!r}; there are: '
             f'{", ".join(known) or "none"}')
-    return quantity.of_report(report)
+    return over_axes.of_report(report)
 
-  return dataclasses.replace(quantity, of_report=of_report)
+  return dataclasses.replace(over_axes, of_report=of_report)
 
 
 def known() -> str:
   """The names of all quantities, in a line."""
   return (', '.join(q.name for q in plain()) +
           '; and bytes or count, with or without "over AXIS,AXIS", of: ' +
-          ', '.join(_KINDS))
+          ', '.join(KINDS))
 
 
 def axes_of(report: AotReport) -> tuple[str, ...]:
@@ -208,15 +168,16 @@ def _collective(kind: str, what: str, over: Optional[tuple[str,
 
 
 def _unknown(name: str) -> str:
-  both = [f'{kind} {what}' for kind in _KINDS for what in ('bytes', 'count')]
-  near = _OTHER_NAMES.get(name.lower())
-  if not near:
-    base, over, axes = name.partition(' over ')
-    found = difflib.get_close_matches(
-        base.lower(), [*(q.name for q in plain()), *both], n=1)
-    near = found[0] if found else None
-    if near in both:
-      near += over + axes
+  both = [f'{kind} {what}' for kind in KINDS for what in ('bytes', 'count')]
+  base, over, axes = name.partition(' over ')
+  near = nearest(base, {
+      **{
+          n: n for n in (*(q.name for q in plain()), *both)
+      },
+      **_OTHER_NAMES
+  })
+  if near in both:
+    near += over + axes
   return (f'there is no quantity {name!r}' +
           (f': did you mean {near!r}?' if near else '.') +
           f' There are: {known()}')

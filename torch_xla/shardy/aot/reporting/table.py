@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from . import measures, sizes, wording
+from . import measures, wording
+from ...gate import sizes
 from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns

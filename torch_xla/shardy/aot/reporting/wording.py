@@ -8,9 +8,10 @@ import math
 import re
 from typing import Optional
 
-from . import measures, quantities, sizes
+from . import measures, quantities
 from .measures import label
 from ..report import CollectiveUse, Cycles, Program, AotReport
+from ...gate import sizes
 from .steady_step import never_steady, steady_step
 
 _OUT_OF_MEMORY = re.compile(
@@ -34,9 +35,8 @@ def verdict(report: AotReport) -> str:
   peak = quantities.named('peak').of_report(report)
   if peak.value is None:
     return f'not known whether it fits: {peak.unknown}'
-  assert peak.program is not None
   found = f'the largest peak is {sizes.text(int(peak.value))}'
-  of = f'of {label(peak.program)}'
+  of = f'of {peak.of}'
   if report.topology.memory is None:
     return (f'not known whether it fits: the compiler does not tell how much '
             f'memory a device has; {found}, {of}')

@@ -7,7 +7,7 @@ import re
 from typing import Optional
 
 from . import plugin
-from ..reporting import sizes
+from ...gate import sizes
 from ..topologies import TopologyName
 
 # No device holds this. A compiler that counts memory says what there is.

@@ -22,7 +22,8 @@ from ...door.device_plugins import DoorPlugin
 from ...mode import current_mode, Mode
 from . import capacity, plugin, script_hooks
 from .. import topologies
-from ..reporting import json_form, sizes
+from ..reporting import json_form
+from ...gate import sizes
 from ...callers import Callers
 from .hooks import Hooks
 from ..compiled.mesh_groups import MeshValue

@@ -6,7 +6,7 @@ import hypothesis
 from hypothesis import strategies as st
 import properties
 import pytest
-from torch_xla.shardy.aot.reporting import sizes
+from torch_xla.shardy.gate import sizes
 
 
 @pytest.mark.parametrize('text, nbytes', [

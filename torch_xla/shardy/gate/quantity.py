@@ -1,0 +1,94 @@
+"""The numbers of a report that users name, and what was measured of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+import dataclasses
+import difflib
+import enum
+from typing import Any, Optional, Union
+
+from . import sizes
+
+Number = Union[int, float]
+
+
+class UnknownQuantityError(ValueError):
+  """A name that is no quantity's."""
+
+
+class Unit(enum.Enum):
+  """What a quantity counts."""
+  BYTES = 'bytes'
+  COUNT = 'count'
+  FLOPS = 'flops'
+  CYCLES = 'cycles'
+
+  def parse(self, text: str) -> int:
+    """The number that a user wrote.
+
+    Raises:
+      sizes.SizeError: it is none.
+    """
+    read = sizes.parse if self is Unit.BYTES else sizes.parse_number
+    return read(text)
+
+  def short(self, value: Number) -> str:
+    """'1.25 GiB', '1.97 T', '3'."""
+    if self is Unit.BYTES:
+      return sizes.text(int(value))
+    return f'{value:,}' if self is Unit.COUNT else sizes.number_text(value)
+
+  def exact(self, value: Number) -> str:
+    """With all digits: '1.25 GiB (1,342,177,280 bytes)'."""
+    if self is not Unit.BYTES:
+      return f'{value:,}'
+    short = self.short(value)
+    return short if value < 1024 else f'{short} ({value:,} bytes)'
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+  """A number of one report, or of one program.
+
+  Attributes:
+    value: None where it is not known.
+    of: what has it, where it is the largest of several.
+    unknown: why it is not known.
+  """
+  value: Optional[Number]
+  of: str = ''
+  unknown: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantity:
+  """A number that reports can be held to.
+
+  Attributes:
+    name: as users write it.
+    unit: of its values.
+    of_report: its value over a whole report.
+  """
+  name: str
+  unit: Unit
+  of_report: Callable[[Any], Measure]
+
+
+def change_text(first: Number, value: Number) -> str:
+  """By how much `value` is more or less than `first`: '+12.3 %', 'x4.00'."""
+  ratio = value / first
+  if ratio >= 2:
+    return f'x{ratio:,.2f}'
+  percent = (ratio - 1) * 100
+  return f'{percent:+.1f} %' if abs(percent) >= 1 else f'{percent:+.1g} %'
+
+
+def nearest(name: str, names: Mapping[str, str]) -> Optional[str]:
+  """The quantity that was meant by a wrong name.
+
+  Args:
+    names: quantities by all that people call them.
+  """
+  found = difflib.get_close_matches(name.lower(), names, n=1)
+  return names[found[0]] if found else None
