@@ -7,7 +7,7 @@ import re
 from typing import TypeVar
 
 # A layer's.
-_NUMBER = re.compile(r'(?<=\.)\d+(?=\.)')
+_NUMBER = re.compile(r'(?:(?<=\.)|^)\d+(?=\.)')
 
 _Said = TypeVar('_Said', bound=Hashable)
 
