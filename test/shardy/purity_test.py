@@ -71,7 +71,7 @@ _MAY_IMPORT = {
     'explanation': (
         ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
          'tensor_names', 'web_page', 'layers'), ('policy',)),
-    'explain': ((), ('errors', 'explanation')),
+    'explain': ((), ('errors', 'explanation', 'guards')),
     'suggest': ((), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
                'mode', 'policy', 'process_environment', 'sharding',

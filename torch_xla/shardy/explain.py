@@ -15,8 +15,9 @@ The script runs as it would without this, on the devices that it finds, with
 Shardy on. Parameters have the names that their modules give them; name others,
 such as batches, with torch_xla.shardy.name_tensors.
 
-Exit status: 0 if programs were explained, 1 if the script failed (what it
-compiled until then is explained), 2 if there was nothing to explain.
+Exit status: 0 if programs were explained, 1 if --no-implicit-collectives found
+some, 2 if there was nothing to explain, 3 if the script failed (what it compiled
+until then is explained).
 """
 
 
@@ -53,6 +54,12 @@ def main(arguments: Optional[list[str]] = None) -> int:
       metavar='FILE',
       help='show what differs from what --json wrote, at another commit or with '
       'other priorities')
+  parser.add_argument(
+      '--no-implicit-collectives',
+      metavar='BYTES',
+      type=int,
+      help='fail if two annotations disagree so that so many bytes have to move, '
+      'as the guard of this name does')
   parser.add_argument('script', help='a Python script')
   parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its own')
   options = parser.parse_args(arguments)
@@ -74,8 +81,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
         raise ValueError('not what --json writes')
     except (OSError, ValueError) as e:
       parser.error(f'--against: {options.against}: {e}')
-  if (options.whole or 0) < 0:
-    parser.error('--whole: a size is not negative')
+  if min(options.whole or 0, options.no_implicit_collectives or 0) < 0:
+    parser.error('a size is not negative')
   for path in filter(None, (options.json, options.html, options.graph)):
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or '.'):
       parser.error(f'{path}: no file can be written there')
@@ -125,13 +132,19 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
     _write(options.graph, json.dumps(graph.collection(explained)))
   if ran.has_failed:
     print(f'{options.script} failed: what it compiled until then is above')
-    return 1
+    return 3
   if not explained:
     print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
           'was told of no annotated tensor in any: mark some with '
           'xs.mark_sharding, and see that the mode is Shardy')
     return 2
-  return 0
+  if options.no_implicit_collectives is None:
+    return 0
+  from .guards import implicit
+  moved = list(implicit.moved(ran.programs, options.no_implicit_collectives))
+  for line in moved:
+    print(f'implicit collectives: {line}')
+  return 1 if moved else 0
 
 
 def _write(path: str, what: str) -> None:

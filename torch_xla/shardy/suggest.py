@@ -23,8 +23,8 @@ training step, and leave out what is only to set it up. Parameters have the
 names that their modules give them; name others, such as batches, with
 torch_xla.shardy.name_tensors: what has no name is left as it is.
 
-Exit status: 0 if priorities were found that move less, 1 if the script failed,
-2 if there is nothing to order, 3 if nothing moves less than the script's own.
+Exit status: 0 if priorities were found that move less, 1 if nothing moves less
+than the script's own, 2 if there is nothing to order, 3 if the script failed.
 """
 
 # To set up, the first step, and those after it.
@@ -71,7 +71,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     return 2
   if ran.has_failed:
     print(f'{options.script} failed: nothing is suggested')
-    return 1
+    return 3
   programs = [
       search.Program(one.program, one.propagation)
       for one in of_records(ran.programs)
@@ -113,7 +113,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     print("nothing moves less than the script's own priorities" +
           (', and computes the same: seed what is random on the devices'
            if suggestion.chosen(rows, ran_as, float('inf')) else ''))
-    return 3
+    return 1
   print('\n'.join(suggestion.lines(programs, found)))
   if options.write:
     with open(options.write, 'w', encoding='utf-8') as file:

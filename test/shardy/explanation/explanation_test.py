@@ -348,10 +348,38 @@ def test_script_that_has_nothing_to_explain(tmp_path):
   script = tmp_path / 'script.py'
   script.write_text(_SCRIPT)
   ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
-  assert ended.returncode == 1
+  assert ended.returncode == 3
   assert "KeyError: 'mine'" in ended.stderr
   assert 'script.py failed' in ended.stdout
   script.write_text(_SCRIPT.partition('raise')[0])
   ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
   assert ended.returncode == 2
   assert 'mark some with xs.mark_sharding' in ended.stdout
+
+
+_MOVING = '''
+import numpy as np
+import torch, torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+xr.use_spmd()
+mesh = xs.Mesh(np.arange(8), (8,), ('x',))
+a, b = torch.ones(8, 8).to('xla'), torch.ones(8, 8).to('xla')
+torch_xla.shardy.name_tensors({'a': a, 'b': b})
+xs.mark_sharding(a, mesh, ('x', None))
+xs.mark_sharding(b, mesh, (None, 'x'))
+c = a + b
+torch_xla.sync()
+'''
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('least, status', [(1, 1), (1 << 20, 0)])
+def test_script_that_must_not_move(tmp_path, least, status):
+  script = tmp_path / 'script.py'
+  script.write_text(_MOVING)
+  ended = processes.command('torch_xla.shardy.explain',
+                            f'--no-implicit-collectives={least}', script,
+                            **_SETTINGS)
+  assert ended.returncode == status, ended.stderr
+  assert ('implicit collectives: ' in ended.stdout) == bool(status)
