@@ -18,10 +18,10 @@ from ...tensor_names import living_names
 from . import plugin
 from ..compiled import collectives, cycles, heavy_tensors
 from ...callers import Callers
+from ...progress import Progress
 from ..compiled.compiled_module import read
 from ..compiled.mesh_groups import MeshValue
 from .parameter_names import alike, known_names, parameters_of
-from .progress import Progress
 from ..report import Program
 
 
@@ -70,7 +70,8 @@ class ProgramObserver:
     step, filed = plugin.counters().steps, len(self._records())
     start, error, number = time.perf_counter(), None, None
     try:
-      with self._progress.compiling(len(self.observed) + 1, name, called_from):
+      with self._progress.compiling(f'program {len(self.observed) + 1}, {name}',
+                                    called_from):
         rest(compilation)
       number = plugin.last_program()
     except (BackendCompileError, LayoutError) as e:

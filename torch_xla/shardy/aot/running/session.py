@@ -29,7 +29,7 @@ from .hooks import Hooks
 from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
-from .progress import Progress
+from ...progress import Progress
 from ..report import INTERRUPTED, AotReport, RUNNING, Topology, warm_up
 from ..settings import DEVICE, Settings
 from .usual_step import kinds_of_steps
@@ -76,7 +76,7 @@ class Session:
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
     plugin.set_memory_limit(self._topology.memory or 0)
-    self._progress = Progress(settings.topology)
+    self._progress = Progress(f'aot {settings.topology}')
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
     callers = Callers(folder)

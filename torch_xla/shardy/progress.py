@@ -14,28 +14,36 @@ _AGAIN_SECONDS = 30.0
 
 
 class Progress:
-  """Lines such as 'aot v5e:16x16: program 3: compiled in 12.3 s'."""
+  """Lines such as 'aot v5e:16x16: program 3: compiled in 12.3 s'.
+
+  Attributes:
+    stage: what is being done to the program that is being compiled.
+  """
 
   def __init__(self, title: str, stream: TextIO = sys.stderr):
+    self.stage = 'compiling'
     self._title = title
     self._stream = stream
 
   def say(self, text: str) -> None:
-    print(f'aot {self._title}: {text}', file=self._stream, flush=True)
+    print(f'{self._title}: {text}', file=self._stream, flush=True)
 
   @contextlib.contextmanager
-  def compiling(self, number: int, name: str,
-                called_from: tuple[str, ...]) -> Iterator[None]:
-    """Says which program is being compiled, as long as it takes."""
-    where = f', asked for at {called_from[0]}' if called_from else ''
-    what = f'program {number}, {name}{where}'
+  def compiling(self,
+                what: str,
+                called_from: tuple[str, ...],
+                says_end: bool = True) -> Iterator[None]:
+    """Says what is being compiled, as long as it takes, and that it ended."""
+    if called_from:
+      what += f', asked for at {called_from[0]}'
     done = threading.Event()
     start = time.perf_counter()
 
     def wait() -> None:
       patience = _PATIENCE_SECONDS
       while not done.wait(patience):
-        self.say(f'{what}: compiling for {time.perf_counter() - start:.0f} s')
+        self.say(
+            f'{what}: {self.stage} for {time.perf_counter() - start:.0f} s')
         patience = _AGAIN_SECONDS
 
     waiting = threading.Thread(target=wait, daemon=True)
@@ -47,4 +55,5 @@ class Progress:
     finally:
       done.set()
       waiting.join()
-      self.say(f'{what}: {ended} in {time.perf_counter() - start:.1f} s')
+      if says_end:
+        self.say(f'{what}: {ended} in {time.perf_counter() - start:.1f} s')

@@ -1,0 +1,67 @@
+"""Tells on a terminal what is being compiled, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import TracebackType
+from typing import Optional
+
+from . import door, switch
+from .callers import Callers
+from .compile import ledger
+from .compile.record import collectives, summary
+from .progress import Progress
+
+_LOWERING = 'being lowered'
+_COMPILING = 'being partitioned and compiled'
+
+
+class Watch:
+  """Tells until it is closed; a context, too.
+
+  Attributes:
+    is_quiet: whether it says nothing, as there is no terminal to say it on.
+  """
+
+  def __init__(self) -> None:
+    """Raises:
+
+      DoorError: the mode is off, so that no program is seen.
+    """
+    switch.check_door()
+    self.is_quiet = not sys.stderr.isatty()
+    self._undo = contextlib.ExitStack()
+    if not self.is_quiet:
+      self._progress = Progress('torch_xla', sys.stderr)
+      self._callers = Callers()
+      self._undo.callback(door.wrap(self._compile))
+      self._undo.enter_context(ledger.of_process.watch(self._lowered))
+
+  def close(self) -> None:
+    """Says nothing from now on; may be called again."""
+    self._undo.close()
+
+  def __enter__(self) -> Watch:
+    return self
+
+  def __exit__(self, kind: Optional[type[BaseException]],
+               error: Optional[BaseException],
+               trace: Optional[TracebackType]) -> None:
+    self.close()
+
+  def _lowered(self, program: ledger.Sent, earlier: tuple[ledger.Sent,
+                                                          ...]) -> None:
+    self._progress.stage = f'{program.name or "(StableHLO)"} {_COMPILING}'
+
+  def _compile(self, compilation: door.Compilation,
+               rest: door.Compiler) -> None:
+    self._progress.stage = _LOWERING
+    before = len(ledger.of_process.programs())
+    with self._progress.compiling(
+        'a program', self._callers.now(), says_end=False):
+      rest(compilation)
+    # An executable that is used again is no compile.
+    for record in ledger.of_process.programs()[before:]:
+      self._progress.say(
+          f'{summary(record)}  collectives: {collectives(record.collectives)}')
