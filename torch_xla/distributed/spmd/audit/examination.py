@@ -38,8 +38,8 @@ def examine(
     golden_sections: None: all but counts.
   """
   standard = audit_standard.of(model, policy)
-  kept = None if golden is None else golden_file.read(golden, sections.TOOL,
-                                                      golden_sections)
+  kept = None if golden is None else golden_file.read(
+      golden, sections.TOOL).only(golden_sections)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()

@@ -238,8 +238,8 @@ class AuditReport:
 
   def to_golden(self) -> str:
     """The text of a golden file that later reports are held to."""
-    from .golden import DEFAULT, of_report
-    return of_report(self.to_dict()).only(DEFAULT).to_text()
+    from .golden import of_report
+    return of_report(self.to_dict()).only(None).to_text()
 
   def to_html(self) -> str:
     """One HTML page that needs nothing else."""
