@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import os
 import sys
 from typing import Optional
@@ -15,7 +15,7 @@ from .reporting import (comparison, golden, json_form, page, quantities,
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
 from ..gate import ci
-from ..gate.golden import choose, Golden, read, update
+from ..gate.golden import Golden, read, update
 from ..gate.requirements import parse_tolerance, Tolerance
 
 _DESCRIPTION = '''
@@ -126,9 +126,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     others = [(f'{report.topology.name} of {os.path.basename(path)}', report)
               for path in options.compare
               for report in json_form.read(path)]
-    sections = choose(options.golden_sections)
     expected = (
-        read(options.golden, golden.TOOL, sections)
+        read(options.golden, golden.TOOL).only(options.golden_sections)
         if options.golden and not options.update_golden else None)
     compiler = launcher.compiler()
   except (ValueError, AotError) as e:
@@ -154,7 +153,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     return _STATUS_INTERRUPTED
   status, checks = _judged(reports, required, expected, tolerances)
   if options.update_golden and status != _STATUS_FAILED:
-    said, found = update(options.golden, golden.of_reports(reports), sections)
+    said, found = update(options.golden, golden.of_reports(reports),
+                         options.golden_sections)
     print('\n  '.join([said, *map(str, found)]))
   ci.tell('aot', checks, options.junit, os.environ)
   return status
@@ -218,36 +218,21 @@ def _judged(reports: Sequence[AotReport],
             expected: Optional[Golden],
             tolerances: Sequence[Tolerance]) -> tuple[int, list[ci.Check]]:
   """The exit status, and all that was judged; says what does not hold."""
-  checks = [
-      ci.Check(
-          one.text,
-          tuple(f'{report.topology.name}: {said}'
-                for report in reports
-                for said in (one.check(report),)
-                if said))
-      for one in required
-  ]
+
+  def check(name: str, say: Callable[[AotReport], Optional[str]]) -> ci.Check:
+    found = ((r.topology.name, say(r)) for r in reports)
+    return ci.Check(name, tuple(f'{of}: {said}' for of, said in found if said))
+
+  checks = [check(one.text, one.check) for one in required]
   if expected:
-    checks.append(
-        ci.Check(
-            'golden file',
-            tuple(
-                map(
-                    str,
-                    golden.changes(expected, golden.of_reports(reports),
-                                   tolerances)))))
-  for line in (text for check in checks for text in check.findings):
+    found = golden.changes(expected, golden.of_reports(reports), tolerances)
+    checks.append(ci.Check('golden file', tuple(map(str, found))))
+  for line in (text for one in checks for text in one.findings):
     print(f'aot: {line}', file=sys.stderr)
-  for name, is_bad, words in (('fit', lambda report: report.fits is False,
-                               wording.verdict),
-                              ('script', lambda report: report.failed,
-                               lambda report: report.ended)):
-    checks.append(
-        ci.Check(
-            name,
-            tuple(
-                f'{report.topology.name}: {words(report)}' for report in reports
-                if is_bad(report))))
+  checks += [
+      check('fit', lambda r: wording.verdict(r) if r.fits is False else None),
+      check('script', lambda r: r.ended if r.failed else None),
+  ]
   # A script that ended because it does not fit did not fail itself.
   if any(report.failed and report.fits is not False for report in reports):
     return _STATUS_FAILED, checks

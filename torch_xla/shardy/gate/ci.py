@@ -8,10 +8,7 @@ import dataclasses
 from typing import Optional
 
 from . import junit
-
-# GitHub's own: whether it is there, and the file of a job's summary.
-_ACTIONS = 'GITHUB_ACTIONS'
-_SUMMARY = 'GITHUB_STEP_SUMMARY'
+from .golden import SECTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +31,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
       'wrote')
   parser.add_argument(
       '--golden-sections',
+      type=_sections,
       metavar='NAMES',
-      help='what of it counts, of placements,programs,collectives,memory,counts '
-      '(default: all but counts)')
+      help=f'what of it counts, of {",".join(SECTIONS)} (default: all but counts)'
+  )
   parser.add_argument(
       '--update-golden',
       action='store_true',
@@ -54,23 +52,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def misused(options: Mapping[str, object]) -> Optional[str]:
   """What of `add_options` makes no sense together; None: all does."""
-  for key in ('golden_sections', 'update_golden'):
-    if options[key] and not options['golden']:
-      return f'--{key.replace("_", "-")} is of --golden FILE, and there is none'
+  if (options['golden_sections'] or
+      options['update_golden']) and not options['golden']:
+    return '--golden-sections and --update-golden are of --golden FILE'
   return None
 
 
 def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
          variables: Mapping[str, str]) -> None:
-  """Tells CI what was found: JUnit's XML, and where it is GitHub's, annotations
-  of the run and the job's summary.
+  """Tells CI what was found: JUnit's XML, and GitHub's annotations and summary.
 
   Args:
-    variables: of the environment.
+    variables: of the environment; GitHub's say whether it is there.
 
   Raises:
     OSError: a file cannot be written.
   """
+  found = [(c.name, text) for c in checks for text in c.findings]
   if junit_file:
     tests = [
         junit.Test(
@@ -80,31 +78,33 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
             ''.join(c.findings[:1]),
             text='\n'.join(c.findings)) for c in checks
     ]
-    with open(
-        junit_file, 'w', encoding='utf-8', errors='backslashreplace') as f:
-      f.write(junit.xml(tool, tests))
-  if variables.get(_ACTIONS) == 'true':
-    for check in checks:
-      for finding in check.findings:
-        title = _escaped(f'{tool}: {check.name}')
-        title = title.replace(':', '%3A').replace(',', '%2C')
-        print(f'::error title={title}::{_escaped(finding)}', flush=True)
-  if variables.get(_SUMMARY):
-    with open(
-        variables[_SUMMARY], 'a', encoding='utf-8',
-        errors='backslashreplace') as f:
-      f.write(markdown(tool, checks))
+    _write(junit_file, 'w', junit.xml(tool, tests))
+  if variables.get('GITHUB_ACTIONS') == 'true':
+    for name, text in found:
+      title = _escaped(f'{tool}: {name}')
+      title = title.replace(':', '%3A').replace(',', '%2C')
+      print(f'::error title={title}::{_escaped(text)}', flush=True)
+  if variables.get('GITHUB_STEP_SUMMARY'):
+    lines = [f'### {tool}: {len(found) or "no"} finding(s)\n']
+    for name, text in found:
+      code = ' '.join(text.split()).replace('`', "'")
+      lines.append(f'- **{name}**: `{code}`')
+    _write(variables['GITHUB_STEP_SUMMARY'], 'a', '\n'.join(lines) + '\n\n')
 
 
-def markdown(tool: str, checks: Sequence[Check]) -> str:
-  """A heading, and a line for each finding."""
-  found = [(c.name, text) for c in checks for text in c.findings]
-  return '\n'.join([
-      f'### {tool}: {len(found) or "no"} finding(s)', '',
-      *(f'- **{name}**: `{" ".join(text.replace("`", chr(39)).split())}`'
-        for name, text in found), ''
-  ]) + '\n'
+def _write(path: str, mode: str, text: str) -> None:
+  with open(path, mode, encoding='utf-8', errors='backslashreplace') as f:
+    f.write(text)
 
 
 def _escaped(text: str) -> str:
   return text.replace('%', '%25').replace('\r', '%0D').replace('\n', '%0A')
+
+
+def _sections(text: str) -> list[str]:
+  names = [name.strip() for name in text.split(',')]
+  for name in names:
+    if name not in SECTIONS:
+      raise argparse.ArgumentTypeError(f'there is no section {name!r}, but '
+                                       f'{", ".join(SECTIONS)}')
+  return names

@@ -1,8 +1,8 @@
 """A golden file: what a report said once, by section, and what differs from it.
 
 A section has subjects, such as a tensor or a program, and a subject has fields,
-each a plain value. What says nothing of a program but its place in one run, such
-as the number in an instruction's name, is left out by whoever makes sections.
+each a plain value. Who makes sections leaves out what is of one run alone, such
+as the number in a program's name.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 DEFAULT = SECTIONS[:-1]
 GONE = 'it is gone'
 NEW = 'it is new'
-_FORMAT = 'torch_xla golden file'
-_VERSION = 1
+_FORMAT = 'torch_xla golden file 1'
 _HINT = 'write one with --golden FILE --update-golden'
 _ABSENT = object()
 # More than this of one value is not shown.
@@ -33,12 +32,10 @@ _SHOWN = 120
 _NUMBERED = re.compile(r'(?<![\w.])([A-Za-z_][\w-]*)\.\d+(?!\.?\w)')
 
 Path = Union[str, 'os.PathLike[str]']
-# By section, subject and field.
-Sections = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
 class GoldenFileError(ValueError):
-  """A golden file that is missing or is none, or a section that is none."""
+  """A golden file that cannot be used."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,25 +44,30 @@ class Golden:
 
   Attributes:
     tool: that makes such files: 'audit' or 'aot'.
+    sections: fields by section and subject.
     made_by: what else made it, such as a compiler: told where anything differs.
   """
   tool: str
-  sections: Sections
+  sections: Mapping[str, Mapping[str, Mapping[str, Any]]]
   made_by: str = ''
 
-  def only(self, chosen: Sequence[str]) -> Golden:
+  def only(self, chosen: Optional[Sequence[str]]) -> Golden:
+    """The sections that are chosen; None: all that it has but counts.
+
+    Raises:
+      GoldenFileError: it has not one of them.
+    """
+    names = chosen or [s for s in DEFAULT if s in self.sections] or DEFAULT
+    for name in names:
+      if name not in self.sections:
+        raise GoldenFileError(f'the golden file has no section {name}, but '
+                              f'{", ".join(self.sections) or "none"}; {_HINT}')
     return dataclasses.replace(
-        self, sections={name: self.sections[name] for name in chosen})
+        self, sections={name: self.sections[name] for name in names})
 
   def to_text(self) -> str:
-    return json.dumps(
-        {
-            'format': _FORMAT,
-            'version': _VERSION,
-            **dataclasses.asdict(self)
-        },
-        indent=1,
-        sort_keys=True) + '\n'
+    data = {'format': _FORMAT, **dataclasses.asdict(self)}
+    return json.dumps(data, indent=1, sort_keys=True) + '\n'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,72 +81,29 @@ class Change:
     return f'{self.subject}: {self.text}'
 
 
-def choose(text: Optional[str]) -> Optional[tuple[str, ...]]:
-  """The sections of 'programs,memory', in order; None: nobody chose.
-
-  Raises:
-    GoldenFileError: one of these is none.
-  """
-  if text is None:
-    return None
-  names = [name.strip() for name in text.split(',')]
-  for name in names:
-    if name not in SECTIONS:
-      raise GoldenFileError(f'golden section {name!r}: there are '
-                            f'{", ".join(SECTIONS)}')
-  return tuple(name for name in SECTIONS if name in names)
-
-
-def read(path: Path,
-         tool: str,
-         chosen: Optional[Sequence[str]] = None) -> Golden:
-  """The golden file's sections that are chosen.
-
-  Args:
-    chosen: None: all but counts of those that it has.
-
-  Raises:
-    GoldenFileError: as `read_all` does; or there is no such section.
-  """
-  golden = read_all(path, tool)
-  sections = [s for s in DEFAULT if s in golden.sections
-             ] if chosen is None else chosen
-  for section in sections or DEFAULT:
-    if section not in golden.sections:
-      raise GoldenFileError(
-          f'golden file {os.fspath(path)} has no section {section}, but '
-          f'{", ".join(golden.sections) or "none"}; {_HINT}')
-  return golden.only(sections)
-
-
-def read_all(path: Path, tool: str) -> Golden:
-  """All of a golden file.
+def read(path: Path, tool: str) -> Golden:
+  """A golden file.
 
   Raises:
     GoldenFileError: it cannot be read, or is none of this tool's.
   """
-  name = os.fspath(path)
   try:
     with open(path, encoding='utf-8') as f:
       data = json.load(f)
-  except (OSError, ValueError, RecursionError) as e:
-    raise GoldenFileError(f'golden file {name}: {e}; {_HINT}') from e
-  if not isinstance(data, dict) or (data.get('format'), data.get('version'),
-                                    data.get('tool')) != (_FORMAT, _VERSION,
-                                                          tool):
-    old = isinstance(data, dict) and ('schema' in data or 'reports' in data)
-    what = ('is a report of --json, which golden files once were'
-            if old else f'is none of this {tool}')
-    raise GoldenFileError(f'golden file {name} {what}; {_HINT}')
-  try:
+    if not isinstance(data, dict) or (data.get('format'),
+                                      data.get('tool')) != (_FORMAT, tool):
+      raise ValueError('it is a report of --json, which golden files once were'
+                       if isinstance(data, dict) and {'schema', 'reports'} &
+                       data.keys() else f'it is none of this {tool}')
     return Golden(
         tool, {
             section: {
-                subject: dict(fields) for subject, fields in subjects.items()
+                name: dict(fields) for name, fields in subjects.items()
             } for section, subjects in data['sections'].items()
-        }, str(data['made_by']))
-  except (AttributeError, KeyError, TypeError, ValueError) as e:
-    raise GoldenFileError(f'golden file {name} is damaged; {_HINT}') from e
+        }, data['made_by'])
+  except (OSError, ValueError, RecursionError, AttributeError, KeyError,
+          TypeError) as e:
+    raise GoldenFileError(f'golden file {os.fspath(path)}: {e}; {_HINT}') from e
 
 
 def changes(
@@ -194,11 +153,11 @@ def update(
   Raises:
     OSError: it cannot be written.
   """
-  now = now.only(chosen or DEFAULT)
+  now = now.only(chosen)
   said, found = f'golden file {os.fspath(path)} is new', ()
   if os.path.exists(path):
     try:
-      found = changes(read_all(path, now.tool), now)
+      found = changes(read(path, now.tool), now)
       said = f'golden file {os.fspath(path)}: ' + ('updated' if found else
                                                    'nothing changed')
     except GoldenFileError as e:
@@ -247,28 +206,24 @@ def _differing(section: str, was: Mapping[str, Any], now: Mapping[str, Any],
 
 
 def _change(was: Any, now: Any, is_bytes: bool) -> str:
-  start = 0
-  if isinstance(was, str) and isinstance(now, str):
-    same = len(os.path.commonprefix([was, now]))
-    start = same - _SHOWN // 4 if same > _SHOWN // 2 else 0
-  text = (f'it was {_show(was, is_bytes, start)}, and is '
-          f'{_show(now, is_bytes, start)}')
+  text = ''
   if was and _is_number(was) and _is_number(now):
-    text += f', {change_text(was, now)}'
-  return text
+    text = f', {change_text(was, now)}'
+  elif isinstance(was, str) and isinstance(now, str):
+    # Long ones are shown where they begin to differ.
+    start = max(0, len(os.path.commonprefix([was, now])) - _SHOWN // 4)
+    was, now = (
+        v if len(v) <= _SHOWN else '...' * bool(start) +
+        v[start:start + _SHOWN] + '...' for v in (was, now))
+  return f'it was {_show(was, is_bytes)}, and is {_show(now, is_bytes)}{text}'
 
 
 def _is_number(value: Any) -> bool:
   return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _show(value: Any, is_bytes: bool, start: int) -> str:
-  if value is _ABSENT:
-    return 'absent'
+def _show(value: Any, is_bytes: bool) -> str:
   if _is_number(value):
     return (Unit.BYTES if is_bytes else Unit.COUNT).exact(value)
-  if not isinstance(value, str):
-    return json.dumps(value)
-  head = '...' if start else ''
-  tail = '...' if len(value) - start > _SHOWN else ''
-  return head + value[start:start + _SHOWN] + tail
+  return ('absent' if value is _ABSENT else
+          value if isinstance(value, str) else json.dumps(value))

@@ -84,11 +84,22 @@ def change_text(first: Number, value: Number) -> str:
   return f'{percent:+.1f} %' if abs(percent) >= 1 else f'{percent:+.1g} %'
 
 
-def nearest(name: str, names: Mapping[str, str]) -> Optional[str]:
-  """The quantity that was meant by a wrong name.
+def find(name: str, known: Mapping[str, Quantity],
+         others: Mapping[str, str]) -> Quantity:
+  """The quantity called so.
 
   Args:
-    names: quantities by all that people call them.
+    others: what else people call some.
+
+  Raises:
+    UnknownQuantityError: there is none; the message lists all.
   """
-  found = difflib.get_close_matches(name.lower(), names, n=1)
-  return names[found[0]] if found else None
+  words = ' '.join(name.split())
+  if words in known:
+    return known[words]
+  names = {**{one: one for one in known}, **others}
+  base = words.lower().partition(' over ')[0]
+  near = difflib.get_close_matches(base, names, n=1)
+  raise UnknownQuantityError(f'there is no quantity {words!r}' + (
+      f': did you mean {names[near[0]]!r}?' if near else '.') +
+                             f' There are: {", ".join(known)}')

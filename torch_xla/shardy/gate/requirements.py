@@ -28,11 +28,7 @@ Named = Callable[[str], Quantity]
 
 
 class RequirementError(ValueError):
-  """A text that is no requirement."""
-
-
-class ToleranceError(ValueError):
-  """A text that is no tolerance."""
+  """A text that is no requirement, or no tolerance."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,12 +111,13 @@ def parse_tolerance(text: str, named: Named) -> Tolerance:
   """Reads 'peak=2%', 'programs=1', 'all-gather bytes=16MiB'.
 
   Raises:
-    ToleranceError: it is none, or of no quantity.
+    RequirementError: it is none, or of no quantity.
   """
   name, equals, allowed = (part.strip() for part in text.partition('='))
   if not equals or not name or not allowed:
-    raise ToleranceError(f'tolerance {text!r}: write QUANTITY=AMOUNT, such as '
-                         'peak=2%, programs=1 or temporaries=16MiB')
+    raise RequirementError(
+        f'tolerance {text!r}: write QUANTITY=AMOUNT, such as '
+        'peak=2%, programs=1 or temporaries=16MiB')
   try:
     quantity = named(name)
     percent = _PERCENT.fullmatch(allowed)
@@ -129,4 +126,4 @@ def parse_tolerance(text: str, named: Named) -> Tolerance:
     return Tolerance(
         quantity.name, allowed, amount=quantity.unit.parse(allowed))
   except (UnknownQuantityError, SizeError) as e:
-    raise ToleranceError(f'tolerance {text!r}: {e}') from e
+    raise RequirementError(f'tolerance {text!r}: {e}') from e

@@ -371,8 +371,8 @@ def test_requirements(mesh):
 @pytest.mark.parametrize('text, why', [
     (None, 'No such file'),
     ('no json', 'Expecting value'),
-    ('[]', 'is none of this audit'),
-    ('{"schema": 1, "tensors": {}}', 'is a report of --json'),
+    ('[]', 'it is none of this audit'),
+    ('{"schema": 1, "tensors": {}}', 'it is a report of --json'),
 ])
 def test_a_golden_file_that_is_none(mesh, tmp_path, text, why):
   golden = tmp_path / 'golden.json'

@@ -38,14 +38,6 @@ def test_lines_that_moved_match_within_their_function() -> None:
                                                                ('p1', 'p1')]
 
 
-def test_one_more_in_a_function_leaves_the_others_matched_by_line() -> None:
-  assert names(
-      at('a.py:1 in f', 'a.py:9 in f'),
-      at('a.py:1 in f', 'a.py:5 in f', 'a.py:9 in f')) == [('p0', 'p0'),
-                                                           ('p1', 'p2'),
-                                                           (None, 'p1')]
-
-
 def test_one_more_of_a_line_is_the_last() -> None:
   assert names(
       at('a.py:1 in f', 'a.py:1 in f', 'b.py:1 in g'),

@@ -7,7 +7,7 @@ import dataclasses
 import aot_reports as make
 import pytest
 from torch_xla.shardy.aot.reporting import quantities
-from torch_xla.shardy.aot.reporting.quantities import UnknownQuantityError
+from torch_xla.shardy.gate.quantity import UnknownQuantityError
 from torch_xla.shardy.hlo.compiled_program import COLLECTIVES
 
 
@@ -121,7 +121,7 @@ def test_groups_of_no_mesh_stand_beside_axes() -> None:
     ('retraces', "'programs after warm-up'"),
     ('HBM', "'peak'"),
     ('all-gather byte', "'all-gather bytes'"),
-    ('allgather bytes over model', "'all-gather bytes over model'"),
+    ('allgather bytes over model', "'all-gather bytes'"),
     ('programs over model', "'programs'"),
 ])
 def test_unknown_names_get_the_nearest(name: str, nearest: str) -> None:

@@ -89,7 +89,7 @@ def main(arguments: Optional[list[str]] = None) -> NoReturn:
   parser = _parser()
   options = vars(parser.parse_args(own))
   if options['require'] == ['help']:
-    print(f'Quantities: {quantities.known()}.')
+    print(f'Quantities: {", ".join(quantities.known())}.')
     sys.exit(0)
   if bool(options['diff']) == bool(options['script']):
     parser.error('give a SCRIPT, or --diff OLD NEW')
@@ -109,9 +109,8 @@ def main(arguments: Optional[list[str]] = None) -> NoReturn:
     differences.allowed(options['tolerance'], 0)
     if options['policy']:
       ShardingPolicy.load(options['policy'])
-    sections = golden.choose(options['golden_sections'])
     if options['golden'] and not options['update_golden']:
-      golden.read(options['golden'], TOOL, sections)
+      golden.read(options['golden'], TOOL).only(options['golden_sections'])
     for text in options['require']:
       requirements.parse(text, quantities.named)
   except (OSError, ValueError) as e:

@@ -38,7 +38,7 @@ def _read(path: str) -> Golden:
       return golden.of_report(data)
   except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
     raise GoldenFileError(f'audit {path} cannot be read: {e}') from e
-  return golden_file.read_all(path, golden.TOOL)
+  return golden_file.read(path, golden.TOOL)
 
 
 def lines(found: Sequence[Change]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from torch_xla.distributed.spmd.policy import (applied, PolicyError,
                                                ShardingPolicy)
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.gate import ci, requirements
-from torch_xla.shardy.gate.golden import choose, GoldenFileError, update
+from torch_xla.shardy.gate.golden import GoldenFileError, update
 
 from . import diff, examination, folding, golden, quantities, standard
 from .report import AuditReport, Kind
@@ -33,7 +33,6 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
                   'a policy is for one: call audit(model, policy) of '
                   'torch_xla.distributed.spmd.audit in the script')
   torch_xla.sync(wait=True)
-  sections = choose(options['golden_sections'])
   try:
     policy = options['policy'] and ShardingPolicy.load(options['policy'])
     report = examination.examine(
@@ -41,7 +40,7 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
         policy=policy,
         tolerance=options['tolerance'],
         golden=None if options['update_golden'] else options['golden'],
-        golden_sections=sections,
+        golden_sections=options['golden_sections'],
         require=[
             requirements.parse(text, quantities.named)
             for text in options['require']
@@ -54,7 +53,8 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
           f.write(text())
     if options['update_golden']:
       said, found = update(options['golden'],
-                           golden.of_report(report.to_dict()), sections)
+                           golden.of_report(report.to_dict()),
+                           options['golden_sections'])
       print('\n'.join([said, *(diff.lines(found) if found else ())]))
     ci.tell(golden.TOOL, _checks(report), options['junit'], os.environ)
   except (OSError, PolicyError, PriorityError, GoldenFileError) as e:

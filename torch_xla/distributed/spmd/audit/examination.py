@@ -39,8 +39,8 @@ def examine(
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = audit_standard.of(model, policy)
-  kept = None if golden is None else golden_file.read(golden, sections.TOOL,
-                                                      golden_sections)
+  kept = None if golden is None else golden_file.read(
+      golden, sections.TOOL).only(golden_sections)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()

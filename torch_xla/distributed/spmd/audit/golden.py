@@ -6,12 +6,11 @@ from collections.abc import Mapping
 import json
 from typing import Any
 
+from torch_xla.shardy.gate.golden import (Golden, numbered, SECTIONS, steady)
+
 from .report import OTHER
-from torch_xla.shardy.gate.golden import (Golden, numbered, steady)
 
 TOOL = 'audit'
-_WHOLE = ('mode', 'policy', 'mesh', 'devices')
-_OF_TENSOR = ('kind', 'rule', 'dtype', 'form')
 
 
 def of_report(data: Mapping[str, Any]) -> Golden:
@@ -24,59 +23,35 @@ def of_report(data: Mapping[str, Any]) -> Golden:
   Args:
     data: of `AuditReport.to_dict`, maybe read from JSON.
   """
-  programs = data['programs'] or ()
-  named = list(zip(numbered(p['name'] for p in programs), programs))
-  memory = {
-      'all tensors': {
-          k: v for k, v in data['totals'].items() if k != 'tensors'
-      },
-      # What else a script leaves alive is not the model's.
+  whole = {key: data[key] for key in ('mode', 'policy', 'mesh', 'devices')}
+  placements = {'the model': {k: json.dumps(v) for k, v in whole.items()}}
+  placements.update((n, _tensor(row)) for n, row in data['tensors'].items())
+  placements.update(map(_boundary, data['boundaries']))
+  rows = data['programs'] or ()
+  programs = dict(zip(numbered(row['name'] for row in rows), rows))
+  count = 'not known' if data['programs'] is None else len(rows)
+  memory = {'all tensors': dict(data['totals'])}
+  del memory['all tensors']['tensors']
+  for held in data['held']:
+    # What else a script leaves alive is not the model's.
+    if held['what'] != OTHER:
+      memory[held['what']] = {k: v for k, v in held.items() if k != 'what'}
+  sections = (placements, {
+      'all programs': dict(programs=count),
       **{
-          held['what']: {
-              k: v for k, v in held.items() if k != 'what'
-          } for held in data['held'] if held['what'] != OTHER
-      },
-  }
-  return Golden(
-      TOOL, {
-          'placements': {
-              'the model': {
-                  name: json.dumps(data[name]).strip('"') for name in _WHOLE
-              },
-              **{
-                  name: _tensor(row) for name, row in data['tensors'].items()
-              },
-              **dict(map(_boundary, data['boundaries'])),
-          },
-          'programs': {
-              'all programs': {
-                  'programs':
-                      'not known' if data['programs'] is None else len(programs)
-              },
-              **{
-                  name: _program(row) for name, row in named
-              },
-          },
-          'collectives': {
-              name: ({
-                  f'{one["kind"]} {title}': one[key]
-                  for one in row['collectives']
-                  for title, key in (('count', 'count'), ('bytes', 'nbytes'),
-                                     ('smallest bytes', 'smallest'))
-              } if row['collectives'] is not None else {
-                  'collectives': 'not known'
-              }) for name, row in named
-          },
-          'memory': memory,
-          'counts': {
-              'counts': data['counts']
-          },
-      })
+          name: _program(row) for name, row in programs.items()
+      }
+  }, {
+      name: _moved(row['collectives']) for name, row in programs.items()
+  }, memory, dict(counts=data['counts']))
+  return Golden(TOOL, dict(zip(SECTIONS, sections)))
 
 
 def _tensor(row: Mapping[str, Any]) -> dict[str, Any]:
-  fields = {name: row[name] for name in _OF_TENSOR}
-  return fields | {
+  return {
+      **{
+          name: row[name] for name in ('kind', 'rule', 'dtype', 'form')
+      },
       'aliases': ', '.join(row['aliases']),
       'shape': json.dumps(row['shape']),
       'spec': row['spec'] + _priority(row['policy']),
@@ -99,30 +74,34 @@ def _priority(seen: Mapping[str, Any]) -> str:
 
 def _boundary(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
   output = '' if row['output'] is None else f' [{row["output"]}]'
-  marked = []
-  for one in row['activations']:
-    text = f'{json.dumps(one["shape"])}, {json.dumps(one["local_shape"])}'
-    # How many are is of instructions, and whether any is of the policy.
-    marked.append(text +
-                  (', not constrained' if one['constrained'] == 0 else ''))
   return f'boundary {row["module"]}{output}', {
-      'spec': row['spec'],
-      'priority': json.dumps(row['priority']),
-      'hooked': row['hooked'],
-      'activations': '; '.join(sorted(marked)),
+      'spec':
+          row['spec'] + _priority(row),
+      'hooked':
+          row['hooked'],
+      # How many instructions are constrained is none of a golden file's.
+      'activations':
+          '; '.join(
+              sorted(
+                  json.dumps(one['shape']) + ', not constrained' *
+                  (one['constrained'] == 0) for one in row['activations'])),
   }
 
 
 def _program(row: Mapping[str, Any]) -> dict[str, Any]:
   return {
-      'partitioner':
-          row['partitioner'],
-      'partitions':
-          row['partitions'],
-      'forms':
-          ' and '.join(f for f in ('V2', 'V1') if row[f.lower()]),
-      'why not V2':
-          '; '.join(sorted(steady(why) for why, _ in row['why_not_v2'])),
-      'note':
-          steady(row['note']),
+      'partitioner': row['partitioner'],
+      'partitions': row['partitions'],
+      'forms': ' and '.join(f for f in ('V2', 'V1') if row[f.lower()]),
+      'why not V2': '; '.join(sorted(steady(w) for w, _ in row['why_not_v2'])),
+      'note': steady(row['note']),
+  }
+
+
+def _moved(rows: Any) -> dict[str, Any]:
+  if rows is None:
+    return {'collectives': 'not known'}
+  return {
+      f'{row["kind"]} {title}': row[key] for row in rows
+      for title, key in (('count', 'count'), ('bytes', 'nbytes'))
   }

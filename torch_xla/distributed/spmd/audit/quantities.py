@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import functools
 from typing import Optional
 
-from torch_xla.shardy.gate.quantity import (Measure, nearest, Quantity, Unit,
-                                            UnknownQuantityError)
+from torch_xla.shardy.gate import quantity
+from torch_xla.shardy.gate.quantity import Measure, Quantity, Unit
 from torch_xla.shardy.hlo.compiled_program import COLLECTIVES
 
-from .report import AuditReport
+from .report import AuditReport, collective_totals
 
 _ALL = 'collective'
-_OTHER_NAMES = {
-    'memory': 'bytes per device',
-    'recompiles': 'compiles',
-    'replicated': 'replicated bytes',
-}
 
 
 def named(name: str) -> Quantity:
@@ -25,59 +21,46 @@ def named(name: str) -> Quantity:
   Raises:
     UnknownQuantityError: there is none; the message lists all.
   """
-  all_ = _quantities()
-  words = ' '.join(name.split())
-  if words in all_:
-    return all_[words]
-  near = nearest(words, {**{n: n for n in all_}, **_OTHER_NAMES})
-  raise UnknownQuantityError(f'there is no quantity {words!r}' +
-                             (f': did you mean {near!r}?' if near else '.') +
-                             f' There are: {known()}')
+  return quantity.find(name, known(), {'memory': 'bytes per device'})
 
 
-def known() -> str:
-  """The names of all quantities, in a line."""
-  return ', '.join(_quantities())
-
-
-def _quantities() -> dict[str, Quantity]:
-  """By name; collectives are those of all programs, each as often as it says."""
-
-  def of(name: str, unit: Unit, read: Callable[[AuditReport], Optional[int]],
-         unknown: str) -> Quantity:
-    return Quantity(name, unit,
-                    lambda report: Measure(read(report), unknown=unknown))
-
-  programs = 'the mode is off, and nobody sees programs'
-  cleared = 'the counters were cleared'
-  untold = 'the backend does not tell of all programs'
-  found = [
-      of('bytes', Unit.BYTES, lambda r: r.totals.nbytes, ''),
-      of('bytes per device', Unit.BYTES, lambda r: r.totals.local_nbytes, ''),
-      of('replicated bytes', Unit.BYTES, lambda r: r.totals.replicated_nbytes,
-         ''),
-      of('living bytes per device', Unit.BYTES,
-         lambda r: sum(h.local_nbytes for h in r.held), ''),
-      of('peak', Unit.BYTES, _peak, untold),
-      of('traces', Unit.COUNT, _traces, cleared),
-      of('compiles', Unit.COUNT, lambda r: r.counts['compiles'], cleared),
-      of('programs', Unit.COUNT, lambda r: None
-         if r.programs is None else len(r.programs), programs),
-      of(
-          'fallbacks', Unit.COUNT, lambda r: None
+def known() -> dict[str, Quantity]:
+  """All quantities; collectives are those of all programs, each once."""
+  found: dict[str, Callable[[AuditReport], Optional[int]]] = {
+      'bytes':
+          lambda r: r.totals.nbytes,
+      'bytes per device':
+          lambda r: r.totals.local_nbytes,
+      'replicated bytes':
+          lambda r: r.totals.replicated_nbytes,
+      'compiles':
+          lambda r: r.counts['compiles'],
+      'living bytes per device':
+          lambda r: sum(h.local_nbytes for h in r.held),
+      'peak':
+          _peak,
+      'traces':
+          _traces,
+      'programs':
+          lambda r: None if r.programs is None else len(r.programs),
+      'fallbacks':
+          lambda r: None
           if r.programs is None else sum(p.fallback for p in r.programs),
-          programs),
-  ]
+  }
   for kind in (_ALL, *COLLECTIVES):
-    for what, unit in (('count', Unit.COUNT), ('bytes', Unit.BYTES)):
-      found.append(of(f'{kind} {what}', unit, _collectives(kind, unit), untold))
-  return {one.name: one for one in found}
+    for what, field in (('count', 'count'), ('bytes', 'nbytes')):
+      found[f'{kind} {what}'] = functools.partial(_collectives, kind, field)
+  return {
+      name:
+          Quantity(name, Unit.BYTES if 'bytes' in name else Unit.COUNT,
+                   functools.partial(_measure, read))
+      for name, read in found.items()
+  }
 
 
 def _peak(report: AuditReport) -> Optional[int]:
   program = report.largest_program
-  return None if program is None or program.memory is None else (
-      program.memory.peak)
+  return program.memory.peak if program and program.memory else None
 
 
 def _traces(report: AuditReport) -> Optional[int]:
@@ -88,16 +71,19 @@ def _traces(report: AuditReport) -> Optional[int]:
   return None if lazy is None or dynamo is None else lazy + dynamo
 
 
-def _collectives(kind: str,
-                 unit: Unit) -> Callable[[AuditReport], Optional[int]]:
+def _measure(read: Callable[[AuditReport], Optional[int]],
+             report: AuditReport) -> Measure:
+  return Measure(
+      read(report),
+      unknown='the mode is off, the backend does not tell, or the counters '
+      'were cleared')
 
-  def read(report: AuditReport) -> Optional[int]:
-    if report.programs is None or any(
-        p.collectives is None for p in report.programs):
-      return None
-    return sum(row.nbytes if unit is Unit.BYTES else row.count
-               for program in report.programs
-               for row in program.collectives or ()
-               if kind in (_ALL, row.kind))
 
-  return read
+def _collectives(kind: str, field: str, report: AuditReport) -> Optional[int]:
+  if report.programs is None or any(
+      p.collectives is None for p in report.programs):
+    return None
+  return sum(
+      getattr(row, field)
+      for row in collective_totals(report)
+      if kind in (_ALL, row.kind))

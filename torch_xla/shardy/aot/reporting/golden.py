@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import comparison, matching, quantities
 from .quantities import Quantity
-from ..report import Program, AotReport
+from ..report import AotReport
 from ...gate import golden
 from ...gate.golden import Golden
 from ...gate.quantity import Measure, Unit
@@ -19,7 +19,7 @@ _COUNTS = ('steps', 'ended', 'reads')
 _OF_PROGRAMS = ('fits', 'partitioner', 'partitions', 'note', 'error')
 
 
-def of_reports(reports: Iterable[AotReport]) -> Golden:
+def of_reports(reports: Sequence[AotReport]) -> Golden:
   """What a golden file of these reports holds.
 
   A subject is a topology, or a program there. Its name is where in the user's
@@ -31,29 +31,26 @@ def of_reports(reports: Iterable[AotReport]) -> Golden:
       name: {} for name in golden.SECTIONS
   }
 
-  def add(subject: str, facts: Mapping[str, str], of: Iterable[Quantity],
-          measure: Callable[[Quantity], Measure]) -> None:
+  def add(subject: str, facts: Mapping[str, str],
+          measured: Mapping[Quantity, Measure]) -> None:
     for name, text in facts.items():
       section = ('counts' if name in _COUNTS else
                  'programs' if name in _OF_PROGRAMS else 'placements')
       sections[section].setdefault(subject, {})[name] = golden.steady(text)
-    for quantity in of:
-      value = measure(quantity).value
+    for quantity, measure in measured.items():
       sections[_section(quantity)].setdefault(
-          subject, {})[quantity.name] = 'not known' if value is None else value
+          subject, {})[quantity.name] = ('not known' if measure.value is None
+                                         else measure.value)
 
-  reports = list(reports)
   for report in reports:
     topology = report.topology.name
-    add(topology,
-        comparison.facts(report),
-        comparison.report_quantities([report]),
-        lambda q, r=report: q.of_report(r))
-    for name, program in zip(_names(report.programs), report.programs):
-      add(f'{topology}: {name}',
-          comparison.program_facts(program),
-          comparison.program_quantities([program]),
-          lambda q, p=program: q.of_program(p))
+    add(topology, comparison.facts(report),
+        {q: q.of_report(report) for q in comparison.report_quantities([report])})
+    for name, program in zip(matching.names(report.programs), report.programs):
+      add(f'{topology}: {name}', comparison.program_facts(program), {
+          q: q.of_program(program)
+          for q in comparison.program_quantities([program])
+      })
   return Golden(TOOL, sections,
                 ', '.join(dict.fromkeys(r.topology.compiler for r in reports)))
 
@@ -102,8 +99,3 @@ def _section(quantity: Quantity) -> str:
   if base.rpartition(' ')[0] in quantities.KINDS:
     return 'collectives'
   return 'memory' if quantity.unit is Unit.BYTES else 'programs'
-
-
-def _names(programs: Sequence[Program]) -> list[str]:
-  return golden.numbered(
-      matching.function(p).partition('\n')[0] or p.name for p in programs)

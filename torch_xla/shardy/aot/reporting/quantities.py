@@ -18,7 +18,7 @@ from .measures import OfProgram
 from ...door.memory import Memory
 from ..report import CollectiveUse, AotReport
 from ...gate import quantity
-from ...gate.quantity import Measure, nearest, Unit, UnknownQuantityError
+from ...gate.quantity import Measure, Unit
 from ...hlo.compiled_program import COLLECTIVES
 
 ALL_COLLECTIVES = 'collective'
@@ -97,16 +97,12 @@ def named(name: str) -> Quantity:
   Raises:
     UnknownQuantityError: there is none; the message lists all.
   """
-  words = ' '.join(name.split())
-  base, over, axes_text = words.partition(' over ')
+  base, over, axes_text = ' '.join(name.split()).partition(' over ')
   match = _COLLECTIVE.fullmatch(base)
-  if not match:
-    for one in plain():
-      if one.name == words:
-        return one
-    raise UnknownQuantityError(_unknown(words))
-  if not over:
-    return _collective(match['kind'], match['what'], None)
+  if not over or not match:
+    both = (_collective(k, w, None) for k in KINDS for w in ('bytes', 'count'))
+    return quantity.find(name, {q.name: q for q in (*plain(), *both)},
+                         _OTHER_NAMES)
   axes = tuple(sorted({a.strip() for a in axes_text.split(',')}))
   over_axes = _collective(match['kind'], match['what'], axes)
 
@@ -165,19 +161,3 @@ def _collective(kind: str, what: str, over: Optional[tuple[str,
     name += f' over {",".join(over)}'
   return _over_step(name, Unit.BYTES if what == 'bytes' else Unit.COUNT,
                     functools.partial(measures.collectives, kind, what, over))
-
-
-def _unknown(name: str) -> str:
-  both = [f'{kind} {what}' for kind in KINDS for what in ('bytes', 'count')]
-  base, over, axes = name.partition(' over ')
-  near = nearest(base, {
-      **{
-          n: n for n in (*(q.name for q in plain()), *both)
-      },
-      **_OTHER_NAMES
-  })
-  if near in both:
-    near += over + axes
-  return (f'there is no quantity {name!r}' +
-          (f': did you mean {near!r}?' if near else '.') +
-          f' There are: {known()}')
