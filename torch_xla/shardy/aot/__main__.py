@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+import dataclasses
 import os
 import sys
 from typing import Optional
 
 from . import launcher, topologies
 from .errors import AotError
-from .reporting import (comparison, golden, json_form, page, quantities,
-                        requirements, table, wording)
+from .reporting import (comparison, golden, json_form, largest, page,
+                        quantities, requirements, table, wording)
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
 from ..gate import ci
@@ -87,6 +88,15 @@ def _parser() -> argparse.ArgumentParser:
       help='tell the script that it is the only process, for those that wait '
       'for others, such as checkpoint managers; the default is the truth, a '
       'process per host')
+  parser.add_argument(
+      '--largest',
+      metavar='NAME=LOW..HIGH',
+      help="find the largest that fits of the values of the script's argument "
+      '--NAME, the multiples of LOW; each try runs the script')
+  parser.add_argument(
+      '--largest-batch',
+      action='store_true',
+      help='the same for the batch size that the script is given')
   parser.add_argument('--json', metavar='FILE', help='write the report as JSON')
   parser.add_argument(
       '--html', metavar='FILE', help='write the report as one HTML page')
@@ -130,6 +140,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         read(options.golden, golden.TOOL).only(options.golden_sections)
         if options.golden and not options.update_golden else None)
     compiler = launcher.compiler()
+    wanted = (
+        largest.batch(theirs) if options.largest_batch else
+        largest.parse(options.largest) if options.largest else None)
   except (ValueError, AotError) as e:
     parser.error(str(e))
   if not names:
@@ -139,10 +152,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
   for name in names:
     try:
       reports.append(
-          launcher.run(
+          _run(
               Settings(script, is_module, tuple(theirs), name.text, compiler,
                        '', options.host, options.one_process, options.steps,
-                       options.strict)))
+                       options.strict), wanted))
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
       return 2
@@ -158,6 +171,17 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     print('\n  '.join([said, *map(str, found)]))
   ci.tell('aot', checks, options.junit, os.environ)
   return status
+
+
+def _run(settings: Settings, wanted: Optional[largest.Range]) -> AotReport:
+  """One report, of the largest that fits where that is asked for."""
+  if wanted is None:
+    return launcher.run(settings)
+  return largest.search(
+      wanted, lambda value: launcher.run(
+          dataclasses.replace(
+              settings, arguments=wanted.put(settings.arguments, value))),
+      lambda text: print(f'aot {settings.topology}: {text}', file=sys.stderr))
 
 
 def _script(parser: argparse.ArgumentParser,
@@ -185,6 +209,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace,
     if not 0 <= options.host < name.hosts:
       parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
                    f'host{"s" if name.hosts > 1 else ""}, counted from 0')
+  if options.largest and options.largest_batch:
+    parser.error('--largest-batch is a --largest: give one of them')
   wrong = ci.misused(vars(options))
   if wrong:
     parser.error(wrong)

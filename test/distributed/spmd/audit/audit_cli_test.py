@@ -129,7 +129,7 @@ def test_a_script_is_audited_and_its_golden_file_kept(project):
                                                   'made.json').read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_golden_file_that_is_updated_and_the_diff(project, monkeypatch):
   monkeypatch.setenv('GITHUB_ACTIONS', 'true')
   monkeypatch.setenv('GITHUB_STEP_SUMMARY', str(project / 'summary.md'))

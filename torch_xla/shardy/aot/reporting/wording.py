@@ -20,15 +20,20 @@ _OUT_OF_MEMORY = re.compile(
 _OTHER_STEPS_SHOWN = 5
 
 
+def is_out_of_memory(report: AotReport) -> bool:
+  """Whether it does not fit, and not for another reason of the compiler's."""
+  errors = [p.error for p in report.programs if p.error]
+  return report.fits is False and (not errors or
+                                   any(map(_OUT_OF_MEMORY.search, errors)))
+
+
 def verdict(report: AotReport) -> str:
   """Whether it fits, in one line."""
   if not report.programs:
     return 'nothing was compiled'
   refused = [p for p in report.programs if p.error]
   if refused:
-    what = ('does not fit' if any(
-        _OUT_OF_MEMORY.search(p.error) for p in refused) else
-            'does not compile')
+    what = 'does not fit' if is_out_of_memory(report) else 'does not compile'
     return (f'{what}: the compiler refused {len(refused)} of '
             f'{counted(len(report.programs), "program")}, {label(refused[0])} '
             f'first: {first_line(refused[0].error)}')

@@ -1,0 +1,101 @@
+"""The search for the largest value of an argument that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+
+import aot_reports
+import pytest
+from torch_xla.shardy.aot.report import AotReport
+from torch_xla.shardy.aot.reporting import largest
+from torch_xla.shardy.aot.reporting.largest import Range, RangeError
+from torch_xla.shardy.door.memory import Memory
+
+
+@dataclasses.dataclass
+class Machine:
+  """Runs that fit up to some value, as `launcher.run` would report them."""
+  fits_up_to: int
+  error: str = 'Ran out of memory on HBM'
+  tried: list[int] = dataclasses.field(default_factory=list)
+
+  def run(self, value: int) -> AotReport:
+    self.tried.append(value)
+    fits = value <= self.fits_up_to
+    made = aot_reports.program(
+        memory=Memory(value, 0, 0, 0, 0), error='' if fits else self.error)
+    return dataclasses.replace(
+        aot_reports.report(), programs=(made,), usual_step=(), findings=())
+
+
+def search(machine: Machine,
+           wanted: Range,
+           run: Callable[[int], AotReport] | None = None) -> tuple[str, ...]:
+  lines: list[str] = []
+  found = largest.search(wanted, run or machine.run, lines.append)
+  assert len(lines) == len(machine.tried)
+  return found.findings
+
+
+def test_it_doubles_and_then_halves():
+  machine = Machine(100)
+  findings = search(machine, Range('n', 8, 4096))
+  assert machine.tried == [8, 16, 32, 64, 128, 96, 112, 104]
+  assert findings[0] == '--n=96 is the largest that fits'
+  assert findings[1].startswith('tried --n=8 fits: the largest peak is 8 bytes')
+  assert len(findings) == 9
+
+
+@pytest.mark.parametrize('low, high, tried', [(1, 5, [1, 2, 4, 5]),
+                                              (3, 11, [3, 6, 9]), (4, 7, [4])])
+def test_all_of_a_range_may_fit(low, high, tried):
+  machine = Machine(1000)
+  findings = search(machine, Range('n', low, high))
+  assert machine.tried == tried
+  assert findings[0] == f'--n={tried[-1]} is the largest that fits'
+
+
+def test_every_answer_is_the_largest():
+  for high in range(1, 20):
+    for fits in range(1, 22):
+      findings = search(Machine(fits), Range('n', 1, high))
+      assert findings[0].startswith(f'--n={min(fits, high)} is the largest')
+
+
+def test_not_even_the_smallest_fits():
+  assert search(Machine(7), Range('n', 8, 64))[0] == 'not even --n=8 fits'
+
+
+def test_what_is_no_answer_ends_it():
+  machine = Machine(20, 'INVALID_ARGUMENT: not even')
+  assert search(machine, Range('n', 8, 64))[0] == '--n=32 ends the search'
+  machine = Machine(20)
+
+  def fails(value):
+    return dataclasses.replace(
+        machine.run(value), failed=True, ended='KeyError')
+
+  assert search(machine, Range('n', 8, 64), fails)[0] == '--n=8 ends the search'
+
+
+@pytest.mark.parametrize('arguments, made', [
+    ((), ('--n=4',)),
+    (('--n', '2', 'x'), ('--n', '4', 'x')),
+    (('a', '--n=2', '--nn=3'), ('a', '--n=4', '--nn=3')),
+])
+def test_the_argument_is_put(arguments, made):
+  assert Range('n', 1, 8).put(arguments, 4) == made
+
+
+def test_ranges():
+  assert largest.parse('batch-size=8..64') == Range('batch-size', 8, 64)
+  assert largest.parse('--n=1..1') == Range('n', 1, 1)
+  for text in ('n=0..4', 'n=5..4', 'n=5', '=1..2', 'n=1..x'):
+    with pytest.raises(RangeError, match='write NAME=LOW..HIGH'):
+      largest.parse(text)
+  assert largest.batch(('-v', '--batch_size=4')).low == 4
+  assert largest.batch(('--batch', '6')).name == 'batch'
+  for arguments in ((), ('--batch-size',), ('--batch-size', 'x')):
+    with pytest.raises(RangeError, match='given no batch size'):
+      largest.batch(arguments)

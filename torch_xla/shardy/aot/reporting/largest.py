@@ -1,0 +1,120 @@
+"""The largest value of a script's argument with which it fits, by search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import dataclasses
+import re
+from typing import Optional
+
+from . import wording
+from ..report import AotReport, INTERRUPTED
+
+_TEXT = re.compile(r'-{0,2}(?P<name>[\w.-]+)=(?P<low>\d+)\.\.(?P<high>\d+)')
+# What scripts call a batch's size.
+_BATCH = ('batch-size', 'batch_size', 'batch', 'train-batch-size',
+          'train_batch_size', 'per_device_train_batch_size')
+# Of the batch that the script is given.
+_MOST_TIMES = 1 << 20
+
+
+class RangeError(ValueError):
+  """No range of an argument's values."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+  """The multiples of `low` up to `high`, as values of the argument `--name`."""
+  name: str
+  low: int
+  high: int
+
+  def put(self, arguments: Sequence[str], value: int) -> tuple[str, ...]:
+    """The script's arguments with this value, in place of one or at the end."""
+    at = _place(arguments, self.name)
+    if at is None:
+      return (*arguments, f'--{self.name}={value}')
+    made = list(arguments)
+    if '=' in made[at]:
+      made[at] = f'--{self.name}={value}'
+    else:
+      made[at + 1:at + 2] = [str(value)]
+    return tuple(made)
+
+
+def parse(text: str) -> Range:
+  """The range in 'batch-size=8..4096': 8, 16, ... 4096.
+
+  Raises:
+    RangeError: it is none.
+  """
+  match = _TEXT.fullmatch(text)
+  if not match or not 0 < int(match['low']) <= int(match['high']):
+    raise RangeError(f'--largest {text}: write NAME=LOW..HIGH, as in '
+                     'batch-size=8..4096, for the multiples of 8 up to 4096')
+  return Range(match['name'], int(match['low']), int(match['high']))
+
+
+def batch(arguments: Sequence[str]) -> Range:
+  """The multiples of the batch that the script is given.
+
+  Raises:
+    RangeError: it is given none.
+  """
+  for name in _BATCH:
+    at = _place(arguments, name)
+    if at is not None:
+      value = ('='.join(arguments[at].split('=')[1:]) or
+               ''.join(arguments[at + 1:at + 2]))
+      if value.isdecimal() and int(value):
+        return Range(name, int(value), int(value) * _MOST_TIMES)
+  raise RangeError(
+      '--largest-batch: the script is given no batch size, as in SCRIPT '
+      '--batch-size 8; name its argument: --largest NAME=8..4096')
+
+
+def search(wanted: Range, run: Callable[[int], AotReport],
+           say: Callable[[str], None]) -> AotReport:
+  """The report of the largest that fits; its findings tell of each try.
+
+  Doubles until one does not fit, and halves what is between. Where not even the
+  smallest fits it is that one's report, and where a try tells nothing, because
+  the script failed or was interrupted, or nobody knows whether it fits, that
+  one's.
+  """
+  tries: list[str] = []
+  best, fitting, refused = None, 0, wanted.high // wanted.low + 1
+  while refused - fitting > 1:
+    times = min(2 * fitting or 1, refused -
+                1) if (refused *
+                       wanted.low > wanted.high) else (fitting + refused) // 2
+    value = times * wanted.low
+    report = run(value)
+    tries.append(f'--{wanted.name}={value} {wording.verdict(report)}')
+    say(f'try {len(tries)}: {tries[-1]}')
+    does_not_fit = report.fits is False and wording.is_out_of_memory(report)
+    if report.ended == INTERRUPTED or not (does_not_fit or report.fits) or (
+        report.failed and not does_not_fit):
+      return _with(report, tries, f'--{wanted.name}={value} ends the search')
+    if report.fits:
+      best, fitting = report, times
+    else:
+      refused = times
+      if best is None:
+        return _with(report, tries, f'not even --{wanted.name}={value} fits')
+  assert best is not None
+  return _with(
+      best, tries,
+      f'--{wanted.name}={fitting * wanted.low} is the largest that fits')
+
+
+def _with(report: AotReport, tries: Sequence[str], found: str) -> AotReport:
+  return dataclasses.replace(
+      report,
+      findings=(found, *(f'tried {t}' for t in tries), *report.findings))
+
+
+def _place(arguments: Sequence[str], name: str) -> Optional[int]:
+  return next((
+      i for i, one in enumerate(arguments) if one.split('=')[0] == f'--{name}'),
+              None)
