@@ -10,6 +10,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import guards
+from torch_xla.shardy.guards import program_change
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
@@ -146,3 +147,31 @@ def test_other_threads_count(mesh):
       thread = threading.Thread(target=step, args=(mesh, 8, 17.))
       thread.start()
       thread.join()
+
+
+def test_arguments_are_paired_by_what_they_are():
+  """One that is used earlier moves all others, and is the one that is told."""
+
+  def argument(shape):
+    return program_change.Argument(shape, 'none', 'none')
+
+  before, after = (
+      list(map(argument, shapes))
+      for shapes in (('f32[16]', 'f32[16,16]', 'f32[8,16]'),
+                     ('bf16[8,16]', 'f32[16]', 'f32[16,16]')))
+  (pair,) = program_change._paired(before, after)
+  assert pair == (0, argument('f32[8,16]'), argument('bf16[8,16]'))
+
+
+def test_what_runs_later_is_refused():
+  """A decorator's block would have ended by then."""
+
+  async def waits():
+    pass
+
+  def gives():
+    yield 1
+
+  for function in (waits, gives):
+    with pytest.raises(TypeError, match='use the guard with `with`'):
+      guards.no_recompile()(function)

@@ -12,9 +12,12 @@ A guard is for the process: what other threads do meanwhile counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
+import functools
+import inspect
 import logging
+from typing import Any, Optional, ParamSpec, TypeVar
 
 from . import implicit, program_change
 from .. import switch
@@ -23,6 +26,9 @@ from ..compile import ledger
 from ..compile.ledger import Sent
 
 logger = logging.getLogger(__name__)
+
+_Function = TypeVar('_Function', bound=Callable[..., Any])
+_Arguments = ParamSpec('_Arguments')
 
 _ACTIONS = ('raise', 'log')
 _COUNTERS = {
@@ -48,7 +54,45 @@ class TracingError(GuardError):
   """A graph was traced under `no_tracing`."""
 
 
-@contextlib.contextmanager
+class _Guard(contextlib.ContextDecorator):
+  """A context, or a decorator of what runs when it is called."""
+
+  def __init__(self, made: Callable[[],
+                                    contextlib.AbstractContextManager[None]]):
+    self._made = made
+    self._entered: list[contextlib.AbstractContextManager[None]] = []
+
+  def __enter__(self) -> None:
+    self._entered.append(self._made())
+    self._entered[-1].__enter__()
+
+  def __exit__(self, *error: Any) -> Optional[bool]:
+    return self._entered.pop().__exit__(*error)
+
+  def __call__(self, function: _Function) -> _Function:
+    if (inspect.iscoroutinefunction(function) or
+        inspect.isgeneratorfunction(function) or
+        inspect.isasyncgenfunction(function)):
+      raise TypeError(
+          f'{function.__qualname__} does not run when it is called, so that a '
+          'guard around the call sees nothing of it: use the guard with `with` '
+          'in its body')
+    return super().__call__(function)
+
+
+def _guard(
+    function: Callable[_Arguments,
+                       Iterator[None]]) -> Callable[_Arguments, _Guard]:
+  context = contextlib.contextmanager(function)
+
+  @functools.wraps(function)
+  def made(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Guard:
+    return _Guard(functools.partial(context, *args, **kwargs))
+
+  return made
+
+
+@_guard
 def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
   """No program is compiled in the block, but for the first `allowed` ones.
 
@@ -83,7 +127,7 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
     _act(RecompileError, 'recompile', action, found)
 
 
-@contextlib.contextmanager
+@_guard
 def no_implicit_collectives(min_bytes: int = 1,
                             allowed: int = 0,
                             action: str = 'raise') -> Iterator[None]:
@@ -113,7 +157,7 @@ def no_implicit_collectives(min_bytes: int = 1,
        list(implicit.moved(programs, min_bytes))[allowed:])
 
 
-@contextlib.contextmanager
+@_guard
 def no_tracing(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
   """No lazy graph is traced in the block: all in it runs compiled.
 

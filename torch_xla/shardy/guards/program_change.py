@@ -73,8 +73,7 @@ def changes(before: Sent, after: Sent) -> list[str]:
 
 def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
   if len(before.arguments) == len(after.arguments):
-    for number, (was, now) in enumerate(
-        zip(before.arguments, after.arguments, strict=True)):
+    for number, was, now in _paired(before.arguments, after.arguments):
       what = f'argument {number}' + (f' ({now.name})' if now.name else '')
       if was.shape != now.shape:
         yield f'{what}: shape {was.shape} -> {now.shape}'
@@ -103,6 +102,28 @@ def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
   yield from _counted(before.operations, after.operations, 'operations')
   if before.results != after.results:
     yield f'results {before.results} -> {after.results}'
+
+
+def _paired(
+    before: Sequence[Argument],
+    after: Sequence[Argument]) -> Iterator[tuple[int, Argument, Argument]]:
+  """(number now, before, now) of arguments that the other program lacks.
+
+  By what they are: one that is used earlier moves all others.
+  """
+  same = collections.Counter(before) & collections.Counter(after)
+  kept = same.copy()
+  gone = []
+  for one in before:
+    if kept[one]:
+      kept[one] -= 1
+    else:
+      gone.append(one)
+  for number, one in enumerate(after):
+    if same[one]:
+      same[one] -= 1
+    else:
+      yield number, gone.pop(0), one
 
 
 def _counted(before: collections.Counter[str], after: collections.Counter[str],

@@ -11,7 +11,7 @@ from torch_xla.distributed.spmd.policy import (
     applied_to, Boundary, BoundaryError, claims, PatternError, PolicyError,
     PolicyMismatchError, PolicyTextError, ProblemKind, REPLICATED, Rule,
     RuleError, ShardingPolicy)
-from torch_xla.distributed.spmd.policy.patterns import matches
+from torch_xla.distributed.spmd.policy.patterns import literal, matches
 from torch_xla.distributed.spmd.policy.rules import axes_of
 import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.priority import PriorityError
@@ -85,9 +85,17 @@ def problems_of(rules, *shapes_by_names, default=None):
     ('{l*,m?}x', ['lx', 'labx', 'm1x'], ['mx']),
     ('a.{{q,k}_proj,{o}}.w', ['a.q_proj.w', 'a.o.w'], ['a.q.w']),
     ('', [''], ['a']),
+    (r'd.a\[\*\]', ['d.a[*]'], ['d.a[0]', r'd.a\[\*\]']),
 ])
 def test_patterns_match_whole_names(pattern, yes, no):
   assert [n for n in yes + no if matches(pattern, n)] == yes
+
+
+@pytest.mark.parametrize('name', ['d.q[0]', 'd.{x}', 'd.st*r?', 'd.a,b', '\\'])
+def test_any_name_has_a_pattern(name):
+  """Keys of a ParameterDict are any text without dots."""
+  assert matches(literal(name), name)
+  assert not matches(literal(name), name.replace('*', 'a') + 'x')
 
 
 @pytest.mark.parametrize('pattern', [

@@ -23,7 +23,7 @@ from torch_xla.shardy.sharding.hlo_sharding import HloSharding, ShardingType
 from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import xla_sharding
-from .patterns import PolicyError
+from .patterns import literal, PolicyError
 from .rules import Rule, Spec
 
 Owned = tuple[tuple[str, ...], torch.Tensor]
@@ -63,7 +63,9 @@ def rules_of(owned: Iterable[Owned],
     PolicyError: a tensor is split as no partition spec over the mesh splits.
   """
   over = user_mesh(mesh)
-  said = {names[0]: _said(names[0], _plain(t), over) for names, t in owned}
+  said = {
+      literal(names[0]): _said(names[0], _plain(t), over) for names, t in owned
+  }
   return tuple(
       Rule(pattern, *what)
       for pattern, what in folded(said).items()

@@ -1,4 +1,4 @@
-"""Patterns over the dotted names of parameters and modules.
+r"""Patterns over the dotted names of parameters and modules.
 
 A pattern is a glob that has to match the whole name:
 
@@ -6,6 +6,7 @@ A pattern is a glob that has to match the whole name:
   ?       one character within a part
   {a,b}   either of these within a part; they may hold others
   **      any number of whole parts, none included
+  \x      the character x itself
 
 as in `blocks.*.{up,qkv}.weight` and `**.bias`. The pattern of no characters is
 that of the model itself.
@@ -15,6 +16,9 @@ from __future__ import annotations
 
 import functools
 import re
+
+_ESCAPE = '\\'
+_SPECIAL = re.compile(r'[*?{},\[\]\\]')
 
 
 class PolicyError(ValueError):
@@ -27,6 +31,11 @@ class RuleError(PolicyError):
 
 class PatternError(RuleError):
   """A malformed pattern."""
+
+
+def literal(name: str) -> str:
+  """The pattern of this name alone."""
+  return _SPECIAL.sub(lambda found: _ESCAPE + found.group(), name)
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -65,8 +74,11 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def _part(part: str, pattern: str) -> str:
   """The regular expression of what stands between two dots."""
   regex, depth = '', 0
-  for char in part:
-    if char in '*?':
+  characters = iter(part)
+  for char in characters:
+    if char == _ESCAPE:
+      regex += re.escape(next(characters, _ESCAPE))
+    elif char in '*?':
       regex += '[^.]' + char.replace('?', '')
     elif char == '{':
       regex, depth = regex + '(?:', depth + 1
@@ -80,7 +92,7 @@ def _part(part: str, pattern: str) -> str:
       regex += re.escape(char)
   if depth:
     raise _out_of_place('{', pattern)
-  if not part or '**' in part:
+  if not part or '**' in part.replace(_ESCAPE + '*', ''):
     raise PatternError(f'pattern {pattern!r}: ' + (
         'an empty part between dots' if not part else
         f'"**" stands for whole parts of the name, not within {part!r}'))
