@@ -249,6 +249,11 @@ class Binder:
             'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
             'torch_xla.runtime.use_shardy() before the first XLA tensor')
       return False
+    if priority is not None and torch_xla._XLAC._get_use_eager_mode():
+      self._said.warning(
+          'in eager mode each operation is a program of its own, in which a '
+          'priority has no effect: it counts in functions that '
+          'torch_xla.compile compiles, and with eager mode off')
     return True
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:

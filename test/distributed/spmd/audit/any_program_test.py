@@ -151,6 +151,45 @@ def test_fsdp_v2_and_its_wrappers(mesh):
   assert was['h.2.up.weight'] == is_['h.2.up.weight'] != (None, None)
 
 
+def test_fsdp_v2_takes_the_priorities_of_a_policy(mesh):
+  fsdp = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
+  torch.manual_seed(0)
+  layers = Layers()
+  x = torch.linspace(-1, 1, 64).reshape(8, 8)
+  wanted = layers(x)
+  wanted.sum().backward()
+  gradient = layers.h[1].up.weight.grad
+  layers.zero_grad()
+  model = FSDPv2(layers.to('xla'), mesh=fsdp)
+  captured = ShardingPolicy.capture(model)
+  assert {rule.priority for rule in captured.rules} == {None}
+  policy = dataclasses.replace(
+      captured,
+      rules=tuple(
+          dataclasses.replace(rule, priority=(2,) * len(rule.spec))
+          for rule in captured.rules))
+  was = placements(model)
+  policy.apply(model, fsdp)
+  assert placements(model) == {
+      name: (stored, None if name.endswith('scale') else (2,) * rank)
+      for name, (stored, rank) in {
+          name: (was[name][0] or '{replicated}', t.dim())
+          for name, t in Layers().state_dict().items()
+      }.items()
+  }
+  made = model(x.to('xla'))
+  made.sum().backward()
+  torch_xla.sync(wait=True)
+  torch.testing.assert_close(made.cpu(), wanted)
+  torch.testing.assert_close(layers.h[1].up.weight.grad.cpu(), gradient)
+  rows = {row.name: row for row in audit(model, policy).tensors}
+  assert rows['h.1.up.weight'].compiled[0].priority == (2, 2)
+  assert any('"fsdp"}p2' in t.sdy
+             for p in torch_xla.shardy.programs()
+             for t in p.tensors)
+  assert ShardingPolicy.capture(model) == policy
+
+
 def test_a_mesh_that_does_not_say_it(mesh):
   model = hand_marked(mesh)
   with pytest.raises(PolicyError, match='up.weight is split .*over its own'):
