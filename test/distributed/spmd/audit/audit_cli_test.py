@@ -38,6 +38,7 @@ def main():
                    REPLICATED).apply(model, mesh)
   loss = model(torch.randn(4, 8).to('xla')).sum()
   loss.backward()
+  torch.optim.SGD(model.parameters(), momentum=0.5).step()  # Is let go of.
   # The end of the script leaves this step to the audit.
   print('script has run', beside.WORD)
 
@@ -199,6 +200,7 @@ def test_a_script_without_a_policy(project):
   done = run(project, 'train.py', '--capture', 'captured.toml', '--', 'by hand')
   assert done.returncode == 0, done.stderr
   assert "policy ('model', None)" in ' '.join(done.stdout.split())
+  assert 'optimizer state momentum_buffer' in done.stdout
   assert (project / 'captured.toml').read_text() == POLICY.replace('[[', '\n[[')
 
 

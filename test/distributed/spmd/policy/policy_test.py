@@ -1,6 +1,8 @@
 """Policies: what they claim, how they are written, and what they mark."""
 
 from hypothesis import given, strategies as st
+import pathlib
+
 import numpy as np
 from properties import examples
 import pytest
@@ -449,3 +451,10 @@ def test_a_policy_can_be_applied_again(mesh):
   assert out.shape == (4, 8)
   # The first hook is gone.
   assert len(constraints(programs, "('data', 'model')")) == 1
+
+
+@pytest.mark.parametrize('name', ['gpt2', 'llama'])
+def test_the_policies_of_the_examples(name):
+  policy = ShardingPolicy.load(
+      pathlib.Path(__file__).parents[4] / f'examples/{name}.toml')
+  assert len(policy.rules) == 2 and policy.default is REPLICATED

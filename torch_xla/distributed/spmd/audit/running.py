@@ -15,6 +15,7 @@ import traceback
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 # As `standard.Moved`, which is not imported before the script has run.
 Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
@@ -35,6 +36,14 @@ def keep_moved() -> Moved:
   return moved
 
 
+def keep_stepped() -> dict[int, torch.optim.Optimizer]:
+  """From now on each optimizer that takes a step, by id."""
+  stepped: dict[int, torch.optim.Optimizer] = {}
+  register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped.
+                                    update({id(optimizer): optimizer}))
+  return stepped
+
+
 def _tied(model: torch.nn.Module) -> list[tuple[str, ...]]:
   """The names of each weight that has several."""
   names: dict[int, list[str]] = {}
@@ -49,7 +58,7 @@ def main() -> int:
   script = options['script']
   sys.argv[:] = [script, *options['arguments']]
   sys.path[0] = os.path.dirname(os.path.abspath(script))
-  moved = keep_moved()
+  moved, options['optimizers'] = keep_moved(), keep_stepped()
   status: Any = 0
   try:
     # What the script left is alive as long as its globals are.
