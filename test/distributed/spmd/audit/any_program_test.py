@@ -14,7 +14,7 @@ from torch_xla.distributed.spmd.audit import (audit, AuditError, examination,
                                               examine, Kind)
 from torch_xla.distributed.spmd.policy import (Boundary, BoundaryError,
                                                PolicyError, REPLICATED, Rule,
-                                               ShardingPolicy,
+                                               ShardingPolicy, tie,
                                                TiedWeightsWarning)
 from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel as FSDPv2)
@@ -266,7 +266,8 @@ def test_a_model_that_was_untied_by_moving_it(mesh):
   with pytest.warns(TiedWeightsWarning, match='embedding.weight and head.wei'):
     policy.apply(model, mesh)
   assert Kind.UNTIED in {d.kind for d in examine(model).differences}
-  model.tie_weights()
+  assert tie(model) == [('embedding.weight', 'head.weight')]
+  assert model.head.weight is model.embedding.weight and tie(model) == []
   with warnings.catch_warnings():
     warnings.simplefilter('error')
     policy.apply(model, mesh)

@@ -42,7 +42,7 @@ from .applied import (annotation_for, Applied, applied_to, BoundaryError,
                       BoundaryHook, register, unregister)
 from .claims import (Claim, claim_modules, claim_tensors, OwnedTensor,
                      PolicyMismatchError, Problem, ProblemKind)
-from .held import modules_of, owned, TiedWeightsWarning, warn_untied
+from .held import modules_of, owned, tie, TiedWeightsWarning, warn_untied
 from .patterns import PatternError, PolicyError, RuleError
 from .rules import Boundary, REPLICATED, Replicated, Rule
 from .toml import PolicyTextError
@@ -51,7 +51,7 @@ __all__ = [
     'Applied', 'Boundary', 'BoundaryError', 'PatternError', 'PolicyError',
     'PolicyMismatchError', 'PolicyTextError', 'Problem', 'ProblemKind',
     'REPLICATED', 'Rule', 'RuleError', 'ShardingPolicy', 'TiedWeightsWarning',
-    'applied_to'
+    'applied_to', 'tie'
 ]
 
 

@@ -71,7 +71,34 @@ def untied_text(name: str, other: str) -> str:
   return (f'{name} and {other} are one weight to the model, and two on the '
           "device: .to('xla') copied it for each name, and they are trained "
           'apart. Tie them again after model.to(...) and before the optimizer '
-          'is made: model.tie_weights() in transformers')
+          'is made: tie(model) of torch_xla.distributed.spmd.policy')
+
+
+def tie(
+    model: torch.nn.Module, tied: Iterable[Sequence[str]] = ()
+) -> list[tuple[str, str]]:
+  """Makes one again of each weight that `.to('xla')` copied for its names.
+
+  The data of the first name stays. Before an optimizer is made, which would
+  still hold the other.
+
+  Args:
+    tied: names that one weight had, where the model does not say.
+
+  Returns:
+    The pairs of names that are one now, and were not.
+  """
+  pairs = untied(model, tied)
+  places = {
+      f'{name}.{key}' if name else key: (module, key)
+      for name, module in ((_unwrapped(n), m)
+                           for n, m in model.named_modules())
+      for key in module._parameters
+  }
+  for first, name in pairs:
+    module, key = places[name]
+    setattr(module, key, getattr(*places[first]))
+  return pairs
 
 
 def warn_untied(model: torch.nn.Module) -> None:
