@@ -1,8 +1,12 @@
 """The pictures of the pages are what their commands make of the project."""
 
+from pathlib import Path
+import struct
 import xml.etree.ElementTree as ElementTree
 
+import browsing
 from layer_table import MAY_IMPORT
+import page_pictures
 import program_picture
 import pytest
 
@@ -46,3 +50,38 @@ def test_an_import_that_another_implies_is_not_drawn():
   }
   assert program_picture.reduced(table, table) == {('top', 'middle'),
                                                    ('middle', 'base')}
+
+
+def _size(picture: Path) -> tuple[int, int]:
+  """Width and height of a PNG, by its header."""
+  start = picture.read_bytes()[:24]
+  assert start.startswith(b'\x89PNG')
+  return struct.unpack('>II', start[16:])
+
+
+def _is_of(picture: Path, run: page_pictures.Run) -> bool:
+  return (_size(picture) == page_pictures.size(run) and
+          picture.stat().st_size < 100_000)
+
+
+@pytest.mark.parametrize('name, run', page_pictures.RUNS.items())
+def test_each_tool_has_its_picture_on_its_page(name, run):
+  picture = page_pictures.PICTURES / f'{name}.png'
+  assert _is_of(picture, run)
+  page = picture.parents[1] / f'{name}.md'
+  assert f'](pictures/{name}.png)' in page.read_text()
+
+
+@pytest.mark.slow
+def test_a_picture_is_taken(tmp_path):
+  page = tmp_path / 'page.html'
+  page.write_text('<!DOCTYPE html><h1>A page</h1>')
+  picture = tmp_path / 'page.png'
+  browsing.photograph(browsing.find(), page, picture, (500, 250), 0.8)
+  assert _size(picture) == (400, 200)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('name, run', page_pictures.RUNS.items())
+def test_the_pictures_can_be_taken_again(name, run, tmp_path):
+  assert _is_of(page_pictures.take(name, tmp_path), run)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
 _ROOT = Path(__file__).parents[1]
 # What a browser would fetch by itself.
 _FETCHED = re.compile(
@@ -44,7 +45,6 @@ def _exported(module: str) -> set[str]:
   return set()
 
 
-@pytest.mark.slow
 def test_the_reference_has_each_public_name_that_is_documented(
     site: Path) -> None:
   pages = sorted((site / 'docs/reference').glob('*.html'))
@@ -58,7 +58,6 @@ def test_the_reference_has_each_public_name_that_is_documented(
     assert shown, module
 
 
-@pytest.mark.slow
 def test_examples_in_docstrings_are_code(site: Path) -> None:
   text = (site / 'docs/reference/torch_xla.shardy.html').read_text()
   assert 'with torch_xla.shardy.record()' in re.sub('<[^>]*>', '', text)
@@ -66,7 +65,6 @@ def test_examples_in_docstrings_are_code(site: Path) -> None:
   assert '<blockquote>' not in text
 
 
-@pytest.mark.slow
 def test_the_search_knows_every_page(site: Path) -> None:
   index = json.loads((site / 'search/search_index.json').read_text())
   found = {entry['location'].partition('#')[0] for entry in index['docs']}
@@ -75,7 +73,6 @@ def test_the_search_knows_every_page(site: Path) -> None:
   assert {'index.html', 'CONTRIBUTING.html', 'docs/index.html'} <= found
 
 
-@pytest.mark.slow
 def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
   for path in (*site.rglob('*.html'), *site.rglob('*.css')):
     assert not _FETCHED.search(path.read_text()), path
