@@ -24,7 +24,7 @@ from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import xla_sharding
 from .patterns import literal, PolicyError
-from .rules import Rule, Spec
+from .rules import Rule, Spec, uneven
 
 Owned = tuple[tuple[str, ...], torch.Tensor]
 
@@ -83,8 +83,8 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
 
 
 def _said(name: str, t: torch.Tensor,
-          over: UserMesh) -> Optional[tuple[Spec, Any]]:
-  """Spec and priority; None for what is whole on each device."""
+          over: UserMesh) -> Optional[tuple[Spec, Any, bool]]:
+  """What a rule says after its pattern; None for what is whole everywhere."""
   if t.device.type != 'xla':
     raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")
   said = binder.annotation_of(t)
@@ -104,8 +104,9 @@ def _said(name: str, t: torch.Tensor,
           'over its own mesh, mesh=')
   if not any(spec) and priority is None:
     return None
-  return tuple(
-      tuple(over.axis_name(a) for a in axes) for axes in spec), priority
+  named = tuple(tuple(over.axis_name(a) for a in axes) for axes in spec)
+  sizes = {over.axis_name(a): size for a, size in enumerate(over.shape)}
+  return named, priority, bool(uneven(tuple(t.shape), named, sizes))
 
 
 def _specs_of(placed: HloSharding, rank: int,
