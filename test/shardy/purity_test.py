@@ -44,7 +44,7 @@ _MAY_IMPORT = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'ended_process': ((), ()),
-    'gate': ((), ()),
+    'gate': (('layers',), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
@@ -81,16 +81,16 @@ _MAY_IMPORT = {
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'explain': ((), ('errors', 'explanation', 'guards')),
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
-             'hlo', 'mode', 'process_environment', 'progress', 'sharding',
-             'tensor_names', 'web_page'), ()),
+             'hlo', 'layers', 'mode', 'process_environment', 'progress',
+             'sharding', 'tensor_names', 'web_page'), ()),
     'conformance': (('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode',
                      'sharding', 'stablehlo', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
-    f'{_SPMD}.audit.{m}' for m in ('advice', 'folding', 'golden', 'report',
-                                   'page', 'table')
+    f'{_SPMD}.audit.{m}' for m in ('advice', 'folding', 'golden', 'modules',
+                                   'report', 'page', 'table')
 }]
 
 

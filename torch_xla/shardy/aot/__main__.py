@@ -16,7 +16,7 @@ from .reporting import (comparison, golden, json_form, largest, page,
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
 from ..gate import ci
-from ..gate.golden import Golden, read, update
+from ..gate.golden import Golden, grouped, read, update
 from ..gate.requirements import parse_tolerance, Tolerance
 
 _DESCRIPTION = '''
@@ -168,7 +168,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
   if options.update_golden and status != _STATUS_FAILED:
     said, found = update(options.golden, golden.of_reports(reports),
                          options.golden_sections)
-    print('\n  '.join([said, *map(str, found)]))
+    print('\n  '.join([said, *map(str, grouped(found, golden.title))]))
   ci.tell('aot', checks, options.junit, os.environ)
   return status
 
@@ -252,7 +252,8 @@ def _judged(reports: Sequence[AotReport],
   checks = [check(one.text, one.check) for one in required]
   if expected:
     found = golden.changes(expected, golden.of_reports(reports), tolerances)
-    checks.append(ci.Check('golden file', tuple(map(str, found))))
+    checks.append(
+        ci.Check('golden file', tuple(map(str, grouped(found, golden.title)))))
   for line in (text for one in checks for text in one.findings):
     print(f'aot: {line}', file=sys.stderr)
   checks += [

@@ -15,6 +15,7 @@ import os
 import re
 from typing import Any, Optional, Union
 
+from ..layers import many_text
 from .quantity import change_text, Unit
 from .requirements import Tolerance
 
@@ -139,6 +140,23 @@ def changes(
             f'it was {was.made_by or "not told"}, and is '
             f'{now.made_by or "not told"}: that alone can make a difference'))
   return tuple(found)
+
+
+def grouped(found: Iterable[Change],
+            title: Callable[[Sequence[str]], str] = many_text) -> list[Change]:
+  """Changes that say the same of several subjects as one, of all of these.
+
+  Args:
+    title: what several subjects are called together.
+  """
+  subjects: dict[tuple[str, str], list[str]] = {}
+  for change in found:
+    subjects.setdefault((change.section, change.text),
+                        []).append(change.subject)
+  return [
+      Change(section, title(names), text)
+      for (section, text), names in subjects.items()
+  ]
 
 
 def update(

@@ -9,10 +9,9 @@ from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
 
-from .occupancy import GRADIENT
 from .placed import PENDING
-from .report import (BoundaryRow, Difference, Kind, ProgramRow, AuditReport,
-                     Seen, TensorRow)
+from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
+                     ProgramRow, Seen, TensorRow)
 
 _WHOLE = '{replicated}'
 

@@ -8,8 +8,7 @@ from typing import Optional
 
 from torch_xla.shardy.layers import folded, group_of
 
-from .occupancy import GRADIENT
-from .report import AuditReport
+from .report import AuditReport, GRADIENT
 
 _HEADER = ('module', 'weights', 'gradients', 'optimizer state',
            'boundary activations')

@@ -16,9 +16,7 @@ from torch_xla.shardy import tensor_names
 
 from .. import xla_sharding
 from .placed import element_type, local_shape, PENDING, stored
-from .report import Beside, Held, OTHER
-
-GRADIENT = 'gradient'
+from .report import Beside, GRADIENT, Held, OTHER
 
 
 class Occupancy:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Optional
 
+from torch_xla.shardy.layers import names_text
 from torch_xla.shardy.web_page import document, figures, table, verdict
 
 from . import advice, modules
-from .folding import Cause, causes, Fold, folded, names_text
+from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
 from .report import collective_totals, AuditReport, Seen
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,

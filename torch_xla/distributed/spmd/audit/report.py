@@ -14,6 +14,8 @@ from torch_xla.shardy.door.memory import Memory
 SCHEMA = 1
 # What lives and belongs to no tensor of the model.
 OTHER = 'other living tensors'
+# The role of a tensor beside a weight that is no optimizer's.
+GRADIENT = 'gradient'
 
 
 class Kind(enum.Enum):
