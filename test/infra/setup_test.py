@@ -8,9 +8,10 @@ from machine import Machine
 import pytest
 
 SCRIPTS = ('infra/setup.sh', 'infra/demo.sh', 'infra/test.sh',
-           'infra/requirements.txt', 'infra/requirements-test.txt')
+           'test/core_test.sh', 'infra/requirements.txt',
+           'infra/requirements-test.txt')
 TOOLS = ('bash', 'basename', 'chmod', 'cp', 'dirname', 'env', 'find', 'ln',
-         'mkdir', 'sha256sum', 'sort', 'true', 'xargs')
+         'mkdir', 'readlink', 'sha256sum', 'sort', 'true', 'xargs')
 # What the digest of the wheel's inputs is made of, besides.
 INPUTS = ('infra/__init__.py', 'infra/errors.py', 'infra/bazel/a',
           'infra/patchset/a', 'infra/wheel/a', 'setup.py', 'pyproject.toml',
@@ -153,3 +154,14 @@ def test_no_network(machine):
   for script in ('infra/demo.sh', 'infra/test.sh'):
     done = machine.script(script)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_bazel_runs(machine):
+  """The core, where infra/test.sh has run; else what to run."""
+  done = machine.script('test/core_test.sh')
+  assert done.returncode == 1
+  assert 'error: no .venv with pytest' in done.stderr
+  assert 'bash infra/develop.sh' in done.stderr
+  assert machine.script('infra/test.sh').returncode == 0
+  assert machine.script('test/core_test.sh').returncode == 0
+  assert machine.ran('python3.11')[-1].endswith(' -m pytest --tier=core')
