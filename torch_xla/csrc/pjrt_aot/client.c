@@ -13,10 +13,7 @@ PJRT_Error* AotPluginInitialize(AbiPluginInitializeArgs* args) {
 PJRT_Error* AotClientCreate(AbiClientCreateArgs* args) {
   AOT_ENTER(Client, Create, client);
   PJRT_Client* client = malloc(sizeof(*client));
-  if (client == NULL) {
-    return ShardyError(kAbiResourceExhausted,
-                       "PJRT_Client_Create: out of memory");
-  }
+  if (client == NULL) return ShardyNoMemory(kSlotClientCreate);
   client->world = AotGetWorld();
   args->client = client;
   return NULL;

@@ -21,9 +21,6 @@
 
 // calls.c
 
-// The PJRT name of an entry.
-const char* AotSlotName(int slot);
-
 // Writes an error's text, after what it is about unless that is NULL, as the
 // reason of a control function. Frees it and returns its code.
 int AotGiveReason(PJRT_Error* error, const char* about, char* message,
