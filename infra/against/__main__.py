@@ -13,14 +13,10 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
-from infra.against import target as targets
-from infra.against import tools
-from infra.against import wheel_only
+from infra.against import target as targets, tools, wheel_only
 from infra.against.judge import Judge
-from infra.against.report import Report
-from infra.against.report import Standing
-from infra.against.suite import lay
-from infra.against.suite import SUITES
+from infra.against.report import Report, Standing
+from infra.against.suite import lay, SUITES
 from infra.errors import BuildError
 from infra.patchset import files
 from infra.patchset.manifest import load_manifest

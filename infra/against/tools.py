@@ -15,8 +15,7 @@ import subprocess
 import sys
 from typing import Callable
 
-from infra.against.target import Target
-from infra.against.target import TargetError
+from infra.against.target import Target, TargetError
 
 Say = Callable[[str], None]
 

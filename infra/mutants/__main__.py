@@ -17,11 +17,8 @@ if __name__ == '__main__':
 
 from infra.errors import BuildError
 from infra.mutants import trials
-from infra.mutants.bench import Bench
-from infra.mutants.bench import warm
-from infra.mutants.faults import Fault
-from infra.mutants.faults import load
-from infra.mutants.faults import named
+from infra.mutants.bench import Bench, warm
+from infra.mutants.faults import Fault, load, named
 
 _EPILOG = """\
 Each fault of infra/mutants/faults.toml is planted in a copy of the checkout,

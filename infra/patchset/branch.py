@@ -7,19 +7,12 @@ import re
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.export import base_record_of
-from infra.patchset.export import BRANCH_PREFIX
-from infra.patchset.export import files_subject
-from infra.patchset.export import record_of
+from infra.patchset.export import (base_record_of, BRANCH_PREFIX, files_subject,
+                                   record_of)
 from infra.patchset.lay import has_commit
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
-from infra.patchset.patch import FIELDS
-from infra.patchset.patch import Patch
-from infra.patchset.patch import read_fields
-from infra.patchset.patch import slug
-from infra.patchset.patch import WHY_NOT_OVERLAY
+from infra.patchset.manifest import Manifest, Series, WHEEL
+from infra.patchset.patch import (FIELDS, Patch, read_fields, slug,
+                                  WHY_NOT_OVERLAY)
 
 _LOG = ('-c', 'log.showSignature=false', 'log')
 _DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',

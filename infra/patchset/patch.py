@@ -1,17 +1,14 @@
 """Reads patch files and judges their form."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import hashlib
 from pathlib import Path
 import re
 import textwrap
 
 from infra.errors import BuildError
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
+from infra.patchset.manifest import FOLDER, Series, WHEEL
 from infra.wheel import pins
 
 FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Remove-when')

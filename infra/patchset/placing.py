@@ -11,22 +11,10 @@ from infra.errors import BuildError
 from infra.patchset.branch import title_of
 from infra.patchset.export import record_of
 from infra.patchset.lay import has_commit
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import UPSTREAM
-from infra.patchset.manifest import WHEEL
-from infra.patchset.manifest import with_patches
-from infra.patchset.patch import diff_in
-from infra.patchset.patch import placeless
-from infra.patchset.patch import shared_text
-from infra.patchset.patch import text_for
-from infra.patchset.replay import dependents
-from infra.patchset.replay import Edit
-from infra.patchset.replay import NotClean
-from infra.patchset.replay import replay
-from infra.patchset.replay import Texts
+from infra.patchset.manifest import (FILE, FOLDER, Manifest, Series, UPSTREAM,
+                                     WHEEL, with_patches)
+from infra.patchset.patch import diff_in, placeless, shared_text, text_for
+from infra.patchset.replay import dependents, Edit, NotClean, replay, Texts
 
 Say = Callable[[str], None]
 

@@ -13,14 +13,10 @@ from typing import Callable, Mapping, Sequence
 
 from infra.errors import BuildError
 from infra.patchset import files
-from infra.patchset.apply import folder_reader
-from infra.patchset.apply import patched_files
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
+from infra.patchset.apply import folder_reader, patched_files
+from infra.patchset.manifest import load_manifest, Manifest
 from infra.patchset.patch import wheel_patches
-from infra.wheel import overlay
-from infra.wheel import pins
-from infra.wheel import plugins
+from infra.wheel import overlay, pins, plugins
 
 Say = Callable[[str], None]
 
