@@ -8,13 +8,12 @@ from infra.errors import BuildError
 from infra.patchset import git
 from infra.patchset.apply import patched_files
 from infra.patchset.branch import (Branch, Content, content_of, files_of,
-                                   find_branch, open_branch, read_side, Side,
-                                   title_of)
+                                   find_branch, open_branch, read_side, Side)
 from infra.patchset.export import BRANCH_PREFIX, record_of
 from infra.patchset.lay import base_of, check_sources
 from infra.patchset.manifest import FILE, load_manifest, Manifest, Series
-from infra.patchset.patch import (blob_id, fields_of, load_patches, Patch,
-                                  read_patch, write_patch)
+from infra.patchset.patch import (blob_id, fields_of, file_of, load_patches,
+                                  Patch, read_patch, write_patch)
 from infra.patchset.placing import place
 from infra.patchset.replay import Edit
 
@@ -52,7 +51,7 @@ def import_branch(root: Path,
   branch = open_branch(upstream, name, series.name)
   check_sources(upstream, base_of(manifest, branch.form))
   listed = load_patches(root, series, branch.form)
-  loaded = {f'{title_of(p.name)}.patch': p for p in listed}
+  loaded = {file_of(p.name): p for p in listed}
   edited = read_side(branch, branch.head, manifest, series)
   export = read_side(branch, record, manifest, series)
   _check_base(root, branch, edited)

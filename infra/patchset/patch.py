@@ -81,6 +81,11 @@ def blob_id(data: bytes) -> str:
   return hashlib.sha1(b'blob %d\0' % len(data) + data).hexdigest()
 
 
+def file_of(path: str) -> str:
+  """The name of the file at a path."""
+  return path.rpartition('/')[2]
+
+
 def slug(subject: str) -> str:
   """The file name, without .patch, of a patch with this subject."""
   return re.sub(r'[^a-z0-9]+', '-', subject.lower()).strip('-')
@@ -183,7 +188,7 @@ def read_patch(text: str, name: str, form: str) -> Patch:
     changes = _read_diff(diff)
   except BuildError as error:
     raise BuildError(f'patch {name}: {error}') from None
-  if name.rpartition('/')[2] != f'{slug(subject)}.patch':
+  if file_of(name) != f'{slug(subject)}.patch':
     raise BuildError(f'patch {name}: a patch is called after its subject, so '
                      f'this one {slug(subject)}.patch')
   return Patch(name, subject, body, fields, changes)
