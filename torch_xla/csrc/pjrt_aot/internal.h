@@ -270,7 +270,7 @@ void AotReleaseExecutable(PJRT_Executable* executable);
 
 // facts.c
 
-// What the inner plugin tells of a program's memory and costs.
+// What the inner plugin tells of a program's costs.
 PjrtAot_Program AotReadFacts(PJRT_Executable* inner);
 
 // client.c
