@@ -13,11 +13,9 @@ from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import Callable
 
 from infra.against.target import Target, TargetError
-
-Say = Callable[[str], None]
+from infra.errors import Say
 
 _NEEDED = ('hypothesis', 'pytest', 'rich')
 _REQUIREMENTS = 'infra/requirements-test.txt'

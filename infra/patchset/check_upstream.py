@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.collect import collect
 from infra.patchset.lay import check_sources, commit_patch, CONFIG, pick
@@ -14,8 +13,6 @@ from infra.patchset.meaning import touched, twice, uncompiled
 from infra.patchset.patch import load_patches
 from infra.patchset.pull_request import read_cover
 from infra.patchset.style import misformatted
-
-Say = Callable[[str], None]
 
 _COLUMNS = ('series', 'base', 'applies', 'names', 'compiles', 'format', 'tests')
 

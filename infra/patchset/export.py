@@ -3,17 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 import shutil
-from typing import Callable
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import files, git
 from infra.patchset.lay import (base_of, check_sources, commit, commit_patch,
                                 CONFIG, has_commit, pick, work_tree)
 from infra.patchset.manifest import Base, load_manifest, Manifest, Series, WHEEL
 from infra.patchset.meaning import broken
 from infra.patchset.patch import load_patches
-
-Say = Callable[[str], None]
 
 BRANCH_PREFIX = 'fork/'
 _BASE_MESSAGE = """\

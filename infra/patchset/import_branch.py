@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.apply import patched_files
 from infra.patchset.branch import (Branch, Content, content_of, files_of,
@@ -16,8 +16,6 @@ from infra.patchset.patch import (blob_id, fields_of, file_of, load_patches,
                                   Patch, read_patch, write_patch)
 from infra.patchset.placing import place
 from infra.patchset.replay import Edit
-
-Say = Callable[[str], None]
 
 
 def import_branch(root: Path,

@@ -5,9 +5,8 @@ What is the same in several forms lies once.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Callable
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset.export import record_of
 from infra.patchset.lay import has_commit
 from infra.patchset.manifest import (FILE, FOLDER, Manifest, Series, UPSTREAM,
@@ -15,8 +14,6 @@ from infra.patchset.manifest import (FILE, FOLDER, Manifest, Series, UPSTREAM,
 from infra.patchset.patch import (diff_in, file_of, placeless, shared_text,
                                   text_for)
 from infra.patchset.replay import dependents, Edit, NotClean, replay, Texts
-
-Say = Callable[[str], None]
 
 
 def folders(series: str, forms: Sequence[str]) -> list[str]:

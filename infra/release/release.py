@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.release import checks
 from infra.release.notes import checksums, notes, section
 from infra.release.place import place
@@ -21,7 +21,6 @@ from infra.wheel.build import build_wheel
 from infra.wheel.official import sha256
 from infra.wheel.verify import verify_wheel
 
-Say = Callable[[str], None]
 Try = Callable[[Path, str, Path], Trial]
 
 _NOTES = 'NOTES.md'

@@ -4,17 +4,15 @@ import os
 from pathlib import Path
 import platform
 import sys
-from typing import Callable, Mapping, Sequence
+from typing import Mapping, Sequence
 import zipfile
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.wheel import archive, contents, metadata, official, pins, plugins
 from infra.wheel.assembly import assemble, Order
 from infra.wheel.bom import Tools
 from infra.wheel.profile import Profile
-
-Say = Callable[[str], None]
 
 _STEPS = 6
 

@@ -16,7 +16,7 @@ import io
 from pathlib import Path
 import zipfile
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.wheel import contents, metadata, official, pins, plugins, zip_form
 from infra.wheel.assembly import assemble, compiler_of, digest, Order
@@ -25,8 +25,6 @@ from infra.wheel.contents import Origin, Piece
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 from infra.wheel.verdict import Problem, Verdict, Verified
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
