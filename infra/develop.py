@@ -19,11 +19,9 @@ if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 from infra.wheel.build import running_python
-from infra.wheel.overlay import check_clashes
-from infra.wheel.overlay import wheel_files
+from infra.wheel.overlay import check_clashes, wheel_files
 
 
 def link(root: Path, site: Path, official_names: Collection[str]) -> int:

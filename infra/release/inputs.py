@@ -7,9 +7,7 @@ import os
 from pathlib import Path
 
 from infra.patchset import git
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import FILE, FOLDER, load_manifest
 from infra.patchset.patch import blob_id
 from infra.wheel.overlay import files_beneath
 

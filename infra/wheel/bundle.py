@@ -8,11 +8,8 @@ import json
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.wheel import elf
-from infra.wheel import overlay
-from infra.wheel import plugins
-from infra.wheel.distribution import class_of
-from infra.wheel.distribution import package_of
+from infra.wheel import elf, overlay, plugins
+from infra.wheel.distribution import class_of, package_of
 from infra.wheel.names import wrong_library
 from infra.wheel.patch_rules import not_python
 from infra.wheel.profile import Profile

@@ -10,17 +10,12 @@ import zipfile
 
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Series
-from infra.patchset.patch import Patch
-from infra.patchset.patch import wheel_patches
-from infra.wheel import metadata
-from infra.wheel import overlay
-from infra.wheel import patch_rules
+from infra.patchset.manifest import load_manifest, Series
+from infra.patchset.patch import Patch, wheel_patches
+from infra.wheel import metadata, overlay, patch_rules
 from infra.wheel.bundle import bundled_files
 from infra.wheel.distribution import Distribution
-from infra.wheel.patch_rules import OFFICIAL_INFO
-from infra.wheel.patch_rules import VERSION_FILE
+from infra.wheel.patch_rules import OFFICIAL_INFO, VERSION_FILE
 from infra.wheel.profile import Profile
 
 
