@@ -135,7 +135,7 @@ def _cache(context: Context, part: str) -> str:
   return f'{report.loaded} loaded, {report.missing} compiled'
 
 
-def _step_with_cache(context: Context, folder: str) -> cache.ConformanceReport:
+def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   kept = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)
