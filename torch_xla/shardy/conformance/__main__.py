@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import sys
-import textwrap
 import time
 from typing import Optional
 
@@ -25,7 +24,6 @@ do, measured, then how it behaves. Each case runs in a process of its own, so
 that a crash or a hang is a finding.
 '''
 _LONGEST = 86400  # A day, in seconds.
-_WIDTH = 80
 # The exit status, whatever the verdict is.
 _UNWRITTEN = 2
 _EPILOG = '''
@@ -147,12 +145,7 @@ def _listed(chosen: Sequence[suite.Chosen]) -> Iterator[str]:
     count = f' ({len(parts)} parts)' if len(parts) > 1 else ''
     yield f'{case.name}{count}\n    else {case.means}'
     if len(parts) > 1:
-      yield textwrap.fill(
-          f'parts: {", ".join(parts)}',
-          _WIDTH,
-          initial_indent=' ' * 4,
-          subsequent_indent=' ' * 6,
-          break_on_hyphens=False)
+      yield from table.wrapped(f'parts: {", ".join(parts)}', indent='    ')
 
 
 def _judge(options: argparse.Namespace,

@@ -213,11 +213,7 @@ class Session:
     raise Stopped()
 
 
-# The process's; a process has one client of the runtime.
-_current: Optional[Session] = None
-
-
-def begin(settings: str, chosen_device: Optional[str]) -> None:
+def begin(settings: str, chosen_device: Optional[str]) -> Session:
   """Called when torch_xla has been imported.
 
   Args:
@@ -227,24 +223,12 @@ def begin(settings: str, chosen_device: Optional[str]) -> None:
   Raises:
     SystemExit: the topology or the compiler cannot be opened.
   """
-  global _current
   try:
-    _current = Session(Settings.from_json(settings), chosen_device)
+    return Session(Settings.from_json(settings), chosen_device)
   except (AotError, topologies.TopologyError) as e:
     print(f'aot: {e}', file=sys.stderr)
     sys.stdout.flush()
     os._exit(CANNOT_START)
-
-
-def end(ending: Optional[BaseException]) -> int:
-  """Called when the script has ended; returns the process's exit status.
-
-  Raises:
-    AotError: it has not begun.
-  """
-  if _current is None:
-    raise AotError('torch_xla was not imported') from ending
-  return _current.end(ending)
 
 
 def _put_door(observer: ProgramObserver) -> None:
