@@ -25,8 +25,9 @@ class Watch:
   """
 
   def __init__(self) -> None:
-    """Raises:
+    """Starts to watch programs as they are compiled.
 
+    Raises:
       DoorError: the mode is off, so that no program is seen.
     """
     switch.check_door()

@@ -125,5 +125,5 @@ def _how(status: int) -> str:
 
 
 def _environment() -> Mapping[str, str]:
-  """As a script started here would have it, not as importing changed it."""
+  """The variables of a script started here, as they were before imports."""
   return started_with() or os.environ

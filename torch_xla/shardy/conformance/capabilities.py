@@ -104,7 +104,7 @@ def _memory_kinds(client: Client) -> list[str]:
 
 
 def _takes(context: Context, *forms: Format) -> list[Any]:
-  """Of each format: True, or the compiler's words to a sum in it."""
+  """True for each format, or the compiler's words to a sum in it."""
   client = context.kept_client()
   errors = [
       formats.refused(form, client.ids[:1],
@@ -194,7 +194,7 @@ def _donation(context: Context) -> Found:
 
 
 def _asynchronous_errors(context: Context) -> Found:
-  """By what an execution tells that an input of it never came."""
+  """How an execution tells that an input of it never came."""
   client = context.kept_client()
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
   right = client.put(_numbers())
@@ -261,7 +261,7 @@ def _words(error: Exception) -> str:
 
 
 def _answer(call: Callable[[], Any]) -> Any:
-  """None where the plugin cannot or will not."""
+  """The call's answer; None where the plugin cannot or will not."""
   try:
     return call()
   except (PjrtError, MissingError):

@@ -8,8 +8,9 @@ from ..compile.record import collectives, ProgramRecord
 
 
 def check_installed() -> None:
-  """Raises:
+  """Checks that jaxlib is installed, by which Shardy is asked.
 
+  Raises:
     DoorError: jaxlib is missing.
   """
   from ..stablehlo import dialects

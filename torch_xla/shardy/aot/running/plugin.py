@@ -122,8 +122,9 @@ class Counters:
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
-  """Raises:
+  """Loads the plugin that compiles ahead of time.
 
+  Raises:
     AotError: it is missing, or of another version.
   """
   try:
@@ -284,7 +285,10 @@ def program_facts(number: int) -> ProgramFacts:
 
 
 def executions(first: int = 0) -> Iterator[tuple[int, int]]:
-  """From number `first` on: the program, and how many steps had ended."""
+  """Yields each execution's program, from number `first` on.
+
+  With it comes how many steps had ended by then.
+  """
   capacity = 4096
   programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
   while True:

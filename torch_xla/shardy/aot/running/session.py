@@ -218,7 +218,7 @@ _current: Optional[Session] = None
 
 
 def begin(settings: str, chosen_device: Optional[str]) -> None:
-  """Called when torch_xla has been imported.
+  """Begins the session, once torch_xla has been imported.
 
   Args:
     settings: `Settings.to_json`.
@@ -237,7 +237,7 @@ def begin(settings: str, chosen_device: Optional[str]) -> None:
 
 
 def end(ending: Optional[BaseException]) -> int:
-  """Called when the script has ended; returns the process's exit status.
+  """Ends the session with the script, and returns the exit status.
 
   Raises:
     AotError: it has not begun.
@@ -286,7 +286,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-  """Without the frames of what runs the script."""
+  """The traceback without the frames of what runs the script."""
   own = os.path.dirname(__file__)
   frames = [
       frame for frame in traceback.extract_tb(error.__traceback__)

@@ -24,7 +24,7 @@ _VALUES = tuple(float(i) for i in range(16))
 
 
 def _reload(context: Context, part: str) -> str:
-  """In the same client, or in one that is started after it."""
+  """Loads a stored program in the same client, or in one started after it."""
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   stored = {}
@@ -110,7 +110,7 @@ def _retrace(context: Context, part: str) -> str:
 
 
 def _apart(context: Context, part: str) -> str:
-  """Graphs that differ in where a tensor is used have programs of their own."""
+  """Checks that graphs that use a tensor elsewhere have their own programs."""
   del part
   session = context.torch()
   left, right = numbers(4, start=6), numbers(4, start=2)
@@ -123,7 +123,7 @@ def _apart(context: Context, part: str) -> str:
 
 
 def _cache(context: Context, part: str) -> str:
-  """`torch_xla.shardy.cache`: a second process loads what the first stored."""
+  """Checks that a second process loads what the first one has stored."""
   del part
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')

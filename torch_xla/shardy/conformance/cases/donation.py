@@ -79,7 +79,7 @@ def _in_place(context: Context, part: str) -> str:
 
 
 def _undonated(context: Context, part: str) -> str:
-  """Without donation arguments can be used again."""
+  """Checks that arguments that nobody donated can be used again."""
   del part
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((8,)), client))
@@ -102,7 +102,7 @@ def _undonated(context: Context, part: str) -> str:
 
 
 def _steps(context: Context, part: str) -> str:
-  """Updates in place, as optimizers make them."""
+  """Updates arguments in place, as optimizers do."""
   del part
   session = context.torch()
   host = numbers(16, 16)

@@ -105,7 +105,7 @@ def _compiled_memory(context: Context, part: str) -> str:
 
 
 def _memory(context: Context, part: str) -> str:
-  """Statistics move with what is allocated."""
+  """Checks that statistics move with what is allocated."""
   del part
   with context.client() as client:
     try:

@@ -111,7 +111,7 @@ def _formats(context: Context, part: str) -> str:
 
 
 def _struct_sizes(context: Context, part: str) -> str:
-  """Nothing is written behind the end that a caller's struct names."""
+  """Checks that nothing is written past the end of a caller's struct."""
   del part
   table = context.table
   tried = 0

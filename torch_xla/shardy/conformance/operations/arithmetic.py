@@ -17,7 +17,7 @@ _DTYPES = (torch.bfloat16, torch.float16, torch.float64)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of equal shapes, broadcast shapes, scalars and other dtypes."""
+  """Operations on equal and broadcast shapes, scalars and other dtypes."""
   return (*_of_whole_numbers(), *_of_fractions(), *_broadcast(), *_powers())
 
 
@@ -70,7 +70,7 @@ def _of_whole_numbers() -> tuple[Operation, ...]:
 
 
 def _dividend_and_divisor(g: torch.Generator) -> tuple[torch.Tensor, ...]:
-  """Of both signs each; no quotient is so near a whole number as to be one."""
+  """Pairs of both signs; no quotient is close to a whole number."""
   sign = torch.where(inputs.mask(g, *_SHAPE), 1.0, -1.0)
   return (inputs.whole(g, *_SHAPE, largest=9) + 0.5,
           sign * 23 / 16 * 2**inputs.whole(g, *_SHAPE, largest=1))

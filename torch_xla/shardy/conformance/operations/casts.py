@@ -18,7 +18,7 @@ _INTS = (torch.int32, torch.int64, torch.uint8)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Exact, all of them: IEEE 754 says how to round, and torch to truncate."""
+  """Casts, all exact: IEEE 754 says how to round, torch how to truncate."""
   return (
       *_between_floats(),
       *_between_floats_and_ints(),

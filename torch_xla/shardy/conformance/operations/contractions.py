@@ -14,7 +14,7 @@ _FAMILY = 'contractions'
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of whole numbers, which every device multiplies and adds exactly."""
+  """Contractions of whole numbers, which every device computes exactly."""
   return (*_products(), *_einsums(), *_layers())
 
 
@@ -100,7 +100,7 @@ def _layers() -> tuple[Operation, ...]:
 
 def _attention(query: torch.Tensor, key: torch.Tensor,
                value: torch.Tensor) -> torch.Tensor:
-  """Causal attention to the largest scores alone.
+  """Computes causal attention to the largest scores alone.
 
   Softmax would give weights that a device may round to bfloat16.
   """

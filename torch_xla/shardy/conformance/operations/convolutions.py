@@ -14,7 +14,7 @@ _IMAGE = (8, 8, 6, 6)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of whole numbers, which every device convolves exactly."""
+  """Convolutions of whole numbers, which every device computes exactly."""
   return (*_plain(), *_of_other_windows(), *_transposed())
 
 

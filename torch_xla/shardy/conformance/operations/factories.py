@@ -15,7 +15,7 @@ _FAMILY = 'factories'
 
 
 def operations() -> tuple[Operation, ...]:
-  """Along each dimension of what they meet."""
+  """Factories of tensors along each dimension of what they are used with."""
   ints = lambda g: (inputs.whole(g, 8, 16, dtype=torch.int64),)
   return (
       _operation('arange', ints,

@@ -16,7 +16,7 @@ _Function = Callable[..., torch.Tensor]
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of layers, of functions and of losses.
+  """Gradients of layers, of functions and of losses.
 
   The last input is the gradient of the function's result, or is to be one.
   """
@@ -25,7 +25,7 @@ def operations() -> tuple[Operation, ...]:
 
 
 def _gradients(function: _Function) -> Callable[..., tuple[torch.Tensor, ...]]:
-  """Gradients of all inputs that are floats but the last, the result's."""
+  """The gradients of all float inputs but the last, the result's."""
 
   def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     *arguments, result_gradient = tensors

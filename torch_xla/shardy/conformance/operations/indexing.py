@@ -15,7 +15,7 @@ _UNEVEN = (7, 9)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Slices with steps and from the end, gathers, embeddings."""
+  """Slices with steps and from the end, gathers and embeddings."""
   return (*_slices(), *_by_indices(), *_gathers(), *_tables())
 
 

@@ -15,7 +15,7 @@ _SIGNED = (torch.int32, torch.int64, torch.int16, torch.int8)
 
 
 def operations() -> tuple[Operation, ...]:
-  """In int32 and int64, and a few in narrower dtypes; exact, all of them."""
+  """Operations in int32, int64 and a few narrower dtypes, all exact."""
   return (*_arithmetic(), *_division(), *_shifts(), *_overflow())
 
 
@@ -29,7 +29,7 @@ def _pair(dtype: torch.dtype, largest: int = 9) -> Inputs:
 
 
 def _dividend_and_divisor(dtype: torch.dtype) -> Inputs:
-  """Of both signs each, and no divisor is zero."""
+  """Pairs of integers of both signs; no divisor is zero."""
 
   def make(g: torch.Generator) -> tuple[torch.Tensor, ...]:
     divisor = inputs.whole(g, *_SHAPE, largest=7, dtype=dtype)

@@ -22,7 +22,7 @@ _BITWISE = (('bitwise_and', torch.bitwise_and),
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of floats, ints and bools; none of them rounds."""
+  """Operations on floats, ints and bools, none of which rounds."""
   return (
       *(_operation(name, _whole_pair(torch.float32), function)
         for name, function in _COMPARISONS),

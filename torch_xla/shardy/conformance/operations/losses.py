@@ -13,7 +13,7 @@ _SHAPE = (8, 16)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of classes, of numbers and of probabilities."""
+  """Losses of classes, of numbers and of probabilities."""
   return (*_of_classes(), *_of_numbers(), *_of_probabilities())
 
 

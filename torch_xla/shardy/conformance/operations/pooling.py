@@ -14,7 +14,7 @@ _UNEVEN = (3, 5, 7, 7)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Over windows of one to three dimensions, and of a fixed count."""
+  """Pooling over windows of one to three dimensions, or to a fixed size."""
   return (*_largest(), *_average(), *_resampled())
 
 

@@ -15,7 +15,7 @@ _UNEVEN = (7, 9)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Sums, extremes and their places, products, norms, moments, of bools."""
+  """Sums, extremes and their places, norms, moments, reductions of bools."""
   return (*_sums(), *_extremes(), *_of_bools(), *_moments(), *_norms())
 
 

@@ -14,7 +14,7 @@ _UNEVEN = (7, 9)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Along each dimension: split ones need what other devices have."""
+  """Scans along each dimension; a split one needs other devices' data."""
   whole, uneven = _whole(*_SHAPE), _whole(*_UNEVEN)
   powers = lambda g: (2.0**inputs.whole(g, *_SHAPE, largest=1),)
   return (

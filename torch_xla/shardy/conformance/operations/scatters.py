@@ -14,7 +14,7 @@ _UNEVEN = (7, 9)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Indices that come more than once are added; what is set comes once."""
+  """Scatters: what is added has repeated indices, what is set has none."""
   return (*_added(), *_set(), *_masked(), *_into_slices())
 
 

@@ -16,7 +16,7 @@ _LONG = (3, 517)
 
 
 def operations() -> tuple[Operation, ...]:
-  """Of different numbers, and of equal ones where the order is stable."""
+  """Sorts of different numbers, and of equal ones where they are stable."""
   return (*_sorts(), *_chosen())
 
 

@@ -54,7 +54,7 @@ def by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
 
 
 def counts(results: Sequence[Result]) -> str:
-  """'3 passed, 1 skipped'."""
+  """The counts of the outcomes as text: '3 passed, 1 skipped'."""
   found = [(sum(r.status is s for r in results), s) for s in Status]
   return ', '.join(f'{count} {s.value}' for count, s in found if count)
 
