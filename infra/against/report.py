@@ -47,7 +47,7 @@ class Standing:
   outcomes: Mapping[str, Outcome]
 
   def those(self, outcome: str) -> dict[str, str]:
-    """Node ids of one outcome, and their reasons."""
+    """The node ids of one outcome, and their reasons."""
     return {
         n: o.reason for n, o in self.outcomes.items() if o.outcome == outcome
     }
@@ -94,7 +94,7 @@ class Report:
 
   @property
   def exit_status(self) -> int:
-    """0 if all three are there, and all tests that were chosen hold."""
+    """The exit status: 0 if all three are there and all chosen tests hold."""
     ran = any(s.ran for s in self.standings)
     return 0 if ran and all(s.holds for s in self.standings) else 1
 

@@ -66,7 +66,7 @@ def load(root: Path) -> list[Fault]:
 
 
 def named(faults: list[Fault], names: list[str]) -> list[Fault]:
-  """Those of these names, all if there are none.
+  """The faults of these names, or all if no name is given.
 
   Raises:
     BuildError: a name is not in the table.

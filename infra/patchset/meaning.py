@@ -76,7 +76,7 @@ def _names_twice(path: str, text: str) -> Counter[str]:
 
 
 def python_names_twice(text: str) -> Counter[str]:
-  """As `cpp_names.names_twice`, for functions and classes of Python.
+  """The functions and classes of Python that a text defines twice.
 
   Branches of one statement are scopes of their own, and text that is no Python
   has none.

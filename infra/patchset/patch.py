@@ -77,7 +77,7 @@ class Patch:
 
 
 def blob_id(data: bytes) -> str:
-  """git's id of a file's content."""
+  """The id that git gives a file's content."""
   return hashlib.sha1(b'blob %d\0' % len(data) + data).hexdigest()
 
 
@@ -215,7 +215,7 @@ def _check_fields(fields: Mapping[str, str], form: str) -> None:
 
 
 def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
-  """Subject, body and fields of a patch's text; the fields stand last."""
+  """The subject, body and fields of a patch's text; the fields stand last."""
   lines = head.split('\n')
   if not lines[0].startswith(_SUBJECT):
     raise BuildError(f'the first line has to begin with "{_SUBJECT}"')

@@ -179,7 +179,7 @@ def _listed(manifest: Manifest) -> set[str]:
 
 def _paths(series: Series, new: Texts,
            first: str) -> dict[tuple[str, str], str]:
-  """Where the patches of a series lie, by form and file name."""
+  """The paths of a series' patches, by form and file name."""
   forms = sorted(series.forms(), key=lambda form: form != first)
   now = {
       (form, file_of(path)): path for form in forms
@@ -203,7 +203,7 @@ def _paths(series: Series, new: Texts,
 
 def _path(series: str, file: str, group: Sequence[str],
           now: Mapping[tuple[str, str], str], taken: set[str]) -> str:
-  """Where a patch lies that these forms share."""
+  """The path of a patch that these forms share."""
   possible = [f'{folder}/{file}' for folder in folders(series, group)]
   kept = {now[form, file] for form in group if (form, file) in now}
   others = {

@@ -10,7 +10,7 @@ COVER = 'COVER.md'
 
 
 def read_cover(root: Path, series: str) -> tuple[str, str]:
-  """Title and text of a series' cover letter.
+  """The title and text of a series' cover letter.
 
   Raises:
     BuildError: there is none, or it does not begin with a title.

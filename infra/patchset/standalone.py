@@ -201,7 +201,7 @@ class Alone:
     return last
 
   def _environment(self) -> dict[str, str]:
-    """This process's, with the folder's modules before installed ones."""
+    """This process's variables, with the folder's modules first."""
     environ = {k: v for k, v in os.environ.items() if k != 'PYTEST_ADDOPTS'}
     return environ | {'PYTHONPATH': str(self.folder), 'PYTHONUNBUFFERED': '1'}
 

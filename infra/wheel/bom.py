@@ -61,7 +61,7 @@ class Tools:
 
   @classmethod
   def here(cls) -> Tools:
-    """Those of this Python.
+    """The tools of this Python.
 
     Raises:
       BuildError: the library for bills of materials is missing, or another

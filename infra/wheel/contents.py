@@ -159,8 +159,9 @@ def lay(upstream: zipfile.ZipFile, below: Mapping[str, Piece], *above:
 
 def metadata_files(root: Path, upstream: zipfile.ZipFile,
                    wheel: Distribution) -> dict[str, Piece]:
-  """The metadata that differ from upstream's, without RECORD and the bill of
-  materials.
+  """The metadata that differ from upstream's.
+
+  RECORD and the bill of materials are not among them.
 
   Raises:
     BuildError: the official ones are not as expected.

@@ -52,9 +52,7 @@ FORK = Distribution('torch-xla', pins.VERSION, pins.SUMMARY)
 
 
 def package_of(profile: Profile) -> str | None:
-  """The package that brings a profile's plugin class; None if none lies in
-  the wheel.
-  """
+  """The package in the wheel that brings a profile's plugin class, or None."""
   if profile.plugin is None:
     return None
   if profile.plugin.package is None:

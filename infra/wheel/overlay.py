@@ -20,12 +20,12 @@ def test_files(root: Path) -> list[str]:
 
 
 def wheel_files(root: Path) -> list[str]:
-  """Those of `own_files` that go into the wheel."""
+  """The files of `own_files` that go into the wheel."""
   return of_wheel(own_files(root))
 
 
 def of_wheel(names: list[str]) -> list[str]:
-  """Those of some of `own_files` that go into the wheel."""
+  """The names among `names` that go into the wheel."""
   return [
       name for name in names if not name.startswith(_SOURCES) and
       name.rsplit('/', 1)[-1] not in _BAZEL_FILES

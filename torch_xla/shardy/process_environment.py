@@ -8,7 +8,10 @@ from typing import Optional
 
 
 def started_with() -> Optional[dict[str, str]]:
-  """By name; None where unknown. Of a forked process, that of its parent."""
+  """The variables that this process began with; None where unknown.
+
+  A forked process tells those of its parent.
+  """
   try:
     with open('/proc/self/environ', 'rb') as f:
       entries = os.fsdecode(f.read()).split('\0')

@@ -150,7 +150,11 @@ def _listed(chosen: Sequence[suite.Chosen]) -> Iterator[str]:
 
 def _judge(options: argparse.Namespace,
            chosen: Sequence[suite.Chosen]) -> ConformanceReport:
-  """Raises: ConformanceError: wrong usage."""
+  """Runs the chosen cases on the plugin that the options name.
+
+  Raises:
+    ConformanceError: wrong usage.
+  """
   if not options.plugin and not options.device:
     raise ConformanceError('give --plugin FILE or --device NAME')
   if options.jobs < 1:

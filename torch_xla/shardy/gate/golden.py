@@ -83,7 +83,7 @@ class Change:
 
 
 def read(path: Path, tool: str) -> Golden:
-  """A golden file.
+  """Reads a golden file.
 
   Raises:
     GoldenFileError: it cannot be read, or is none of this tool's.
@@ -191,7 +191,7 @@ def steady(text: str) -> str:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-  """Steady names that differ: 'SyncTensorsGraph #1', and #2."""
+  """Numbers steady names so that they differ: 'SyncTensorsGraph #1', #2."""
   seen: collections.Counter[str] = collections.Counter()
   result = []
   for name in map(steady, names):

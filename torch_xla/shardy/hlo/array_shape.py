@@ -74,8 +74,9 @@ def arrays_of(shape: bytes) -> tuple[ArrayShape, ...]:
 
 
 def array_of(shape: bytes) -> Optional[ArrayShape]:
-  """The array in a serialised ShapeProto; None for tuples, tokens, dynamic
-  shapes.
+  """The array in a serialised ShapeProto, or None.
+
+  Tuples, tokens and dynamic shapes are none.
   """
   if messages.parse(ShapeProto,
                     shape).element_type not in _TYPES or (is_dynamic(shape)):

@@ -2,7 +2,7 @@
 
   >>> editor = Editor(module)
   >>> twice = editor.make(entry, 'add', x.shape, (x.id, x.id))
-  >>> editor.insert(entry, {x.id: [twice]}, replaced={x.id: twice.id})
+  >>> insert(entry, {x.id: [twice]}, replaced={x.id: twice.id})
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Editor:
 
   def call(self, computation: HloComputationProto, target: str, shape: bytes,
            operands: Sequence[int], **fields: Any) -> HloInstructionProto:
-    """A custom call, as `make`."""
+    """A new custom call; arguments as of `make`."""
     return self.make(
         computation,
         'custom-call',
@@ -245,7 +245,7 @@ def results_of(computation: HloComputationProto) -> list[HloInstructionProto]:
 
 def replace_results(computation: HloComputationProto,
                     made: Mapping[int, Sequence[HloInstructionProto]]) -> None:
-  """Gives other results.
+  """Gives a computation other results.
 
   Args:
     made: new instructions by the place of the result, the last of which it is

@@ -152,7 +152,7 @@ class Writer:
     return self._make('rsqrt', a.shape, a)
 
   def sum(self, a: HloInstructionProto) -> HloInstructionProto:
-    """By feature, of a value of all dimensions."""
+    """Sums a value of all dimensions by feature."""
     return self._make(
         'reduce',
         self._by_feature,
@@ -162,7 +162,7 @@ class Writer:
         called_computation_ids=[self._adders.of(self._scalar)])
 
   def spread(self, a: HloInstructionProto) -> HloInstructionProto:
-    """From the features to all dimensions."""
+    """Broadcasts a value by feature to all dimensions."""
     return self._make(
         'broadcast', self._whole, a, dimensions=self._view.features)
 

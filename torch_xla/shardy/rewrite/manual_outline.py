@@ -76,7 +76,7 @@ def outline(module: HloModuleProto, found: Mapping[int, ManualComputation],
 
 def _drop_aliases(module: HloModuleProto, parameters: set[int],
                   results: set[int]) -> None:
-  """Stacked tensors share memory with such alone: XLA compares the shapes."""
+  """Drops aliases of stacked tensors with others: XLA compares the shapes."""
   aliases = module.input_output_alias.entries
   for alias in list(aliases):
     is_stacked = bool(results.intersection(alias.output_shape_index or (0,)))

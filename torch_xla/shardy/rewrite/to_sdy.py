@@ -82,7 +82,7 @@ def tell(module: HloModuleProto,
 def _sites(module: HloModuleProto, taken: extract.Taken,
            regions: Mapping[int, ManualComputation],
            begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
-  """Parameters of the program, and whatever else has a sharding."""
+  """The parameters of the program, and whatever else has a sharding."""
   sites = {}
   for computation in module.computations:
     is_entry = computation.id == module.entry_computation_id

@@ -78,8 +78,9 @@ def _coalesce(axes: Iterable[_Axis]) -> list[_Axis]:
 
 def _iota_of(
     axes: Sequence[_Axis]) -> Optional[tuple[tuple[int, ...], tuple[int, ...]]]:
-  """The reshape dims and transpose perm of coalesced axes; None if no iota has
-  them: the strides are not the products of the sizes below.
+  """The reshape dims and transpose perm of coalesced axes, or None.
+
+  No iota has them where the strides are not the products of the sizes below.
   """
   order = sorted(range(len(axes)), key=lambda i: -axes[i].stride)
   stride = 1
@@ -93,7 +94,9 @@ def _iota_of(
 
 @dataclasses.dataclass(frozen=True)
 class IotaTileAssignment:
-  """V2: `arange(n).reshape(reshape_dims).transpose(transpose_perm)` in `dims`.
+  """The V2 form: a reshaped and transposed iota.
+
+  It is `arange(n).reshape(reshape_dims).transpose(transpose_perm)` in `dims`.
 
   Canonical from the start, so that `==` compares placements: reshape dims of
   size 1 go, and those that stay consecutive under the permutation are merged.
@@ -170,7 +173,7 @@ class IotaTileAssignment:
     return IotaTileAssignment(self.dims, *iota)
 
   def __str__(self) -> str:
-    """As XLA prints it: `[4,2]<=[2,4]T(1,0)`, and `[8]<=[8]` for an iota."""
+    """The text that XLA prints: `[4,2]<=[2,4]T(1,0)`, `[8]<=[8]`."""
     text = f'[{_join(self.dims)}]<=[{_join(self.reshape_dims)}]'
     if len(self.reshape_dims) > 1:
       text += f'T({_join(self.transpose_perm)})'
@@ -179,7 +182,7 @@ class IotaTileAssignment:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeviceList:
-  """V1: every device id, as an array in the shape of the tile assignment dims.
+  """The V1 form: every device id, as an array in the shape of the tiles.
 
   >>> str(DeviceList(np.array([[0, 3], [1, 2]])))
   '[2,2]0,3,1,2'
@@ -260,7 +263,7 @@ class DeviceList:
     return hash((self.dims, self.array.tobytes()))
 
   def __str__(self) -> str:
-    """As XLA prints it: `[2,2]0,3,1,2`."""
+    """The text that XLA prints: `[2,2]0,3,1,2`."""
     return f'[{_join(self.dims)}]{_join(self.array.reshape(-1).tolist())}'
 
 

@@ -22,7 +22,7 @@ from ..v2 import convolutions
 
 
 def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
-  """Of a program in Shardy's terms.
+  """Pins the results of a program in Shardy's terms.
 
   Returns:
     The placement of each result, in order.
@@ -46,7 +46,7 @@ def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
 
 
 def pin_v2(module: HloModuleProto) -> dict[int, HloSharding]:
-  """Of a program in V2. Returns the placement of each result, in order."""
+  """Pins the results of a program in V2, and returns their placements."""
   entry, editor = entry_of(module), Editor(module)
   placements, made = {}, {}
   for number, result in _arrays(entry):

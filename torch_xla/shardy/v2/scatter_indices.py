@@ -97,7 +97,7 @@ def _narrowed(indices: HloInstructionProto, by_id: Mapping[int,
 def _clamped(indices: HloInstructionProto, least: int,
              computation: HloComputationProto,
              editor: Editor) -> list[HloInstructionProto]:
-  """By bounds of the same shape: XLA moves reshapes past a scalar's clamp."""
+  """Clamps indices by full arrays: XLA moves reshapes past a scalar's clamp."""
   integer = array_shape.with_type(
       array_shape.with_dims(indices.shape, ()), _TYPE)
   made = []

@@ -62,7 +62,7 @@ def with_results(program: bytes, program_format: str,
 
 
 def _cached_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
-  """`_sharding_to_v1`, worked out once; `data` itself if it is the same."""
+  """The V1 form of `data`, worked out once; `data` itself if it is that."""
   if data not in known:
     known[data] = _sharding_to_v1(data, known)
   return data if known[data] == data else known[data]

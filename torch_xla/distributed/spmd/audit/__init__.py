@@ -63,7 +63,7 @@ def audit(model: torch.nn.Module,
           *,
           tolerance: Union[int, str, None] = None,
           golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
-  """`examine`, and an exception if that found any difference.
+  """Calls `examine`, and raises an exception if that finds a difference.
 
   Raises:
     AuditError: there is a difference; its `report` says all that was found.

@@ -263,7 +263,7 @@ def _seen(said: Annotation) -> Seen:
 
 def _caused(made: Collective,
             words: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
-  """Sources that are the same in words as one."""
+  """Merges sources that read the same into one."""
   found: dict[str, tuple[int, int]] = {}
   for source, count, nbytes in made.sources:
     so_far = found.get(group_of(words[source]), (0, 0))

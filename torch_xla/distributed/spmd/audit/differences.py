@@ -98,7 +98,7 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
 
 
 def _of_state(row: TensorRow) -> Iterator[Difference]:
-  """Of an optimizer's, what takes as much as its weight and lies otherwise.
+  """An optimizer's state as large as its weight that lies otherwise.
 
   What takes less is split on purpose, as ZeRO's first stage does.
   """

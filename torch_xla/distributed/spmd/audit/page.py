@@ -19,7 +19,7 @@ from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
 
 
 def html(report: AuditReport) -> str:
-  """The whole page."""
+  """The whole page of an audit."""
   placements = _placements(report)
   tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
   body = [

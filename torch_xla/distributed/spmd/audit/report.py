@@ -232,7 +232,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True)
 class AuditReport:
-  """A whole audit.
+  """All that an audit found.
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.

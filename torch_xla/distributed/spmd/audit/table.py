@@ -66,7 +66,7 @@ def text(report: AuditReport) -> str:
 
 
 def heading(report: AuditReport) -> str:
-  """Mode and mesh in one line."""
+  """The mode and the mesh in one line."""
   axes = ', '.join(f'{name}={size}' for name, size in report.mesh)
   return (f'mode {report.mode}, mesh {axes} of {len(report.devices)} devices, '
           f'{report.totals.tensors} tensors')
@@ -134,7 +134,7 @@ def program_text(row: ProgramRow) -> str:
 
 
 def collectives_text(row: ProgramRow) -> str:
-  """A program's collectives."""
+  """The collectives of a program as text."""
   if row.collectives is None:
     return 'the backend does not tell'
   return ', '.join(f'{c.count} {c.kind} ({c.nbytes:,} bytes, the smallest '

@@ -112,7 +112,7 @@ class ShardingPolicy:
 
   @classmethod
   def load(cls, path: Union[str, os.PathLike]) -> ShardingPolicy:
-    """`from_toml` of a file.
+    """Reads a policy from a TOML file, as `from_toml` does from text.
 
     Raises:
       OSError: the file cannot be read.

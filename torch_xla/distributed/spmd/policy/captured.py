@@ -57,7 +57,7 @@ def mesh_of(owned: Iterable[Owned]) -> xla_sharding.Mesh:
 
 def rules_of(owned: Iterable[Owned],
              mesh: xla_sharding.Mesh) -> tuple[Rule, ...]:
-  """Rules for what is split, or has priorities; layers that are alike are one.
+  """The rules for what is split or has priorities; like layers share one.
 
   Raises:
     PolicyError: a tensor is split as no partition spec over the mesh splits.
@@ -111,7 +111,7 @@ def _said(name: str, t: torch.Tensor,
 
 def _specs_of(placed: HloSharding, rank: int,
               over: UserMesh) -> Iterator[tuple[tuple[int, ...], ...]]:
-  """Partition specs over a mesh, by index, that place a tensor so."""
+  """The partition specs over a mesh, by index, that place a tensor so."""
   if placed.type is ShardingType.REPLICATED:
     yield ((),) * rank
   elif placed.type is ShardingType.OTHER and placed.rank == rank:
@@ -124,7 +124,7 @@ def _specs_of(placed: HloSharding, rank: int,
 
 def _splits(tiles: Sequence[int], free: Sequence[int],
             sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
-  """Axes for each dimension, with as many tiles as it has."""
+  """The axes for each dimension that give as many tiles as it has."""
   if not tiles:
     yield ()
     return

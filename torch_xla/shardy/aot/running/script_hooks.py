@@ -73,7 +73,7 @@ def collect_meshes(hooks: Hooks) -> list[MeshValue]:
 
 
 def watch_minibatch(hooks: Hooks) -> None:
-  """For a script that is told that it is the only process."""
+  """Reports a minibatch in a script that is told it is the only process."""
 
   def look(spec: xs.ShardingSpec, *args: Any, **kwargs: Any) -> None:
     if spec.minibatch:
@@ -93,7 +93,7 @@ def after_each_step(hooks: Hooks, ended: Callable[[], None]) -> None:
 
 
 def _to_a_file(*args: Any, **kwargs: Any) -> bool:
-  """Not to memory, to be read back by the same script."""
+  """Whether it writes to a file, not to memory for the same script to read."""
   return not any(isinstance(a, io.BytesIO) for a in (*args, *kwargs.values()))
 
 

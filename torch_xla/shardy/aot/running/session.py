@@ -270,7 +270,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-  """Without the frames of what runs the script."""
+  """The traceback without the frames of what runs the script."""
   own = os.path.dirname(__file__)
   frames = [
       frame for frame in traceback.extract_tb(error.__traceback__)
