@@ -62,7 +62,8 @@ _MAY_IMPORT = {
     'stablehlo': (
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
-    'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
+    'device_count': (('errors',), ()),
+    'shardy': (('device_count', 'errors', 'mode', 'switch'), ('compile', 'door', 'preview',
                                               'tensor_names')),
     'cache': (('door', 'errors', 'mode'), ()),
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',

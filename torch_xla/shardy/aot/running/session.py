@@ -87,6 +87,7 @@ class Session:
                                      lambda: self._meshes,
                                      torch_xla.shardy.programs, self.write)
     script_hooks.leave_out_saving(self._hooks)
+    script_hooks.leave_out_virtual_devices(self._hooks)
     script_hooks.refuse_waiting(self._hooks)
     if settings.one_process:
       script_hooks.watch_minibatch(self._hooks)
