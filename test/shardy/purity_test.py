@@ -23,18 +23,19 @@ _SPMD = 'torch_xla.distributed.spmd'
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
          'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
-         'conformance', 'gate')
+         'conformance', 'gate', 'torch_xla_shardy')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
          'aot.running', 'conformance.cases', 'conformance.operations',
          'conformance.torch_session', 'conformance.device_plugin',
          'conformance.suite', 'conformance.session', 'conformance.running',
-         'conformance.__main__')
+         'conformance.command')
 
 # Each folder, and each module that lies in none, from the bottom up: what it
 # may import when it is imported, and what else when it is called, or for types.
 _MAY_IMPORT = {
+    'torch_xla_shardy': ((), ()),
     'errors': ((), ()),
     'said_once': ((), ()),
     'callers': ((), ()),
@@ -44,7 +45,7 @@ _MAY_IMPORT = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'ended_process': ((), ()),
-    'gate': ((), ()),
+    'gate': (('torch_xla_shardy',), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
@@ -63,29 +64,35 @@ _MAY_IMPORT = {
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
     'device_count': (('errors',), ()),
-    'shardy': (('device_count', 'errors', 'mode', 'switch'), ('compile', 'door', 'preview',
-                                              'tensor_names')),
-    'cache': (('door', 'errors', 'mode'), ()),
+    'shardy': (('device_count', 'errors', 'mode', 'switch'),
+               ('compile', 'door', 'preview', 'tensor_names')),
+    'cache': (('door', 'errors', 'mode', 'torch_xla_shardy'), ()),
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
-                'process_environment', 'stablehlo', 'vendor_defaults'), ()),
+                'process_environment', 'stablehlo', 'torch_xla_shardy',
+                'vendor_defaults'), ()),
     'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
     'explanation': (
         ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
          'tensor_names', 'web_page', 'layers'), ('policy',)),
-    'suggest': ((), ('errors', 'explanation')),
+    'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
                'mode', 'policy', 'process_environment', 'sharding',
-               'tensor_names', 'web_page'), ()),
+               'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
-    'explain': ((), ('errors', 'explanation', 'guards')),
+    'explained_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'guards')),
+    'exported_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
+    '__main__': (('torch_xla_shardy',), ()),
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
              'hlo', 'mode', 'process_environment', 'progress', 'sharding',
-             'tensor_names', 'web_page'), ()),
-    'conformance': (('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode',
-                     'sharding', 'stablehlo', 'web_page'), ()),
+             'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+    'conformance': (
+        ('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode', 'sharding',
+         'stablehlo', 'torch_xla_shardy', 'web_page'), ()),
 }
 
 # A report is rendered by modules that read reports.
@@ -112,7 +119,7 @@ class Import(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def _modules() -> dict[str, Path]:
   """The files of the package that are ours, by the names of their modules."""
-  folders = [_ROOT / 'torch_xla/shardy'] + [
+  folders = [_ROOT / 'torch_xla_shardy', _ROOT / 'torch_xla/shardy'] + [
       _ROOT / 'torch_xla/distributed/spmd' / name
       for name in ('audit', 'metrics', 'policy')
   ]
@@ -302,10 +309,13 @@ def _owner(manifest, module: str) -> str:
   return owner
 
 
-def test_each_folder_belongs_to_one_series():
+def test_each_folder_but_the_commands_belongs_to_one_series():
   manifest = _manifest()
   owners: dict[str, set[str]] = {}
   for module in _modules():
+    # Of which each is of its implementation's series.
+    if module.startswith('torch_xla_shardy.commands.'):
+      continue
     owners.setdefault(_place(module), set()).add(_owner(manifest, module))
   assert {p: o for p, o in owners.items() if len(o) != 1} == {}
 

@@ -116,7 +116,7 @@ def explain(
 
   Nothing is compiled and nothing is run: Shardy, as jaxlib has it, propagates
   the program that the backend gets. `print` shows it; `tensors(glob)` the way
-  that each axis came. `python -m torch_xla.shardy.explain` does it for a script.
+  that each axis came. `torch-xla-shardy explain` does it for a script.
 
   >>> print(torch_xla.shardy.explain([loss]))
 
