@@ -115,7 +115,7 @@ set_up() {
   local linked='' inputs overlay
   if [[ -L "$INSTALLED" ]]; then linked=1; fi
   inputs=$(files_digest "${BUILD_INPUTS[@]}")
-  overlay=$(files_digest torch_xla -not -path 'torch_xla/csrc/*')
+  overlay=$(files_digest torch_xla torch_xla_shardy -not -path 'torch_xla/csrc/*')
   if ! is_stamp .venv/wheel-inputs "$inputs"; then
     step 'building the wheel into dist/' 'the message above names the reason'
     "$VENV_PYTHON" setup.py bdist_wheel

@@ -127,7 +127,7 @@ def _changed_files(root: Path, export: Side, edited: Side, manifest: Manifest,
     if edited.files.get(path) in (export.files.get(path),
                                   _blob_here(root / path)):
       continue
-    if path.startswith('torch_xla/'):
+    if path.startswith(('torch_xla/', 'torch_xla_shardy/')):
       owners = manifest.owners_of_overlay(path)
     else:
       owners = manifest.owners_of_test(path)

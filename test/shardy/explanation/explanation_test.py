@@ -349,12 +349,12 @@ raise KeyError('mine')
 def test_script_that_has_nothing_to_explain(tmp_path):
   script = tmp_path / 'script.py'
   script.write_text(_SCRIPT)
-  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 3
   assert "KeyError: 'mine'" in ended.stderr
   assert 'script.py failed' in ended.stdout
   script.write_text(_SCRIPT.partition('raise')[0])
-  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 2
   assert 'mark some with xs.mark_sharding' in ended.stdout
 
@@ -380,7 +380,7 @@ torch_xla.sync()
 def test_script_that_must_not_move(tmp_path, least, status):
   script = tmp_path / 'script.py'
   script.write_text(_MOVING)
-  ended = processes.command('torch_xla.shardy.explain',
+  ended = processes.command('torch_xla.shardy', 'explain',
                             f'--no-implicit-collectives={least}', script,
                             **_SETTINGS)
   assert ended.returncode == status, ended.stderr

@@ -43,6 +43,12 @@ def leave_out_saving(hooks: Hooks) -> None:
                   'what is compiled ahead of time is not kept')
 
 
+def leave_out_virtual_devices(hooks: Hooks) -> None:
+  hooks.leave_out(torch_xla.shardy, 'virtual_devices',
+                  'torch_xla.shardy.virtual_devices',
+                  'the devices are those of the topology')
+
+
 def refuse_waiting(hooks: Hooks) -> None:
   """Has what waits for other processes fail, and say what to do."""
   hooks.refuse(torch.distributed, 'init_process_group',
