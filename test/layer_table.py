@@ -8,6 +8,7 @@ from __future__ import annotations
 # From the bottom up: what each may import when it is imported, and what else when
 # it is called, or for types.
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    'torch_xla_shardy': ((), ()),
     'errors': ((), ()),
     'said_once': ((), ()),
     'callers': ((), ()),
@@ -17,7 +18,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'ended_process': ((), ()),
-    'gate': ((), ()),
+    'gate': (('layers', 'torch_xla_shardy'), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
     'sharding': ((), ()),
@@ -35,27 +36,34 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'stablehlo': (
         ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
          'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
-    'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
-                                              'tensor_names')),
-    'cache': (('door', 'errors', 'mode'), ()),
+    'device_count': (('errors',), ()),
+    'shardy': (('device_count', 'errors', 'mode', 'switch'),
+               ('compile', 'door', 'preview', 'tensor_names')),
+    'cache': (('door', 'errors', 'mode', 'torch_xla_shardy'), ()),
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
-                'process_environment', 'stablehlo', 'vendor_defaults'), ()),
+                'process_environment', 'stablehlo', 'torch_xla_shardy',
+                'vendor_defaults'), ()),
     'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
     'explanation': (
         ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
          'tensor_names', 'web_page', 'layers'), ('policy',)),
-    'suggest': ((), ('errors', 'explanation')),
+    'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
                'mode', 'policy', 'process_environment', 'sharding',
-               'tensor_names', 'web_page'), ()),
+               'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
-    'explain': ((), ('errors', 'explanation', 'guards')),
+    'explained_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'guards')),
+    'exported_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
+    '__main__': (('torch_xla_shardy',), ()),
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
-             'hlo', 'mode', 'process_environment', 'progress', 'sharding',
-             'tensor_names', 'web_page'), ()),
-    'conformance': (('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode',
-                     'sharding', 'stablehlo', 'web_page'), ()),
+             'hlo', 'layers', 'mode', 'process_environment', 'progress',
+             'sharding', 'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+    'conformance': (
+        ('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode', 'sharding',
+         'stablehlo', 'torch_xla_shardy', 'web_page'), ()),
 }

@@ -68,15 +68,18 @@ _STEPS = (('annotate', 'bind'), ('door', 'compile'), ('compile', 'sdy'),
           ('compile', 'rewrite'), ('compile', 'stablehlo'), ('compile', 'v2'))
 # What stands beside: what it does, and the layers.
 _BESIDE = (
-    ('turns it on', ('shardy', 'switch', 'mode', 'vendor_defaults')),
+    ('turns it on', ('shardy', 'switch', 'device_count', 'mode',
+                     'vendor_defaults')),
     ('stands at the door', ('cache', 'doctor', 'watching')),
     ('says and checks', ('policy', 'audit', 'metrics', 'guards')),
-    ('tells why', ('explanation', 'explain', 'suggest', 'preview')),
-    ('whole tools', ('aot', 'conformance')),
+    ('tells why', ('explanation', 'explained_script', 'suggested_priorities',
+                   'exported_script', 'preview')),
+    ('whole tools', ('aot', 'conformance', '__main__')),
 )
 _BELOW = ('serves them all', ('errors', 'said_once', 'callers', 'progress',
                               'layers', 'tensor_names', 'process_environment',
-                              'web_page', 'ended_process', 'gate'))
+                              'web_page', 'ended_process', 'gate',
+                              'torch_xla_shardy'))
 
 _STYLE = '''
 svg { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif }

@@ -17,11 +17,18 @@ _LOG_PREFIX = re.compile(
 
 
 def signal_name(number: int) -> str:
-  """'SIGABRT'; those for real time have no names: 'signal 40'."""
+  """The name of a signal: 'SIGABRT', or 'signal 40' of those without."""
   try:
     return signal.Signals(number).name
   except ValueError:
     return f'signal {number}'
+
+
+def how_ended(status: int) -> str:
+  """Of an exit status as `subprocess` has it, for behind 'the process'."""
+  if status < 0:
+    return f'was ended by {signal_name(-status)}'
+  return f'ended with status {status}'
 
 
 def last_words(log: IO[bytes]) -> str:

@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
+
 from .replica_groups import Groups
 
 
@@ -38,14 +40,7 @@ class MeshValue:
   @functools.cached_property
   def _places(self) -> dict[int, tuple[int, ...]]:
     """The coordinates of each device."""
-    places = {}
-    for at, device in enumerate(self.device_ids):
-      coordinates = []
-      for size in reversed(self.shape):
-        at, coordinate = divmod(at, size)
-        coordinates.append(coordinate)
-      places[device] = tuple(reversed(coordinates))
-    return places
+    return dict(zip(self.device_ids, np.ndindex(*self.shape)))
 
   def has(self, devices: int) -> bool:
     """Whether the mesh is of the devices 0 to `devices` - 1."""
@@ -53,7 +48,7 @@ class MeshValue:
 
   def axes_that_differ(self,
                        groups: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Along which axes devices of one group lie apart: indices, sorted."""
+    """The sorted indices of the axes along which devices of a group differ."""
     apart = set()
     for group in groups:
       first = self._places[group[0]]
@@ -65,7 +60,7 @@ class MeshValue:
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-  """Along which axes of a mesh the groups of a collective lie.
+  """The axes of a mesh along which the groups of a collective lie.
 
   Attributes:
     names: in the order of the mesh; empty where no mesh has such groups.

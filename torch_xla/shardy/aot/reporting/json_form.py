@@ -12,8 +12,7 @@ from typing import Any, Union
 from ..report import AotReport
 
 FORMAT = 'torch_xla.shardy.aot'
-# Goes up with every change to what a report holds: a golden file is then
-# written anew, and not compared by half.
+# Goes up with every change to what a report holds: none is read by half.
 VERSION = 1
 _HINT = 'write one with --json FILE'
 
@@ -89,7 +88,7 @@ class _Misfit(ValueError):
 
 
 def _value(type_: Any, data: Any, where: str) -> Any:
-  """`data` as a value of `type_`, a type as `report` uses them."""
+  """Reads `data` as a value of `type_`, a type as `report` uses them."""
   if dataclasses.is_dataclass(type_):
     return _dataclass(type_, data, where)
   origin, arguments = typing.get_origin(type_), typing.get_args(type_)

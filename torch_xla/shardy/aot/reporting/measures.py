@@ -12,7 +12,6 @@ from ...gate.quantity import Measure
 from .steady_step import never_steady, steady_step
 
 OfProgram = Callable[[Program], Measure]
-OfReport = Callable[[AotReport], Measure]
 
 
 def label(program: Program) -> str:
@@ -95,7 +94,7 @@ def collectives(kind: str, what: str, over: Optional[tuple[str, ...]],
 
 
 def runs_over(use: CollectiveUse) -> tuple[str, ...]:
-  """Its axes in alphabetical order, or its groups where these are no mesh's."""
+  """The axes in alphabetical order, or the groups where no mesh has them."""
   return tuple(sorted(use.axes)) or (use.groups,)
 
 

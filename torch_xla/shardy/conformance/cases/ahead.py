@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 import contextlib
 import ctypes
+import dataclasses
 
 from ...hlo.compile_options import Partitioner
 from ...sharding.text import parse_sharding
@@ -22,8 +23,9 @@ _SECONDS = 180
 
 @contextlib.contextmanager
 def _topology(context: Context) -> Iterator[int]:
-  """Raises:
+  """The address of the topology that the run names, while in the block.
 
+  Raises:
     NotApplicable: the plugin has no topologies, or none is named.
   """
   context.needs('TopologyDescription_Create')
@@ -56,7 +58,6 @@ def _ids(table: Table, topology: int) -> list[int]:
 
 
 def _devices(context: Context, part: str) -> str:
-  del part
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
   expect(bool(ids), f'{context.subject.topology} has no devices')
@@ -76,7 +77,7 @@ def _compiled(context: Context, topology: int,
 
 
 def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
-  """In which it takes programs for a topology.
+  """The format in which the plugin takes programs for a topology.
 
   Raises:
     PjrtError: none.
@@ -90,7 +91,7 @@ def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
 
 
 def _compile(context: Context, part: str) -> str:
-  """Partitioned by GSPMD from V1 and V2, and by Shardy."""
+  """Compiles programs split by GSPMD from V1 and V2, and by Shardy."""
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     count = len(ids)
@@ -121,15 +122,13 @@ def _argument_bytes(table: Table, executable: int) -> str:
 
 
 def _damaged(context: Context, part: str) -> str:
-  del part
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     form = _format(context, topology, ids)
     good = form.written(Elementwise((8,)).program(form.name, ids[:1]))
-    damaged = good.code[:len(good.code) // 2]
+    damaged = dataclasses.replace(good, code=good.code[:len(good.code) // 2])
     try:
-      with _compiled(context, topology,
-                     Program(damaged, good.format, good.options)):
+      with _compiled(context, topology, damaged):
         pass
     except PjrtError as e:
       expect(bool(e.message), f'{e.code}, and no words with it')

@@ -24,7 +24,7 @@ _VALUES = tuple(float(i) for i in range(16))
 
 
 def _reload(context: Context, part: str) -> str:
-  """In the same client, or in one that is started after it."""
+  """Loads a stored program in the same client, or in one started after it."""
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   stored = {}
@@ -63,7 +63,6 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
 
 def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
-  del part
   seen = set()
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
@@ -111,7 +110,6 @@ def _retrace(context: Context, part: str) -> str:
 
 def _apart(context: Context, part: str) -> str:
   """Graphs that differ in where a tensor is used have programs of their own."""
-  del part
   session = context.torch()
   left, right = numbers(4, start=6), numbers(4, start=2)
   for f in (lambda a, b: (a - b) * (a - 2 * b), lambda a, b: (a - b) *
@@ -124,7 +122,6 @@ def _apart(context: Context, part: str) -> str:
 
 def _cache(context: Context, part: str) -> str:
   """`torch_xla.shardy.cache`: a second process loads what the first stored."""
-  del part
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   with tempfile.TemporaryDirectory(prefix='conformance-') as folder:
@@ -138,7 +135,7 @@ def _cache(context: Context, part: str) -> str:
   return f'{report.loaded} loaded, {report.missing} compiled'
 
 
-def _step_with_cache(context: Context, folder: str) -> cache.ConformanceReport:
+def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   kept = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)

@@ -56,7 +56,6 @@ def _real(context: Context, part: str) -> str:
 
 def _in_place(context: Context, part: str) -> str:
   """The result lies where the donated argument lay."""
-  del part
   context.needs('Buffer_UnsafePointer')
   with context.client() as client:
     loaded = _donating(context, client)
@@ -80,7 +79,6 @@ def _in_place(context: Context, part: str) -> str:
 
 def _undonated(context: Context, part: str) -> str:
   """Without donation arguments can be used again."""
-  del part
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((8,)), client))
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
@@ -103,7 +101,6 @@ def _undonated(context: Context, part: str) -> str:
 
 def _steps(context: Context, part: str) -> str:
   """Updates in place, as optimizers make them."""
-  del part
   session = context.torch()
   host = numbers(16, 16)
   weight, gradient = session.to_device(host), session.to_device(host)

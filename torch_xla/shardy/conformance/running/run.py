@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, IO, Optional
 
-from ...ended_process import last_words, signal_name
+from ...ended_process import how_ended, last_words
 from ...mode import Mode, SHARDY_VARIABLES, V2_VARIABLE
 from ..case import Case
 from ..errors import ConformanceError
@@ -40,7 +40,11 @@ class Servers:
     self._of_mode: dict[Mode, _Server] = {}
 
   def of(self, mode: Mode) -> _Server:
-    """Raises: ConformanceError: torch_xla cannot be imported."""
+    """The server of a mode, started if there is none.
+
+    Raises:
+      ConformanceError: torch_xla cannot be imported.
+    """
     with self._mutex:
       if mode not in self._of_mode:
         self._of_mode[mode] = _Server(mode)
@@ -63,8 +67,9 @@ class Runner:
                subject: Subject,
                servers: Servers,
                timeout: Optional[float] = None):
-    """Args:
+    """Makes a runner of cases for one plugin.
 
+    Args:
       servers: their owner closes them.
       timeout: seconds of each part, in place of what its case says.
     """
@@ -131,7 +136,7 @@ class Runner:
     elif failed and message['exit'] > 0:
       pass  # Its end meets with what failed again.
     elif message['exit'] != 0 or not complete:
-      how = _how(message['exit'])
+      how = how_ended(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
                    f'the process {how}{said}', seconds)
 
@@ -169,12 +174,6 @@ class Runner:
 def _rest(part: str, ended: Sequence[str]) -> str:
   """The part that a process ended in: one of its own if all were over."""
   return AT_EXIT if part in ended else part
-
-
-def _how(status: int) -> str:
-  if status < 0:
-    return f'was ended by {signal_name(-status)}'
-  return f'ended with status {status}'
 
 
 def _said(log: IO[bytes]) -> str:
@@ -237,7 +236,11 @@ class _Server:
     self._ready = False
 
   def wait_until_ready(self) -> None:
-    """Raises: ConformanceError: torch_xla cannot be imported."""
+    """Waits until the server has imported torch_xla.
+
+    Raises:
+      ConformanceError: torch_xla cannot be imported.
+    """
     with self._mutex:
       if self._ready:
         return
