@@ -76,10 +76,10 @@ _BESIDE = (
                    'exported_script', 'preview')),
     ('whole tools', ('aot', 'conformance', '__main__')),
 )
-_BELOW = ('serves them all', ('errors', 'said_once', 'callers', 'progress',
-                              'layers', 'tensor_names', 'process_environment',
-                              'web_page', 'ended_process', 'gate',
-                              'torch_xla_shardy'))
+_BELOW = ('serves them all',
+          ('errors', 'said_once', 'callers', 'progress', 'layers',
+           'tensor_names', 'process_environment', 'web_page', 'ended_process',
+           'gate', 'torch_xla_shardy'))
 
 _STYLE = '''
 svg { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif }

@@ -46,9 +46,10 @@ def virtual_devices(count: int) -> None:
 
 
 def check_mesh(wanted: int, there: int) -> None:
-  """Raises:
+  """Checks that a mesh has as many devices as there are.
 
-    DeviceCountError: a mesh of `wanted` devices is not one of all devices.
+  Raises:
+    DeviceCountError: it has more, or fewer.
   """
   if wanted == there:
     return
