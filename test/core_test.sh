@@ -5,8 +5,8 @@ set -euo pipefail
 # Where Bazel starts it there are links to the checkout.
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.."
 if ! .venv/bin/python -c 'import pytest' 2> /dev/null; then
-  echo "error: no .venv with pytest in $PWD: bash infra/develop.sh makes .venv" \
-    'and bash infra/test.sh --core adds what tests need' >&2
+  echo "error: no .venv with pytest in $PWD: bash infra/develop.sh makes" \
+    '.venv, and bash infra/test.sh --core adds what tests need' >&2
   exit 1
 fi
 export TF_CPP_MIN_LOG_LEVEL=2
