@@ -131,6 +131,18 @@ def test_an_interrupted_command(monkeypatch: pytest.MonkeyPatch):
   assert main.main(['completion', 'bash']) == 130
 
 
+def _to_nobody() -> int:
+  read, write = os.pipe()
+  os.close(read)
+  os.dup2(write, 1)
+  return main.main(['--help'])
+
+
+def test_a_closed_pipe_is_no_error():
+  called = processes.call(_to_nobody)
+  assert (called.value, called.stderr) == (0, '')
+
+
 class _Terminal:
 
   def isatty(self) -> bool:
