@@ -18,7 +18,7 @@ from ..pjrt.client import Client
 from ..pjrt.executable import serialize
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import check_equal, DATA, MODEL, numbers
+from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
 _VALUES = tuple(float(i) for i in range(16))
 
@@ -82,9 +82,7 @@ def _retrace(context: Context, part: str) -> str:
   """A step is compiled once, lazily and by torch.compile."""
   session = context.torch()
   mesh = session.grid()
-  weight = session.to_device(numbers(16, 8))
-  xs.mark_sharding(weight, mesh, (MODEL, None))
-  torch_xla.sync(wait=True)
+  weight = annotated(session.to_device(numbers(16, 8)), mesh, (MODEL, None))
 
   def step(batch: torch.Tensor) -> torch.Tensor:
     return torch.relu(batch @ weight).sum(1)

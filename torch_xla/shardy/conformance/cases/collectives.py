@@ -11,7 +11,7 @@ import torch_xla.distributed.spmd as xs
 
 from ..case import Case, expect
 from ..context import Context
-from ..torch_session import (check_equal, check_shards, DATA, MODEL,
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              TorchSession)
 
 # What it is stored as, and what it becomes.
@@ -55,13 +55,9 @@ def _move(context: Context, part: str) -> str:
   mesh = session.grid(device_ids(session, mesh_name))
   before, after = _MOVES[move]
   host = session.even_numbers()
-  tensor = session.to_device(host)
-  xs.mark_sharding(tensor, mesh, before)
-  torch_xla.sync(wait=True)
+  tensor = annotated(session.to_device(host), mesh, before)
   with torch_xla.shardy.record() as programs:
-    moved = tensor + 1
-    xs.mark_sharding(moved, mesh, after)
-    torch_xla.sync(wait=True)
+    moved = annotated(tensor + 1, mesh, after)
   check_shards(tensor, host, mesh, before, 'before')
   check_shards(moved, host + 1, mesh, after, 'after')
   check_equal(moved.cpu(), host + 1, 'as a whole')
@@ -75,14 +71,10 @@ def _sum(context: Context, part: str) -> str:
   left_spec, right_spec, result_spec = _SUMS[kind]
   left = session.even_numbers() % 8
   right = session.even_numbers().T.contiguous() % 8
-  lhs, rhs = session.to_device(left), session.to_device(right)
-  xs.mark_sharding(lhs, mesh, left_spec)
-  xs.mark_sharding(rhs, mesh, right_spec)
-  torch_xla.sync(wait=True)
+  lhs = annotated(session.to_device(left), mesh, left_spec)
+  rhs = annotated(session.to_device(right), mesh, right_spec)
   with torch_xla.shardy.record() as programs:
-    result = lhs @ rhs
-    xs.mark_sharding(result, mesh, result_spec)
-    torch_xla.sync(wait=True)
+    result = annotated(lhs @ rhs, mesh, result_spec)
   check_shards(result, left @ right, mesh, result_spec, 'the product')
   check_equal(result.cpu(), left @ right, 'as a whole')
   return _collectives(programs)

@@ -7,7 +7,7 @@ import torch_xla.distributed.spmd as xs
 
 from ..case import Case, expect
 from ..context import Context
-from ..torch_session import check_equal, check_shards, DATA, MODEL, numbers
+from ..torch_session import annotated, check_equal, check_shards, DATA, MODEL, numbers
 
 # Dimensions, if they are not to be even, and what they are split over.
 _SPECS = {
@@ -24,9 +24,7 @@ def _parameters(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = (numbers(*dims) if dims else session.even_numbers()) % 16
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
+  stored = annotated(session.to_device(host), mesh, spec)
   right = numbers(host.shape[1], 8) % 4
   other = session.to_device(right)
   with torch_xla.shardy.record() as programs:
@@ -49,9 +47,7 @@ def _results(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = numbers(*dims) if dims else session.even_numbers()
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
+  stored = annotated(session.to_device(host), mesh, spec)
   asked = stored + 1
   xs.mark_sharding(asked, mesh, spec)
   free = stored * 2

@@ -13,7 +13,8 @@ from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import (check_equal, check_shards, DATA, MODEL, numbers)
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             numbers)
 from .collectives import device_ids, MESHES
 
 # Of eight devices; the last is no reshape and transpose of them.
@@ -108,13 +109,9 @@ def _mesh(context: Context, part: str) -> str:
   with torch_xla.shardy.record() as programs:
     for spec in ((DATA, MODEL), (MODEL, DATA), ((DATA, MODEL), None), (None,
                                                                        MODEL)):
-      tensor = session.to_device(host)
-      xs.mark_sharding(tensor, mesh, spec)
-      torch_xla.sync(wait=True)
+      tensor = annotated(session.to_device(host), mesh, spec)
       check_shards(tensor, host, mesh, spec, f'{spec}')
-      result = tensor * 3 + 1
-      xs.mark_sharding(result, mesh, spec)
-      torch_xla.sync(wait=True)
+      result = annotated(tensor * 3 + 1, mesh, spec)
       check_shards(result, host * 3 + 1, mesh, spec, f'{spec}, computed')
   for program in programs:
     expect(not program.note, f'{program.name}: {program.note}')
@@ -129,9 +126,7 @@ def _uneven(context: Context, part: str) -> str:
   host = numbers(rows, columns)
   for spec in ((DATA, None), (None, MODEL), (MODEL, DATA), ((DATA, MODEL),
                                                             None)):
-    tensor = session.to_device(host)
-    xs.mark_sharding(tensor, mesh, spec)
-    torch_xla.sync(wait=True)
+    tensor = annotated(session.to_device(host), mesh, spec)
     check_shards(tensor, host, mesh, spec, f'{spec}')
     result = tensor + 1
     torch_xla.sync(wait=True)
