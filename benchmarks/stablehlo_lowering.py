@@ -72,7 +72,7 @@ class _Timing(NamedTuple):
 
 
 def _timing(run: Callable[[], None]) -> _Timing:
-  """Of the largest program that `run` has compiled."""
+  """The timing of the largest program that `run` has compiled."""
   timings: list[_Timing] = []
   mode = current_mode()
   planner = switch.stablehlo().planner(mode, switch.route(mode))

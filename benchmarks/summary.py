@@ -15,7 +15,7 @@ def medians(samples: Samples, key: str) -> Dict[str, float]:
 
 
 def nested_medians(samples: Samples, key: str) -> Dict[str, Dict[str, float]]:
-  """As `medians` for each entry of the dict `key`; by entry, by variant.
+  """The `medians` of each entry of the dict `key`, by entry and variant.
 
   An entry that a variant lacks is 0 there.
   """
@@ -32,7 +32,7 @@ def nested_medians(samples: Samples, key: str) -> Dict[str, Dict[str, float]]:
 
 
 def ratios(samples: Samples, key: str, base: str) -> Dict[str, Dict[str, Any]]:
-  """`key` of each variant over that of `base`.
+  """The ratio of each variant's `key` to that of `base`.
 
   Returns:
     By variant: the ratio of the medians, and the lowest and highest ratio

@@ -1,13 +1,15 @@
 """Form and faults of what we wrote, by yapf, ruff, mypy and clang-format."""
 
 from pathlib import Path
+import re
 import subprocess
 import sys
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ('benchmarks', 'examples', 'infra', 'test', 'torch_xla')
+FOLDERS = ('benchmarks', 'examples', 'infra', 'test', 'torch_xla',
+           'torch_xla_shardy')
 
 
 def files(*endings: str) -> list[str]:
@@ -69,6 +71,13 @@ def check(*command: str) -> None:
 
 def test_python_has_no_faults():
   check('ruff', 'check', '--output-format', 'concise', *files('.py'))
+
+
+def test_docstrings():
+  """What ruff does not see: a section in the place of the summary's line."""
+  section = re.compile(r'"""(Args|Attributes|Raises|Returns|Yields):')
+  product = (f for f in files('.py') if not f.startswith('test/'))
+  assert [f for f in product if section.search(Path(ROOT, f).read_text())] == []
 
 
 def test_types():

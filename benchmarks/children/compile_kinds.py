@@ -18,7 +18,7 @@ _KEPT = 'BENCHMARK_KEEPS_NORMALISATION'
 
 
 class _Experts(torch.nn.Module):
-  """Of each token the best of four."""
+  """A layer of four experts; each token goes through its best one."""
 
   def __init__(self, width: int):
     super().__init__()

@@ -23,7 +23,7 @@ _KEPT = 'BENCHMARK_KEEPS_NORMALISATION'
 
 
 def _bytes_moved(program: ProgramRecord) -> int:
-  """By collectives, per device."""
+  """The bytes that a program's collectives move, per device."""
   return sum(c.nbytes for c in program.collectives)
 
 

@@ -24,7 +24,7 @@ _METRICS = ('TransferToDeviceTime', 'LazyTracing', 'ExecuteReplicatedTime')
 
 
 def metric_ms() -> dict:
-  """Total time of each metric so far."""
+  """The total time of each metric so far."""
   data = {name: met.metric_data(name) for name in _METRICS}
   return {name: d[1] / 1e6 if d else 0.0 for name, d in data.items()}
 

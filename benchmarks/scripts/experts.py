@@ -26,7 +26,7 @@ Mark = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Layer(torch.nn.Module):
-  """[groups, batch, length, width] -> the same.
+  """A layer from [groups, batch, length, width] to the same shape.
 
   Args:
     capacity: tokens that an expert takes of a sequence; the others pass by.

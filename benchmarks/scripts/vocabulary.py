@@ -1,5 +1,6 @@
-"""Trains both ends of a language model: one table looks tokens up and, turned
-over, scores the next ones.
+"""Trains both ends of a language model with one table.
+
+It looks tokens up and, turned over, scores the next ones.
 
 Each group of eight devices has the whole table, split over the vocabulary, and
 its own part of the batch, which is split over the same eight. The scores can

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
-from infra.against.suite import BEHAVIOUR
-from infra.against.suite import Suite
+from infra.against.suite import BEHAVIOUR, Suite
 from infra.against.wheel_only import WheelOnly
 
 _PARTS = 8
@@ -49,7 +47,7 @@ class Standing:
   outcomes: Mapping[str, Outcome]
 
   def those(self, outcome: str) -> dict[str, str]:
-    """Node ids of one outcome, and their reasons."""
+    """The node ids of one outcome, and their reasons."""
     return {
         n: o.reason for n, o in self.outcomes.items() if o.outcome == outcome
     }
@@ -96,7 +94,7 @@ class Report:
 
   @property
   def exit_status(self) -> int:
-    """0 if all three are there, and all tests that were chosen hold."""
+    """The exit status: 0 if all three are there and all chosen tests hold."""
     ran = any(s.ran for s in self.standings)
     return 0 if ran and all(s.holds for s in self.standings) else 1
 

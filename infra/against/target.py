@@ -12,8 +12,7 @@ import subprocess
 import sys
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 
 # What decides how Python or the runtime starts, and is not this process's to
 # hand on: least of all a path to a torch_xla that is not the target's.
@@ -26,7 +25,7 @@ _PYTHONS_ANSWER = ('import json, sys; '
 
 
 class TargetError(BuildError):
-  """There is nothing to judge: the text says what is missing."""
+  """Raised where there is nothing to judge; the text says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Target:
   folder: Path | None = None
 
   def environment(self, *modules: Path) -> dict[str, str]:
-    """For its processes: nothing of ours, but for these folders of modules."""
+    """The variables of its processes: ours gone, these folders on the path."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_LEFT_OUT)}
     path = [*([self.folder] if self.folder else []), *modules]
     if path:
@@ -104,7 +103,7 @@ def of_python(python: str, work: Path) -> Target:
 
 
 def of_wheel(wheel: Path, root: Path) -> Target:
-  """This Python, with the torch_xla of a wheel before any other.
+  """A target that is this Python with the torch_xla of a wheel first.
 
   The wheel is unpacked under build/against/, once for each content.
 

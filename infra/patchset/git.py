@@ -71,7 +71,7 @@ def need(folder: Path, *arguments: str, given: str | None = None) -> str:
 
 
 def read(folder: Path, *arguments: str) -> bytes:
-  """As `need`, with what git prints byte by byte."""
+  """Runs git as `need` does, and returns what it prints as bytes."""
   done = run(folder, *arguments, text=False)
   if done.returncode:
     said = done.stderr.decode(errors='replace').strip()

@@ -1,8 +1,7 @@
 """Reads patches/series.toml."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import fields
+from dataclasses import dataclass, fields
 import fnmatch
 from pathlib import Path
 import re
@@ -219,7 +218,7 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def _owners(patterns: Mapping[str, Sequence[str]], path: str) -> list[str]:
-  """Whose patterns name a path: in full, or else with wildcards."""
+  """The owners whose patterns name a path: in full, or else with wildcards."""
   literal = [owner for owner, of_owner in patterns.items() if path in of_owner]
   return literal or [
       owner for owner, of_owner in patterns.items() if any(

@@ -7,8 +7,7 @@ from pathlib import Path
 import subprocess
 import sys
 
-from infra.patchset import cpp_names
-from infra.patchset import git
+from infra.patchset import cpp_names, git
 
 CPP = ('.cc', '.cpp', '.h', '.hpp')
 
@@ -77,7 +76,7 @@ def _names_twice(path: str, text: str) -> Counter[str]:
 
 
 def python_names_twice(text: str) -> Counter[str]:
-  """As `cpp_names.names_twice`, for functions and classes of Python.
+  """The functions and classes of Python that a text defines twice.
 
   Branches of one statement are scopes of their own, and text that is no Python
   has none.

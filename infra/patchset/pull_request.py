@@ -3,16 +3,14 @@
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import UPSTREAM
+from infra.patchset.manifest import FOLDER, Manifest, UPSTREAM
 from infra.patchset.patch import load_patches
 
 COVER = 'COVER.md'
 
 
 def read_cover(root: Path, series: str) -> tuple[str, str]:
-  """Title and text of a series' cover letter.
+  """The title and text of a series' cover letter.
 
   Raises:
     BuildError: there is none, or it does not begin with a title.

@@ -40,7 +40,7 @@ class Member:
 
 
 def pack(name: str, data: bytes) -> Member:
-  """Compresses a file."""
+  """Compresses a file for an archive."""
   deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
   packed = deflate.compress(data) + deflate.flush()
   return Member(name, zipfile.ZIP_DEFLATED, zlib.crc32(data), len(data), packed)

@@ -46,7 +46,7 @@ def requirements(text: str) -> list[str]:
 
 
 def rewrite_version(official: str, version: str) -> str:
-  """torch_xla/version.py with another version.
+  """Returns torch_xla/version.py with another version.
 
   Raises:
     BuildError: it does not hold the version that it should.
@@ -58,7 +58,7 @@ def rewrite_version(official: str, version: str) -> str:
 
 
 def rewrite_wheel(official: str) -> str:
-  """WHEEL with our generator; the tags stay.
+  """Returns WHEEL with our generator; the tags stay.
 
   Raises:
     BuildError: there is no Generator line.
@@ -71,22 +71,22 @@ def rewrite_wheel(official: str) -> str:
 
 
 def add_packages(official: str, packages: Iterable[str]) -> str:
-  """top_level.txt with further packages."""
+  """Returns top_level.txt with further packages."""
   return official + ''.join(f'{package}\n' for package in packages)
 
 
-def add_plugins(official: str, plugins: Mapping[str, str]) -> str:
-  """entry_points.txt with further device plugins.
+def add_entry_points(text: str, group: str, entries: Mapping[str, str]) -> str:
+  """Returns entry_points.txt with further ones of a group.
 
   Raises:
-    BuildError: it has no group torch_xla.plugins.
+    BuildError: it has no such group.
   """
-  head = f'[{pins.PLUGIN_GROUP}]\n'
-  if official.count(head) != 1:
+  head = f'[{group}]\n'
+  if text.count(head) != 1:
     raise BuildError('the official entry_points.txt does not have one group '
-                     f'{pins.PLUGIN_GROUP}')
-  lines = ''.join(f'{name} = {value}\n' for name, value in plugins.items())
-  return official.replace(head, head + lines)
+                     f'{group}')
+  lines = ''.join(f'{name} = {value}\n' for name, value in entries.items())
+  return text.replace(head, head + lines)
 
 
 def hash_field(data: bytes) -> str:
@@ -129,7 +129,7 @@ def _parse(text: str) -> list[Field]:
 
 
 def _replace(fields: list[Field], name: str, value: str) -> list[Field]:
-  """`fields` with the one field `name` set."""
+  """Returns `fields` with the one field `name` set."""
   if sum(field[0] == name for field in fields) != 1:
     raise BuildError(f'the official METADATA does not have one {name} field')
   return [(name, value) if field[0] == name else field for field in fields]
@@ -137,7 +137,7 @@ def _replace(fields: list[Field], name: str, value: str) -> list[Field]:
 
 def _add_after(fields: list[Field], name: str,
                more: list[Field]) -> list[Field]:
-  """`fields` with `more` behind the last field called `name`."""
+  """Returns `fields` with `more` behind the last field called `name`."""
   places = [i for i, field in enumerate(fields) if field[0] == name]
   if not places:
     raise BuildError(f'the official METADATA has no {name} field')

@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.errors import BuildError
+from infra.wheel import pins
 
 _SOURCES = 'torch_xla/csrc/'
 _BAZEL_FILES = ('BUILD', 'BUILD.bazel')
 
 
 def own_files(root: Path) -> list[str]:
-  """Every file of ours under torch_xla/, C sources too; see `files_beneath`."""
-  return files_beneath(root, 'torch_xla')
+  """Every file of ours in our packages, C sources too; see `files_beneath`."""
+  return [n for package in pins.PACKAGES for n in files_beneath(root, package)]
 
 
 def test_files(root: Path) -> list[str]:
@@ -20,12 +21,12 @@ def test_files(root: Path) -> list[str]:
 
 
 def wheel_files(root: Path) -> list[str]:
-  """Those of `own_files` that go into the wheel."""
+  """The files of `own_files` that go into the wheel."""
   return of_wheel(own_files(root))
 
 
 def of_wheel(names: list[str]) -> list[str]:
-  """Those of some of `own_files` that go into the wheel."""
+  """The names among `names` that go into the wheel."""
   return [
       name for name in names if not name.startswith(_SOURCES) and
       name.rsplit('/', 1)[-1] not in _BAZEL_FILES

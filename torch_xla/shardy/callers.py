@@ -1,4 +1,4 @@
-"""Where in the user's code something was asked for."""
+"""Finds where in the user's code something was asked for."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _LOG_PREFIX = re.compile(
 
 
 def signal_name(number: int) -> str:
-  """'SIGABRT'; those for real time have no names: 'signal 40'."""
+  """The name of a signal: 'SIGABRT', or 'signal 40' of those without."""
   try:
     return signal.Signals(number).name
   except ValueError:

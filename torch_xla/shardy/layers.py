@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 import re
 from typing import TypeVar
 
 # A layer's.
 _NUMBER = re.compile(r'(?:(?<=\.)|^)\d+(?=\.)')
+_NAMES_SHOWN = 6
 
 _Said = TypeVar('_Said', bound=Hashable)
 
@@ -26,3 +27,22 @@ def folded(said: Mapping[str, _Said]) -> dict[str, _Said]:
       group_of(name) if len(groups[group_of(name)]) == 1 else name: what
       for name, what in said.items()
   }
+
+
+def names_text(names: Sequence[str]) -> str:
+  """Names for a line, layers that are alike as one."""
+  groups: dict[str, list[str]] = {}
+  for name in names:
+    groups.setdefault(group_of(name), []).append(name)
+  texts = [
+      some[0] if len(some) == 1 else group for group, some in groups.items()
+  ]
+  rest = len(texts) - _NAMES_SHOWN
+  return ', '.join(
+      texts[:_NAMES_SHOWN]) + (f' and {rest} more' if rest > 0 else '')
+
+
+def many_text(names: Sequence[str], more: str = '') -> str:
+  """`names_text`, and how many they are, and what `more` says of them."""
+  count = f' ({len(names):,} in all{more})' if len(names) > 1 else ''
+  return names_text(names) + count

@@ -63,8 +63,9 @@ class ModeSetting:
     self._settled_by = what
 
   def check_unsettled(self, wanted: Mode) -> None:
-    """Raises:
+    """Checks that the mode can still be switched.
 
+    Raises:
       TooLateError: something depends on the mode.
     """
     if self._settled_by:

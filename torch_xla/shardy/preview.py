@@ -28,7 +28,7 @@ def pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def lower_text(tensors: Sequence[torch.Tensor]) -> str:
-  """`torch_xla.shardy.lower_text`, behind the check of the door."""
+  """Does the work of `torch_xla.shardy.lower_text`, behind the door's check."""
   xlac = torch_xla._XLAC
   route = switch.route(current_mode())
   roots = [*pending(tensors), *route.companions()]

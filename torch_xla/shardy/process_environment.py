@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
+import subprocess
 from typing import Optional
 
 
 def started_with() -> Optional[dict[str, str]]:
-  """By name; None where unknown. Of a forked process, that of its parent."""
+  """The variables that this process began with; None where unknown.
+
+  A forked process tells those of its parent.
+  """
   try:
     with open('/proc/self/environ', 'rb') as f:
       entries = os.fsdecode(f.read()).split('\0')
@@ -18,6 +21,6 @@ def started_with() -> Optional[dict[str, str]]:
 
 
 def interpreter_flags() -> list[str]:
-  """What this Python was started with before `-m`: -O, -W..., -X..."""
-  given = sys.orig_argv[1:]
-  return given[:given.index('-m')] if '-m' in given else []
+  """What this Python was started with: -O, -W..., -X..."""
+  # As multiprocessing does.
+  return subprocess._args_from_interpreter_flags()  # type: ignore

@@ -1,4 +1,4 @@
-"""Warnings that are given once."""
+"""Gives each warning once."""
 
 from __future__ import annotations
 

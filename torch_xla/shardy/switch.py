@@ -75,8 +75,9 @@ def add_stablehlo(load: Callable[[], StableHlo]) -> None:
 
 
 def stablehlo() -> StableHlo:
-  """Raises:
+  """The functions of the series stablehlo.
 
+  Raises:
     DoorError: this build lacks the series.
   """
   if _stablehlo is None:
@@ -90,8 +91,9 @@ def _planner(of: Mode) -> Planner:
 
 
 def route(of: Mode) -> Route:
-  """Raises:
+  """The route of a mode.
 
+  Raises:
     DoorError: this build lacks the series that the mode comes from.
   """
   if of not in _routes:
@@ -133,8 +135,9 @@ def read_again() -> None:
 
 def _runs_nothing(command: Sequence[str]) -> bool:
   """Whether a process only starts others, and needs no plugin for itself."""
-  at = command.index('-m') + 1 if '-m' in command else len(command)
-  return command[at:at + 1] == ['torch_xla.shardy.aot']
+  words = [os.path.basename(word) for word in command]
+  return ('torch-xla-shardy', 'aot') in zip(
+      words, words[1:]) or ('torch_xla.shardy', 'aot') in zip(words, words[1:])
 
 
 def switch_on(wanted: Mode) -> None:
@@ -195,7 +198,7 @@ def _rename_device() -> None:
 
 
 def behind_door(device_plugin):
-  """`device_plugin` as it is to be registered: behind the door unless off."""
+  """The plugin to register: `device_plugin`, behind the door unless off."""
   if current_mode() is Mode.OFF:
     return device_plugin
   from .door.device_plugins import DoorPlugin
@@ -213,8 +216,9 @@ def device_name(pjrt_device: str) -> str:
 
 
 def check_door() -> None:
-  """Raises:
+  """Checks that programs pass the door.
 
+  Raises:
     DoorError: programs do not pass the door: the mode is off, or the runtime
       came up without it.
   """
@@ -226,8 +230,9 @@ def check_door() -> None:
 
 
 def check_runtime() -> None:
-  """Raises:
+  """Checks that the runtime came up with the door if the mode is on.
 
+  Raises:
     DoorError: the mode is on and the runtime came up without the door.
   """
   import torch_xla

@@ -154,7 +154,7 @@ def living_owners(
 
 
 def _parts(module: torch.nn.Module, which: str) -> list[tuple[str, Any]]:
-  """Read as they are: a module may say something else of itself."""
+  """The parts of a module as they are stored; its methods may say otherwise."""
   return [(name, part)
           for name, part in list(vars(module).get(which, {}).items())
           if part is not None]

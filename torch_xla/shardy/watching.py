@@ -23,8 +23,9 @@ class Watch(contextlib.ExitStack):
   """
 
   def __init__(self) -> None:
-    """Raises:
+    """Starts to watch programs as they are compiled.
 
+    Raises:
       DoorError: the mode is off, so that no program is seen.
     """
     super().__init__()

@@ -94,7 +94,7 @@ _FILTER = ("for(const row of this.closest('p').nextElementSibling."
 
 
 def document(title: str, body: Iterable[str]) -> str:
-  """A whole page.
+  """A whole page in HTML.
 
   Args:
     title: of the window, as text.

@@ -36,6 +36,15 @@ def test_programs_are_named_without_numbers_of_instructions() -> None:
       '%dot of h.0.w, then add.')
 
 
+def test_subjects_that_changed_alike_are_told_together() -> None:
+  found = [
+      golden.Change('placements', f'h.{i}.w', 'it is gone') for i in range(3)
+  ]
+  other = golden.Change('memory', 'h.0.w', 'it is gone')
+  assert [str(c) for c in golden.grouped([*found, other])
+         ] == ['h.*.w (3 in all): it is gone', 'h.0.w: it is gone']
+
+
 def test_fields_that_changed_alike_are_one_change() -> None:
   now = of(**{
       **WAS.sections, 'placements': {

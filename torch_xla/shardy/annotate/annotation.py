@@ -73,7 +73,7 @@ class Annotation:
   @classmethod
   def of(cls, mesh: UserMesh, partition_spec: Sequence[Any],
          priority: Optional[Priority]) -> Annotation:
-    """From a partition spec that names axes by index: an int, a tuple, None."""
+    """An annotation from a partition spec of axis indices, tuples and Nones."""
     spec = tuple(
         () if entry is None else
         tuple(map(int, entry)) if isinstance(entry, (tuple,

@@ -32,6 +32,6 @@ class BoundNames:
       self._names.popitem(last=False)
 
   def of(self, target: str) -> tuple[str, ...]:
-    """In the order of the operands; empty where the binding is not known."""
+    """A binding's names in the operands' order; empty where it is not known."""
     names = self._names.get(target)
     return () if names is None else names()

@@ -17,7 +17,7 @@ class PriorityError(ValueError):
 
 
 class PriorityLengthError(PriorityError):
-  """Not one priority per dimension."""
+  """Raised where there is not one priority per dimension."""
 
 
 class PriorityValueError(PriorityError):

@@ -119,5 +119,5 @@ def _wait_for(child: subprocess.Popen) -> tuple[int, bool]:
 
 
 def _environment() -> Mapping[str, str]:
-  """As a script started here would have it, not as importing changed it."""
+  """The variables of a script started here, as they were before imports."""
   return started_with() or os.environ

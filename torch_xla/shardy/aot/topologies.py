@@ -100,7 +100,7 @@ class TopologyName:
 
   @property
   def chips(self) -> int:
-    """Of all slices."""
+    """The number of chips of all slices."""
     return math.prod(self.layout) * self.slices
 
   @property
@@ -112,12 +112,12 @@ class TopologyName:
 
   @property
   def hosts(self) -> int:
-    """Of all slices."""
+    """The number of hosts of all slices."""
     return math.prod(self.host_layout) * self.slices
 
   @property
   def accelerator_type(self) -> str:
-    """Of one slice, as a TPU VM says it: 'v5litepod-256'."""
+    """The type of one slice, as a TPU VM says it: 'v5litepod-256'."""
     count = math.prod(self.layout) * (1 + self.generation.counts_cores)
     return f'{self.generation.accelerator}-{count}'
 
@@ -157,7 +157,7 @@ def parse(text: str) -> TopologyName:
 
 
 def known() -> str:
-  """In a few lines: which topologies there are, and how they are named."""
+  """Says which topologies there are, and how they are named."""
   lines = [
       'Known are, in chips along each axis of a slice, or as an accelerator '
       'type:'

@@ -265,7 +265,7 @@ class Binder:
     return [one for one in found if one is not None]
 
   def _drop_dead_if_nothing_pending(self, t: torch.Tensor) -> None:
-    """In a loop that never syncs, no input is to outlive its use.
+    """Drops dead inputs in a loop that never syncs, if nothing is pending.
 
     When it asks must not depend on what is dead already, which the collector of
     garbage decides; nor what it does on what is not dead yet.
@@ -281,7 +281,7 @@ class Binder:
     usage.forget_use_at_once([one.inner for one in found.used if one.is_own])
 
   def _is_bound(self, found: Found) -> bool:
-    """Not when nothing is pending: an idle sync executes nothing."""
+    """Whether to bind; an idle sync, with nothing pending, runs nothing."""
     return bool(
         found.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
             found.any_pending or anything_pending())

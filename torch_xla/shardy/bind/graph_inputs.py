@@ -104,7 +104,7 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
 
 
 def told_apart(operands: Sequence[Operand]) -> list[Operand]:
-  """Operands that a program's identity tells apart, in the same order.
+  """The operands that a program's identity tells apart, in the same order.
 
   Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
   the number of its parameter, in the order in which `_XLAC` comes to them. So
@@ -142,7 +142,7 @@ def anything_pending() -> bool:
 
 
 def partial_syncs() -> tuple[Optional[int], Optional[int]]:
-  """Grows with each graph that is executed outside of `torch_xla.sync()`."""
+  """Counts that grow with each graph run outside of `torch_xla.sync()`."""
   value = torch_xla._XLAC._xla_counter_value
   return value('CachedCompile'), value('UncachedCompile')
 

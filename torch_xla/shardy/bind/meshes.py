@@ -40,6 +40,6 @@ def _of(mesh: Any) -> UserMesh:
 
 
 def _order_of(mesh: UserMesh) -> tuple[Any, ...]:
-  """By the number of axes that split; plain order and named axes first."""
+  """A key that sorts meshes: most splitting axes, plain order, named axes."""
   return (-sum(size > 1 for size in mesh.shape), mesh.device_ids or
           (), mesh.shape, mesh.axis_names is None, mesh.axis_names or ())

@@ -45,7 +45,7 @@ class Bound:
 
 
 def _text_if_elsewhere(data: Optional[torch.Tensor], said: Annotation) -> str:
-  """Its shape in words, empty if it is laid out as it was marked."""
+  """The tensor's shape in words, empty if it lies as it was marked."""
   try:
     if data is not None and not is_placed(data, said):
       return f'a tensor of shape {tuple(data.shape)}'

@@ -31,7 +31,7 @@ _FORMATS = ('hlo', 'stablehlo')
 
 
 def without_calls(text: str) -> str:
-  """Text in which a binding is the number 0 and a tag is not there.
+  """A program's text with the number 0 for each binding, and no tags.
 
   Args:
     text: HLO or StableHLO, one program or many.

@@ -51,11 +51,11 @@ class Annotated(_Referable):
   is_own: bool = False
 
   def hold(self, inner: torch.Tensor, is_own: bool) -> None:
-    """From now on, graphs start from this."""
+    """Makes `inner` what graphs start from."""
     self.inner, self.second, self.is_own = inner, None, is_own
 
   def owns_data(self) -> bool:
-    """Not so until the next sync if it is a clone."""
+    """Whether the data is its own; a clone's is only after the next sync."""
     self.is_own = self.is_own or not usage.is_shared(self.inner)
     return self.is_own
 

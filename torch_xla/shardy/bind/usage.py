@@ -58,7 +58,7 @@ def is_shared(t: torch.Tensor) -> bool:
 
 
 def forget_use(tensors: Iterable[torch.Tensor]) -> None:
-  """After the next sync, nothing will have asked for these values.
+  """Forgets, with the next sync, that anything asked for these values.
 
   Args:
     tensors: none pending, each with data of its own: a clone must not lose that
@@ -92,7 +92,7 @@ def has_data(t: torch.Tensor) -> bool:
 def seconds_of(
     pairs: Sequence[tuple[torch.Tensor, Optional[torch.Tensor]]]
 ) -> list[torch.Tensor]:
-  """For each a second tensor of the same data, which no update of it reaches.
+  """For each tensor a second one of its data, which no update of it reaches.
 
   All have data of their own, also if a device still computes it: nothing here
   looks at it. Nothing has asked for their values then; a second one has a node
@@ -134,7 +134,7 @@ def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _settle(tensors: Sequence[torch.Tensor]) -> None:
-  """Does what a sync begins with; there is nothing to hash, or to execute.
+  """Does what a sync begins with; nothing is left to hash or to execute.
 
   Where the runtime saves each graph, for people to look at, it cannot hash one
   of data alone: then it waits for the devices.

@@ -63,7 +63,10 @@ class Cache:
 
   def __init__(self, path: str, find: Callable[[], Optional[Directory]],
                lock: Optional[DirectoryLock], limit_bytes: int):
-    """See `open_directory`; `find` opens the directory, or finds none yet."""
+    """Takes what `open_directory` has opened.
+
+    `find` opens the directory, and gives None while there is none.
+    """
     self.path = path
     self.readonly = lock is None
     self.taken_over = lock.taken_over if lock else None
@@ -158,7 +161,7 @@ def use(root: str,
 
 def open_directory(root: str, rules: str, share: Sharing,
                    limit_bytes: int) -> Cache:
-  """`use` without the door: opens the directory for `rules` under `root`."""
+  """Opens the directory for `rules` under `root`, without the door."""
   if limit_bytes <= 0:
     raise CacheError(f'limit_bytes={limit_bytes} leaves no room; give a '
                      'positive number of bytes')
@@ -221,7 +224,7 @@ class _CachedCompilation:
               program: bytes,
               options: bytes,
               program_format: Optional[str] = None) -> None:
-    """As `door.Compilation.compile`."""
+    """Loads the stored program, or compiles it and stores it."""
     program_format = program_format or self.inner.format
     key = program_key(self.rules, program_format, program, options)
     data = self.store.get(key)

@@ -75,7 +75,10 @@ def this_process() -> Holder:
 
 
 def _process_start(pid: int) -> Optional[int]:
-  """Field 22 of /proc/PID/stat, see proc(5); None: no such process."""
+  """The start time of a process: field 22 of /proc/PID/stat, see proc(5).
+
+  None says that there is no such process.
+  """
   try:
     with open(f'/proc/{pid}/stat', 'rb') as f:
       # The name, in parentheses, may hold anything; what follows may not.

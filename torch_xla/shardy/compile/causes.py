@@ -18,7 +18,7 @@ _MOST = 2
 
 
 def causes(record: ProgramRecord) -> dict[str, str]:
-  """Words for the sources of the record's collectives, by op_name.
+  """The words for the sources of the record's collectives, by op_name.
 
   'dot of up.weight': the opcode of the instruction in the program as it was
   sent, and the nearest arguments with a name that it is computed from.

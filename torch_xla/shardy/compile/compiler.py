@@ -27,8 +27,9 @@ class Compiler:
                planner: Planner,
                ledger: Ledger,
                meshes: Callable[[], Hashable] = tuple):
-    """Args:
+    """Makes a compiler that follows a planner's plans and files a record.
 
+    Args:
       meshes: those of the process, of which a plan may take one.
     """
     self._planner = planner

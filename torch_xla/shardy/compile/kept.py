@@ -50,7 +50,7 @@ class Kept:
 
 
 class KeptPrograms:
-  """By their bytes, the ones that came by last."""
+  """The programs that came by last, found by their bytes."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()

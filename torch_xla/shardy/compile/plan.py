@@ -54,7 +54,7 @@ Planner = Callable[[bytes, str, CompileOptions], Plan]
 
 def plan_v2(program: bytes, program_format: str,
             options: CompileOptions) -> Plan:
-  """Mode V2: GSPMD partitions, or nobody, from V2 shardings."""
+  """The plan of mode V2: GSPMD partitions, or nobody, from V2 shardings."""
   del options  # Whether anybody partitions is torch_xla's decision.
   if program_format != 'hlo':
     return handed_on(program)

@@ -178,7 +178,7 @@ def _donation(context: Context) -> Found:
 
 
 def _asynchronous_errors(context: Context) -> Found:
-  """By what an execution tells that an input of it never came."""
+  """How an execution tells that an input of it never came."""
   client = context.kept_client()
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
   right = client.put(_numbers())

@@ -48,6 +48,6 @@ class Case:
 
 
 def expect(right: bool, otherwise: str) -> None:
-  """Raises Failure with the text `otherwise` unless `right`."""
+  """Raises a Failure with the text `otherwise` unless `right`."""
   if not right:
     raise Failure(otherwise)

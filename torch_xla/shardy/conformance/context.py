@@ -34,7 +34,7 @@ class Context:
 
   @functools.cached_property
   def plugin(self) -> Any:
-    """The plugin's DevicePlugin."""
+    """The DevicePlugin of the plugin under test."""
     from . import device_plugin
     return device_plugin.of(self.subject,
                             self.capabilities.get('format') == MLIR)
@@ -49,7 +49,7 @@ class Context:
 
   @property
   def options(self) -> Mapping[str, Any]:
-    """Of a client."""
+    """The options that a client is created with."""
     if self.subject.library:
       return self.subject.options
     return self.plugin.client_create_options()
@@ -87,7 +87,7 @@ class Context:
 
   @property
   def format(self) -> str:
-    """In which the plugin takes programs: HLO where it does.
+    """The format in which the plugin takes programs: HLO where it does.
 
     Raises:
       NotApplicable: it takes none.
@@ -102,8 +102,9 @@ class Context:
     return what.program(self.format, client.ids[:1])
 
   def needs(self, function: str) -> None:
-    """Raises:
+    """Checks that the plugin has a function.
 
+    Raises:
       NotApplicable: the plugin has no such function.
     """
     if not self.table.has(function):

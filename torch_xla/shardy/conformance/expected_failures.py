@@ -30,8 +30,9 @@ class Line:
 
 
 def read(path: str) -> tuple[Line, ...]:
-  """Raises:
+  """Reads the file of expected failures.
 
+  Raises:
     ConformanceError: it cannot be read, or a line has no reason.
   """
   try:
@@ -53,7 +54,7 @@ def read(path: str) -> tuple[Line, ...]:
 
 def judge(results: Iterable[Result], lines: Sequence[Line],
           names: Callable[[str], set[str]], path: str) -> tuple[Result, ...]:
-  """`results` with what was expected, and a result for each stale line.
+  """Adds to `results` what was expected, and a result for each stale line.
 
   A line is stale if all parts that it names were run and none of them failed;
   of what was not run or was skipped nothing is known.

@@ -100,7 +100,7 @@ class Verdict(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class ConformanceReport:
-  """A run.
+  """The results of a run of the suite.
 
   Attributes:
     subject: the plugin, in words.

@@ -69,7 +69,7 @@ def with_expected(report: ConformanceReport,
 
 
 def _in_order(results: Sequence[Result]) -> tuple[Result, ...]:
-  """As the suite has its cases, and the parts of each as they were run."""
+  """Sorts results as the suite has its cases; parts stay in order."""
   order = {case.name: i for i, case in enumerate(suite.with_capabilities())}
   return tuple(sorted(results, key=lambda result: order[result.case]))
 

@@ -33,8 +33,9 @@ class Subject:
   @classmethod
   def of_library(cls, path: str, options: Mapping[str, Any],
                  topology: str) -> Subject:
-    """Raises:
+    """The subject of a run that judges a plugin's library.
 
+    Raises:
       ConformanceError: there is no such file.
     """
     if not os.path.isfile(path):

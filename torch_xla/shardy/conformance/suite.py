@@ -63,8 +63,9 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
 
 
 def check_pattern(pattern: str, known: Iterable[Case]) -> None:
-  """Raises:
+  """Checks that a pattern names a case.
 
+  Raises:
     ConformanceError: it names nothing of what is known.
   """
   if not any(

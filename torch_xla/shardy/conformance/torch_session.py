@@ -44,7 +44,7 @@ class TorchSession:
 
   @functools.cached_property
   def grid_shape(self) -> tuple[int, int]:
-    """(data, model): 2 x 4 of eight devices."""
+    """The grid as (data, model): 2 x 4 of eight devices."""
     data = 2 if self.count % 2 == 0 else 1
     return data, self.count // data
 
@@ -133,8 +133,9 @@ def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
 
 def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
                  spec: Iterable[object], what: str) -> None:
-  """Raises:
+  """Checks that each device holds its part of `host`.
 
+  Raises:
     Failure: a device holds something else than its part of `host`.
   """
   spec = tuple(spec)

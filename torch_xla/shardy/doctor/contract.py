@@ -65,7 +65,7 @@ def _findings() -> Iterator[Finding]:
 
 
 def _profile() -> Iterator[Finding]:
-  """In a vendor's wheel: which variables have their value from its profile."""
+  """Finds which variables have their value from a vendor's profile."""
   vendor = vendor_defaults.installed()
   if vendor is None:
     return
@@ -241,7 +241,7 @@ def _mode() -> Finding:
 
 
 def _stablehlo(device: str) -> Finding:
-  """In which form and version the plugin gets programs, and why."""
+  """Says in which form and version the plugin gets programs, and why."""
   make = lambda *rest: Finding('stablehlo', *rest)
   if current_mode() is Mode.OFF:
     form = 'StableHLO' if leaves_as_stablehlo(os.environ) else 'HLO'

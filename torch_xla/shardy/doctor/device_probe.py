@@ -45,7 +45,7 @@ def probe() -> Diagnosis:
 
   In SPMD all devices work together. Without, each works alone, and there is no
   collective: see `_collective`. A runtime that crashes takes the process with
-  it; `python -m torch_xla.shardy.doctor` runs the probe in a child.
+  it; `torch-xla-shardy doctor` runs the probe in a child.
   """
   return Diagnosis(tuple(run()))
 
@@ -167,8 +167,9 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def _check_rows(rows: list[tuple[str, int, torch.Tensor]],
                 expected: torch.Tensor, what: str) -> None:
-  """Raises:
+  """Checks that every device has given the expected rows, bit by bit.
 
+  Raises:
     ProbeError: a device's rows differ in a bit, or a device has none.
   """
   if len(rows) != xr.addressable_runtime_device_count():
@@ -267,7 +268,7 @@ def _collective(state: _State) -> Finding:
 
 
 def _has_all_reduce(program: bytes, program_format: str) -> Optional[bool]:
-  """None where what is told of the program does not say."""
+  """Whether a program has an all-reduce; None where nothing tells."""
   if program_format == 'mlir':
     collectives = answer.read(program, program_format).collectives
     return collectives and any(c.kind in _ALL_REDUCE for c in collectives)

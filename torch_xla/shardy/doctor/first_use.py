@@ -1,4 +1,4 @@
-"""Where a process first asked for an XLA device, and made its first tensor.
+"""Notes where a process first asked for an XLA device and made a tensor.
 
 Nothing is installed unless tracking is asked for. Then the functions through
 which Python reaches a device are wrapped until the first tensor exists, and put

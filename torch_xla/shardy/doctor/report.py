@@ -17,8 +17,10 @@ _ARROW = '-> '
 
 
 class Status(enum.Enum):
-  """OK; WARNING: it runs, but perhaps not as meant; ERROR: it does not run, or
-  not as asked; SKIPPED: it could not be looked at, and `found` says why.
+  """What a check says of what it looked at.
+
+  WARNING: it runs, but perhaps not as meant; ERROR: it does not run, or not as
+  asked; SKIPPED: it could not be looked at, and `found` says why.
   """
   OK = 'ok'
   WARNING = 'warning'

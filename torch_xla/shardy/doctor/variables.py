@@ -16,7 +16,7 @@ Environment = Mapping[str, str]
 
 
 class Moment(enum.Enum):
-  """When a variable is read; what is set later has no effect."""
+  """The moment when a variable is read; setting it later has no effect."""
   IMPORT = 'torch_xla is imported'
   RUNTIME = 'the runtime starts'
   TENSOR = 'the first XLA tensor is made'

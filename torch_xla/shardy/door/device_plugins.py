@@ -33,8 +33,9 @@ class XlaCpuPlugin(plugins.DevicePlugin):
 
   @staticmethod
   def check_installed() -> None:
-    """Raises:
+    """Checks that the plugin's package is installed.
 
+    Raises:
       DoorError: the plugin's package is not installed.
     """
     XlaCpuPlugin._package_directory()
@@ -76,8 +77,9 @@ class LibraryPlugin(plugins.DevicePlugin):
   """
 
   def library_path(self) -> str:
-    """Raises:
+    """The path of the plugin's library, from the variable.
 
+    Raises:
       DoorError: the variable is not set.
     """
     path = os.environ.get(LIBRARY_PATH_VARIABLE)

@@ -45,7 +45,7 @@ class Explanation:
 
   @functools.cached_property
   def conflicts(self) -> tuple[Conflict, ...]:
-    """Of two annotations each; of layers that are alike, the first."""
+    """The conflicts between two annotations; of like layers, the first."""
     return conflicts.of(self.propagation)
 
   @functools.cached_property
@@ -132,7 +132,7 @@ def explain(name: str,
 
 
 def of(source: Any) -> Explanation:
-  """`torch_xla.shardy.explain`."""
+  """Explains a program, as `torch_xla.shardy.explain` does."""
   from ..stablehlo import exports
   compiled = source.collectives if isinstance(source, ProgramRecord) else None
   return explain(*exports.as_handed_on(source), compiled)
@@ -160,7 +160,7 @@ def of_records(records: Iterable[ProgramRecord],
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-  """For programs: tensors with the ways of their axes, and conflicts."""
+  """The explanation as a dict to be written as JSON."""
   found = explanation.propagation
   return dict(
       name=explanation.name,

@@ -33,7 +33,7 @@ class Reason(enum.Enum):
 
 
 class Refusal(NamedTuple):
-  """That an axis did not come to a tensor, at an operation.
+  """An axis that did not come to a tensor, and the operation where.
 
   Attributes:
     operation: its number.
@@ -171,7 +171,7 @@ def _refusal(found: Propagation, number: int, operation: Operation,
 
 
 def _priority(found: Propagation, one: Refusal) -> int:
-  """Of what stood in the way; first is what is stored so."""
+  """The priority of what stood in the way; -1 for what is stored so."""
   winner = found.origins.get(one.winner)
   return -1 if winner is None else winner.priority_of(one.winning_axis)
 

@@ -18,7 +18,7 @@ _WHOLE = 1 << 20
 
 
 def html(explained: Sequence[Explanation]) -> str:
-  """The whole page."""
+  """The whole page of some explanations."""
   return document('Why it is sharded so',
                   (part for one in explained for part in _program(one)))
 

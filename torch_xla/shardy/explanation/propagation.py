@@ -56,7 +56,7 @@ class Origin(NamedTuple):
         None)
 
   def priority_of(self, axis: str) -> int:
-    """That an axis was said with; 0 where none was."""
+    """The priority that an axis was said with; 0 where none was."""
     dim = self.dim_of(axis)
     return 0 if dim is None else self.dims[dim].priority or 0
 
@@ -82,7 +82,7 @@ class Tensor(NamedTuple):
     return (axis for dim in self.dims for axis in dim.axes)
 
   def origin_of(self, axis: str) -> str:
-    """Where an axis, or the axis that it is a part of, came from, or ''."""
+    """The origin of an axis, or of the axis that it is a part of, or ''."""
     name = whole_axis(axis)
     return self.origins.get(axis) or next(
         (o for a, o in self.origins.items() if whole_axis(a) == name), '')
@@ -102,7 +102,7 @@ class Rule(NamedTuple):
 
 
 class Step(NamedTuple):
-  """That an axis came from a tensor to others; tensors by their numbers."""
+  """One step of an axis from a tensor to others; tensors by their numbers."""
   number: int
   axis: str
   source: int
@@ -125,7 +125,7 @@ class Operation(NamedTuple):
 
 
 class Move(NamedTuple):
-  """A collective.
+  """A collective that the propagated shardings ask for.
 
   Attributes:
     kind: as XLA calls it.
@@ -158,13 +158,13 @@ class Propagation:
   is_inferred: bool = False
 
   def size_of(self, axis: str) -> int:
-    """Of an axis or a sub-axis."""
+    """The size of an axis or a sub-axis."""
     _, is_sub, sub = axis.partition(':(')
     return int(sub.partition(')')[2]) if is_sub else self.mesh[axis]
 
   def factor_axes(self, operation: Operation,
                   rule: Rule) -> list[dict[int, tuple[str, ...]]]:
-    """By operand and result, the axes of each factor that it has."""
+    """The axes of each factor, for each operand and result."""
     made = []
     for number, factors in zip(operation.tensors, rule.factors, strict=True):
       of_tensor: dict[int, tuple[str, ...]] = {}
@@ -175,7 +175,7 @@ class Propagation:
 
   def _spread(self, dim: Dim, factors: Sequence[int],
               sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
-    """Axes go to factors as long as these last, in parts where they must."""
+    """Gives axes to factors as long as these last, in parts if need be."""
     axes = list(dim.axes)
     made: dict[int, tuple[str, ...]] = {}
     for factor in factors:
@@ -224,7 +224,7 @@ class Propagation:
 
   @functools.cached_property
   def _arrivals(self) -> Mapping[tuple[int, str], int]:
-    """By tensor and axis, the tensor that it first came from."""
+    """The tensor that each tensor's axis first came from."""
     steps = sorted(s for operation in self.operations for s in operation.steps)
     return {
         (target, whole_axis(step.axis)): step.source for step in reversed(steps)

@@ -18,7 +18,7 @@ Spec = Sequence[Union[None, str, Sequence[str]]]
 
 def answer(program: bytes, found: Propagation, name: str,
            spec: Spec) -> Iterator[str]:
-  """See `Explanation.why_not`."""
+  """The lines of the answer that `Explanation.why_not` gives."""
   tensor = _named(found, name)
   axes = _axes(found, tensor, spec)
   asked = text.spec_of(axes)

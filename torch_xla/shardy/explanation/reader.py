@@ -51,7 +51,7 @@ def parse(program: bytes) -> ir.Module:
 
 
 def _inline(module: ir.Module) -> None:
-  """MLIR's own pass inlines no call of StableHLO's operations."""
+  """Inlines calls, which MLIR's own pass does not do for StableHLO."""
   called = functions.functions_of(module)
   main = functions.main_of(module)
   while calls := [o for o in dialects.operations_of(main) if o.name == _CALL]:
@@ -139,7 +139,7 @@ def _local(
 
 
 def constraints_of(module: ir.Module) -> list[ir.Operation]:
-  """In the order in which Shardy counts them."""
+  """The constraints of a module, in the order in which Shardy counts them."""
   return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
 
 
@@ -197,7 +197,7 @@ def _argument_name(number: int, given: Mapping[str, ir.Attribute],
 
 
 def _where(location: str) -> str:
-  """`train.py:12`, the innermost line not of torch or of Python, or ''."""
+  """The innermost line not of torch or of Python, as `train.py:12`, or ''."""
   for frame in _FRAME.finditer(location):
     if not _NOT_A_USERS.search(frame[1]):
       return f'{os.path.basename(frame[1])}:{frame[2]}'
@@ -275,7 +275,7 @@ class _Reader:
                where))
 
   def said(self) -> Iterator[tuple[str, int]]:
-    """Origins, each with the tensor that it is said of."""
+    """The origins, each with the tensor that it is said of."""
     for number, tensor in enumerate(self._tensors):
       if tensor.own:
         yield tensor.own, number

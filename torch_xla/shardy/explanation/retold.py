@@ -57,7 +57,7 @@ def _with(said: Annotation, priorities: Mapping[int,
 
 
 def _values() -> Iterator[tuple[str, float]]:
-  """Of each named tensor on the devices, the mean of what it has."""
+  """The name of each floating-point tensor on the devices, and its mean."""
   for tensor, name in tensor_names.living_names():
     if tensor.device.type == 'xla' and tensor.is_floating_point():
       yield name, float(tensor.detach().abs().float().mean().cpu())

@@ -33,7 +33,7 @@ def by_group(tried: Tried) -> Priorities:
 
 
 def none_of(programs: Sequence[Program]) -> Priorities:
-  """No priority for anything that has a name."""
+  """The setting with no priority for anything that has a name."""
   return {
       group_of(origin.name): dict.fromkeys(range(len(origin.dims)))
       for origin in _named(programs)

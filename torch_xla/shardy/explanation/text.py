@@ -25,7 +25,7 @@ def axes_of(dims: Iterable[Dim]) -> Iterator[str]:
 
 
 def spec_text(of: Union[Tensor, Origin]) -> str:
-  """`('data', None)`, as `mark_sharding` takes it."""
+  """The partition spec as `mark_sharding` takes it: `('data', None)`."""
   return spec_of([d.axes for d in of.dims])
 
 
@@ -65,7 +65,7 @@ def _at(of: Union[Tensor, Origin]) -> str:
 
 
 def timeline(found: Propagation) -> Iterator[str]:
-  """By priority, to how many tensors each axis came from what has it."""
+  """For each priority and axis, to how many tensors the axis came."""
   came = collections.Counter(
       (origin.priority_of(axis), axis)
       for tensor in found.tensors
@@ -121,7 +121,7 @@ def _values(origin: Origin, by_dim: Mapping[int, int]) -> str:
 
 
 def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
-  """Of each tensor whose name matches: its sharding, and the way of each axis."""
+  """Each tensor whose name matches: its sharding, and how each axis came."""
   for number, tensor in enumerate(found.tensors):
     if tensor.name != glob and not fnmatch.fnmatchcase(tensor.name, glob):
       continue
@@ -138,7 +138,7 @@ def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
 
 
 def whole_lines(found: Propagation, nbytes: int) -> Iterator[str]:
-  """Of computed tensors that each device has whole, and what kept them so.
+  """Computed tensors that each device has whole, and what kept them so.
 
   Args:
     nbytes: from which size on; the largest come first.

@@ -1,4 +1,4 @@
-"""Where axes came from in a program of which Shardy does not tell it.
+"""Finds where axes came from in a program of which Shardy does not tell it.
 
 An axis is taken to have come the shortest way from an annotation that has it,
 along factors that both ends of each step are split by; an annotation with a
@@ -17,7 +17,7 @@ from .propagation import Propagation, Step, whole_axis
 
 
 class _Way(NamedTuple):
-  """That an axis may come from a tensor to another, at an operation."""
+  """A way that an axis may come from a tensor to another, at an operation."""
   axis: str
   source: int
   target: int

@@ -15,10 +15,12 @@ import os
 import re
 from typing import Any, Optional, Union
 
+from torch_xla_shardy.parser import SECTIONS
+
+from ..layers import many_text
 from .quantity import change_text, Unit
 from .requirements import Tolerance
 
-SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 # What does not change with the number of steps.
 DEFAULT = SECTIONS[:-1]
 GONE = 'it is gone'
@@ -82,7 +84,7 @@ class Change:
 
 
 def read(path: Path, tool: str) -> Golden:
-  """A golden file.
+  """Reads a golden file.
 
   Raises:
     GoldenFileError: it cannot be read, or is none of this tool's.
@@ -141,6 +143,23 @@ def changes(
   return tuple(found)
 
 
+def grouped(found: Iterable[Change],
+            title: Callable[[Sequence[str]], str] = many_text) -> list[Change]:
+  """Changes that say the same of several subjects as one, of all of these.
+
+  Args:
+    title: what several subjects are called together.
+  """
+  subjects: dict[tuple[str, str], list[str]] = {}
+  for change in found:
+    subjects.setdefault((change.section, change.text),
+                        []).append(change.subject)
+  return [
+      Change(section, title(names), text)
+      for (section, text), names in subjects.items()
+  ]
+
+
 def update(
     path: Path,
     now: Golden,
@@ -173,7 +192,7 @@ def steady(text: str) -> str:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-  """Steady names that differ: 'SyncTensorsGraph #1', and #2."""
+  """Numbers steady names so that they differ: 'SyncTensorsGraph #1', #2."""
   seen: collections.Counter[str] = collections.Counter()
   result = []
   for name in map(steady, names):

@@ -14,7 +14,7 @@ _FORBIDDEN = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-  """One test.
+  """The outcome of one test, for a JUnit file.
 
   Attributes:
     kind: 'failure', 'error' or 'skipped'; empty: it passed.

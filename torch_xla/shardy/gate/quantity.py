@@ -34,13 +34,13 @@ class Unit(enum.Enum):
     return read(text)
 
   def short(self, value: Number) -> str:
-    """'1.25 GiB', '1.97 T', '3'."""
+    """A value in short: '1.25 GiB', '1.97 T', '3'."""
     if self is Unit.BYTES:
       return sizes.text(int(value))
     return f'{value:,}' if self is Unit.COUNT else sizes.number_text(value)
 
   def exact(self, value: Number) -> str:
-    """With all digits: '1.25 GiB (1,342,177,280 bytes)'."""
+    """A value with all digits: '1.25 GiB (1,342,177,280 bytes)'."""
     if self is not Unit.BYTES:
       return f'{value:,}'
     short = self.short(value)
@@ -76,7 +76,7 @@ class Quantity:
 
 
 def change_text(first: Number, value: Number) -> str:
-  """By how much `value` is more or less than `first`: '+12.3 %', 'x4.00'."""
+  """How much more or less `value` is than `first`: '+12.3 %', 'x4.00'."""
   ratio = value / first
   if ratio >= 2:
     return f'x{ratio:,.2f}'

@@ -33,7 +33,7 @@ class RequirementError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Requirement:
-  """One requirement.
+  """A quantity's limit that a report has to keep.
 
   Attributes:
     text: as the user wrote it.
@@ -47,7 +47,7 @@ class Requirement:
   limit: Number
 
   def check(self, report: Any) -> Optional[str]:
-    """None if it holds; else why not, with the number, in a sentence.
+    """None if it holds; else a sentence that says why not, with the number.
 
     What is not known does not hold.
     """

@@ -59,7 +59,7 @@ def _scaled(match: re.Match[str], base: int) -> int:
 
 
 def text(nbytes: int) -> str:
-  """Short, as '1.25 GiB'; below 1024, '512 bytes'."""
+  """A size in short, as '1.25 GiB'; below 1024, '512 bytes'."""
   if abs(nbytes) < 1024:
     return f'{nbytes} byte{"" if nbytes == 1 else "s"}'
   if abs(nbytes) >= 1024**(len(_LETTERS) + 1):
@@ -68,7 +68,7 @@ def text(nbytes: int) -> str:
 
 
 def number_text(number: float) -> str:
-  """Short, as '1.97 T'; whole numbers below 10,000 are exact."""
+  """A number in short, as '1.97 T'; whole ones below 10,000 are exact."""
   if not math.isfinite(number):
     return str(number)
   if abs(number) < 10_000:

@@ -94,7 +94,7 @@ def _guard(
 
 @_guard
 def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
-  """No program is compiled in the block, but for the first `allowed` ones.
+  """Forbids compiles in the block, but for the first `allowed` ones.
 
   The error comes at the end of the block, and says of each program what differs
   from the nearest one before and which line asked for it. The compile itself is
@@ -131,7 +131,7 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
 def no_implicit_collectives(min_bytes: int = 1,
                             allowed: int = 0,
                             action: str = 'raise') -> Iterator[None]:
-  """No two annotations disagree so that `min_bytes` or more have to move.
+  """Forbids annotations that disagree so that `min_bytes` or more move.
 
   Looks at the programs that are compiled in the block, when it ends: put it
   around a first step. Bytes are those that Shardy plans at the operations
@@ -160,7 +160,7 @@ def no_implicit_collectives(min_bytes: int = 1,
 
 @_guard
 def no_tracing(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
-  """No lazy graph is traced in the block: all in it runs compiled.
+  """Forbids tracing a lazy graph in the block: all in it runs compiled.
 
   For a loop that `torch.compile` has to carry. Counts graphs at the end of the
   block, of which `allowed` may be.

@@ -40,7 +40,7 @@ class _Facts(NamedTuple):
 
 def nearest(program: Sent,
             earlier: Sequence[Sent]) -> Optional[tuple[Sent, list[str]]]:
-  """Of those before it the one that differs least, the latest of several.
+  """The earlier program that differs least, the latest of several.
 
   Returns:
     It, and what differs; None without any before.
@@ -107,7 +107,7 @@ def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
 def _paired(
     before: Sequence[Argument],
     after: Sequence[Argument]) -> Iterator[tuple[int, Argument, Argument]]:
-  """(number now, before, now) of arguments that the other program lacks.
+  """Each argument that the other program lacks: (number now, before, now).
 
   By what they are: one that is used earlier moves all others.
   """
@@ -154,7 +154,7 @@ def _distance(before: _Facts, after: _Facts) -> int:
 
 
 def _fields(facts: _Facts) -> Iterator[tuple[int, str, str]]:
-  """Of arguments all that may differ, one by one."""
+  """The fields of each argument that may differ, one by one."""
   for number, argument in enumerate(facts.arguments):
     for name, value in argument._asdict().items():
       yield number, name, value

@@ -39,7 +39,7 @@ def read(options: bytes) -> CompileOptions:
 
 
 def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
-  """`options` with `partitioner` chosen, all else kept.
+  """A copy of `options` with `partitioner` chosen, all else kept.
 
   Options of a program that is not partitioned, or that already name
   `partitioner`, come back as the same bytes.
@@ -59,7 +59,7 @@ def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
 
 
 def with_flat_parameters(options: bytes) -> bytes:
-  """`options` of a program that takes each of its parameters by itself.
+  """The `options` of a program that takes each parameter by itself.
 
   Raises:
     ValueError: `options` is damaged.

@@ -52,11 +52,11 @@ class Message(Protocol):
 
 
 class Repeated(MutableSequence[T]):
-  """A repeated field."""
+  """A repeated field of a message."""
 
   @abc.abstractmethod
   def add(self, **fields: Any) -> T:
-    """One more message."""
+    """Adds a message with these fields, and returns it."""
 
 
 class ExecutableBuildOptionsProto(Message, Protocol):

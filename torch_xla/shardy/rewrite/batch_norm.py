@@ -143,7 +143,7 @@ class _Computation:
     return False
 
   def _without_unused_shapes(self) -> list[HloInstructionProto]:
-    """Shardy would have to reconcile them, for nothing."""
+    """The instructions but for unused shapes, which Shardy would reconcile."""
     used = self._ordered | {self._message.root_id}
     for instruction in self._instructions:
       used.update(instruction.operand_ids)

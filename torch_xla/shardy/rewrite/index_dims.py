@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from ..hlo import array_shape
-from ..hlo.editor import Editor, put_before
+from ..hlo.editor import dims_of, Editor, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 
@@ -141,8 +141,8 @@ def _batch_one(
       list(indices.dimensions) != [numbers.index_vector_dim]):
     return None
   parts = [by_id[n] for n in indices.operand_ids]
-  shape, = array_shape.arrays_of(indices.shape)
-  if len(parts) != shape.dims[numbers.index_vector_dim]:
+  sizes = list(dims_of(indices))
+  if len(parts) != sizes[numbers.index_vector_dim]:
     return None
   found = batched(
       IndexDims(
@@ -151,7 +151,7 @@ def _batch_one(
           tuple(getattr(numbers, form.operand_batching)),
           tuple(getattr(numbers, form.indices_batching))),
       [part.dimensions[0] if part.opcode == 'iota' else None for part in parts],
-      array_shape.arrays_of(operand.shape)[0].dims, shape.dims)
+      dims_of(operand), sizes)
   if found is None:
     return None
   dims, left = found
@@ -159,7 +159,6 @@ def _batch_one(
   if len(left) == 1:
     indices = parts[left[0]]
   else:
-    sizes = list(shape.dims)
     sizes[dims.vector_dim] = len(left)
     indices = make(
         computation,

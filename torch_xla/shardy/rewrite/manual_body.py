@@ -34,7 +34,7 @@ class Value(NamedTuple):
 
 
 def shape_of(shapes: Sequence[bytes]) -> bytes:
-  """That of several values, which are a tuple, or of one."""
+  """The shape of one value, or of several, which are a tuple."""
   return shapes[0] if len(shapes) == 1 else array_shape.tuple_of(shapes)
 
 

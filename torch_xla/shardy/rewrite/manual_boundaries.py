@@ -1,4 +1,4 @@
-"""Where manual regions of a program in HLO split tensors, and end."""
+"""The boundaries of manual regions in HLO: where tensors split or join."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .manual_regions import is_array, ManualComputation, placement
 
 
 class RegionBoundary(NamedTuple):
-  """Where a tensor is split for a region, or put together after it.
+  """A place where a tensor is split for a region, or joined after it.
 
   Attributes:
     instruction: the id of the tensor that is split, or of the call that ends
@@ -31,7 +31,7 @@ SiteKey = Union[InstructionKey, RegionBoundary]
 
 
 def sites(found: Mapping[int, ManualComputation]) -> dict[RegionBoundary, Site]:
-  """Where regions say how tensors are split.
+  """The places where regions say how tensors are split.
 
   Raises:
     InexpressibleError: what is split has no sharding, or is no array.

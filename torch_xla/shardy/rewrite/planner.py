@@ -24,6 +24,7 @@ from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
+from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sdy import free_results
 from ..sdy.attributes import SdyError
@@ -57,7 +58,7 @@ class ShardyPlanner:
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
-    """See `compile.plan.Planner`.
+    """The plan for a program, as `compile.plan.Planner` asks for it.
 
     Raises:
       ValueError: the program or its annotations are damaged.
@@ -134,7 +135,7 @@ def lower(module: HloModuleProto,
   if not rewrites:
     return (to_sdy.tell(module, taken, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
-  opcodes = {i.opcode for c in module.computations for i in c.instructions}
+  opcodes = {i.opcode for i in instructions_of(module)}
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)

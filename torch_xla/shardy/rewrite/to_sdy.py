@@ -25,7 +25,7 @@ import dataclasses
 from . import extract, manual_boundaries, manual_outline, manual_regions
 from ..annotate.annotation import UserMesh
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import (Editor, insert, replace_results, results_of,
+from ..hlo.editor import (dims_of, Editor, insert, replace_results, results_of,
                           set_attribute)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
@@ -82,7 +82,7 @@ def tell(module: HloModuleProto,
 def _sites(module: HloModuleProto, taken: extract.Taken,
            regions: Mapping[int, ManualComputation],
            begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
-  """Parameters of the program, and whatever else has a sharding."""
+  """The parameters of the program, and whatever else has a sharding."""
   sites = {}
   for computation in module.computations:
     is_entry = computation.id == module.entry_computation_id
@@ -105,10 +105,9 @@ def _sites(module: HloModuleProto, taken: extract.Taken,
         continue
       if array_shape.is_tuple(instruction.shape):
         raise InexpressibleError(f'a sharding on the tuple {instruction.name}')
-      shape, = array_shape.arrays_of(instruction.shape)
       sites[key] = Site(
-          placement(instruction) or REPLICATED, len(shape.dims), annotation,
-          is_boundary, open_dims)
+          placement(instruction) or REPLICATED, len(dims_of(instruction)),
+          annotation, is_boundary, open_dims)
   return sites
 
 

@@ -37,7 +37,7 @@ def is_axis_name(name: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Mesh:
-  """`sdy.mesh`: axes of (name, size), major first, over n devices.
+  """A `sdy.mesh`: axes of (name, size), major first, over n devices.
 
   Attributes:
     device_ids: in row-major order; None for 0 to n - 1.

@@ -69,7 +69,11 @@ def _axes(text: str) -> tuple[SubAxis, ...]:
 
 
 def mesh_of_text(text: str) -> Mesh:
-  """Raises SdyError."""
+  """Reads a mesh from its text in Shardy's terms.
+
+  Raises:
+    SdyError: the text is no mesh.
+  """
   match = re.match(r'(?:#sdy\.)?mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>',
                    text)
   if match is None:

@@ -43,7 +43,7 @@ class Role(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Node(Generic[Key]):
-  """One operation.
+  """One operation of a sequence, and what it has to do with manual regions.
 
   Attributes:
     operands: operations whose results it uses.

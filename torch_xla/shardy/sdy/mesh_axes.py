@@ -35,7 +35,7 @@ class InexpressibleError(ValueError):
 
 
 class _Digit(NamedTuple):
-  """`index // stride % size` of a device's place in the mesh."""
+  """A digit of a device's place in the mesh: `index // stride % size`."""
   stride: int
   size: int
 
@@ -172,7 +172,7 @@ def _in_mesh_order(sharding: HloSharding,
 
 
 def _digits(iota: IotaTileAssignment) -> list[list[_Digit]]:
-  """For each tile dimension the digits it is made of, from major to minor."""
+  """The digits that each tile dimension is made of, from major to minor."""
   strides = np.cumprod((1, *iota.reshape_dims[:0:-1]))[::-1].tolist()
   order = iota.transpose_perm
   factors = [(strides[i], iota.reshape_dims[i]) for i in order]

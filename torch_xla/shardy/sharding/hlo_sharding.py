@@ -43,7 +43,7 @@ class UnsupportedShardingError(ShardingError):
 
 
 class ShardingType(enum.IntEnum):
-  """`OpSharding.Type` of `xla_data.proto`."""
+  """The types of a sharding: `OpSharding.Type` of `xla_data.proto`."""
   REPLICATED = 0
   MAXIMAL = 1
   TUPLE = 2
@@ -161,7 +161,7 @@ class HloSharding:
     return len(self.tiles.dims) - len(self.subgroup_types)
 
   def canonical(self) -> HloSharding:
-    """In V2 if a V2 form exists; otherwise in V1, and `v1_reason` says why."""
+    """The V2 form if one exists; else V1, and `v1_reason` says why."""
     if self.type == ShardingType.TUPLE:
       return HloSharding.tuple_of(e.canonical() for e in self.elements)
     if isinstance(self.tiles, DeviceList) and self.tiles.iota is not None:
@@ -178,7 +178,7 @@ class HloSharding:
     return NO_IOTA if isinstance(tiles, DeviceList) else None
 
   def to_v1(self) -> HloSharding:
-    """With every device listed."""
+    """The V1 form, with every device listed."""
     if self.type == ShardingType.TUPLE:
       return HloSharding.tuple_of(e.to_v1() for e in self.elements)
     if isinstance(self.tiles, IotaTileAssignment):
@@ -216,7 +216,7 @@ class HloSharding:
     return hash(self._key)
 
   def __str__(self) -> str:
-    """As XLA prints it, without metadata."""
+    """The text that XLA prints, without metadata."""
     if self.type == ShardingType.TUPLE:
       separators = ('' if i == 0 else ', ' if i % 5 else f', /*index={i}*/'
                     for i in range(len(self.elements)))

@@ -1,4 +1,4 @@
-"""From a mesh and a partition spec to the sharding they mean.
+"""Turns a mesh and a partition spec into the sharding they mean.
 
 A mesh is a shape and, if its devices are not simply 0 to n - 1, their ids in
 row-major order. A partition spec names, for each dimension of a tensor, the

@@ -104,7 +104,7 @@ def _parse_leaf(cursor: _Cursor) -> HloSharding:
 
 
 def _parse_tiled(cursor: _Cursor) -> HloSharding:
-  """What follows `devices=`."""
+  """Parses what follows `devices=`."""
   cursor.expect(r'\[', "'['")
   dims = cursor.integers('tile assignment dims')
   cursor.expect(r'\]', "',' or ']'")

@@ -78,8 +78,9 @@ def _coalesce(axes: Iterable[_Axis]) -> list[_Axis]:
 
 def _iota_of(
     axes: Sequence[_Axis]) -> Optional[tuple[tuple[int, ...], tuple[int, ...]]]:
-  """The reshape dims and transpose perm of coalesced axes; None if no iota has
-  them: the strides are not the products of the sizes below.
+  """The reshape dims and transpose perm of coalesced axes, or None.
+
+  No iota has them where the strides are not the products of the sizes below.
   """
   order = sorted(range(len(axes)), key=lambda i: -axes[i].stride)
   stride = 1
@@ -93,7 +94,9 @@ def _iota_of(
 
 @dataclasses.dataclass(frozen=True)
 class IotaTileAssignment:
-  """V2: `arange(n).reshape(reshape_dims).transpose(transpose_perm)` in `dims`.
+  """The V2 form: a reshaped and transposed iota.
+
+  It is `arange(n).reshape(reshape_dims).transpose(transpose_perm)` in `dims`.
 
   Canonical from the start, so that `==` compares placements: reshape dims of
   size 1 go, and those that stay consecutive under the permutation are merged.
@@ -170,7 +173,7 @@ class IotaTileAssignment:
     return IotaTileAssignment(self.dims, *iota)
 
   def __str__(self) -> str:
-    """As XLA prints it: `[4,2]<=[2,4]T(1,0)`, and `[8]<=[8]` for an iota."""
+    """The text that XLA prints: `[4,2]<=[2,4]T(1,0)`, `[8]<=[8]`."""
     text = f'[{_join(self.dims)}]<=[{_join(self.reshape_dims)}]'
     if len(self.reshape_dims) > 1:
       text += f'T({_join(self.transpose_perm)})'
@@ -179,7 +182,7 @@ class IotaTileAssignment:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeviceList:
-  """V1: every device id, as an array in the shape of the tile assignment dims.
+  """The V1 form: every device id, as an array in the shape of the tiles.
 
   >>> str(DeviceList(np.array([[0, 3], [1, 2]])))
   '[2,2]0,3,1,2'
@@ -227,7 +230,14 @@ class DeviceList:
 
   @functools.cached_property
   def iota(self) -> Optional[IotaTileAssignment]:
-    """The V2 form, None where there is none."""
+    """The V2 form, None where there is none.
+
+    Finds every form there is, axes fused, split or not adjacent, in time linear
+    in the number of devices.
+
+    >>> str(DeviceList.of([0, 4, 1, 5, 2, 6, 3, 7], (4, 2)).iota)
+    '[4,2]<=[2,4]T(1,0)'
+    """
     axes = _axes_in(self.array.reshape(-1))
     found = None if axes is None else _iota_of(axes)
     iota = found and IotaTileAssignment(self.dims, *found)
@@ -253,30 +263,12 @@ class DeviceList:
     return hash((self.dims, self.array.tobytes()))
 
   def __str__(self) -> str:
-    """As XLA prints it: `[2,2]0,3,1,2`."""
+    """The text that XLA prints: `[2,2]0,3,1,2`."""
     return f'[{_join(self.dims)}]{_join(self.array.reshape(-1).tolist())}'
 
 
 Devices = Union[np.ndarray, Sequence[int]]
 TileAssignment = Union[IotaTileAssignment, DeviceList]
-
-
-def from_array(
-    devices: Devices,
-    dims: Optional[Sequence[int]] = None) -> Optional[IotaTileAssignment]:
-  """The V2 form of a V1 device list; None where there is none.
-
-  Finds every form there is, axes fused, split or not adjacent, in time linear
-  in the number of devices. `dims` defaults to the shape of `devices`.
-
-  >>> str(from_array([0, 4, 1, 5, 2, 6, 3, 7], dims=(4, 2)))
-  '[4,2]<=[2,4]T(1,0)'
-
-  Raises:
-    TileAssignmentError: `devices` are not 0 to `prod(dims)` - 1, once each.
-  """
-  dims = np.shape(devices) if dims is None else dims
-  return DeviceList.of(devices, dims).iota
 
 
 def _join(values: Iterable[int]) -> str:

@@ -40,7 +40,7 @@ def read(
     program_format: str,
     sources: frozenset[Source] = frozenset()
 ) -> Optional[CompiledProgram]:
-  """As `compiled_program.read`, and what is in MLIR, text or bytecode.
+  """Reads a compiled program, also one in MLIR, as text or bytecode.
 
   Raises:
     ValueError: `program` is damaged.
@@ -91,7 +91,7 @@ def _signature(program: bytes) -> Optional[bytes]:
 
 
 def _after_brackets(text: bytes, start: int) -> int:
-  """Behind the bracket that closes the one at `start`; strings are skipped."""
+  """The place after the bracket that closes that at `start`; skips strings."""
   depth = 0
   for match in re.compile(rb'"(?:[^"\\]|\\.)*"|[()]').finditer(text, start):
     depth += {b'(': 1, b')': -1}.get(match.group(), 0)
@@ -102,7 +102,7 @@ def _after_brackets(text: bytes, start: int) -> int:
 
 def layouts(module: ir.Module, main: ir.Operation,
             which: str) -> list[Optional[HloSharding]]:
-  """Of each argument or result what is said of it; None where nothing is."""
+  """What is said of each argument or result; None where nothing is."""
   meshes = _meshes(module)
   return [
       _layout(given, array_of(kind), meshes) for given, kind in zip(
@@ -112,7 +112,7 @@ def layouts(module: ir.Module, main: ir.Operation,
 
 def _all_layouts(module: ir.Module, main: ir.Operation,
                  which: str) -> Optional[tuple[HloSharding, ...]]:
-  """Of arguments or results; None if nothing is said of any of them.
+  """The layouts of arguments or results; None if none of them has one.
 
   An argument of which nothing is said is taken to be replicated: a wrong guess
   is a difference from what is stored. Of a result nobody else knows: nothing is
@@ -168,7 +168,7 @@ def _meshes(module: ir.Module) -> dict[str, str]:
 
 
 def _collectives(module: ir.Module) -> Optional[tuple[Collective, ...]]:
-  """None if there are none: what was compiled may not be what is told."""
+  """The collectives of a program; None if none are there to be counted."""
   sizes: dict[str, list[int]] = collections.defaultdict(list)
 
   def nbytes(values: Iterable[ir.Value[ir.Type]]) -> int:

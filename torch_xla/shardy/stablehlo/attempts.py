@@ -21,7 +21,7 @@ from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
-from ..hlo.editor import entry_of
+from ..hlo.editor import entry_of, instructions_of
 from ..hlo.protos import HloModuleProto
 from ..rewrite import extract, planner, untuple
 from ..rewrite.extract import NamesOf
@@ -106,7 +106,7 @@ class Attempts:
     return dataclasses.replace(self, program=program, original=self.program)
 
   def sdy(self, num_devices: int) -> Plan:
-    """For Shardy.
+    """The plan by which Shardy partitions.
 
     Raises:
       InexpressibleError, SdyError: Shardy's terms do not say it all.
@@ -146,12 +146,15 @@ class Attempts:
     return Plan(name, (first,), note=note, later=later)
 
   def v2(self, reason: str = '') -> Plan:
-    """For GSPMD, from V2 shardings; `reason` as in `Plan`."""
+    """The plan by which GSPMD partitions, from V2 shardings.
+
+    `reason` is as in `Plan`.
+    """
     name, attempt, note = self._v2_attempt(is_told=True)
     return Plan(name, (attempt,), reason, note, later=self._untold_v2)
 
   def plain(self) -> Plan:
-    """For a plugin that takes no shardings."""
+    """The plan for a plugin that takes no shardings."""
     module = self._read()
     taken = extract.take(module)
     names = taken.names(self.names_of)
@@ -175,7 +178,7 @@ class Attempts:
         note=_PLAIN_NOTE)
 
   def unpartitioned(self) -> Plan:
-    """For one device: bindings and tags go. Nothing is split."""
+    """The plan for one device: no bindings or tags, and nothing is split."""
     v2 = self._to_v2()
     kinds = _result_arrays(v2.module)
     is_plain = self.form is Form.PLAIN
@@ -254,9 +257,9 @@ class Attempts:
 
   def _untold_v2(self) -> Iterator[Attempt]:
     """None for manual sharding: XLA aborts on results of it that are pinned."""
-    if not any(i.custom_call_target in MANUAL_TARGETS
-               for c in self._read().computations
-               for i in c.instructions):
+    if not any(
+        i.custom_call_target in MANUAL_TARGETS
+        for i in instructions_of(self._read())):
       yield self._v2_attempt(is_told=False)[1]
 
   def _read(self) -> HloModuleProto:
@@ -322,7 +325,7 @@ def _stored(module: HloModuleProto, taken: extract.Taken) -> tuple[Tensor, ...]:
 
 def _told(count: int,
           results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
-  """`answer.text_of` for the runtime."""
+  """The text of an answer, for the runtime."""
   return answer.text_of(count, results).encode(), FORMAT
 
 

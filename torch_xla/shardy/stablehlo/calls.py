@@ -79,7 +79,7 @@ def trimmed(
 
 
 def _numbered(named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
-  """By number of the argument; the first name of each counts."""
+  """The first name of each argument, by its number."""
   found: dict[int, str] = {}
   for value, name in named:
     if owner_of(value) is None:

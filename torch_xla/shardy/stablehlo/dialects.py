@@ -31,8 +31,9 @@ class ProgramTextError(ValueError):
 
 
 def check_installed(why: str) -> None:
-  """Raises:
+  """Checks that jaxlib is installed.
 
+  Raises:
     DoorError: jaxlib is missing; `why` says who needs it.
   """
   if importlib.util.find_spec('jaxlib') is None:

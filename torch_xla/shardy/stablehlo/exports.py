@@ -50,7 +50,7 @@ def export_stablehlo(source: Source,
                      version: Optional[str] = None,
                      signature_order: bool = False,
                      stage: str = _HANDED) -> None:
-  """See `torch_xla.shardy.export_stablehlo`."""
+  """Does the work of `torch_xla.shardy.export_stablehlo`."""
   path = os.fsdecode(path)
   is_text = path.endswith(_TEXT)
   if not is_text and not path.endswith(_BYTECODE):

@@ -65,8 +65,9 @@ def _check(plugin: Any) -> None:
 
 
 def _target_of_process() -> target.Target:
-  """Raises:
+  """The form and version that this process's plugin reads.
 
+  Raises:
     DoorError: as `target.choose`.
   """
   chosen = target.choose(_plugin(), shim.plugin_attribute)

@@ -56,13 +56,13 @@ def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
 
 def set_attributes(function: ir.Operation, which: str,
                    given: Iterable[Mapping[str, ir.Attribute]]) -> None:
-  """Within `dialects.scope`."""
+  """Sets the attributes of arguments or results, in `dialects.scope`."""
   function.attributes[which] = ir.ArrayAttr.get(
       [ir.DictAttr.get(dict(one)) for one in given])
 
 
 def drop_attribute(function: ir.Operation, which: str, name: str) -> None:
-  """Of all arguments or results; within `dialects.scope`."""
+  """Drops an attribute of all arguments or results, in `dialects.scope`."""
   given = attributes_of(function, which)
   if any(name in one for one in given):
     for one in given:
@@ -78,7 +78,7 @@ def types_of(function: ir.Operation, which: str) -> list[ir.Type]:
 
 def set_types(function: ir.Operation, arguments: Iterable[ir.Type],
               results: Iterable[ir.Type]) -> None:
-  """Within `dialects.scope`."""
+  """Sets the types of a function, in `dialects.scope`."""
   function.attributes['function_type'] = ir.TypeAttr.get(
       ir.FunctionType.get(list(arguments), list(results)))
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import (Editor, entry_of, replace_results, results_of,
-                          set_attribute)
+from ..hlo.editor import (dims_of, Editor, entry_of, replace_results,
+                          results_of, set_attribute)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..rewrite.extract import SHARDING_TARGET
@@ -22,7 +22,7 @@ from ..v2 import convolutions
 
 
 def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
-  """Of a program in Shardy's terms.
+  """Pins the results of a program in Shardy's terms.
 
   Returns:
     The placement of each result, in order.
@@ -32,8 +32,7 @@ def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
   for number, result in _arrays(entry):
     if number in placements:
       continue
-    shape, = array_shape.arrays_of(result.shape)
-    dims = (attributes.DimSharding(),) * len(shape.dims)
+    dims = (attributes.DimSharding(),) * len(dims_of(result))
     placements[number] = REPLICATED
     if (said := told.open_results.get(number)) is not None:
       dims, placements[number] = said.closed, said.placement
@@ -47,7 +46,7 @@ def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
 
 
 def pin_v2(module: HloModuleProto) -> dict[int, HloSharding]:
-  """Of a program in V2. Returns the placement of each result, in order."""
+  """Pins the results of a program in V2, and returns their placements."""
   entry, editor = entry_of(module), Editor(module)
   placements, made = {}, {}
   for number, result in _arrays(entry):

@@ -51,7 +51,7 @@ class StableHloPlanner:
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
-    """See `compile.plan.Planner`.
+    """The plan for a program, as `compile.plan.Planner` asks for it.
 
     Raises:
       ValueError: the program or its annotations are damaged.

@@ -77,7 +77,7 @@ def _described(module: ir.Module, main: ir.Operation, which: str,
 
 
 def _shape(kind: ir.Type) -> dict[str, Any]:
-  """In JSON's terms: of a dynamic dimension, null."""
+  """A type's shape and dtype for JSON; a dynamic dimension is null."""
   if not dialects.is_a(kind, ir.RankedTensorType):
     return {'shape': None, 'dtype': str(kind)}
   tensor = ir.RankedTensorType(kind)

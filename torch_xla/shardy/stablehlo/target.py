@@ -1,4 +1,4 @@
-"""In which form and version a plugin gets its StableHLO, and why.
+"""Chooses in which form and version a plugin gets its StableHLO.
 
 XLA's own client decides by the plugin's attribute `stablehlo_current_version`
 (pjrt_c_api_client.cc): the sdy dialect from 1.11.0 on, frontend attributes for

@@ -62,7 +62,7 @@ def with_results(program: bytes, program_format: str,
 
 
 def _cached_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
-  """`_sharding_to_v1`, worked out once; `data` itself if it is the same."""
+  """The V1 form of `data`, worked out once; `data` itself if it is that."""
   if data not in known:
     known[data] = _sharding_to_v1(data, known)
   return data if known[data] == data else known[data]
@@ -73,9 +73,9 @@ def _sharding_to_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
   try:
     message = op_sharding.parse(data)
     if message.type == ShardingType.TUPLE:
-      leaves = [_cached_v1(leaf, known) for leaf in message.tuple_shardings]
-      del message.tuple_shardings[:]
-      message.tuple_shardings.extend(leaves)
+      message.tuple_shardings[:] = [
+          _cached_v1(leaf, known) for leaf in message.tuple_shardings
+      ]
     elif message.iota_reshape_dims:
       op_sharding.write(op_sharding.read(message).to_v1(), message)
     else:

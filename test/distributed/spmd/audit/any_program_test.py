@@ -128,6 +128,22 @@ def test_a_captured_policy_gives_a_fresh_model_the_same(mesh):
   }
 
 
+def test_a_captured_policy_has_uneven_weights(mesh):
+  model, fresh = (torch.nn.Linear(8, 6).to('xla') for _ in range(2))
+  xs.mark_sharding(model.weight, mesh, ('model', None))
+  torch_xla.sync()
+  policy = ShardingPolicy.from_toml(ShardingPolicy.capture(model).to_toml())
+  assert policy.rules == (Rule('weight', ('model', None), uneven=True),)
+  policy.apply(fresh, mesh)
+  fresh(torch.ones(2, 8, device='xla'))
+  torch_xla.sync()
+  was, is_ = placements(model), placements(fresh)
+  assert was['weight'] == is_['weight'] and was['weight'][0]
+  even = dataclasses.replace(policy.rules[0], uneven=False)
+  with pytest.raises(PolicyError, match='divide into 4, .* uneven=True allows'):
+    ShardingPolicy((even,), REPLICATED).apply(fresh, mesh)
+
+
 def test_fsdp_v2_and_its_wrappers(mesh):
   fsdp = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
   model = FSDPv2(

@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.spmd.audit import advice, differences, examine, Kind
+from torch_xla.distributed.spmd.audit import (advice, differences, examine,
+                                              Kind, modules)
 from torch_xla.distributed.spmd.policy import Boundary, Rule, ShardingPolicy
 import torch_xla.runtime as xr
 
@@ -108,8 +109,33 @@ def test_bytes_of_an_activation(mesh):
                  boundaries=(Boundary('', ('data', None)),)).apply(model, mesh)
   model(torch.ones(4, 8, device='xla')).sum().backward()
   torch_xla.sync(wait=True)
-  (row,) = examine(model).boundaries
+  report = examine(model)
+  (row,) = report.boundaries
   assert row.activations[0].local_nbytes == 2 * 16 * 4
+  assert modules.table(report)[1:] == [('(the model)', '144', '576', '-',
+                                        '128'),
+                                       ('together', '144', '576', '0', '128')]
+
+
+def test_bytes_by_module(mesh):
+  model = torch.nn.Sequential(
+      *(torch.nn.Linear(8, 8, bias=False) for _ in range(3))).to('xla')
+  for layer in model:
+    xs.mark_sharding(layer.weight, mesh, SPEC)
+  model.head = torch.nn.Linear(8, 1).to('xla')
+  optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
+  model(torch.ones(4, 8, device='xla')).sum().backward()
+  optimizer.step()
+  torch_xla.sync(wait=True)
+  report = examine(model)
+  assert modules.table(report)[1:] == [
+      ('* (3)', '192', '192', '192', '-'),
+      ('head', '12', '12', '12', '-'),  # Split by the compiler.
+      ('together', '204', '204', '204', '0'),
+  ]
+  (held,) = (h for h in report.held if h.what == 'gradients')
+  assert held.local_nbytes == 204
+  assert '<td class="num" data-label="gradients"><span>192' in report.to_html()
 
 
 @pytest.mark.parametrize('tolerance, nbytes', [(None, None), (7, 7), ('70', 70),

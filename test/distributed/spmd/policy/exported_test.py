@@ -149,6 +149,26 @@ def test_an_order_that_dtensor_does_not_have(mesh):
                    REPLICATED).to_dtensor(Holder(), mesh)
 
 
+def test_uneven_dimensions(mesh):
+  policy = ShardingPolicy((Rule('both', (None, 'model'), uneven=True),),
+                          REPLICATED)
+  held = held_by_dtensor(policy.to_dtensor(Holder(), mesh))['both']
+  rows = Holder().both.detach()
+  # By device: of 3 columns the last of the axis model's devices have none.
+  at = {d: i for i, d in np.ndenumerate(mesh.get_logical_mesh())}
+  size = -(-3 // mesh.shape()['model'])
+  assert held == [
+      rows[:, size * at[d][-1]:size * (at[d][-1] + 1)].tolist()
+      for d in range(8)
+  ]
+  with pytest.raises(PolicyError, match='both: dimension 1 .*only splits even'):
+    policy.to_partition_specs(Holder(), mesh)
+  whole = ShardingPolicy((Rule('both', (None, ('data', 'model')), None, True),),
+                         REPLICATED)
+  with pytest.raises(PolicyError, match="both: dimension 1 .*'data', 'model'"):
+    whole.to_dtensor(Holder(), mesh)
+
+
 def test_a_policy_that_does_not_fit(mesh):
   with pytest.raises(PolicyMismatchError, match='dimension 1 of .16, 3.'):
     ShardingPolicy((Rule('both', (None, 'model')),),

@@ -40,6 +40,13 @@ STEP = 'train.py in step, from train.py in main #1'
 GOLDEN = make.report()
 
 
+def test_a_topology_and_its_programs_have_one_title() -> None:
+  assert golden.title(['v5e:2x2', 'v5e:2x2: a #1',
+                       'v5e:2x2: a #2']) == 'v5e:2x2 and 2 of its programs'
+  assert golden.title(['v5e:2x2',
+                       'v5e:2x4: a #1']) == 'v5e:2x2, v5e:2x4: a #1 (2 in all)'
+
+
 def test_the_same_after_a_file(tmp_path: Path) -> None:
   path = tmp_path / 'golden.json'
   for report in make.report(), make.awkward(), make.empty():

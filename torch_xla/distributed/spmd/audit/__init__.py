@@ -14,7 +14,7 @@ counts as agreement: compiled programs are seen with `XLA_USE_SHARDY=1`.
 
 From a shell:
 
-$ python -m torch_xla.distributed.spmd.audit script.py
+$ torch-xla-shardy audit script.py
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def audit(model: torch.nn.Module,
           *,
           tolerance: Union[int, str, None] = None,
           golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
-  """`examine`, and an exception if that found any difference.
+  """Calls `examine`, and raises an exception if that finds a difference.
 
   Raises:
     AuditError: there is a difference; its `report` says all that was found.

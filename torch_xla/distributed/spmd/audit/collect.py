@@ -26,9 +26,9 @@ from torch_xla.shardy.sharding.text import parse_sharding
 from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, claims as policy_claims, rules
 from . import placed
-from .occupancy import GRADIENT, held, Occupancy
-from .report import (Activation, Beside, BoundaryRow, CollectiveRow, Held,
-                     ProgramRow, Seen, TensorRow)
+from .occupancy import held, Occupancy
+from .report import (Activation, Beside, BoundaryRow, CollectiveRow, GRADIENT,
+                     Held, ProgramRow, Seen, TensorRow)
 from .standard import Standard
 
 NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
@@ -263,7 +263,7 @@ def _seen(said: Annotation) -> Seen:
 
 def _caused(made: Collective,
             words: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
-  """Sources that are the same in words as one."""
+  """Merges sources that read the same into one."""
   found: dict[str, tuple[int, int]] = {}
   for source, count, nbytes in made.sources:
     so_far = found.get(group_of(words[source]), (0, 0))

@@ -9,8 +9,8 @@ import textwrap
 from torch_xla.shardy.gate import golden as golden_file
 from torch_xla.shardy.gate.golden import Change, Golden, GoldenFileError
 
-from . import folding, golden
-from .report import Difference, Kind, SCHEMA
+from . import golden
+from .report import SCHEMA
 
 _WIDTH = 80
 
@@ -43,19 +43,16 @@ def _read(path: str) -> Golden:
 
 def lines(found: Sequence[Change]) -> Iterator[str]:
   """The changes by section and cause, layers folded, in 80 columns."""
-  count = 0
-  for section in dict.fromkeys(change.section for change in found):
+  causes = golden_file.grouped(found)
+  for section in dict.fromkeys(cause.section for cause in causes):
     yield section
-    for cause in folding.causes(
-        Difference(Kind.GOLDEN, change.subject, change.text)
-        for change in found
-        if change.section == section):
-      count += 1
-      yield from textwrap.wrap(
-          f'{cause.head}: {cause.text}',
-          _WIDTH,
-          initial_indent='  ',
-          subsequent_indent='    ',
-          break_on_hyphens=False)
-  yield (f'{len(found)} difference(s), by {count} cause(s)'
+    for cause in causes:
+      if cause.section == section:
+        yield from textwrap.wrap(
+            str(cause),
+            _WIDTH,
+            initial_indent='  ',
+            subsequent_indent='    ',
+            break_on_hyphens=False)
+  yield (f'{len(found)} difference(s), by {len(causes)} cause(s)'
          if found else 'no differences')

@@ -9,10 +9,9 @@ from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
 
-from .occupancy import GRADIENT
 from .placed import PENDING
-from .report import (BoundaryRow, Difference, Kind, ProgramRow, AuditReport,
-                     Seen, TensorRow)
+from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
+                     ProgramRow, Seen, TensorRow)
 
 _WHOLE = '{replicated}'
 
@@ -99,7 +98,7 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
 
 
 def _of_state(row: TensorRow) -> Iterator[Difference]:
-  """Of an optimizer's, what takes as much as its weight and lies otherwise.
+  """An optimizer's state as large as its weight that lies otherwise.
 
   What takes less is split on purpose, as ZeRO's first stage does.
   """

@@ -30,7 +30,7 @@ def examine(
     golden_sections: Optional[Sequence[str]] = None,
     require: Sequence[Requirement] = ()
 ) -> AuditReport:
-  """`torch_xla.distributed.spmd.audit.examine`, which says more.
+  """Does the work of `torch_xla.distributed.spmd.audit.examine`.
 
   Args:
     tied: names that one weight had before the model was moved, where that is

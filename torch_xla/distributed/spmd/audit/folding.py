@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 import dataclasses
 from typing import NamedTuple
 
-from torch_xla.shardy.layers import group_of
+from torch_xla.shardy.layers import group_of, many_text
 
 from .report import AuditReport, Difference, Kind, TensorRow
 
 # Of these no size says how bad they are.
 _FIRST = (Kind.NOTHING_RAN, Kind.FALLBACK, Kind.POLICY, Kind.UNTIED)
-_NAMES_SHOWN = 6
 
 
 class Cause(NamedTuple):
@@ -30,12 +29,8 @@ class Cause(NamedTuple):
   @property
   def head(self) -> str:
     """The names, and how many they are."""
-    many = len(self.names)
-    head = names_text(self.names)
-    if many > 1:
-      head += f' ({many:,} in all, {self.nbytes:,} bytes)' if self.nbytes else (
-          f' ({many:,} in all)')
-    return head
+    return many_text(self.names,
+                     f', {self.nbytes:,} bytes' if self.nbytes else '')
 
   def __str__(self) -> str:
     return f'{self.head}: {self.kind.value}: {self.text}'
@@ -83,16 +78,3 @@ def folded(report: AuditReport) -> list[Fold]:
                                                        for r in rows))
       for alike, rows in found.items()
   ]
-
-
-def names_text(names: Sequence[str]) -> str:
-  """Names for a line, layers that are alike as one."""
-  groups: dict[str, list[str]] = {}
-  for name in names:
-    groups.setdefault(group_of(name), []).append(name)
-  texts = [
-      some[0] if len(some) == 1 else group for group, some in groups.items()
-  ]
-  rest = len(texts) - _NAMES_SHOWN
-  return ', '.join(
-      texts[:_NAMES_SHOWN]) + (f' and {rest} more' if rest > 0 else '')

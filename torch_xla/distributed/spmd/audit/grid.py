@@ -16,7 +16,7 @@ MOST_TILES = 1024
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """One tile.
+  """One tile of a tensor, as a cell to draw.
 
   Attributes:
     tile: its number in row-major order.

@@ -16,9 +16,7 @@ from torch_xla.shardy import tensor_names
 
 from .. import xla_sharding
 from .placed import element_type, local_shape, PENDING, stored
-from .report import Beside, Held, OTHER
-
-GRADIENT = 'gradient'
+from .report import Beside, GRADIENT, Held, OTHER
 
 
 class Occupancy:
@@ -52,7 +50,7 @@ class Occupancy:
             (-some[0].local_nbytes, repr(some))))
 
   def beside(self, weight: torch.Tensor) -> tuple[Beside, ...]:
-    """Its gradient and its state in optimizers."""
+    """A weight's gradient and its state in optimizers."""
     return tuple(_row(role, t) for role, t in self._beside.get(id(weight), ()))
 
 
@@ -95,7 +93,7 @@ def _others(seen: set[int]) -> Iterator[Beside]:
 
 
 def _ids(tensors: Iterable[torch.Tensor]) -> set[int]:
-  """Of their data: a view of a whole tensor is not another one."""
+  """The ids of the tensors' data; a view of a whole tensor has the same."""
   found = set()
   for t in tensors:
     # A fake one, as torch.compile leaves some, says it is on the device.

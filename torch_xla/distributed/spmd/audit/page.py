@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Optional
 
+from torch_xla.shardy.layers import names_text
 from torch_xla.shardy.web_page import document, figures, table, verdict
 
-from . import advice
-from .folding import Cause, causes, Fold, folded, names_text
+from . import advice, modules
+from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
 from .report import collective_totals, AuditReport, Seen
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
@@ -18,7 +19,7 @@ from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
 
 
 def html(report: AuditReport) -> str:
-  """The whole page."""
+  """The whole page of an audit."""
   placements = _placements(report)
   tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
   body = [
@@ -85,6 +86,10 @@ def _held(report: AuditReport) -> Iterator[str]:
   yield figures((f'{h.local_nbytes:,}', f'{h.what}, {h.tensors:,} in all')
                 for h in report.held)
   yield f'<p>{escape(held_text(report))}.</p>'
+  header, *rows = modules.table(report)
+  yield '<h2>Bytes on a device, by module</h2>' + table(
+      [(head, 'num' if i else 'head') for i, head in enumerate(header)],
+      ([(escape(cell), False) for cell in row] for row in rows))
   advised = advice.of(report)
   if advised:
     yield '<h2>Could be split further</h2><ul>'

@@ -14,6 +14,8 @@ from torch_xla.shardy.door.memory import Memory
 SCHEMA = 1
 # What lives and belongs to no tensor of the model.
 OTHER = 'other living tensors'
+# The role of a tensor beside a weight that is no optimizer's.
+GRADIENT = 'gradient'
 
 
 class Kind(enum.Enum):
@@ -230,7 +232,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True)
 class AuditReport:
-  """A whole audit.
+  """All that an audit found.
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.

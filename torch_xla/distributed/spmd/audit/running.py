@@ -22,7 +22,7 @@ Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
 
 
 def keep_moved() -> Moved:
-  """From now on each model that `.to` is called on."""
+  """Collects, from now on, each model that `.to` is called on."""
   moved: Moved = []
   to = torch.nn.Module.to
 
@@ -37,7 +37,7 @@ def keep_moved() -> Moved:
 
 
 def keep_stepped() -> dict[int, torch.optim.Optimizer]:
-  """From now on each optimizer that takes a step, by id."""
+  """Collects, from now on, each optimizer that takes a step, by id."""
   stepped: dict[int, torch.optim.Optimizer] = {}
   register_optimizer_step_post_hook(lambda optimizer, args, kwargs: stepped.
                                     update({id(optimizer): optimizer}))

@@ -41,8 +41,9 @@ class Standard:
 
 def of(model: torch.nn.Module,
        policy: Optional[spmd_policy.ShardingPolicy]) -> Standard:
-  """Raises:
+  """The standard that an audit holds a model to.
 
+  Raises:
     PolicyError: no policy was applied to the model, and it is on no mesh, or
       split as no policy says.
   """

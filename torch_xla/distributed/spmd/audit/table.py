@@ -10,7 +10,7 @@ from typing import Optional
 from torch_xla.shardy.compile.record import columns
 from torch_xla.shardy.door.memory import Memory
 
-from . import advice
+from . import advice, modules
 from .folding import causes, Fold, folded
 from .report import (BoundaryRow, collective_causes, collective_totals,
                      ProgramRow, AuditReport, Seen)
@@ -50,6 +50,8 @@ def text(report: AuditReport) -> str:
                                        for h in report.held])
   ]
   lines += _filled(held_text(report), '  ')
+  lines += ['', 'bytes on a device, by module']
+  lines += [f'  {line}' for line in _aligned(modules.table(report))]
   advised = advice.of(report)
   if advised:
     lines += ['', 'could be split further']
@@ -64,7 +66,7 @@ def text(report: AuditReport) -> str:
 
 
 def heading(report: AuditReport) -> str:
-  """Mode and mesh in one line."""
+  """The mode and the mesh in one line."""
   axes = ', '.join(f'{name}={size}' for name, size in report.mesh)
   return (f'mode {report.mode}, mesh {axes} of {len(report.devices)} devices, '
           f'{report.totals.tensors} tensors')
@@ -132,7 +134,7 @@ def program_text(row: ProgramRow) -> str:
 
 
 def collectives_text(row: ProgramRow) -> str:
-  """A program's collectives."""
+  """The collectives of a program as text."""
   if row.collectives is None:
     return 'the backend does not tell'
   return ', '.join(f'{c.count} {c.kind} ({c.nbytes:,} bytes, the smallest '
@@ -156,10 +158,7 @@ def seen_text(seen: Sequence[Seen], policy: Seen) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-  """Aligned columns; what all rows say is said once.
-
-  Where that is wider than a terminal, each row is some lines.
-  """
+  """Aligned columns; what all rows say is said once."""
   if not rows:
     return
   same = [
@@ -170,19 +169,24 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
            for i, cell in enumerate(row)
            if i not in same]
           for row in (_HEADER, *rows)]
-  lines = columns(kept)
-  if max(map(len, lines)) > _width():
-    header, *rows_kept = kept
-    lines = [
-        line for name, *rest in rows_kept for line in (name, *_filled(
-            ',  '.join(
-                f'{head} {cell}'
-                for head, cell in zip(header[1:], rest, strict=True)), '    '))
-    ]
-  yield from lines
+  yield from _aligned(kept)
   if same:
     yield from _filled('of all: ' +
                        ', '.join(f'{_HEADER[i]} {rows[0][i]}' for i in same))
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+  """Columns, a header first; some lines a row where a terminal is narrower."""
+  lines = columns(rows)
+  if max(map(len, lines)) <= _width():
+    return lines
+  header, *rest = rows
+  return [
+      line for name, *cells in rest for line in (name, *_filled(
+          ',  '.join(
+              f'{head} {cell}'
+              for head, cell in zip(header[1:], cells, strict=True)), '    '))
+  ]
 
 
 def _width() -> int:

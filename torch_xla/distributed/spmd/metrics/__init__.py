@@ -54,7 +54,7 @@ class MetricTypeError(TypeError):
 
 
 class EmptyMetricError(ValueError):
-  """There is no element, or no weight, on any device."""
+  """Raised where no device has an element, or a weight, to compute from."""
 
 
 class WeightError(ValueError):
@@ -202,7 +202,7 @@ def global_max(t: torch.Tensor) -> GlobalMetric:
 
 
 def _check(t: torch.Tensor, name: str) -> None:
-  """Raises if `t` is nothing that a metric could be made of."""
+  """Raises an exception if no metric can be made of `t`."""
   if not isinstance(t, torch.Tensor) or t.device.type != 'xla':
     what = (f'a tensor on {t.device}'
             if isinstance(t, torch.Tensor) else f'a {type(t).__name__}')

@@ -112,7 +112,7 @@ class ShardingPolicy:
 
   @classmethod
   def load(cls, path: Union[str, os.PathLike]) -> ShardingPolicy:
-    """`from_toml` of a file.
+    """Reads a policy from a TOML file, as `from_toml` does from text.
 
     Raises:
       OSError: the file cannot be read.
@@ -143,7 +143,8 @@ class ShardingPolicy:
     Raises:
       PolicyMismatchError: the policy does not fit.
       PolicyError: a dimension is split by axes in another order than the
-        mesh's, which placements do not say; or the axes have no names.
+        mesh's, or unevenly by several, which placements do not say; or the
+        axes have no names.
     """
     return exported.dtensor_text(*self._carried_out(model, mesh))
 
@@ -151,13 +152,14 @@ class ShardingPolicy:
                          mesh: xla_sharding.Mesh) -> str:
     """A Python module with JAX's PartitionSpecs of the model's tensors.
 
-    Arguments and errors as for `to_dtensor`; every order of axes can be said.
+    Arguments and errors as for `to_dtensor`; every order of axes can be said,
+    and no uneven dimension.
     """
     return exported.jax_text(*self._carried_out(model, mesh))
 
   def _carried_out(
       self, model: torch.nn.Module, mesh: xla_sharding.Mesh
-  ) -> tuple[list[tuple[tuple[str, ...], Claim]], list[tuple[str, Boundary]],
+  ) -> tuple[list[tuple[OwnedTensor, Claim]], list[tuple[str, Boundary]],
              UserMesh]:
     claims, problems = self.claims(model, mesh)
     modules, boundary_problems = claim_modules(self.boundaries,
@@ -165,8 +167,8 @@ class ShardingPolicy:
                                                axes(mesh))
     if problems := (*problems, *boundary_problems):
       raise PolicyMismatchError(problems)
-    return ([(names, claims[names[0]]) for names, _ in owned(model)], modules,
-            user_mesh(mesh))
+    return ([(OwnedTensor(names, tuple(t.shape)), claims[names[0]])
+             for names, t in owned(model)], modules, user_mesh(mesh))
 
   def claims(
       self, model: torch.nn.Module,

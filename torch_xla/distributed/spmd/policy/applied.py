@@ -18,7 +18,7 @@ from .. import xla_sharding
 from .patterns import PolicyError
 from .rules import axes_of, Boundary, Spec
 
-# Set by `python -m torch_xla.distributed.spmd.audit` for the script that it
+# Set by `torch-xla-shardy audit` for the script that it
 # runs: models are kept until the script has ended, to be audited then.
 KEEP_VARIABLE = 'TORCH_XLA_SHARDY_AUDIT'
 
@@ -32,7 +32,7 @@ class BoundaryError(PolicyError):
 
 
 class Counts(NamedTuple):
-  """Programs, compiles and traces of this process up to some time.
+  """The programs, compiles and traces of this process up to some time.
 
   Attributes:
     programs: how many records `torch_xla.shardy.programs()` has.
@@ -46,7 +46,7 @@ class Counts(NamedTuple):
 
   @classmethod
   def none(cls) -> Counts:
-    """Before anything."""
+    """The counts of a process that has compiled nothing."""
     return cls(0, 0, dict.fromkeys(COUNTERS, 0))
 
   @classmethod
@@ -59,7 +59,7 @@ class Counts(NamedTuple):
 
 
 class _Marked(torch.autograd.Function):
-  """`xs.mark_sharding_with_gradients` of a mesh, spec and priority in text.
+  """`xs.mark_sharding_with_gradients` with its arguments as text.
 
   torch.compile traces hooks, and cannot trace how a mesh becomes text.
   """
@@ -214,7 +214,7 @@ def annotation_for(mesh: xla_sharding.Mesh, spec: Spec,
 
 
 def _free_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
-  """Their names, or with a number if a tensor of another model has one of them.
+  """The tensors' names, numbered if another model's tensor has one of them.
 
   By tensor: one may outlive its model, and be in programs still.
   """

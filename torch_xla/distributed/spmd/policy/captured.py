@@ -24,7 +24,7 @@ from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import xla_sharding
 from .patterns import literal, PolicyError
-from .rules import Rule, Spec
+from .rules import Rule, Spec, uneven
 
 Owned = tuple[tuple[str, ...], torch.Tensor]
 
@@ -57,7 +57,7 @@ def mesh_of(owned: Iterable[Owned]) -> xla_sharding.Mesh:
 
 def rules_of(owned: Iterable[Owned],
              mesh: xla_sharding.Mesh) -> tuple[Rule, ...]:
-  """Rules for what is split, or has priorities; layers that are alike are one.
+  """The rules for what is split or has priorities; like layers share one.
 
   Raises:
     PolicyError: a tensor is split as no partition spec over the mesh splits.
@@ -83,8 +83,8 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
 
 
 def _said(name: str, t: torch.Tensor,
-          over: UserMesh) -> Optional[tuple[Spec, Any]]:
-  """Spec and priority; None for what is whole on each device."""
+          over: UserMesh) -> Optional[tuple[Spec, Any, bool]]:
+  """What a rule says after its pattern; None for what is whole everywhere."""
   if t.device.type != 'xla':
     raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")
   said = binder.annotation_of(t)
@@ -104,13 +104,14 @@ def _said(name: str, t: torch.Tensor,
           'over its own mesh, mesh=')
   if not any(spec) and priority is None:
     return None
-  return tuple(
-      tuple(over.axis_name(a) for a in axes) for axes in spec), priority
+  named = tuple(tuple(over.axis_name(a) for a in axes) for axes in spec)
+  sizes = {over.axis_name(a): size for a, size in enumerate(over.shape)}
+  return named, priority, bool(uneven(tuple(t.shape), named, sizes))
 
 
 def _specs_of(placed: HloSharding, rank: int,
               over: UserMesh) -> Iterator[tuple[tuple[int, ...], ...]]:
-  """Partition specs over a mesh, by index, that place a tensor so."""
+  """The partition specs over a mesh, by index, that place a tensor so."""
   if placed.type is ShardingType.REPLICATED:
     yield ((),) * rank
   elif placed.type is ShardingType.OTHER and placed.rank == rank:
@@ -123,7 +124,7 @@ def _specs_of(placed: HloSharding, rank: int,
 
 def _splits(tiles: Sequence[int], free: Sequence[int],
             sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], ...]]:
-  """Axes for each dimension, with as many tiles as it has."""
+  """The axes for each dimension that give as many tiles as it has."""
   if not tiles:
     yield ()
     return

@@ -77,11 +77,13 @@ class Claim:
     name: the first of its names.
     rule: the pattern that claims it; None if that is the policy's default.
     spec: with an entry for each of its dimensions.
+    uneven: whether a dimension may not divide into its tiles.
   """
   name: str
   rule: Optional[str]
   spec: Spec
   priority: Optional[Priority] = None
+  uneven: bool = False
 
 
 def claim_tensors(
@@ -166,7 +168,7 @@ def _claim(rules: Sequence[Rule], default: Optional[Replicated],
   ] for alias in tensor.names]
   claiming = sorted({i for found in by_name for i in found})
   used.update(claiming)
-  said = {(rules[i].spec, rules[i].priority) for i in claiming}
+  said = {(rules[i].spec, rules[i].priority, rules[i].uneven) for i in claiming}
   if len(said) > 1 or any(len(found) > 1 for found in by_name):
     patterns = ' and '.join(repr(rules[i].pattern) for i in claiming)
     tied = '' if len(
@@ -183,7 +185,7 @@ def _claim(rules: Sequence[Rule], default: Optional[Replicated],
     return Claim(name, None, (None,) * len(tensor.shape)), None
   rule = rules[claiming[0]]
   spec = ((None,) * len(tensor.shape) if rule.spec is REPLICATED else rule.spec)
-  return Claim(name, rule.pattern, spec, rule.priority), None
+  return Claim(name, rule.pattern, spec, rule.priority, rule.uneven), None
 
 
 def _misfits(claim: Claim, tensor: OwnedTensor,
@@ -198,11 +200,13 @@ def _misfits(claim: Claim, tensor: OwnedTensor,
     ]
   if unknown := _unknown_axes(claim.name, claim.spec, axes):
     return unknown
+  if claim.uneven:
+    return []
   return [
       Problem(
           ProblemKind.NOT_DIVISIBLE, claim.name,
           f'dimension {dim} of {list(tensor.shape)} does not divide into '
-          f'{tiles}, as spec {claim.spec} {where} asks')
+          f'{tiles}, as spec {claim.spec} {where} asks; uneven=True allows it')
       for dim, tiles in uneven(tensor.shape, claim.spec, axes)
   ]
 

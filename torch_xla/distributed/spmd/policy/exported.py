@@ -8,16 +8,16 @@ Neither framework takes priorities: they stand in comments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 import math
 from typing import Any, Optional
 
 from torch_xla.shardy.annotate.annotation import UserMesh
 from torch_xla.shardy.annotate.priority import Priority
 
-from .claims import Claim
+from .claims import Claim, OwnedTensor
 from .patterns import PolicyError
-from .rules import axes_of, Boundary, Spec
+from .rules import axes_of, Boundary, Spec, uneven
 
 _DTENSOR = '''"""How the tensors of a model are placed, for torch.distributed.tensor.
 
@@ -78,11 +78,11 @@ PARTITION_SPECS = {tensors}
 OUTPUT_PARTITION_SPECS = {outputs}
 '''
 
-# What a spec is there, of what has this name.
-_Form = Callable[[str, Spec, UserMesh], str]
+# What a spec is there, of what has this name, and has these uneven dimensions.
+_Form = Callable[[str, Spec, UserMesh, Collection[int]], str]
 
 
-def dtensor_text(tensors: Iterable[tuple[Sequence[str], Claim]],
+def dtensor_text(tensors: Iterable[tuple[OwnedTensor, Claim]],
                  outputs: Iterable[tuple[str,
                                          Boundary]], mesh: UserMesh) -> str:
   """The module for DTensor.
@@ -94,31 +94,39 @@ def dtensor_text(tensors: Iterable[tuple[Sequence[str], Claim]],
 
   Raises:
     PolicyError: a dimension is split by axes in another order than the mesh's,
-      which placements do not say.
+      or unevenly by several, which placements do not say.
   """
   return _text(_DTENSOR, _placements, tensors, outputs, mesh)
 
 
-def jax_text(tensors: Iterable[tuple[Sequence[str], Claim]],
+def jax_text(tensors: Iterable[tuple[OwnedTensor, Claim]],
              outputs: Iterable[tuple[str, Boundary]], mesh: UserMesh) -> str:
-  """The module for JAX; arguments as for `dtensor_text`."""
+  """The module for JAX; arguments as for `dtensor_text`.
+
+  Raises:
+    PolicyError: a dimension does not divide into its tiles.
+  """
   return _text(_JAX, _partition_spec, tensors, outputs, mesh)
 
 
-def _text(template: str, form: _Form, tensors: Iterable[tuple[Sequence[str],
+def _text(template: str, form: _Form, tensors: Iterable[tuple[OwnedTensor,
                                                               Claim]],
           outputs: Iterable[tuple[str, Boundary]], mesh: UserMesh) -> str:
   ids = mesh.device_ids
+  sizes = dict(zip(mesh.axis_names or (), mesh.shape))
   return template.format(
       shape=mesh.shape,
       names=mesh.axis_names,
       ids=f'range({math.prod(mesh.shape)})' if ids is None else ids,
-      tensors=_dict((name, form(name, claim.spec, mesh), claim.priority)
-                    for names, claim in tensors
-                    for name in names),
-      outputs=_dict(((module, b.output),
-                     form(f'boundary {b.module!r}', b.spec, mesh), b.priority)
-                    for module, b in outputs))
+      tensors=_dict(
+          (name,
+           form(name, claim.spec, mesh,
+                dict(uneven(tensor.shape, claim.spec, sizes))), claim.priority)
+          for tensor, claim in tensors
+          for name in tensor.names),
+      outputs=_dict(
+          ((module, b.output), form(f'boundary {b.module!r}', b.spec, mesh, ()),
+           b.priority) for module, b in outputs))
 
 
 def _dict(entries: Iterable[tuple[Any, str, Optional[Priority]]]) -> str:
@@ -130,7 +138,8 @@ def _dict(entries: Iterable[tuple[Any, str, Optional[Priority]]]) -> str:
   return '\n'.join(('{', *lines, '}'))
 
 
-def _placements(name: str, spec: Spec, mesh: UserMesh) -> str:
+def _placements(name: str, spec: Spec, mesh: UserMesh,
+                odd: Collection[int]) -> str:
   """A placement per mesh dimension; DTensor splits by them from left to right.
   """
   index = {axis: i for i, axis in enumerate(mesh.axis_names or ())}
@@ -144,10 +153,20 @@ def _placements(name: str, spec: Spec, mesh: UserMesh) -> str:
           f'minor, and DTensor splits in the order of the mesh, {in_order}: '
           f'write {in_order} in the rule, or give a mesh of the same devices '
           f'that has these axes in the order {tuple(axes)}')
+    if dim in odd and len(axes) > 1:
+      raise PolicyError(
+          f'{name}: dimension {dim} does not divide into its tiles, and over '
+          f'several axes, {in_order}, DTensor makes other ones then: split it '
+          'over one axis, or give it a size that divides')
     for axis in axes_of(entry):
       placed[index[axis]] = f'Shard({dim})'
   return f'({", ".join(placed)},)'
 
 
-def _partition_spec(name: str, spec: Spec, mesh: UserMesh) -> str:
+def _partition_spec(name: str, spec: Spec, mesh: UserMesh,
+                    odd: Collection[int]) -> str:
+  if odd:
+    raise PolicyError(f'{name}: dimension {min(odd)} does not divide into its '
+                      f'tiles, as {spec} asks, and JAX only splits evenly: '
+                      'give it a size that divides, or leave it whole')
   return f'PartitionSpec({", ".join(map(repr, spec))})'

@@ -14,7 +14,7 @@ from torch_xla.shardy.tensor_names import WRAPPED
 
 
 class TiedWeightsWarning(UserWarning):
-  """Weights that a model says are one, and that are several."""
+  """Warns of weights that a model says are one, and that are several."""
 
 
 def owned(
@@ -31,7 +31,7 @@ def owned(
 
 
 def modules_of(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
-  """Its modules by name; of a wrapper and what it wraps the wrapper."""
+  """The model's modules by name; a wrapper stands for what it wraps."""
   found: dict[str, torch.nn.Module] = {}
   for name, module in model.named_modules():
     found.setdefault(_unwrapped(name), module)

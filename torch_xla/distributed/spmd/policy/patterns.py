@@ -30,7 +30,7 @@ class RuleError(PolicyError):
 
 
 class PatternError(RuleError):
-  """A malformed pattern."""
+  """Raised where a pattern is malformed."""
 
 
 def literal(name: str) -> str:

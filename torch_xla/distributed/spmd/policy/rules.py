@@ -40,6 +40,8 @@ class Rule:
     spec: REPLICATED, or for each dimension a mesh axis by name, a tuple of
       axes from major to minor, or None.
     priority: for each dimension of `spec`, as `xs.mark_sharding` takes it.
+    uneven: whether a dimension may have a size that its mesh axes do not
+      divide. The last shards of it are then smaller, or empty.
 
   Raises:
     RuleError: malformed. A wrong priority is a PriorityError.
@@ -47,11 +49,15 @@ class Rule:
   pattern: str
   spec: Union[Spec, Replicated]
   priority: Optional[Priority] = None
+  uneven: bool = False
 
   def __post_init__(self):
     compile_pattern(self.pattern)
     if self.pattern == '':
       raise PatternError('a rule needs a pattern; "**" matches every name')
+    if not isinstance(self.uneven, bool):
+      raise RuleError(f'rule {self.pattern!r}: uneven={self.uneven!r} is '
+                      'neither True nor False')
     _set_spec(self, f'rule {self.pattern!r}')
 
 

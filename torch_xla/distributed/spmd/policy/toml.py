@@ -6,6 +6,7 @@
   pattern = "blocks.*.up.weight"
   spec = ["model", "-"]          # "-": not split; a list: several axes.
   priority = [0, "-"]            # "-": none for this dimension.
+  uneven = true                  # A size may not divide by its axes.
 
   [[rule]]
   pattern = "**.bias"
@@ -32,7 +33,7 @@ from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule, Spec
 
 _NONE = '-'
 _REPLICATED = REPLICATED.value
-_RULE_KEYS = ('pattern', 'spec', 'priority')
+_RULE_KEYS = ('pattern', 'spec', 'priority', 'uneven')
 _BOUNDARY_KEYS = ('module', 'spec', 'priority', 'output')
 
 
@@ -52,7 +53,8 @@ def dump(rules: Sequence[Rule], boundaries: Sequence[Boundary],
   ]
   for rule in rules:
     tables.append(f'[[rule]]\npattern = {_string(rule.pattern)}\n' +
-                  _spec_lines(rule.spec, rule.priority))
+                  _spec_lines(rule.spec, rule.priority) +
+                  'uneven = true\n' * rule.uneven)
   for boundary in boundaries:
     output = ('' if boundary.output is None else 'output = ' +
               (_string(boundary.output) if isinstance(boundary.output, str) else
@@ -156,7 +158,7 @@ def _parse_table(cls: type, key: str, known: Sequence[str],
                  for e in spec)
   if isinstance(priority, list):
     priority = tuple(None if p == _NONE else p for p in priority)
-  optional = {'output': table['output']} if 'output' in table else {}
+  optional = {k: table[k] for k in ('output', 'uneven') if k in table}
   try:
     return cls(table[key], spec, priority, **optional)
   except (RuleError, PriorityError) as e:

@@ -48,7 +48,7 @@ class MeshValue:
 
   def axes_that_differ(self,
                        groups: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Along which axes devices of one group lie apart: indices, sorted."""
+    """The sorted indices of the axes along which devices of a group differ."""
     apart = set()
     for group in groups:
       first = self._places[group[0]]
@@ -60,7 +60,7 @@ class MeshValue:
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-  """Along which axes of a mesh the groups of a collective lie.
+  """The axes of a mesh along which the groups of a collective lie.
 
   Attributes:
     names: in the order of the mesh; empty where no mesh has such groups.

@@ -44,7 +44,7 @@ class Transfer:
     return 1 + max(place[0] for group in self.groups for place in group)
 
   def groups_of(self, devices: int) -> Groups:
-    """Their groups, where each slice has so many devices."""
+    """The groups of devices, where each slice has so many devices."""
     return tuple(
         tuple(s * devices + d for s, d in group) for group in self.groups)
 
@@ -78,7 +78,7 @@ def _groups(target: str) -> tuple[tuple[tuple[int, int], ...], ...]:
 
 
 def _numbers(text: str) -> list[int]:
-  """'0:2,5' is 0, 1, 2 and 5."""
+  """Parses a list of numbers: '0:2,5' is 0, 1, 2 and 5."""
   ends = [part.partition(':') for part in text.split(',')]
   return [
       i for first, _, last in ends

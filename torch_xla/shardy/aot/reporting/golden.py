@@ -12,6 +12,7 @@ from ...gate import golden
 from ...gate.golden import Golden
 from ...gate.quantity import Measure, Unit
 from ...gate.requirements import Tolerance
+from ...layers import many_text
 
 TOOL = 'aot'
 # Facts and quantities that go by how many steps a script took.
@@ -53,6 +54,14 @@ def of_reports(reports: Sequence[AotReport]) -> Golden:
       })
   return Golden(TOOL, sections,
                 ', '.join(dict.fromkeys(r.topology.compiler for r in reports)))
+
+
+def title(subjects: Sequence[str]) -> str:
+  """What a topology, programs there, or both are called together."""
+  topology, *programs = subjects
+  if programs and all(p.startswith(f'{topology}: ') for p in programs):
+    return f'{topology} and {len(programs)} of its programs'
+  return many_text(subjects)
 
 
 def changes(was: Golden, now: Golden,

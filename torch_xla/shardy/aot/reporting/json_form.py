@@ -88,7 +88,7 @@ class _Misfit(ValueError):
 
 
 def _value(type_: Any, data: Any, where: str) -> Any:
-  """`data` as a value of `type_`, a type as `report` uses them."""
+  """Reads `data` as a value of `type_`, a type as `report` uses them."""
   if dataclasses.is_dataclass(type_):
     return _dataclass(type_, data, where)
   origin, arguments = typing.get_origin(type_), typing.get_args(type_)

@@ -19,7 +19,7 @@ _MOST_TIMES = 1 << 20
 
 
 class RangeError(ValueError):
-  """No range of an argument's values."""
+  """Raised where the values of an argument are no range."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -94,7 +94,7 @@ def collectives(kind: str, what: str, over: Optional[tuple[str, ...]],
 
 
 def runs_over(use: CollectiveUse) -> tuple[str, ...]:
-  """Its axes in alphabetical order, or its groups where these are no mesh's."""
+  """The axes in alphabetical order, or the groups where no mesh has them."""
   return tuple(sorted(use.axes)) or (use.groups,)
 
 

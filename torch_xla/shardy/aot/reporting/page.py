@@ -24,7 +24,7 @@ _COLLECTIVES = (('collective', 'head'), ('where', ''), ('count', 'num'),
 
 
 def html(labelled: Sequence[tuple[str, AotReport]]) -> str:
-  """The whole page.
+  """The whole page of some reports.
 
   Args:
     labelled: (what it is called, report) of each. Several of them are compared

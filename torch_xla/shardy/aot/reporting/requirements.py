@@ -15,11 +15,11 @@ _FITS = 'fits'
 
 @dataclasses.dataclass(frozen=True)
 class Fits:
-  """That every program fits."""
+  """The requirement that every program fits."""
   text: str = _FITS
 
   def check(self, report: AotReport) -> Optional[str]:
-    """As `gate.requirements.Requirement.check`."""
+    """Checks a report, as `gate.requirements.Requirement.check` does."""
     return None if report.fits else f'{self.text}: {verdict(report)}'
 
 

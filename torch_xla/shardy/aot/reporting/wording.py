@@ -151,7 +151,10 @@ def remarks(report: AotReport) -> Iterator[str]:
 
 
 def share_text(part: float, whole: float) -> str:
-  """'78.1 %'; 100.0 % is exactly that: less is rounded down, more up."""
+  """A share as text: '78.1 %'.
+
+  Only the whole is '100.0 %': less is rounded down, more up.
+  """
   tenths = Fraction(part) / Fraction(whole) * 1000 if whole else Fraction(0)
   rounded = math.ceil(tenths) if part > whole else math.floor(tenths)
   return f'{rounded / 10:,.1f} %'
@@ -166,5 +169,5 @@ def first_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-  """Without what UTF-8 cannot write: bytes of a name that were no UTF-8."""
+  """The text with what UTF-8 cannot write escaped."""
   return text.encode('utf-8', 'backslashreplace').decode('utf-8')

@@ -24,7 +24,9 @@ _AVAILABLE = re.compile(r'exceeds available HBM \(([\d.]+[KMGT]?)\)')
 
 
 def memory_of_device(topology: TopologyName) -> Optional[int]:
-  """In bytes, to two decimals of the unit; None where nothing says it.
+  """The bytes of a device's memory; None where nothing says it.
+
+  The compiler says it to two decimals of the unit.
 
   Asked of a single slice: libtpu does not come back from such a program for
   several.

@@ -102,8 +102,9 @@ class Device:
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
-  """Raises:
+  """Loads the plugin that compiles ahead of time.
 
+  Raises:
     AotError: it is missing, or of another version.
   """
   try:

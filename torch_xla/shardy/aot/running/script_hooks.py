@@ -43,6 +43,12 @@ def leave_out_saving(hooks: Hooks) -> None:
                   'what is compiled ahead of time is not kept')
 
 
+def leave_out_virtual_devices(hooks: Hooks) -> None:
+  hooks.leave_out(torch_xla.shardy, 'virtual_devices',
+                  'torch_xla.shardy.virtual_devices',
+                  'the devices are those of the topology')
+
+
 def refuse_waiting(hooks: Hooks) -> None:
   """Has what waits for other processes fail, and say what to do."""
   hooks.refuse(torch.distributed, 'init_process_group',
@@ -73,7 +79,7 @@ def collect_meshes(hooks: Hooks) -> list[MeshValue]:
 
 
 def watch_minibatch(hooks: Hooks) -> None:
-  """For a script that is told that it is the only process."""
+  """Reports a minibatch in a script that is told it is the only process."""
 
   def look(spec: xs.ShardingSpec, *args: Any, **kwargs: Any) -> None:
     if spec.minibatch:
@@ -93,7 +99,7 @@ def after_each_step(hooks: Hooks, ended: Callable[[], None]) -> None:
 
 
 def _to_a_file(*args: Any, **kwargs: Any) -> bool:
-  """Not to memory, to be read back by the same script."""
+  """Whether it writes to a file, not to memory for the same script to read."""
   return not any(isinstance(a, io.BytesIO) for a in (*args, *kwargs.values()))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import signal
@@ -76,7 +77,8 @@ class Session:
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
     plugin.set_memory_limit(self._topology.memory or 0)
-    self._progress = Progress(f'aot {settings.topology}')
+    self._progress = Progress(f'aot {settings.topology}',
+                              io.StringIO() if settings.quiet else sys.stderr)
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
     callers = Callers(folder)
@@ -87,6 +89,7 @@ class Session:
                                      lambda: self._meshes,
                                      torch_xla.shardy.programs, self.write)
     script_hooks.leave_out_saving(self._hooks)
+    script_hooks.leave_out_virtual_devices(self._hooks)
     script_hooks.refuse_waiting(self._hooks)
     if settings.one_process:
       script_hooks.watch_minibatch(self._hooks)
@@ -270,7 +273,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-  """Without the frames of what runs the script."""
+  """The traceback without the frames of what runs the script."""
   own = os.path.dirname(__file__)
   frames = [
       frame for frame in traceback.extract_tb(error.__traceback__)

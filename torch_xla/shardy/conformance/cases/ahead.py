@@ -23,8 +23,9 @@ _SECONDS = 180
 
 @contextlib.contextmanager
 def _topology(context: Context) -> Iterator[int]:
-  """Raises:
+  """The address of the topology that the run names, while in the block.
 
+  Raises:
     NotApplicable: the plugin has no topologies, or none is named.
   """
   context.needs('TopologyDescription_Create')
@@ -76,7 +77,7 @@ def _compiled(context: Context, topology: int,
 
 
 def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
-  """In which it takes programs for a topology.
+  """The format in which the plugin takes programs for a topology.
 
   Raises:
     PjrtError: none.
@@ -90,7 +91,7 @@ def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
 
 
 def _compile(context: Context, part: str) -> str:
-  """Partitioned by GSPMD from V1 and V2, and by Shardy."""
+  """Compiles programs split by GSPMD from V1 and V2, and by Shardy."""
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     count = len(ids)

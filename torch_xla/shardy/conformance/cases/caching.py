@@ -24,7 +24,7 @@ _VALUES = tuple(float(i) for i in range(16))
 
 
 def _reload(context: Context, part: str) -> str:
-  """In the same client, or in one that is started after it."""
+  """Loads a stored program in the same client, or in one started after it."""
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   stored = {}

@@ -37,8 +37,10 @@ MESHES = ('straight', 'turned', 'shuffled')
 
 
 def device_ids(session: TorchSession, mesh: str) -> Sequence[int]:
-  """The devices of a mesh in their order: as they are, column by column, or in
-  an order that is no reshape and transpose of them.
+  """The devices of a mesh in their order.
+
+  They stand as they are, column by column, or in an order that is no reshape
+  and transpose of them.
   """
   ids = list(range(session.count))
   data, model = session.grid_shape

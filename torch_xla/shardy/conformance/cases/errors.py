@@ -49,8 +49,9 @@ def _status(
 
 
 def _still_works(context: Context, client: Client) -> None:
-  """Raises:
+  """Checks that the client still computes after an error.
 
+  Raises:
     Failure: the client is of no use after an error.
   """
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
@@ -90,7 +91,7 @@ def _with_unknown_operation(good: Program) -> bytes:
 
 
 def _arguments(context: Context, part: str) -> str:
-  """Executions with other arguments than the program has."""
+  """Executes programs with other arguments than they take."""
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
@@ -116,7 +117,7 @@ def _arguments(context: Context, part: str) -> str:
 
 
 def _memory(context: Context, part: str) -> str:
-  """More than there is: a buffer, or a program's result."""
+  """Asks for more memory than there is, for a buffer or for a result."""
   with context.client() as client:
     if part == 'buffer':
       context.needs('Client_CreateUninitializedBuffer')
@@ -150,7 +151,7 @@ def _memory(context: Context, part: str) -> str:
 
 
 def _readback(context: Context, part: str) -> str:
-  """Reading what is not there, or into too little space."""
+  """Reads what is not there, or into too little space."""
   with context.client() as client:
     buffer = client.put(floats(_VALUES))
     if part == 'deleted':

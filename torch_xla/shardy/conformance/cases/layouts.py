@@ -42,7 +42,7 @@ def _parameters(context: Context, part: str) -> str:
 
 
 def _results(context: Context, part: str) -> str:
-  """Results that were annotated lie so; of others torch_xla is told."""
+  """Checks that annotated results lie so, and others as torch_xla is told."""
   dims, spec = _SPECS[part]
   session = context.torch()
   mesh = session.grid()

@@ -136,8 +136,9 @@ def _place(session: TorchSession, tensor: torch.Tensor,
 
 
 def _needs(session: TorchSession, used: Iterable[torch.dtype]) -> None:
-  """Raises:
+  """Checks that the device can add in each of the dtypes.
 
+  Raises:
     NotApplicable: the device cannot even add in one of the dtypes that not
       every device has.
   """

@@ -53,7 +53,7 @@ def _of_matrices(session: TorchSession, first: str, left_host: torch.Tensor,
                  right_host: torch.Tensor,
                  combine: Callable[[torch.Tensor, torch.Tensor],
                                    torch.Tensor], what: str) -> _Placed:
-  """Of the left one rows are split, of the right one columns."""
+  """Splits the left matrix by rows and the right by columns, and combines."""
   mesh = session.mesh((session.count,), (DATA,))
   left, right = session.to_device(left_host), session.to_device(right_host)
   own, other = (0, 1) if first == 'rows' else (1, 0)

@@ -30,7 +30,7 @@ _MODES = (('', Mode.SHARDY), ('_gspmd', Mode.V2))
 
 
 def _forms(context: Context, part: str) -> str:
-  """V1 and V2 of one sharding put the same tiles on the same devices."""
+  """Checks that V1 and V2 of one sharding place tiles alike."""
   with context.client() as client:
     plain = parse_sharding('{devices=[8]<=[8]}')
     wanted = parse_sharding('{' + _FORMS[part] + '}')
@@ -102,7 +102,7 @@ def _assignment(context: Context, part: str) -> str:
 
 
 def _mesh(context: Context, part: str) -> str:
-  """Tensors lie where a mesh says, computed from each other or not."""
+  """Checks that tensors lie where a mesh says, also when computed."""
   session = context.torch()
   mesh = session.grid(device_ids(session, part))
   host = session.even_numbers()
@@ -119,7 +119,7 @@ def _mesh(context: Context, part: str) -> str:
 
 
 def _uneven(context: Context, part: str) -> str:
-  """Dimensions that the devices do not divide."""
+  """Splits dimensions that the number of devices does not divide."""
   session = context.torch()
   mesh = session.grid()
   rows, columns = map(int, part.split('x'))

@@ -117,7 +117,7 @@ def _compare_floats(expected: torch.Tensor, actual: torch.Tensor,
 
 def _refuse(wrong: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor,
             rule: str) -> None:
-  """Raises with the worst of the elements that are wrong, if any are."""
+  """Raises a Failure with the worst of the wrong elements, if any are."""
   if not bool(wrong.any()):
     return
   error = (actual.double() - expected.double()).abs().nan_to_num(

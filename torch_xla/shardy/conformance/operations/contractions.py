@@ -22,7 +22,7 @@ def _einsum(text: str) -> Callable[..., torch.Tensor]:
 
 def _attention(query: torch.Tensor, key: torch.Tensor,
                value: torch.Tensor) -> torch.Tensor:
-  """Causal attention to the largest scores alone.
+  """Computes causal attention to the largest scores alone.
 
   Softmax would give weights that a device may round to bfloat16.
   """

@@ -9,5 +9,5 @@ OPTIONAL = (torch.float64, torch.float16, torch.int16, torch.int8, torch.uint8)
 
 
 def name(dtype: torch.dtype) -> str:
-  """'float32' for torch.float32."""
+  """The short name of a dtype: 'float32' for torch.float32."""
   return str(dtype).removeprefix('torch.')

@@ -25,7 +25,7 @@ def _one(g: torch.Generator) -> torch.Tensor:
 
 
 def _gradients(function: _Function) -> Callable[..., tuple[torch.Tensor, ...]]:
-  """Gradients of all inputs that are floats but the last, the result's."""
+  """The gradients of all float inputs but the last, the result's."""
 
   def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     *arguments, result_gradient = tensors

@@ -40,7 +40,7 @@ def _training(x: torch.Tensor, weight: torch.Tensor,
 def _batch_norm_running(x: torch.Tensor, weight: torch.Tensor,
                         bias: torch.Tensor, mean: torch.Tensor,
                         variance: torch.Tensor) -> tuple[torch.Tensor, ...]:
-  """Training, with what it makes of the running mean.
+  """Trains a batch norm, and returns its running mean too.
 
   The running variance is torch_xla's own: it does not correct it for the count.
   """

@@ -15,8 +15,7 @@ def can_write() -> bool:
 
 
 def versions() -> list[str]:
-  """Those that are tried: the newest first, and the oldest that can be written.
-  """
+  """The versions to try, the newest first and the oldest writable last."""
   tried = {
       dialects.current_version(),
       dialects.cautious_version(),

@@ -55,7 +55,7 @@ class Buffer:
 
   @property
   def pointer(self) -> int:
-    """Where it lies on the device."""
+    """The address of the buffer's data on the device."""
     return self.table.call(
         'Buffer_UnsafePointer', buffer=self.address).buffer_pointer
 

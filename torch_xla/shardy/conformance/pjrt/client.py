@@ -77,7 +77,11 @@ class Client:
     return Buffer(self.table, given.buffer)
 
   def compile(self, program: Program) -> Loaded:
-    """Raises: PjrtError: the plugin refuses it."""
+    """Compiles a program.
+
+    Raises:
+      PjrtError: the plugin refuses it.
+    """
     if self.artifact_version:
       program = as_artifact(program, self.artifact_version)
     with program.as_arguments() as arguments:
@@ -100,12 +104,16 @@ class Client:
 
   @property
   def platform(self) -> str:
-    """As the plugin calls it: 'cpu', 'tpu'."""
+    """The platform's name, as the plugin says it: 'cpu', 'tpu'."""
     told = self.table.call('Client_PlatformName', client=self.address)
     return text(told.platform_name, told.platform_name_size)
 
   def bytes_in_use(self, device: int = 0) -> int:
-    """Raises: PjrtError, MissingError: the plugin does not tell."""
+    """The bytes that are allocated on a device.
+
+    Raises:
+      PjrtError, MissingError: the plugin does not tell.
+    """
     return self.table.call(
         'Device_MemoryStats', device=self.devices[device]).bytes_in_use
 

@@ -1,4 +1,4 @@
-"""In which formats a compiler takes programs, found by trying."""
+"""Finds, by trying, in which formats a compiler takes programs."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class HostArray:
 
   @staticmethod
   def size_of(type_name: str, dims: Sequence[int]) -> int:
-    """In bytes."""
+    """The size of an array in bytes."""
     return math.prod(dims) * TYPES[type_name][1] // 8
 
   @classmethod
@@ -82,7 +82,7 @@ class HostArray:
     return cls(type_name, tuple(dims), data)
 
   def first_difference(self, other: HostArray) -> str:
-    """Where another array of the same type differs; empty if nowhere."""
+    """The first place where another array differs; empty if nowhere."""
     if (self.type_name, self.dims) != (other.type_name, other.dims):
       return (f'{other.type_name}{list(other.dims)} in place of '
               f'{self.type_name}{list(self.dims)}')

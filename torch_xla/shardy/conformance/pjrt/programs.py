@@ -54,7 +54,7 @@ class Program:
 
 def compile_options(device_ids: Sequence[int],
                     partitioner: Partitioner = Partitioner.NONE) -> bytes:
-  """For a program of a partition on each device; one replica."""
+  """The options for one replica with a partition on each device."""
   message = messages.make(CompileOptionsProto)
   build = message.executable_build_options
   build.num_replicas, build.num_partitions = 1, len(device_ids)
@@ -70,7 +70,7 @@ def compile_options(device_ids: Sequence[int],
 
 @dataclasses.dataclass(frozen=True)
 class Elementwise:
-  """`left <opcode> right` of two arrays of one shape.
+  """A program of `left <opcode> right` for two arrays of one shape.
 
   Attributes:
     opcode: of HLO, as StableHLO has it too: 'add', 'multiply'.
@@ -104,7 +104,7 @@ class Elementwise:
     return module.SerializeToString(deterministic=True)
 
   def mlir(self, num_partitions: int = 1) -> bytes:
-    """StableHLO as text."""
+    """The program in StableHLO, as text."""
     kind = f'tensor<{"".join(f"{d}x" for d in self.dims)}{self.dtype}>'
     notes: list[dict[str, str]] = [{}, {}, {}]
     for note, sharding in zip(notes, self.shardings or ()):

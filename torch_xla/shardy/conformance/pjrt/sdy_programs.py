@@ -15,7 +15,7 @@ _MESHES = '{{mesh = #sdy.mesh<["x"={count}]>}}'
 
 
 def with_dialect(count: int, device_ids: Sequence[int]) -> Program:
-  """StableHLO with the sdy dialect: a sum of arrays of `count` elements."""
+  """A sum of arrays of `count` elements, in StableHLO with the sdy dialect."""
   kind = f'tensor<{count}xf32>'
   note = f'{{sdy.sharding = {_SHARDING}}}'
   code = f'''

@@ -31,7 +31,7 @@ _ROOM = 512
 
 @functools.cache
 def _described() -> dict[str, tuple[bool, str]]:
-  """Of each name whether it is a function's, in order, and the fields."""
+  """For each name, in order, whether it is a function's, and its fields."""
   text = re.sub(r'//.*', '', _DESCRIPTION.read_text(encoding='utf-8'))
   described = {}
   for kind, entry in _ENTRY.findall(text):

@@ -57,8 +57,9 @@ class Table:
   """
 
   def __init__(self, library: ctypes.CDLL):
-    """Raises:
+    """Reads the table of a loaded library.
 
+    Raises:
       PjrtError: it exports no GetPjrtApi, or that gives nothing.
     """
     try:
@@ -83,8 +84,9 @@ class Table:
 
   @classmethod
   def open(cls, path: str) -> Table:
-    """Raises:
+    """Loads a plugin's library and initialises it.
 
+    Raises:
       LoadError: a library is not there.
       PjrtError: it cannot be loaded otherwise, or is no plugin; or a plugin's
         own error.
@@ -121,24 +123,22 @@ class Table:
     return arguments
 
   def call_with(self, name: str, arguments: ctypes.Structure) -> None:
-    """As `call`, with a struct of the caller's."""
+    """Calls a function as `call` does, with a struct of the caller's."""
     self._check(name)
     self.call_at(self._functions[name], arguments)
 
   def call_at(self, function: int, arguments: ctypes.Structure) -> None:
-    """As `call_with`, of a function that stands elsewhere, as in an extension.
-    """
+    """Calls a function by its address: an extension's is not in the table."""
     error = _CALL(function)(ctypes.addressof(arguments))
     if error:
       raise self._error(error)
 
   def extensions(self) -> tuple[str, ...]:
-    """Those that the table lists, by name; by number where it has none here.
-    """
+    """The names of the table's extensions, or numbers where none is known."""
     return tuple(name for name, _ in self._extensions())
 
   def extension(self, name: str) -> int:
-    """Where an extension lies; 0 if the table does not list it."""
+    """The address of an extension; 0 if the table does not list it."""
     return dict(self._extensions()).get(name, 0)
 
   def _extensions(self) -> Iterator[tuple[str, int]]:

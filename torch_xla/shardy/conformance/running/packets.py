@@ -13,7 +13,11 @@ _LARGEST = 1 << 20
 def send(connection: socket.socket,
          message: Mapping[str, Any],
          files: tuple[int, ...] = ()) -> None:
-  """Args: files: descriptors that the other side gets copies of."""
+  """Sends a message, and copies of open files with it.
+
+  Args:
+    files: descriptors that the other side gets copies of.
+  """
   socket.send_fds(connection, [json.dumps(message).encode()], list(files))
 
 

@@ -40,7 +40,11 @@ class Servers:
     self._of_mode: dict[Mode, _Server] = {}
 
   def of(self, mode: Mode) -> _Server:
-    """Raises: ConformanceError: torch_xla cannot be imported."""
+    """The server of a mode, started if there is none.
+
+    Raises:
+      ConformanceError: torch_xla cannot be imported.
+    """
     with self._mutex:
       if mode not in self._of_mode:
         self._of_mode[mode] = _Server(mode)
@@ -63,8 +67,9 @@ class Runner:
                subject: Subject,
                servers: Servers,
                timeout: Optional[float] = None):
-    """Args:
+    """Makes a runner of cases for one plugin.
 
+    Args:
       servers: their owner closes them.
       timeout: seconds of each part, in place of what its case says.
     """
@@ -231,7 +236,11 @@ class _Server:
     self._ready = False
 
   def wait_until_ready(self) -> None:
-    """Raises: ConformanceError: torch_xla cannot be imported."""
+    """Waits until the server has imported torch_xla.
+
+    Raises:
+      ConformanceError: torch_xla cannot be imported.
+    """
     with self._mutex:
       if self._ready:
         return

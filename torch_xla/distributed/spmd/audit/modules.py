@@ -1,0 +1,48 @@
+"""What each module's tensors take on a device, layers that are alike as one."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Optional
+
+from torch_xla.shardy.layers import folded, group_of
+
+from .report import AuditReport, GRADIENT
+
+_HEADER = ('module', 'weights', 'gradients', 'optimizer state',
+           'boundary activations')
+_MODEL = '(the model)'
+
+
+def table(report: AuditReport) -> list[tuple[str, ...]]:
+  """A header, a row for each module that owns a tensor or has a boundary, sums.
+  """
+  sums: dict[str, list[int]] = {}
+  is_known = True
+  for module, column, nbytes in _parts(report):
+    is_known = is_known and nbytes is not None
+    sums.setdefault(f'{module}.', [0] * 4)[column] += nbytes or 0
+  alike = folded({name: tuple(row) for name, row in sums.items()})
+  layers = collections.Counter(
+      name if name in alike else group_of(name) for name in sums)
+  rows = [(name[:-1] + f' ({layers[name]})' * (layers[name] > 1) or
+           _MODEL, *(f'{n * layers[name]:,}' if n else '-'
+                     for n in row))
+          for name, row in alike.items()]
+  together = [f'{sum(column):,}' for column in zip([0] * 4, *sums.values())]
+  if not is_known:
+    together[-1] += ', without those that torch.compile traced'
+  return [_HEADER, *rows, ('together', *together)]
+
+
+def _parts(report: AuditReport) -> Iterator[tuple[str, int, Optional[int]]]:
+  """(module, column after its name, bytes on a device; None: not known)."""
+  for row in report.tensors:
+    module = row.name.rpartition('.')[0]
+    yield module, 0, row.local_nbytes
+    for state in row.beside:
+      yield module, 1 if state.role == GRADIENT else 2, state.local_nbytes
+  for boundary in report.boundaries:
+    for activation in boundary.activations:
+      yield boundary.module, 3, activation.local_nbytes
