@@ -145,26 +145,25 @@ def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   return kept.report()
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case('caching.reload', 'a program from the cache is another one', _reload,
-           ('same client', 'next client')),
-      Case(
-          'caching.same', 'hosts, or runs, that compile the same program '
-          'compute different things', _same),
-      Case(
-          'caching.retrace',
-          'each step is compiled again',
-          _retrace, ('lazy', 'torch.compile'),
-          devices=2,
-          seconds=120),
-      Case(
-          'caching.apart', 'wrong numbers, where a graph is like one before '
-          'but for which tensor it uses where: a fault of torch_xla, if the '
-          'doctor warns of it', _apart),
-      Case(
-          'caching.cache',
-          'each start of a training compiles all again',
-          _cache,
-          devices=2),
-  )
+CASES: tuple[Case, ...] = (
+    Case('caching.reload', 'a program from the cache is another one', _reload,
+         ('same client', 'next client')),
+    Case(
+        'caching.same', 'hosts, or runs, that compile the same program '
+        'compute different things', _same),
+    Case(
+        'caching.retrace',
+        'each step is compiled again',
+        _retrace, ('lazy', 'torch.compile'),
+        devices=2,
+        seconds=120),
+    Case(
+        'caching.apart', 'wrong numbers, where a graph is like one before '
+        'but for which tensor it uses where: a fault of torch_xla, if the '
+        'doctor warns of it', _apart),
+    Case(
+        'caching.cache',
+        'each start of a training compiles all again',
+        _cache,
+        devices=2),
+)

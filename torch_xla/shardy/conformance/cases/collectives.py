@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import functools
 import random
 
 import torch
@@ -115,24 +116,12 @@ def _parts(kinds: Sequence[str]) -> tuple[str, ...]:
   return tuple(f'{mesh}.{kind}' for mesh in MESHES for kind in kinds)
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'collectives.moves', 'tensors are mixed up on their way between '
-          'devices',
-          _move,
-          _parts(tuple(_MOVES)),
-          devices=4),
-      Case(
-          'collectives.sums',
-          'gradients and products are wrong',
-          _sum,
-          _parts(tuple(_SUMS)),
-          devices=4),
-      Case(
-          'collectives.groups',
-          'devices of other groups are summed, too',
-          _groups,
-          MESHES,
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+CASES: tuple[Case, ...] = (
+    _case('collectives.moves', 'tensors are mixed up on their way between '
+          'devices', _move, _parts(tuple(_MOVES))),
+    _case('collectives.sums', 'gradients and products are wrong', _sum,
+          _parts(tuple(_SUMS))),
+    _case('collectives.groups', 'devices of other groups are summed, too',
+          _groups, MESHES),
+)

@@ -10,7 +10,8 @@ from ..case import Case, expect
 from ..context import Context
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import annotated, check_equal, check_shards, DATA, MODEL, SPECS
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             SPECS)
 
 _ROUNDS = 20
 _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
@@ -65,18 +66,17 @@ def _sharded(context: Context, part: str) -> str:
   return 'float32, bfloat16, int64, bool'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case('readback.fresh', 'a result is that of an earlier step', _fresh),
-      Case(
-          'readback.in_place',
-          'a weight is read as it was before its update',
-          _in_place,
-          devices=1),
-      Case(
-          'readback.sharded', 'checkpoints and losses of sharded tensors are '
-          'wrong',
-          _sharded,
-          tuple(_SPECS),
-          devices=2),
-  )
+CASES: tuple[Case, ...] = (
+    Case('readback.fresh', 'a result is that of an earlier step', _fresh),
+    Case(
+        'readback.in_place',
+        'a weight is read as it was before its update',
+        _in_place,
+        devices=1),
+    Case(
+        'readback.sharded', 'checkpoints and losses of sharded tensors are '
+        'wrong',
+        _sharded,
+        tuple(_SPECS),
+        devices=2),
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
@@ -160,27 +162,20 @@ def _shardy(context: Context, part: str) -> str:
   return f'{len(sharded)} program(s)'
 
 
-def cases() -> tuple[Case, ...]:
-  lies = 'a device computes with another device\'s part'
-  return (
-      Case('shardings.forms', lies, _forms, tuple(_FORMS), devices=8),
-      *(Case(f'shardings.meshes{by}', lies, _mesh, MESHES, mode, devices=4)
-        for by, mode in _MODES),
-      *(Case(
-          f'shardings.uneven{by}',
-          'dimensions that are not divisible give wrong numbers',
-          _uneven,
-          _UNEVEN,
-          mode,
-          devices=4) for by, mode in _MODES),
-      Case(
-          'shardings.assignment',
-          lies,
-          _assignment, ('last', 'reversed'),
-          devices=2),
-      Case(
-          'shardings.shardy', 'programs are partitioned by GSPMD, and '
-          'priorities do nothing',
-          _shardy,
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+_LIES = 'a device computes with another device\'s part'
+CASES: tuple[Case, ...] = (
+    _case('shardings.forms', _LIES, _forms, tuple(_FORMS), devices=8),
+    *(_case(f'shardings.meshes{by}', _LIES, _mesh, MESHES, mode)
+      for by, mode in _MODES),
+    *(_case(f'shardings.uneven{by}',
+            'dimensions that are not divisible give wrong numbers', _uneven,
+            _UNEVEN, mode) for by, mode in _MODES),
+    _case(
+        'shardings.assignment',
+        _LIES,
+        _assignment, ('last', 'reversed'),
+        devices=2),
+    _case('shardings.shardy', 'programs are partitioned by GSPMD, and '
+          'priorities do nothing', _shardy),
+)
