@@ -1,6 +1,7 @@
 """Form and faults of what we wrote, by yapf, ruff, mypy and clang-format."""
 
 from pathlib import Path
+import re
 import subprocess
 import sys
 
@@ -69,6 +70,13 @@ def check(*command: str) -> None:
 
 def test_python_has_no_faults():
   check('ruff', 'check', '--output-format', 'concise', *files('.py'))
+
+
+def test_docstrings():
+  """What ruff does not see: a section in the place of the summary's line."""
+  section = re.compile(r'"""(Args|Attributes|Raises|Returns|Yields):')
+  found = [f for f in files('.py') if section.search(Path(f).read_text())]
+  assert not [f for f in found if not Path(f).is_relative_to(ROOT / 'test')]
 
 
 def test_types():
