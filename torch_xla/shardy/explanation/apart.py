@@ -21,13 +21,13 @@ def run(job: Callable[[], T]) -> Optional[T]:
   if not child:
     os.close(hear)
     try:
-      made, error = None, None
+      value, error = None, None
       try:
-        made = job()
+        value = job()
       except Exception as e:  # pylint: disable=broad-except
         error = e
       with open(tell, 'wb') as file:
-        pickle.dump((made, error), file)
+        pickle.dump((value, error), file)
     finally:
       os._exit(0)
   os.close(tell)
