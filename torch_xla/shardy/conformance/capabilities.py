@@ -54,14 +54,14 @@ def _devices(context: Context) -> Found:
   """What a client tells; why there is none: 'start_error'."""
   try:
     client = context.kept_client()
-    found = {
+    facts = {
         'platform': _answer(lambda: client.platform),
         'platform_version': _answer(lambda: _platform_version(client)),
         'devices': list(client.ids),
     }
     if client.devices:
-      found.update(_of_device(client))
-    return found
+      facts.update(_of_device(client))
+    return facts
   except PjrtError as e:
     return {'start_error': _words(e)}
 
@@ -163,20 +163,21 @@ def _compiled(context: Context) -> Iterator[int]:
 
 def _executables(context: Context) -> Found:
   table = context.table
-  with _compiled(context) as made:
+  with _compiled(context) as address:
     return {
         'optimized_program':
-            _answer(lambda: executable.optimized_program(table, made)[1]) or '',
+            _answer(lambda: executable.optimized_program(table, address)[1])
+            or '',
         'serialization':
-            bool(_answer(lambda: executable.serialize(table, made))),
+            bool(_answer(lambda: executable.serialize(table, address))),
         'cost_analysis':
             bool(
                 _answer(lambda: table.call(
-                    'Executable_GetCostAnalysis', executable=made).
+                    'Executable_GetCostAnalysis', executable=address).
                         num_properties)),
         'compiled_memory_statistics':
             _answer(lambda: table.call(
-                'Executable_GetCompiledMemoryStats', executable=made)) is
+                'Executable_GetCompiledMemoryStats', executable=address)) is
             not None,
     }
 
@@ -299,19 +300,19 @@ def measure(context: Context, part: str) -> str:
   What the plugin lacks is false, empty, null or its own words. A plugin that
   does not start tells why in 'start_error'.
   """
-  known = context.capabilities
-  if part not in _FIRST and not known.get('devices'):
+  before = context.capabilities
+  if part not in _FIRST and not before.get('devices'):
     raise NotApplicable('there is no device')
   try:
-    found = _PROBES[part](context)
+    facts = _PROBES[part](context)
   except LoadError as e:
-    found = {'start_error': str(e)}
+    facts = {'start_error': str(e)}
   except (MissingError, PjrtError) as e:
     if part == 'table':
       raise
-    found = {part: _words(e)}
-  context.capabilities = {**known, **found}
-  return json.dumps(found)
+    facts = {part: _words(e)}
+  context.capabilities = {**before, **facts}
+  return json.dumps(facts)
 
 
 CASE = Case(

@@ -46,8 +46,8 @@ def _slices() -> tuple[Operation, ...]:
 def _by_indices() -> tuple[Operation, ...]:
   rows = lambda g: (inputs.distinct(g, *_SHAPE), inputs.indices(g, 8, 16))
   columns = lambda g: (inputs.distinct(g, *_SHAPE), inputs.indices(g, 16, 8))
-  both = lambda g: (inputs.distinct(g, *_SHAPE), inputs.indices(g, 8, 8),
-                    inputs.indices(g, 16, 8))
+  elements = lambda g: (inputs.distinct(g, *_SHAPE), inputs.indices(g, 8, 8),
+                        inputs.indices(g, 16, 8))
   int32 = lambda g: (inputs.distinct(g, *_SHAPE), inputs.indices(g, 8, 16).int(
   ))
   uneven = lambda g: (inputs.distinct(g, *_UNEVEN), inputs.indices(g, 7, 5))
@@ -63,7 +63,7 @@ def _by_indices() -> tuple[Operation, ...]:
                  lambda x, i: x.index_select(0, i)),
       _operation('index_rows', rows, lambda x, i: x[i]),
       _operation('index_columns', columns, lambda x, i: x[:, i]),
-      _operation('index_elements', both, lambda x, i, j: x[i, j]),
+      _operation('index_elements', elements, lambda x, i, j: x[i, j]),
       _operation('index_negative', negative, lambda x, i: x[i]),
       _operation(
           'index_of_matrix', lambda g:
