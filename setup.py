@@ -12,10 +12,8 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from infra.errors import BuildError
-from infra.wheel.build import build_wheels
-from infra.wheel.build import running_python
-from infra.wheel.profile import load_profile
-from infra.wheel.profile import Profile
+from infra.wheel.build import build_wheels, running_python
+from infra.wheel.profile import load_profile, Profile
 
 
 def main() -> int:

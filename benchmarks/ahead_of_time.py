@@ -39,7 +39,7 @@ def run(script: Path, arguments: Sequence[str], topologies: Sequence[str],
     file = Path(folder) / 'report.json'
     run_process(
         [
-            sys.executable, '-m', 'torch_xla.shardy.aot',
+            sys.executable, '-m', 'torch_xla.shardy', 'aot',
             *(f'--topology={name}' for name in topologies), f'--json={file}',
             str(script), *arguments
         ],

@@ -1,4 +1,4 @@
-"""What `torch_xla.shardy.aot` costs, and how that grows.
+"""What `torch-xla-shardy aot` costs, and how that grows.
 
 Runs the tool on `benchmarks/scripts/transformer.py`, batch and model split, for
 v5e at 8, 64 and 256 chips:

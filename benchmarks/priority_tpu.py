@@ -1,6 +1,6 @@
 """What priorities change on TPU pods, judged by the TPU's own compiler.
 
-Needs no TPU: `torch_xla.shardy.aot` compiles scripts of `benchmarks/scripts`
+Needs no TPU: `torch-xla-shardy aot` compiles scripts of `benchmarks/scripts`
 ahead of time, for v5p and v6e at 8, 64 and 256 chips. Each runs under GSPMD,
 under Shardy without priorities, and with each of two assignments; nothing else
 in it changes.

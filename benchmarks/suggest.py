@@ -1,4 +1,4 @@
-"""What `torch_xla.shardy.suggest` finds, and how long it takes.
+"""What `torch-xla-shardy suggest` finds, and how long it takes.
 
 Scripts over eight CPU devices, 2x4 but for the first two:
 
@@ -47,7 +47,7 @@ def row(name: str) -> tuple[str, ...]:
   began = ended = 0.
   priced = ''
   with subprocess.Popen([
-      sys.executable, '-m', 'torch_xla.shardy.suggest',
+      sys.executable, '-m', 'torch_xla.shardy', 'suggest',
       str(_SCRIPTS / script), *arguments
   ],
                         env=dict(

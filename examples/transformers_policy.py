@@ -2,7 +2,7 @@
 
 Audited, from the root of the checkout:
 
-  python -m torch_xla.distributed.spmd.audit examples/transformers_policy.py -- gpt2
+  torch-xla-shardy audit examples/transformers_policy.py gpt2
 
 The models are made from configurations, so that nothing is downloaded.
 """

@@ -5,10 +5,10 @@ if [[ "${1:-}" == --help ]]; then
   cat << 'HELP'
 usage: bash infra/demo.sh [--steps N]
 
-Sets up what the demo needs (Bazel from Debian, a .venv with torch and XLA's CPU
-plugin), builds the wheel into dist/, installs it into .venv and runs
+Sets up what the demo needs (git and Bazel from Debian, a .venv with torch and
+XLA's CPU plugin), builds the wheel into dist/, installs it into .venv and runs
 examples/train_sharded.py, which gets the arguments, and examples/priority.py. A
-later run reuses all that has not changed.
+later run reuses all that has not changed, and needs no network.
 HELP
   exit
 fi

@@ -19,11 +19,9 @@ if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 from infra.wheel.build import running_python
-from infra.wheel.overlay import check_clashes
-from infra.wheel.overlay import wheel_files
+from infra.wheel.overlay import check_clashes, wheel_files
 
 
 def link(root: Path, site: Path, official_names: Collection[str]) -> int:
@@ -55,7 +53,7 @@ def link(root: Path, site: Path, official_names: Collection[str]) -> int:
   names = {*official_names, *own_names, *pins.PLUGINS}
   gone = {
       name for name in installed - names
-      if name.startswith(f'{pins.PACKAGE}/') and '__pycache__' not in name
+      if name.split('/')[0] in pins.PACKAGES and '__pycache__' not in name
   }
   rows = [row for row in rows if row[0] not in gone]
   rows += [[name, '', ''] for name in own_names if name not in installed]

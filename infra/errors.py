@@ -1,4 +1,9 @@
-"""The error that every tool of this folder reports without a traceback."""
+"""What every tool of this folder reports without a traceback, and to whom."""
+
+from typing import Callable
+
+# Is told about progress, line by line.
+Say = Callable[[str], None]
 
 
 class BuildError(Exception):

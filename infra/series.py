@@ -10,23 +10,16 @@ if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.patchset.apply import apply_to_folder
-from infra.patchset.apply import folder_reader
+from infra.patchset.apply import apply_to_folder, folder_reader
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
-from infra.patchset.export import export
-from infra.patchset.export import newest_base
+from infra.patchset.export import export, newest_base
 from infra.patchset.import_branch import import_branch
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
+from infra.patchset.manifest import load_manifest, Series, WHEEL
 from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import pull_request
-from infra.patchset.standalone import check_alone
-from infra.patchset.standalone import CORE
-from infra.patchset.standalone import WHOLE
-from infra.wheel import official
-from infra.wheel import pins
+from infra.patchset.standalone import check_alone, CORE, WHOLE
+from infra.wheel import official, pins
 from infra.wheel.build import running_python
 
 

@@ -1,6 +1,6 @@
 # Sourced by demo.sh, develop.sh and test.sh: brings the machine and .venv to
-# the state they need. Everything is kept in the checkout but Bazel, valgrind
-# and chromium, which are Debian packages.
+# the state they need. Everything is kept in the checkout but git, Bazel,
+# valgrind and chromium, which are Debian packages.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,16 +29,32 @@ on_exit() {
 }
 trap on_exit EXIT
 
-# need_debian COMMAND PACKAGE: installs PACKAGE unless COMMAND is there.
+# need_debian COMMAND PACKAGE WHY: installs PACKAGE unless COMMAND is there.
 need_debian() {
   command -v "$1" > /dev/null && return
-  step "installing $2 (Debian package)" \
-    "install '$2' by hand, so that '$1' is on the PATH"
-  local sudo=''
-  if [[ $(id -u) != 0 ]]; then sudo='sudo -n'; fi
-  $sudo apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq \
+  local as_root=() there="so that '$1' is on the PATH; then run this again"
+  if [[ $(id -u) != 0 ]]; then as_root=(sudo -n); fi
+  step "installing Debian's package $2, which $3" \
+    "there is no apt-get here: install $2 as this system does, $there"
+  command -v apt-get > /dev/null
+  step_hint="only root can, and sudo gives no such right without a password:
+  have root run 'apt-get install $2', or install it otherwise, $there"
+  "${as_root[@]}" true
+  step_hint="see apt's message above; apt's mirror must be reachable.
+  Without it install $2 by hand, $there"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
     --no-install-recommends "$2" > /dev/null
+}
+
+# Makes .venv. It has its pip last, if nothing ended that.
+make_venv() {
+  [[ -x .venv/bin/pip ]] && return
+  step 'creating .venv' "see the message above; where $PYTHON lacks its venv
+  module install that (Debian: apt-get install python3.11-venv)"
+  # Without it half of .venv would be made.
+  "$PYTHON" -c 'import ensurepip'
+  "$PYTHON" -m venv .venv
 }
 
 # need_packages FILE: installs the pinned packages of FILE into .venv, once for
@@ -46,9 +62,10 @@ need_debian() {
 need_packages() {
   local stamp
   stamp=".venv/installed-$(basename "$1")"
-  cmp -s "$1" "$stamp" && return
+  is_stamp "$stamp" "$(< "$1")" && return
   step "installing the packages of $1 into .venv (some minutes when new)" \
-    "see pip's message above; the package index must be reachable"
+    "see pip's message above; it needs the network, or another package index
+  that is reachable (pip config set global.index-url URL); then run this again"
   "$VENV_PYTHON" -m pip install --disable-pip-version-check -r "$1"
   cp "$1" "$stamp"
 }
@@ -81,22 +98,24 @@ link_overlay() {
 
 set_up() {
   step "looking for $PYTHON" \
-    'install CPython 3.11, or name one with PYTHON=/path/to/python3.11'
+    'install CPython 3.11 (Debian 12: apt-get install python3.11-venv), or name
+  one with PYTHON=/path/to/python3.11'
   "$PYTHON" -c 'import sys; assert sys.version_info[:2] == (3, 11), sys.version'
-  need_debian bazel bazel-bootstrap
-  step 'looking for a C compiler' 'install gcc'
-  command -v gcc > /dev/null
-
-  if [[ ! -x "$VENV_PYTHON" ]]; then
-    step 'creating .venv' "$PYTHON needs its venv module (python3.11-venv)"
-    "$PYTHON" -m venv .venv
+  need_debian git git 'lays the patches'
+  # Which program BAZEL names, the builder sees to.
+  if [[ -z "${BAZEL:-}" ]]; then
+    need_debian bazel bazel-bootstrap 'builds the libraries in C'
   fi
+  step 'looking for a C compiler' \
+    "install gcc and the C library's headers (Debian: gcc libc6-dev)"
+  gcc -E -include stdlib.h -x c /dev/null > /dev/null
+  make_venv
   need_packages infra/requirements.txt
 
   local linked='' inputs overlay
   if [[ -L "$INSTALLED" ]]; then linked=1; fi
   inputs=$(files_digest "${BUILD_INPUTS[@]}")
-  overlay=$(files_digest torch_xla -not -path 'torch_xla/csrc/*')
+  overlay=$(files_digest torch_xla torch_xla_shardy -not -path 'torch_xla/csrc/*')
   if ! is_stamp .venv/wheel-inputs "$inputs"; then
     step 'building the wheel into dist/' 'the message above names the reason'
     "$VENV_PYTHON" setup.py bdist_wheel

@@ -45,10 +45,7 @@ if [[ "${1:-}" == --wheel && ! -f "${2:-}" ]]; then
 fi
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 if [[ "${1:-}" == --against || "${1:-}" == --wheel ]]; then
-  if [[ ! -x "$VENV_PYTHON" ]]; then
-    step 'creating .venv' "$PYTHON needs its venv module (python3.11-venv)"
-    "$PYTHON" -m venv .venv
-  fi
+  make_venv
   if [[ "$1" == --wheel ]]; then need_packages infra/requirements.txt; fi
   # Paths are the user's; modules are the checkout's.
   exec env -C "$here" "$PWD/$VENV_PYTHON" "$PWD/infra/against" "$@"
@@ -57,8 +54,8 @@ if [[ "${1:-}" == --core || "${1:-}" == --all ]]; then
   set -- "--tier=${1#--}" "${@:2}"
 fi
 set_up
-need_debian valgrind valgrind
-need_debian chromium chromium
+need_debian valgrind valgrind 'looks at the memory of the libraries in C'
+need_debian chromium chromium 'opens the pages of reports'
 need_packages infra/requirements-test.txt
 # Each child would write the asserts of its tests anew.
 unset PYTHONDONTWRITEBYTECODE

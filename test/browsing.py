@@ -47,6 +47,25 @@ def dump(browser: str, path: Path, *options:
                         check=True)
 
 
+def photograph(browser: str, page: Path, picture: Path, window: tuple[int, int],
+               scale: float) -> None:
+  """Writes a PNG of the upper part of a page.
+
+  Args:
+    window: width and height of that part, in pixels of the page.
+    scale: pixels of the picture for one of the page.
+  """
+  subprocess.run([
+      browser, '--headless=new', '--no-sandbox', '--disable-gpu',
+      '--hide-scrollbars', f'--force-device-scale-factor={scale}',
+      f'--window-size={window[0]},{window[1]}', f'--screenshot={picture}',
+      page.as_uri()
+  ],
+                 stderr=subprocess.DEVNULL,
+                 timeout=120,
+                 check=True)
+
+
 def probed(browser: str,
            page: Path,
            *options: str,

@@ -12,7 +12,6 @@
 
 import ast
 import dataclasses
-import functools
 import os
 from pathlib import Path
 import re
@@ -20,8 +19,9 @@ import runpy
 import subprocess
 import sys
 
-from processes import call, clean_environment
+from processes import clean_environment
 import pytest
+from torch_xla_shardy import commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -170,9 +170,9 @@ def test_commands_print_what_is_shown(page, tmp_path):
   for name in ('examples', 'infra', 'setup.py'):
     (tmp_path / name).symlink_to(ROOT / name)
   python = Path(sys.executable).parent
-  for commands, output in sessions_of(page):
+  for session, output in sessions_of(page):
     script = ''.join(line[2:] if line.startswith('$ ') else line
-                     for line in commands.splitlines(keepends=True))
+                     for line in session.splitlines(keepends=True))
     done = subprocess.run(['bash', '-c', script],
                           cwd=tmp_path,
                           env=clean_environment(
@@ -203,22 +203,6 @@ def test_toml_is_toml(page):
       tomllib.loads(block.text)
 
 
-def ask_for_help(module: str) -> int:
-  """The exit status of `python -m module --help`."""
-  sys.argv[:] = [module, '--help']
-  with pytest.raises(SystemExit) as end:
-    runpy.run_module(module, run_name='__main__', alter_sys=True)
-  return end.value.code or 0
-
-
-@functools.lru_cache(maxsize=None)
-def help_of(module: str) -> str:
-  """What `python -m module --help` prints."""
-  called = call(ask_for_help, module, **_CPU)
-  assert called.value == 0
-  return called.stdout
-
-
 def commands_of(page: str) -> list[str]:
   """The commands of a page's console blocks, each on one line."""
   lines = '\n'.join(
@@ -230,10 +214,11 @@ def commands_of(page: str) -> list[str]:
 @pytest.mark.parametrize('page', [page for page in PAGES if commands_of(page)])
 def test_commands_name_what_exists(page):
   for command in commands_of(page):
-    own = command.split(' -- ')[0]
+    # What a page calls train.py is the reader's, and so are its arguments.
+    own = command.split(' train.py ')[0]
     options = re.findall(r'(?<=\s)(--[a-z][\w-]*)', own)
-    if module := re.search(r'python -m (torch_xla[\w.]*)', own):
-      text = help_of(module[1])
+    if name := re.search(r'torch-xla-shardy (\w+)', own):
+      text = commands.parser(name[1]).format_help()
       for script in re.findall(r'\b(?:examples|benchmarks)/\S+\.py', own):
         text += (ROOT / script).read_text()
     elif module := re.search(r'python -m ([\w.]+)', own):
@@ -307,7 +292,7 @@ def constants_of(module: ast.Module) -> dict[str, str]:
 def messages() -> str:
   """All text of the overlay's string literals; NUL for what is filled in."""
   found = []
-  for path in sorted((ROOT / 'torch_xla').rglob('*.py')):
+  for path in sorted(ROOT.glob('torch_xla*/**/*.py')):
     module = ast.parse(path.read_text())
     constants = constants_of(module)
 
@@ -324,11 +309,11 @@ def messages() -> str:
   return '\n'.join(found)
 
 
-def test_messages_in_headings_exist():
+def test_messages_that_are_explained_exist():
   known = messages()
   page = PAGES['docs/troubleshooting.md']
-  headings = re.findall(r'^### .*`(.*)`$', page, re.MULTILINE)
-  assert len(headings) > 10
+  headings = re.findall(r'^(?:###|-) .*`([^`]+)`:?$', page, re.MULTILINE)
+  assert len(headings) > 30
   for heading in headings:
     for part in re.split(r'\.\.\.|\W+$', heading):
       assert part.strip(' ,:()') in known, heading

@@ -13,15 +13,11 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
-from infra.against import target as targets
-from infra.against import tools
-from infra.against import wheel_only
+from infra.against import target as targets, tools, wheel_only
 from infra.against.judge import Judge
-from infra.against.report import Report
-from infra.against.report import Standing
-from infra.against.suite import lay
-from infra.against.suite import SUITES
-from infra.errors import BuildError
+from infra.against.report import Report, Standing
+from infra.against.suite import lay, SUITES
+from infra.errors import BuildError, Say
 from infra.patchset import files
 from infra.patchset.manifest import load_manifest
 
@@ -72,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _judge(root: Path, options: argparse.Namespace, to_pytest: list[str],
-           say: tools.Say) -> Report:
+           say: Say) -> Report:
   work = root / 'build' / 'against'
   work.mkdir(parents=True, exist_ok=True)
   manifest = load_manifest(root)

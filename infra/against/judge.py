@@ -9,14 +9,9 @@ from pathlib import Path
 import subprocess
 from typing import Any, Sequence
 
-from infra.against.report import Feature
-from infra.against.report import Outcome
-from infra.against.suite import PLUGIN
-from infra.against.suite import PROBE
-from infra.against.suite import Suite
-from infra.against.suite import SUITES
-from infra.against.target import Target
-from infra.against.target import TargetError
+from infra.against.report import Feature, Outcome
+from infra.against.suite import PLUGIN, PROBE, Suite, SUITES
+from infra.against.target import Target, TargetError
 from infra.wheel import pins
 
 # All held; some did not; none was left after the user's own choice.

@@ -51,28 +51,18 @@ def _features():
   except importlib.metadata.PackageNotFoundError:
     version = 'of no known version'
   parameters = inspect.signature(xs.mark_sharding).parameters
-  return {
-      'file':
-          torch_xla.__file__,
-      'extension':
-          sys.modules['_XLAC'].__file__,
-      'version':
-          version,
-      'torch':
-          torch.__version__,
-      'python':
-          sys.version.split()[0],
-      'form':
-          torch_xla_form.form(),
-      'retrace':
-          _retrace(),
-      'v2':
-          _has(
-              hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
-              'Mesh._get_op_sharding_args_v2'),
-      'priority':
-          _has('priority' in parameters, 'mark_sharding(priority=)'),
-  }
+  return dict(
+      file=torch_xla.__file__,
+      extension=sys.modules['_XLAC'].__file__,
+      version=version,
+      torch=torch.__version__,
+      python=sys.version.split()[0],
+      form=torch_xla_form.form(),
+      retrace=_retrace(),
+      v2=_has(
+          hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
+          'Mesh._get_op_sharding_args_v2'),
+      priority=_has('priority' in parameters, 'mark_sharding(priority=)'))
 
 
 def _has(found, name):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Mapping
 
-from infra.against.suite import BEHAVIOUR
-from infra.against.suite import Suite
+from infra.against.suite import BEHAVIOUR, Suite
 from infra.against.wheel_only import WheelOnly
 
 _PARTS = 8

@@ -12,8 +12,7 @@ import subprocess
 import sys
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 
 # What decides how Python or the runtime starts, and is not this process's to
 # hand on: least of all a path to a torch_xla that is not the target's.

@@ -13,12 +13,9 @@ from pathlib import Path
 import shutil
 import subprocess
 import sys
-from typing import Callable
 
-from infra.against.target import Target
-from infra.against.target import TargetError
-
-Say = Callable[[str], None]
+from infra.against.target import Target, TargetError
+from infra.errors import Say
 
 _NEEDED = ('hypothesis', 'pytest', 'rich')
 _REQUIREMENTS = 'infra/requirements-test.txt'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 import functools
 from pathlib import Path
 import signal
@@ -15,13 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.mutants import trials
-from infra.mutants.bench import Bench
-from infra.mutants.bench import warm
-from infra.mutants.faults import Fault
-from infra.mutants.faults import load
-from infra.mutants.faults import named
+from infra.mutants.bench import Bench, warm
+from infra.mutants.faults import Fault, load, named
 
 _EPILOG = """\
 Each fault of infra/mutants/faults.toml is planted in a copy of the checkout,
@@ -75,7 +71,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 def try_all(faults: list[Fault], root: Path, folder: Path,
-            say: Callable[[str], None]) -> list[Fault]:
+            say: Say) -> list[Fault]:
   """Plants all faults, one after another; returns those that survive.
 
   Raises:

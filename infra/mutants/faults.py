@@ -1,11 +1,12 @@
 """The table of faults, `faults.toml`: what a slip looks like, and who sees it.
 
-    [[fault]]
-    name   what goes wrong, in a few words with hyphens
-    file   in the checkout, or an official file as the wheel has it
-    find   a text that the file has exactly once
-    put    what takes its place
-    test   what has to fail: a module under test/, or a node id of pytest's
+    ["FILE".NAME]
+    find = a text that the file has exactly once
+    put = what takes its place
+    test = what has to fail: a module under test/, or a node id of pytest's
+
+FILE is in the checkout, or an official file as the wheel has it, and NAME says
+what goes wrong, in a few words with hyphens.
 """
 
 from __future__ import annotations
@@ -51,8 +52,12 @@ def load(root: Path) -> list[Fault]:
   """
   try:
     table = tomllib.loads((root / TABLE).read_text(encoding='utf-8'))
-    faults = [Fault(**row) for row in table['fault']]
-  except (OSError, ValueError, KeyError, TypeError) as error:
+    faults = [
+        Fault(name, file, **row)
+        for file, rows in table.items()
+        for name, row in rows.items()
+    ]
+  except (OSError, ValueError, AttributeError, TypeError) as error:
     raise BuildError(f'{TABLE}: {error}') from error
   names = [fault.name for fault in faults]
   if twice := sorted({name for name in names if names.count(name) > 1}):

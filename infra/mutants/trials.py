@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 import contextlib
-from multiprocessing import connection
-from multiprocessing import process
+from multiprocessing import connection, process
 import os
 import re
 import signal

@@ -6,9 +6,7 @@ from typing import Callable
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.patch import blob_id
-from infra.patchset.patch import Change
-from infra.patchset.patch import Patch
+from infra.patchset.patch import blob_id, Change, Patch
 
 # Gives a file of the official wheel, or None if it has no such file.
 Reader = Callable[[str], bytes | None]

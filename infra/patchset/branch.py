@@ -1,25 +1,18 @@
 """Reads a branch that `export` made: the commits and files of one series."""
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 import re
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.export import base_record_of
-from infra.patchset.export import BRANCH_PREFIX
-from infra.patchset.export import files_subject
-from infra.patchset.export import record_of
+from infra.patchset.export import (base_record_of, BRANCH_PREFIX, files_subject,
+                                   record_of)
 from infra.patchset.lay import has_commit
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
-from infra.patchset.patch import FIELDS
-from infra.patchset.patch import Patch
-from infra.patchset.patch import read_fields
-from infra.patchset.patch import slug
-from infra.patchset.patch import WHY_NOT_OVERLAY
+from infra.patchset.manifest import Manifest, Series, WHEEL
+from infra.patchset.patch import (FIELDS, file_of, Patch, read_fields, slug,
+                                  WHY_NOT_OVERLAY)
 
 _LOG = ('-c', 'log.showSignature=false', 'log')
 _DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',
@@ -45,14 +38,8 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Commit:
-  """A commit that changes files of upstream: a patch to be.
-
-  Attributes:
-    fields: those that its message has; `export` writes just the bug.
-    diff: as a patch file has it.
-  """
-  id: str
+class Content:
+  """What a patch file says, apart from how its header is folded."""
   subject: str
   body: str
   fields: dict[str, str]
@@ -60,12 +47,14 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Content:
-  """What a patch file says, apart from how its header is folded."""
-  subject: str
-  body: str
-  fields: dict[str, str]
-  diff: str
+class Commit:
+  """A commit that changes files of upstream: a patch to be.
+
+  Attributes:
+    content: with the fields that its message has; `export` writes just the bug.
+  """
+  id: str
+  content: Content
 
 
 @dataclass(frozen=True)
@@ -92,22 +81,17 @@ class Side:
 
   def contents(self, loaded: Mapping[str, Patch]) -> dict[str, Content]:
     """The patches; fields that a commit lacks are those of the patch here."""
-    return {
-        name:
-            Content(c.subject, c.body,
-                    (loaded[name].fields if name in loaded else {}) | c.fields,
-                    c.diff) for name, c in self.commits.items()
+    contents = {name: commit.content for name, commit in self.commits.items()}
+    return contents | {
+        name: replace(said, fields=loaded[name].fields | said.fields)
+        for name, said in contents.items()
+        if name in loaded
     }
 
 
 def content_of(patch: Patch) -> Content:
   """What a patch says."""
   return Content(patch.subject, patch.body, patch.fields, patch.diff)
-
-
-def title_of(patch: str) -> str:
-  """The subject, as file names have it, of a patch at this path."""
-  return patch.rpartition('/')[2].removesuffix('.patch')
 
 
 def find_branch(upstream: Path, name: str) -> str:
@@ -225,9 +209,10 @@ def diff_of(folder: Path, commit: str, *paths: str) -> str:
 
 def _titles(series: Series, form: str) -> list[str]:
   """The subjects of a series' commits, as file names have them."""
+  patches = series.forms().get(form, ())
   return [
-      slug(files_subject(series.name)), *map(title_of,
-                                             series.forms().get(form, ()))
+      slug(files_subject(series.name)),
+      *(file_of(path).removesuffix('.patch') for path in patches)
   ]
 
 
@@ -255,5 +240,7 @@ def _read_commit(branch: Branch, commit: str, subject: str,
   # Others, such as Signed-off-by, are for upstream.
   known = (*FIELDS, WHY_NOT_OVERLAY)
   fields = {name: fields[name] for name in known if name in fields}
-  return Commit(commit, subject, '\n\n'.join(paragraphs), fields,
-                diff_of(branch.upstream, commit, *own))
+  return Commit(
+      commit,
+      Content(subject, '\n\n'.join(paragraphs), fields,
+              diff_of(branch.upstream, commit, *own)))

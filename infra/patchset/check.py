@@ -3,22 +3,12 @@
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.patchset.apply import patched_files
-from infra.patchset.apply import Reader
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import matches
-from infra.patchset.manifest import WHEEL
-from infra.patchset.patch import diff_in
-from infra.patchset.patch import load_patch
-from infra.patchset.patch import Patch
-from infra.patchset.patch import placeless
-from infra.patchset.patch import text_for
+from infra.patchset.apply import patched_files, Reader
+from infra.patchset.manifest import (FILE, FOLDER, load_manifest, Manifest,
+                                     matches, WHEEL)
+from infra.patchset.patch import diff_in, load_patch, Patch, placeless, text_for
 from infra.patchset.placing import folders
-from infra.wheel.overlay import own_files
-from infra.wheel.overlay import test_files
+from infra.wheel.overlay import own_files, test_files
 
 # The patches of each series in each of its forms.
 _Loaded = dict[tuple[str, str], list[Patch]]

@@ -3,27 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.collect import collect
-from infra.patchset.lay import check_sources
-from infra.patchset.lay import commit_patch
-from infra.patchset.lay import CONFIG
-from infra.patchset.lay import pick
-from infra.patchset.manifest import Base
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.meaning import touched
-from infra.patchset.meaning import twice
-from infra.patchset.meaning import uncompiled
+from infra.patchset.lay import check_sources, commit_patch, CONFIG, pick
+from infra.patchset.manifest import Base, load_manifest, Manifest, Series
+from infra.patchset.meaning import touched, twice, uncompiled
 from infra.patchset.patch import load_patches
 from infra.patchset.pull_request import read_cover
 from infra.patchset.style import misformatted
-
-Say = Callable[[str], None]
 
 _COLUMNS = ('series', 'base', 'applies', 'names', 'compiles', 'format', 'tests')
 

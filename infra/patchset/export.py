@@ -3,28 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 import shutil
-from typing import Callable
 
-from infra.errors import BuildError
-from infra.patchset import files
-from infra.patchset import git
-from infra.patchset.lay import base_of
-from infra.patchset.lay import check_sources
-from infra.patchset.lay import commit
-from infra.patchset.lay import commit_patch
-from infra.patchset.lay import CONFIG
-from infra.patchset.lay import has_commit
-from infra.patchset.lay import pick
-from infra.patchset.lay import work_tree
-from infra.patchset.manifest import Base
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
+from infra.errors import BuildError, Say
+from infra.patchset import files, git
+from infra.patchset.lay import (base_of, check_sources, commit, commit_patch,
+                                CONFIG, has_commit, pick, work_tree)
+from infra.patchset.manifest import Base, load_manifest, Manifest, Series, WHEEL
 from infra.patchset.meaning import broken
 from infra.patchset.patch import load_patches
-
-Say = Callable[[str], None]
 
 BRANCH_PREFIX = 'fork/'
 _BASE_MESSAGE = """\

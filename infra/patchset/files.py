@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import matches
-from infra.wheel.overlay import own_files
-from infra.wheel.overlay import test_files
+from infra.patchset.manifest import Manifest, matches
+from infra.wheel.overlay import own_files, test_files
 
 
 def overlay_of(root: Path, manifest: Manifest, name: str) -> list[str]:

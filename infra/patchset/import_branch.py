@@ -2,38 +2,20 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.apply import patched_files
-from infra.patchset.branch import Branch
-from infra.patchset.branch import Content
-from infra.patchset.branch import content_of
-from infra.patchset.branch import files_of
-from infra.patchset.branch import find_branch
-from infra.patchset.branch import open_branch
-from infra.patchset.branch import read_side
-from infra.patchset.branch import Side
-from infra.patchset.branch import title_of
-from infra.patchset.export import BRANCH_PREFIX
-from infra.patchset.export import record_of
-from infra.patchset.lay import base_of
-from infra.patchset.lay import check_sources
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.patch import blob_id
-from infra.patchset.patch import fields_of
-from infra.patchset.patch import load_patches
-from infra.patchset.patch import Patch
-from infra.patchset.patch import read_patch
-from infra.patchset.patch import write_patch
+from infra.patchset.branch import (Branch, Content, content_of, files_of,
+                                   find_branch, open_branch, read_side, Side)
+from infra.patchset.export import BRANCH_PREFIX, record_of
+from infra.patchset.lay import base_of, check_sources
+from infra.patchset.manifest import FILE, load_manifest, Manifest, Series
+from infra.patchset.patch import (blob_id, fields_of, file_of, load_patches,
+                                  Patch, read_patch, write_patch)
 from infra.patchset.placing import place
 from infra.patchset.replay import Edit
-
-Say = Callable[[str], None]
 
 
 def import_branch(root: Path,
@@ -67,7 +49,7 @@ def import_branch(root: Path,
   branch = open_branch(upstream, name, series.name)
   check_sources(upstream, base_of(manifest, branch.form))
   listed = load_patches(root, series, branch.form)
-  loaded = {f'{title_of(p.name)}.patch': p for p in listed}
+  loaded = {file_of(p.name): p for p in listed}
   edited = read_side(branch, branch.head, manifest, series)
   export = read_side(branch, record, manifest, series)
   _check_base(root, branch, edited)
@@ -145,7 +127,7 @@ def _changed_files(root: Path, export: Side, edited: Side, manifest: Manifest,
     if edited.files.get(path) in (export.files.get(path),
                                   _blob_here(root / path)):
       continue
-    if path.startswith('torch_xla/'):
+    if path.startswith(('torch_xla/', 'torch_xla_shardy/')):
       owners = manifest.owners_of_overlay(path)
     else:
       owners = manifest.owners_of_test(path)

@@ -7,9 +7,7 @@ from typing import Iterator
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.manifest import Base
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import WHEEL
+from infra.patchset.manifest import Base, Manifest, WHEEL
 from infra.patchset.patch import Patch
 from infra.wheel import pins
 

@@ -1,8 +1,7 @@
 """Reads patches/series.toml."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from dataclasses import fields
+from dataclasses import dataclass, fields
 import fnmatch
 from pathlib import Path
 import re

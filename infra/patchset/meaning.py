@@ -7,8 +7,7 @@ from pathlib import Path
 import subprocess
 import sys
 
-from infra.patchset import cpp_names
-from infra.patchset import git
+from infra.patchset import cpp_names, git
 
 CPP = ('.cc', '.cpp', '.h', '.hpp')
 

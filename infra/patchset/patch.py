@@ -1,17 +1,14 @@
 """Reads patch files and judges their form."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import replace
+from dataclasses import dataclass, replace
 import hashlib
 from pathlib import Path
 import re
 import textwrap
 
 from infra.errors import BuildError
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import WHEEL
+from infra.patchset.manifest import FOLDER, Series, WHEEL
 from infra.wheel import pins
 
 FIELDS = ('Description', 'Bug', 'Forwarded', 'Applies-to', 'Remove-when')
@@ -82,6 +79,11 @@ class Patch:
 def blob_id(data: bytes) -> str:
   """The id that git gives a file's content."""
   return hashlib.sha1(b'blob %d\0' % len(data) + data).hexdigest()
+
+
+def file_of(path: str) -> str:
+  """The name of the file at a path."""
+  return path.rpartition('/')[2]
 
 
 def slug(subject: str) -> str:
@@ -186,7 +188,7 @@ def read_patch(text: str, name: str, form: str) -> Patch:
     changes = _read_diff(diff)
   except BuildError as error:
     raise BuildError(f'patch {name}: {error}') from None
-  if name.rpartition('/')[2] != f'{slug(subject)}.patch':
+  if file_of(name) != f'{slug(subject)}.patch':
     raise BuildError(f'patch {name}: a patch is called after its subject, so '
                      f'this one {slug(subject)}.patch')
   return Patch(name, subject, body, fields, changes)

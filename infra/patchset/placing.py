@@ -5,30 +5,15 @@ What is the same in several forms lies once.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Callable
 
-from infra.errors import BuildError
-from infra.patchset.branch import title_of
+from infra.errors import BuildError, Say
 from infra.patchset.export import record_of
 from infra.patchset.lay import has_commit
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.manifest import UPSTREAM
-from infra.patchset.manifest import WHEEL
-from infra.patchset.manifest import with_patches
-from infra.patchset.patch import diff_in
-from infra.patchset.patch import placeless
-from infra.patchset.patch import shared_text
-from infra.patchset.patch import text_for
-from infra.patchset.replay import dependents
-from infra.patchset.replay import Edit
-from infra.patchset.replay import NotClean
-from infra.patchset.replay import replay
-from infra.patchset.replay import Texts
-
-Say = Callable[[str], None]
+from infra.patchset.manifest import (FILE, FOLDER, Manifest, Series, UPSTREAM,
+                                     WHEEL, with_patches)
+from infra.patchset.patch import (diff_in, file_of, placeless, shared_text,
+                                  text_for)
+from infra.patchset.replay import dependents, Edit, NotClean, replay, Texts
 
 
 def folders(series: str, forms: Sequence[str]) -> list[str]:
@@ -109,12 +94,11 @@ def place(root: Path, manifest: Manifest, edit: Edit,
 def _apart(edit: Edit, form: str) -> list[str]:
   """What was changed and is another file in another form."""
   here = edit.series.patches(edit.branch.form)
-  there = {title_of(path): path for path in edit.series.patches(form)}
+  there = {file_of(path): path for path in edit.series.patches(form)}
   return [
-      there[title_of(path)]
+      there[file_of(path)]
       for path in here
-      if f'{title_of(path)}.patch' in edit.texts and
-      there.get(title_of(path), path) != path
+      if file_of(path) in edit.texts and there.get(file_of(path), path) != path
   ]
 
 
@@ -136,17 +120,17 @@ def _wanted(edit: Edit, form: str) -> Sequence[str]:
   here, there = series.patches(edit.branch.form), series.patches(form)
   if here == there:
     return edit.order
-  shared = {f'{title_of(p)}.patch' for p in here if p in there}
+  shared = {file_of(p) for p in here if p in there}
   if not any(edit.texts.get(file) for file in shared):
     return ()
-  return [f'{title_of(path)}.patch' for path in there]
+  return [file_of(path) for path in there]
 
 
 def _texts_here(root: Path, manifest: Manifest) -> Texts:
   """The patches as they are."""
   return {
       (series.name, form): {
-          f'{title_of(path)}.patch':
+          file_of(path):
               text_for((root / FOLDER / path).read_bytes().decode(), form)
           for path in paths
       } for series in manifest.series for form, paths in series.forms().items()
@@ -198,7 +182,7 @@ def _paths(series: Series, new: Texts,
   """The paths of a series' patches, by form and file name."""
   forms = sorted(series.forms(), key=lambda form: form != first)
   now = {
-      (form, f'{title_of(path)}.patch'): path for form in forms
+      (form, file_of(path)): path for form in forms
       for path in series.patches(form)
   }
   where = {}

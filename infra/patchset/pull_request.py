@@ -3,9 +3,7 @@
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import UPSTREAM
+from infra.patchset.manifest import FOLDER, Manifest, UPSTREAM
 from infra.patchset.patch import load_patches
 
 COVER = 'COVER.md'

@@ -6,20 +6,11 @@ from pathlib import Path
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.branch import Branch
-from infra.patchset.branch import diff_of
-from infra.patchset.branch import title_of
-from infra.patchset.lay import base_of
-from infra.patchset.lay import check_sources
-from infra.patchset.lay import commit_patch
-from infra.patchset.lay import CONFIG
-from infra.patchset.lay import pick
-from infra.patchset.lay import work_tree
-from infra.patchset.manifest import Manifest
-from infra.patchset.manifest import Series
-from infra.patchset.patch import load_patches
-from infra.patchset.patch import read_patch
-from infra.patchset.patch import write_patch
+from infra.patchset.branch import Branch, diff_of
+from infra.patchset.lay import (base_of, check_sources, commit_patch, CONFIG,
+                                pick, work_tree)
+from infra.patchset.manifest import Manifest, Series
+from infra.patchset.patch import file_of, load_patches, read_patch, write_patch
 
 # The patches of series in forms: the text of each by its file's name, in order.
 Texts = dict[tuple[str, str], dict[str, str]]
@@ -91,7 +82,7 @@ def replay(root: Path, manifest: Manifest, now: Texts, edit: Edit, form: str,
           start = git.need(tree, 'rev-parse', 'HEAD')
         for patch in load_patches(root, series, form):
           commit_patch(tree, patch)
-          file = f'{title_of(patch.name)}.patch'
+          file = file_of(patch.name)
           commits[series.name, file] = git.need(tree, 'rev-parse', 'HEAD')
       git.need(tree, *CONFIG, 'reset', '--quiet', '--hard', start)
       texts: Texts = {}

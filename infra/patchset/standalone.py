@@ -11,18 +11,12 @@ import sys
 import time
 from typing import Callable, Mapping, Sequence
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import files
-from infra.patchset.apply import folder_reader
-from infra.patchset.apply import patched_files
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Manifest
+from infra.patchset.apply import folder_reader, patched_files
+from infra.patchset.manifest import load_manifest, Manifest
 from infra.patchset.patch import wheel_patches
-from infra.wheel import overlay
-from infra.wheel import pins
-from infra.wheel import plugins
-
-Say = Callable[[str], None]
+from infra.wheel import overlay, pins, plugins
 
 # Which tests pytest runs of the files that it is given; infra/test.sh says the
 # same of all.

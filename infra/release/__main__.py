@@ -15,8 +15,7 @@ if __name__ == '__main__':
 from infra.errors import BuildError
 from infra.release.checks import tag_of
 from infra.release.place import PartlyPlacedError
-from infra.release.release import make_release
-from infra.release.release import Release
+from infra.release.release import make_release, Release
 from infra.release.smoke import PASSED
 
 _EPILOG = """\

@@ -7,14 +7,13 @@ import os
 from pathlib import Path
 
 from infra.patchset import git
-from infra.patchset.manifest import FILE
-from infra.patchset.manifest import FOLDER
-from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import FILE, FOLDER, load_manifest
 from infra.patchset.patch import blob_id
+from infra.wheel import pins
 from infra.wheel.overlay import files_beneath
 
 # What a build reads from the checkout: folders, and files beside them.
-_FOLDERS = ('infra', FOLDER, 'torch_xla')
+_FOLDERS = ('infra', FOLDER, *pins.PACKAGES)
 _FILES = ('.bazelignore', '.bazelrc', '.bazelversion', 'BUILD', 'BUILD.bazel',
           'CHANGELOG.md', 'LICENSE', 'MODULE.bazel', 'README.md', 'WORKSPACE',
           'WORKSPACE.bazel')

@@ -9,23 +9,18 @@ import shutil
 import tempfile
 import time
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.release import checks
-from infra.release.notes import checksums
-from infra.release.notes import notes
-from infra.release.notes import section
+from infra.release.notes import checksums, notes, section
 from infra.release.place import place
 from infra.release.smoke import FAILED
-from infra.release.trial import Trial
-from infra.release.trial import try_wheel
-from infra.wheel import pins
-from infra.wheel import plugins
+from infra.release.trial import Trial, try_wheel
+from infra.wheel import pins, plugins
 from infra.wheel.bom import read_bom
 from infra.wheel.build import build_wheel
 from infra.wheel.official import sha256
 from infra.wheel.verify import verify_wheel
 
-Say = Callable[[str], None]
 Try = Callable[[Path, str, Path], Trial]
 
 _NOTES = 'NOTES.md'

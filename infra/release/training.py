@@ -36,7 +36,8 @@ def import_all() -> int:
   site = Path(torch_xla.__file__).parents[1]
   names = [
       '.'.join(file.relative_to(site).with_suffix('').parts)
-      for package in ('torch_xla/shardy', 'torch_xla/distributed/spmd')
+      for package in ('torch_xla/shardy', 'torch_xla/distributed/spmd',
+                      'torch_xla_shardy')
       for file in sorted((site / package).rglob('*.py'))
       if file.name not in ('__init__.py', '__main__.py')
   ]

@@ -10,9 +10,7 @@ import subprocess
 
 from infra.errors import BuildError
 from infra.release import interpreters
-from infra.release.smoke import FAILED
-from infra.release.smoke import NOT_RUN
-from infra.release.smoke import Outcome
+from infra.release.smoke import FAILED, NOT_RUN, Outcome
 
 _REQUIREMENTS = 'infra/requirements.txt'
 # Most of it is pip, which fetches torch.

@@ -10,19 +10,10 @@ import re
 import zipfile
 
 from infra.patchset import manifest
-from infra.wheel import contents
-from infra.wheel import metadata
-from infra.wheel import overlay
-from infra.wheel.bom import BuiltInput
-from infra.wheel.bom import File
-from infra.wheel.bom import Inputs
-from infra.wheel.bom import SeriesInput
-from infra.wheel.bom import Tools
-from infra.wheel.contents import LaidSeries
-from infra.wheel.contents import Origin
-from infra.wheel.contents import Piece
-from infra.wheel.distribution import Distribution
-from infra.wheel.distribution import distribution_of
+from infra.wheel import contents, metadata, overlay
+from infra.wheel.bom import BuiltInput, File, Inputs, SeriesInput, Tools
+from infra.wheel.contents import LaidSeries, Origin, Piece
+from infra.wheel.distribution import Distribution, distribution_of
 from infra.wheel.profile import Profile
 
 # What the libraries in C are built from: their sources, and how.

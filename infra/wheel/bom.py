@@ -10,8 +10,7 @@ import re
 import zlib
 
 from infra.errors import BuildError
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import official, pins
 from infra.wheel.distribution import Distribution
 
 # Where it lies is told by PEP 770.

@@ -5,29 +5,18 @@ from __future__ import annotations
 import json
 import uuid
 
-from cyclonedx.model import ExternalReference
-from cyclonedx.model import ExternalReferenceType
-from cyclonedx.model import HashAlgorithm
-from cyclonedx.model import HashType
-from cyclonedx.model import Property
-from cyclonedx.model import XsUri
+from cyclonedx.model import (ExternalReference, ExternalReferenceType,
+                             HashAlgorithm, HashType, Property, XsUri)
 from cyclonedx.model.bom import Bom
-from cyclonedx.model.component import Component
-from cyclonedx.model.component import ComponentScope
-from cyclonedx.model.component import ComponentType
-from cyclonedx.model.component import Pedigree
+from cyclonedx.model.component import (Component, ComponentScope, ComponentType,
+                                       Pedigree)
 from cyclonedx.output import make_outputter
-from cyclonedx.schema import OutputFormat
-from cyclonedx.schema import SchemaVersion
+from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
 from infra.wheel import pins
-from infra.wheel.bom import BuiltInput
-from infra.wheel.bom import File
-from infra.wheel.bom import Inputs
-from infra.wheel.bom import SeriesInput
-from infra.wheel.requirement import names_extra
-from infra.wheel.requirement import requirement_of
+from infra.wheel.bom import BuiltInput, File, Inputs, SeriesInput
+from infra.wheel.requirement import names_extra, requirement_of
 
 # CycloneDX asks for a prefix of one's own.
 _PREFIX = 'torch_xla_shardy:'

@@ -4,23 +4,15 @@ import os
 from pathlib import Path
 import platform
 import sys
-from typing import Callable, Mapping, Sequence
+from typing import Mapping, Sequence
 import zipfile
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.wheel import archive
-from infra.wheel import contents
-from infra.wheel import metadata
-from infra.wheel import official
-from infra.wheel import pins
-from infra.wheel import plugins
-from infra.wheel.assembly import assemble
-from infra.wheel.assembly import Order
+from infra.wheel import archive, contents, metadata, official, pins, plugins
+from infra.wheel.assembly import assemble, Order
 from infra.wheel.bom import Tools
 from infra.wheel.profile import Profile
-
-Say = Callable[[str], None]
 
 _STEPS = 6
 

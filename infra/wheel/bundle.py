@@ -8,11 +8,8 @@ import json
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.wheel import elf
-from infra.wheel import overlay
-from infra.wheel import plugins
-from infra.wheel.distribution import class_of
-from infra.wheel.distribution import package_of
+from infra.wheel import elf, overlay, pins, plugins
+from infra.wheel.distribution import class_of, package_of
 from infra.wheel.names import wrong_library
 from infra.wheel.patch_rules import not_python
 from infra.wheel.profile import Profile
@@ -55,10 +52,11 @@ def bundled_files(profile: Profile,
   if plugin is None:
     return files
   package = package_of(profile)
-  if any(name.split('/')[0] == package for name in official_names):
-    raise BuildError(
-        f'{profile.path}: plugin.package: the official wheel has a '
-        f'package {package}: give yours another name')
+  if package in {
+      pins.COMMAND_PACKAGE, *(name.split('/')[0] for name in official_names)
+  }:
+    raise BuildError(f'{profile.path}: plugin.package: every wheel has a '
+                     f'package {package}: give yours another name')
   if plugin.package:
     files |= _package_files(profile, plugin.package)
     _check_class(profile, files)

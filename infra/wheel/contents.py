@@ -10,17 +10,12 @@ import zipfile
 
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import Series
-from infra.patchset.patch import Patch
-from infra.patchset.patch import wheel_patches
-from infra.wheel import metadata
-from infra.wheel import overlay
-from infra.wheel import patch_rules
+from infra.patchset.manifest import load_manifest, Series
+from infra.patchset.patch import Patch, wheel_patches
+from infra.wheel import metadata, overlay, patch_rules, pins
 from infra.wheel.bundle import bundled_files
 from infra.wheel.distribution import Distribution
-from infra.wheel.patch_rules import OFFICIAL_INFO
-from infra.wheel.patch_rules import VERSION_FILE
+from infra.wheel.patch_rules import OFFICIAL_INFO, VERSION_FILE
 from infra.wheel.profile import Profile
 
 
@@ -186,16 +181,15 @@ def metadata_files(root: Path, upstream: zipfile.ZipFile,
           (root / 'LICENSE').read_text(encoding='utf-8'),
       VERSION_FILE:
           metadata.rewrite_version(read(VERSION_FILE), wheel.version),
+      f'{wheel.info}/top_level.txt':
+          metadata.add_packages(
+              read(f'{OFFICIAL_INFO}/top_level.txt'), wheel.packages),
+      f'{wheel.info}/entry_points.txt':
+          metadata.add_entry_points(
+              metadata.add_entry_points(
+                  read(f'{OFFICIAL_INFO}/entry_points.txt'), pins.PLUGIN_GROUP,
+                  wheel.plugins), pins.SCRIPT_GROUP, pins.SCRIPTS),
   }
-  if wheel.packages:
-    rewritten |= {
-        f'{wheel.info}/top_level.txt':
-            metadata.add_packages(
-                read(f'{OFFICIAL_INFO}/top_level.txt'), wheel.packages),
-        f'{wheel.info}/entry_points.txt':
-            metadata.add_plugins(
-                read(f'{OFFICIAL_INFO}/entry_points.txt'), wheel.plugins),
-    }
   return {
       name: Piece(text.encode(), Origin.METADATA)
       for name, text in rewritten.items()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 import re
 
 from infra.wheel import pins
@@ -25,7 +24,7 @@ class Distribution:
   version: str
   summary: str
   requires: tuple[str, ...] = pins.REQUIRES
-  packages: tuple[str, ...] = ()
+  packages: tuple[str, ...] = (pins.COMMAND_PACKAGE,)
   plugins: Mapping[str, str] = field(default_factory=dict)
 
   @property
@@ -73,5 +72,6 @@ def distribution_of(profile: Profile | None) -> Distribution:
   package = package_of(profile)
   return Distribution(
       profile.name, profile.version, profile.summary,
-      (*pins.REQUIRES, *profile.requires), (package,) if package else (),
+      (*pins.REQUIRES, *profile.requires),
+      (pins.COMMAND_PACKAGE, *((package,) if package else ())),
       {profile.plugin.device.lower(): class_of(profile)} if package else {})

@@ -75,18 +75,18 @@ def add_packages(official: str, packages: Iterable[str]) -> str:
   return official + ''.join(f'{package}\n' for package in packages)
 
 
-def add_plugins(official: str, plugins: Mapping[str, str]) -> str:
-  """Returns entry_points.txt with further device plugins.
+def add_entry_points(text: str, group: str, entries: Mapping[str, str]) -> str:
+  """Returns entry_points.txt with further ones of a group.
 
   Raises:
-    BuildError: it has no group torch_xla.plugins.
+    BuildError: it has no such group.
   """
-  head = f'[{pins.PLUGIN_GROUP}]\n'
-  if official.count(head) != 1:
+  head = f'[{group}]\n'
+  if text.count(head) != 1:
     raise BuildError('the official entry_points.txt does not have one group '
-                     f'{pins.PLUGIN_GROUP}')
-  lines = ''.join(f'{name} = {value}\n' for name, value in plugins.items())
-  return official.replace(head, head + lines)
+                     f'{group}')
+  lines = ''.join(f'{name} = {value}\n' for name, value in entries.items())
+  return text.replace(head, head + lines)
 
 
 def hash_field(data: bytes) -> str:

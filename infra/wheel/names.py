@@ -9,38 +9,20 @@ import sys
 from infra.wheel.requirement import normal_name
 
 # What torch_xla needs or offers to need, what these need, and what installs
-# them, with the packages that each brings.
-_UPSTREAM = {
+# them; and the packages of those whose package is not called as they are.
+_UPSTREAM = ('absl-py', 'certifi', 'charset-normalizer', 'filelock', 'fsspec',
+             'idna', 'jax', 'jaxlib', 'jinja2', 'libtpu', 'markupsafe',
+             'ml-dtypes', 'mpmath', 'networkx', 'numpy', 'nvidia', 'opt-einsum',
+             'pip', 'protobuf', 'pyyaml', 'requests', 'scipy', 'setuptools',
+             'sympy', 'torch', 'tpu-info', 'triton', 'typing-extensions',
+             'urllib3', 'wheel', 'xla-cpu-pjrt')
+_PACKAGES_OF = {
     'absl-py': ('absl',),
-    'certifi': ('certifi',),
-    'charset-normalizer': ('charset_normalizer',),
-    'filelock': ('filelock',),
-    'fsspec': ('fsspec',),
-    'idna': ('idna',),
-    'jax': ('jax',),
-    'jaxlib': ('jaxlib',),
-    'jinja2': ('jinja2',),
-    'libtpu': ('libtpu',),
-    'markupsafe': ('markupsafe',),
-    'ml-dtypes': ('ml_dtypes',),
-    'mpmath': ('mpmath',),
-    'networkx': ('networkx',),
-    'numpy': ('numpy',),
-    'nvidia': ('nvidia',),
-    'opt-einsum': ('opt_einsum',),
-    'pip': ('pip',),
     'protobuf': ('google',),
     'pyyaml': ('yaml', '_yaml'),
-    'requests': ('requests',),
-    'scipy': ('scipy',),
     'setuptools': ('setuptools', 'pkg_resources', '_distutils_hack'),
     'sympy': ('sympy', 'isympy'),
     'torch': ('functorch', 'torch', 'torchgen'),
-    'tpu-info': ('tpu_info',),
-    'triton': ('triton',),
-    'typing-extensions': ('typing_extensions',),
-    'urllib3': ('urllib3',),
-    'wheel': ('wheel',),
     'xla-cpu-pjrt': ('xla_plugins',),
 }
 # torch needs a dozen that begin so.
@@ -86,8 +68,9 @@ def wrong_package(name: str) -> str | None:
   if name in _PYTHONS:
     return ("is a module of Python's own, which would be imported in its "
             'place: rename the folder')
-  for distribution, packages in _UPSTREAM.items():
-    if name in packages:
+  for distribution in _UPSTREAM:
+    if name in _PACKAGES_OF.get(distribution,
+                                (distribution.replace('-', '_'),)):
       return (f'is a package of {distribution}, whose files it would '
               'overwrite: rename the folder')
   return None

@@ -7,13 +7,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Callable, Mapping
+from typing import Mapping
 import zipfile
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.wheel import pins
-
-Say = Callable[[str], None]
 
 
 def default_cache(root: Path) -> Path:

@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from infra.errors import BuildError
+from infra.wheel import pins
 
 _SOURCES = 'torch_xla/csrc/'
 _BAZEL_FILES = ('BUILD', 'BUILD.bazel')
 
 
 def own_files(root: Path) -> list[str]:
-  """Every file of ours under torch_xla/, C sources too; see `files_beneath`."""
-  return files_beneath(root, 'torch_xla')
+  """Every file of ours in our packages, C sources too; see `files_beneath`."""
+  return [n for package in pins.PACKAGES for n in files_beneath(root, package)]
 
 
 def test_files(root: Path) -> list[str]:

@@ -15,6 +15,12 @@ OFFICIAL_SHA256 = {
     '3.13': 'e85ba39f12758a8b3465df28389f6899e31522bc64cc58dd108fbbfeedafb776',
 }
 
+# Where this project's files lie in the wheel: in upstream's package, and in that
+# of the command, which imports nothing of torch.
+COMMAND_PACKAGE = 'torch_xla_shardy'
+PACKAGES = (PACKAGE, COMMAND_PACKAGE)
+SCRIPTS = {'torch-xla-shardy': f'{COMMAND_PACKAGE}.main:main'}
+
 # What the fork's metadata say. Requirements are in ranges that the suite ran
 # with; upstream's own stay as they are.
 VERSION = f'{OFFICIAL_VERSION}+shardy.1'
@@ -30,8 +36,9 @@ EXTRAS = {
 GENERATOR_NAME = 'torch_xla shardy builder'
 GENERATOR = f'{GENERATOR_NAME} ({VERSION})'
 
-# The entry points by which torch_xla finds device plugins.
+# The entry points by which torch_xla finds device plugins, and pip commands.
 PLUGIN_GROUP = 'torch_xla.plugins'
+SCRIPT_GROUP = 'console_scripts'
 
 # The plugins in C, and what mends `_XLAC`, by where the wheel holds them: what
 # Bazel builds them from.

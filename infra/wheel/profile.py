@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 import re
 from typing import Any
 
 from infra.errors import BuildError
 from infra.patchset import manifest
-from infra.wheel import names
-from infra.wheel import pins
-from infra.wheel import toml_values as values
-from infra.wheel.requirement import names_extra
-from infra.wheel.requirement import normal_name
-from infra.wheel.requirement import requirement_of
+from infra.wheel import names, pins, toml_values as values
+from infra.wheel.requirement import names_extra, normal_name, requirement_of
 
 MODES = ('off', 'v2', 'shardy')
 FORMATS = ('hlo', 'mlir')

@@ -16,29 +16,15 @@ import io
 from pathlib import Path
 import zipfile
 
-from infra.errors import BuildError
+from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.wheel import contents
-from infra.wheel import metadata
-from infra.wheel import official
-from infra.wheel import pins
-from infra.wheel import plugins
-from infra.wheel import zip_form
-from infra.wheel.assembly import assemble
-from infra.wheel.assembly import compiler_of
-from infra.wheel.assembly import digest
-from infra.wheel.assembly import Order
-from infra.wheel.bom import Tools
-from infra.wheel.bom import tools_in
-from infra.wheel.contents import Origin
-from infra.wheel.contents import Piece
+from infra.wheel import contents, metadata, official, pins, plugins, zip_form
+from infra.wheel.assembly import assemble, compiler_of, digest, Order
+from infra.wheel.bom import Tools, tools_in
+from infra.wheel.contents import Origin, Piece
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
-from infra.wheel.verdict import Problem
-from infra.wheel.verdict import Verdict
-from infra.wheel.verdict import Verified
-
-Say = Callable[[str], None]
+from infra.wheel.verdict import Problem, Verdict, Verified
 
 
 @dataclass(frozen=True)

@@ -7,55 +7,30 @@ of the library finds none at each of its allocations in turn.
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
-from scenarios import argument, CANARIES, CHECKERS, Ended, run
+from scenarios import CANARIES, CASES, CHECKERS, Ended, listed, name_of, run
 from shim_build import Build
 
-PLAIN = ('closed', 'open_errors', 'open_fails', 'open_options', 'open_short',
-         'devices', 'devices_without_attributes', 'client', 'client_errors',
-         'other_topology', 'one_process', 'device_entries', 'memory_entries',
-         'misuse', 'forwarded', 'forwarded_large', 'payloads', 'compile',
-         'compile_short_stats', 'compile_untold', 'compile_fails',
-         'compile_errors', 'optimized_malformed', 'optimized_given',
-         'try_compile', 'assignment', 'assignment_errors', 'execute',
-         'execute_kept', 'execute_errors', 'execute_unknown_arguments',
-         'execute_tupled_arguments', 'execute_some_devices', 'execute_portable',
-         'steps', 'steps_by_device', 'step_limit', 'step_limit_quiet', 'buffer',
-         'buffer_errors', 'buffer_copies', 'reads', 'reads_refused', 'events')
-THREADS = ('threads', 'open_threads', 'last_program')
-STARVED = ('starved_open', 'starved_compile', 'starved_execute',
-           'starved_buffers')
-CASES = [
-    *((name, {}) for name in (*PLAIN, *THREADS)),
-    *(('memory_limit', {
-        'LIMIT': limit
-    }) for limit in ('0', '17179869184')),
-]
+AOT, THREADS, STARVED = (
+    CASES[name] for name in ('AOT', 'AOT_THREADS', 'AOT_STARVED'))
 
 
 @pytest.fixture(scope='module')
 def ended(request: pytest.FixtureRequest, build: Build) -> dict[str, Ended]:
-  """How each scenario ended under a checker, by the driver's argument."""
+  """How each case ended under a checker."""
   if request.param == 'valgrind':
     library, fake, driver = (build.aot_library, build.aot_fake,
                              build.aot_driver)
   else:
     library, fake, driver = build.aot_sanitized['sanitized']
   return run(request.param, [driver, library, fake, build.not_a_plugin],
-             [*CANARIES, *(argument(*case) for case in CASES)])
+             [*CANARIES, *AOT])
 
 
 @pytest.mark.parametrize('ended', CHECKERS, indirect=True)
-@pytest.mark.parametrize(
-    'scenario, variables',
-    CASES,
-    ids=[argument(*case).replace(',', '-') for case in CASES])
-def test_scenario(ended: dict[str, Ended], scenario: str,
-                  variables: dict[str, str]) -> None:
-  end = ended[argument(scenario, variables)]
-  assert end == (0, f'ok {scenario}\n'), end.output
+@pytest.mark.parametrize('case', AOT)
+def test_scenario(ended: dict[str, Ended], case: str) -> None:
+  assert ended[case] == (0, f'ok {name_of(case)}\n'), ended[case].output
 
 
 @pytest.mark.parametrize('ended', CHECKERS, indirect=True)
@@ -65,12 +40,11 @@ def test_checker_sees_a_fault(ended: dict[str, Ended], canary: str) -> None:
   assert 'scenario.c' in ended[canary].output
 
 
-def _run_variant(build: Build, variant: str, scenarios: tuple[str,
-                                                              ...]) -> None:
+def _run_variant(build: Build, variant: str, cases: list[str]) -> None:
   library, fake, driver = build.aot_sanitized[variant]
-  ends = run(variant, [driver, library, fake, build.not_a_plugin], scenarios)
-  for scenario, end in ends.items():
-    assert end == (0, f'ok {scenario}\n'), end.output
+  ends = run(variant, [driver, library, fake, build.not_a_plugin], cases)
+  for case, end in ends.items():
+    assert end == (0, f'ok {case}\n'), end.output
 
 
 def test_threads_do_not_race(build: Build) -> None:
@@ -90,10 +64,6 @@ def test_wherever_memory_ends(build: Build) -> None:
 
 
 def test_every_scenario_is_run(build: Build) -> None:
-  listed = subprocess.run([build.aot_driver, '--list'],
-                          stdout=subprocess.PIPE,
-                          text=True,
-                          check=True).stdout.split()
-  run_here = {scenario for scenario, _ in CASES}
-  assert sorted(listed) == sorted(run_here |
-                                  {*CANARIES, *STARVED, 'canary_race'})
+  run_here = {name_of(case) for case in (*AOT, *STARVED)}
+  assert listed(build.aot_driver) == sorted(
+      {*run_here, *CANARIES, 'canary_race'})

@@ -110,6 +110,7 @@ int RunScenarios(int count, char** arguments, const Scenario* const* groups,
     List(canaries);
     return 0;
   }
+  bool failed = false;
   for (int i = 0; i < count; ++i) {
     const pid_t child = fork();
     CHECK(child >= 0);
@@ -119,11 +120,12 @@ int RunScenarios(int count, char** arguments, const Scenario* const* groups,
     }
     int status;
     CHECK(waitpid(child, &status, 0) == child);
+    failed = failed || status != 0;
     printf("end %d %s\n",
            WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
            arguments[i]);
     // What is left in the buffer, the next child would print too.
     fflush(stdout);
   }
-  return 0;
+  return failed ? 1 : 0;
 }

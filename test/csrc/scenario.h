@@ -45,6 +45,8 @@ typedef struct {
 //   groups: ended by NULL, each by a scenario without a name; beside them there
 //     are canaries, which do what the checkers must see.
 //   start: called in each child first.
+//
+// Returns 1 if any of them failed.
 int RunScenarios(int count, char** arguments, const Scenario* const* groups,
                  void (*start)(void));
 

@@ -80,7 +80,7 @@ def files_in(root: Path) -> dict[str, bytes]:
   """All that import may write."""
   return {
       path.relative_to(root).as_posix(): path.read_bytes()
-      for folder in ('patches', 'torch_xla', 'test')
+      for folder in ('patches', 'torch_xla', 'torch_xla_shardy', 'test')
       for path in (root / folder).rglob('*')
       if path.is_file()
   }

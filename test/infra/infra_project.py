@@ -249,7 +249,7 @@ def copy_checkout(root: Path) -> Path:
   Upstream's own tests, which patches also change, are not in the wheel that
   `upstream_template` is made of.
   """
-  for folder in ('patches', 'torch_xla', 'test'):
+  for folder in ('patches', *pins.PACKAGES, 'test'):
     shutil.copytree(
         ROOT / folder,
         root / folder,

@@ -65,8 +65,8 @@ def _fault(name: str = 'one',
            put: str = 'a < b',
            test: str = 'larger',
            file: str = 'ours.py') -> str:
-  return (f'[[fault]]\nname = "{name}"\nfile = "{file}"\nfind = "{find}"\n'
-          f'put = "{put}"\ntest = "test/ours_test.py::test_{test}"\n')
+  return (f'["{file}".{name}]\nfind = "{find}"\nput = "{put}"\n'
+          f'test = "test/ours_test.py::test_{test}"\n')
 
 
 def _write(root: Path, table: str) -> dict[Path, bytes]:
@@ -126,9 +126,11 @@ def test_one_alone(root):
 
 
 @pytest.mark.parametrize('table, said', [
-    (_fault() * 2, 'two faults are called one'),
+    (_fault() * 2, 'Cannot declare'),
+    (_fault() + _fault(file='test/ours_test.py'), 'two faults are called one'),
     (_fault().replace('put', 'puts'), "unexpected keyword argument 'puts'"),
-    ('[[fault', 'faults.toml: '),
+    ('[one', 'faults.toml: '),
+    ('[[one]]', 'faults.toml: '),
     (_fault(find='not there'), 'ours.py has the text 0 times'),
     (_fault(find='return'), 'ours.py has the text 2 times'),
     (_fault(put='a > b'), 'changes nothing'),

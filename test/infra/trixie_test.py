@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-import shutil
 import signal
 import subprocess
 
 from infra_project import ROOT
+from machine import Machine
 import pytest
 
 from infra.release import smoke
@@ -23,20 +23,11 @@ TOOLS = ('bash', 'cat', 'cp', 'dirname', 'env', 'flock', 'grep', 'mkdir', 'mv',
 SKIPPED = 77
 
 
-class Machine:
-  """A checkout with the scripts, and a machine with stubs of programs."""
+class Trixie(Machine):
+  """A machine with what the scripts run, as stubs."""
 
   def __init__(self, folder: Path):
-    self.root = folder / 'checkout'
-    self.bin = folder / 'bin'
-    self.log = folder / 'log'
-    (self.root / 'infra').mkdir(parents=True)
-    self.bin.mkdir()
-    self.log.touch()
-    for script in SCRIPTS:
-      shutil.copy(ROOT / script, self.root / script)
-    for tool in TOOLS:
-      (self.bin / tool).symlink_to(shutil.which(tool))
+    super().__init__(folder, SCRIPTS, TOOLS)
     self.stub('id', 'echo 0')
     self.stub('unshare', 'shift 3; exec "$@"')
     self.stub('apt-config', 'echo \'Acquire::Check-Date "false";\'')
@@ -47,41 +38,16 @@ class Machine:
         '"$4/usr/local/share"; echo "I: done"')
     self.stub('chroot', 'exit 0')
 
-  def stub(self, name: str, script: str) -> None:
-    """Puts a program on the machine that is logged when it runs."""
-    path = self.bin / name
-    path.write_text(f'#!/bin/bash\necho "{name} $*" >> {self.log}\n{script}\n')
-    path.chmod(0o755)
-
-  def remove(self, name: str) -> None:
-    (self.bin / name).unlink()
-
   def run(self,
           *arguments: str,
           folder: Path | None = None) -> subprocess.CompletedProcess:
     """Runs infra/trixie.sh, in a folder if one is given."""
-    return subprocess.run(
-        [self.bin / 'bash', self.root / 'infra/trixie.sh', *arguments],
-        env={
-            'PATH': str(self.bin),
-            'HOME': '/nowhere'
-        },
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False)
-
-  def ran(self, name: str) -> list[str]:
-    """How often, and with what, a stub ran."""
-    return [
-        line for line in self.log.read_text().splitlines()
-        if line.startswith(f'{name} ')
-    ]
+    return self.script(SCRIPTS[0], *arguments, folder=folder)
 
 
 @pytest.fixture(name='machine')
-def machine_fixture(tmp_path) -> Machine:
-  return Machine(tmp_path)
+def machine_fixture(tmp_path) -> Trixie:
+  return Trixie(tmp_path)
 
 
 def test_help(machine):
@@ -176,7 +142,9 @@ def test_debootstrap_is_installed(machine):
   machine.stub(
       'apt-get', f'[ "$1" != install ] || mv {machine.bin}/elsewhere {there}\n'
       '[ "$1" != indextargets ] || echo mirror://debian/')
-  assert machine.run('make').returncode == 0
+  done = machine.run('make')
+  assert done.returncode == 0
+  assert "==> installing Debian's packages debootstrap and " in done.stderr
   [installed] = machine.ran('apt-get install')
   assert installed.endswith(' debootstrap debian-archive-keyring')
 

@@ -131,9 +131,15 @@ def test_other_metadata_files(built, official_wheel):
   with zipfile.ZipFile(built) as ours, zipfile.ZipFile(
       official_wheel) as theirs:
     assert not any(name.startswith(OFFICIAL_INFO) for name in ours.namelist())
-    for name in ('entry_points.txt', 'top_level.txt', 'licenses/LICENSE'):
-      assert ours.read(f'{INFO}/{name}') == theirs.read(
-          f'{OFFICIAL_INFO}/{name}')
+    assert ours.read(f'{INFO}/licenses/LICENSE') == theirs.read(
+        f'{OFFICIAL_INFO}/licenses/LICENSE')
+    for name, line in (('entry_points.txt',
+                        'torch-xla-shardy = torch_xla_shardy.main:main'),
+                       ('top_level.txt', 'torch_xla_shardy')):
+      lines = ours.read(f'{INFO}/{name}').decode().splitlines()
+      lines.remove(line)
+      assert lines == theirs.read(
+          f'{OFFICIAL_INFO}/{name}').decode().splitlines()
     assert ours.read(f'{INFO}/licenses/LICENSE.shardy') == (
         ROOT / 'LICENSE').read_bytes()
     wheel = ours.read(f'{INFO}/WHEEL').decode().splitlines()
@@ -163,6 +169,7 @@ def test_every_file_is_upstreams_or_patched_or_ours(built, official_wheel):
     }
     assert actual == official_names | own.keys() | pins.PLUGINS.keys()
     assert 'torch_xla/shardy/__init__.py' in actual
+    assert 'torch_xla_shardy/main.py' in actual
     assert not any(name.startswith('torch_xla/csrc/') for name in actual)
     for name, data in (patched | own).items():
       assert ours.read(name) == data, name

@@ -11,6 +11,7 @@ from pathlib import Path
 import sys
 from typing import NamedTuple
 
+from layer_table import MAY_IMPORT
 import processes
 import pytest
 import torch_xla
@@ -23,69 +24,14 @@ _SPMD = 'torch_xla.distributed.spmd'
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
          'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
-         'conformance', 'gate')
+         'conformance', 'gate', 'torch_xla_shardy')
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
 _EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
          'aot.running', 'conformance.cases', 'conformance.operations',
          'conformance.torch_session', 'conformance.device_plugin',
          'conformance.suite', 'conformance.session', 'conformance.running',
-         'conformance.__main__')
-
-# Each folder, and each module that lies in none, from the bottom up: what it
-# may import when it is imported, and what else when it is called, or for types.
-_MAY_IMPORT = {
-    'errors': ((), ()),
-    'said_once': ((), ()),
-    'callers': ((), ()),
-    'progress': ((), ()),
-    'layers': ((), ()),
-    'tensor_names': ((), ()),
-    'process_environment': ((), ()),
-    'web_page': ((), ()),
-    'ended_process': ((), ()),
-    'gate': (('layers',), ()),
-    'mode': (('errors',), ()),
-    'vendor_defaults': (('mode',), ()),
-    'sharding': ((), ()),
-    'hlo': (('sharding',), ()),
-    'v2': (('hlo', 'sharding'), ()),
-    'annotate': (('sharding',), ()),
-    'door': (('errors',), ()),
-    'compile': (('door', 'errors', 'hlo', 'said_once', 'sharding', 'v2'), ()),
-    'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
-    'rewrite': (('annotate', 'compile', 'hlo', 'sdy', 'sharding', 'v2'), ()),
-    'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),
-    'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
-              'tensor_names'), ('rewrite',)),
-    'preview': (('hlo', 'mode', 'switch'), ()),
-    'stablehlo': (
-        ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
-         'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
-    'shardy': (('errors', 'mode', 'switch'), ('compile', 'door', 'preview',
-                                              'tensor_names')),
-    'cache': (('door', 'errors', 'mode'), ()),
-    'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
-                'process_environment', 'stablehlo', 'vendor_defaults'), ()),
-    'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
-    'metrics': ((), ()),
-    'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
-    'explanation': (
-        ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
-         'tensor_names', 'web_page', 'layers'), ('policy',)),
-    'suggest': ((), ('errors', 'explanation')),
-    'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
-               'mode', 'policy', 'process_environment', 'sharding',
-               'tensor_names', 'web_page'), ()),
-    'guards': (
-        ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
-    'explain': ((), ('errors', 'explanation', 'guards')),
-    'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
-             'hlo', 'layers', 'mode', 'process_environment', 'progress',
-             'sharding', 'tensor_names', 'web_page'), ()),
-    'conformance': (('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode',
-                     'sharding', 'stablehlo', 'web_page'), ()),
-}
+         'conformance.command')
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
@@ -111,7 +57,7 @@ class Import(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def _modules() -> dict[str, Path]:
   """The files of the package that are ours, by the names of their modules."""
-  folders = [_ROOT / 'torch_xla/shardy'] + [
+  folders = [_ROOT / 'torch_xla_shardy', _ROOT / 'torch_xla/shardy'] + [
       _ROOT / 'torch_xla/distributed/spmd' / name
       for name in ('audit', 'metrics', 'policy')
   ]
@@ -123,7 +69,7 @@ def _modules() -> dict[str, Path]:
 
 
 def _place(module: str) -> str:
-  """The folder that a module lies in, as `_MAY_IMPORT` calls it."""
+  """The folder that a module lies in, as `MAY_IMPORT` calls it."""
   name = module.removeprefix(f'{_SHARDY}.').removeprefix(f'{_SPMD}.')
   return 'shardy' if module == _SHARDY else name.partition('.')[0]
 
@@ -214,19 +160,19 @@ def test_circles_are_found():
 
 
 def test_every_place_is_in_the_table():
-  assert set(map(_place, _modules())) <= set(_MAY_IMPORT)
+  assert set(map(_place, _modules())) <= set(MAY_IMPORT)
 
 
 def test_the_table_goes_down():
-  places = list(_MAY_IMPORT)
-  for place, (imported, called) in _MAY_IMPORT.items():
+  places = list(MAY_IMPORT)
+  for place, (imported, called) in MAY_IMPORT.items():
     below = places[:places.index(place)]
     assert set(imported) | set(called) <= set(below), place
 
 
-@pytest.mark.parametrize('place', _MAY_IMPORT)
+@pytest.mark.parametrize('place', MAY_IMPORT)
 def test_imports_go_down(place):
-  imported, called = _MAY_IMPORT[place]
+  imported, called = MAY_IMPORT[place]
   for one in _imports():
     if _place(one.importer) == place and one.imported in _modules():
       allowed = {place, *imported}
@@ -301,10 +247,13 @@ def _owner(manifest, module: str) -> str:
   return owner
 
 
-def test_each_folder_belongs_to_one_series():
+def test_each_folder_but_the_commands_belongs_to_one_series():
   manifest = _manifest()
   owners: dict[str, set[str]] = {}
   for module in _modules():
+    # Of which each is of its implementation's series.
+    if module.startswith('torch_xla_shardy.commands.'):
+      continue
     owners.setdefault(_place(module), set()).add(_owner(manifest, module))
   assert {p: o for p, o in owners.items() if len(o) != 1} == {}
 

@@ -7,7 +7,7 @@ import weakref
 import pytest
 import torch
 from torch_xla.shardy import tensor_names
-from torch_xla.shardy.tensor_names import name_of, name_tensors, names_in
+from torch_xla.shardy.tensor_names import name_tensors, names_in, names_of
 
 # A child's, in which little has to be looked at as garbage is collected.
 ENVIRONMENT = {}
@@ -34,6 +34,10 @@ def fresh_fixture(monkeypatch):
   """As in a process that has not looked yet."""
   gc.collect()  # The models of other tests.
   monkeypatch.setattr(tensor_names, '_living', tensor_names._Living())
+
+
+def name_of(tensor: torch.Tensor) -> str:
+  return names_of((tensor,))[0]
 
 
 def _names(*modules, optimizers=()) -> list[str]:

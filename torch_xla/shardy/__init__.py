@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
   from .compile.record import ProgramRecord
 
-from .errors import (BackendCompileError, DoorError, LayoutError, TooLateError)
+from .device_count import check_mesh, virtual_devices
+from .errors import (BackendCompileError, DeviceCountError, DoorError,
+                     LayoutError, TooLateError)
 from .mode import current_mode, Mode
 from .switch import (behind_door, device_name, read_again, start, switch_on)
 
 __all__ = [
-    'BackendCompileError', 'DoorError', 'LayoutError', 'Mode', 'TooLateError',
-    'behind_door', 'current_mode', 'device_kind', 'device_name', 'explain',
-    'export_stablehlo', 'lower_text', 'name_tensors', 'programs', 'read_again',
-    'record', 'start', 'switch_on', 'watch'
+    'BackendCompileError', 'DeviceCountError', 'DoorError', 'LayoutError',
+    'Mode', 'TooLateError', 'behind_door', 'check_mesh', 'current_mode',
+    'device_kind', 'device_name', 'explain', 'export_stablehlo', 'lower_text',
+    'name_tensors', 'programs', 'read_again', 'record', 'start', 'switch_on',
+    'virtual_devices', 'watch'
 ]
 
 
@@ -113,7 +116,7 @@ def explain(
 
   Nothing is compiled and nothing is run: Shardy, as jaxlib has it, propagates
   the program that the backend gets. `print` shows it; `tensors(glob)` the way
-  that each axis came. `python -m torch_xla.shardy.explain` does it for a script.
+  that each axis came. `torch-xla-shardy explain` does it for a script.
 
   >>> print(torch_xla.shardy.explain([loss]))
 

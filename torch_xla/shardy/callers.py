@@ -23,9 +23,7 @@ class Callers:
     self._folder = os.path.abspath(script_folder)
     paths = sysconfig.get_paths()
     # Where this package is developed, its files are links to other places.
-    package = os.path.abspath(__file__)
-    for _ in range(2):
-      package = os.path.dirname(package)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     folders = {
         paths['stdlib'], paths['platstdlib'], paths['purelib'],
         paths['platlib'], package

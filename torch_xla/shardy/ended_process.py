@@ -24,6 +24,13 @@ def signal_name(number: int) -> str:
     return f'signal {number}'
 
 
+def how_ended(status: int) -> str:
+  """Of an exit status as `subprocess` has it, for behind 'the process'."""
+  if status < 0:
+    return f'was ended by {signal_name(-status)}'
+  return f'ended with status {status}'
+
+
 def last_words(log: IO[bytes]) -> str:
   """The last lines that a process printed into a file, on one.
 

@@ -9,6 +9,13 @@ class TooLateError(DoorError):
   """The mode was asked for when the runtime already existed."""
 
 
+class DeviceCountError(AssertionError):
+  """A mesh, or who asks for virtual devices, wants others than there can be.
+
+  An AssertionError, as upstream's of meshes is.
+  """
+
+
 class BackendCompileError(RuntimeError):
   """The backend refused a program.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import subprocess
 from typing import Optional
 
 
@@ -21,6 +21,6 @@ def started_with() -> Optional[dict[str, str]]:
 
 
 def interpreter_flags() -> list[str]:
-  """What this Python was started with before `-m`: -O, -W..., -X..."""
-  given = sys.orig_argv[1:]
-  return given[:given.index('-m')] if '-m' in given else []
+  """What this Python was started with: -O, -W..., -X..."""
+  # As multiprocessing does.
+  return subprocess._args_from_interpreter_flags()  # type: ignore

@@ -135,8 +135,9 @@ def read_again() -> None:
 
 def _runs_nothing(command: Sequence[str]) -> bool:
   """Whether a process only starts others, and needs no plugin for itself."""
-  at = command.index('-m') + 1 if '-m' in command else len(command)
-  return command[at:at + 1] == ['torch_xla.shardy.aot']
+  words = [os.path.basename(word) for word in command]
+  return ('torch-xla-shardy', 'aot') in zip(
+      words, words[1:]) or ('torch_xla.shardy', 'aot') in zip(words, words[1:])
 
 
 def switch_on(new_mode: Mode) -> None:

@@ -37,11 +37,6 @@ def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
     _names[tensor] = name
 
 
-def name_of(tensor: torch.Tensor) -> str:
-  """The tensor's name; empty if it has none."""
-  return names_of((tensor,))[0]
-
-
 def names_of(tensors: Sequence[torch.Tensor]) -> tuple[str, ...]:
   """The tensors' names, empty where there is none, by one look at most."""
   unknown = [tensor for tensor in tensors if tensor not in _names]

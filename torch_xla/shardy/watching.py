@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from types import TracebackType
-from typing import Optional
 
 from . import door, switch
 from .callers import Callers
@@ -17,7 +15,7 @@ _LOWERING = 'being lowered'
 _COMPILING = 'being partitioned and compiled'
 
 
-class Watch:
+class Watch(contextlib.ExitStack):
   """Tells until it is closed; a context, too.
 
   Attributes:
@@ -30,26 +28,14 @@ class Watch:
     Raises:
       DoorError: the mode is off, so that no program is seen.
     """
+    super().__init__()
     switch.check_door()
     self.is_quiet = not sys.stderr.isatty()
-    self._undo = contextlib.ExitStack()
     if not self.is_quiet:
       self._progress = Progress('torch_xla', sys.stderr)
       self._callers = Callers()
-      self._undo.callback(door.wrap(self._compile))
-      self._undo.enter_context(ledger.of_process.watch(self._lowered))
-
-  def close(self) -> None:
-    """Says nothing from now on; may be called again."""
-    self._undo.close()
-
-  def __enter__(self) -> Watch:
-    return self
-
-  def __exit__(self, kind: Optional[type[BaseException]],
-               error: Optional[BaseException],
-               trace: Optional[TracebackType]) -> None:
-    self.close()
+      self.callback(door.wrap(self._compile))
+      self.enter_context(ledger.of_process.watch(self._lowered))
 
   def _lowered(self, program: ledger.Sent, earlier: tuple[ledger.Sent,
                                                           ...]) -> None:

@@ -19,7 +19,7 @@ import pytest
 import xla_plugins.xla_cpu_pjrt
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-_COMMAND = [sys.executable, '-m', 'torch_xla.shardy.conformance']
+_COMMAND = [sys.executable, '-m', 'torch_xla.shardy', 'conformance']
 _LIBRARY = str(
     Path(xla_plugins.xla_cpu_pjrt.__file__).parent / 'xla_cpu_pjrt.so')
 _ON_CPU = ('--plugin', _LIBRARY, '--options', 'cpu_device_count=8')
@@ -32,7 +32,7 @@ _SECONDS = 2400
 
 def run(*arguments: object,
         **variables: str) -> subprocess.CompletedProcess[str]:
-  return processes.command('torch_xla.shardy.conformance', *arguments,
+  return processes.command('torch_xla.shardy', 'conformance', *arguments,
                            **variables)
 
 
@@ -62,7 +62,7 @@ def test_xlas_cpu_plugin_conforms(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
-  forms = {name: tmp_path / f'out.{name}' for name in ('json', 'junit', 'page')}
+  forms = {name: tmp_path / f'out.{name}' for name in ('json', 'junit', 'html')}
   known = tmp_path / 'known.txt'
   known.write_text('donation.real/taken  it is right, and the line is stale\n')
   done = run(
@@ -85,7 +85,7 @@ def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
   assert told['capabilities']['devices'] == [0, 1, 2, 3]
   suite = ElementTree.parse(forms['junit']).getroot()
   assert (suite.get('tests'), suite.get('failures')) == ('17', '1')
-  assert 'known.txt:1' in forms['page'].read_text()
+  assert 'known.txt:1' in forms['html'].read_text()
 
 
 _WRONG = [
@@ -98,8 +98,7 @@ _WRONG = [
     ((*_ON_CPU, '--only', 'nothing'), "'nothing' matches no case"),
     ((*_ON_CPU, '--only', 'donation.*', '--skip', 'donation.*'),
      '--only and --skip leave nothing'),
-    ((*_ON_CPU, '--json', '/no/such/folder/f'), 'cannot be written'),
-    ((*_ON_CPU, '--json', 'f', '--page', './f'), 'go to different files'),
+    ((*_ON_CPU, '--json', 'f', '--html', './f'), 'go to different files'),
     ((*_ON_CPU, '--expected-failures', '/no/such'), '--expected-failures'),
 ]
 

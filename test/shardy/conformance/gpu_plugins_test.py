@@ -34,14 +34,15 @@ def test_without_its_hardware(requirement: str, library: str,
   with zipfile.ZipFile(wheel) as archive:
     path = archive.extract(library, tmp_path)
   wheel.unlink()
-  done = subprocess.run(
-      [sys.executable, '-m', 'torch_xla.shardy.conformance', '--plugin', path],
-      env=clean_environment(),
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-      timeout=300,
-      check=False)
+  done = subprocess.run([
+      sys.executable, '-m', 'torch_xla.shardy', 'conformance', '--plugin', path
+  ],
+                        env=clean_environment(),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        timeout=300,
+                        check=False)
   Path(path).unlink()
   assert done.returncode == 3, done.stdout[-3000:] + done.stderr[-3000:]
   assert done.stdout.splitlines()[-1].startswith('no device: ')

@@ -5,6 +5,7 @@ import os
 import signal
 
 import numpy as np
+from printed import assert_printed
 import processes
 import pytest
 import torch
@@ -91,14 +92,15 @@ _NEGATED_SUM = f"""%n = stablehlo.negate %a : {_T}
 
 def test_why_not():
   explained = explained_of(_NEGATED_SUM, '{"x"}, {}', '{}, {}')
-  assert explained.why_not('add.2', (None, 'x')) == """\
+  assert_printed(
+      explained.why_not('add.2', (None, 'x')), """\
 add.2 f32[8,8] is ('x', None), and not (None, 'x')
   'x' splits another dimension of it, by a
   it can be, before all else
   other tensors that are split otherwise then: 1
     negate.1 f32[8,8] ('x', None) -> (None, 'x')
   moved now, as Shardy plans it: none
-  moved then: 1 all-to-all (128 bytes)"""
+  moved then: 1 all-to-all (128 bytes)""")
   # Of an argument it is another annotation, which the sum follows.
   assert 'moved then: none' in explained.why_not('a', (None, 'x'))
   assert "'x' was refused at add.2: it is said to be otherwise" in (
@@ -347,12 +349,12 @@ raise KeyError('mine')
 def test_script_that_has_nothing_to_explain(tmp_path):
   script = tmp_path / 'script.py'
   script.write_text(_SCRIPT)
-  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 3
   assert "KeyError: 'mine'" in ended.stderr
   assert 'script.py failed' in ended.stdout
   script.write_text(_SCRIPT.partition('raise')[0])
-  ended = processes.command('torch_xla.shardy.explain', script, **_SETTINGS)
+  ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 2
   assert 'mark some with xs.mark_sharding' in ended.stdout
 
@@ -378,7 +380,7 @@ torch_xla.sync()
 def test_script_that_must_not_move(tmp_path, least, status):
   script = tmp_path / 'script.py'
   script.write_text(_MOVING)
-  ended = processes.command('torch_xla.shardy.explain',
+  ended = processes.command('torch_xla.shardy', 'explain',
                             f'--no-implicit-collectives={least}', script,
                             **_SETTINGS)
   assert ended.returncode == status, ended.stderr

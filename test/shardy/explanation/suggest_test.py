@@ -174,7 +174,7 @@ def test_programs_are_retold_by_name():
 def test_script(tmp_path):
   script, written = tmp_path / 'script.py', tmp_path / 'policy.toml'
   script.write_text(_SCRIPT)
-  ended = processes.command('torch_xla.shardy.suggest', '--write', written,
+  ended = processes.command('torch_xla.shardy', 'suggest', '--write', written,
                             script, **_SETTINGS)
   assert ended.returncode == 0, ended.stderr
   assert '3 priced' in ended.stderr or '4 priced' in ended.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,18 +40,3 @@ def test_githubs_annotations_and_summary(
 def test_elsewhere_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
   ci.tell('aot', CHECKS, None, {})
   assert capsys.readouterr().out == ''
-
-
-def test_options(capsys: pytest.CaptureFixture[str]) -> None:
-  parser = argparse.ArgumentParser()
-  ci.add_options(parser)
-
-  def misused(*words: str) -> str:
-    return ci.misused(vars(parser.parse_args(words))) or ''
-
-  assert misused('--golden', 'x', '--golden-sections', 'counts, memory') == ''
-  assert '--golden FILE' in misused('--golden-sections', 'counts')
-  assert '--golden FILE' in misused('--update-golden')
-  with pytest.raises(SystemExit):
-    misused('--golden-sections', 'memory,all')
-  assert "no section 'all', but placements, " in capsys.readouterr().err

@@ -7,6 +7,7 @@ import re
 import annotated_modules as modules
 import norms
 import numpy as np
+from printed import assert_printed
 import programs
 import pytest
 import torch_xla.runtime as xr
@@ -63,7 +64,7 @@ def _body(entry: str) -> str:
 
 def test_training():
   """Its elements are used as they are; what it says of itself, all say."""
-  assert _body('''
+  text = _body('''
     x = f32[4,2] parameter(0)
     s = f32[2] parameter(1)
     o = f32[2] parameter(2)
@@ -71,7 +72,9 @@ def test_training():
       feature_index=1, metadata={op_name="norm"}
     y = f32[4,2] get-tuple-element(n), index=0
     v = f32[2] get-tuple-element(n), index=2
-    ROOT z = (f32[4,2], f32[2]) tuple(y, v)''') == '''
+    ROOT z = (f32[4,2], f32[2]) tuple(y, v)''')
+  assert_printed(
+      text, '''
   x = f32[4,2] parameter(0)
   n3 = f32[] constant(0) #
   n4 = f32[2] reduce(x, n3), dimensions={0}, add #
@@ -98,17 +101,19 @@ def test_training():
   n23 = f32[4,2] broadcast(o), dimensions={1} #
   n24 = f32[4,2] add(n22, n23) #
   ROOT z = (f32[4,2], f32[2]) tuple(n24, n14)
-'''
+''')
 
 
 def test_inference():
   """Computed in f32; the result is the same instruction, with its sharding."""
-  assert _body('''
+  text = _body('''
     x = bf16[2,4] parameter(0)
     s = bf16[2] parameter(1)
     n = bf16[2,4] batch-norm-inference(x, s, s, s, s), epsilon=0.5,
       feature_index=0, sharding={replicated}
-    ROOT z = bf16[2,4] negate(n)''') == '''
+    ROOT z = bf16[2,4] negate(n)''')
+  assert_printed(
+      text, '''
   x = bf16[2,4] parameter(0)
   n0 = f32[2,4] convert(x)
   s = bf16[2] parameter(1)
@@ -129,16 +134,18 @@ def test_inference():
   n15 = f32[2,4] add(n9, n14)
   n = bf16[2,4] convert(n15), sharding={replicated}
   ROOT z = bf16[2,4] negate(n)
-'''
+''')
 
 
 def test_grad():
   """Where the tuple itself is used, it stays one."""
-  assert _body('''
+  text = _body('''
     x = f64[4,2] parameter(0)
     s = f64[2] parameter(1)
     ROOT n = (f64[4,2], f64[2], f64[2]) batch-norm-grad(x, s, s, s, x),
-      epsilon=0.5, feature_index=1''') == '''
+      epsilon=0.5, feature_index=1''')
+  assert_printed(
+      text, '''
   s = f64[2] parameter(1)
   n3 = f64[] constant(0.5)
   n4 = f64[2] broadcast(n3), dimensions={}
@@ -168,13 +175,13 @@ def test_grad():
   n27 = f64[4,2] multiply(n11, n26)
   n28 = f64[2] multiply(n21, n6)
   ROOT n = (f64[4,2], f64[2], f64[2]) tuple(n27, n28, n15)
-'''
+''')
 
 
 def test_merged_dimensions():
   """Computed in the dimensions that come and go, and the mean is given in those
   that it has."""
-  assert _body('''
+  text = _body('''
     x = f32[2,3,4] parameter(0)
     s = f32[6] parameter(1)
     m = f32[1,6,4] reshape(x)
@@ -183,7 +190,9 @@ def test_merged_dimensions():
     r = f32[1,6,4] get-tuple-element(n), index=0
     y = f32[2,3,4] reshape(r)
     e = f32[6] get-tuple-element(n), index=1
-    ROOT z = (f32[2,3,4], f32[6]) tuple(y, e)''') == '''
+    ROOT z = (f32[2,3,4], f32[6]) tuple(y, e)''')
+  assert_printed(
+      text, '''
   x = f32[2,3,4] parameter(0)
   m = f32[1,6,4] reshape(x)
   n3 = f32[] constant(0)
@@ -214,7 +223,7 @@ def test_merged_dimensions():
   y = f32[2,3,4] reshape(n26)
   n27 = f32[6] reshape(n7)
   ROOT z = (f32[2,3,4], f32[6]) tuple(y, n27)
-'''
+''')
 
 
 def test_sharding_of_merged_dimensions():

@@ -3,6 +3,7 @@
 import re
 
 import annotated_modules as modules
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.rewrite import dot_dims
 from torch_xla.shardy.rewrite.merged_dims import (merge, Merged, product,
@@ -84,7 +85,7 @@ lhs_contracting_dims={3}, rhs_batch_dims={0,1}, rhs_contracting_dims={3}'''
 
 
 def test_a_layer_its_bias_and_what_follows():
-  assert _unmerged('''
+  text = _unmerged('''
     x = f32[8,5,16] parameter(0)
     w = f32[16,32] parameter(1)
     b = f32[32] parameter(2)
@@ -93,7 +94,9 @@ def test_a_layer_its_bias_and_what_follows():
     e = f32[40,32] broadcast(b), dimensions={1}
     s = f32[40,32] add(c, e)
     t = f32[40,32] tanh(s)
-    ROOT d = f32[8,5,4,8] reshape(t)''') == '''\
+    ROOT d = f32[8,5,4,8] reshape(t)''')
+  assert_printed(
+      text, '''\
   x = f32[8,5,16] parameter(0)
   w = f32[16,32] parameter(1)
   c = f32[8,5,32] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
@@ -101,7 +104,7 @@ def test_a_layer_its_bias_and_what_follows():
   n0 = f32[8,5,32] broadcast(b), dimensions={2}
   s = f32[8,5,32] add(c, n0)
   t = f32[8,5,32] tanh(s)
-  ROOT d = f32[8,5,4,8] reshape(t)'''
+  ROOT d = f32[8,5,4,8] reshape(t)''')
 
 
 def test_the_gradient_of_a_weight():

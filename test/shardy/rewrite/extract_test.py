@@ -3,6 +3,7 @@
 import dataclasses
 
 import annotated_modules as modules
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
@@ -57,14 +58,15 @@ def test_binding():
       1: _A,
       0: _B
   }, {}, (_binding(_A, _B, parameters=(1, 0)),))
-  assert _text(module) == '''\
+  assert_printed(
+      _text(module), '''\
 ENTRY e (p0: f32[8,8], p1: f32[8,8]) -> (f32[8,8], f32[]) {
   p0 = f32[8,8]{1,0} parameter(0)
   p1 = f32[8,8]{1,0} parameter(1)
   s = f32[8,8]{1,0} add(p0, p1)
   b = f32[] constant(0)
   ROOT t = (f32[8,8]{1,0}, f32[]) tuple(s, b)
-}'''
+}''')
 
 
 def test_binding_as_root_with_everything_on_it():
@@ -132,14 +134,15 @@ def test_tag():
   taken = extract.take(module)
   assert taken.found and not taken.parameters and not taken.bindings
   assert _names(module, taken.constraints) == {'c': _A}
-  assert _text(module) == '''\
+  assert_printed(
+      _text(module), '''\
 ENTRY e (p0: f32[8,8]) -> f32[8,8] {
   p0 = f32[8,8]{1,0} parameter(0)
   s = f32[8,8]{1,0} negate(p0)
-  c = f32[8,8]{1,0} custom-call(s), custom_call_target="Sharding", \
-sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
+  c = f32[8,8]{1,0} custom-call(s), custom_call_target="Sharding",
+      sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}
   ROOT r = f32[8,8]{1,0} add(c, p0)
-}'''
+}''')
 
 
 def test_chained_tags():

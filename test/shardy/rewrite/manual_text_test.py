@@ -3,6 +3,7 @@
 import re
 
 import annotated_modules as modules
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.rewrite import extract, to_sdy
@@ -63,9 +64,6 @@ def _print(module) -> str:
   return text.strip()
 
 
-_AXES = "xla.sdy.manual_axes=\"#sdy<manual_axes{'x', 'y'}>\""
-
-
 def test_region():
   """Parameters of users keep their priorities; boundaries come after them."""
   module, program = _lower(f'''
@@ -76,24 +74,27 @@ def test_region():
     k = {_manual('m')}
     e = {_end('k')}
     ROOT n = {_F} negate(e)''')
-  assert _print(module) == f'''\
-body0 (new0: f32[4,8]) -> f32[4,8] {{
+  assert_printed(
+      _print(module), '''\
+body0 (new0: f32[4,8]) -> f32[4,8] {
   new0 = f32[4,8] parameter(0)
   ROOT m = f32[4,8] tanh(new0)
-}}
+}
 
-ENTRY e (p0: f32[8,8]) -> f32[8,8] {{
+ENTRY e (p0: f32[8,8]) -> f32[8,8] {
   t = f32[] constant(0)
-  p0 = f32[8,8] parameter(0), sharding={_X}
-  new1 = f32[4,8] custom-call(p0), "xla.sdy.GlobalToLocalShape", effect, \
-attributes={{xla.sdy.in_shardings="per_value<[<@mesh, [{{'x'}}, {{}}], \
-replicated={{'y'}}>]>",{_AXES}}}
-  new2 = f32[4,8] call(new1), to_apply=body0, attributes={{inlineable="false"}}
-  new3 = f32[8,8] custom-call(new2), "xla.sdy.LocalToGlobalShape", effect, \
-attributes={{{_AXES},xla.sdy.out_shardings="per_value<[<@mesh, [{{'x'}}p3, \
-{{}}], replicated={{'y'}}>]>"}}
+  p0 = f32[8,8] parameter(0), sharding={devices=[2,1,4]<=[8]
+      last_tile_dim_replicate}
+  new1 = f32[4,8] custom-call(p0), "xla.sdy.GlobalToLocalShape", effect,
+      attributes={xla.sdy.in_shardings="per_value<[<@mesh, [{'x'}, {}],
+      replicated={'y'}>]>",xla.sdy.manual_axes="#sdy<manual_axes{'x', 'y'}>"}
+  new2 = f32[4,8] call(new1), to_apply=body0, attributes={inlineable="false"}
+  new3 = f32[8,8] custom-call(new2), "xla.sdy.LocalToGlobalShape", effect,
+      attributes={xla.sdy.manual_axes="#sdy<manual_axes{'x',
+      'y'}>",xla.sdy.out_shardings="per_value<[<@mesh, [{'x'}p3, {}],
+      replicated={'y'}>]>"}
   ROOT n = f32[8,8] negate(new3)
-}}'''
+}''')
   assert [(t.instruction, t.source, str(t.shape), t.sdy)
           for t in program.tensors
           if t.parameter is None
@@ -121,7 +122,8 @@ def test_values_from_outside():
     q = {_L} add(o, c)
     ROOT e = {_end('q')}''')
   text = _print(module)
-  assert text.startswith('''\
+  assert_printed(
+      text[:text.index('\n\n')], '''\
 body0 (new0: f32[4,8], new1: f32[4,8], new2: f32[]) -> f32[4,8] {
   new0 = f32[4,8] parameter(0)
   new3 = f32[] constant(2)
@@ -133,8 +135,7 @@ body0 (new0: f32[4,8], new1: f32[4,8], new2: f32[]) -> f32[4,8] {
   new5 = f32[4,8] broadcast(new2), dimensions={}
   o = f32[4,8] add(n, new5)
   ROOT q = f32[4,8] add(o, new0)
-}
-''')
+}''')
   assert 'in_shardings="per_value<[<@mesh, [{\'axis_0\'}, {}], ' in text
   assert '<@mesh, [{}, {}], replicated={\'axis_0\', \'axis_1\'}>, <@mesh, [], ' in text
 

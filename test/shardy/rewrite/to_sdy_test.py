@@ -4,6 +4,7 @@ import re
 import time
 
 import annotated_modules as modules
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.hlo import op_sharding
@@ -49,9 +50,6 @@ def _lower(entry: str, others: str = '', num_devices: int = 8):
   return _print(module), lowering
 
 
-_XY = '{xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}'
-
-
 def test_parameters():
   """Annotated with and without priority, placed without a word, and whole."""
   text, lowering = _lower(f'''
@@ -62,20 +60,23 @@ def test_parameters():
     b = f32[] custom-call(p0, p1), {_bind(_say((0, None), (2, None)),
                                           _say((1, None)))}
     ROOT t = (f32[], {_F}, {_F}, {_F}) tuple(b, p0, p1, p2)''')
-  assert text == f'''{_XY}
-ENTRY e (p0: f32[8,8], p1: f32[8,8], p2: f32[8,8], p3: f32[]) -> (f32[], \
-f32[8,8], f32[8,8], f32[8,8]) {{
-  p3 = f32[] parameter(3), \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, []>"}}
+  assert_printed(
+      text, '''\
+{xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}
+ENTRY e (p0: f32[8,8], p1: f32[8,8], p2: f32[8,8], p3: f32[]) -> (f32[],
+    f32[8,8], f32[8,8], f32[8,8]) {
+  p3 = f32[] parameter(3), attributes={xla.sdy.sharding="#sdy.sharding<@mesh,
+      []>"}
   b = f32[] constant(0)
-  p0 = F parameter(0), sharding={_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{'x'}}p2, {{}}]>"}}
-  p1 = F parameter(1), sharding={_Y}, \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{'y'}}, {{}}]>"}}
-  p2 = F parameter(2), sharding={_MINOR_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{}}, {{'x'}}p3]>"}}
+  p0 = F parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{'x'}p2, {}]>"}
+  p1 = F parameter(1), sharding={devices=[4,1,2]<=[2,4]T(1,0)
+      last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{'y'}, {}]>"}
+  p2 = F parameter(2), sharding={devices=[1,2,4]<=[8] last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{}, {'x'}p3]>"}
   ROOT t = (f32[], F, F, F) tuple(b, p0, p1, p2)
-}}'''
+}''')
   assert lowering.results == {}
   assert [(t.parameter, t.instruction, str(t.shape), t.annotation)
           for t in lowering.tensors] == [(0, 'p0', 'f32[8,8]',
@@ -94,17 +95,20 @@ def test_open_dimension_of_a_parameter():
     b = f32[] custom-call(p0), {_bind(_say((0, None), (1, 4)))}
     n = {_F} negate(p0)
     ROOT t = ({_F}, {_F}, f32[]) tuple(n, p0, b)''')
-  assert text == f'''{_XY}
-ENTRY e (p0: f32[8,8]) -> (f32[8,8], f32[8,8], f32[]) {{
-  p0 = F parameter(0), sharding={_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{'x'}}p1, {{}}]>"}}
-  added0 = F custom-call(p0), "Sharding", sharding={_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{{'x'}}p1, \
-{{?}}p4]>]>"}}
+  assert_printed(
+      text, '''\
+{xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}
+ENTRY e (p0: f32[8,8]) -> (f32[8,8], f32[8,8], f32[]) {
+  p0 = F parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{'x'}p1, {}]>"}
+  added0 = F custom-call(p0), "Sharding", sharding={devices=[2,1,4]<=[8]
+      last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{'x'}p1,
+      {?}p4]>]>"}
   n = F negate(added0)
   b = f32[] constant(0)
   ROOT t = (F, F, f32[]) tuple(n, added0, b)
-}}'''
+}''')
   # The record tells what was asked for, and no result is promised.
   tensor, = lowering.tensors
   assert tensor.sdy == '#sdy.sharding<@mesh, [{"x"}p1, {?}p4]>'
@@ -122,26 +126,28 @@ def test_sharding_calls_and_pinned_results():
     n = {_F} negate(d)
     ROOT t = ({_F}, {_F}, {_F}) tuple(c, n, d)''')
   _, body = text.split('\n', 1)
-  assert body == f'''\
-ENTRY e (p0: f32[8,8]) -> (f32[8,8], f32[8,8], f32[8,8]) {{
-  p0 = F parameter(0), sharding={_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding<@mesh, [{{'x'}}p2, {{}}]>"}}
-  c = F custom-call(p0), "Sharding", \
-sharding={{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}}, \
-attributes={{xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{{}}, \
-{{'y'}}p1]>]>"}}
-  added0 = F custom-call(c), "xla.sdy.FuncResultSharding", \
-attributes={{xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{{}}, \
-{{'y'}}p1]>]>"}}
-  d = F custom-call(c), "Sharding", sharding={_X}, \
-attributes={{xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{{'x'}}p2, \
-{{}}]>]>"}}
+  assert_printed(
+      body, '''\
+ENTRY e (p0: f32[8,8]) -> (f32[8,8], f32[8,8], f32[8,8]) {
+  p0 = F parameter(0), sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{'x'}p2, {}]>"}
+  c = F custom-call(p0), "Sharding", sharding={devices=[1,4,2]<=[2,4]T(1,0)
+      last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{},
+      {'y'}p1]>]>"}
+  added0 = F custom-call(c), "xla.sdy.FuncResultSharding",
+      attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{},
+      {'y'}p1]>]>"}
+  d = F custom-call(c), "Sharding", sharding={devices=[2,1,4]<=[8]
+      last_tile_dim_replicate},
+      attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{'x'}p2,
+      {}]>]>"}
   n = F negate(d)
-  added1 = F custom-call(d), "xla.sdy.FuncResultSharding", \
-attributes={{xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{{'x'}}p2, \
-{{}}]>]>"}}
+  added1 = F custom-call(d), "xla.sdy.FuncResultSharding",
+      attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{'x'}p2,
+      {}]>]>"}
   ROOT t = (F, F, F) tuple(added0, n, added1)
-}}'''
+}''')
   assert {
       k: str(v.canonical()) for k, v in lowering.results.items()
   } == {

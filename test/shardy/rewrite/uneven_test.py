@@ -5,6 +5,7 @@ Each runs for real, on eight CPU devices, against plain torch.
 
 import annotated_modules as modules
 import numpy as np
+from printed import assert_printed
 import pytest
 from shards import check_shards
 import torch
@@ -74,59 +75,66 @@ _SPLIT = '{devices=[8,1]<=[8]}'
 
 def test_a_parameter_is_padded_and_cut():
   said = Annotation.of(UserMesh.of((8,), ('d',)), (0, None), (3, None))
-  assert _text(f'''
+  text = _text(f'''
     p = f32[10,6] parameter(0), sharding={_SPLIT}
     b = f32[] custom-call(p), {modules.bind(said)}
     n = f32[2,6] slice(p), slice={{[0:2], [0:6]}}
-    ROOT t = (f32[2,6], f32[]) tuple(n, b)''') == f'''\
-ENTRY e (p: f32[16,6]) -> (f32[2,6], f32[]) {{
-  p = f32[16,6]{{1,0}} parameter(0), sharding={_SPLIT}
-  shardy.4 = f32[10,6]{{1,0}} slice(p), slice={{[0:10], [0:6]}}
-  shardy.5 = f32[10,6]{{1,0}} custom-call(shardy.4) "Sharding", sharding={_SPLIT}
-  n = f32[2,6]{{1,0}} slice(shardy.5), slice={{[0:2], [0:6]}}
+    ROOT t = (f32[2,6], f32[]) tuple(n, b)''')
+  assert_printed(
+      text, '''\
+ENTRY e (p: f32[16,6]) -> (f32[2,6], f32[]) {
+  p = f32[16,6]{1,0} parameter(0), sharding={devices=[8,1]<=[8]}
+  shardy.4 = f32[10,6]{1,0} slice(p), slice={[0:10], [0:6]}
+  shardy.5 = f32[10,6]{1,0} custom-call(shardy.4) "Sharding",
+      sharding={devices=[8,1]<=[8]}
+  n = f32[2,6]{1,0} slice(shardy.5), slice={[0:2], [0:6]}
   b = f32[] constant(0)
-  ROOT t = (f32[2,6]{{1,0}}, f32[]) tuple(n, b)
-}}'''
+  ROOT t = (f32[2,6]{1,0}, f32[]) tuple(n, b)
+}''')
 
 
 def test_a_constrained_result_is_padded():
   """And nobody else sees the padding."""
-  assert _text(f'''
+  text = _text(f'''
     p = bf16[10,6] parameter(0)
     c = bf16[10,6] custom-call(p), custom_call_target="Sharding",
       sharding={_SPLIT}
     n = bf16[2,6] slice(c), slice={{[0:2], [0:6]}}
-    ROOT t = (bf16[10,6], bf16[2,6]) tuple(c, n)''') == f'''\
-ENTRY e (p: bf16[10,6]) -> (bf16[16,6], bf16[2,6]) {{
-  p = bf16[10,6]{{1,0}} parameter(0)
-  c = bf16[10,6]{{1,0}} custom-call(p) "Sharding", sharding={_SPLIT}
+    ROOT t = (bf16[10,6], bf16[2,6]) tuple(c, n)''')
+  assert_printed(
+      text, '''\
+ENTRY e (p: bf16[10,6]) -> (bf16[16,6], bf16[2,6]) {
+  p = bf16[10,6]{1,0} parameter(0)
+  c = bf16[10,6]{1,0} custom-call(p) "Sharding", sharding={devices=[8,1]<=[8]}
   shardy.4 = s32[] constant(0)
   shardy.5 = bf16[] convert(shardy.4)
-  shardy.6 = bf16[16,6]{{1,0}} pad(c, shardy.5), padding=0_6x0_0
-  shardy.7 = bf16[16,6]{{1,0}} custom-call(shardy.6) "Sharding", sharding={_SPLIT}
-  shardy.8 = bf16[16,6]{{1,0}} custom-call(shardy.7) "xla.sdy.FuncResultSharding"
-  n = bf16[2,6]{{1,0}} slice(c), slice={{[0:2], [0:6]}}
-  ROOT t = (bf16[16,6]{{1,0}}, bf16[2,6]{{1,0}}) tuple(shardy.8, n)
-}}'''
+  shardy.6 = bf16[16,6]{1,0} pad(c, shardy.5), padding=0_6x0_0
+  shardy.7 = bf16[16,6]{1,0} custom-call(shardy.6) "Sharding",
+      sharding={devices=[8,1]<=[8]}
+  shardy.8 = bf16[16,6]{1,0} custom-call(shardy.7) "xla.sdy.FuncResultSharding"
+  n = bf16[2,6]{1,0} slice(c), slice={[0:2], [0:6]}
+  ROOT t = (bf16[16,6]{1,0}, bf16[2,6]{1,0}) tuple(shardy.8, n)
+}''')
 
 
 def test_a_free_result_is_padded_to_tiles():
   """A gradient, say, of a weight: not pinned."""
-  assert _text(
+  text = _text(
       f'''
     p = f32[10,6] parameter(0)
     c = f32[10,6] custom-call(p), custom_call_target="Sharding",
       sharding={_SPLIT}
-    ROOT n = f32[6,10] transpose(c), dimensions={{1,0}}''',
-      {0: (1, 8)}) == f'''\
-ENTRY e (p: f32[10,6]) -> f32[6,16] {{
-  p = f32[10,6]{{1,0}} parameter(0)
-  c = f32[10,6]{{1,0}} custom-call(p) "Sharding", sharding={_SPLIT}
-  n = f32[6,10]{{1,0}} transpose(c), dimensions={{1,0}}
+    ROOT n = f32[6,10] transpose(c), dimensions={{1,0}}''', {0: (1, 8)})
+  assert_printed(
+      text, '''\
+ENTRY e (p: f32[10,6]) -> f32[6,16] {
+  p = f32[10,6]{1,0} parameter(0)
+  c = f32[10,6]{1,0} custom-call(p) "Sharding", sharding={devices=[8,1]<=[8]}
+  n = f32[6,10]{1,0} transpose(c), dimensions={1,0}
   shardy.3 = s32[] constant(0)
   shardy.4 = f32[] convert(shardy.3)
-  ROOT shardy.5 = f32[6,16]{{1,0}} pad(n, shardy.4), padding=0_0x0_6
-}}'''
+  ROOT shardy.5 = f32[6,16]{1,0} pad(n, shardy.4), padding=0_0x0_6
+}''')
 
 
 def test_what_shardy_is_asked():

@@ -3,6 +3,7 @@
 import annotated_modules as modules
 import convolution_steps
 import numpy as np
+from printed import assert_printed
 import pytest
 import torch
 import torch_xla
@@ -55,13 +56,14 @@ def test_the_computation_is_the_program():
   assert not untuple.is_tupled(module)
   text = _text(module)
   assert 'buffer_donor={ (1, {}) }' in text
-  assert text[text.index('ENTRY'):].strip() == '''\
+  assert_printed(
+      text[text.index('ENTRY'):].strip(), '''\
 ENTRY program (a: f32[8], b: f32[4]) -> (f32[8], f32[4]) {
   a = f32[8] parameter(0), sharding={devices=[8]<=[8]}
   n = f32[8] negate(a)
   b = f32[4] parameter(1), sharding={replicated}
   ROOT t = (f32[8], f32[4]) tuple(n, b)
-}'''
+}''')
 
 
 @pytest.mark.parametrize('entry', [

@@ -11,9 +11,15 @@ import numpy as np
 from properties import examples
 import pytest
 from torch_xla.shardy.sharding import tile_assignment
-from torch_xla.shardy.sharding.tile_assignment import (DeviceList, from_array,
+from torch_xla.shardy.sharding.tile_assignment import (DeviceList,
                                                        IotaTileAssignment,
                                                        TileAssignmentError)
+
+
+def from_array(devices, dims=None):
+  """The V2 form of a V1 device list."""
+  return DeviceList.of(devices,
+                       np.shape(devices) if dims is None else dims).iota
 
 
 @st.composite

@@ -1,5 +1,6 @@
 """What a backend tells in MLIR is read, and what _XLAC is told of it."""
 
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compiled_program import Collective
@@ -298,14 +299,15 @@ def test_text_of(results):
 
 
 def test_text_of_one_device_or_no_result():
-  assert answer.text_of(1, None) == '''\
+  assert_printed(
+      answer.text_of(1, None), '''\
 module @compiled {
   func.func @main() -> (tensor<f32>) {
     %0 = stablehlo.constant dense<0.0> : tensor<f32>
     return %0 : tensor<f32>
   }
 }
-'''
+''')
   for results in None, ():
     assert _read(answer.text_of(0, results).encode()).parameters is None
 

@@ -4,6 +4,7 @@ import re
 
 import mlir_modules as modules
 import numpy as np
+from printed import assert_printed
 import pytest
 import torch
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
@@ -13,7 +14,7 @@ from torch_xla.shardy.stablehlo.forms import Form
 from torch_xla.shardy.v2 import to_v2
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
-_main, _shown, _expected = modules.main, modules.shown, modules.expected
+_main, _shown = modules.main, modules.shown
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _X_V1 = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
@@ -42,52 +43,61 @@ def _written(form: Form) -> str:
 
 
 def test_sdy():
-  assert _written(Form.SDY) == _expected('''
-      sdy.mesh @mesh = <["x"=2, "y"=4]>
-      func.func @main(%arg0: F {jax.buffer_donor = true, \
-sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>})
-          -> (F, F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}p2, {}]>}) {
-        %0 = sdy.sharding_constraint %arg0 <@mesh, [{"x"}p1, {?}p4]> : F
-        %1 = stablehlo.negate %0 : F
-        %2 = sdy.sharding_constraint %1 <@mesh, [{"y"}p2, {}]> : F
-        return %0, %2 : F, F
-      }''')
+  assert_printed(
+      _written(Form.SDY), '''\
+module @m {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%arg0: F {jax.buffer_donor = true, sdy.sharding =
+      #sdy.sharding<@mesh, [{"x"}p1, {}]>})
+      -> (F, F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}p2, {}]>}) {
+    %0 = sdy.sharding_constraint %arg0 <@mesh, [{"x"}p1, {?}p4]> : F
+    %1 = stablehlo.negate %0 : F
+    %2 = sdy.sharding_constraint %1 <@mesh, [{"y"}p2, {}]> : F
+    return %0, %2 : F, F
+  }
+}
+''')
 
 
 def test_attributes():
   """As XLA's own importer reads them (round_trip_import)."""
-  assert _written(Form.ATTRIBUTES) == _expected(
-      r'''
-      func.func @main(%arg0: F {jax.buffer_donor = true, \
-mhlo.frontend_attributes = {xla.sdy.sharding = \
-"#sdy.sharding<@mesh, [{\22x\22}p1, {}]>"}})
-          -> (F, F) {
-        %0 = stablehlo.custom_call @Sharding(%arg0) {backend_config = "", \
-mhlo.frontend_attributes = {xla.sdy.sharding = \
-"#sdy.sharding_per_value<[<@mesh, [{\22x\22}p1, {?}p4]>]>"}} : (F) -> F
-        %1 = stablehlo.negate %0 : F
-        %2 = stablehlo.custom_call @Sharding(%1) {backend_config = "", \
-mhlo.frontend_attributes = {xla.sdy.sharding = \
-"#sdy.sharding_per_value<[<@mesh, [{\22y\22}p2, {}]>]>"}} : (F) -> F
-        %3 = stablehlo.custom_call @xla.sdy.FuncResultSharding(%2) \
-{backend_config = "", mhlo.frontend_attributes = {xla.sdy.sharding = \
-"#sdy.sharding_per_value<[<@mesh, [{\22y\22}p2, {}]>]>"}} : (F) -> F
-        return %0, %3 : F, F
-      }'''.replace('\\\n', ''),
-      header='module @m attributes {mhlo.frontend_attributes = '
-      '{xla.sdy.meshes = "{mesh = #sdy.mesh<[\\22x\\22=2, \\22y\\22=4]>}"}}')
+  assert_printed(
+      _written(Form.ATTRIBUTES), '''\
+module @m attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh =
+    #sdy.mesh<[\\22x\\22=2, \\22y\\22=4]>}"}} {
+  func.func @main(%arg0: F {jax.buffer_donor = true, mhlo.frontend_attributes =
+      {xla.sdy.sharding = "#sdy.sharding<@mesh, [{\\22x\\22}p1, {}]>"}})
+      -> (F, F) {
+    %0 = stablehlo.custom_call @Sharding(%arg0) {backend_config = "",
+        mhlo.frontend_attributes = {xla.sdy.sharding =
+        "#sdy.sharding_per_value<[<@mesh, [{\\22x\\22}p1, {?}p4]>]>"}} : (F) -> F
+    %1 = stablehlo.negate %0 : F
+    %2 = stablehlo.custom_call @Sharding(%1) {backend_config = "",
+        mhlo.frontend_attributes = {xla.sdy.sharding =
+        "#sdy.sharding_per_value<[<@mesh, [{\\22y\\22}p2, {}]>]>"}} : (F) -> F
+    %3 = stablehlo.custom_call @xla.sdy.FuncResultSharding(%2) {backend_config =
+        "", mhlo.frontend_attributes = {xla.sdy.sharding =
+        "#sdy.sharding_per_value<[<@mesh, [{\\22y\\22}p2, {}]>]>"}} : (F) -> F
+    return %0, %3 : F, F
+  }
+}
+''')
 
 
 def test_plain():
   """Of a program with shardings of arguments, results, operations and calls."""
   program = modules.in_hlo(_module())
   extract.take(program)
-  assert _shown(modules.in_form(program, Form.PLAIN)) == _expected('''
-      func.func @main(%arg0: F {jax.buffer_donor = true})
-          -> (F, F) {
-        %0 = stablehlo.negate %arg0 : F
-        return %arg0, %0 : F, F
-      }''')
+  assert_printed(
+      _shown(modules.in_form(program, Form.PLAIN)), '''\
+module @m {
+  func.func @main(%arg0: F {jax.buffer_donor = true})
+      -> (F, F) {
+    %0 = stablehlo.negate %arg0 : F
+    return %arg0, %0 : F, F
+  }
+}
+''')
 
 
 def test_plain_has_erf_as_a_composite():
@@ -167,17 +177,22 @@ def test_v2():
     %k = {modules.tag(_say((1, None), (2, None)), '%n')}
     %c = {modules.sharding_call('%k', _Y_V1)}
     return %c, %b : F, tensor<f32>''')
-  call = ('stablehlo.custom_call @Sharding(%{}) {{backend_config = "", '
-          'mhlo.sharding = "{}"}} : (F) -> F')
-  assert _shown(modules.in_form(program, None)) == _expected(f'''
-      func.func @main(%arg0: F {{mhlo.sharding = "{_X}"}})
-          -> (F, tensor<f32>) {{
-        %0 = stablehlo.negate %arg0 : F
-        %1 = {call.format(0, _X)}
-        %2 = {call.format(1, _Y)}
-        %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-        return %2, %cst : F, tensor<f32>
-      }}''')
+  assert_printed(
+      _shown(modules.in_form(program, None)), '''\
+module @m {
+  func.func @main(%arg0: F {mhlo.sharding = "{devices=[2,1,4]<=[8]
+      last_tile_dim_replicate}"})
+      -> (F, tensor<f32>) {
+    %0 = stablehlo.negate %arg0 : F
+    %1 = stablehlo.custom_call @Sharding(%0) {backend_config = "", mhlo.sharding
+        = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"} : (F) -> F
+    %2 = stablehlo.custom_call @Sharding(%1) {backend_config = "", mhlo.sharding
+        = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"} : (F) -> F
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    return %2, %cst : F, tensor<f32>
+  }
+}
+''')
   assert counts == to_v2.ShardingCounts(3)
 
 

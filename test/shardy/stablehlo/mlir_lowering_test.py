@@ -5,6 +5,7 @@ of a program is lost on the way there and back.
 """
 
 import mlir_modules as modules
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.hlo import messages, protos
@@ -15,7 +16,7 @@ from torch_xla.shardy.stablehlo import conversion, dialects, pins
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _bind, _tag, _constrain = modules.bind, modules.tag, modules.sharding_call
-_main, _expected, _shown = modules.main, modules.expected, modules.shown
+_main, _shown = modules.main, modules.shown
 _MESH = UserMesh.of((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
@@ -47,17 +48,20 @@ def test_parameters():
     %b = {_bind(_say((0, None), (2, None)), _say((1, None)),
                 of=('%arg0', '%arg1'))}
     return %b : tensor<f32>''')
-  assert text == _expected('''
-      sdy.mesh @mesh = <["x"=2, "y"=4]>
-      func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, \
-[{"x"}p2, {}]>},
-          %arg1: F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>},
-          %arg2: F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}p3]>},
-          %arg3: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>})
-          -> tensor<f32> {
-        %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-        return %cst : tensor<f32>
-      }''')
+  assert_printed(
+      text, '''\
+module @m {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>},
+      %arg1: F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>},
+      %arg2: F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}p3]>},
+      %arg3: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>})
+      -> tensor<f32> {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    return %cst : tensor<f32>
+  }
+}
+''')
   assert [(t.parameter, str(t.shape), t.annotation) for t in told.tensors
          ] == [(0, 'f32[8,8]', _say((0, None), (2, None))),
                (1, 'f32[8,8]', _say((1, None))), (2, 'f32[8,8]', None),
@@ -72,15 +76,18 @@ def test_a_binding_that_nobody_uses_is_heard():
     %b = {_bind(_say((0, None), (1, 4)), of=('%arg0',))}
     %n = stablehlo.negate %arg0 : F
     return %n : F''')
-  assert text == _expected('''
-      sdy.mesh @mesh = <["x"=2, "y"=4]>
-      func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, \
-[{"x"}p1, {}]>})
-          -> F {
-        %0 = sdy.sharding_constraint %arg0 <@mesh, [{"x"}p1, {?}p4]> : F
-        %1 = stablehlo.negate %0 : F
-        return %1 : F
-      }''')
+  assert_printed(
+      text, '''\
+module @m {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>})
+      -> F {
+    %0 = sdy.sharding_constraint %arg0 <@mesh, [{"x"}p1, {?}p4]> : F
+    %1 = stablehlo.negate %0 : F
+    return %1 : F
+  }
+}
+''')
 
 
 def test_sharding_calls_and_pinned_results():
@@ -93,17 +100,20 @@ def test_sharding_calls_and_pinned_results():
     %d = {_constrain('%c', _X)}
     %n = stablehlo.negate %d : F
     return %c, %n, %d : F, F, F''')
-  assert text == _expected('''
-      sdy.mesh @mesh = <["x"=2, "y"=4]>
-      func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, \
-[{"x"}p2, {}]>})
-          -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}p1]>}, F, \
-F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>}) {
-        %0 = sdy.sharding_constraint %arg0 <@mesh, [{}, {"y"}p1]> : F
-        %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}p2, {}]> : F
-        %2 = stablehlo.negate %1 : F
-        return %0, %2, %1 : F, F, F
-      }''')
+  assert_printed(
+      text, '''\
+module @m {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>})
+      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}p1]>}, F, F
+          {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>}) {
+    %0 = sdy.sharding_constraint %arg0 <@mesh, [{}, {"y"}p1]> : F
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}p2, {}]> : F
+    %2 = stablehlo.negate %1 : F
+    return %0, %2, %1 : F, F, F
+  }
+}
+''')
   assert sorted(told.results) == [0, 2]
 
 
@@ -308,18 +318,22 @@ def test_the_function_that_main_merely_calls_is_the_program():
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
   told = to_sdy.tell(program, extract.take(program), 8)
-  assert _shown(modules.in_form(program)) == _expected('''
-      sdy.mesh @mesh = <["axis_0"=2, "axis_1"=4]>
-      func.func @main(%arg0: F {jax.buffer_donor = true, \
-sdy.sharding = #sdy.sharding<@mesh, [{"axis_0"}, {}]>},
-          %arg1: F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
-          -> (F {sdy.sharding = #sdy.sharding<@mesh, [{"axis_0"}, {}]>}, \
-F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
-        %0 = stablehlo.add %arg0, %arg1 : F
-        %1 = sdy.sharding_constraint %0 <@mesh, [{"axis_0"}, {}]> : F
-        %2 = sdy.sharding_constraint %arg1 <@mesh, [{}, {}]> : F
-        return %1, %2 : F, F
-      }''')
+  assert_printed(
+      _shown(modules.in_form(program)), '''\
+module @m {
+  sdy.mesh @mesh = <["axis_0"=2, "axis_1"=4]>
+  func.func @main(%arg0: F {jax.buffer_donor = true, sdy.sharding =
+      #sdy.sharding<@mesh, [{"axis_0"}, {}]>},
+      %arg1: F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>})
+      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{"axis_0"}, {}]>}, F
+          {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %0 = stablehlo.add %arg0, %arg1 : F
+    %1 = sdy.sharding_constraint %0 <@mesh, [{"axis_0"}, {}]> : F
+    %2 = sdy.sharding_constraint %arg1 <@mesh, [{}, {}]> : F
+    return %1, %2 : F, F
+  }
+}
+''')
   assert sorted(told.results) == [0, 1]
 
 

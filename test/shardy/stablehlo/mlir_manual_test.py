@@ -1,7 +1,8 @@
 """Manual regions in MLIR: sdy.manual_computation, and as attributes."""
 
 import manual_programs
-from mlir_modules import bind, expected, lower, main, read, shown
+from mlir_modules import bind, lower, main, read, shown
+from printed import assert_printed
 import processes
 import pytest
 import torch
@@ -51,27 +52,30 @@ def _region(form: Form = Form.SDY):
 
 def test_region():
   module, program = _region()
-  assert shown(module) == expected(f'''
-      sdy.mesh @mesh = <["x"=2, "y"=4]>
-      func.func @main(%arg0: F {{sdy.sharding = #sdy.sharding<@mesh, \
-[{{"x"}}p2, {{}}]>}},
-          %arg1: tensor<f32> {{sdy.sharding = #sdy.sharding<@mesh, []>}})
-          -> (F, tensor<f32>) {{
-        %0 = stablehlo.broadcast_in_dim %arg1, dims = [] : \
-(tensor<f32>) -> {_L}
-        %1 = sdy.manual_computation(%arg0, %arg1) in_shardings=[<@mesh, \
-[{{"x"}}, {{}}], replicated={{"y"}}>, <@mesh, [], replicated={{"x", "y"}}>] \
-out_shardings=[<@mesh, [{{"x"}}p3, {{}}], replicated={{"y"}}>] \
-manual_axes={{"x", "y"}} (%arg2: {_L}, %arg3: tensor<f32>) {{
-          %3 = stablehlo.broadcast_in_dim %arg3, dims = [] : \
-(tensor<f32>) -> {_L}
-          %4 = stablehlo.add %arg2, %3 : {_L}
-          sdy.return %4 : {_L}
-        }} : (F, tensor<f32>) -> F
-        %2 = stablehlo.negate %1 : F
-        %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-        return %2, %cst : F, tensor<f32>
-      }}''')
+  assert_printed(
+      shown(module), '''\
+module @m {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>},
+      %arg1: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>})
+      -> (F, tensor<f32>) {
+    %0 = stablehlo.broadcast_in_dim %arg1, dims = [] : (tensor<f32>) ->
+        tensor<4x8xf32>
+    %1 = sdy.manual_computation(%arg0, %arg1) in_shardings=[<@mesh, [{"x"}, {}],
+        replicated={"y"}>, <@mesh, [], replicated={"x", "y"}>]
+        out_shardings=[<@mesh, [{"x"}p3, {}], replicated={"y"}>]
+        manual_axes={"x", "y"} (%arg2: tensor<4x8xf32>, %arg3: tensor<f32>) {
+      %3 = stablehlo.broadcast_in_dim %arg3, dims = [] : (tensor<f32>) ->
+          tensor<4x8xf32>
+      %4 = stablehlo.add %arg2, %3 : tensor<4x8xf32>
+      sdy.return %4 : tensor<4x8xf32>
+    } : (F, tensor<f32>) -> F
+    %2 = stablehlo.negate %1 : F
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
+    return %2, %cst : F, tensor<f32>
+  }
+}
+''')
   # As it would not with a priority where a region's parameter is whole.
   dialects.run('builtin.module(sdy-import-pipeline)', module, 'cannot import')
   assert [t.sdy for t in program.tensors if t.parameter is None] == [

@@ -6,7 +6,6 @@ In what is expected, as in what is given, `F` is `tensor<8x8xf32>`.
 from __future__ import annotations
 
 import re
-import textwrap
 from typing import Any, Optional
 
 from torch_xla.shardy.annotate import call_target
@@ -67,12 +66,6 @@ def shown(module) -> str:
                           ',\n      %arg').replace(') -> ', ')\n      -> ')
     lines.append(line)
   return '\n'.join(lines) + '\n'
-
-
-def expected(text: str, header: str = 'module @m') -> str:
-  """A module of this form from what is in it, indented as a test's source."""
-  inner = textwrap.indent(textwrap.dedent(text).strip('\n'), '  ')
-  return f'{header} {{\n{inner}\n}}\n'
 
 
 def in_hlo(module):

@@ -2,6 +2,7 @@
 
 import re
 
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.v2 import convolutions
@@ -56,24 +57,25 @@ def test_batch_groups_become_products():
       '8,3,6', '8,3,4', '2,8,2', 'window={size=4 stride=2 pad=-1_1}, '
       'dim_labels=bf0_oi0->bf0, batch_group_count=4')
   assert note == f'{_NOTE}1 written out as products'
-  assert text == '''\
+  assert_printed(
+      text, '''\
 n0 = s32[] constant(0)
 n1 = f32[] convert(n0)
 n2 = f32[8,3,7] pad(x, n1), padding=0_0x0_0x0_1
 n3 = f32[4,2,3,7] reshape(n2)
 n4 = f32[4,2,3,4] slice(n3), slice={[0:4], [0:2], [0:3], [1:5]}
 n5 = f32[4,2,3,4] reshape(w)
-n6 = f32[4,2,2] dot(n4, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3}, \
-rhs_batch_dims={0}, rhs_contracting_dims={2,3}
+n6 = f32[4,2,2] dot(n4, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3},
+    rhs_batch_dims={0}, rhs_contracting_dims={2,3}
 n7 = f32[4,2,2,1] reshape(n6)
 n8 = f32[4,2,3,4] slice(n3), slice={[0:4], [0:2], [0:3], [3:7]}
-n9 = f32[4,2,2] dot(n8, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3}, \
-rhs_batch_dims={0}, rhs_contracting_dims={2,3}
+n9 = f32[4,2,2] dot(n8, n5), lhs_batch_dims={0}, lhs_contracting_dims={2,3},
+    rhs_batch_dims={0}, rhs_contracting_dims={2,3}
 n10 = f32[4,2,2,1] reshape(n9)
 n11 = f32[4,2,2,2] concatenate(n7, n10), dimensions={3}
 n12 = f32[4,2,2,2] reshape(n11)
 n13 = f32[2,4,2,2] transpose(n12), dimensions={1,0,2,3}
-ROOT y = f32[2,8,2] reshape(n13)'''
+ROOT y = f32[2,8,2] reshape(n13)''')
 
 
 def test_what_is_cut_off_is_not_padded_below_zero():

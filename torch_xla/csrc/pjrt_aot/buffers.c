@@ -51,34 +51,19 @@ PJRT_Error* AotBufferDestroy(AbiBufferDestroyArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotBufferElementType(AbiBufferElementTypeArgs* args) {
-  AOT_ENTER_WITH(Buffer, ElementType, buffer, type);
-  args->type = args->buffer->type;
-  return NULL;
-}
+AOT_ANSWER(Buffer, ElementType, buffer, type, args->type = args->buffer->type)
 
-PJRT_Error* AotBufferDimensions(AbiBufferDimensionsArgs* args) {
-  AOT_ENTER_WITH(Buffer, Dimensions, buffer, num_dims);
-  args->dims = args->buffer->dims;
-  args->num_dims = args->buffer->num_dims;
-  return NULL;
-}
+AOT_ANSWER(Buffer, Dimensions, buffer, num_dims,
+           args->dims = args->buffer->dims,
+           args->num_dims = args->buffer->num_dims)
 
-PJRT_Error* AotBufferUnpaddedDimensions(AbiBufferUnpaddedDimensionsArgs* args) {
-  AOT_ENTER_WITH(Buffer, UnpaddedDimensions, buffer, num_dims);
-  args->unpadded_dims = args->buffer->dims;
-  args->num_dims = args->buffer->num_dims;
-  return NULL;
-}
+AOT_ANSWER(Buffer, UnpaddedDimensions, buffer, num_dims,
+           args->unpadded_dims = args->buffer->dims,
+           args->num_dims = args->buffer->num_dims)
 
 // What a bounded dimension would hold is not known, so none is dynamic.
-PJRT_Error* AotBufferDynamicDimensionIndices(
-    AbiBufferDynamicDimensionIndicesArgs* args) {
-  AOT_ENTER_WITH(Buffer, DynamicDimensionIndices, buffer, num_dynamic_dims);
-  args->dynamic_dim_indices = NULL;
-  args->num_dynamic_dims = 0;
-  return NULL;
-}
+AOT_ANSWER(Buffer, DynamicDimensionIndices, buffer, num_dynamic_dims,
+           args->dynamic_dim_indices = NULL, args->num_dynamic_dims = 0)
 
 // As on the host: the layouts that the compiler chose are in its program.
 PJRT_Error* AotBufferGetMemoryLayout(AbiBufferGetMemoryLayoutArgs* args) {
@@ -92,56 +77,27 @@ PJRT_Error* AotBufferGetMemoryLayout(AbiBufferGetMemoryLayoutArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotBufferOnDeviceSizeInBytes(
-    AbiBufferOnDeviceSizeInBytesArgs* args) {
-  AOT_ENTER_WITH(Buffer, OnDeviceSizeInBytes, buffer, on_device_size_in_bytes);
-  args->on_device_size_in_bytes = AotBufferBytes(args->buffer);
-  return NULL;
-}
+AOT_ANSWER(Buffer, OnDeviceSizeInBytes, buffer, on_device_size_in_bytes,
+           args->on_device_size_in_bytes = AotBufferBytes(args->buffer))
 
-PJRT_Error* AotBufferDevice(AbiBufferDeviceArgs* args) {
-  AOT_ENTER_WITH(Buffer, Device, buffer, device);
-  args->device = args->buffer->memory->device;
-  return NULL;
-}
+AOT_ANSWER(Buffer, Device, buffer, device,
+           args->device = args->buffer->memory->device)
 
-PJRT_Error* AotBufferMemory(AbiBufferMemoryArgs* args) {
-  AOT_ENTER_WITH(Buffer, Memory, buffer, memory);
-  args->memory = args->buffer->memory;
-  return NULL;
-}
+AOT_ANSWER(Buffer, Memory, buffer, memory, args->memory = args->buffer->memory)
 
-PJRT_Error* AotBufferDelete(AbiBufferDeleteArgs* args) {
-  AOT_ENTER_WITH(Buffer, Delete, buffer, buffer);
-  AotDeleteBuffer(args->buffer);
-  return NULL;
-}
+AOT_ANSWER(Buffer, Delete, buffer, buffer, AotDeleteBuffer(args->buffer))
 
-PJRT_Error* AotBufferIsDeleted(AbiBufferIsDeletedArgs* args) {
-  AOT_ENTER_WITH(Buffer, IsDeleted, buffer, is_deleted);
-  args->is_deleted = atomic_load(&args->buffer->deleted);
-  return NULL;
-}
+AOT_ANSWER(Buffer, IsDeleted, buffer, is_deleted,
+           args->is_deleted = atomic_load(&args->buffer->deleted))
 
-PJRT_Error* AotBufferIsOnCpu(AbiBufferIsOnCpuArgs* args) {
-  AOT_ENTER_WITH(Buffer, IsOnCpu, buffer, is_on_cpu);
-  args->is_on_cpu = false;
-  return NULL;
-}
+AOT_ANSWER(Buffer, IsOnCpu, buffer, is_on_cpu, args->is_on_cpu = false)
 
 // Some name of it: there is nothing at any address.
-PJRT_Error* AotBufferUnsafePointer(AbiBufferUnsafePointerArgs* args) {
-  AOT_ENTER_WITH(Buffer, UnsafePointer, buffer, buffer_pointer);
-  args->buffer_pointer = (uintptr_t)args->buffer;
-  return NULL;
-}
+AOT_ANSWER(Buffer, UnsafePointer, buffer, buffer_pointer,
+           args->buffer_pointer = (uintptr_t)args->buffer)
 
-PJRT_Error* AotBufferIncreaseExternalReferenceCount(
-    AbiBufferIncreaseExternalReferenceCountArgs* args) {
-  AOT_ENTER_WITH(Buffer, IncreaseExternalReferenceCount, buffer, buffer);
-  atomic_fetch_add(&args->buffer->external_references, 1);
-  return NULL;
-}
+AOT_ANSWER(Buffer, IncreaseExternalReferenceCount, buffer, buffer,
+           atomic_fetch_add(&args->buffer->external_references, 1))
 
 PJRT_Error* AotBufferDecreaseExternalReferenceCount(
     AbiBufferDecreaseExternalReferenceCountArgs* args) {

@@ -14,16 +14,8 @@ typedef struct {
   void* object;
 } AnyArgs;
 
-static const char* const names[] = {
-#define ABI_FUNCTION(by, part, name, ...) "PJRT_" #part "_" #name,
-#define ABI_BARE(by, name, ...) "PJRT_" #name,
-#include "torch_xla/shardy/pjrt_abi.inc"
-};
-
 // Set once, and never changed or freed.
 static const AotWorld* _Atomic opened_world = NULL;
-
-const char* AotSlotName(int slot) { return names[slot]; }
 
 const AotWorld* AotGetWorld(void) {
   return atomic_load_explicit(&opened_world, memory_order_acquire);
@@ -37,29 +29,24 @@ PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed) {
   if (AotGetWorld() == NULL) {
     return ShardyError(kAbiFailedPrecondition,
                        "%s: no topology is open; call PjrtAot_Open first",
-                       AotSlotName(slot));
+                       ShardySlotName(slot));
   }
-  if (struct_size < needed) {
-    return ShardyError(kAbiInvalidArgument,
-                       "%s: the argument struct has %zu bytes, at least %zu "
-                       "are needed",
-                       AotSlotName(slot), struct_size, needed);
-  }
-  return NULL;
+  return struct_size < needed ? ShardyTooShort(slot, struct_size, needed)
+                              : NULL;
 }
 
 PJRT_Error* AotNull(int slot) {
   return ShardyError(kAbiInvalidArgument, "%s: its object is NULL",
-                     AotSlotName(slot));
+                     ShardySlotName(slot));
 }
 
 PJRT_Error* AotCallInner(int slot, void* args, size_t size) {
-  if (size > kRoom) return ShardyInnerCall(slot, AotSlotName(slot), args);
+  if (size > kRoom) return ShardyInnerCall(slot, args);
   _Alignas(max_align_t) char room[kRoom] = {0};
   const size_t struct_size = ((AnyArgs*)args)->struct_size;
   memcpy(room, args, size);
   ((AnyArgs*)room)->struct_size = kRoom;
-  PJRT_Error* error = ShardyInnerCall(slot, AotSlotName(slot), room);
+  PJRT_Error* error = ShardyInnerCall(slot, room);
   memcpy(args, room, size);
   ((AnyArgs*)args)->struct_size = struct_size;
   return error;

@@ -13,10 +13,7 @@ PJRT_Error* AotPluginInitialize(AbiPluginInitializeArgs* args) {
 PJRT_Error* AotClientCreate(AbiClientCreateArgs* args) {
   AOT_ENTER(Client, Create, client);
   PJRT_Client* client = malloc(sizeof(*client));
-  if (client == NULL) {
-    return ShardyError(kAbiResourceExhausted,
-                       "PJRT_Client_Create: out of memory");
-  }
+  if (client == NULL) return ShardyNoMemory(kSlotClientCreate);
   client->world = AotGetWorld();
   args->client = client;
   return NULL;
@@ -28,54 +25,31 @@ PJRT_Error* AotClientDestroy(AbiClientDestroyArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotClientPlatformName(AbiClientPlatformNameArgs* args) {
-  AOT_ENTER_WITH(Client, PlatformName, client, platform_name_size);
-  args->platform_name = args->client->world->platform;
-  args->platform_name_size = args->client->world->platform_size;
-  return NULL;
-}
+AOT_ANSWER(Client, PlatformName, client, platform_name_size,
+           args->platform_name = args->client->world->platform,
+           args->platform_name_size = args->client->world->platform_size)
 
-PJRT_Error* AotClientPlatformVersion(AbiClientPlatformVersionArgs* args) {
-  AOT_ENTER_WITH(Client, PlatformVersion, client, platform_version_size);
-  args->platform_version = args->client->world->version;
-  args->platform_version_size = args->client->world->version_size;
-  return NULL;
-}
+AOT_ANSWER(Client, PlatformVersion, client, platform_version_size,
+           args->platform_version = args->client->world->version,
+           args->platform_version_size = args->client->world->version_size)
 
-PJRT_Error* AotClientProcessIndex(AbiClientProcessIndexArgs* args) {
-  AOT_ENTER_WITH(Client, ProcessIndex, client, process_index);
-  args->process_index = args->client->world->process;
-  return NULL;
-}
+AOT_ANSWER(Client, ProcessIndex, client, process_index,
+           args->process_index = args->client->world->process)
 
-PJRT_Error* AotClientTopologyDescription(
-    AbiClientTopologyDescriptionArgs* args) {
-  AOT_ENTER_WITH(Client, TopologyDescription, client, topology);
-  args->topology = args->client->world->topology;
-  return NULL;
-}
+AOT_ANSWER(Client, TopologyDescription, client, topology,
+           args->topology = args->client->world->topology)
 
-PJRT_Error* AotClientDevices(AbiClientDevicesArgs* args) {
-  AOT_ENTER_WITH(Client, Devices, client, num_devices);
-  args->devices = args->client->world->all;
-  args->num_devices = args->client->world->num_devices;
-  return NULL;
-}
+AOT_ANSWER(Client, Devices, client, num_devices,
+           args->devices = args->client->world->all,
+           args->num_devices = args->client->world->num_devices)
 
-PJRT_Error* AotClientAddressableDevices(AbiClientAddressableDevicesArgs* args) {
-  AOT_ENTER_WITH(Client, AddressableDevices, client, num_addressable_devices);
-  args->addressable_devices = args->client->world->local;
-  args->num_addressable_devices = args->client->world->num_local;
-  return NULL;
-}
+AOT_ANSWER(Client, AddressableDevices, client, num_addressable_devices,
+           args->addressable_devices = args->client->world->local,
+           args->num_addressable_devices = args->client->world->num_local)
 
-PJRT_Error* AotClientAddressableMemories(
-    AbiClientAddressableMemoriesArgs* args) {
-  AOT_ENTER_WITH(Client, AddressableMemories, client, num_addressable_memories);
-  args->addressable_memories = args->client->world->memories;
-  args->num_addressable_memories = args->client->world->num_memories;
-  return NULL;
-}
+AOT_ANSWER(Client, AddressableMemories, client, num_addressable_memories,
+           args->addressable_memories = args->client->world->memories,
+           args->num_addressable_memories = args->client->world->num_memories)
 
 PJRT_Error* AotClientLookupDevice(AbiClientLookupDeviceArgs* args) {
   AOT_ENTER_WITH(Client, LookupDevice, client, device);

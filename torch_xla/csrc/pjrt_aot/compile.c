@@ -5,11 +5,6 @@
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
-static PJRT_Error* NoMemory(void) {
-  return ShardyError(kAbiResourceExhausted,
-                     "PJRT_Client_Compile: out of memory");
-}
-
 static void FreeInner(PJRT_Executable* inner) {
   AbiExecutableDestroyArgs destroy = {.executable = inner};
   ShardyFreeError(AOT_INNER(ExecutableDestroy, &destroy));
@@ -50,7 +45,7 @@ static PJRT_Error* ReadOutputs(PJRT_Executable* executable) {
   executable->outputs = calloc(outputs + 1, sizeof(*executable->outputs));
   executable->output_dims = calloc(all_dims + 1, sizeof(int64_t));
   if (executable->outputs == NULL || executable->output_dims == NULL) {
-    return NoMemory();
+    return ShardyNoMemory(kSlotClientCompile);
   }
   if (all_dims > 0) {
     memcpy(executable->output_dims, dims.dims, all_dims * sizeof(int64_t));
@@ -96,7 +91,7 @@ static PJRT_Error* FindDevices(const AotWorld* world,
                                PJRT_Executable* executable) {
   const AotAssignment* assignment = &executable->assignment;
   executable->devices = calloc(world->num_local + 1, sizeof(PJRT_Device*));
-  if (executable->devices == NULL) return NoMemory();
+  if (executable->devices == NULL) return ShardyNoMemory(kSlotClientCompile);
   if (assignment->portable) return NULL;
   const size_t count = assignment->replicas * assignment->partitions;
   for (size_t i = 0; i < count; ++i) {
@@ -119,7 +114,7 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   if (executable == NULL) {
     FreeInner(inner);
     free(assignment->ids);
-    return NoMemory();
+    return ShardyNoMemory(kSlotClientCompile);
   }
   atomic_init(&executable->references, 1);
   executable->inner = inner;
@@ -134,7 +129,7 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   if (error == NULL) {
     const PjrtAot_Program facts = AotReadFacts(inner);
     executable->program = AotKeepProgram(&facts, world->num_local);
-    if (executable->program == NULL) error = NoMemory();
+    if (executable->program == NULL) error = ShardyNoMemory(kSlotClientCompile);
   }
   if (error == NULL) {
     *made = executable;
@@ -173,7 +168,7 @@ PJRT_Error* AotClientCompile(AbiClientCompileArgs* args) {
                        "struct is too small");
   }
   PJRT_LoadedExecutable* loaded = calloc(1, sizeof(*loaded));
-  if (loaded == NULL) return NoMemory();
+  if (loaded == NULL) return ShardyNoMemory(kSlotClientCompile);
   PJRT_Error* error = Compile(args->client->world, args, loaded);
   if (error == NULL) {
     args->executable = loaded;

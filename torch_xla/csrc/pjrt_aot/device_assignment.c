@@ -28,11 +28,6 @@ static PJRT_Error* Malformed(void) {
                      "partition");
 }
 
-static PJRT_Error* NoMemory(void) {
-  return ShardyError(kAbiResourceExhausted,
-                     "PJRT_Client_Compile: out of memory");
-}
-
 // Appends the ids of one partition's list.
 static PJRT_Error* ReadList(const AotField* list, AotInts* ids) {
   AotWire wire = AotWireIn(list);
@@ -40,7 +35,7 @@ static PJRT_Error* ReadList(const AotField* list, AotInts* ids) {
   while (AotNextField(&wire, &field)) {
     if (field.number != kPartitionIds) continue;
     const AotReadResult result = AotReadInts(&field, ids);
-    if (result == kAotNoMemory) return NoMemory();
+    if (result == kAotNoMemory) return ShardyNoMemory(kSlotClientCompile);
     if (result == kAotMalformed) return Malformed();
   }
   return wire.malformed ? Malformed() : NULL;
@@ -79,7 +74,7 @@ static PJRT_Error* TakeIds(const AotWorld* world, const AotInts* given,
   const size_t replicas = assignment->replicas;
   const size_t partitions = assignment->partitions;
   assignment->ids = malloc((given->count + 1) * sizeof(int64_t));
-  if (assignment->ids == NULL) return NoMemory();
+  if (assignment->ids == NULL) return ShardyNoMemory(kSlotClientCompile);
   for (size_t partition = 0; partition < partitions; ++partition) {
     for (size_t replica = 0; replica < replicas; ++replica) {
       const int64_t id = given->values[partition * replicas + replica];
@@ -109,7 +104,7 @@ static PJRT_Error* TakeFirst(const AotWorld* world, AotAssignment* assignment) {
                        count, world->topology_name, world->num_devices);
   }
   assignment->ids = malloc((count + 1) * sizeof(int64_t));
-  if (assignment->ids == NULL) return NoMemory();
+  if (assignment->ids == NULL) return ShardyNoMemory(kSlotClientCompile);
   for (size_t i = 0; i < count; ++i) {
     assignment->ids[i] = world->all[i]->facts.id;
   }

@@ -27,31 +27,18 @@ PJRT_Error* AotTopologyDescriptionDestroy(
   return AotForward(kSlotTopologyDescriptionDestroy, args);
 }
 
-PJRT_Error* AotDeviceGetDescription(AbiDeviceGetDescriptionArgs* args) {
-  AOT_ENTER_WITH(Device, GetDescription, device, device_description);
-  args->device_description = args->device->description;
-  return NULL;
-}
+AOT_ANSWER(Device, GetDescription, device, device_description,
+           args->device_description = args->device->description)
 
-PJRT_Error* AotDeviceIsAddressable(AbiDeviceIsAddressableArgs* args) {
-  AOT_ENTER_WITH(Device, IsAddressable, device, is_addressable);
-  args->is_addressable = args->device->local >= 0;
-  return NULL;
-}
+AOT_ANSWER(Device, IsAddressable, device, is_addressable,
+           args->is_addressable = args->device->local >= 0)
 
-PJRT_Error* AotDeviceLocalHardwareId(AbiDeviceLocalHardwareIdArgs* args) {
-  AOT_ENTER_WITH(Device, LocalHardwareId, device, local_hardware_id);
-  args->local_hardware_id = args->device->local;
-  return NULL;
-}
+AOT_ANSWER(Device, LocalHardwareId, device, local_hardware_id,
+           args->local_hardware_id = args->device->local)
 
-PJRT_Error* AotDeviceAddressableMemories(
-    AbiDeviceAddressableMemoriesArgs* args) {
-  AOT_ENTER_WITH(Device, AddressableMemories, device, num_memories);
-  args->memories = args->device->memory_list;
-  args->num_memories = args->device->local >= 0 ? kAotMemories : 0;
-  return NULL;
-}
+AOT_ANSWER(Device, AddressableMemories, device, num_memories,
+           args->memories = args->device->memory_list,
+           args->num_memories = args->device->local >= 0 ? kAotMemories : 0)
 
 PJRT_Error* AotDeviceDefaultMemory(AbiDeviceDefaultMemoryArgs* args) {
   AOT_ENTER_WITH(Device, DefaultMemory, device, memory);
@@ -88,43 +75,21 @@ PJRT_Error* AotDeviceMemoryStats(AbiDeviceMemoryStatsArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotMemoryId(AbiMemoryIdArgs* args) {
-  AOT_ENTER_WITH(Memory, Id, memory, id);
-  args->id = args->memory->id;
-  return NULL;
-}
+AOT_ANSWER(Memory, Id, memory, id, args->id = args->memory->id)
 
-PJRT_Error* AotMemoryKind(AbiMemoryKindArgs* args) {
-  AOT_ENTER_WITH(Memory, Kind, memory, kind_size);
-  args->kind = AotMemoryKindName(args->memory->kind);
-  args->kind_size = strlen(args->kind);
-  return NULL;
-}
+AOT_ANSWER(Memory, Kind, memory, kind_size,
+           args->kind = AotMemoryKindName(args->memory->kind),
+           args->kind_size = strlen(args->kind))
 
-PJRT_Error* AotMemoryKind_Id(AbiMemoryKind_IdArgs* args) {
-  AOT_ENTER_WITH(Memory, Kind_Id, memory, kind_id);
-  args->kind_id = args->memory->kind;
-  return NULL;
-}
+AOT_ANSWER(Memory, Kind_Id, memory, kind_id, args->kind_id = args->memory->kind)
 
-PJRT_Error* AotMemoryDebugString(AbiMemoryDebugStringArgs* args) {
-  AOT_ENTER_WITH(Memory, DebugString, memory, debug_string_size);
-  args->debug_string = args->memory->text;
-  args->debug_string_size = strlen(args->debug_string);
-  return NULL;
-}
+AOT_ANSWER(Memory, DebugString, memory, debug_string_size,
+           args->debug_string = args->memory->text,
+           args->debug_string_size = strlen(args->debug_string))
 
-PJRT_Error* AotMemoryToString(AbiMemoryToStringArgs* args) {
-  AOT_ENTER_WITH(Memory, ToString, memory, to_string_size);
-  args->to_string = args->memory->text;
-  args->to_string_size = strlen(args->to_string);
-  return NULL;
-}
+AOT_ANSWER(Memory, ToString, memory, to_string_size,
+           args->to_string = args->memory->text,
+           args->to_string_size = strlen(args->to_string))
 
-PJRT_Error* AotMemoryAddressableByDevices(
-    AbiMemoryAddressableByDevicesArgs* args) {
-  AOT_ENTER_WITH(Memory, AddressableByDevices, memory, num_devices);
-  args->devices = &args->memory->device;
-  args->num_devices = 1;
-  return NULL;
-}
+AOT_ANSWER(Memory, AddressableByDevices, memory, num_devices,
+           args->devices = &args->memory->device, args->num_devices = 1)

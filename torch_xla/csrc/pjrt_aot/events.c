@@ -26,11 +26,7 @@ PJRT_Error* AotEventDestroy(AbiEventDestroyArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotEventIsReady(AbiEventIsReadyArgs* args) {
-  AOT_ENTER_WITH(Event, IsReady, event, is_ready);
-  args->is_ready = true;
-  return NULL;
-}
+AOT_ANSWER(Event, IsReady, event, is_ready, args->is_ready = true)
 
 PJRT_Error* AotEventError(AbiEventErrorArgs* args) {
   AOT_ENTER_WITH(Event, Error, event, event);

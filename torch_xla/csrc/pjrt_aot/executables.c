@@ -19,36 +19,20 @@ PJRT_Error* AotLoadedExecutableDestroy(AbiLoadedExecutableDestroyArgs* args) {
   return NULL;
 }
 
-PJRT_Error* AotLoadedExecutableGetExecutable(
-    AbiLoadedExecutableGetExecutableArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, GetExecutable, loaded_executable,
-                 executable);
-  args->executable = args->loaded_executable->executable;
-  atomic_fetch_add(&args->executable->references, 1);
-  return NULL;
-}
+AOT_ANSWER(LoadedExecutable, GetExecutable, loaded_executable, executable,
+           args->executable = args->loaded_executable->executable,
+           atomic_fetch_add(&args->executable->references, 1))
 
-PJRT_Error* AotLoadedExecutableAddressableDevices(
-    AbiLoadedExecutableAddressableDevicesArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, AddressableDevices, executable,
-                 num_addressable_devices);
-  args->addressable_devices = args->executable->executable->devices;
-  args->num_addressable_devices = args->executable->executable->num_devices;
-  return NULL;
-}
+AOT_ANSWER(
+    LoadedExecutable, AddressableDevices, executable, num_addressable_devices,
+    args->addressable_devices = args->executable->executable->devices,
+    args->num_addressable_devices = args->executable->executable->num_devices)
 
-PJRT_Error* AotLoadedExecutableDelete(AbiLoadedExecutableDeleteArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, Delete, executable, executable);
-  atomic_store(&args->executable->deleted, true);
-  return NULL;
-}
+AOT_ANSWER(LoadedExecutable, Delete, executable, executable,
+           atomic_store(&args->executable->deleted, true))
 
-PJRT_Error* AotLoadedExecutableIsDeleted(
-    AbiLoadedExecutableIsDeletedArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, IsDeleted, executable, is_deleted);
-  args->is_deleted = atomic_load(&args->executable->deleted);
-  return NULL;
-}
+AOT_ANSWER(LoadedExecutable, IsDeleted, executable, is_deleted,
+           args->is_deleted = atomic_load(&args->executable->deleted))
 
 PJRT_Error* AotLoadedExecutableFingerprint(
     AbiLoadedExecutableFingerprintArgs* args) {

@@ -157,7 +157,7 @@ static PJRT_Error* MakeOutputs(const Execution* execution) {
                       device->memory_list[output->memory]);
     if (buffer == NULL) {
       FreeOutputs(execution, i);
-      return ShardyError(kAbiResourceExhausted, EXECUTE "out of memory");
+      return ShardyNoMemory(kSlotLoadedExecutableExecute);
     }
     execution->outputs[i / each][i % each] = buffer;
   }

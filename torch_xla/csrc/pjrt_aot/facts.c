@@ -2,28 +2,22 @@
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
-static double FloatOr(const AbiNamedValue* value, double absent) {
-  if (value == NULL) return absent;
+// Negative where the plugin does not tell.
+static double Cost(const AbiNamedValue* values, size_t count,
+                   const char* name) {
+  const AbiNamedValue* value = ShardyFindValue(values, count, name);
+  if (value == NULL) return -1;
   if (value->type == kAbiValueInt64) return (double)value->int64_value;
-  return value->type == kAbiValueFloat ? value->float_value : absent;
-}
-
-static void ReadCosts(PJRT_Executable* inner, PjrtAot_Program* facts) {
-  AbiExecutableGetCostAnalysisArgs costs = {.executable = inner};
-  PJRT_Error* error = AOT_INNER(ExecutableGetCostAnalysis, &costs);
-  if (error != NULL) {
-    ShardyFreeError(error);
-    return;
-  }
-  const size_t count = costs.num_properties;
-  facts->flops = FloatOr(ShardyFindValue(costs.properties, count, "flops"), -1);
-  facts->bytes_accessed =
-      FloatOr(ShardyFindValue(costs.properties, count, "bytes accessed"), -1);
+  return value->type == kAbiValueFloat ? value->float_value : -1;
 }
 
 PjrtAot_Program AotReadFacts(PJRT_Executable* inner) {
-  PjrtAot_Program facts = {
-      .struct_size = sizeof(facts), .flops = -1, .bytes_accessed = -1};
-  ReadCosts(inner, &facts);
-  return facts;
+  AbiExecutableGetCostAnalysisArgs costs = {.executable = inner};
+  PJRT_Error* error = AOT_INNER(ExecutableGetCostAnalysis, &costs);
+  const size_t count = error == NULL ? costs.num_properties : 0;
+  ShardyFreeError(error);
+  return (PjrtAot_Program){
+      .struct_size = sizeof(PjrtAot_Program),
+      .flops = Cost(costs.properties, count, "flops"),
+      .bytes_accessed = Cost(costs.properties, count, "bytes accessed")};
 }

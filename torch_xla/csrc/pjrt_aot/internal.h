@@ -21,9 +21,6 @@
 
 // calls.c
 
-// The PJRT name of an entry.
-const char* AotSlotName(int slot);
-
 // Writes an error's text, after what it is about unless that is NULL, as the
 // reason of a control function. Frees it and returns its code.
 int AotGiveReason(PJRT_Error* error, const char* about, char* message,
@@ -49,6 +46,13 @@ PJRT_Error* AotEnter(int slot, size_t struct_size, size_t needed);
     if (args->object == NULL) return AotNull(kSlot##part##name); \
   } while (0)
 PJRT_Error* AotNull(int slot);
+// An entry that only writes its answers, separated by commas.
+#define AOT_ANSWER(part, name, object, field, ...)           \
+  PJRT_Error* Aot##part##name(Abi##part##name##Args* args) { \
+    AOT_ENTER_WITH(part, name, object, field);               \
+    __VA_ARGS__;                                             \
+    return NULL;                                             \
+  }
 
 // Calls the inner plugin with arguments of `size` bytes. It gets a larger
 // struct, zero beyond those bytes, so that plugins that are newer than the
@@ -266,7 +270,7 @@ void AotReleaseExecutable(PJRT_Executable* executable);
 
 // facts.c
 
-// What the inner plugin tells of a program's memory and costs.
+// What the inner plugin tells of a program's costs.
 PjrtAot_Program AotReadFacts(PJRT_Executable* inner);
 
 // client.c

@@ -25,10 +25,7 @@ PJRT_Error* AotReadOptimized(PJRT_Executable* inner, AbiProgram* program) {
   }
   const size_t size = program->code_size;
   program->code = malloc(size + 1);
-  if (program->code == NULL) {
-    return ShardyError(kAbiResourceExhausted,
-                       "PJRT_Client_Compile: out of memory");
-  }
+  if (program->code == NULL) return ShardyNoMemory(kSlotClientCompile);
   error = AOT_INNER(ExecutableOptimizedProgram, &args);
   if (error != NULL) {
     free(program->code);

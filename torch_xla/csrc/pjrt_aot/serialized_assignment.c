@@ -59,9 +59,7 @@ PJRT_Error* AotLoadedExecutableGetDeviceAssignment(
   PJRT_DeviceAssignmentSerialized* made =
       malloc(sizeof(*made) + numbers * kVarintBytes);
   if (made == NULL) {
-    return ShardyError(kAbiResourceExhausted,
-                       "PJRT_LoadedExecutable_GetDeviceAssignment: out of "
-                       "memory");
+    return ShardyNoMemory(kSlotLoadedExecutableGetDeviceAssignment);
   }
   made->size = 0;
   PutNumber(made, kReplicas);

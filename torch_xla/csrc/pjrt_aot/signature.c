@@ -23,11 +23,6 @@ enum {
 // PrimitiveType
 enum { kXlaTuple = 13 };
 
-static PJRT_Error* NoMemory(void) {
-  return ShardyError(kAbiResourceExhausted,
-                     "PJRT_Client_Compile: out of memory");
-}
-
 static PJRT_Error* Malformed(void) {
   return ShardyError(kAbiInternal,
                      "PJRT_Client_Compile: the optimized program that the "
@@ -37,7 +32,7 @@ static PJRT_Error* Malformed(void) {
 static PJRT_Error* OfResult(AotReadResult result) {
   return result == kAotRead        ? NULL
          : result == kAotMalformed ? Malformed()
-                                   : NoMemory();
+                                   : ShardyNoMemory(kSlotClientCompile);
 }
 
 // The parts of a module that matter here.
@@ -87,7 +82,7 @@ static PJRT_Error* AddShape(AotWire wire, bool in_tuple,
   if (signature->num_arguments == *room) {
     const size_t more = *room > 0 ? 2 * *room : 16;
     AotShape* list = realloc(signature->arguments, more * sizeof(*list));
-    if (list == NULL) return NoMemory();
+    if (list == NULL) return ShardyNoMemory(kSlotClientCompile);
     signature->arguments = list;
     *room = more;
   }

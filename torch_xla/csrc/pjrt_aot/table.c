@@ -13,7 +13,7 @@ static PJRT_Error* Missing(int slot) {
   return ShardyError(kAbiUnimplemented,
                      "%s: this plugin compiles ahead of time and has no such "
                      "function",
-                     AotSlotName(slot));
+                     ShardySlotName(slot));
 }
 
 #define ANSWER_ERRORS(part, name)

@@ -139,9 +139,6 @@ PJRT_Error* AotBufferCopyRawToHost(AbiBufferCopyRawToHostArgs* args) {
 
 // Fails as PJRT says it does, by its event: clients end the process if this
 // returns an error.
-PJRT_Error* AotBufferReadyEvent(AbiBufferReadyEventArgs* args) {
-  AOT_ENTER_WITH(Buffer, ReadyEvent, buffer, event);
-  args->event =
-      atomic_load(&args->buffer->deleted) ? AotDeletedEvent() : AotReadyEvent();
-  return NULL;
-}
+AOT_ANSWER(Buffer, ReadyEvent, buffer, event,
+           args->event = atomic_load(&args->buffer->deleted) ? AotDeletedEvent()
+                                                             : AotReadyEvent())

@@ -103,13 +103,10 @@ static PJRT_Error* GetWithAnswer(AbiLoadedExecutableGetExecutableArgs* args,
   ShardyAnswerLink* link = malloc(sizeof(*link));
   if (link == NULL) {
     ShardyReleaseAnswer(answer);
-    return ShardyError(kAbiResourceExhausted,
-                       "PJRT_LoadedExecutable_GetExecutable: out of memory");
+    return ShardyNoMemory(kSlotLoadedExecutableGetExecutable);
   }
   *link = (ShardyAnswerLink){NULL, NULL, answer};
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
-                      "PJRT_LoadedExecutable_GetExecutable", args);
+  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableGetExecutable, args);
   if (error == NULL) {
     Give(link, args->executable);
   } else {
@@ -125,8 +122,7 @@ PJRT_Error* ShardyLoadedExecutableGetExecutable(
     ShardyAnswer* answer = Acquire(args->loaded_executable);
     if (answer != NULL) return GetWithAnswer(args, answer);
   }
-  return ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
-                         "PJRT_LoadedExecutable_GetExecutable", args);
+  return ShardyInnerCall(kSlotLoadedExecutableGetExecutable, args);
 }
 
 PJRT_Error* ShardyLoadedExecutableDestroy(
@@ -136,14 +132,12 @@ PJRT_Error* ShardyLoadedExecutableDestroy(
     Forget(args->executable);
     if (ShardyGiveBack(args->executable)) return NULL;
   }
-  return ShardyInnerCall(kSlotLoadedExecutableDestroy,
-                         "PJRT_LoadedExecutable_Destroy", args);
+  return ShardyInnerCall(kSlotLoadedExecutableDestroy, args);
 }
 
 PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args) {
   if (ABI_HOLDS(AbiExecutableDestroyArgs, executable, args->struct_size)) {
     Forget(args->executable);
   }
-  return ShardyInnerCall(kSlotExecutableDestroy, "PJRT_Executable_Destroy",
-                         args);
+  return ShardyInnerCall(kSlotExecutableDestroy, args);
 }

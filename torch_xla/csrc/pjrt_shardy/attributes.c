@@ -17,8 +17,7 @@ SHARDY_EXPORT int PjrtShardy_PluginAttribute(const char* name, int64_t* values,
   if (ShardyInnerTable() == NULL) return kAbiFailedPrecondition;
   AbiPluginAttributesArgs args = {
       ABI_SIZE(AbiPluginAttributesArgs, num_attributes), NULL, NULL, 0};
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotPluginAttributes, "PJRT_Plugin_Attributes", &args);
+  PJRT_Error* error = ShardyInnerCall(kSlotPluginAttributes, &args);
   if (error != NULL) return Refusal(error);
   const AbiNamedValue* value =
       ShardyFindValue(args.attributes, args.num_attributes, name);

@@ -10,8 +10,7 @@ static PJRT_Device* _Atomic first_device = NULL;
 
 PJRT_Error* ShardyClientAddressableDevices(
     AbiClientAddressableDevicesArgs* args) {
-  PJRT_Error* error = ShardyInnerCall(kSlotClientAddressableDevices,
-                                      "PJRT_Client_AddressableDevices", args);
+  PJRT_Error* error = ShardyInnerCall(kSlotClientAddressableDevices, args);
   if (error == NULL &&
       ABI_HOLDS(AbiClientAddressableDevicesArgs, num_addressable_devices,
                 args->struct_size) &&
@@ -26,7 +25,7 @@ PJRT_Error* ShardyClientDestroy(AbiClientDestroyArgs* args) {
   if (ABI_HOLDS(AbiClientDestroyArgs, client, args->struct_size)) {
     ShardyEndKept(args->client);
   }
-  return ShardyInnerCall(kSlotClientDestroy, "PJRT_Client_Destroy", args);
+  return ShardyInnerCall(kSlotClientDestroy, args);
 }
 
 SHARDY_EXPORT int PjrtShardy_DeviceKind(char* kind, size_t capacity,
@@ -36,14 +35,12 @@ SHARDY_EXPORT int PjrtShardy_DeviceKind(char* kind, size_t capacity,
       ABI_SIZE(AbiDeviceGetDescriptionArgs, device_description), NULL,
       first_device, NULL};
   if (get.device == NULL) return kAbiFailedPrecondition;
-  PJRT_Error* error = ShardyInnerCall(kSlotDeviceGetDescription,
-                                      "PJRT_Device_GetDescription", &get);
+  PJRT_Error* error = ShardyInnerCall(kSlotDeviceGetDescription, &get);
   AbiDeviceDescriptionKindArgs args = {
       ABI_SIZE(AbiDeviceDescriptionKindArgs, device_kind_size), NULL,
       get.device_description, "", 0};
   if (error == NULL) {
-    error = ShardyInnerCall(kSlotDeviceDescriptionKind,
-                            "PJRT_DeviceDescription_Kind", &args);
+    error = ShardyInnerCall(kSlotDeviceDescriptionKind, &args);
   }
   if (error != NULL) {
     const int code = ShardyErrorCode(error);

@@ -8,11 +8,8 @@
 // Refuses structs that do not hold what the callback has to be told.
 static PJRT_Error* CheckArgs(const AbiClientCompileArgs* args) {
   if (!ABI_HOLDS(AbiClientCompileArgs, executable, args->struct_size)) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_Client_Compile: the argument struct has %zu "
-                       "bytes, at least %zu are needed",
-                       args->struct_size,
-                       ABI_SIZE(AbiClientCompileArgs, executable));
+    return ShardyTooShort(kSlotClientCompile, args->struct_size,
+                          ABI_SIZE(AbiClientCompileArgs, executable));
   }
   if (args->program == NULL) {
     return ShardyError(kAbiInvalidArgument,
@@ -46,8 +43,7 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
     callback(&compilation, &request, registration->user);
     error = ShardyFinishCompilation(&compilation, args);
   } else {
-    error = ShardyError(kAbiResourceExhausted,
-                        "PJRT_Client_Compile: out of memory");
+    error = ShardyNoMemory(kSlotClientCompile);
   }
   free(compilation.inner_args);
   free(compilation.inner_program);
@@ -60,7 +56,7 @@ PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyCompileCallback);
   if (registration == NULL) {
-    return ShardyInnerCall(kSlotClientCompile, "PJRT_Client_Compile", args);
+    return ShardyInnerCall(kSlotClientCompile, args);
   }
   PJRT_Error* error = CompileWith(registration, args);
   ShardyReleaseCallback(registration);

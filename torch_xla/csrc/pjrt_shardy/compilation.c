@@ -53,8 +53,7 @@ static void ForgetResult(PjrtShardy_Compilation* compilation) {
     AbiLoadedExecutableDestroyArgs args = {
         ABI_SIZE(AbiLoadedExecutableDestroyArgs, executable), NULL,
         compilation->inner_args->executable};
-    ShardyFreeError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
-                                    "PJRT_LoadedExecutable_Destroy", &args));
+    ShardyFreeError(ShardyInnerCall(kSlotLoadedExecutableDestroy, &args));
     compilation->compiled = false;
   }
   compilation->keep_id = 0;
@@ -83,8 +82,7 @@ SHARDY_EXPORT int PjrtShardy_CompileProgram(
   inner_args->compile_options = options;
   inner_args->compile_options_size = options_size;
   inner_args->executable = NULL;
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotClientCompile, "PJRT_Client_Compile", inner_args);
+  PJRT_Error* error = ShardyInnerCall(kSlotClientCompile, inner_args);
   ForgetLoans(compilation);
   compilation->compiled = error == NULL;
   compilation->inner_error = error;
@@ -136,9 +134,7 @@ static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
   AbiLoadedExecutableGetExecutableArgs get = {
       ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
       compilation->inner_args->executable, NULL};
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotLoadedExecutableGetExecutable,
-                      "PJRT_LoadedExecutable_GetExecutable", &get);
+  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableGetExecutable, &get);
   *executable = get.executable;
   return error;
 }
@@ -146,8 +142,7 @@ static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
 static void PutExecutable(PJRT_Executable* executable) {
   AbiExecutableDestroyArgs destroy = {
       ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, executable};
-  ShardyFreeError(ShardyInnerCall(kSlotExecutableDestroy,
-                                  "PJRT_Executable_Destroy", &destroy));
+  ShardyFreeError(ShardyInnerCall(kSlotExecutableDestroy, &destroy));
 }
 
 SHARDY_EXPORT int PjrtShardy_CompiledProgram(
@@ -181,8 +176,7 @@ SHARDY_EXPORT int PjrtShardy_CompiledMemory(PjrtShardy_Compilation* compilation,
       .struct_size = ABI_SIZE(AbiExecutableGetCompiledMemoryStatsArgs,
                               peak_memory_in_bytes),
       .executable = executable};
-  error = ShardyInnerCall(kSlotExecutableGetCompiledMemoryStats,
-                          "PJRT_Executable_GetCompiledMemoryStats", &args);
+  error = ShardyInnerCall(kSlotExecutableGetCompiledMemoryStats, &args);
   PutExecutable(executable);
   if (error != NULL) return TakeError(compilation, error);
   const PjrtShardy_Memory told = {.struct_size = memory->struct_size,
@@ -209,8 +203,7 @@ static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
       0,
       NULL,
       NULL};
-  PJRT_Error* error = ShardyInnerCall(kSlotExecutableSerialize,
-                                      "PJRT_Executable_Serialize", &args);
+  PJRT_Error* error = ShardyInnerCall(kSlotExecutableSerialize, &args);
   if (error != NULL) return error;
   const size_t bytes = args.serialized_bytes_size;
   char* copy = malloc(bytes + 1);
@@ -267,9 +260,7 @@ SHARDY_EXPORT int PjrtShardy_LoadExecutable(PjrtShardy_Compilation* compilation,
       NULL,
       NULL,
       0};
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotExecutableDeserializeAndLoad,
-                      "PJRT_Executable_DeserializeAndLoad", &args);
+  PJRT_Error* error = ShardyInnerCall(kSlotExecutableDeserializeAndLoad, &args);
   ForgetLoans(compilation);
   if (error == NULL) SetResult(compilation, args.loaded_executable);
   compilation->inner_error = error;

@@ -131,10 +131,8 @@ void ShardyErrorMessage(AbiErrorMessageArgs* args) {
 
 PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args) {
   if (!ABI_HOLDS(AbiErrorGetCodeArgs, code, args->struct_size)) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_Error_GetCode: the argument struct has %zu bytes, "
-                       "%zu are needed",
-                       args->struct_size, ABI_SIZE(AbiErrorGetCodeArgs, code));
+    return ShardyTooShort(kSlotErrorGetCode, args->struct_size,
+                          ABI_SIZE(AbiErrorGetCodeArgs, code));
   }
   const OwnError* error = Find(args->error);
   if (error != NULL) {

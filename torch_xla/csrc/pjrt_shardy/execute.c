@@ -90,8 +90,7 @@ static PJRT_Error* ExecuteWith(AbiLoadedExecutableExecuteArgs* args,
   AbiExecuteOptions* callers_options = args->options;
   memcpy(copy, args, size);
   copy->options = options;
-  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableExecute,
-                                      "PJRT_LoadedExecutable_Execute", copy);
+  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableExecute, copy);
   copy->options = callers_options;
   memcpy(args, copy, size);
   if (copy != (AbiLoadedExecutableExecuteArgs*)stack) free(copy);
@@ -104,19 +103,15 @@ static PJRT_Error* ExecuteWith(AbiLoadedExecutableExecuteArgs* args,
 PJRT_Error* ShardyLoadedExecutableExecute(
     AbiLoadedExecutableExecuteArgs* args) {
   if (!ABI_HOLDS(AbiLoadedExecutableExecuteArgs, options, args->struct_size)) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_LoadedExecutable_Execute: the argument struct has "
-                       "%zu bytes, at least %zu are needed",
-                       args->struct_size,
-                       ABI_SIZE(AbiLoadedExecutableExecuteArgs, options));
+    return ShardyTooShort(kSlotLoadedExecutableExecute, args->struct_size,
+                          ABI_SIZE(AbiLoadedExecutableExecuteArgs, options));
   }
   const AbiExecuteOptions* options = args->options;
   const size_t wanted = OptionsSize(ShardyInnerTable()->version.minor_version);
   const bool future = wanted == kFutureOptionsSize;
   if (options == NULL || options->struct_size == wanted ||
       (future && options->struct_size > wanted)) {
-    return ShardyInnerCall(kSlotLoadedExecutableExecute,
-                           "PJRT_LoadedExecutable_Execute", args);
+    return ShardyInnerCall(kSlotLoadedExecutableExecute, args);
   }
   if (!ABI_HOLDS(AbiExecuteOptions, extension_start, options->struct_size)) {
     return ShardyError(kAbiInvalidArgument,

@@ -56,8 +56,14 @@ void ShardyFreeError(PJRT_Error* error);
 
 // inner_call.c
 
+// The PJRT name of an entry.
+const char* ShardySlotName(int slot);
 // Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
-PJRT_Error* ShardyInnerCall(int slot, const char* name, void* args);
+PJRT_Error* ShardyInnerCall(int slot, void* args);
+// What an entry of ours returns without memory, and where its argument struct
+// is shorter than is needed.
+PJRT_Error* ShardyNoMemory(int slot);
+PJRT_Error* ShardyTooShort(int slot, size_t size, size_t needed);
 
 // errors.c: entries that know our errors and the inner plugin's apart.
 

@@ -50,8 +50,7 @@ static void End(Kept* kept) {
   AbiLoadedExecutableDestroyArgs args = {
       ABI_SIZE(AbiLoadedExecutableDestroyArgs, executable), NULL,
       kept->executable};
-  ShardyFreeError(ShardyInnerCall(kSlotLoadedExecutableDestroy,
-                                  "PJRT_LoadedExecutable_Destroy", &args));
+  ShardyFreeError(ShardyInnerCall(kSlotLoadedExecutableDestroy, &args));
   free(kept);
 }
 
@@ -85,8 +84,7 @@ static bool IsDeleted(PJRT_LoadedExecutable* executable) {
   AbiLoadedExecutableIsDeletedArgs args = {
       ABI_SIZE(AbiLoadedExecutableIsDeletedArgs, is_deleted), NULL, executable,
       true};
-  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableIsDeleted,
-                                      "PJRT_LoadedExecutable_IsDeleted", &args);
+  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableIsDeleted, &args);
   ShardyFreeError(error);
   return error != NULL || args.is_deleted;
 }

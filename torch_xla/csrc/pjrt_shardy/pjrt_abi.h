@@ -60,7 +60,6 @@ enum {
 enum {
   kAbiTypeInvalid = 0,
   kAbiTypeToken = 23,
-  kAbiTypeF4e2m1fn = 29,
 };
 
 // Every entry of the table takes one pointer to its own argument struct.

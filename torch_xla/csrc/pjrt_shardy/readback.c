@@ -94,8 +94,7 @@ SHARDY_EXPORT void PjrtShardy_FailReadback(PjrtShardy_Readback* readback,
 PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args) {
   AbiProgram* program = args->program;
   program->code = NULL;
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, args);
+  PJRT_Error* error = ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   if (error != NULL) return error;
   const size_t size = program->code_size;
   char* code = malloc(size + 1);
@@ -104,7 +103,7 @@ PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args) {
                        "no memory for a compiled program of %zu bytes", size);
   }
   program->code = code;
-  error = ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, args);
+  error = ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   program->code = code;
   if (error == NULL && program->code_size > size) {
     error = ShardyError(kAbiInternal,
@@ -159,7 +158,7 @@ static PJRT_Error* DropStale(AbiExecutableOptimizedProgramArgs* inner_args,
   AbiProgram* program = inner_args->program;
   program->code = NULL;
   PJRT_Error* error =
-      ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, inner_args);
+      ShardyInnerCall(kSlotExecutableOptimizedProgram, inner_args);
   if (error == NULL && program->code_size == kept->inner_size) return NULL;
   free(kept->program);
   kept->program = NULL;
@@ -217,7 +216,7 @@ static PJRT_Error* ReadWith(const ShardyRegistration* registration, Kept kept,
     if (error == NULL) error = Answer(args, inner_args, kept);
   } else {
     free(kept.program);
-    error = ShardyError(kAbiResourceExhausted, "%s: out of memory", kName);
+    error = ShardyNoMemory(kSlotExecutableOptimizedProgram);
   }
   free(inner_args);
   free(inner_program);
@@ -271,9 +270,9 @@ static PJRT_Error* ReadInner(AbiExecutableOptimizedProgramArgs* args) {
     }
     error = registration != NULL || kept.program != NULL
                 ? ReadWith(registration, kept, args)
-                : ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, args);
+                : ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   } else if (registration == NULL) {
-    error = ShardyInnerCall(kSlotExecutableOptimizedProgram, kName, args);
+    error = ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   } else {
     error = TooShort(args);
   }

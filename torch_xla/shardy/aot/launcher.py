@@ -14,7 +14,7 @@ import tempfile
 
 from . import settings, topologies
 from ..door import extras
-from ..ended_process import signal_name
+from ..ended_process import how_ended
 from ..process_environment import interpreter_flags, started_with
 from .errors import AotError
 from .reporting import json_form
@@ -80,11 +80,11 @@ def run(wanted: settings.Settings) -> AotReport:
         raise KeyboardInterrupt
       raise CannotStartError(
           f'{wanted.script} did not come to compile anything for '
-          f'{wanted.topology} ({_how(status)})')
+          f'{wanted.topology} ({how_ended(status)})')
     report, = json_form.read(wanted.report)
   if report.ended != RUNNING:
     return report
-  how = INTERRUPTED if interrupted else f'the process {_how(status)}'
+  how = INTERRUPTED if interrupted else f'the process {how_ended(status)}'
   return dataclasses.replace(report, ended=how, failed=True)
 
 
@@ -116,12 +116,6 @@ def _wait_for(child: subprocess.Popen) -> tuple[int, bool]:
       child.kill()
       child.wait()
   return child.returncode, interrupted
-
-
-def _how(status: int) -> str:
-  if status < 0:
-    return f'was ended by {signal_name(-status)}'
-  return f'ended with status {status}'
 
 
 def _environment() -> Mapping[str, str]:

@@ -28,6 +28,7 @@ class Settings:
     one_process: whether the script is told that it is the only one.
     steps: after how many it is stopped; 0: never.
     strict: whether reading a value is an error.
+    quiet: whether it does not say how far it is.
   """
   script: str
   is_module: bool
@@ -39,6 +40,7 @@ class Settings:
   one_process: bool = False
   steps: int = 0
   strict: bool = False
+  quiet: bool = False
 
   def to_json(self) -> str:
     return json.dumps(dataclasses.asdict(self))

@@ -8,7 +8,7 @@ for that reader. All are reached through the open directory, see `directory`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import errno
@@ -103,23 +103,15 @@ class Store:
 
   def _get(self, key: str) -> Optional[bytes]:
     try:
-      content = self._read(key + _ENTRY)
+      data = self._whole(key)
     except OSError as e:
       self.skip(key, f'cannot be read: {e.strerror}')
       return None
     except CacheError as e:
       self.skip(key, str(e))
       return None
-    if content is None:
+    if data is None:
       self._counts['missing'] += 1
-      return None
-    start = len(_MAGIC) + _DIGEST_SIZE
-    data = memoryview(content)[start:]
-    if not content.startswith(_MAGIC):
-      self.skip(key, f'{len(content)} bytes that are no entry')
-      return None
-    if content[len(_MAGIC):start] != _digest(key, data):
-      self.skip(key, f'{len(content)} bytes that are not what was written')
       return None
     self._counts['loaded'] += 1
     if self.may_write():
@@ -127,6 +119,41 @@ class Store:
         # The time of the last use, for `evict`.
         os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
     return bytes(data)
+
+  def _whole(self, key: str) -> Optional[memoryview]:
+    """What is stored under `key`; None if nothing is.
+
+    Raises:
+      OSError: it cannot be read.
+      CacheError: it is damaged, or not trusted.
+    """
+    content = self._read(key + _ENTRY)
+    if content is None:
+      return None
+    start = len(_MAGIC) + _DIGEST_SIZE
+    data = memoryview(content)[start:]
+    if not content.startswith(_MAGIC):
+      raise CacheError(f'{len(content)} bytes that are no entry')
+    if content[len(_MAGIC):start] != _digest(key, data):
+      raise CacheError(f'{len(content)} bytes that are not what was written')
+    return data
+
+  def damaged(self) -> Iterator[str]:
+    """A line for each entry that would be skipped, and why; changes nothing."""
+    for _, _, _, name in self._files():
+      key, suffix = os.path.splitext(name)
+      try:
+        if suffix == _DAMAGED:
+          raise CacheError('it was found damaged, and moved aside')
+        self._whole(key)
+      except (OSError, CacheError) as e:
+        yield f'{key}: {e}'
+
+  def size(self) -> tuple[int, int]:
+    """How many entries there are, and how many bytes."""
+    files = self._files()
+    return (sum(whole for whole, _, _, _ in files),
+            sum(size for _, _, size, _ in files))
 
   def _read(self, name: str) -> Optional[bytes]:
     """The contents of a file; None if it is not there."""

@@ -1,6 +1,6 @@
 """Whether a PJRT plugin does what torch_xla and its users rely on.
 
-    python -m torch_xla.shardy.conformance --plugin libacme.so
+    torch-xla-shardy conformance --plugin libacme.so
 
 `suite` has the cases, `running/` gives each a process, `pjrt/` calls a plugin
 without torch, `reporting/` tells what was found.

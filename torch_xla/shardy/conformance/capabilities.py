@@ -56,7 +56,7 @@ def _devices(context: Context) -> Found:
     client = context.kept_client()
     facts = {
         'platform': _answer(lambda: client.platform),
-        'platform_version': _answer(lambda: _platform_version(client)),
+        'platform_version': _answer(_platform_version, client),
         'devices': list(client.ids),
     }
     if client.devices:
@@ -67,16 +67,13 @@ def _devices(context: Context) -> Found:
 
 
 def _of_device(client: Client) -> Found:
+  topology = _answer(
+      client.table.call, 'Client_TopologyDescription', client=client.address)
   return {
-      'device_kind':
-          _answer(lambda: _kind(client)),
-      'memory_kinds':
-          _answer(lambda: _memory_kinds(client)) or [],
-      'memory_statistics':
-          _answer(client.bytes_in_use) is not None,
-      'topology':
-          _answer(lambda: client.table.call(
-              'Client_TopologyDescription', client=client.address)) is not None,
+      'device_kind': _answer(_kind, client),
+      'memory_kinds': _answer(_memory_kinds, client) or [],
+      'memory_statistics': _answer(client.bytes_in_use) is not None,
+      'topology': topology is not None,
   }
 
 
@@ -103,31 +100,23 @@ def _memory_kinds(client: Client) -> list[str]:
   return kinds
 
 
-def _takes(context: Context, *forms: Format) -> list[Any]:
-  """True for each format, or the compiler's words to a sum in it."""
+def _takes(context: Context, form: Format) -> Any:
+  """True, or the compiler's words to a sum in that format."""
   client = context.kept_client()
-  errors = [
-      formats.refused(form, client.ids[:1],
-                      lambda program: client.compile(program).destroy())
-      for form in forms
-  ]
-  return [True if error is None else _words(error) for error in errors]
-
-
-def _hlo(context: Context) -> Found:
-  return {'hlo': _takes(context, Format(HLO))[0]}
-
-
-def _mlir(context: Context) -> Found:
-  return {'mlir': _takes(context, Format(MLIR))[0]}
+  error = formats.refused(form, client.ids[:1],
+                          lambda program: client.compile(program).destroy())
+  return True if error is None else _words(error)
 
 
 def _artifacts(context: Context) -> Found:
   if not artifacts.can_write():
     return {'artifacts': 'not measured: jaxlib is not installed'}
-  versions = artifacts.versions()
-  answers = _takes(context, *(Format(MLIR, version) for version in versions))
-  return {'artifacts': dict(zip(versions, answers))}
+  return {
+      'artifacts': {
+          version: _takes(context, Format(MLIR, version))
+          for version in artifacts.versions()
+      }
+  }
 
 
 def _format(context: Context) -> Found:
@@ -164,21 +153,15 @@ def _compiled(context: Context) -> Iterator[int]:
 def _executables(context: Context) -> Found:
   table = context.table
   with _compiled(context) as address:
+    program = _answer(executable.optimized_program, table, address)
+    cost = _answer(table.call, 'Executable_GetCostAnalysis', executable=address)
+    memory = _answer(
+        table.call, 'Executable_GetCompiledMemoryStats', executable=address)
     return {
-        'optimized_program':
-            _answer(lambda: executable.optimized_program(table, address)[1])
-            or '',
-        'serialization':
-            bool(_answer(lambda: executable.serialize(table, address))),
-        'cost_analysis':
-            bool(
-                _answer(lambda: table.call(
-                    'Executable_GetCostAnalysis', executable=address).
-                        num_properties)),
-        'compiled_memory_statistics':
-            _answer(lambda: table.call(
-                'Executable_GetCompiledMemoryStats', executable=address)) is
-            not None,
+        'optimized_program': program[1] if program else '',
+        'serialization': bool(_answer(executable.serialize, table, address)),
+        'cost_analysis': bool(cost and cost.num_properties),
+        'compiled_memory_statistics': memory is not None,
     }
 
 
@@ -261,10 +244,10 @@ def _words(error: Exception) -> str:
   return str(error)[:_LONGEST]
 
 
-def _answer(call: Callable[[], Any]) -> Any:
-  """The call's answer; None where the plugin cannot or will not."""
+def _answer(call: Callable[..., Any], *args: Any, **values: Any) -> Any:
+  """None where the plugin cannot or will not."""
   try:
-    return call()
+    return call(*args, **values)
   except (PjrtError, MissingError):
     return None
 
@@ -277,8 +260,8 @@ def _numbers() -> Any:
 _PROBES: Mapping[str, Callable[[Context], Found]] = {
     'table': _table,
     'devices': _devices,
-    'hlo': _hlo,
-    'mlir': _mlir,
+    'hlo': lambda context: dict(hlo=_takes(context, Format(HLO))),
+    'mlir': lambda context: dict(mlir=_takes(context, Format(MLIR))),
     'artifacts': _artifacts,
     'format': _format,
     'executables': _executables,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import collections
+from collections.abc import Mapping, Sequence
 import dataclasses
 import enum
 import fnmatch
@@ -73,6 +74,18 @@ def matches(pattern: str, case: str, part: str) -> bool:
       for name in (case, full_name(case, part)))
 
 
+def counts(results: Sequence[Result]) -> dict[Status, int]:
+  """How many ended in each way that some did, in the order of `Status`."""
+  found = collections.Counter(result.status for result in results)
+  return {status: found[status] for status in Status if found[status]}
+
+
+def counts_text(results: Sequence[Result]) -> str:
+  """'3 passed, 1 skipped'."""
+  return ', '.join(
+      f'{n} {status.value}' for status, n in counts(results).items())
+
+
 class Verdict(enum.Enum):
   """What a run comes to, with the exit status of the command.
 
@@ -122,23 +135,16 @@ class ConformanceReport:
       return Verdict.NOTHING
     return Verdict.CONFORMS
 
-  def count(self, status: Status) -> int:
-    return sum(result.status is status for result in self.results)
-
   def verdict_text(self) -> str:
     """One line for people."""
-    counts = ', '.join(
-        f'{self.count(s)} {s.value}' for s in Status if self.count(s))
+    why = self.capabilities.get('start_error', 'it lists none')
+    nothing = 'nothing was judged: all that was asked for was skipped'
     words = {
-        Verdict.CONFORMS:
-            'conforms',
-        Verdict.FINDINGS:
-            f'{len(self.findings)} finding(s)',
-        Verdict.NO_DEVICE:
-            NO_DEVICE + self.capabilities.get('start_error', 'it lists none'),
-        Verdict.NOTHING:
-            'nothing was judged: all that was asked for was skipped',
-        Verdict.INTERRUPTED:
-            'interrupted',
+        Verdict.CONFORMS: 'conforms',
+        Verdict.FINDINGS: f'{len(self.findings)} finding(s)',
+        Verdict.NO_DEVICE: NO_DEVICE + why,
+        Verdict.NOTHING: nothing,
+        Verdict.INTERRUPTED: 'interrupted',
     }[self.verdict]
-    return f'{" ".join(words.split())} ({counts or "nothing was run"})'
+    were = counts_text(self.results) or 'nothing was run'
+    return f'{" ".join(words.split())} ({were})'

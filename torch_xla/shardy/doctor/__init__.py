@@ -3,7 +3,7 @@
 The contract: runtime flags before torch_xla is imported, SPMD before any XLA
 tensor, plugin and mode before the runtime. `check()` looks at this process and
 starts nothing; `probe()` runs on every device and compares numbers. From a
-shell, `python -m torch_xla.shardy.doctor` does both before anything else runs.
+shell, `torch-xla-shardy doctor` does both before anything else runs.
 
 >>> import torch_xla
 >>> from torch_xla.shardy import doctor

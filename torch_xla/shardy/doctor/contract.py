@@ -293,7 +293,7 @@ def _first_use() -> str:
     return 'an XLA tensor or device was there before'
   if tensor is None:
     return f'the first XLA device is from {device}'
-  if str(tensor) == str(device):
+  if tensor == device:
     return f'the first XLA tensor is from {tensor}'
   return (f'the first XLA device is from {device}, the first XLA tensor from '
           f'{tensor}')

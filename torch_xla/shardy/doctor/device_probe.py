@@ -45,7 +45,7 @@ def probe() -> Diagnosis:
 
   In SPMD all devices work together. Without, each works alone, and there is no
   collective: see `_collective`. A runtime that crashes takes the process with
-  it; `python -m torch_xla.shardy.doctor` runs the probe in a child.
+  it; `torch-xla-shardy doctor` runs the probe in a child.
   """
   return Diagnosis(tuple(run()))
 

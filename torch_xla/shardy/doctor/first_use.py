@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import contextlib
-import dataclasses
 import functools
 import os
 import threading
@@ -19,7 +18,6 @@ from typing import Any, Optional
 import torch
 import torch_xla
 import torch_xla.debug.metrics as metrics
-import torch_xla.runtime as xr
 
 from .variables import Moment
 
@@ -51,27 +49,6 @@ _LIBRARIES = tuple(
     os.path.dirname(module.__file__) + os.sep for module in (torch, torch_xla))
 
 
-@dataclasses.dataclass(frozen=True)
-class Place:
-  """A line of a program, and how things stood when it had run.
-
-  Attributes:
-    file: the innermost file that is neither torch's nor torch_xla's.
-    line: the line in it, from 1.
-    code: that line's text.
-    stack: the whole stack as Python prints it, outermost call first.
-    spmd: whether SPMD was on.
-  """
-  file: str
-  line: int
-  code: str
-  stack: str
-  spmd: bool
-
-  def __str__(self) -> str:
-    return f'{self.file}:{self.line}: {self.code}'
-
-
 def tensors_made() -> int:
   """How many XLA tensors this process has made; starts no runtime."""
   return metrics.counter_value('CreateXlaTensor') or 0
@@ -89,8 +66,8 @@ class Tracker:
   """
 
   def __init__(self):
-    self.device: Optional[Place] = None
-    self.tensor: Optional[Place] = None
+    self.device: Optional[str] = None
+    self.tensor: Optional[str] = None
     self.environments = {Moment.IMPORT: dict(os.environ)}
     # Tensors that the doctor made, and is not to blame anyone for.
     self.ignored = 0
@@ -144,15 +121,16 @@ class Tracker:
     self._undo.clear()
 
 
-def _here() -> Place:
+def _here() -> str:
+  """The innermost line that is neither torch's nor torch_xla's: 'a.py:3: x()'.
+  """
   stack = [
       f for f in traceback.extract_stack()
       if os.path.dirname(f.filename) != os.path.dirname(__file__)
   ]
   users = [f for f in stack if not f.filename.startswith(_LIBRARIES)]
   frame = (users or stack)[-1]
-  return Place(frame.filename, frame.lineno, frame.line,
-               ''.join(traceback.format_list(stack)), xr.is_spmd())
+  return f'{frame.filename}:{frame.lineno}: {frame.line}'
 
 
 _tracker: Optional[Tracker] = None

@@ -7,13 +7,14 @@ The C side is documented in csrc/pjrt_shardy/pjrt_shardy.h.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+import contextlib
 import ctypes
 import dataclasses
 import functools
 import logging
 import os
-from typing import Optional
+from typing import Any, Optional
 
 from ..errors import BackendCompileError, DoorError
 from .memory import Memory
@@ -59,6 +60,33 @@ _ReadbackCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
                                      ctypes.c_size_t, ctypes.c_void_p,
                                      ctypes.c_size_t, ctypes.c_void_p)
 
+_int, _handle, _size, _id = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t,
+                             ctypes.c_uint64)
+_sized = ctypes.c_char_p, _size
+_to_int64, _to_size, _to_memory = map(ctypes.POINTER,
+                                      (ctypes.c_int64, _size, _Memory))
+_to_sized = ctypes.POINTER(_handle), _to_size
+# Of each function of the library: what it gives, and what it takes.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    'Open': (_int, ctypes.c_char_p, *_sized),
+    'SetCompileCallback': (None, _handle, _handle),
+    'PluginAttribute': (_int, ctypes.c_char_p, _to_int64, _size, _to_size),
+    'DeviceKind': (_int, *_sized, _to_size),
+    'CompileProgram': (_int, _handle, *_sized, *_sized, *_sized),
+    'CompileMessage': (_handle, _handle, _to_size),
+    'CompiledProgram': (_int, _handle, *_to_sized, *_to_sized),
+    'CompiledMemory': (_int, _handle, _to_memory),
+    'SerializedExecutable': (_int, _handle, *_to_sized),
+    'LoadExecutable': (_int, _handle, *_sized),
+    'ReuseExecutable': (_int, _handle, _id),
+    'KeepExecutable': (None, _handle, _id),
+    'SetOptimizedProgram': (None, _handle, *_sized, *_sized),
+    'Fail': (None, _handle, _int, *_sized),
+    'SetReadbackCallback': (None, _handle, _handle),
+    'ReplaceProgram': (None, _handle, *_sized),
+    'FailReadback': (None, _handle, _int, *_sized),
+}
+
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
@@ -76,48 +104,9 @@ def _library() -> ctypes.CDLL:
   if version != _VERSION:
     raise DoorError(f'the PJRT shim speaks version {version}, this package '
                     f'version {_VERSION}; install torch_xla again')
-  size, text, handle = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
-  library.PjrtShardy_Open.argtypes = [text, text, size]
-  library.PjrtShardy_SetCompileCallback.argtypes = [handle, handle]
-  library.PjrtShardy_SetCompileCallback.restype = None
-  library.PjrtShardy_PluginAttribute.argtypes = [
-      text, ctypes.POINTER(ctypes.c_int64), size,
-      ctypes.POINTER(size)
-  ]
-  library.PjrtShardy_DeviceKind.argtypes = [text, size, ctypes.POINTER(size)]
-  library.PjrtShardy_CompileProgram.argtypes = [
-      handle, text, size, text, size, text, size
-  ]
-  library.PjrtShardy_CompileMessage.argtypes = [handle, ctypes.POINTER(size)]
-  library.PjrtShardy_CompileMessage.restype = handle
-  library.PjrtShardy_CompiledProgram.argtypes = [
-      handle,
-      ctypes.POINTER(handle),
-      ctypes.POINTER(size),
-      ctypes.POINTER(handle),
-      ctypes.POINTER(size)
-  ]
-  library.PjrtShardy_CompiledMemory.argtypes = [handle, ctypes.POINTER(_Memory)]
-  library.PjrtShardy_SerializedExecutable.argtypes = [
-      handle, ctypes.POINTER(handle),
-      ctypes.POINTER(size)
-  ]
-  library.PjrtShardy_LoadExecutable.argtypes = [handle, text, size]
-  library.PjrtShardy_ReuseExecutable.argtypes = [handle, ctypes.c_uint64]
-  library.PjrtShardy_KeepExecutable.argtypes = [handle, ctypes.c_uint64]
-  library.PjrtShardy_KeepExecutable.restype = None
-  library.PjrtShardy_SetOptimizedProgram.argtypes = [
-      handle, text, size, text, size
-  ]
-  library.PjrtShardy_SetOptimizedProgram.restype = None
-  library.PjrtShardy_Fail.argtypes = [handle, ctypes.c_int, text, size]
-  library.PjrtShardy_Fail.restype = None
-  library.PjrtShardy_SetReadbackCallback.argtypes = [handle, handle]
-  library.PjrtShardy_SetReadbackCallback.restype = None
-  library.PjrtShardy_ReplaceProgram.argtypes = [handle, text, size]
-  library.PjrtShardy_ReplaceProgram.restype = None
-  library.PjrtShardy_FailReadback.argtypes = [handle, ctypes.c_int, text, size]
-  library.PjrtShardy_FailReadback.restype = None
+  for name, (result, *arguments) in _FUNCTIONS.items():
+    function = getattr(library, f'PjrtShardy_{name}')
+    function.restype, function.argtypes = result, arguments
   return library
 
 
@@ -251,6 +240,21 @@ _callbacks = []
 _opened = False
 
 
+@contextlib.contextmanager
+def _failing(name: str, handle: int, what: str) -> Iterator[None]:
+  """Has what is raised be the error of a call that the library made.
+
+  Nothing may leave a ctypes callback: it would be printed and lost.
+  """
+  try:
+    yield
+  except BaseException as e:  # pylint: disable=broad-except
+    logger.debug('the callback of %s failed', name, exc_info=True)
+    data = f'torch_xla.shardy could not {what}: {type(e).__name__}: {e}'.encode(
+    )
+    getattr(_library(), name)(handle, _INTERNAL, data, len(data))
+
+
 def set_compiler(compiler: Optional[Compiler]) -> None:
   """Registers what is called for each program; None hands programs through.
 
@@ -260,25 +264,13 @@ def set_compiler(compiler: Optional[Compiler]) -> None:
   Raises:
     DoorError: the shim cannot be loaded.
   """
-  if compiler is None:
-    _library().PjrtShardy_SetCompileCallback(None, None)
-    return
 
   def on_compile(handle, request, _):
-    # Nothing may leave a ctypes callback: it would be printed and lost.
-    compilation = None
-    try:
-      compilation = Compilation(handle, request.contents)
-      compiler(compilation)
-    except BackendCompileError:
-      pass
-    except BaseException as e:  # pylint: disable=broad-except
-      logger.debug('compiler callback failed', exc_info=True)
-      message = f'torch_xla.shardy could not compile: {type(e).__name__}: {e}'
-      data = message.encode()
-      _library().PjrtShardy_Fail(handle, _INTERNAL, data, len(data))
+    with _failing('PjrtShardy_Fail', handle,
+                  'compile'), contextlib.suppress(BackendCompileError):
+      compiler(Compilation(handle, request.contents))
 
-  callback = _CompileCallback(on_compile)
+  callback = compiler and _CompileCallback(on_compile)
   _callbacks.append(callback)
   _library().PjrtShardy_SetCompileCallback(callback, None)
 
@@ -293,25 +285,16 @@ def set_readback(readback: Optional[Readback]) -> None:
   Raises:
     DoorError: the shim cannot be loaded.
   """
-  if readback is None:
-    _library().PjrtShardy_SetReadbackCallback(None, None)
-    return
 
   def on_readback(handle, program, program_size, form, form_size, _):
-    try:
+    with _failing('PjrtShardy_FailReadback', handle, 'read a compiled program'):
       changed = readback(
           ctypes.string_at(program, program_size),
           ctypes.string_at(form, form_size).decode())
       if changed is not None:
         _library().PjrtShardy_ReplaceProgram(handle, changed, len(changed))
-    except BaseException as e:  # pylint: disable=broad-except
-      logger.debug('readback callback failed', exc_info=True)
-      message = ('torch_xla.shardy could not read a compiled program: '
-                 f'{type(e).__name__}: {e}')
-      data = message.encode()
-      _library().PjrtShardy_FailReadback(handle, _INTERNAL, data, len(data))
 
-  callback = _ReadbackCallback(on_readback)
+  callback = readback and _ReadbackCallback(on_readback)
   _callbacks.append(callback)
   _library().PjrtShardy_SetReadbackCallback(callback, None)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import os
-import pickle
+import contextlib
+import multiprocessing
 from typing import Optional, TypeVar
 
 T = TypeVar('T')
@@ -16,28 +16,22 @@ def run(job: Callable[[], T]) -> Optional[T]:
   Raises:
     Exception: what `job` raises.
   """
-  hear, tell = os.pipe()
-  child = os.fork()
-  if not child:
-    os.close(hear)
+  forks = multiprocessing.get_context('fork')
+  hear, tell = forks.Pipe(duplex=False)
+
+  def work() -> None:
     try:
-      value, error = None, None
-      try:
-        value = job()
-      except Exception as e:  # pylint: disable=broad-except
-        error = e
-      with open(tell, 'wb') as file:
-        pickle.dump((value, error), file)
-    finally:
-      os._exit(0)
-  os.close(tell)
-  with open(hear, 'rb') as file:
-    data = file.read()
-  os.waitpid(child, 0)
-  if not data:
-    return None
-  result: T
-  result, error = pickle.loads(data)
+      tell.send((job(), None))
+    except Exception as e:  # pylint: disable=broad-except
+      tell.send((None, e))
+
+  child = forks.Process(target=work)
+  child.start()
+  tell.close()
+  result, error = None, None
+  with hear, contextlib.suppress(EOFError):
+    result, error = hear.recv()
+  child.join()
   if error is not None:
     raise error
   return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-import re
 
 from ..hlo.array_shape import ArrayShape
 from ..stablehlo import dialects, functions
@@ -12,15 +11,8 @@ from .propagation import Move
 
 _PASSES = ('builtin.module(func.func(sdy-insert-explicit-reshards'
            '{enable-full-version=true},sdy-reshard-to-collectives))')
-_AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
-# The attribute that says over which axes; a permutation has none.
-_KINDS = {
-    'sdy.all_gather': ('all-gather', 'gathering_axes'),
-    'sdy.all_reduce': ('all-reduce', 'reduction_axes'),
-    'sdy.all_to_all': ('all-to-all', 'params'),
-    'sdy.collective_permute': ('collective-permute', ''),
-    'sdy.reduce_scatter': ('reduce-scatter', 'reduce_scatter_axes'),
-}
+_KINDS = ('sdy.all_gather', 'sdy.all_reduce', 'sdy.all_to_all',
+          'sdy.collective_permute', 'sdy.reduce_scatter')
 
 
 def of(
@@ -43,17 +35,18 @@ def _moves(
     main: ir.Operation, numbers: Mapping[ir.Value[ir.Type], int],
     local: Callable[[ArrayShape, ir.Attribute], ArrayShape]) -> Iterator[Move]:
   for operation in dialects.operations_of(main):
-    kind, axes = _KINDS.get(operation.name, ('', ''))
-    shape = functions.array_of(operation.results[0].type) if kind else None
+    if operation.name not in _KINDS:
+      continue
+    shape = functions.array_of(operation.results[0].type)
     if shape is None:
       continue
-    if kind == 'all-reduce':
+    if operation.name == 'sdy.all_reduce':
       place = numbers.get(_came_from(operation.operands[0]))
     else:
       place = next(_goes_to(operation.results[0], numbers), None)
-    over = _AXIS.findall(str(operation.attributes[axes])) if axes else ()
-    yield Move(kind, tuple(name + part for name, part in over),
-               local(shape, operation.attributes['out_sharding']).nbytes, place)
+    yield Move(
+        operation.name.removeprefix('sdy.').replace('_', '-'),
+        local(shape, operation.attributes['out_sharding']).nbytes, place)
 
 
 def _came_from(value: ir.Value[ir.Type]) -> ir.Value[ir.Type]:

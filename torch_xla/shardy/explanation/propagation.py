@@ -94,12 +94,10 @@ class Rule(NamedTuple):
   Attributes:
     sizes: of the factors.
     factors: of the operands and then of the results.
-    reductions: factors that are summed over.
     blocked: factors that nothing is propagated along.
   """
   sizes: tuple[int, ...]
   factors: tuple[Factors, ...]
-  reductions: frozenset[int] = frozenset()
   blocked: frozenset[int] = frozenset()
 
 
@@ -131,13 +129,11 @@ class Move(NamedTuple):
 
   Attributes:
     kind: as XLA calls it.
-    axes: that it runs over; none is told of a permutation.
     nbytes: of what one device gets.
     operation: the number of the operation that it is for; None for a result of
       the program, and where it cannot be found.
   """
   kind: str
-  axes: tuple[str, ...]
   nbytes: int
   operation: Optional[int]
 

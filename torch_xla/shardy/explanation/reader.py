@@ -357,7 +357,6 @@ def _rule(attribute: ir.Attribute) -> Rule:
   mappings = [*rule.operand_mappings, *rule.result_mappings]
   return Rule(
       tuple(rule.factor_sizes), tuple(map(_factors, mappings)),
-      frozenset(rule.reduction_factors),
       frozenset(
           [*rule.blocked_propagation_factors, *rule.need_replication_factors]))
 

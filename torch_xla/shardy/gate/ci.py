@@ -1,14 +1,12 @@
-"""What a command that judges says to CI systems, and the options for that."""
+"""What a command that judges says to CI systems."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Optional
 
 from . import junit
-from .golden import SECTIONS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,42 +18,6 @@ class Check:
   """
   name: str
   findings: tuple[str, ...]
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-  """What a report is held to, and the files for it."""
-  parser.add_argument(
-      '--golden',
-      metavar='FILE',
-      help='fail if anything differs from this file, which --update-golden '
-      'wrote')
-  parser.add_argument(
-      '--golden-sections',
-      type=_sections,
-      metavar='NAMES',
-      help=f'what of it counts, of {",".join(SECTIONS)} (default: all but counts)'
-  )
-  parser.add_argument(
-      '--update-golden',
-      action='store_true',
-      help='write that file instead, and say what changed')
-  parser.add_argument(
-      '--require',
-      action='append',
-      default=[],
-      metavar='REQUIREMENT',
-      help="fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
-      '--require help lists the quantities')
-  parser.add_argument(
-      '--junit', metavar='FILE', help="write the findings as JUnit's XML")
-
-
-def misused(options: Mapping[str, object]) -> Optional[str]:
-  """What of `add_options` makes no sense together; None: all does."""
-  if (options['golden_sections'] or
-      options['update_golden']) and not options['golden']:
-    return '--golden-sections and --update-golden are of --golden FILE'
-  return None
 
 
 def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
@@ -99,12 +61,3 @@ def _write(path: str, mode: str, text: str) -> None:
 
 def _escaped(text: str) -> str:
   return text.replace('%', '%25').replace('\r', '%0D').replace('\n', '%0A')
-
-
-def _sections(text: str) -> list[str]:
-  names = [name.strip() for name in text.split(',')]
-  for name in names:
-    if name not in SECTIONS:
-      raise argparse.ArgumentTypeError(f'there is no section {name!r}, but '
-                                       f'{", ".join(SECTIONS)}')
-  return names

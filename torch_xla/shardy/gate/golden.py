@@ -15,11 +15,12 @@ import os
 import re
 from typing import Any, Optional, Union
 
+from torch_xla_shardy.parser import SECTIONS
+
 from ..layers import many_text
 from .quantity import change_text, Unit
 from .requirements import Tolerance
 
-SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 # What does not change with the number of steps.
 DEFAULT = SECTIONS[:-1]
 GONE = 'it is gone'

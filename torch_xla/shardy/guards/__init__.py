@@ -147,7 +147,8 @@ def no_implicit_collectives(min_bytes: int = 1,
   _check(allowed, action)
   if min_bytes < 0:
     raise ValueError(f'min_bytes={min_bytes}: a size is not negative')
-  implicit.check_installed()
+  from ..stablehlo import dialects
+  dialects.check_installed('Shardy is asked by way of StableHLO')
   switch.check_door()
   with ledger.of_process.collect() as programs:
     yield

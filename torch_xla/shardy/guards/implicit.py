@@ -7,16 +7,6 @@ from collections.abc import Iterable, Iterator
 from ..compile.record import collectives, ProgramRecord
 
 
-def check_installed() -> None:
-  """Checks that jaxlib is installed, by which Shardy is asked.
-
-  Raises:
-    DoorError: jaxlib is missing.
-  """
-  from ..stablehlo import dialects
-  dialects.check_installed('Shardy is asked by way of StableHLO')
-
-
 def moved(programs: Iterable[ProgramRecord], min_bytes: int) -> Iterator[str]:
   """Each pair of annotations that moves so many bytes, with the two by name."""
   from .. import explanation

@@ -6,43 +6,25 @@ from collections.abc import Iterable, Iterator
 import dataclasses
 import functools
 import math
+import re
 from typing import Optional
 
 from . import messages
 from .protos import ShapeProto
 
 _TUPLE = 13
-# xla.PrimitiveType -> name and bits per element, from xla_data.proto. Types
-# that are not listed have no elements in memory, or are newer than this.
-_TYPES = {
-    1: ('pred', 8),
-    2: ('s8', 8),
-    3: ('s16', 16),
-    4: ('s32', 32),
-    5: ('s64', 64),
-    6: ('u8', 8),
-    7: ('u16', 16),
-    8: ('u32', 32),
-    9: ('u64', 64),
-    10: ('f16', 16),
-    11: ('f32', 32),
-    12: ('f64', 64),
-    15: ('c64', 64),
-    16: ('bf16', 16),
-    18: ('c128', 128),
-    19: ('f8e5m2', 8),
-    20: ('f8e4m3fn', 8),
-    21: ('s4', 4),
-    22: ('u4', 4),
-    23: ('f8e4m3b11fnuz', 8),
-    24: ('f8e5m2fnuz', 8),
-    25: ('f8e4m3fnuz', 8),
-    26: ('s2', 2),
-    27: ('u2', 2),
-    28: ('f8e4m3', 8),
-    29: ('f8e3m4', 8),
-    32: ('f4e2m1fn', 4),
-    33: ('f8e8m0fnu', 8),
+# The names of xla.PrimitiveType in the order of its numbers, from xla_data.proto.
+# Types without a name have no elements in memory, or are newer than this.
+_NAMES = ('', 'pred', 's8', 's16', 's32', 's64', 'u8', 'u16', 'u32', 'u64',
+          'f16', 'f32', 'f64', '', '', 'c64', 'bf16', '', 'c128', 'f8e5m2',
+          'f8e4m3fn', 's4', 'u4', 'f8e4m3b11fnuz', 'f8e5m2fnuz', 'f8e4m3fnuz',
+          's2', 'u2', 'f8e4m3', 'f8e3m4', '', '', 'f4e2m1fn', 'f8e8m0fnu')
+_TYPES = {number: name for number, name in enumerate(_NAMES) if name}
+# Per element; the first number in a name.
+_BITS = {
+    'pred': 8
+} | {
+    name: int(found[0]) for name in _NAMES if (found := re.search(r'\d+', name))
 }
 
 
@@ -73,7 +55,6 @@ _MLIR_NAMES = {
     'complex<f32>': 'c64',
     'complex<f64>': 'c128',
 }
-_BITS = dict(_TYPES.values())
 
 
 def of_mlir(element_type: str, dims: Iterable[int]) -> ArrayShape:
@@ -136,8 +117,7 @@ def with_dims(shape: bytes, dims: tuple[int, ...]) -> bytes:
 def with_type(shape: bytes, dtype: str) -> bytes:
   """A serialised ShapeProto of an array of another element type, by name."""
   message = messages.parse(ShapeProto, shape)
-  message.element_type = next(
-      number for number, (name, _) in _TYPES.items() if name == dtype)
+  message.element_type = _NAMES.index(dtype)
   return message.SerializeToString()
 
 
@@ -160,6 +140,5 @@ def _arrays(shape: ShapeProto) -> Iterator[ArrayShape]:
     for element in shape.tuple_shapes:
       yield from _arrays(element)
   else:
-    name, bits = _TYPES.get(shape.element_type,
-                            (f'type{shape.element_type}', 0))
-    yield ArrayShape(name, tuple(shape.dimensions), bits)
+    name = _TYPES.get(shape.element_type, f'type{shape.element_type}')
+    yield ArrayShape(name, tuple(shape.dimensions), _BITS.get(name, 0))

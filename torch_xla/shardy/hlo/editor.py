@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import array_shape, messages
@@ -30,6 +30,18 @@ def entry_of(module: HloModuleProto) -> HloComputationProto:
   raise ValueError('a program without an entry computation')
 
 
+def instructions_of(module: HloModuleProto) -> Iterator[HloInstructionProto]:
+  """Those of all computations."""
+  for computation in module.computations:
+    yield from computation.instructions
+
+
+def dims_of(instruction: HloInstructionProto) -> tuple[int, ...]:
+  """The dimensions of an instruction's result, which is an array."""
+  shape, = array_shape.arrays_of(instruction.shape)
+  return shape.dims
+
+
 class Editor:
   """Makes the ids of one module's new instructions and computations."""
 
@@ -37,7 +49,7 @@ class Editor:
     self._module = module
     # XLA wants ids that differ in the lower half; newer ones count the
     # computations in the upper.
-    ids = [i.id for c in module.computations for i in c.instructions]
+    ids = [i.id for i in instructions_of(module)]
     self._next_low_id = 1 + max((i & _LOW_ID for i in ids), default=0)
     self._next_computation_id = 1 + max(
         (c.id & _LOW_ID for c in module.computations), default=0)
@@ -106,8 +118,7 @@ class Editor:
     padded = self.make(computation, 'pad',
                        array_shape.with_dims(operand.shape, tuple(dims)),
                        [operand.id, value.id], **fields)
-    shape, = array_shape.arrays_of(operand.shape)
-    for size, to in zip(shape.dims, dims, strict=True):
+    for size, to in zip(dims_of(operand), dims, strict=True):
       padded.padding_config.dimensions.add(edge_padding_high=to - size)
     return zero, value, padded
 

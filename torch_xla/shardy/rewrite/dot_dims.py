@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Optional
 
 from ..hlo import array_shape, messages
-from ..hlo.editor import drop_unused, Editor, uses
+from ..hlo.editor import dims_of, drop_unused, Editor, uses
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from .merged_dims import Dims, merge, Merged, product, ProductDims
@@ -266,5 +266,4 @@ class _Unmerger:
   def _dims(self,
             number: int,
             instruction: Optional[HloInstructionProto] = None) -> Dims:
-    shape, = array_shape.arrays_of((instruction or self._found(number)).shape)
-    return shape.dims
+    return dims_of(instruction or self._found(number))

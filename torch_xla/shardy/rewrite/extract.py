@@ -194,7 +194,6 @@ def _unused(computation: HloComputationProto, bound: Mapping[int,
 
 def _keep_undonated(module: HloModuleProto, parameters: set[int]) -> None:
   entries = module.buffer_donor.entries
-  kept = [e for e in entries if e.parameter_number not in parameters]
-  if len(kept) != len(entries):
-    del entries[:]
-    entries.extend(kept)
+  for entry in list(entries):
+    if entry.parameter_number in parameters:
+      entries.remove(entry)

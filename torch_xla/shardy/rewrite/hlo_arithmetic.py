@@ -18,7 +18,7 @@ import math
 from typing import Any
 
 from ..hlo import array_shape
-from ..hlo.editor import Editor
+from ..hlo.editor import dims_of, Editor
 from ..hlo.protos import HloComputationProto, HloInstructionProto
 
 # The element types that are expanded, and those to compute in; XLA's names. A
@@ -83,7 +83,9 @@ class Writer:
     x = self._operands[0].shape
     array, = array_shape.arrays_of(x)
     self._view = view_of(array.dims, instruction.feature_index, [
-        _dims(self._source(o)) for o in self._operands if _dims(o) == array.dims
+        dims_of(self._source(o))
+        for o in self._operands
+        if dims_of(o) == array.dims
     ])
     self._dtype = COMPUTED_IN[array.dtype]
     self._whole, self._by_feature, self._scalar = (
@@ -94,10 +96,10 @@ class Writer:
       self, compute: Callable[..., tuple[HloInstructionProto, ...]]
   ) -> list[HloInstructionProto]:
     """The results of a formula, in order, of their types and shapes."""
-    whole = _dims(self._operands[0])
+    whole = dims_of(self._operands[0])
     view = self._view
     operands = [
-        self._put(o, view.dims if _dims(o) == whole else view.by_feature)
+        self._put(o, view.dims if dims_of(o) == whole else view.by_feature)
         for o in self._operands
     ]
     made = compute(self, *(self._converted(o, self._dtype) for o in operands))
@@ -119,10 +121,10 @@ class Writer:
   def _put(self, value: HloInstructionProto,
            dims: tuple[int, ...]) -> HloInstructionProto:
     """A value in other dimensions."""
-    if _dims(value) == dims:
+    if dims_of(value) == dims:
       return value
     value = self._source(value)
-    if _dims(value) == dims:
+    if dims_of(value) == dims:
       return value
     return self._make('reshape', array_shape.with_dims(value.shape, dims),
                       value)
@@ -182,10 +184,6 @@ class Writer:
                                     **self._common_fields, **fields)
     self.made.append(made)
     return made
-
-
-def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
-  return array_shape.arrays_of(instruction.shape)[0].dims
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from ..hlo import array_shape
-from ..hlo.editor import Editor, put_before
+from ..hlo.editor import dims_of, Editor, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 
@@ -143,8 +143,8 @@ def _batch_one(
       list(indices.dimensions) != [numbers.index_vector_dim]):
     return None
   parts = [by_id[n] for n in indices.operand_ids]
-  shape, = array_shape.arrays_of(indices.shape)
-  if len(parts) != shape.dims[numbers.index_vector_dim]:
+  sizes = list(dims_of(indices))
+  if len(parts) != sizes[numbers.index_vector_dim]:
     return None
   batching = batched(
       IndexDims(
@@ -153,7 +153,7 @@ def _batch_one(
           tuple(getattr(numbers, form.operand_batching)),
           tuple(getattr(numbers, form.indices_batching))),
       [part.dimensions[0] if part.opcode == 'iota' else None for part in parts],
-      array_shape.arrays_of(operand.shape)[0].dims, shape.dims)
+      dims_of(operand), sizes)
   if batching is None:
     return None
   dims, other_parts = batching
@@ -161,7 +161,6 @@ def _batch_one(
   if len(other_parts) == 1:
     indices = parts[other_parts[0]]
   else:
-    sizes = list(shape.dims)
     sizes[dims.vector_dim] = len(other_parts)
     indices = make(
         computation,

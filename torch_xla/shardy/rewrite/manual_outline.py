@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from ..hlo import array_shape, messages
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import Editor, set_attribute, set_program_shape
+from ..hlo.editor import dims_of, Editor, set_attribute, set_program_shape
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy import attributes, manual
@@ -79,14 +79,10 @@ def _drop_aliases(module: HloModuleProto, parameters: set[int],
                   results: set[int]) -> None:
   """Drops aliases of stacked tensors with others: XLA compares the shapes."""
   aliases = module.input_output_alias.entries
-  matching = [
-      a for a in aliases
-      if (a.parameter_number in parameters
-         ) == bool(results.intersection(a.output_shape_index or (0,)))
-  ]
-  if len(matching) < len(aliases):
-    del aliases[:]
-    aliases.extend(matching)
+  for alias in list(aliases):
+    is_stacked = bool(results.intersection(alias.output_shape_index or (0,)))
+    if is_stacked != (alias.parameter_number in parameters):
+      aliases.remove(alias)
 
 
 class _ComputationWriter:
@@ -172,18 +168,16 @@ class _ComputationWriter:
     ends = list(self._source.ends_of(region))
     values = [self._value_of_end(body, end) for end in ends]
     for left in region.left:
-      shape = self._source.by_id[left].shape
-      inside = body.inside[left]
-      if not array_shape.arrays_of(shape)[0].dims:
-        inside = body.reshape(inside, self._stacked_shape(shape))
-      values.append(self._stacked_value(inside, shape))
+      value, inside = self._source.by_id[left], body.inside[left]
+      if not dims_of(value):
+        inside = body.reshape(inside, self._stacked_shape(value.shape))
+      values.append(self._stacked_value(inside, value.shape))
     if not values:
       return  # Nothing uses it.
     outputs = self._write(body, values)
     for end, whole in zip(ends, outputs, strict=False):
-      (tile,), (full,) = map(array_shape.arrays_of, (end.shape, whole.shape))
-      if tile != full:
-        whole = self._editor.cut(self._source.computation, whole, tile.dims)
+      if dims_of(end) != dims_of(whole):
+        whole = self._editor.cut(self._source.computation, whole, dims_of(end))
         self._written.append(whole)
       self._ended[end.id] = whole.id
     self._stacked.update(zip(region.left, outputs[len(ends):], strict=True))
@@ -204,17 +198,15 @@ class _ComputationWriter:
           outside, [self._operand(body, o) for o in outside.operand_ids],
           is_copied=True)
     else:
-      array, = array_shape.arrays_of(outside.shape)
       body.inside[operand] = body.enter(
           Value(
               self._ended.get(operand, operand), outside.shape, outside.shape,
-              (attributes.DimSharding(),) * len(array.dims)))
+              (attributes.DimSharding(),) * len(dims_of(outside))))
     return body.inside[operand]
 
   def _is_constant(self, i: HloInstructionProto) -> bool:
     if i.opcode == 'broadcast':
-      operand = self._source.by_id[i.operand_ids[0]]
-      return not array_shape.arrays_of(operand.shape)[0].dims
+      return not dims_of(self._source.by_id[i.operand_ids[0]])
     return i.opcode in ('constant', 'iota')
 
   def _begin(self, call: HloInstructionProto) -> Value:
@@ -265,9 +257,8 @@ class _ComputationWriter:
 
   def _hand_over(self, value: HloInstructionProto) -> None:
     """A stacked value enters or leaves the program."""
-    shape, = array_shape.arrays_of(value.shape)
     self.stacked[self.number,
-                 value.id] = manual.stacked(self._mesh, len(shape.dims))
+                 value.id] = manual.stacked(self._mesh, len(dims_of(value)))
 
   def _write(self, body: Body,
              values: Sequence[Value]) -> list[HloInstructionProto]:

@@ -29,8 +29,8 @@ from . import extract
 from ..annotate.annotation import Annotation
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import (Editor, entry_of, insert, put_before, replace_results,
-                          results_of, set_program_shape)
+from ..hlo.editor import (dims_of, Editor, entry_of, insert, put_before,
+                          replace_results, results_of, set_program_shape)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy import free_results
@@ -110,7 +110,7 @@ def pad(module: HloModuleProto, annotations: extract.Taken, num_devices: int,
             if placement.tiles and _padded_dims(i, placement)]
   if not uneven:
     return Padded({}, frozenset(), {}, {})
-  sizes = _uneven_sizes((_dims(i), tiles) for i, tiles in uneven)
+  sizes = _uneven_sizes((dims_of(i), tiles) for i, tiles in uneven)
   padder = _Padder(module, entry, annotations, placements)
   padder.pad_results(num_devices, tiles)
   padder.pad_parameters()
@@ -140,22 +140,17 @@ def _placements(
   return placements
 
 
-def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
-  shape, = array_shape.arrays_of(instruction.shape)
-  return shape.dims
-
-
 def _padded_dims(instruction: HloInstructionProto,
                  placement: HloSharding) -> Optional[tuple[int, ...]]:
   if not _is_tiled(instruction, placement):
     return None
-  return padded_dims(_dims(instruction), placement)
+  return padded_dims(dims_of(instruction), placement)
 
 
 def _is_tiled(instruction: HloInstructionProto, placement: HloSharding) -> bool:
   return (placement.tiles is not None and
           not array_shape.is_tuple(instruction.shape) and
-          placement.rank == len(_dims(instruction)))
+          placement.rank == len(dims_of(instruction)))
 
 
 class _Padder:
@@ -206,7 +201,7 @@ class _Padder:
       # Operands, indices, updates; as many of the last as of the first.
       place = len(instruction.operand_ids) // 2
       indices = by_id[instruction.operand_ids[place]]
-      if sizes.isdisjoint(_dims(indices)):
+      if sizes.isdisjoint(dims_of(indices)):
         return None
       said = self._sharding_call(indices.shape, indices.id,
                                  op_sharding.to_bytes(REPLICATED))
@@ -225,8 +220,8 @@ class _Padder:
               (self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
       elif not array_shape.is_tuple(
-          result.shape) and free_results.may_be_uneven(before := _dims(result),
-                                                       num_devices):
+          result.shape) and free_results.may_be_uneven(
+              before := dims_of(result), num_devices):
         self.in_question[place] = before
         if place in tiles:
           dims = free_results.padded(before, tiles[place])

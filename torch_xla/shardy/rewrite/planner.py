@@ -24,6 +24,7 @@ from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
+from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sdy import free_results
 from ..sdy.attributes import SdyError
@@ -135,7 +136,7 @@ def lower(module: HloModuleProto,
   if not rewrites:
     return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
-  opcodes = {i.opcode for c in module.computations for i in c.instructions}
+  opcodes = {i.opcode for i in instructions_of(module)}
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..hlo import array_shape
-from ..hlo.editor import (Editor, entry_of, results_of, set_attribute,
+from ..hlo.editor import (dims_of, Editor, entry_of, results_of, set_attribute,
                           set_program_shape)
 from ..hlo.protos import HloInstructionProto, HloModuleProto
 from .to_sdy import RESULT_TARGET
@@ -60,8 +60,8 @@ def ask(module: HloModuleProto, numbers: Iterable[int],
       pins.add(result.id)  # Only results may be pinned.
       result = by_id[result.operand_ids[0]]
     if number in numbers:
-      shape, = array_shape.arrays_of(result.shape)
-      even = tuple(num_devices * -(-size // num_devices) for size in shape.dims)
+      even = tuple(
+          num_devices * -(-size // num_devices) for size in dims_of(result))
       added += editor.padded(entry, result, even)
       result = added[-1]
       added += editor.zeros(entry, result.shape)

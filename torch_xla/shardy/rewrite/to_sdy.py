@@ -25,7 +25,7 @@ import dataclasses
 from . import extract, manual_boundaries, manual_outline, manual_regions
 from ..annotate.annotation import UserMesh
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import (Editor, insert, replace_results, results_of,
+from ..hlo.editor import (dims_of, Editor, insert, replace_results, results_of,
                           set_attribute)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
@@ -107,10 +107,9 @@ def _sites(module: HloModuleProto, taken_calls: extract.Taken,
         continue
       if array_shape.is_tuple(instruction.shape):
         raise InexpressibleError(f'a sharding on the tuple {instruction.name}')
-      shape, = array_shape.arrays_of(instruction.shape)
       sites[key] = Site(
-          placement(instruction) or REPLICATED, len(shape.dims), annotation,
-          is_boundary, open_dims)
+          placement(instruction) or REPLICATED, len(dims_of(instruction)),
+          annotation, is_boundary, open_dims)
   return sites
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import entry_of
+from ..hlo.editor import entry_of, instructions_of
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy.mesh_axes import InexpressibleError
@@ -76,13 +76,7 @@ def unwrap(module: HloModuleProto) -> None:
       parameter.sharding = shardings[parameter.parameter_number]
   module.entry_computation_id = program.id
   module.host_program_shape.CopyFrom(program.program_shape)
-  other_computations = [
-      type(c).FromString(c.SerializeToString())
-      for c in module.computations
-      if c.id != entry.id
-  ]
-  del module.computations[:]
-  module.computations.extend(other_computations)
+  module.computations.remove(entry)
 
 
 def _called(module: HloModuleProto, entry: HloComputationProto, opcode: str,
@@ -115,8 +109,7 @@ def _called(module: HloModuleProto, entry: HloComputationProto, opcode: str,
       ] != [(opcode, place) for place in range(count)] or
       len(called[0].program_shape.parameters) != count or
       sum(called[0].id in i.called_computation_ids
-          for c in module.computations
-          for i in c.instructions) != 1):
+          for i in instructions_of(module)) != 1):
     return None
   return called[0]
 

@@ -230,7 +230,14 @@ class DeviceList:
 
   @functools.cached_property
   def iota(self) -> Optional[IotaTileAssignment]:
-    """The V2 form, None where there is none."""
+    """The V2 form, None where there is none.
+
+    Finds every form there is, axes fused, split or not adjacent, in time linear
+    in the number of devices.
+
+    >>> str(DeviceList.of([0, 4, 1, 5, 2, 6, 3, 7], (4, 2)).iota)
+    '[4,2]<=[2,4]T(1,0)'
+    """
     axes = _axes_in(self.array.reshape(-1))
     found = None if axes is None else _iota_of(axes)
     iota = found and IotaTileAssignment(self.dims, *found)
@@ -262,24 +269,6 @@ class DeviceList:
 
 Devices = Union[np.ndarray, Sequence[int]]
 TileAssignment = Union[IotaTileAssignment, DeviceList]
-
-
-def from_array(
-    devices: Devices,
-    dims: Optional[Sequence[int]] = None) -> Optional[IotaTileAssignment]:
-  """The V2 form of a V1 device list; None where there is none.
-
-  Finds every form there is, axes fused, split or not adjacent, in time linear
-  in the number of devices. `dims` defaults to the shape of `devices`.
-
-  >>> str(from_array([0, 4, 1, 5, 2, 6, 3, 7], dims=(4, 2)))
-  '[4,2]<=[2,4]T(1,0)'
-
-  Raises:
-    TileAssignmentError: `devices` are not 0 to `prod(dims)` - 1, once each.
-  """
-  dims = np.shape(devices) if dims is None else dims
-  return DeviceList.of(devices, dims).iota
 
 
 def _join(values: Iterable[int]) -> str:

@@ -21,7 +21,7 @@ from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
-from ..hlo.editor import entry_of
+from ..hlo.editor import entry_of, instructions_of
 from ..hlo.protos import HloModuleProto
 from ..rewrite import extract, planner, untuple
 from ..rewrite.extract import NamesOf
@@ -256,10 +256,10 @@ class Attempts:
         shardings=v2.shardings), v2.note
 
   def _untold_v2(self) -> Iterator[Attempt]:
-    """The V2 attempt with pinned results; none if manual: XLA would abort."""
-    if not any(i.custom_call_target in MANUAL_TARGETS
-               for c in self._read().computations
-               for i in c.instructions):
+    """None for manual sharding: XLA aborts on results of it that are pinned."""
+    if not any(
+        i.custom_call_target in MANUAL_TARGETS
+        for i in instructions_of(self._read())):
       yield self._v2_attempt(is_told=False)[1]
 
   def _read(self) -> HloModuleProto:

@@ -22,7 +22,7 @@ import functools
 from . import dialects, kept
 from ..annotate import call_target
 from ..hlo import messages
-from ..hlo.editor import drop_unused, uses
+from ..hlo.editor import drop_unused, instructions_of, uses
 from ..hlo.protos import HloComputationProto, HloModuleProto
 from ..rewrite.extract import SHARDING_TARGET
 from ..sharding.text import parse_sharding
@@ -152,21 +152,15 @@ def _mended(program: bytes) -> bytes:
       reachable.add(number)
       look.extend(called[number])
   is_changed = len(reachable) < len(called)
-  if is_changed:
-    computations = [
-        type(c).FromString(c.SerializeToString())
-        for c in module.computations
-        if c.id in reachable
-    ]
-    del module.computations[:]
-    module.computations.extend(computations)
+  for computation in list(module.computations):
+    if computation.id not in reachable:
+      module.computations.remove(computation)
   for computation in module.computations:
     is_changed |= _make_iotas_whole(computation)
-    for i in computation.instructions:
-      if (i.custom_call_has_side_effect and
-          i.custom_call_target == SHARDING_TARGET):
-        i.ClearField('custom_call_has_side_effect')
-        is_changed = True
+  for i in instructions_of(module):
+    if i.custom_call_has_side_effect and i.custom_call_target == SHARDING_TARGET:
+      i.ClearField('custom_call_has_side_effect')
+      is_changed = True
   return module.SerializeToString() if is_changed else program
 
 
@@ -201,9 +195,8 @@ def from_hlo(program: HloModuleProto) -> ir.Module:
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):
-    if any(i.custom_call_target == kept.TARGET
-           for c in program.computations
-           for i in c.instructions):
+    if any(
+        i.custom_call_target == kept.TARGET for i in instructions_of(program)):
       kept.show(module)
     attributes = module.operation.attributes
     for name in _NOT_IN_TORCH_XLA:

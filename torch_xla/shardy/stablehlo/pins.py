@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..hlo import array_shape, op_sharding
-from ..hlo.editor import (Editor, entry_of, replace_results, results_of,
-                          set_attribute)
+from ..hlo.editor import (dims_of, Editor, entry_of, replace_results,
+                          results_of, set_attribute)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..rewrite.extract import SHARDING_TARGET
@@ -33,8 +33,7 @@ def pin_sdy(module: HloModuleProto,
   for number, result in _arrays(entry):
     if number in placements:
       continue
-    shape, = array_shape.arrays_of(result.shape)
-    dims = (attributes.DimSharding(),) * len(shape.dims)
+    dims = (attributes.DimSharding(),) * len(dims_of(result))
     placements[number] = REPLICATED
     if (said := program.open_results.get(number)) is not None:
       dims, placements[number] = said.closed, said.placement

@@ -35,7 +35,7 @@ import re
 from typing import Any, Optional
 
 from ..hlo import array_shape, messages, op_sharding
-from ..hlo.editor import Editor, put_before
+from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
                           HloInstructionProto, HloModuleProto)
 from ..sharding.hlo_sharding import REPLICATED, ShardingType
@@ -50,9 +50,7 @@ def make_partitionable(module: HloModuleProto) -> str:
   Returns:
     What became of them, for the record; empty if nothing did.
   """
-  if not any(i.opcode == 'convolution'
-             for c in module.computations
-             for i in c.instructions):
+  if not any(i.opcode == 'convolution' for i in instructions_of(module)):
     return ''
   if not op_sharding.is_split(module):
     return ''
@@ -60,10 +58,7 @@ def make_partitionable(module: HloModuleProto) -> str:
   products = sum(_write_out(c, editor) for c in module.computations)
   # The values of a manual region have no sharding but the region's.
   if any(s and s.type is ShardingType.MANUAL for s in op_sharding.said(module)):
-    left = sum(
-        _held_windows(i) is not None
-        for c in module.computations
-        for i in c.instructions)
+    left = sum(_held_windows(i) is not None for i in instructions_of(module))
     return _note(products, left=left)
   return _note(products, sum(_hold(c, editor) for c in module.computations))
 
@@ -125,7 +120,7 @@ def _hold(computation: HloComputationProto, editor: Editor) -> int:
 
     def call(value: HloInstructionProto,
              spatial: Sequence[int]) -> HloInstructionProto:
-      rank = len(_dims(value))
+      rank = len(dims_of(value))
       dims = range(rank) if is_whole else [spatial[n] for n in windows]
       return editor.call(
           computation,
@@ -173,7 +168,7 @@ def _write_out(computation: HloComputationProto, editor: Editor) -> int:
 
 def _is_of_products(instruction: HloInstructionProto) -> bool:
   """Whether a convolution is one that is written out."""
-  dims = _dims(instruction)
+  dims = dims_of(instruction)
   numbers = instruction.convolution_dimension_numbers
   places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
   return (instruction.batch_group_count > 1 and 0 < places <= MOST_PLACES and
@@ -202,7 +197,7 @@ def _products(instruction: HloInstructionProto,
     return instructions[-1]
 
   def grouped(operand: HloInstructionProto, dim: int) -> HloInstructionProto:
-    dims = _dims(operand)
+    dims = dims_of(operand)
     return make('reshape', operand,
                 (*dims[:dim], groups, dims[dim] // groups, *dims[dim + 1:]),
                 operand)
@@ -215,12 +210,12 @@ def _products(instruction: HloInstructionProto,
       n + (n > batch) for n in spatial
   ] for spatial, batch in ((numbers.input_spatial_dimensions, lhs_batch),
                            (numbers.kernel_spatial_dimensions, rhs_batch)))
-  padded = list(_dims(x))
+  padded = list(dims_of(x))
   for dim, size in zip(numbers.input_spatial_dimensions, window, strict=True):
     padded[dim] += (
         max(size.padding_low, 0) + max(size.padding_high, 0) +
         max(padded[dim] - 1, 0) * (size.base_dilation - 1))
-  if padded != list(_dims(x)):
+  if padded != list(dims_of(x)):
     instructions += editor.padded(computation, x, padded, **metadata)
     x = instructions[-1]
     for dim, size in zip(numbers.input_spatial_dimensions, window, strict=True):
@@ -240,13 +235,13 @@ def _products(instruction: HloInstructionProto,
       rhs_contracting_dimensions=[
           _past(numbers.kernel_input_feature_dimension, rhs_batch), *rhs_spatial
       ])
-  dims = _dims(instruction)
+  dims = dims_of(instruction)
   sizes = [dims[n] for n in numbers.output_spatial_dimensions]
   product = (groups, dims[numbers.output_batch_dimension],
              dims[numbers.output_feature_dimension] // groups)
   columns = []
   for place in itertools.product(*map(range, sizes)):
-    bounds = [(0, size, 1) for size in _dims(x)]
+    bounds = [(0, size, 1) for size in dims_of(x)]
     for dim, at, size in zip(lhs_spatial, place, window, strict=True):
       # XLA's partitioner gets padding below zero wrong.
       start = at * size.stride - min(size.padding_low, 0)
@@ -283,7 +278,7 @@ def _products(instruction: HloInstructionProto,
   order = [n for dim in sorted(places) for n in places[dim]]
   result = make(
       'transpose',
-      instruction, [_dims(result)[n] for n in order],
+      instruction, [dims_of(result)[n] for n in order],
       result,
       dimensions=order)
   make('reshape', instruction, dims, result)
@@ -307,8 +302,3 @@ def _become(instruction: HloInstructionProto,
       else:
         getattr(other, field).CopyFrom(getattr(instruction, field))
   instruction.CopyFrom(other)
-
-
-def _dims(instruction: HloInstructionProto) -> tuple[int, ...]:
-  shape, = array_shape.arrays_of(instruction.shape)
-  return shape.dims

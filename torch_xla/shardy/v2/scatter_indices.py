@@ -22,7 +22,7 @@ from typing import Optional
 
 from ..hlo import array_shape, messages
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import Editor, put_before
+from ..hlo.editor import Editor, instructions_of, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto, LiteralProto)
 
@@ -38,9 +38,7 @@ def narrow(module: HloModuleProto) -> int:
   Returns:
     Of how many.
   """
-  if not any(i.opcode == 'scatter'
-             for c in module.computations
-             for i in c.instructions):
+  if not any(i.opcode == 'scatter' for i in instructions_of(module)):
     return 0
   editor = Editor(module)
   return sum(_narrow_in(c, editor) for c in module.computations)

@@ -73,9 +73,9 @@ def _sharding_to_v1(data: bytes, v1_forms: dict[bytes, bytes]) -> bytes:
   try:
     message = op_sharding.parse(data)
     if message.type == ShardingType.TUPLE:
-      leaves = [_cached_v1(leaf, v1_forms) for leaf in message.tuple_shardings]
-      del message.tuple_shardings[:]
-      message.tuple_shardings.extend(leaves)
+      message.tuple_shardings[:] = [
+          _cached_v1(leaf, v1_forms) for leaf in message.tuple_shardings
+      ]
     elif message.iota_reshape_dims:
       op_sharding.write(op_sharding.read(message).to_v1(), message)
     else:

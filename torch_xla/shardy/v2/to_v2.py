@@ -111,8 +111,7 @@ class _ShardingLowerer:
         self._leaf(leaf, ranks[i] if ranks else None)
         for i, leaf in enumerate(leaves)
     ]
-    del message.tuple_shardings[:]
-    message.tuple_shardings.extend(result.data for result in results)
+    message.tuple_shardings[:] = [result.data for result in results]
     return _Result(
         message.SerializeToString(), sum(result.v2 for result in results),
         tuple(reason for result in results for reason in result.reasons))

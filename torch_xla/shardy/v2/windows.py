@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional, Union
 
 from ..hlo import op_sharding
-from ..hlo.editor import Editor, put_before
+from ..hlo.editor import Editor, instructions_of, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 
@@ -49,9 +49,9 @@ def part(module: HloModuleProto) -> int:
   Returns:
     How many instructions.
   """
-  if not any(i.opcode in _OPCODES
-             for c in module.computations
-             for i in c.instructions) or not op_sharding.is_split(module):
+  if not any(
+      i.opcode in _OPCODES
+      for i in instructions_of(module)) or not op_sharding.is_split(module):
     return 0
   editor = Editor(module)
   return sum(_part_in(c, editor) for c in module.computations)

@@ -1,4 +1,4 @@
-"""`python -m torch_xla.distributed.spmd.audit` with real scripts."""
+"""`torch-xla-shardy audit` with real scripts."""
 
 import functools
 import json
@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import processes
 from processes import clean_environment
 import pytest
+from torch_xla_shardy.main import main
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _SECONDS = 240
@@ -84,7 +85,7 @@ def project(tmp_path: Path) -> Path:
 def run_command(project: Path, *arguments: str) -> subprocess.CompletedProcess:
   """The command, as a user's shell starts it."""
   return subprocess.run(
-      [sys.executable, '-m', 'torch_xla.distributed.spmd.audit', *arguments],
+      [sys.executable, '-m', 'torch_xla.shardy', 'audit', *arguments],
       cwd=project,
       env=clean_environment(),
       stdin=subprocess.DEVNULL,
@@ -96,9 +97,8 @@ def run_command(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 def run_main(folder: str, arguments: tuple[str, ...]) -> None:
-  from torch_xla.distributed.spmd.audit import __main__ as command
   os.chdir(folder)
-  command.main(list(arguments))
+  sys.exit(main(['audit', *arguments]))
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
@@ -111,9 +111,9 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.nightly
 def test_a_script_is_audited_and_its_golden_file_kept(project):
-  made = run_command(project, 'train.py', '--policy', 'policy.toml', '--json',
-                     'made.json', '--html', 'page.html', '--golden',
-                     'golden.json', '--update-golden', '--', 'model')
+  made = run_command(project, '--policy', 'policy.toml', '--json', 'made.json',
+                     '--html', 'page.html', '--golden', 'golden.json',
+                     '--update-golden', 'train.py', 'model')
   assert made.returncode == 0, made.stderr
   assert 'script has run well' in made.stdout
   assert 'mode shardy, mesh data=2, model=4' in made.stdout
@@ -123,8 +123,8 @@ def test_a_script_is_audited_and_its_golden_file_kept(project):
       '{devices=[4,1,2]<=')
   assert '</html>' in (project / 'page.html').read_text()
   # Another process, the same set-up: the same file, to the byte.
-  again = run(project, 'train.py', '--policy', 'policy.toml', '--golden',
-              'golden.json', '--json', 'again.json', '--', 'model')
+  again = run(project, '--policy', 'policy.toml', '--golden', 'golden.json',
+              '--json', 'again.json', 'train.py', 'model')
   assert again.returncode == 0, again.stdout + again.stderr
   assert (project / 'again.json').read_text() == (project /
                                                   'made.json').read_text()
@@ -134,14 +134,13 @@ def test_a_script_is_audited_and_its_golden_file_kept(project):
 def test_a_golden_file_that_is_updated_and_the_diff(project, monkeypatch):
   monkeypatch.setenv('GITHUB_ACTIONS', 'true')
   monkeypatch.setenv('GITHUB_STEP_SUMMARY', str(project / 'summary.md'))
-  was = run(project, 'train.py', '--json', 'was.json', '--golden',
-            'golden.json', '--update-golden', '--golden-sections',
-            'placements,programs', '--', 'model')
+  was = run(project, '--json', 'was.json', '--golden', 'golden.json',
+            '--update-golden', '--golden-sections', 'placements,programs',
+            'train.py', 'model')
   assert was.returncode == 0, was.stderr
-  other = ('train.py', '--golden', 'golden.json', '--', 'data')
-  now = run(project, *other[:1], '--json', 'now.json', '--junit', 'found.xml',
-            '--require', 'replicated bytes<=1', '--golden-sections',
-            'placements', *other[1:])
+  other = ('--golden', 'golden.json', 'train.py', 'data')
+  now = run(project, '--json', 'now.json', '--junit', 'found.xml', '--require',
+            'replicated bytes<=1', '--golden-sections', 'placements', *other)
   assert now.returncode == 1, now.stderr
   suite = ElementTree.parse(project / 'found.xml').getroot()
   assert {t.get('name') for t in suite if len(t)
@@ -150,7 +149,7 @@ def test_a_golden_file_that_is_updated_and_the_diff(project, monkeypatch):
   assert '### audit: no finding(s)' in (project / 'summary.md').read_text()
   assert "- **requirement**: `replicated bytes: replicated bytes<=1: " in (
       project / 'summary.md').read_text()
-  updated = run(project, *other[:3], '--update-golden', *other[3:])
+  updated = run(project, '--update-golden', *other)
   assert updated.returncode == 0
   assert 'golden.json: updated\nplacements\n  weight: ' in updated.stdout
   assert run(project, *other).returncode == 0
@@ -163,8 +162,8 @@ def test_a_golden_file_that_is_updated_and_the_diff(project, monkeypatch):
 
 @pytest.mark.slow
 def test_differences_are_status_1(project):
-  done = run(project, 'train.py', '--policy', 'policy.toml', '--tolerance', '0',
-             '--json', 'found.json', '--', 'data')
+  done = run(project, '--policy', 'policy.toml', '--tolerance', '0', '--json',
+             'found.json', 'train.py', 'data')
   assert done.returncode == 1, done.stderr
   assert "weight: stored placement: the policy says ('model', None)" in (
       done.stdout)
@@ -190,14 +189,14 @@ def test_differences_are_status_1(project):
     ('exits.py', 3, 'that is enough\naudit: exits.py failed'),
 ])
 def test_scripts_that_cannot_be_audited(project, script, status, text):
-  done = run(project, script, '--policy', 'policy.toml')
+  done = run(project, '--policy', 'policy.toml', script)
   assert done.returncode == status
   assert text in done.stderr
 
 
 @pytest.mark.slow
 def test_a_script_without_a_policy(project):
-  done = run(project, 'train.py', '--capture', 'captured.toml', '--', 'by hand')
+  done = run(project, '--capture', 'captured.toml', 'train.py', 'by hand')
   assert done.returncode == 0, done.stderr
   assert "policy ('model', None)" in ' '.join(done.stdout.split())
   assert 'optimizer state momentum_buffer' in done.stdout
@@ -215,26 +214,14 @@ def test_a_script_with_two_models(project):
 def test_wrong_usage_is_status_2_before_the_script_runs(project):
   (project / 'wrong.toml').write_text('[[rule]]\nspec = []\n')
   for arguments, text in (
-      (('nowhere.py', '--policy', 'policy.toml'), "no script 'nowhere.py'"),
-      (('train.py', '--policy', 'wrong.toml'), 'rule 1: pattern is missing'),
-      (('train.py', '--policy', 'policy.toml', '--golden', 'nowhere.json'),
+      (('--policy', 'policy.toml', 'nowhere.py'), "no script 'nowhere.py'"),
+      (('--policy', 'wrong.toml', 'train.py'), 'rule 1: pattern is missing'),
+      (('--policy', 'policy.toml', '--golden', 'nowhere.json', 'train.py'),
        'write one with --golden FILE --update-golden'),
-      (('train.py', '--update-golden'), '--update-golden are of --golden FILE'),
-      (('train.py', '--golden', 'x', '--golden-sections', 'programs,all'),
-       "no section 'all', but placements,"),
-      (('train.py', '--require', 'bytes'), "requirement 'bytes': write"),
-      (('train.py', '--diff', 'a.json', 'b.json'), 'a SCRIPT, or --diff'),
+      (('--require', 'bytes', 'train.py'), "requirement 'bytes': write"),
+      (('--diff', 'a.json', 'b.json', 'train.py'), 'a SCRIPT, or --diff'),
       (('--diff', 'a.json', 'b.json'), 'audit a.json cannot be read'),
   ):
     done = run(project, *arguments)
     assert done.returncode == 2
     assert text in done.stderr and 'script has run' not in done.stdout
-
-
-def test_help_says_the_contract(project):
-  done = run(project, '--help')
-  assert done.returncode == 0
-  for text in ('--policy', '--golden', '--tolerance', '--json', '--html',
-               '--update-golden', '--require', '--diff', '--junit',
-               'Exit status', "apply(model, mesh)"):
-    assert text in done.stdout

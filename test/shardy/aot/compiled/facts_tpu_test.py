@@ -140,7 +140,7 @@ def _collectives() -> Compiled:
 def test_memory_is_what_libtpu_counts(program):
   compiled = program()
   module, memory = compiled.module, compiled.memory
-  tensors = heavy_tensors.heavy_tensors(module, {}, most=10**6)
+  tensors = heavy_tensors.heavy_tensors(module, most=10**6)
 
   def nbytes(role: str) -> int:
     return sum(t.nbytes for t in tensors if t.role == role)

@@ -10,7 +10,7 @@ from torch_xla.shardy.aot.report import HeavyTensor
 def _tensors(entry: str, role: str, others: str = '', header: str = ''):
   """(name, bytes) of those of one role."""
   tensors = heavy_tensors(
-      compiled_texts.module(entry, others, header), {}, most=100)
+      compiled_texts.module(entry, others, header), most=100)
   return [(t.name, t.nbytes) for t in tensors if t.role == role]
 
 
@@ -20,19 +20,19 @@ _THREE = '''  a = f32[10,100]{1,0:T(8,128)} parameter(0)
 '''
 
 
-def test_arguments_have_the_users_names():
+def test_arguments_go_by_number():
   tensors = heavy_tensors(
-      compiled_texts.module(_THREE + '  ROOT t = () tuple()'), {1: 'weight'})
+      compiled_texts.module(_THREE + '  ROOT t = () tuple()'))
   assert tensors == (
       HeavyTensor('parameter 0', 'argument', 'f32[10,100]', 8192),
-      HeavyTensor('weight', 'argument', 'f32[10,100]', 4000),
+      HeavyTensor('parameter 1', 'argument', 'f32[10,100]', 4000),
       HeavyTensor('parameter 2', 'argument', 's32[]', 512),
   )
 
 
 def test_only_the_heaviest_are_listed():
   tensors = heavy_tensors(
-      compiled_texts.module(_THREE + '  ROOT t = () tuple()'), {}, most=2)
+      compiled_texts.module(_THREE + '  ROOT t = () tuple()'), most=2)
   assert [t.nbytes for t in tensors] == [8192, 4000]
 
 
@@ -40,13 +40,9 @@ def test_parameters_go_by_number_and_tuples_by_array():
   entry = '''  c = s32[8]{0} parameter(1)
   a = (f32[2]{0}, f32[4]{0}) parameter(0)
   ROOT t = () tuple()'''
-  tensors = heavy_tensors(
-      compiled_texts.module(entry), {
-          1: 'second',
-          2: 'third'
-      })
-  assert [(t.name, t.nbytes) for t in tensors] == [('third', 32),
-                                                   ('second', 16),
+  tensors = heavy_tensors(compiled_texts.module(entry))
+  assert [(t.name, t.nbytes) for t in tensors] == [('parameter 2', 32),
+                                                   ('parameter 1', 16),
                                                    ('parameter 0', 8)]
 
 

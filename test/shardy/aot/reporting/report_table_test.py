@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import aot_reports as make
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.aot.reporting import table, wording
 from torch_xla.shardy.aot.report import AotReport
@@ -14,6 +15,15 @@ STEP = 'SyncTensorsGraph.52 (train.py:41 in step)'
 
 def lines(report: AotReport) -> list[str]:
   return table.text(report).split('\n')
+
+
+def paragraph(report: AotReport, start: str) -> str:
+  """What begins so, up to an empty line."""
+  [found] = [
+      text for text in table.text(report).split('\n\n')
+      if text.startswith(start)
+  ]
+  return found
 
 
 def test_the_verdict_comes_first_then_the_devices() -> None:
@@ -45,29 +55,31 @@ def test_each_program_has_a_row() -> None:
 
 
 def test_one_step_is_told_of() -> None:
-  text = table.text(make.report())
-  assert f'''
-one step after warm-up, on one device: {STEP}; so ran 2 of 2 steps
+  assert_printed(
+      paragraph(make.report(), 'one step'), '''\
+one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
+    step); so ran 2 of 2 steps
   flops: 1,500,000,000,000,000
   cycles: 2,500,000
   collectives:
     all-gather  over model        12 x  1.50 GiB
-    all-reduce  over data, model  3 x   4.00 KiB
-''' in text
+    all-reduce  over data, model  3 x   4.00 KiB''')
 
 
 def test_a_step_of_two_programs_is_their_sum() -> None:
   more = make.program('more', collectives=(make.GATHER, make.STRANGE))
-  text = table.text(make.report(make.program(), more))
-  assert f'''
-one step after warm-up, on one device: {STEP}, more (train.py:41 in step); so ran 2 of 2 steps
+  text = paragraph(make.report(make.program(), more), 'one step')
+  assert_printed(
+      text, '''\
+one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
+    step), more (train.py:41 in step); so ran 2 of 2 steps
   flops: 3,000,000,000,000,000
   cycles: 5,000,000
   collectives:
     all-gather  over model                                      24 x  3.00 GiB
     all-reduce  over data, model                                3 x   4.00 KiB
-    all-reduce  over 128 groups of 2, along no whole mesh axes  1 x   512 bytes
-''' in text
+    all-reduce  over 128 groups of 2, along no whole mesh axes  1 x   512 bytes'''
+  )
 
 
 def test_what_no_program_tells_is_said_of_the_step() -> None:
@@ -76,7 +88,8 @@ def test_what_no_program_tells_is_said_of_the_step() -> None:
 
 
 def test_a_program_is_told_of_with_what_the_cycles_leave_out() -> None:
-  assert '''
+  assert_printed(
+      paragraph(make.report(), 'program 2,'), '''\
 program 2, SyncTensorsGraph.52
   asked for at: train.py:41 in step, from train.py:60 in main
   heaviest tensors:
@@ -85,10 +98,9 @@ program 2, SyncTensorsGraph.52
   collectives:
     all-gather  over model        12 x  1.50 GiB
     all-reduce  over data, model  3 x   4.00 KiB
-  cycles: 2,500,000, the compiler's own estimate of 120 operations; it tells \
-none of 3 all-reduce, 1 sort: these count as nothing; 2 loops counted as run \
-once: the program does not tell how often
-''' in table.text(make.report())
+  cycles: 2,500,000, the compiler's own estimate of 120 operations; it tells
+      none of 3 all-reduce, 1 sort: these count as nothing; 2 loops counted as
+      run once: the program does not tell how often''')
 
 
 def test_a_refused_program_is_told_of_in_the_compilers_words() -> None:

@@ -52,13 +52,13 @@ def run(script: str, arguments: tuple[str, ...], topology: str,
     asked = settings.Settings(path, False, arguments, topology,
                               launcher.compiler(),
                               os.path.join(folder, 'report.json'), **wanted)
-    session.begin(asked.to_json(), None)
+    begun = session.begin(asked.to_json(), None)
     sys.argv[:] = [path, *arguments]
     ending = None
     try:
       runpy.run_path(path, run_name='__main__')
     except BaseException as e:  # pylint: disable=broad-except
       ending = e
-    session.end(ending)
+    begun.end(ending)
     report, = json_form.read(asked.report)
   return report

@@ -144,7 +144,7 @@ def test_seeds_give_other_numbers():
 def test_a_call_leaves_its_inputs_as_they_were(name):
   operation = _OPERATIONS[name]
   inputs, _ = expected_of(operation, 1)
-  fresh = operation.inputs(torch.Generator().manual_seed(1))
+  fresh = operation.given(1)
   assert all(torch.equal(a, b) for a, b in zip(inputs, fresh))
 
 
@@ -238,7 +238,7 @@ def _on_second_call(spoil, otherwise=lambda x: x):
 def test_a_wrong_result_is_a_failure(monkeypatch, name, spoil, text):
   operation = dataclasses.replace(
       _OPERATIONS[name],
-      inputs=lambda g: _OPERATIONS[name].inputs(g)[:1],
+      inputs=_OPERATIONS[name].inputs[:1],
       call=_on_second_call(spoil))
   with pytest.raises(Failure, match=re.escape(text)):
     run_on_cpu(monkeypatch, operation)

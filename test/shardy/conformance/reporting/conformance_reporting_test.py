@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import browsing
 import conformance_reports as make
+from printed import assert_printed
 import pytest
 from torch_xla.shardy.conformance.reporting import (json_form, junit, page,
                                                     table)
@@ -16,7 +17,8 @@ from torch_xla.shardy.conformance.result import (printable, ConformanceReport,
 
 
 def test_table() -> None:
-  assert table.text(make.with_all()) == '''\
+  assert_printed(
+      table.text(make.with_all()).replace('\x1b', '<ESC>'), '''\
 libacme.so devices=16
 
   library: libacme.so
@@ -35,7 +37,7 @@ libacme.so devices=16
 
 FAILED donation.real/taken
   for a user: donation.real is wrong
-  the argument <lives> on\x1b
+  the argument <lives> on<ESC>
 
 CRASHED threads.together
   for a user: threads.together is wrong
@@ -48,7 +50,8 @@ HUNG endurance.steps
 STALE ahead.compile/ahead.*
   f:1: take it out
 
-4 finding(s) (2 passed, 1 failed, 1 crashed, 1 hung, 1 skipped, 1 expected, 1 stale)'''
+4 finding(s) (2 passed, 1 failed, 1 crashed, 1 hung, 1 skipped, 1 expected, 1
+    stale)''')
 
 
 def test_table_without_a_device() -> None:

@@ -14,7 +14,7 @@ counts as agreement: compiled programs are seen with `XLA_USE_SHARDY=1`.
 
 From a shell:
 
-$ python -m torch_xla.distributed.spmd.audit script.py
+$ torch-xla-shardy audit script.py
 """
 
 from __future__ import annotations

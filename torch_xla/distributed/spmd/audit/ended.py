@@ -13,6 +13,7 @@ from torch_xla.distributed.spmd.policy import (applied, PolicyError,
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.gate import ci, requirements
 from torch_xla.shardy.gate.golden import GoldenFileError, update
+from torch_xla_shardy import terminal
 
 from . import diff, examination, folding, golden, quantities, standard
 from .report import AuditReport, Kind
@@ -45,7 +46,8 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
             requirements.parse(text, quantities.named)
             for text in options['require']
         ])
-    print(report)
+    if not (options['quiet'] and report.ok):
+      terminal.show(str(report))
     for key, text in (('json', report.to_json), ('html', report.to_html),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:

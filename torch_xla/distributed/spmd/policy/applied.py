@@ -18,7 +18,7 @@ from .. import xla_sharding
 from .patterns import PolicyError
 from .rules import axes_of, Boundary, Spec
 
-# Set by `python -m torch_xla.distributed.spmd.audit` for the script that it
+# Set by `torch-xla-shardy audit` for the script that it
 # runs: models are kept until the script has ended, to be audited then.
 KEEP_VARIABLE = 'TORCH_XLA_SHARDY_AUDIT'
 

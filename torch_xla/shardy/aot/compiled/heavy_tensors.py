@@ -28,7 +28,6 @@ _SAME = ('add-dependency', 'bitcast', 'dynamic-update-slice')
 
 
 def heavy_tensors(module: CompiledModule,
-                  names: Mapping[int, str],
                   most: int = 8) -> tuple[HeavyTensor, ...]:
   """The heaviest tensors of a program on one device, the heaviest first.
 
@@ -44,24 +43,20 @@ def heavy_tensors(module: CompiledModule,
   the operation that they come from.
 
   Args:
-    names: the user's, by entry parameter; where it is a tuple, by array.
     most: how many to list.
   """
-  tensors = [
-      *_arguments(module, names), *_results(module), *_temporaries(module)
-  ]
+  tensors = [*_arguments(module), *_results(module), *_temporaries(module)]
   tensors.sort(key=lambda t: (-t.nbytes, t.role, t.name))
   return tuple(tensors[:most])
 
 
-def _arguments(module: CompiledModule,
-               names: Mapping[int, str]) -> Iterator[HeavyTensor]:
+def _arguments(module: CompiledModule) -> Iterator[HeavyTensor]:
   parameters = sorted(
       (i for i in module.entry.instructions if i.opcode == 'parameter'),
       key=lambda i: i.parameter_number)
   buffers = [b for p in parameters for b in buffers_of(p.shape)]
   for number, buffer in enumerate(buffers):
-    yield _tensor(names.get(number, f'parameter {number}'), 'argument', buffer)
+    yield _tensor(f'parameter {number}', 'argument', buffer)
 
 
 def _results(module: CompiledModule) -> Iterator[HeavyTensor]:

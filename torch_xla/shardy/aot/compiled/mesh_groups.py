@@ -7,6 +7,8 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
+
 from .replica_groups import Groups
 
 
@@ -38,14 +40,7 @@ class MeshValue:
   @functools.cached_property
   def _places(self) -> dict[int, tuple[int, ...]]:
     """The coordinates of each device."""
-    places = {}
-    for at, device in enumerate(self.device_ids):
-      coordinates = []
-      for size in reversed(self.shape):
-        at, coordinate = divmod(at, size)
-        coordinates.append(coordinate)
-      places[device] = tuple(reversed(coordinates))
-    return places
+    return dict(zip(self.device_ids, np.ndindex(*self.shape)))
 
   def has(self, devices: int) -> bool:
     """Whether the mesh is of the devices 0 to `devices` - 1."""

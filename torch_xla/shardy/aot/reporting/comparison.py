@@ -123,38 +123,23 @@ def facts(report: AotReport) -> dict[str, str]:
   """What is said of a whole report in words, by name."""
   topology = report.topology
   memory = topology.memory
+  shown_memory = 'not told' if memory is None else sizes.text(memory)
+  fits = {True: 'yes', False: 'no', None: 'not known'}[report.fits]
   return {
-      'topology':
-          topology.name,
-      'device':
-          topology.kind,
-      'chips':
-          f'{topology.chips:,}',
-      'devices':
-          f'{topology.devices:,}',
-      'hosts':
-          f'{topology.hosts:,}',
-      'slices':
-          f'{topology.slices:,}',
-      'memory of a device':
-          'not told' if memory is None else sizes.text(memory),
-      'mode':
-          report.mode,
-      'host':
-          str(report.host),
-      'processes':
-          f'{report.processes:,}',
-      'meshes':
-          '; '.join(report.meshes) or _ABSENT,
-      'ended':
-          report.ended,
-      'steps':
-          f'{report.steps:,}',
-      'fits': {
-          True: 'yes',
-          False: 'no',
-          None: 'not known'
-      }[report.fits],
+      'topology': topology.name,
+      'device': topology.kind,
+      'chips': f'{topology.chips:,}',
+      'devices': f'{topology.devices:,}',
+      'hosts': f'{topology.hosts:,}',
+      'slices': f'{topology.slices:,}',
+      'memory of a device': shown_memory,
+      'mode': report.mode,
+      'host': str(report.host),
+      'processes': f'{report.processes:,}',
+      'meshes': '; '.join(report.meshes) or _ABSENT,
+      'ended': report.ended,
+      'steps': f'{report.steps:,}',
+      'fits': fits,
   }
 
 

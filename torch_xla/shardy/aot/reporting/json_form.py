@@ -12,8 +12,7 @@ from typing import Any, Union
 from ..report import AotReport
 
 FORMAT = 'torch_xla.shardy.aot'
-# Goes up with every change to what a report holds: a golden file is then
-# written anew, and not compared by half.
+# Goes up with every change to what a report holds: none is read by half.
 VERSION = 1
 _HINT = 'write one with --json FILE'
 

@@ -12,7 +12,6 @@ from ...gate.quantity import Measure
 from .steady_step import never_steady, steady_step
 
 OfProgram = Callable[[Program], Measure]
-OfReport = Callable[[AotReport], Measure]
 
 
 def label(program: Program) -> str:

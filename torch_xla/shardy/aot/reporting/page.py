@@ -9,18 +9,14 @@ from . import comparison, measures, wording
 from .comparison import Comparison, Part
 from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
-from .table import program_cells, use_cells
+from .table import COLUMNS, program_cells, use_cells
 from ...gate import sizes
 from ...web_page import document, figures, table, verdict
 
 _TITLE = 'Ahead of time'
 # (label, class)
-_PROGRAMS = (('program', 'head'), ('asked for at', ''), ('step', 'num'),
-             ('compile', 'num'), ('runs', 'num'), ('partitioner', 'plain'),
-             ('arguments', 'num'), ('outputs', 'num'), ('aliases', 'num'),
-             ('temporaries', 'num'), ('code', 'num'), ('beside', 'num'),
-             ('peak', 'num'), ('of memory', 'num'), ('flops', 'num'), ('cycles',
-                                                                       'num'))
+_WORDS = {'program': 'head', 'asked for at': '', 'partitioner': 'plain'}
+_PROGRAMS = tuple((name, _WORDS.get(name, 'num')) for name in COLUMNS)
 _TENSORS = (('tensor', 'head'), ('role', 'plain'), ('shape', 'plain'), ('bytes',
                                                                         'num'))
 _COLLECTIVES = (('collective', 'head'), ('where', ''), ('count', 'num'),

@@ -15,9 +15,9 @@ _TENSORS_SHOWN = 5
 # Of those that compiled, the ones compiled otherwise than asked come first, then
 # those that need the most memory.
 _PROGRAMS_SHOWN = 12
-_HEADER = ('', 'program', 'asked for at', 'step', 'compile', 'runs',
-           'partitioner', 'arguments', 'outputs', 'aliases', 'temporaries',
-           'code', 'beside', 'peak', 'of memory', 'flops', 'cycles')
+COLUMNS = ('program', 'asked for at', 'step', 'compile', 'runs', 'partitioner',
+           'arguments', 'outputs', 'aliases', 'temporaries', 'code', 'beside',
+           'peak', 'of memory', 'flops', 'cycles')
 _UNKNOWN = '-'
 
 
@@ -32,7 +32,7 @@ def text(report: AotReport) -> str:
   ]
   if report.programs:
     rows = [program_cells(report, i) for i in range(len(report.programs))]
-    lines += ['', *columns([_HEADER, *rows])]
+    lines += ['', *columns([('', *COLUMNS), *rows])]
   lines += ['', *_one_step(report)]
   for number in _shown(report):
     lines += ['', *_details(report.programs[number], number)]

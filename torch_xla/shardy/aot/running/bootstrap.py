@@ -22,11 +22,16 @@ _SET_DEATH_SIGNAL = 1
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-  """Begins the session as soon as torch_xla is imported."""
+  """Begins the session as soon as torch_xla is imported.
+
+  Attributes:
+    session: a `session.Session`; None before.
+  """
 
   def __init__(self, settings: str):
+    self.session = None
     self._settings = settings
-    self._looking = self._begun = False
+    self._looking = False
 
   def find_spec(self, fullname, path=None, target=None):
     if fullname != 'torch_xla' or self._looking:
@@ -47,10 +52,9 @@ class _Watcher(importlib.abc.MetaPathFinder):
     chosen = os.environ.get('PJRT_DEVICE')
     os.environ['PJRT_DEVICE'] = 'TPU'
     run(module)
-    if not self._begun:
-      self._begun = True
+    if self.session is None:
       from torch_xla.shardy.aot.running import session
-      session.begin(self._settings, chosen)
+      self.session = session.begin(self._settings, chosen)
 
 
 def _say_why_not(ending) -> None:
@@ -70,7 +74,8 @@ def main() -> None:
   settings = json.loads(text)
   script = settings['script']
   sys.argv[:] = [script, *settings['arguments']]
-  sys.meta_path.insert(0, _Watcher(text))
+  watcher = _Watcher(text)
+  sys.meta_path.insert(0, watcher)
   ending = None
   try:
     if settings['is_module']:
@@ -82,11 +87,10 @@ def main() -> None:
       runpy.run_path(os.path.abspath(script), run_name='__main__')
   except BaseException as e:  # pylint: disable=broad-except
     ending = e
-  session = sys.modules.get('torch_xla.shardy.aot.running.session')
-  if session is None:
+  if watcher.session is None:
     _say_why_not(ending)
     sys.exit(_NEVER_BEGAN)
-  status = session.end(ending)
+  status = watcher.session.end(ending)
   # The report is written. What a script left running must not hold it up.
   leaving = threading.Timer(_PATIENCE_SECONDS, os._exit, (status,))
   leaving.daemon = True

@@ -26,20 +26,25 @@ class Hooks:
     self._callers = callers
     self._said: set[str] = set()
 
-  def replace(self, owner: Any, name: str, make: Callable[[Callable],
-                                                          Callable]) -> None:
-    """Has `make(original)` stand in for `owner.name`, if there is one."""
-    original = getattr(owner, name, None)
-    if original is None:
-      return
-    setattr(owner, name, functools.wraps(original)(make(original)))
-
   def find(self, what: str, sentence: str) -> None:
     """Files a finding about `what`, the first time."""
     if what not in self._said:
       self._said.add(what)
       where = next(iter(self._callers.now()), '')
       self.findings.append(f'{sentence} ({where})' if where else sentence)
+
+  def after(self, owner: Any, name: str, act: Callable[..., None]) -> None:
+    """Has each call of `owner.name` followed by `act` of its arguments."""
+
+    def make(original: Callable) -> Callable:
+
+      def followed(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
+        act(*args, **kwargs)
+
+      return followed
+
+    _replace(owner, name, make)
 
   def leave_out(
       self,
@@ -52,30 +57,36 @@ class Hooks:
 
     But for calls of which `when(*args, **kwargs)` is false.
     """
-
-    def make(original: Callable) -> Callable:
-
-      def left_out(*args: Any, **kwargs: Any) -> Any:
-        if not when(*args, **kwargs):
-          return original(*args, **kwargs)
-        self.find(shown, f'{shown} was left out: {reason}')
-        return None
-
-      return left_out
-
-    self.replace(owner, name, make)
+    _instead(owner, name, when,
+             lambda: self.find(shown, f'{shown} was left out: {reason}'))
 
   def refuse(self, owner: Any, name: str, shown: str, reason: str,
              when: Callable[..., bool]) -> None:
     """Has calls of `owner.name` fail when `when(*args, **kwargs)` holds."""
 
-    def make(original: Callable) -> Callable:
+    def fail() -> None:
+      raise AotError(f'{shown}: {reason}')
 
-      def checked(*args: Any, **kwargs: Any) -> Any:
-        if when(*args, **kwargs):
-          raise AotError(f'{shown}: {reason}')
-        return original(*args, **kwargs)
+    _instead(owner, name, when, fail)
 
-      return checked
 
-    self.replace(owner, name, make)
+def _instead(owner: Any, name: str, when: Callable[..., bool],
+             act: Callable[[], None]) -> None:
+  """Has `act()` stand in for calls of which `when(*args, **kwargs)` holds."""
+
+  def make(original: Callable) -> Callable:
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+      return act() if when(*args, **kwargs) else original(*args, **kwargs)
+
+    return checked
+
+  _replace(owner, name, make)
+
+
+def _replace(owner: Any, name: str, make: Callable[[Callable],
+                                                   Callable]) -> None:
+  """Has `make(original)` stand in for `owner.name`, if there is one."""
+  original = getattr(owner, name, None)
+  if original is not None:
+    setattr(owner, name, functools.wraps(original)(make(original)))

@@ -140,7 +140,7 @@ class ProgramObserver:
       module = read(*compilation.compiled_program())
       return dataclasses.replace(
           program,
-          heaviest=heavy_tensors.heavy_tensors(module, {}),
+          heaviest=heavy_tensors.heavy_tensors(module),
           collectives=collectives.collective_uses(module, self._meshes()),
           cycles=cycles.cycles(module))
     except (BackendCompileError, ValueError) as e:

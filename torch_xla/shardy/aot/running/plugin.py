@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import ctypes
 import dataclasses
 import functools
+import itertools
 import os
 from typing import Optional
 
@@ -61,7 +62,13 @@ class _Device(ctypes.Structure):
   ]
 
 
-class _Program(ctypes.Structure):
+class ProgramFacts(ctypes.Structure):
+  """What is known of a program on one device; below 0: untold.
+
+  Attributes:
+    beside: bytes, the most that buffers other than its arguments took when it
+      was executed; flops and bytes accessed are what the compiler tells.
+  """
   _fields_ = [
       ('struct_size', ctypes.c_size_t),
       ('flops', ctypes.c_double),
@@ -71,7 +78,8 @@ class _Program(ctypes.Structure):
   ]
 
 
-class _Counters(ctypes.Structure):
+class Counters(ctypes.Structure):
+  """What has happened so far, in this process."""
   _fields_ = [
       ('struct_size', ctypes.c_size_t),
       ('steps', ctypes.c_int64),
@@ -86,38 +94,10 @@ class _Counters(ctypes.Structure):
 @dataclasses.dataclass(frozen=True)
 class Device:
   """A device of the topology; `slice` is -1 where there is one only."""
-  id: int
   process: int
-  addressable: bool
   kind: str
   coordinates: tuple[int, ...]
-  core_on_chip: int
   slice: int
-
-
-@dataclasses.dataclass(frozen=True)
-class ProgramFacts:
-  """What is known of a program on one device; below 0: untold.
-
-  Attributes:
-    beside: bytes, the most that buffers other than its arguments took when it
-      was executed; flops and bytes accessed are what the compiler tells.
-  """
-  flops: float
-  bytes_accessed: float
-  executions: int
-  beside: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Counters:
-  """What has happened so far, in this process."""
-  steps: int
-  executions: int
-  reads: int
-  read_bytes: int
-  refused: int
-  buffers: int
 
 
 @functools.lru_cache(maxsize=None)
@@ -142,15 +122,9 @@ def _library() -> ctypes.CDLL:
   return library
 
 
-def open_topology(library: str,
-                  topology: str,
-                  options: Mapping[str, object],
-                  *,
-                  host: int,
-                  one_process: bool = False,
-                  refuse_reads: bool = False,
-                  step_limit: int = 0,
-                  stop_signal: int = 0) -> None:
+def open_topology(library: str, topology: str, options: Mapping[str, object], *,
+                  host: int, one_process: bool, refuse_reads: bool,
+                  step_limit: int, stop_signal: int) -> None:
   """Opens the compiler's plugin and the topology, before the runtime is up.
 
   Args:
@@ -185,13 +159,12 @@ def open_topology(library: str,
 def _options(topology: str, options: Mapping[str, object],
              **fields: object) -> _Options:
   kept = [_topology_option(name, value) for name, value in options.items()]
-  made = _Options(
+  return _Options(
+      ctypes.sizeof(_Options),
       topology=topology.encode(),
       topology_options=(_TopologyOption * len(kept))(*kept),
       num_topology_options=len(kept),
       **fields)
-  made.struct_size = ctypes.sizeof(made)
-  return made
 
 
 def _topology_option(name: str, value: object) -> _TopologyOption:
@@ -223,19 +196,15 @@ def platform() -> tuple[str, str]:
 
 def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
-  position = 0
-  while True:
-    found = _Device()
-    found.struct_size = ctypes.sizeof(found)
+  for position in itertools.count():
+    found = _Device(ctypes.sizeof(_Device))
     if _library().PjrtAot_GetDevice(
         ctypes.c_size_t(position), ctypes.byref(found)):
       return
     yield Device(
-        found.id, found.process, bool(found.addressable),
+        found.process,
         ctypes.string_at(found.kind, found.kind_size).decode(errors='replace'),
-        tuple(found.coordinates[:found.num_coordinates]), found.core_on_chip,
-        found.slice)
-    position += 1
+        tuple(found.coordinates[:found.num_coordinates]), found.slice)
 
 
 def refusal(topology: str, options: Mapping[str, object], program: bytes,
@@ -276,20 +245,15 @@ def program_facts(number: int) -> ProgramFacts:
   Raises:
     KeyError: there is no such program.
   """
-  found = _Program()
-  found.struct_size = ctypes.sizeof(found)
+  found = ProgramFacts(ctypes.sizeof(ProgramFacts))
   if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
     raise KeyError(number)
-  return ProgramFacts(*(
-      getattr(found, field.name) for field in dataclasses.fields(ProgramFacts)))
+  return found
 
 
-def executions(first: int = 0) -> Iterator[tuple[int, int]]:
-  """Yields each execution's program, from number `first` on.
-
-  With it comes how many steps had ended by then.
-  """
-  capacity = 4096
+def executions() -> Iterator[tuple[int, int]]:
+  """Of each in order: the program, and how many steps had ended."""
+  first, capacity = 0, 4096
   programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
   while True:
     count = _library().PjrtAot_GetExecutions(
@@ -306,8 +270,6 @@ def end_step() -> int:
 
 
 def counters() -> Counters:
-  found = _Counters()
-  found.struct_size = ctypes.sizeof(found)
+  found = Counters(ctypes.sizeof(Counters))
   _library().PjrtAot_GetCounters(ctypes.byref(found))
-  return Counters(
-      *(getattr(found, field.name) for field in dataclasses.fields(Counters)))
+  return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import importlib
 import importlib.util
 import io
@@ -42,6 +43,12 @@ def leave_out_saving(hooks: Hooks) -> None:
                   'what is compiled ahead of time is not kept')
 
 
+def leave_out_virtual_devices(hooks: Hooks) -> None:
+  hooks.leave_out(torch_xla.shardy, 'virtual_devices',
+                  'torch_xla.shardy.virtual_devices',
+                  'the devices are those of the topology')
+
+
 def refuse_waiting(hooks: Hooks) -> None:
   """Has what waits for other processes fail, and say what to do."""
   hooks.refuse(torch.distributed, 'init_process_group',
@@ -58,56 +65,37 @@ def collect_meshes(hooks: Hooks) -> list[MeshValue]:
   """The meshes that the script makes from now on, each once, as they come."""
   meshes: list[MeshValue] = []
 
-  def make(original):
+  def collect(mesh: xs.Mesh, *args: Any, **kwargs: Any) -> None:
+    names = mesh.axis_names or (
+        f'axis {i}' for i in range(len(mesh.mesh_shape)))
+    made = MeshValue(
+        tuple(mesh.mesh_shape), tuple(names),
+        tuple(int(i) for i in mesh.device_ids))
+    if made not in meshes:
+      meshes.append(made)
 
-    def init(self, *args, **kwargs):
-      original(self, *args, **kwargs)
-      names = self.axis_names or (
-          f'axis {i}' for i in range(len(self.mesh_shape)))
-      made = MeshValue(
-          tuple(self.mesh_shape), tuple(names),
-          tuple(int(i) for i in self.device_ids))
-      if made not in meshes:
-        meshes.append(made)
-
-    return init
-
-  hooks.replace(xs.Mesh, '__init__', make)
+  hooks.after(xs.Mesh, '__init__', collect)
   return meshes
 
 
 def watch_minibatch(hooks: Hooks) -> None:
   """Reports a minibatch in a script that is told it is the only process."""
 
-  def make(original):
+  def look(spec: xs.ShardingSpec, *args: Any, **kwargs: Any) -> None:
+    if spec.minibatch:
+      hooks.find(
+          'minibatch',
+          'ShardingSpec(minibatch=True) takes a batch as that of one host of '
+          'many, and with --one-process the script was told that it is the '
+          'only one: see that it made the batch of one host, or sizes are '
+          'larger than they would be')
 
-    def init(self, *args, **kwargs):
-      original(self, *args, **kwargs)
-      if self.minibatch:
-        hooks.find(
-            'minibatch',
-            'ShardingSpec(minibatch=True) takes a batch as that of one host of '
-            'many, and with --one-process the script was told that it is the '
-            'only one: see that it made the batch of one host, or sizes are '
-            'larger than they would be')
-
-    return init
-
-  hooks.replace(xs.ShardingSpec, '__init__', make)
+  hooks.after(xs.ShardingSpec, '__init__', look)
 
 
-def after_each_step(hooks: Hooks, ended: Any) -> None:
+def after_each_step(hooks: Hooks, ended: Callable[[], None]) -> None:
   """Calls `ended()` after each torch_xla.sync() and its synonyms."""
-
-  def make(original):
-
-    def marker(*args, **kwargs):
-      original(*args, **kwargs)
-      ended()
-
-    return marker
-
-  hooks.replace(torch_xla._XLAC, '_xla_step_marker', make)
+  hooks.after(torch_xla._XLAC, '_xla_step_marker', lambda *_, **__: ended())
 
 
 def _to_a_file(*args: Any, **kwargs: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import resource
 import signal
@@ -76,7 +77,8 @@ class Session:
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
     plugin.set_memory_limit(self._topology.memory or 0)
-    self._progress = Progress(f'aot {settings.topology}')
+    self._progress = Progress(f'aot {settings.topology}',
+                              io.StringIO() if settings.quiet else sys.stderr)
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
     callers = Callers(folder)
@@ -87,6 +89,7 @@ class Session:
                                      lambda: self._meshes,
                                      torch_xla.shardy.programs, self.write)
     script_hooks.leave_out_saving(self._hooks)
+    script_hooks.leave_out_virtual_devices(self._hooks)
     script_hooks.refuse_waiting(self._hooks)
     if settings.one_process:
       script_hooks.watch_minibatch(self._hooks)
@@ -213,12 +216,8 @@ class Session:
     raise Stopped()
 
 
-# The process's; a process has one client of the runtime.
-_current: Optional[Session] = None
-
-
-def begin(settings: str, chosen_device: Optional[str]) -> None:
-  """Begins the session, once torch_xla has been imported.
+def begin(settings: str, chosen_device: Optional[str]) -> Session:
+  """Called when torch_xla has been imported.
 
   Args:
     settings: `Settings.to_json`.
@@ -227,24 +226,12 @@ def begin(settings: str, chosen_device: Optional[str]) -> None:
   Raises:
     SystemExit: the topology or the compiler cannot be opened.
   """
-  global _current
   try:
-    _current = Session(Settings.from_json(settings), chosen_device)
+    return Session(Settings.from_json(settings), chosen_device)
   except (AotError, topologies.TopologyError) as e:
     print(f'aot: {e}', file=sys.stderr)
     sys.stdout.flush()
     os._exit(CANNOT_START)
-
-
-def end(ending: Optional[BaseException]) -> int:
-  """Ends the session with the script, and returns the exit status.
-
-  Raises:
-    AotError: it has not begun.
-  """
-  if _current is None:
-    raise AotError('torch_xla was not imported') from ending
-  return _current.end(ending)
 
 
 def _put_door(observer: ProgramObserver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 import contextlib
 import ctypes
+import dataclasses
 
 from ...hlo.compile_options import Partitioner
 from ...sharding.text import parse_sharding
@@ -57,7 +58,6 @@ def _ids(table: Table, topology: int) -> list[int]:
 
 
 def _devices(context: Context, part: str) -> str:
-  del part
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
   expect(bool(ids), f'{context.subject.topology} has no devices')
@@ -122,15 +122,13 @@ def _argument_bytes(table: Table, executable: int) -> str:
 
 
 def _damaged(context: Context, part: str) -> str:
-  del part
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     form = _format(context, topology, ids)
     good = form.written(Elementwise((8,)).program(form.name, ids[:1]))
-    damaged = good.code[:len(good.code) // 2]
+    damaged = dataclasses.replace(good, code=good.code[:len(good.code) // 2])
     try:
-      with _compiled(context, topology,
-                     Program(damaged, good.format, good.options)):
+      with _compiled(context, topology, damaged):
         pass
     except PjrtError as e:
       expect(bool(e.message), f'{e.code}, and no words with it')

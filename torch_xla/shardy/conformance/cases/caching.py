@@ -63,7 +63,6 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
 
 def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
-  del part
   results = set()
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
@@ -110,8 +109,7 @@ def _retrace(context: Context, part: str) -> str:
 
 
 def _apart(context: Context, part: str) -> str:
-  """Checks that graphs that use a tensor elsewhere have their own programs."""
-  del part
+  """Graphs that differ in where a tensor is used have programs of their own."""
   session = context.torch()
   left, right = numbers(4, start=6), numbers(4, start=2)
   for f in (lambda a, b: (a - b) * (a - 2 * b), lambda a, b: (a - b) *
@@ -123,8 +121,7 @@ def _apart(context: Context, part: str) -> str:
 
 
 def _cache(context: Context, part: str) -> str:
-  """Checks that a second process loads what the first one has stored."""
-  del part
+  """`torch_xla.shardy.cache`: a second process loads what the first stored."""
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   with tempfile.TemporaryDirectory(prefix='conformance-') as folder:
@@ -138,7 +135,7 @@ def _cache(context: Context, part: str) -> str:
   return f'{report.loaded} loaded, {report.missing} compiled'
 
 
-def _step_with_cache(context: Context, folder: str) -> cache.ConformanceReport:
+def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   store = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)

@@ -56,7 +56,6 @@ def _real(context: Context, part: str) -> str:
 
 def _in_place(context: Context, part: str) -> str:
   """The result lies where the donated argument lay."""
-  del part
   context.needs('Buffer_UnsafePointer')
   with context.client() as client:
     loaded = _donating(context, client)
@@ -79,8 +78,7 @@ def _in_place(context: Context, part: str) -> str:
 
 
 def _undonated(context: Context, part: str) -> str:
-  """Checks that arguments that nobody donated can be used again."""
-  del part
+  """Without donation arguments can be used again."""
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((8,)), client))
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
@@ -102,8 +100,7 @@ def _undonated(context: Context, part: str) -> str:
 
 
 def _steps(context: Context, part: str) -> str:
-  """Updates arguments in place, as optimizers do."""
-  del part
+  """Updates in place, as optimizers make them."""
   session = context.torch()
   host = numbers(16, 16)
   weight, gradient = session.to_device(host), session.to_device(host)

@@ -45,7 +45,6 @@ def _on_device(client: Client) -> Optional[int]:
 
 
 def _steps(context: Context, part: str) -> str:
-  del part
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((1024,)), client))
     numbers = floats(range(1024))
@@ -92,7 +91,6 @@ def _steps(context: Context, part: str) -> str:
 
 def _compiles(context: Context, part: str) -> str:
   """Programs that are compiled and destroyed again."""
-  del part
   memory = 0
   with context.client() as client:
     for number in range(_COMPILES):

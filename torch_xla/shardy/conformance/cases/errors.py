@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 import contextlib
 import ctypes
+import dataclasses
+from typing import Any
 
 from ..case import Case, expect, Failure, NotApplicable
 from ..context import Context
@@ -66,35 +68,26 @@ def _damaged(context: Context, part: str) -> str:
   """Programs that are none."""
   with context.client() as client:
     good = context.program(Elementwise((_COUNT,)), client)
-    programs = {
-        'truncated':
-            Program(good.code[:len(good.code) // 2], good.format, good.options),
-        'random':
-            Program(bytes(range(1, 255)) * 4, good.format, good.options),
-        'empty':
-            Program(b'', good.format, good.options),
-        'format':
-            Program(good.code, 'a format of nobody', good.options),
-        'options':
-            Program(good.code, good.format, b'\xff' * 16),
-        'operation':
-            _unknown_operation(good),
+    changes: dict[str, dict[str, Any]] = {
+        'truncated': dict(code=good.code[:len(good.code) // 2]),
+        'random': dict(code=bytes(range(1, 255)) * 4),
+        'empty': dict(code=b''),
+        'format': dict(format='a format of nobody'),
+        'options': dict(options=b'\xff' * 16),
+        'operation': dict(code=_with_unknown_operation(good)),
     }
-    error = _status(lambda: client.compile(programs[part]).destroy(),
+    damaged = dataclasses.replace(good, **changes[part])
+    error = _status(lambda: client.compile(damaged).destroy(),
                     f'a damaged program ({part})',
                     ('OK',))  # MLIR's own are UNKNOWN.
     _still_works(context, client)
   return error.code
 
 
-def _unknown_operation(good: Program) -> Program:
-  word = b'add'
-  code = good.code.replace(b'stablehlo.add', b'stablehlo.odd')
-  if good.format == HLO:
-    code = good.code.replace(
-        bytes([len(word)]) + word,
-        bytes([len(word)]) + b'odd')
-  return Program(code, good.format, good.options)
+def _with_unknown_operation(good: Program) -> bytes:
+  if good.format == HLO:  # In a proto, behind its length.
+    return good.code.replace(b'\x03add', b'\x03odd')
+  return good.code.replace(b'stablehlo.add', b'stablehlo.odd')
 
 
 def _arguments(context: Context, part: str) -> str:

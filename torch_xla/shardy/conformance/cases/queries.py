@@ -32,7 +32,6 @@ def _sum(context: Context) -> Iterator[int]:
 
 def _optimized(context: Context, part: str) -> str:
   """The compiled program: what readback and Shardy's checks rest on."""
-  del part
   with _sum(context) as compiled:
     code, form = executable.optimized_program(context.table, compiled)
   expect(bool(code), 'PJRT_Executable_OptimizedProgram gives no bytes')
@@ -53,7 +52,6 @@ def _optimized(context: Context, part: str) -> str:
 
 
 def _outputs(context: Context, part: str) -> str:
-  del part
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
     count = loaded.num_outputs()
@@ -82,7 +80,6 @@ def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
 
 
 def _cost(context: Context, part: str) -> str:
-  del part
   costs = _asked(context, 'Executable_GetCostAnalysis',
                  lambda told: read_values(told.properties, told.num_properties))
   flops = costs.get('flops')
@@ -93,7 +90,6 @@ def _cost(context: Context, part: str) -> str:
 
 
 def _compiled_memory(context: Context, part: str) -> str:
-  del part
   arguments, outputs = _asked(
       context, 'Executable_GetCompiledMemoryStats', lambda told:
       (told.argument_size_in_bytes, told.output_size_in_bytes))
@@ -105,8 +101,7 @@ def _compiled_memory(context: Context, part: str) -> str:
 
 
 def _memory(context: Context, part: str) -> str:
-  """Checks that statistics move with what is allocated."""
-  del part
+  """Statistics move with what is allocated."""
   with context.client() as client:
     try:
       before = client.bytes_in_use()
@@ -127,7 +122,6 @@ def _memory(context: Context, part: str) -> str:
 
 
 def _sizes(context: Context, part: str) -> str:
-  del part
   with context.client() as client:
     buffer = client.put(floats(range(_COUNT)))
     told = context.table.call('Buffer_Dimensions', buffer=buffer.address)

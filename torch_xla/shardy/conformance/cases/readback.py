@@ -18,7 +18,6 @@ _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
 
 def _fresh(context: Context, part: str) -> str:
   """Each result is that of its own execution."""
-  del part
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((4,)), client))
     for number in range(_ROUNDS):
@@ -38,7 +37,6 @@ def _fresh(context: Context, part: str) -> str:
 
 def _in_place(context: Context, part: str) -> str:
   """A tensor that a training loop updates is read as it is now."""
-  del part
   session = context.torch()
   mesh = session.grid()
   host = session.even_numbers()

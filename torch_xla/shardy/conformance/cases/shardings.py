@@ -23,7 +23,9 @@ _FORMS = {
     'turned_again': 'devices=[8]<=[2,2,2]T(2,0,1)',
     'list': 'devices=[8]3,1,7,0,2,6,4,5',
 }
-_UNEVEN = ((7, 16), (9, 8), (13, 5), (3, 3), (1, 9))
+_UNEVEN = ('7x16', '9x8', '13x5', '3x3', '1x9')
+# By the end of a case's name.
+_MODES = (('', Mode.SHARDY), ('_gspmd', Mode.V2))
 
 
 def _forms(context: Context, part: str) -> str:
@@ -141,8 +143,7 @@ def _uneven(context: Context, part: str) -> str:
 
 
 def _shardy(context: Context, part: str) -> str:
-  """Checks that Shardy partitions, and keeps what it was told."""
-  del part
+  """Shardy partitions, and keeps what it was told."""
   session = context.torch()
   mesh = session.grid()
   host = session.even_numbers() % 8
@@ -168,21 +169,15 @@ def cases() -> tuple[Case, ...]:
   lies = 'a device computes with another device\'s part'
   return (
       Case('shardings.forms', lies, _forms, tuple(_FORMS), devices=8),
-      Case('shardings.meshes', lies, _mesh, MESHES, devices=4),
-      Case('shardings.meshes_gspmd', lies, _mesh, MESHES, Mode.V2, devices=4),
-      Case(
-          'shardings.uneven', 'dimensions that are not divisible give wrong '
-          'numbers',
-          _uneven,
-          tuple(f'{r}x{c}' for r, c in _UNEVEN),
-          devices=4),
-      Case(
-          'shardings.uneven_gspmd',
+      *(Case(f'shardings.meshes{by}', lies, _mesh, MESHES, mode, devices=4)
+        for by, mode in _MODES),
+      *(Case(
+          f'shardings.uneven{by}',
           'dimensions that are not divisible give wrong numbers',
           _uneven,
-          tuple(f'{r}x{c}' for r, c in _UNEVEN),
-          Mode.V2,
-          devices=4),
+          _UNEVEN,
+          mode,
+          devices=4) for by, mode in _MODES),
       Case(
           'shardings.assignment',
           lies,

@@ -34,7 +34,6 @@ _CANARY = 0x5a
 
 
 def _version(context: Context, part: str) -> str:
-  del part
   version = context.table.version
   written = f'PJRT API {version[0]}.{version[1]}'
   expect(version[0] == 0, f'{written}: the shim and torch_xla know major 0')
@@ -45,7 +44,6 @@ def _version(context: Context, part: str) -> str:
 
 
 def _functions(context: Context, part: str) -> str:
-  del part
   missing = [name for name in _NEEDED if not context.table.has(name)]
   expect(
       not missing, 'torch_xla calls, and the table lacks: ' +
@@ -71,7 +69,6 @@ def _twice(context: Context, part: str) -> str:
 
 
 def _devices(context: Context, part: str) -> str:
-  del part
   table = context.table
   with context.client() as client:
     told = table.call('Client_Devices', client=client.address)
@@ -102,7 +99,6 @@ def _devices(context: Context, part: str) -> str:
 
 
 def _formats(context: Context, part: str) -> str:
-  del part
   capabilities = context.capabilities
   expect(
       bool(capabilities.get('format')),
@@ -114,8 +110,7 @@ def _formats(context: Context, part: str) -> str:
 
 
 def _struct_sizes(context: Context, part: str) -> str:
-  """Checks that nothing is written past the end of a caller's struct."""
-  del part
+  """Nothing is written behind the end that a caller's struct names."""
   table = context.table
   tried = 0
   with context.client() as client:

@@ -43,7 +43,6 @@ def _types(context: Context, part: str) -> str:
 
 
 def _large(context: Context, part: str) -> str:
-  del part
   with context.client() as client:
     sent = HostArray.of_any_bits('F32', _LARGE, context.seed)
     for device, number in enumerate(client.ids):
@@ -56,7 +55,6 @@ def _large(context: Context, part: str) -> str:
 
 def _strides(context: Context, part: str) -> str:
   """A matrix that lies transposed in the host's memory, as torch's views do."""
-  del part
   rows, columns = 5, 3
   with context.client() as client:
     lying = HostArray.of_any_bits('S32', (columns, rows), context.seed)
@@ -74,8 +72,7 @@ def _strides(context: Context, part: str) -> str:
 
 
 def _between(context: Context, part: str) -> str:
-  """Copies buffers from each device to the next, and on to the first."""
-  del part
+  """From each device to the next, and from the last to the first."""
   context.needs('Buffer_CopyToDevice')
   with context.client() as client:
     count = len(client.ids)
@@ -98,7 +95,6 @@ def _between(context: Context, part: str) -> str:
 
 def _reused(context: Context, part: str) -> str:
   """What a buffer holds is its own, whatever was there before it."""
-  del part
   with context.client() as client:
     for number in range(_ROUNDS):
       sent = HostArray.of_any_bits('F32', (64,), number)

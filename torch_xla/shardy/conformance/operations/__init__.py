@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from . import activations
-from . import arithmetic
-from . import casts
-from . import contractions
-from . import convolutions
-from . import factories
-from . import gradients
-from . import indexing
-from . import integers
-from . import logic
-from . import losses
-from . import normalisation
-from . import pooling
-from . import reductions
-from . import scans
-from . import scatters
-from . import shapes
-from . import sorting
-from . import special_values
-from . import unary
+from . import (activations, arithmetic, casts, contractions, convolutions,
+               factories, gradients, indexing, integers, logic, losses,
+               normalisation, pooling, reductions, scans, scatters, shapes,
+               sorting, special_values, unary)
 from .operation import Operation
 
 _FAMILIES = (unary, arithmetic, special_values, logic, integers, casts,
@@ -32,5 +16,4 @@ _FAMILIES = (unary, arithmetic, special_values, logic, integers, casts,
 
 def operations() -> tuple[Operation, ...]:
   """All operations, family by family; each name stands there once."""
-  return tuple(
-      operation for family in _FAMILIES for operation in family.operations())
+  return tuple(one for family in _FAMILIES for one in family.OPERATIONS)

@@ -3,86 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import functools
 
 import torch
 import torch.nn.functional as F
 
 from . import dtypes
-from . import inputs
-from .operation import Operation
+from .inputs import normal
+from .operation import operation, Operation
 from .tolerance import APPROXIMATED, COMPOUND, EXACT, PROPORTION, Tolerance
 
-_FAMILY = 'activations'
-_SHAPE = (8, 16)
+_MATRIX, _UNEVEN = normal(8, 16), normal(7, 9)
 _Function = Callable[[torch.Tensor], torch.Tensor]
 
-_CHOSEN: tuple[tuple[str, _Function], ...] = (
-    ('relu', F.relu),
-    ('relu6', F.relu6),
-    ('hardtanh', F.hardtanh),
-    ('threshold', lambda x: F.threshold(x, 0.5, -1.0)),
-)
-_COMPUTED: tuple[tuple[str, _Function], ...] = (
-    ('gelu', F.gelu),
-    ('gelu_tanh', lambda x: F.gelu(x, approximate='tanh')),
-    ('silu', F.silu),
-    ('mish', F.mish),
-    ('elu', F.elu),
-    ('celu', lambda x: F.celu(x, 2.0)),
-    ('selu', F.selu),
-    ('leaky_relu', F.leaky_relu),
-    ('softplus', F.softplus),
-    ('softsign', F.softsign),
-    ('logsigmoid', F.logsigmoid),
-    ('hardsigmoid', F.hardsigmoid),
-    ('hardswish', F.hardswish),
-    ('softshrink', F.softshrink),
-    ('glu', F.glu),
-)
-_PROPORTIONS: tuple[tuple[str, _Function], ...] = (
-    ('softmax_dim_0', lambda x: x.softmax(0)),
-    ('softmax_dim_1', lambda x: x.softmax(1)),
+_FUNCTIONS: tuple[tuple[Tolerance, str, _Function], ...] = (
+    (EXACT, 'relu', F.relu),
+    (EXACT, 'relu6', F.relu6),
+    (EXACT, 'hardtanh', F.hardtanh),
+    (EXACT, 'threshold', lambda x: F.threshold(x, 0.5, -1.0)),
+    (APPROXIMATED, 'gelu', F.gelu),
+    (APPROXIMATED, 'gelu_tanh', lambda x: F.gelu(x, approximate='tanh')),
+    (APPROXIMATED, 'silu', F.silu),
+    (APPROXIMATED, 'mish', F.mish),
+    (APPROXIMATED, 'elu', F.elu),
+    (APPROXIMATED, 'celu', lambda x: F.celu(x, 2.0)),
+    (APPROXIMATED, 'selu', F.selu),
+    (APPROXIMATED, 'leaky_relu', F.leaky_relu),
+    (APPROXIMATED, 'softplus', F.softplus),
+    (APPROXIMATED, 'softsign', F.softsign),
+    (APPROXIMATED, 'logsigmoid', F.logsigmoid),
+    (APPROXIMATED, 'hardsigmoid', F.hardsigmoid),
+    (APPROXIMATED, 'hardswish', F.hardswish),
+    (APPROXIMATED, 'softshrink', F.softshrink),
+    (APPROXIMATED, 'glu', F.glu),
+    (PROPORTION, 'softmax_dim_0', lambda x: x.softmax(0)),
+    (PROPORTION, 'softmax_dim_1', lambda x: x.softmax(1)),
     # Of which no exponential is finite.
-    ('softmax_of_large', lambda x: (x + 200).softmax(1)),
-    ('softmin', lambda x: F.softmin(x, 1)),
+    (PROPORTION, 'softmax_of_large', lambda x: (x + 200).softmax(1)),
+    (PROPORTION, 'softmin', lambda x: F.softmin(x, 1)),
+    (COMPOUND, 'log_softmax_dim_0', lambda x: x.log_softmax(0)),
+    (COMPOUND, 'log_softmax_dim_1', lambda x: x.log_softmax(1)),
 )
-_LOGARITHMS: tuple[tuple[str, _Function], ...] = (
-    ('log_softmax_dim_0', lambda x: x.log_softmax(0)),
-    ('log_softmax_dim_1', lambda x: x.log_softmax(1)),
+_operation = functools.partial(operation, 'activations')
+
+# Each in float32; those of a transformer in 16 bits and uneven too.
+OPERATIONS: tuple[Operation, ...] = (
+    *(_operation(*one, _MATRIX) for one in _FUNCTIONS),
+    *(_operation(tolerance, f'{name}_{dtypes.name(dtype)}', function,
+                 normal(8, 16, dtype=dtype))
+      for tolerance, name, function in (
+          (COMPOUND, 'gelu', F.gelu), (COMPOUND, 'silu', F.silu),
+          (PROPORTION, 'softmax', lambda x: x.softmax(1)))
+      for dtype in (torch.bfloat16, torch.float16)),
+    _operation(PROPORTION, 'softmax_uneven_dim_0', lambda x: x.softmax(0),
+               _UNEVEN),
+    _operation(PROPORTION, 'softmax_uneven_dim_1', lambda x: x.softmax(1),
+               _UNEVEN),
+    _operation(COMPOUND, 'prelu', F.prelu, normal(8, 8, 4), normal(8)),
 )
-_LOW_PRECISION = (torch.bfloat16, torch.float16)
-
-
-def operations() -> tuple[Operation, ...]:
-  """Each in float32; those of a transformer in 16 bits and uneven too."""
-  return (
-      *(_operation(name, function, EXACT) for name, function in _CHOSEN),
-      *(_operation(name, function, APPROXIMATED)
-        for name, function in _COMPUTED),
-      *(_operation(name, function, PROPORTION)
-        for name, function in _PROPORTIONS),
-      *(_operation(name, function, COMPOUND) for name, function in _LOGARITHMS),
-      *(_operation(
-          f'{name}_{dtypes.name(dtype)}', function, tolerance, dtype=dtype)
-        for name, function, tolerance in (
-            ('gelu', F.gelu, COMPOUND), ('silu', F.silu, COMPOUND),
-            ('softmax', lambda x: x.softmax(1), PROPORTION))
-        for dtype in _LOW_PRECISION),
-      _operation('softmax_uneven_dim_0', lambda x: x.softmax(0), PROPORTION,
-                 (7, 9)),
-      _operation('softmax_uneven_dim_1', lambda x: x.softmax(1), PROPORTION,
-                 (7, 9)),
-      Operation('prelu', _FAMILY, lambda g:
-                (inputs.normal(g, 8, 8, 4), inputs.normal(g, 8)), F.prelu,
-                COMPOUND),
-  )
-
-
-def _operation(name: str,
-               function: _Function,
-               tolerance: Tolerance,
-               shape: tuple[int, ...] = _SHAPE,
-               dtype: torch.dtype = torch.float32) -> Operation:
-  return Operation(name, _FAMILY, lambda g:
-                   (inputs.normal(g, *shape, dtype=dtype),), function,
-                   tolerance)

@@ -2,99 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from . import dtypes
-from . import inputs
+from .inputs import indices, Make, mask, whole
 from .operation import Operation
 from .tolerance import SAME_BITS
 
-_FAMILY = 'casts'
 _SHAPE = (8, 16)
 _FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-_INTS = (torch.int32, torch.int64, torch.uint8)
-
-
-def operations() -> tuple[Operation, ...]:
-  """Casts, all exact: IEEE 754 says how to round, torch how to truncate."""
-  return (
-      *_between_floats(),
-      *_between_floats_and_ints(),
-      *_between_ints(),
-      *_bools(),
-  )
+_INTS = (torch.int32, torch.int64)
+_TO_BOOL = (torch.float32, torch.bfloat16, torch.int32, torch.int64)
 
 
 def _cast(source: torch.dtype,
           target: torch.dtype,
-          make: Callable[[torch.Generator], torch.Tensor],
+          make: Make,
           suffix: str = '') -> Operation:
   name = f'{dtypes.name(source)}_to_{dtypes.name(target)}{suffix}'
-  return Operation(name, _FAMILY, lambda g: (make(g).to(source),),
-                   lambda x: x.to(target), SAME_BITS)
+  return Operation('casts', SAME_BITS, name, lambda x: x.to(target),
+                   (lambda g: make(g).to(source),))
 
 
 def _normal(g: torch.Generator) -> torch.Tensor:
   return 20 * torch.randn(_SHAPE, generator=g, dtype=torch.float64)
 
 
+def _positive(g: torch.Generator) -> torch.Tensor:
+  return _normal(g).abs()
+
+
 def _halfway(g: torch.Generator) -> torch.Tensor:
   """Numbers in the middle between two of bfloat16, which go to the even."""
-  return 1 + (2 * inputs.indices(g, 64, *_SHAPE) + 1) / 256
+  return 1 + (2 * indices(64, *_SHAPE)(g) + 1) / 256
 
 
-def _between_floats() -> tuple[Operation, ...]:
-  return (
-      *(_cast(source, target, _normal)
-        for source in _FLOATS
-        for target in _FLOATS
-        if source != target),
-      _cast(torch.float32, torch.bfloat16, _halfway, '_halfway'),
-      # Beyond what float16 reaches, 65504.
-      _cast(torch.float32, torch.float16, lambda g: 3000 * _normal(g),
-            '_overflow'),
-  )
+_WIDE = whole(*_SHAPE, largest=2**30, dtype=torch.int64)
 
-
-def _between_floats_and_ints() -> tuple[Operation, ...]:
-  return (
-      *(_cast(source, target, _normal)
-        for source in _FLOATS[:2]
-        for target in _INTS[:2]),
-      *(_cast(source, target, _normal)
-        for source in _INTS[:2]
-        for target in _FLOATS[:2]),
-      _cast(torch.float32, torch.uint8, lambda g: _normal(g).abs()),
-      _cast(torch.uint8, torch.float32, lambda g: _normal(g).abs()),
-      # More digits than a float32 has.
-      _cast(torch.int32, torch.float32, _wide, '_rounds'),
-      _cast(torch.int64, torch.float32, _wide, '_rounds'),
-  )
-
-
-def _wide(g: torch.Generator) -> torch.Tensor:
-  return inputs.whole(g, *_SHAPE, largest=2**30, dtype=torch.int64)
-
-
-def _between_ints() -> tuple[Operation, ...]:
-  return (
-      _cast(torch.int32, torch.int64, _wide),
-      # What is too wide loses its upper bits.
-      _cast(torch.int64, torch.int32, lambda g: _wide(g) * 8),
-      _cast(torch.int32, torch.int8, _wide),
-      _cast(torch.int32, torch.uint8, _wide),
-      _cast(torch.uint8, torch.int32, lambda g: _normal(g).abs()),
-      _cast(torch.int8, torch.int64, _normal),
-  )
-
-
-def _bools() -> tuple[Operation, ...]:
-  to_bool = (torch.float32, torch.bfloat16, torch.int32, torch.int64)
-  return (
-      *(_cast(source, torch.bool, lambda g: inputs.whole(g, *_SHAPE, largest=1))
-        for source in to_bool),
-      *(_cast(torch.bool, target, lambda g: inputs.mask(g, *_SHAPE))
-        for target in to_bool),
-  )
+# Exact, all of them: IEEE 754 says how to round, and torch to truncate.
+OPERATIONS: tuple[Operation, ...] = (
+    # Between floats.
+    *(_cast(source, target, _normal)
+      for source in _FLOATS
+      for target in _FLOATS
+      if source != target),
+    _cast(torch.float32, torch.bfloat16, _halfway, '_halfway'),
+    # Beyond what float16 reaches, 65504.
+    _cast(torch.float32, torch.float16, lambda g: 3000 * _normal(g),
+          '_overflow'),
+    # Between floats and ints.
+    *(_cast(source, target, _normal)
+      for source in _FLOATS[:2]
+      for target in _INTS),
+    *(_cast(source, target, _normal)
+      for source in _INTS
+      for target in _FLOATS[:2]),
+    _cast(torch.float32, torch.uint8, _positive),
+    _cast(torch.uint8, torch.float32, _positive),
+    # More digits than a float32 has.
+    *(_cast(source, torch.float32, _WIDE, '_rounds') for source in _INTS),
+    # Between ints.
+    _cast(torch.int32, torch.int64, _WIDE),
+    # What is too wide loses its upper bits.
+    _cast(torch.int64, torch.int32, lambda g: _WIDE(g) * 8),
+    _cast(torch.int32, torch.int8, _WIDE),
+    _cast(torch.int32, torch.uint8, _WIDE),
+    _cast(torch.uint8, torch.int32, _positive),
+    _cast(torch.int8, torch.int64, _normal),
+    # Bools.
+    *(_cast(source, torch.bool, whole(*_SHAPE, largest=1))
+      for source in _TO_BOOL),
+    *(_cast(torch.bool, target, mask(*_SHAPE)) for target in _TO_BOOL),
+)

@@ -2,100 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+import functools
+
 import torch
 import torch.nn.functional as F
 
 from . import dtypes
-from . import inputs
-from .operation import Call, Inputs, Operation
+from .inputs import whole
+from .operation import operation, Operation
 from .tolerance import EXACT
 
-_FAMILY = 'contractions'
+_exact = functools.partial(operation, 'contractions', EXACT)
 
 
-def operations() -> tuple[Operation, ...]:
-  """Contractions of whole numbers, which every device computes exactly."""
-  return (*_products(), *_einsums(), *_layers())
-
-
-def _operation(name: str, make: Inputs, call: Call) -> Operation:
-  return Operation(name, _FAMILY, make, call, EXACT)
-
-
-def _whole(*shapes: tuple[int, ...],
-           dtype: torch.dtype = torch.float32) -> Inputs:
-  return lambda g: tuple(
-      inputs.whole(g, *shape, dtype=dtype) for shape in shapes)
-
-
-def _products() -> tuple[Operation, ...]:
-  even = ((8, 16), (16, 8))
-  return (
-      _operation('matmul', _whole(*even), torch.matmul),
-      *(_operation(f'matmul_{dtypes.name(dtype)}', _whole(*even, dtype=dtype),
-                   torch.matmul)
-        for dtype in (torch.bfloat16, torch.float16, torch.float64)),
-      # Beyond the tiles that devices compute in, and no multiple of them.
-      _operation('matmul_large', _whole((131, 517), (517, 259)), torch.matmul),
-      # Added one by one in 16 bits they stay at 256.
-      _operation(
-          'matmul_long_bfloat16', lambda g:
-          (torch.ones(3, 1024, dtype=torch.bfloat16),
-           torch.ones(1024, 5, dtype=torch.bfloat16)), torch.matmul),
-      _operation('matmul_uneven', _whole((7, 9), (9, 5)), torch.matmul),
-      _operation('matmul_transposed', _whole((8, 16), (24, 16)),
-                 lambda a, b: a @ b.T),
-      _operation('matmul_both_transposed', _whole((16, 8), (24, 16)),
-                 lambda a, b: a.T @ b.T),
-      _operation('matmul_of_itself', _whole((8, 16)), lambda a: a @ a.T),
-      _operation('matmul_chain', _whole((8, 16), (16, 8), (8, 16)),
-                 lambda a, b, c: a @ b @ c),
-      _operation('matmul_batch_by_matrix', _whole((8, 8, 4), (4, 16)),
-                 torch.matmul),
-      _operation('matmul_batch_broadcast', _whole((8, 1, 4, 6), (8, 6, 2)),
-                 torch.matmul),
-      _operation('mv', _whole((8, 16), (16,)), torch.mv),
-      _operation('dot', _whole((16,), (16,)), torch.dot),
-      _operation('outer', _whole((8,), (16,)), torch.outer),
-      _operation('bmm', _whole((8, 8, 4), (8, 4, 8)), torch.bmm),
-      _operation('bmm_bfloat16',
-                 _whole((8, 8, 4), (8, 4, 8), dtype=torch.bfloat16), torch.bmm),
-      _operation('bmm_uneven', _whole((3, 5, 7), (3, 7, 2)), torch.bmm),
-      _operation('addmm', _whole((8, 8), (8, 16), (16, 8)), torch.addmm),
-      _operation('addmm_row', _whole((8,), (8, 16), (16, 8)), torch.addmm),
-      _operation('baddbmm', _whole((8, 8, 8), (8, 8, 4), (8, 4, 8)),
-                 torch.baddbmm),
-  )
-
-
-def _einsums() -> tuple[Operation, ...]:
-  einsum = lambda text: lambda *tensors: torch.einsum(text, *tensors)
-  return (
-      _operation('einsum_heads', _whole((8, 8, 2, 4), (8, 8, 2, 4)),
-                 einsum('bqhd,bkhd->bhqk')),
-      _operation('einsum_transposed', _whole((8, 16), (16, 8)),
-                 einsum('ij,jk->ki')),
-      _operation('einsum_three', _whole((8, 16), (16, 8), (8, 8)),
-                 einsum('ij,jk,kl->il')),
-      _operation('einsum_experts', _whole((8, 8, 4), (8, 4, 16)),
-                 einsum('etd,edf->etf')),
-      _operation('tensordot', _whole((8, 8, 4), (8, 4, 2)),
-                 lambda a, b: torch.tensordot(a, b, ([1, 2], [0, 1]))),
-  )
-
-
-def _layers() -> tuple[Operation, ...]:
-  return (
-      _operation('linear', _whole((8, 16), (24, 16), (24,)), F.linear),
-      _operation('linear_rank_3', _whole((8, 8, 4), (16, 4), (16,)), F.linear),
-      _operation('linear_bfloat16',
-                 _whole((8, 16), (24, 16), (24,), dtype=torch.bfloat16),
-                 F.linear),
-      _operation('linear_uneven', _whole((7, 9), (5, 9), (5,)), F.linear),
-      _operation('bilinear', _whole((8, 4), (8, 6), (8, 4, 6)), F.bilinear),
-      _operation('attention', _whole((8, 8, 4), (8, 8, 4), (8, 8, 4)),
-                 _attention),
-  )
+def _einsum(text: str) -> Callable[..., torch.Tensor]:
+  return lambda *tensors: torch.einsum(text, *tensors)
 
 
 def _attention(query: torch.Tensor, key: torch.Tensor,
@@ -109,3 +31,63 @@ def _attention(query: torch.Tensor, key: torch.Tensor,
   scores = scores.masked_fill(~causal, float('-inf'))
   weights = (scores == scores.amax(2, keepdim=True)).to(value.dtype)
   return weights @ value
+
+
+# Of whole numbers, which every device multiplies and adds exactly.
+OPERATIONS: tuple[Operation, ...] = (
+    # Products.
+    _exact('matmul', torch.matmul, whole(8, 16), whole(16, 8)),
+    *(_exact(f'matmul_{dtypes.name(dtype)}', torch.matmul,
+             whole(8, 16, dtype=dtype), whole(16, 8, dtype=dtype))
+      for dtype in (torch.bfloat16, torch.float16, torch.float64)),
+    # Beyond the tiles that devices compute in, and no multiple of them.
+    _exact('matmul_large', torch.matmul, whole(131, 517), whole(517, 259)),
+    # Added one by one in 16 bits they stay at 256.
+    _exact('matmul_long_bfloat16', torch.matmul,
+           lambda g: torch.ones(3, 1024, dtype=torch.bfloat16),
+           lambda g: torch.ones(1024, 5, dtype=torch.bfloat16)),
+    _exact('matmul_uneven', torch.matmul, whole(7, 9), whole(9, 5)),
+    _exact('matmul_transposed', lambda a, b: a @ b.T, whole(8, 16),
+           whole(24, 16)),
+    _exact('matmul_both_transposed', lambda a, b: a.T @ b.T, whole(16, 8),
+           whole(24, 16)),
+    _exact('matmul_of_itself', lambda a: a @ a.T, whole(8, 16)),
+    _exact('matmul_chain', lambda a, b, c: a @ b @ c, whole(8, 16),
+           whole(16, 8), whole(8, 16)),
+    _exact('matmul_batch_by_matrix', torch.matmul, whole(8, 8, 4), whole(4,
+                                                                         16)),
+    _exact('matmul_batch_broadcast', torch.matmul, whole(8, 1, 4, 6),
+           whole(8, 6, 2)),
+    _exact('mv', torch.mv, whole(8, 16), whole(16)),
+    _exact('dot', torch.dot, whole(16), whole(16)),
+    _exact('outer', torch.outer, whole(8), whole(16)),
+    _exact('bmm', torch.bmm, whole(8, 8, 4), whole(8, 4, 8)),
+    _exact('bmm_bfloat16', torch.bmm, whole(8, 8, 4, dtype=torch.bfloat16),
+           whole(8, 4, 8, dtype=torch.bfloat16)),
+    _exact('bmm_uneven', torch.bmm, whole(3, 5, 7), whole(3, 7, 2)),
+    _exact('addmm', torch.addmm, whole(8, 8), whole(8, 16), whole(16, 8)),
+    _exact('addmm_row', torch.addmm, whole(8), whole(8, 16), whole(16, 8)),
+    _exact('baddbmm', torch.baddbmm, whole(8, 8, 8), whole(8, 8, 4),
+           whole(8, 4, 8)),
+    # Einsums.
+    _exact('einsum_heads', _einsum('bqhd,bkhd->bhqk'), whole(8, 8, 2, 4),
+           whole(8, 8, 2, 4)),
+    _exact('einsum_transposed', _einsum('ij,jk->ki'), whole(8, 16),
+           whole(16, 8)),
+    _exact('einsum_three', _einsum('ij,jk,kl->il'), whole(8, 16), whole(16, 8),
+           whole(8, 8)),
+    _exact('einsum_experts', _einsum('etd,edf->etf'), whole(8, 8, 4),
+           whole(8, 4, 16)),
+    _exact('tensordot', lambda a, b: torch.tensordot(a, b, ([1, 2], [0, 1])),
+           whole(8, 8, 4), whole(8, 4, 2)),
+    # Layers.
+    _exact('linear', F.linear, whole(8, 16), whole(24, 16), whole(24)),
+    _exact('linear_rank_3', F.linear, whole(8, 8, 4), whole(16, 4), whole(16)),
+    _exact('linear_bfloat16', F.linear, whole(8, 16, dtype=torch.bfloat16),
+           whole(24, 16, dtype=torch.bfloat16), whole(24,
+                                                      dtype=torch.bfloat16)),
+    _exact('linear_uneven', F.linear, whole(7, 9), whole(5, 9), whole(5)),
+    _exact('bilinear', F.bilinear, whole(8, 4), whole(8, 6), whole(8, 4, 6)),
+    _exact('attention', _attention, whole(8, 8, 4), whole(8, 8, 4),
+           whole(8, 8, 4)),
+)

@@ -2,60 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+# Makes an input; equal generators make equal ones.
+Make = Callable[[torch.Generator], torch.Tensor]
+Inputs = tuple[Make, ...]
 
-def normal(generator: torch.Generator,
-           *shape: int,
-           dtype: torch.dtype = torch.float32) -> torch.Tensor:
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Make:
   """Normally distributed numbers."""
-  return torch.randn(shape, generator=generator).to(dtype)
+  return lambda g: torch.randn(shape, generator=g).to(dtype)
 
 
-def between(generator: torch.Generator,
-            low: float,
+def between(low: float,
             high: float,
             *shape: int,
-            dtype: torch.dtype = torch.float32) -> torch.Tensor:
+            dtype: torch.dtype = torch.float32) -> Make:
   """Evenly distributed numbers of [low, high]."""
-  ratio = torch.rand(shape, generator=generator, dtype=torch.float64)
-  return (low + (high - low) * ratio).to(dtype)
+
+  def make(g: torch.Generator) -> torch.Tensor:
+    ratio = torch.rand(shape, generator=g, dtype=torch.float64)
+    return (low + (high - low) * ratio).to(dtype)
+
+  return make
 
 
-def whole(generator: torch.Generator,
-          *shape: int,
+def whole(*shape: int,
           largest: int = 4,
-          dtype: torch.dtype = torch.float32) -> torch.Tensor:
+          dtype: torch.dtype = torch.float32) -> Make:
   """Whole numbers of [-largest, largest].
 
   So small, they are exact in bfloat16, in which a device may multiply, and
   their sums are exact in any order.
   """
-  return torch.randint(
-      -largest, largest + 1, shape, generator=generator).to(dtype)
+  return lambda g: torch.randint(
+      -largest, largest + 1, shape, generator=g).to(dtype)
 
 
-def indices(generator: torch.Generator, count: int, *shape:
-            int) -> torch.Tensor:
+def indices(count: int, *shape: int) -> Make:
   """Indices of a dimension of `count`, in int64; some come more than once."""
-  return torch.randint(count, shape, generator=generator)
+  return lambda g: torch.randint(count, shape, generator=g)
 
 
-def different_indices(generator: torch.Generator, count: int,
-                      chosen: int) -> torch.Tensor:
+def different_indices(count: int, chosen: int) -> Make:
   """`chosen` different indices of a dimension of `count`, in any order."""
-  return torch.randperm(count, generator=generator)[:chosen]
+  return lambda g: torch.randperm(count, generator=g)[:chosen]
 
 
-def distinct(generator: torch.Generator,
-             *shape: int,
-             dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def distinct(*shape: int, dtype: torch.dtype = torch.float32) -> Make:
   """Whole numbers in any order, around zero, none of which comes twice."""
   count = torch.Size(shape).numel()
-  numbers = torch.randperm(count, generator=generator) - count // 2
-  return numbers.reshape(shape).to(dtype)
+  return lambda g: (torch.randperm(count, generator=g) - count // 2).reshape(
+      shape).to(dtype)
 
 
-def mask(generator: torch.Generator, *shape: int) -> torch.Tensor:
+def mask(*shape: int) -> Make:
   """Bools, about half of which are true."""
-  return torch.rand(shape, generator=generator) < 0.5
+  return lambda g: torch.rand(shape, generator=g) < 0.5

@@ -2,112 +2,94 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 from . import dtypes
-from . import inputs
-from .operation import Call, Inputs, Operation
+from .inputs import whole, Inputs, Make
+from .operation import operation, Operation
 from .tolerance import SAME_BITS
 
-_FAMILY = 'integers'
+_same_bits = functools.partial(operation, 'integers', SAME_BITS)
 _SHAPE = (8, 16)
 _SIGNED = (torch.int32, torch.int64, torch.int16, torch.int8)
 
 
-def operations() -> tuple[Operation, ...]:
-  """Operations in int32, int64 and a few narrower dtypes, all exact."""
-  return (*_arithmetic(), *_division(), *_shifts(), *_overflow())
-
-
-def _operation(name: str, make: Inputs, call: Call) -> Operation:
-  return Operation(name, _FAMILY, make, call, SAME_BITS)
-
-
 def _pair(dtype: torch.dtype, largest: int = 9) -> Inputs:
-  return lambda g: (inputs.whole(g, *_SHAPE, largest=largest, dtype=dtype),
-                    inputs.whole(g, *_SHAPE, largest=largest, dtype=dtype))
+  return (whole(*_SHAPE, largest=largest, dtype=dtype),) * 2
 
 
-def _dividend_and_divisor(dtype: torch.dtype) -> Inputs:
-  """Pairs of integers of both signs; no divisor is zero."""
+def _random(count: int, dtype: torch.dtype) -> Make:
+  """Numbers of [0, count)."""
+  return lambda g: torch.randint(count, _SHAPE, generator=g).to(dtype)
 
-  def make(g: torch.Generator) -> tuple[torch.Tensor, ...]:
-    divisor = inputs.whole(g, *_SHAPE, largest=7, dtype=dtype)
-    return (inputs.whole(g, *_SHAPE, largest=100,
-                         dtype=dtype), torch.where(divisor == 0, 3, divisor))
+
+def _divisor(dtype: torch.dtype) -> Make:
+  """Of both signs, and never zero."""
+
+  def make(g: torch.Generator) -> torch.Tensor:
+    divisor = whole(*_SHAPE, largest=7, dtype=dtype)(g)
+    return torch.where(divisor == 0, 3, divisor)
 
   return make
 
 
-def _arithmetic() -> tuple[Operation, ...]:
-  by_dtype = ((f'{name}_{dtypes.name(dtype)}', dtype, function)
-              for dtype in _SIGNED
-              for name, function in (('add', torch.add), ('mul', torch.mul)))
-  return (
-      *(_operation(name, _pair(dtype), function)
-        for name, dtype, function in by_dtype),
-      _operation('sub_int32', _pair(torch.int32), torch.sub),
-      _operation('maximum_int64', _pair(torch.int64), torch.maximum),
-      _operation('abs_int32', _pair(torch.int32), lambda a, b: a.abs()),
-      _operation('neg_int64', _pair(torch.int64), lambda a, b: -b),
-      _operation('sign_int32', _pair(torch.int32), lambda a, b: a.sign()),
-      _operation('clamp_int64', _pair(torch.int64),
-                 lambda a, b: a.clamp(-3, 5)),
-      _operation('pow_int64', _pair(torch.int64, 4), lambda a, b: a**3),
-      _operation('add_int32_int64', lambda g:
-                 (_pair(torch.int32)(g)[0], _pair(torch.int64)
-                  (g)[1]), torch.add),
-      _operation('add_uint8', _unsigned, torch.add),
-      _operation('mul_int64_wide', _pair(torch.int64, 2**31 + 11), torch.mul),
-      _operation('add_int64_wide', _pair(torch.int64, 2**40), torch.add),
-  )
+def _near_end(dtype: torch.dtype) -> Make:
+  return lambda g: torch.iinfo(dtype).max - _random(3, dtype)(g)
 
 
-def _unsigned(g: torch.Generator) -> tuple[torch.Tensor, ...]:
-  return tuple(
-      torch.randint(256, _SHAPE, generator=g).to(torch.uint8) for _ in range(2))
-
-
-def _division() -> tuple[Operation, ...]:
-  divided = {dtype: _dividend_and_divisor(dtype) for dtype in _SIGNED[:2]}
-  return tuple(
-      _operation(f'{name}_{dtypes.name(dtype)}', make, function)
-      for dtype, make in divided.items()
-      for name, function in (
-          ('floor_divide', torch.floor_divide),
-          ('divide_trunc', lambda a, b: torch.div(a, b, rounding_mode='trunc')),
-          # Of the divisor's sign, and of the dividend's.
-          ('remainder', torch.remainder),
-          ('fmod', torch.fmod),
-      ))
-
-
-def _shifts() -> tuple[Operation, ...]:
-  places = lambda dtype: lambda g: (
-      inputs.whole(g, *_SHAPE, largest=2**20, dtype=dtype),
-      torch.randint(31, _SHAPE, generator=g).to(dtype))
-  return tuple(
-      _operation(f'{name}_{dtypes.name(dtype)}', places(dtype), function)
-      for dtype in _SIGNED[:2]
-      for name, function in (
-          ('shift_left', torch.bitwise_left_shift),
-          # Not `>>`, which torch_xla makes a quotient of other operands.
-          ('shift_right', torch.bitwise_right_shift),
-      ))
-
-
-def _overflow() -> tuple[Operation, ...]:
-  near_end = lambda dtype: lambda g: (torch.iinfo(dtype).max - torch.randint(
-      3, _SHAPE, generator=g).to(dtype), torch.randint(6, _SHAPE, generator=g).
-                                      to(dtype))
-  return (
-      *(_operation(f'add_wraps_{dtypes.name(dtype)}', near_end(dtype),
-                   torch.add) for dtype in _SIGNED),
-      _operation('mul_wraps_int32', _pair(torch.int32, 2**30), torch.mul),
-      _operation('sum_wraps_int32', _pair(torch.int32, 2**30),
-                 lambda a, b: a.sum(0, dtype=torch.int32)),
-      _operation(
-          'neg_wraps_int32', lambda g: (torch.full(
-              _SHAPE, torch.iinfo(torch.int32).min, dtype=torch.int32),),
-          torch.neg),
-  )
+# In int32 and int64, and a few in narrower dtypes; exact, all of them.
+OPERATIONS: tuple[Operation, ...] = (
+    # Arithmetic.
+    *(_same_bits(f'{name}_{dtypes.name(dtype)}', function, *_pair(dtype))
+      for dtype in _SIGNED
+      for name, function in (('add', torch.add), ('mul', torch.mul))),
+    _same_bits('sub_int32', torch.sub, *_pair(torch.int32)),
+    _same_bits('maximum_int64', torch.maximum, *_pair(torch.int64)),
+    _same_bits('abs_int32', lambda a, b: a.abs(), *_pair(torch.int32)),
+    _same_bits('neg_int64', lambda a, b: -b, *_pair(torch.int64)),
+    _same_bits('sign_int32', lambda a, b: a.sign(), *_pair(torch.int32)),
+    _same_bits('clamp_int64', lambda a, b: a.clamp(-3, 5), *_pair(torch.int64)),
+    _same_bits('pow_int64', lambda a, b: a**3, *_pair(torch.int64, 4)),
+    _same_bits('add_int32_int64', torch.add,
+               _pair(torch.int32)[0],
+               _pair(torch.int64)[1]),
+    _same_bits('add_uint8', torch.add, _random(256, torch.uint8),
+               _random(256, torch.uint8)),
+    _same_bits('mul_int64_wide', torch.mul, *_pair(torch.int64, 2**31 + 11)),
+    _same_bits('add_int64_wide', torch.add, *_pair(torch.int64, 2**40)),
+    # Division.
+    *(
+        _same_bits(f'{name}_{dtypes.name(dtype)}', function,
+                   whole(*_SHAPE, largest=100, dtype=dtype), _divisor(dtype))
+        for dtype in _SIGNED[:2]
+        for name, function in (
+            ('floor_divide', torch.floor_divide),
+            ('divide_trunc',
+             lambda a, b: torch.div(a, b, rounding_mode='trunc')),
+            # Of the divisor's sign, and of the dividend's.
+            ('remainder', torch.remainder),
+            ('fmod', torch.fmod),
+        )),
+    # Shifts.
+    *(
+        _same_bits(f'{name}_{dtypes.name(dtype)}', function,
+                   whole(*_SHAPE, largest=2**20, dtype=dtype), _random(
+                       31, dtype))
+        for dtype in _SIGNED[:2]
+        for name, function in (
+            ('shift_left', torch.bitwise_left_shift),
+            # Not `>>`, which torch_xla makes a quotient of other operands.
+            ('shift_right', torch.bitwise_right_shift),
+        )),
+    # Overflow.
+    *(_same_bits(f'add_wraps_{dtypes.name(dtype)}', torch.add, _near_end(dtype),
+                 _random(6, dtype)) for dtype in _SIGNED),
+    _same_bits('mul_wraps_int32', torch.mul, *_pair(torch.int32, 2**30)),
+    _same_bits('sum_wraps_int32', lambda a, b: a.sum(0, dtype=torch.int32),
+               *_pair(torch.int32, 2**30)),
+    _same_bits(
+        'neg_wraps_int32', torch.neg, lambda g: torch.full(
+            _SHAPE, torch.iinfo(torch.int32).min, dtype=torch.int32)),
+)

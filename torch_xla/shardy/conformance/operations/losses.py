@@ -2,79 +2,63 @@
 
 from __future__ import annotations
 
+import functools
+
+import torch
 import torch.nn.functional as F
 
-from . import inputs
-from .operation import Call, Inputs, Operation
+from .inputs import between, indices, mask, normal, Inputs
+from .operation import operation, Operation
 from .tolerance import COMPOUND
 
-_FAMILY = 'losses'
+_compound = functools.partial(operation, 'losses', COMPOUND)
 _SHAPE = (8, 16)
+_LOGITS: Inputs = (normal(*_SHAPE), indices(16, 8))
+_PAIR: Inputs = (normal(*_SHAPE), normal(*_SHAPE))
 
 
-def operations() -> tuple[Operation, ...]:
-  """Losses of classes, of numbers and of probabilities."""
-  return (*_of_classes(), *_of_numbers(), *_of_probabilities())
+def _labels(g: torch.Generator) -> torch.Tensor:
+  return mask(*_SHAPE)(g).float()
 
 
-def _operation(name: str, make: Inputs, call: Call) -> Operation:
-  return Operation(name, _FAMILY, make, call, COMPOUND)
-
-
-def _logits(rows: int, classes: int) -> Inputs:
-  return lambda g: (inputs.normal(g, rows, classes),
-                    inputs.indices(g, classes, rows))
-
-
-def _pair(*shape: int) -> Inputs:
-  return lambda g: (inputs.normal(g, *shape), inputs.normal(g, *shape))
-
-
-def _of_classes() -> tuple[Operation, ...]:
-  image = lambda g: (inputs.normal(g, 8, 8, 4), inputs.indices(g, 8, 8, 4))
-  return (
-      _operation('cross_entropy', _logits(*_SHAPE), F.cross_entropy),
-      _operation('cross_entropy_none', _logits(*_SHAPE),
-                 lambda x, y: F.cross_entropy(x, y, reduction='none')),
-      _operation('cross_entropy_ignored', _logits(*_SHAPE),
-                 lambda x, y: F.cross_entropy(x, y, ignore_index=3)),
-      _operation('cross_entropy_smoothed', _logits(*_SHAPE),
-                 lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1)),
-      _operation('cross_entropy_uneven', _logits(7, 9), F.cross_entropy),
-      _operation('cross_entropy_of_ratios', _pair(*_SHAPE),
-                 lambda x, y: F.cross_entropy(x, y.softmax(1))),
-      _operation('nll_loss', _logits(*_SHAPE),
-                 lambda x, y: F.nll_loss(x.log_softmax(1), y)),
-      _operation('nll_loss_rank_3', image,
-                 lambda x, y: F.nll_loss(x.log_softmax(1), y, reduction='sum')),
-  )
-
-
-def _of_numbers() -> tuple[Operation, ...]:
-  return (
-      _operation('mse_loss', _pair(*_SHAPE), F.mse_loss),
-      _operation('mse_loss_none', _pair(*_SHAPE),
-                 lambda x, y: F.mse_loss(x, y, reduction='none')),
-      _operation('mse_loss_uneven', _pair(7, 9), F.mse_loss),
-      _operation('l1_loss', _pair(*_SHAPE), F.l1_loss),
-      _operation('smooth_l1_loss', _pair(*_SHAPE), F.smooth_l1_loss),
-      _operation('cosine_similarity', _pair(*_SHAPE), F.cosine_similarity),
-  )
-
-
-def _of_probabilities() -> tuple[Operation, ...]:
-  ratios = lambda g: (inputs.between(g, 0.05, 0.95, *_SHAPE),
-                      inputs.mask(g, *_SHAPE).float())
-  logits = lambda g: (inputs.normal(g, *_SHAPE), inputs.mask(g, *_SHAPE).float(
-  ))
-  return (
-      _operation('binary_cross_entropy', ratios, F.binary_cross_entropy),
-      _operation('binary_cross_entropy_with_logits', logits,
-                 F.binary_cross_entropy_with_logits),
-      _operation(
-          'kl_div', _pair(*_SHAPE), lambda x, y: F.kl_div(
-              x.log_softmax(1), y.softmax(1), reduction='batchmean')),
-      _operation(
-          'kl_div_none', _pair(*_SHAPE), lambda x, y: F.kl_div(
-              x.log_softmax(1), y.softmax(1), reduction='none')),
-  )
+# Of classes, of numbers and of probabilities.
+OPERATIONS: tuple[Operation, ...] = (
+    # Of classes.
+    _compound('cross_entropy', F.cross_entropy, *_LOGITS),
+    _compound('cross_entropy_none',
+              lambda x, y: F.cross_entropy(x, y, reduction='none'), *_LOGITS),
+    _compound('cross_entropy_ignored',
+              lambda x, y: F.cross_entropy(x, y, ignore_index=3), *_LOGITS),
+    _compound('cross_entropy_smoothed',
+              lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1),
+              *_LOGITS),
+    _compound('cross_entropy_uneven', F.cross_entropy, normal(7, 9),
+              indices(9, 7)),
+    _compound('cross_entropy_of_ratios',
+              lambda x, y: F.cross_entropy(x, y.softmax(1)), *_PAIR),
+    _compound('nll_loss', lambda x, y: F.nll_loss(x.log_softmax(1), y),
+              *_LOGITS),
+    _compound('nll_loss_rank_3',
+              lambda x, y: F.nll_loss(x.log_softmax(1), y, reduction='sum'),
+              normal(8, 8, 4), indices(8, 8, 4)),
+    # Of numbers.
+    _compound('mse_loss', F.mse_loss, *_PAIR),
+    _compound('mse_loss_none', lambda x, y: F.mse_loss(x, y, reduction='none'),
+              *_PAIR),
+    _compound('mse_loss_uneven', F.mse_loss, normal(7, 9), normal(7, 9)),
+    _compound('l1_loss', F.l1_loss, *_PAIR),
+    _compound('smooth_l1_loss', F.smooth_l1_loss, *_PAIR),
+    _compound('cosine_similarity', F.cosine_similarity, *_PAIR),
+    # Of probabilities.
+    _compound('binary_cross_entropy', F.binary_cross_entropy,
+              between(0.05, 0.95, *_SHAPE), _labels),
+    _compound('binary_cross_entropy_with_logits',
+              F.binary_cross_entropy_with_logits, normal(*_SHAPE), _labels),
+    _compound(
+        'kl_div', lambda x, y: F.kl_div(
+            x.log_softmax(1), y.softmax(1), reduction='batchmean'), *_PAIR),
+    _compound(
+        'kl_div_none',
+        lambda x, y: F.kl_div(x.log_softmax(1), y.softmax(1), reduction='none'),
+        *_PAIR),
+)

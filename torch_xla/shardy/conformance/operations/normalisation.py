@@ -2,86 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.nn.functional as F
 
-from . import inputs
-from .operation import Call, Inputs, Operation
-from .tolerance import COMPOUND, Tolerance
+from .inputs import between, normal, Inputs
+from .operation import operation, Operation
+from .tolerance import COMPOUND
 
-_FAMILY = 'normalisation'
-
-
-def operations() -> tuple[Operation, ...]:
-  """Each with weights, but for those that say so."""
-  return (*_by_row(), *_by_channel())
+_compound = functools.partial(operation, 'normalisation', COMPOUND)
 
 
-def _operation(name: str,
-               make: Inputs,
-               call: Call,
-               tolerance: Tolerance = COMPOUND) -> Operation:
-  return Operation(name, _FAMILY, make, call, tolerance)
-
-
-def _with_weights(shape: tuple[int, ...],
+def _with_weights(*shape: int,
                   features: int,
                   dtype: torch.dtype = torch.float32) -> Inputs:
   """What is normalised, a weight and a bias."""
-  return lambda g: (inputs.normal(g, *shape, dtype=dtype),
-                    inputs.normal(g, features, dtype=dtype),
-                    inputs.normal(g, features, dtype=dtype))
+  weight = normal(features, dtype=dtype)
+  return normal(*shape, dtype=dtype), weight, weight
 
 
-def _with_moments(g: torch.Generator) -> tuple[torch.Tensor, ...]:
-  """What is normalised, a weight and a bias, a running mean and variance."""
-  return (*_with_weights(
-      (8, 8, 4, 4), 8)(g), inputs.normal(g, 8), inputs.between(g, 0.5, 2, 8))
+_IMAGE = _with_weights(8, 8, 4, 4, features=8)
+# With a running mean and variance.
+_WITH_MOMENTS: Inputs = (*_IMAGE, normal(8), between(0.5, 2, 8))
 
 
-def _by_row() -> tuple[Operation, ...]:
-  layer = lambda x, w, b: F.layer_norm(x, w.shape, w, b)
-  return (
-      _operation('layer_norm', _with_weights((8, 16), 16), layer),
-      _operation('layer_norm_rank_3', _with_weights((8, 8, 4), 4), layer),
-      _operation('layer_norm_bfloat16',
-                 _with_weights((8, 16), 16, torch.bfloat16), layer),
-      _operation('layer_norm_uneven', _with_weights((7, 9), 9), layer),
-      _operation('layer_norm_unweighted', lambda g: (inputs.normal(g, 8, 16),),
-                 lambda x: F.layer_norm(x, (16,))),
-      _operation('layer_norm_two_dims', lambda g: (inputs.normal(g, 8, 8, 4),),
-                 lambda x: F.layer_norm(x, (8, 4))),
-      _operation('rms_norm', lambda g:
-                 (inputs.normal(g, 8, 16), inputs.normal(g, 16)),
-                 lambda x, w: F.rms_norm(x, (16,), w)),
-      _operation('normalize', lambda g: (inputs.normal(g, 8, 16),),
-                 lambda x: F.normalize(x, dim=1)),
-      _operation('normalize_uneven', lambda g: (inputs.normal(g, 7, 9),),
-                 lambda x: F.normalize(x, dim=0)),
-  )
+def _layer(x: torch.Tensor, weight: torch.Tensor,
+           bias: torch.Tensor) -> torch.Tensor:
+  return F.layer_norm(x, weight.shape, weight, bias)
 
 
-def _by_channel() -> tuple[Operation, ...]:
-  image = _with_weights((8, 8, 4, 4), 8)
-  return (
-      _operation(
-          'batch_norm_training', image,
-          lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)),
-      _operation(
-          'batch_norm_training_uneven', _with_weights((7, 5, 3, 3), 5),
-          lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True)),
-      _operation('batch_norm_running', _with_moments, _batch_norm_running),
-      _operation('batch_norm_eval', _with_moments,
-                 lambda x, w, b, mean, var: F.batch_norm(x, mean, var, w, b)),
-      _operation('group_norm', image, lambda x, w, b: F.group_norm(x, 4, w, b)),
-      _operation('group_norm_uneven', _with_weights((7, 6, 3, 3), 6),
-                 lambda x, w, b: F.group_norm(x, 3, w, b)),
-      _operation('instance_norm', image,
-                 lambda x, w, b: F.instance_norm(x, weight=w, bias=b)),
-      _operation('local_response_norm', lambda g:
-                 (inputs.normal(g, 8, 8, 4, 4),),
-                 lambda x: F.local_response_norm(x, 3)),
-  )
+def _training(x: torch.Tensor, weight: torch.Tensor,
+              bias: torch.Tensor) -> torch.Tensor:
+  return F.batch_norm(x, None, None, weight, bias, training=True)
 
 
 def _batch_norm_running(x: torch.Tensor, weight: torch.Tensor,
@@ -94,3 +47,38 @@ def _batch_norm_running(x: torch.Tensor, weight: torch.Tensor,
   mean = mean.clone()
   out = F.batch_norm(x, mean, variance.clone(), weight, bias, training=True)
   return out, mean
+
+
+# Each with weights, but for those that say so.
+OPERATIONS: tuple[Operation, ...] = (
+    # By row.
+    _compound('layer_norm', _layer, *_with_weights(8, 16, features=16)),
+    _compound('layer_norm_rank_3', _layer, *_with_weights(8, 8, 4, features=4)),
+    _compound('layer_norm_bfloat16', _layer,
+              *_with_weights(8, 16, features=16, dtype=torch.bfloat16)),
+    _compound('layer_norm_uneven', _layer, *_with_weights(7, 9, features=9)),
+    _compound('layer_norm_unweighted', lambda x: F.layer_norm(x, (16,)),
+              normal(8, 16)),
+    _compound('layer_norm_two_dims', lambda x: F.layer_norm(x, (8, 4)),
+              normal(8, 8, 4)),
+    _compound('rms_norm', lambda x, w: F.rms_norm(x, (16,), w), normal(8, 16),
+              normal(16)),
+    _compound('normalize', lambda x: F.normalize(x, dim=1), normal(8, 16)),
+    _compound('normalize_uneven', lambda x: F.normalize(x, dim=0), normal(7,
+                                                                          9)),
+    # By channel.
+    _compound('batch_norm_training', _training, *_IMAGE),
+    _compound('batch_norm_training_uneven', _training,
+              *_with_weights(7, 5, 3, 3, features=5)),
+    _compound('batch_norm_running', _batch_norm_running, *_WITH_MOMENTS),
+    _compound('batch_norm_eval',
+              lambda x, w, b, mean, var: F.batch_norm(x, mean, var, w, b),
+              *_WITH_MOMENTS),
+    _compound('group_norm', lambda x, w, b: F.group_norm(x, 4, w, b), *_IMAGE),
+    _compound('group_norm_uneven', lambda x, w, b: F.group_norm(x, 3, w, b),
+              *_with_weights(7, 6, 3, 3, features=6)),
+    _compound('instance_norm',
+              lambda x, w, b: F.instance_norm(x, weight=w, bias=b), *_IMAGE),
+    _compound('local_response_norm', lambda x: F.local_response_norm(x, 3),
+              normal(8, 8, 4, 4)),
+)

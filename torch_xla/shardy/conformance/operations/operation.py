@@ -8,9 +8,9 @@ from typing import Union
 
 import torch
 
+from .inputs import Inputs, Make
 from .tolerance import Tolerance
 
-Inputs = Callable[[torch.Generator], tuple[torch.Tensor, ...]]
 Results = Union[torch.Tensor, tuple[torch.Tensor, ...]]
 Call = Callable[..., Results]
 
@@ -20,22 +20,32 @@ class Operation:
   """A computation that torch can do on the CPU and on a device.
 
   Attributes:
-    name: what it is called in reports; no other operation has it.
     family: the operations that it stands beside.
-    inputs: makes its inputs, on the CPU; equal generators make equal inputs.
-    call: computes, on whatever device the inputs are.
     tolerance: how far a device's numbers may be from the CPU's.
+    name: what it is called in reports; no other operation has it.
+    call: computes, on whatever device the inputs are.
+    inputs: make its inputs, on the CPU, one after the other.
   """
-  name: str
   family: str
-  inputs: Inputs
-  call: Call
   tolerance: Tolerance
+  name: str
+  call: Call
+  inputs: Inputs
+
+  def given(self, seed: int) -> tuple[torch.Tensor, ...]:
+    """The inputs that a seed gives."""
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(make(generator) for make in self.inputs)
 
 
-def expected_of(operation: Operation,
+def operation(family: str, tolerance: Tolerance, name: str, call: Call, *inputs:
+              Make) -> Operation:
+  return Operation(family, tolerance, name, call, inputs)
+
+
+def expected_of(wanted: Operation,
                 seed: int) -> tuple[tuple[torch.Tensor, ...], Results]:
   """The inputs that a seed gives, and what torch makes of them on the CPU."""
-  inputs = operation.inputs(torch.Generator().manual_seed(seed))
+  inputs = wanted.given(seed)
   # What a call writes into its inputs must not reach the device's.
-  return inputs, operation.call(*(tensor.clone() for tensor in inputs))
+  return inputs, wanted.call(*(tensor.clone() for tensor in inputs))

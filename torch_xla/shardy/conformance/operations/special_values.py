@@ -2,83 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
 
-from .operation import Call, Inputs, Operation
+from .inputs import Inputs, Make
+from .operation import Call, operation, Operation
 from .tolerance import APPROXIMATED, EXACT, ROUNDED, SAME_BITS, Tolerance
 
-_FAMILY = 'special_values'
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 2.5, -2.5,
             3e38, -3e38, 1.5e-38, 0.5, -0.5, 100.0, -100.0)
 # Below the smallest normal float32, 1.18e-38: a device may flush it to zero.
 _SUBNORMAL = 1e-40
 
 
-def operations() -> tuple[Operation, ...]:
-  """What IEEE 754 says of special values, and torch where it says nothing."""
-  return (*_of_one(), *_of_two(), *_reduced(), *_subnormal())
-
-
-def _every(g: torch.Generator) -> tuple[torch.Tensor, ...]:
+def _every(g: torch.Generator) -> torch.Tensor:
   """A row of special values for each of eight rows, in any order."""
   rows = [torch.randperm(len(_SPECIAL), generator=g) for _ in range(8)]
-  return (torch.tensor(_SPECIAL)[torch.stack(rows)],)
+  return torch.tensor(_SPECIAL)[torch.stack(rows)]
 
 
-def _pairs(g: torch.Generator) -> tuple[torch.Tensor, ...]:
-  """Every special value with every other."""
-  values = torch.tensor(_SPECIAL)
-  return (values.repeat(len(_SPECIAL)).reshape(16, 16),
-          values.repeat_interleave(len(_SPECIAL)).reshape(16, 16))
+# Every special value with every other.
+_PAIRS: Inputs = (
+    lambda g: torch.tensor(_SPECIAL).repeat(16).reshape(16, 16),
+    lambda g: torch.tensor(_SPECIAL).repeat_interleave(16).reshape(16, 16))
+_WITH_SUBNORMAL: Inputs = (lambda g: torch.full(
+    (8, 16), _SUBNORMAL), lambda g: torch.randint(2,
+                                                  (8, 16), generator=g).float())
 
 
-def _operation(name: str, make: Inputs, call: Call,
-               tolerance: Tolerance) -> Operation:
-  return Operation(f'special_{name}', _FAMILY, make, call, tolerance)
-
-
-def _of_one() -> tuple[Operation, ...]:
-  return (
-      _operation('copy', _every, torch.clone, SAME_BITS),
-      _operation('neg', _every, torch.neg, SAME_BITS),
-      _operation('abs', _every, torch.abs, SAME_BITS),
-      _operation('isnan', _every, torch.isnan, SAME_BITS),
-      _operation('isinf', _every, torch.isinf, SAME_BITS),
-      _operation('isfinite', _every, torch.isfinite, SAME_BITS),
-      _operation('nan_to_num', _every, torch.nan_to_num, SAME_BITS),
-      _operation('exp', _every, torch.exp, APPROXIMATED),
-      _operation('log', _every, torch.log, APPROXIMATED),
-      _operation('sqrt', _every, torch.sqrt, ROUNDED),
-      _operation('rsqrt', _every, torch.rsqrt, ROUNDED),
-      _operation('reciprocal', _every, torch.reciprocal, ROUNDED),
-      _operation('tanh', _every, torch.tanh, APPROXIMATED),
-      _operation('sigmoid', _every, torch.sigmoid, APPROXIMATED),
-      _operation('relu', _every, torch.relu, EXACT),
-      _operation('round', _every, torch.round, EXACT),
-      _operation('clamp', _every, lambda x: x.clamp(-1, 1), EXACT),
-      _operation('to_bfloat16', _every, lambda x: x.to(torch.bfloat16), EXACT),
-  )
-
-
-def _of_two() -> tuple[Operation, ...]:
-  return (
-      _operation('add', _pairs, torch.add, ROUNDED),
-      _operation('mul', _pairs, torch.mul, ROUNDED),
-      _operation('div', _pairs, torch.div, ROUNDED),
-      _operation('maximum', _pairs, torch.maximum, EXACT),
-      _operation('minimum', _pairs, torch.minimum, EXACT),
-      _operation('lt', _pairs, torch.lt, SAME_BITS),
-      _operation('ge', _pairs, torch.ge, SAME_BITS),
-      _operation('eq', _pairs, torch.eq, SAME_BITS),
-      _operation('ne', _pairs, torch.ne, SAME_BITS),
-      _operation('atan2', _pairs, torch.atan2, APPROXIMATED),
-      _operation('pow', _pairs, torch.pow, APPROXIMATED),
-  )
-
-
-def _one_special_each_row(g: torch.Generator) -> tuple[torch.Tensor, ...]:
+def _one_each_row(g: torch.Generator) -> torch.Tensor:
   """Rows of numbers; in each but the last two stands one special value."""
   values = torch.randn(8, 16, generator=g)
   places = torch.randint(16, (8,), generator=g)
@@ -86,32 +40,68 @@ def _one_special_each_row(g: torch.Generator) -> tuple[torch.Tensor, ...]:
       [math.nan, math.inf, -math.inf, math.nan, math.inf, -math.inf])
   for row, (place, value) in enumerate(zip(places[:6], special)):
     values[row, place] = value
-  return (values,)
+  return values
 
 
-def _reduced() -> tuple[Operation, ...]:
-  rows = _one_special_each_row
-  return (
-      _operation('amax', rows, lambda x: x.amax(1), SAME_BITS),
-      _operation('amin', rows, lambda x: x.amin(1), SAME_BITS),
-      _operation('sum', rows, lambda x: x.sum(1), APPROXIMATED),
-      _operation('mean', rows, lambda x: x.mean(0), APPROXIMATED),
-      # Without inf, which torch_xla takes from itself; and no argmax, which
-      # passes by NaN as torch_xla writes it.
-      _operation('logsumexp', rows,
-                 lambda x: torch.where(x == math.inf, 9.0, x).logsumexp(1),
-                 APPROXIMATED),
-      _operation('all_nan', rows, lambda x: x.isnan().all(1), SAME_BITS),
-      _operation('any_nan', rows, lambda x: x.isnan().any(0), SAME_BITS),
-      _operation('softmax', rows, lambda x: x.softmax(1), APPROXIMATED),
-      _operation('cumsum', rows, lambda x: x.cumsum(1), APPROXIMATED),
-  )
+def _operation(tolerance: Tolerance, name: str, call: Call, *inputs:
+               Make) -> Operation:
+  return operation('special_values', tolerance, f'special_{name}', call,
+                   *inputs)
 
 
-def _subnormal() -> tuple[Operation, ...]:
-  make = lambda g: (torch.full(
-      (8, 16), _SUBNORMAL), torch.randint(2, (8, 16), generator=g).float())
-  return (
-      _operation('subnormal_add', make, torch.add, ROUNDED),
-      _operation('subnormal_mul', make, torch.mul, ROUNDED),
-  )
+_approximated = functools.partial(_operation, APPROXIMATED)
+_exact = functools.partial(_operation, EXACT)
+_rounded = functools.partial(_operation, ROUNDED)
+_same_bits = functools.partial(_operation, SAME_BITS)
+
+# What IEEE 754 says of special values, and torch where it says nothing.
+OPERATIONS: tuple[Operation, ...] = (
+    # Of one.
+    _same_bits('copy', torch.clone, _every),
+    _same_bits('neg', torch.neg, _every),
+    _same_bits('abs', torch.abs, _every),
+    _same_bits('isnan', torch.isnan, _every),
+    _same_bits('isinf', torch.isinf, _every),
+    _same_bits('isfinite', torch.isfinite, _every),
+    _same_bits('nan_to_num', torch.nan_to_num, _every),
+    _approximated('exp', torch.exp, _every),
+    _approximated('log', torch.log, _every),
+    _rounded('sqrt', torch.sqrt, _every),
+    _rounded('rsqrt', torch.rsqrt, _every),
+    _rounded('reciprocal', torch.reciprocal, _every),
+    _approximated('tanh', torch.tanh, _every),
+    _approximated('sigmoid', torch.sigmoid, _every),
+    _exact('relu', torch.relu, _every),
+    _exact('round', torch.round, _every),
+    _exact('clamp', lambda x: x.clamp(-1, 1), _every),
+    _exact('to_bfloat16', lambda x: x.to(torch.bfloat16), _every),
+    # Of two.
+    _rounded('add', torch.add, *_PAIRS),
+    _rounded('mul', torch.mul, *_PAIRS),
+    _rounded('div', torch.div, *_PAIRS),
+    _exact('maximum', torch.maximum, *_PAIRS),
+    _exact('minimum', torch.minimum, *_PAIRS),
+    _same_bits('lt', torch.lt, *_PAIRS),
+    _same_bits('ge', torch.ge, *_PAIRS),
+    _same_bits('eq', torch.eq, *_PAIRS),
+    _same_bits('ne', torch.ne, *_PAIRS),
+    _approximated('atan2', torch.atan2, *_PAIRS),
+    _approximated('pow', torch.pow, *_PAIRS),
+    # Reduced.
+    _same_bits('amax', lambda x: x.amax(1), _one_each_row),
+    _same_bits('amin', lambda x: x.amin(1), _one_each_row),
+    _approximated('sum', lambda x: x.sum(1), _one_each_row),
+    _approximated('mean', lambda x: x.mean(0), _one_each_row),
+    # Without inf, which torch_xla takes from itself; and no argmax, which
+    # passes by NaN as torch_xla writes it.
+    _approximated('logsumexp',
+                  lambda x: torch.where(x == math.inf, 9.0, x).logsumexp(1),
+                  _one_each_row),
+    _same_bits('all_nan', lambda x: x.isnan().all(1), _one_each_row),
+    _same_bits('any_nan', lambda x: x.isnan().any(0), _one_each_row),
+    _approximated('softmax', lambda x: x.softmax(1), _one_each_row),
+    _approximated('cumsum', lambda x: x.cumsum(1), _one_each_row),
+    # Subnormal.
+    _rounded('subnormal_add', torch.add, *_WITH_SUBNORMAL),
+    _rounded('subnormal_mul', torch.mul, *_WITH_SUBNORMAL),
+)

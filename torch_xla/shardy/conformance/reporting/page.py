@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from ... import web_page
-from ..result import ConformanceReport, Status, Verdict
+from ..result import ConformanceReport, counts, Verdict
 from . import table
 
 
@@ -19,9 +19,8 @@ def _body(report: ConformanceReport) -> Iterator[str]:
   yield f'<p class="soft"><code>{escape(report.subject)}</code></p>'
   yield web_page.verdict(report.verdict_text(), report.verdict
                          is Verdict.CONFORMS)
-  yield web_page.figures((str(report.count(status)), status.value)
-                         for status in Status
-                         if report.count(status))
+  yield web_page.figures(
+      (str(n), status.value) for status, n in counts(report.results).items())
   if report.findings:
     yield '<h2>Findings</h2><ul class="differences">'
     for result in report.findings:

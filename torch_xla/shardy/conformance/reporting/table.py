@@ -7,7 +7,7 @@ import itertools
 import textwrap
 from typing import Any
 
-from ..result import ConformanceReport, Result, Status
+from ..result import ConformanceReport, counts_text, Result, Status
 
 _WIDTH = 80
 _LISTED = 12
@@ -26,12 +26,7 @@ def capabilities(found: Mapping[str, Any]) -> Iterator[str]:
   """A line for each capability."""
   for name, value in found.items():
     shown = value_text(value)
-    yield from textwrap.wrap(
-        f'{name.replace("_", " ")}: {shown}',
-        _WIDTH,
-        initial_indent='  ',
-        subsequent_indent='    ',
-        break_on_hyphens=False)
+    yield from wrapped(f'{name.replace("_", " ")}: {shown}')
 
 
 def value_text(value: Any) -> str:
@@ -48,45 +43,35 @@ def value_text(value: Any) -> str:
   return str(value)
 
 
-def by_case(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
-  for case, group in itertools.groupby(results, lambda result: result.case):
-    yield case, list(group)
-
-
-def counts(results: Sequence[Result]) -> str:
-  """The counts of the outcomes as text: '3 passed, 1 skipped'."""
-  found = [(sum(r.status is s for r in results), s) for s in Status]
-  return ', '.join(f'{count} {s.value}' for count, s in found if count)
+def wrapped(text_: str, indent: str = '  ', hanging: str = '  ') -> list[str]:
+  """Lines of a paragraph, whose further ones are indented by `hanging` more."""
+  return textwrap.wrap(
+      text_,
+      _WIDTH,
+      initial_indent=indent,
+      subsequent_indent=indent + hanging,
+      break_on_hyphens=False)
 
 
 def _cases(results: Sequence[Result]) -> Iterator[str]:
   absent: dict[str, int] = {}
-  for case, group in by_case(results):
+  for case, some in itertools.groupby(results, lambda result: result.case):
+    group = list(some)
     if all(r.status is Status.SKIPPED and not r.seconds for r in group):
       absent[group[0].text] = absent.get(group[0].text, 0) + 1
       continue
     seconds = sum(result.seconds for result in group)
     mark = '!' if any(r.status.is_finding for r in group) else ' '
-    line = f'{mark} {case:<28} {counts(group)}'
+    line = f'{mark} {case:<28} {counts_text(group)}'
     if len(group) == 1 and not group[0].status.is_finding and group[0].text:
       line += f': {group[0].text}'
     limit = _WIDTH - 9
     line = line if len(line) <= limit else line[:limit - 3] + '...'
     yield f'{line:<{limit}} {seconds:6.1f} s'
   for reason, names in _reasons(results).items():
-    yield from textwrap.wrap(
-        f'skipped: {", ".join(names)}: {reason}',
-        _WIDTH,
-        initial_indent='  ',
-        subsequent_indent='    ',
-        break_on_hyphens=False)
+    yield from wrapped(f'skipped: {", ".join(names)}: {reason}')
   for reason, count in absent.items():
-    yield from textwrap.wrap(
-        f'{count} case(s) were not run: {reason}',
-        _WIDTH,
-        initial_indent='  ',
-        subsequent_indent='    ',
-        break_on_hyphens=False)
+    yield from wrapped(f'{count} case(s) were not run: {reason}')
 
 
 def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
@@ -106,10 +91,5 @@ def _findings(report: ConformanceReport) -> Iterator[str]:
     yield f'{result.status.value.upper()} {result.name}'
     if result.status is not Status.STALE:
       yield f'  for a user: {report.means[result.case]}'
-    yield textwrap.fill(
-        result.text,
-        _WIDTH,
-        initial_indent='  ',
-        subsequent_indent='  ',
-        break_on_hyphens=False)
+    yield from wrapped(result.text, hanging='')
   yield ''

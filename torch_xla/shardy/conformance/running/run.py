@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, IO, Optional
 
-from ...ended_process import last_words, signal_name
+from ...ended_process import how_ended, last_words
 from ...mode import Mode, SHARDY_VARIABLES, V2_VARIABLE
 from ..case import Case
 from ..errors import ConformanceError
@@ -136,7 +136,7 @@ class Runner:
     elif failed and message['exit'] > 0:
       pass  # Its end meets with what failed again.
     elif message['exit'] != 0 or not complete:
-      how = _how(message['exit'])
+      how = how_ended(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
                    f'the process {how}{log_text}', seconds)
 
@@ -174,12 +174,6 @@ class Runner:
 def _rest(part: str, ended: Sequence[str]) -> str:
   """The part that a process ended in: one of its own if all were over."""
   return AT_EXIT if part in ended else part
-
-
-def _how(status: int) -> str:
-  if status < 0:
-    return f'was ended by {signal_name(-status)}'
-  return f'ended with status {status}'
 
 
 def _said(log: IO[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m torch_xla.shardy.aot`: a script, for a topology that is not there."""
+"""Does `torch-xla-shardy aot`: a script, for a topology that is not there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import dataclasses
 import os
 import sys
 from typing import Optional
+
+from torch_xla_shardy import terminal
+from torch_xla_shardy.parser import INTERRUPTED as _STATUS_INTERRUPTED
+from torch_xla_shardy.parser import Parser
 
 from . import launcher, topologies
 from .errors import AotError
@@ -19,107 +23,11 @@ from ..gate import ci
 from ..gate.golden import Golden, grouped, read, update
 from ..gate.requirements import parse_tolerance, Tolerance
 
-_DESCRIPTION = '''
-Runs a script unchanged for TPUs that are not there. The TPU's own compiler
-compiles each program for the topology; nothing is computed, and values that are
-read are zeros. Then reports whether the programs fit, how they are partitioned,
-what they move, and how long the compiler thinks that they take.
-'''
-_EPILOG = '''
-The environment is that of a real run: XLA_USE_SHARDY=1, LIBTPU_INIT_ARGS and
-all else count, and TPU_LIBRARY_PATH names another libtpu.
-
-Exit status: 0 if all programs fit and all that is required holds; 1 if not; 2
-for wrong usage or a compiler that is missing; 3 for a script that failed; 130 if
-it was interrupted. --require takes 'fits', too.
-'''
-
 _STATUS_FAILED = 3
-_STATUS_INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 
 
-def _parser() -> argparse.ArgumentParser:
-  parser = argparse.ArgumentParser(
-      prog='python -m torch_xla.shardy.aot',
-      usage='%(prog)s --topology NAME [options] (SCRIPT | -m MODULE) '
-      '[ARGUMENTS...]',
-      description=_DESCRIPTION,
-      epilog=_EPILOG,
-      formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument(
-      'script',
-      nargs=argparse.REMAINDER,
-      metavar='SCRIPT [ARGUMENTS...]',
-      help='a Python file and its own arguments')
-  parser.add_argument(
-      '-m',
-      nargs=argparse.REMAINDER,
-      dest='module',
-      metavar='MODULE',
-      help='a module in place of a file, and its own arguments')
-  parser.add_argument(
-      '--topology',
-      action='append',
-      default=[],
-      metavar='NAME',
-      help="such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
-      'the script is run for each and the reports are compared')
-  parser.add_argument(
-      '--topologies', action='store_true', help='list what is known, and stop')
-  parser.add_argument(
-      '--steps',
-      type=int,
-      default=0,
-      metavar='N',
-      help='stop the script after N steps: for loops that wait for a value')
-  parser.add_argument(
-      '--strict',
-      action='store_true',
-      help='reading a value is an error instead of zeros')
-  parser.add_argument(
-      '--host',
-      type=int,
-      default=0,
-      metavar='N',
-      help='play the process of host N (default: 0)')
-  parser.add_argument(
-      '--one-process',
-      action='store_true',
-      help='tell the script that it is the only process, for those that wait '
-      'for others, such as checkpoint managers; the default is the truth, a '
-      'process per host')
-  parser.add_argument(
-      '--largest',
-      metavar='NAME=LOW..HIGH',
-      help="find the largest that fits of the values of the script's argument "
-      '--NAME, the multiples of LOW; each try runs the script')
-  parser.add_argument(
-      '--largest-batch',
-      action='store_true',
-      help='the same for the batch size that the script is given')
-  parser.add_argument('--json', metavar='FILE', help='write the report as JSON')
-  parser.add_argument(
-      '--html', metavar='FILE', help='write the report as one HTML page')
-  parser.add_argument(
-      '--compare',
-      action='append',
-      default=[],
-      metavar='FILE',
-      help='show the reports of an earlier --json beside these')
-  ci.add_options(parser)
-  parser.add_argument(
-      '--tolerance',
-      action='append',
-      default=[],
-      metavar='QUANTITY=VALUE',
-      help="what may differ from --golden: 'cycles=5%%', 'programs=1'")
-  return parser
-
-
-def main(arguments: Optional[Sequence[str]] = None) -> int:
+def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
-  parser = _parser()
-  options = parser.parse_args(arguments)
   if options.topologies:
     print(topologies.known())
     return 0
@@ -155,7 +63,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
           _run(
               Settings(script, is_module, tuple(theirs), name.text, compiler,
                        '', options.host, options.one_process, options.steps,
-                       options.strict), wanted))
+                       options.strict, options.quiet), wanted))
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
       return 2
@@ -181,56 +89,45 @@ def _run(settings: Settings, wanted: Optional[largest.Range]) -> AotReport:
       wanted, lambda value: launcher.run(
           dataclasses.replace(
               settings, arguments=wanted.put(settings.arguments, value))),
-      lambda text: print(f'aot {settings.topology}: {text}', file=sys.stderr))
+      lambda text: settings.quiet or print(
+          f'aot {settings.topology}: {text}', file=sys.stderr))
 
 
-def _script(parser: argparse.ArgumentParser,
+def _script(parser: Parser,
             options: argparse.Namespace) -> tuple[str, bool, list[str]]:
   """What to run, whether it is a module, and its arguments."""
   if options.module is not None:
     if not options.module:
       parser.error('-m needs a module')
     return options.module[0], True, options.module[1:]
-  command = options.script
-  if command[:1] == ['--']:
-    command = command[1:]
-  if not command:
+  if not options.script:
     parser.error('there is no script to run')
-  if not os.path.isfile(command[0]):
-    parser.error(f'there is no script {command[0]!r}')
-  return command[0], False, command[1:]
+  return options.script, False, options.arguments
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace,
+def _check(parser: Parser, options: argparse.Namespace,
            names: Sequence[topologies.TopologyName]) -> None:
-  if options.steps < 0:
-    parser.error('--steps is a number of steps, 1 or more')
   for name in names:
     if not 0 <= options.host < name.hosts:
       parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
                    f'host{"s" if name.hosts > 1 else ""}, counted from 0')
   if options.largest and options.largest_batch:
     parser.error('--largest-batch is a --largest: give one of them')
-  wrong = ci.misused(vars(options))
-  if wrong:
-    parser.error(wrong)
+  parser.check_gate(options)
   if options.tolerance and not options.golden:
     parser.error('--tolerance says what may differ from --golden, and there is '
                  'none')
-  for key in ('json', 'html', 'junit', 'golden'):
-    path = getattr(options, key)
-    if path and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
-      parser.error(f'--{key}: no directory for {path}')
 
 
 def _write(options: argparse.Namespace, reports: Sequence[AotReport],
            others: Sequence[tuple[str, AotReport]]) -> None:
   """Prints the reports, and writes the files that were asked for."""
   sys.stdout.flush()
-  for report in reports:
-    print(table.text(report))
+  if not options.quiet:
+    for report in reports:
+      terminal.show(table.text(report))
   together = [*others, *((r.topology.name, r) for r in reports)]
-  if len(together) > 1:
+  if len(together) > 1 and not options.quiet:
     print(comparison.text(comparison.compare(together)))
   for path, text in ((options.json, lambda: json_form.to_json(reports)),
                      (options.html, lambda: page.html(together))):
@@ -264,10 +161,3 @@ def _judged(reports: Sequence[AotReport],
   if any(report.failed and report.fits is not False for report in reports):
     return _STATUS_FAILED, checks
   return int(any(check.findings for check in checks)), checks
-
-
-if __name__ == '__main__':
-  try:
-    sys.exit(main())
-  except KeyboardInterrupt:
-    sys.exit(_STATUS_INTERRUPTED)

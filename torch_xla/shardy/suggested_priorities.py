@@ -1,4 +1,4 @@
-"""Runs a script, and searches the priorities with which it would move least.
+"""Does `torch-xla-shardy suggest`: the priorities that move least.
 
 What is in conflict is ordered in other ways, and Shardy plans each program
 anew; the best few are compiled and run, as the script is, in processes of
@@ -10,56 +10,21 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import time
 from typing import Any, Optional
 
-_EPILOG = """\
-Programs count once each, however often they run: start the script with its
-training step, and leave out what is only to set it up. Parameters have the
-names that their modules give them; name others, such as batches, with
-torch_xla.shardy.name_tensors: what has no name is left as it is.
-
-Exit status: 0 if priorities were found that move less, 1 if nothing moves less
-than the script's own, 2 if there is nothing to order, 3 if the script failed.
-"""
+from torch_xla_shardy.parser import Parser
 
 # To set up, the first step, and those after it.
 _FEW = 3
-_UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
 
 
-def main(arguments: Optional[list[str]] = None) -> int:
-  """Runs the command line; returns the exit status."""
-  parser = argparse.ArgumentParser(
-      prog='python -m torch_xla.shardy.suggest',
-      description=__doc__,
-      epilog=_EPILOG,
-      formatter_class=argparse.RawDescriptionHelpFormatter)
-  parser.add_argument(
-      '--budget',
-      metavar='TIME',
-      type=_seconds,
-      default=60,
-      help='for the search, without runs of the script: 90, 90s, 10m (60)')
-  parser.add_argument(
-      '--best',
-      metavar='N',
-      type=int,
-      default=3,
-      help='how many are compiled and run (3)')
-  parser.add_argument(
-      '--write', metavar='FILE', help='write the best as a policy in TOML')
-  parser.add_argument('script', help='a Python script')
-  parser.add_argument('arguments', nargs=argparse.REMAINDER, help='its own')
-  options = parser.parse_args(arguments)
-  if not os.path.isfile(options.script):
-    parser.error(f'{options.script}: there is no such file')
-  if options.best < 1:
-    parser.error('--best has to be positive')
+def run(parser: Parser, options: argparse.Namespace) -> int:
+  """Runs the command; returns its exit status."""
+  say = (lambda line: None) if options.quiet else _say
   command = [options.script, *options.arguments]
   from .errors import DoorError
   try:
@@ -85,16 +50,16 @@ def main(arguments: Optional[list[str]] = None) -> int:
         'torch_xla.shardy.name_tensors')
     return 2
   if len(programs) > _FEW:
-    _say(f'{options.script} compiled {len(programs)} programs, and each counts '
-         'once: where each step compiles another, give its inputs one shape')
-  _say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
+    say(f'{options.script} compiled {len(programs)} programs, and each counts '
+        'once: where each step compiles another, give its inputs one shape')
+  say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
   end, tried = time.monotonic() + options.budget, []
   for one in search.search(programs, items, lambda: time.monotonic() < end):
     tried.append(one)
     if len(tried) % 10 == 0:
-      _say(f'{len(tried)} priced, the least so far {min(tried).nbytes:,} bytes')
-  _say(f'{len(tried)} priced' +
-       ('' if time.monotonic() < end else ', and --budget is spent'))
+      say(f'{len(tried)} priced, the least so far {min(tried).nbytes:,} bytes')
+  say(f'{len(tried)} priced' +
+      ('' if time.monotonic() < end else ', and --budget is spent'))
   best = search.best_of(tried, options.best)
   rows = [
       suggestion.Row("the script's own", tried[0].nbytes, {}),
@@ -105,7 +70,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
   ]
   ran_as = []
   for number, row in enumerate(rows, 1):
-    _say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
+    say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
     ran_as.append(_run(command, row.priorities))
   print('\n'.join(suggestion.table(rows, ran_as)))
   found = suggestion.chosen(rows, ran_as)
@@ -119,14 +84,6 @@ def main(arguments: Optional[list[str]] = None) -> int:
     with open(options.write, 'w', encoding='utf-8') as file:
       file.write(suggestion.policy(programs, found, ran.held))
   return 0
-
-
-def _seconds(text: str) -> float:
-  found = re.fullmatch(r'(\d+|\d*\.\d+)([smh]?)', text)
-  seconds = float(found[1]) * _UNITS[found[2]] if found else 0.
-  if not seconds:
-    raise argparse.ArgumentTypeError(f'{text!r} is no time as 90, 90s, 10m are')
-  return seconds
 
 
 def _say(line: str) -> None:
@@ -152,7 +109,3 @@ def _run(command: list[str], priorities: Any) -> Optional[dict[str, Any]]:
     with open(path, encoding='utf-8') as file:
       made: dict[str, Any] = json.load(file)
   return None if made['has_failed'] else made
-
-
-if __name__ == '__main__':
-  sys.exit(main())

@@ -1,0 +1,217 @@
+"""`torch-xla-shardy`: what all commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import processes
+import pytest
+import torch_xla
+from torch_xla_shardy import commands, completion, main, parser, terminal
+
+_NAMES = commands.names()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+  with pytest.raises(SystemExit) as ended:
+    main.main(list(arguments))
+  assert ended.value.code == 2
+  return capsys.readouterr().err
+
+
+def test_help_tells_of_every_command(capsys: pytest.CaptureFixture[str]):
+  assert main.main(['--help']) == 0
+  told = capsys.readouterr().out
+  assert {'aot', 'audit', 'cache', 'doctor', 'explain'} <= {*_NAMES}
+  for name in _NAMES:
+    assert f'  {name} ' in told
+    assert commands.module(name).SUMMARY.split()[0] in told
+
+
+@pytest.mark.parametrize('name', _NAMES)
+def test_help_of_a_command(name: str, capsys: pytest.CaptureFixture[str]):
+  with pytest.raises(SystemExit) as ended:
+    main.main([name, '--help'])
+  assert ended.value.code == 0
+  told = capsys.readouterr().out
+  assert max(map(len, told.splitlines())) <= 80
+  told = ' '.join(told.split())
+  assert f'usage: torch-xla-shardy {name}' in told
+  assert 'Exit status: 0 ' in told and '130 if interrupted' in told
+
+
+def test_nothing_of_torch_is_imported_before_a_command_runs():
+  said = processes.output_of('''
+import sys
+from torch_xla_shardy import commands, main
+assert main.main(['--help']) == 0 and main.main(['--version']) == 0
+assert main.main(['completion', 'zsh']) == 0
+print(sorted({n.split('.')[0] for n in sys.modules} & {
+    'torch', 'torch_xla', 'numpy', 'google', 'jaxlib', 'rich', 'asyncio'}))
+''')
+  assert said.splitlines()[-1] == '[]'
+
+
+def test_the_installed_command_and_the_module_are_the_same():
+  script = Path(sys.executable).with_name('torch-xla-shardy')
+  if not script.exists():
+    pytest.skip('torch_xla is laid here, and not installed')
+  said = subprocess.run([script, '--version'], capture_output=True, text=True)
+  assert said.stdout == f'torch-xla-shardy {torch_xla.__version__}\n'
+  done = processes.command('torch_xla.shardy', '--version')
+  assert (done.returncode, done.stdout) == (0, said.stdout)
+
+
+@pytest.mark.parametrize('arguments, said', [
+    ([], f'name a command: {", ".join(_NAMES)}'),
+    (['docter'], "no command 'docter': did you mean doctor?"),
+    (['zzz'], f"no command 'zzz', but {_NAMES[0]}, "),
+    (['doctor', '--jsno', 'x'], 'unrecognized arguments: --jsno'),
+    (['doctor', '--json', 'no/where.json'], 'no directory for no/where.json'),
+    (['doctor', '--json', '.'], '. cannot be written'),
+    (['explain', 'no.py'], "there is no script 'no.py'"),
+    (['suggest', '--best', '0', __file__], "'0' is no number, 1 or more"),
+    (['explain', '--whole', '-1', __file__], "'-1' is no number"),
+    (['audit', '--update-golden', __file__], 'are of --golden FILE'),
+    (['audit', '--golden', 'no/where', '--update-golden', __file__
+     ], '--golden: no directory for no/where'),
+    (['aot', '--golden-sections', 'memory,all'
+     ], "no section 'all', but placements, "),
+])
+def test_wrong_usage(arguments: list[str], said: str,
+                     capsys: pytest.CaptureFixture[str]):
+  assert said in refused(capsys, *arguments)
+
+
+def test_what_follows_the_script_is_its_own():
+  made = commands.parser('audit').parse(
+      ['--golden-sections', 'counts, memory', __file__, '--json', 'x', '-q'])
+  assert made.script == __file__
+  assert made.arguments == ['--json', 'x', '-q']
+  assert (made.json, made.quiet) == (None, False)
+  assert made.golden_sections == ['counts', 'memory']
+
+
+def test_files_are_found_where_a_script_changes_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+  monkeypatch.chdir(tmp_path)
+  assert parser.output_file('a.json') == str(tmp_path / 'a.json')
+  with pytest.raises(argparse.ArgumentTypeError, match="no file 'a.json'"):
+    parser.input_file('a.json')
+
+
+def _both(quiet: list[str]) -> None:
+  made = parser.Parser('try', 'A try.')
+  made.add_reports()
+  options = made.parse(['--json', '-', *quiet])
+  print('for people')
+  subprocess.run(['echo', 'of a child'], check=True)
+  with open(options.json, 'w', encoding='utf-8') as file:
+    json.dump({'quiet': options.quiet}, file)
+
+
+@pytest.mark.parametrize('quiet', [[], ['--quiet']])
+def test_standard_output_is_for_json_alone(quiet: list[str]):
+  called = processes.call(_both, quiet)
+  assert json.loads(called.stdout) == {'quiet': bool(quiet)}
+  assert sorted(called.stderr.split('\n')[:2]) == ['for people', 'of a child']
+
+
+def test_an_interrupted_command(monkeypatch: pytest.MonkeyPatch):
+
+  def interrupted(*_):
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(completion, 'run', interrupted)
+  assert main.main(['completion', 'bash']) == 130
+
+
+class _Terminal:
+
+  def isatty(self) -> bool:
+    return True
+
+
+@pytest.mark.parametrize('variables, is_coloured', [
+    ({}, True),
+    ({
+        'NO_COLOR': '1'
+    }, False),
+    ({
+        'NO_COLOR': ''
+    }, True),
+    ({
+        'TERM': 'dumb'
+    }, False),
+    ({
+        'TERM': 'dumb',
+        'FORCE_COLOR': '1'
+    }, True),
+])
+def test_colours(variables: dict[str, str], is_coloured: bool,
+                 monkeypatch: pytest.MonkeyPatch):
+  for name in ('NO_COLOR', 'FORCE_COLOR', 'TERM'):
+    monkeypatch.delenv(name, raising=False)
+  for name, value in variables.items():
+    monkeypatch.setenv(name, value)
+  report = 'error    plugin\nan error in a line\nok'
+  painted = terminal.painted(report, _Terminal())
+  assert (painted != report) == is_coloured
+  if is_coloured:
+    assert painted == ('\033[1;31merror\033[0m    plugin\nan error in a line\n'
+                       '\033[32mok\033[0m')
+
+
+def test_a_file_has_no_colours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+  monkeypatch.delenv('FORCE_COLOR', raising=False)
+  with open(tmp_path / 'report', 'w', encoding='ascii') as file:
+    terminal.show('ok \u00e9', file)
+  assert (tmp_path / 'report').read_text() == 'ok \\xe9\n'
+
+
+def test_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch):
+  monkeypatch.setenv('COLUMNS', '50')
+  told = commands.parser('doctor').format_help()
+  assert max(map(len, told.splitlines())) <= 50
+  monkeypatch.setenv('COLUMNS', '200')
+  assert max(map(len,
+                 commands.parser('doctor').format_help().splitlines())) > 80
+
+
+def _completed(words: list[str]) -> list[str]:
+  """What bash completes the last of some words to."""
+  script = (f'{completion.bash()}\nCOMP_WORDS=({" ".join(map(repr, words))})\n'
+            f'COMP_CWORD={len(words) - 1}\n_torch_xla_shardy\n'
+            'printf "%s\\n" "${COMPREPLY[@]}"\n')
+  return subprocess.run(['bash', '-c', script],
+                        capture_output=True,
+                        text=True,
+                        check=True,
+                        cwd=os.path.dirname(__file__)).stdout.split()
+
+
+def test_bash_completes():
+  assert _completed(['x', 'do']) == ['doctor']
+  assert {*_completed(['x', ''])} == {*_NAMES, '--help'}
+  assert _completed(['x', 'aot', '--top']) == ['--topology', '--topologies']
+  assert _completed(['x', 'cache', 'ver']) == ['verify']
+  assert _completed(['x', 'explain', 'all']) == ['all_commands_test.py']
+
+
+def test_zsh_completes_every_option():
+  script = completion.zsh()
+  for name in _NAMES:
+    line, = [t for t in script.splitlines() if t.startswith(f'    {name}) ')]
+    for action in commands.parser(name).actions():
+      for option in action.option_strings:
+        assert f'{option}[' in line
+  assert "'--json[write the report as JSON; - for" in script
+  assert "'1:" not in script and "':shell:(bash zsh)'" in script
+  # What a shell would read in quotes.
+  assert "'--require[fail unless it holds '\\''all-gather" in script or (
+      "'*--require[fail unless it holds '\\''all-gather" in script)

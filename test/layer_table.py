@@ -1,0 +1,69 @@
+"""The layers of the package: each folder, and each module that lies in none.
+
+`shardy/purity_test.py` holds imports to it, and `program_picture.py` draws it.
+"""
+
+from __future__ import annotations
+
+# From the bottom up: what each may import when it is imported, and what else when
+# it is called, or for types.
+MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    'torch_xla_shardy': ((), ()),
+    'errors': ((), ()),
+    'said_once': ((), ()),
+    'callers': ((), ()),
+    'progress': ((), ()),
+    'layers': ((), ()),
+    'tensor_names': ((), ()),
+    'process_environment': ((), ()),
+    'web_page': ((), ()),
+    'ended_process': ((), ()),
+    'gate': (('layers', 'torch_xla_shardy'), ()),
+    'mode': (('errors',), ()),
+    'vendor_defaults': (('mode',), ()),
+    'sharding': ((), ()),
+    'hlo': (('sharding',), ()),
+    'v2': (('hlo', 'sharding'), ()),
+    'annotate': (('sharding',), ()),
+    'door': (('errors',), ()),
+    'compile': (('door', 'errors', 'hlo', 'said_once', 'sharding', 'v2'), ()),
+    'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
+    'rewrite': (('annotate', 'compile', 'hlo', 'sdy', 'sharding', 'v2'), ()),
+    'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),
+    'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
+              'tensor_names'), ('rewrite',)),
+    'preview': (('hlo', 'mode', 'switch'), ()),
+    'stablehlo': (
+        ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
+         'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
+    'device_count': (('errors',), ()),
+    'shardy': (('device_count', 'errors', 'mode', 'switch'),
+               ('compile', 'door', 'preview', 'tensor_names')),
+    'cache': (('door', 'errors', 'mode', 'torch_xla_shardy'), ()),
+    'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
+                'process_environment', 'stablehlo', 'torch_xla_shardy',
+                'vendor_defaults'), ()),
+    'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
+    'metrics': ((), ()),
+    'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
+    'explanation': (
+        ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
+         'tensor_names', 'web_page', 'layers'), ('policy',)),
+    'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
+    'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
+               'mode', 'policy', 'process_environment', 'sharding',
+               'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+    'guards': (
+        ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
+    'explained_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'guards')),
+    'exported_script': (
+        ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
+    '__main__': (('torch_xla_shardy',), ()),
+    'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
+             'hlo', 'layers', 'mode', 'process_environment', 'progress',
+             'sharding', 'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+    'conformance': (
+        ('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode', 'sharding',
+         'stablehlo', 'torch_xla_shardy', 'web_page'), ()),
+}

@@ -1,0 +1,61 @@
+"""Does `torch-xla-shardy audit`: audits a script's model.
+
+Importing this package imports torch_xla, which is too early for a script that
+sets the runtime's variables itself. So this process only checks the arguments
+and then becomes another one that runs the script first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from torch_xla.distributed.spmd.policy import ShardingPolicy
+from torch_xla.distributed.spmd.policy.applied import KEEP_VARIABLE
+from torch_xla.shardy.gate import golden, requirements
+from torch_xla.shardy.process_environment import interpreter_flags
+from torch_xla_shardy.parser import Parser
+
+from . import diff, differences, quantities
+from .golden import TOOL
+
+# Imported by nobody: it is the process that the script runs in.
+_RUNNING = os.path.join(os.path.dirname(__file__), 'running.py')
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+  """Checks the arguments and becomes the process that runs the script."""
+  if options.require == ['help']:
+    print(f'Quantities: {", ".join(quantities.known())}.')
+    return 0
+  if bool(options.diff) == bool(options.script):
+    parser.error('give a SCRIPT, or --diff OLD NEW')
+  if options.diff:
+    try:
+      text, status = diff.text(*options.diff)
+    except golden.GoldenFileError as e:
+      parser.error(str(e))
+    print(text)
+    return status
+  parser.check_gate(options)
+  try:
+    differences.allowed(options.tolerance, 0)
+    if options.policy:
+      ShardingPolicy.load(options.policy)
+    if options.golden and not options.update_golden:
+      options.golden = os.path.abspath(options.golden)
+      golden.read(options.golden, TOOL).only(options.golden_sections)
+    for text in options.require:
+      requirements.parse(text, quantities.named)
+  except (OSError, ValueError) as e:
+    parser.error(str(e))
+  sys.stdout.flush()
+  sys.stderr.flush()
+  os.execve(sys.executable, [
+      sys.executable, *interpreter_flags(), _RUNNING,
+      json.dumps(vars(options))
+  ], {
+      **os.environ, KEEP_VARIABLE: '1'
+  })

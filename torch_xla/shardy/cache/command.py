@@ -1,0 +1,73 @@
+"""Does `torch-xla-shardy cache`: lists, verifies or clears what is cached."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+import json
+import os
+import stat
+import sys
+
+from torch_xla_shardy import terminal
+from torch_xla_shardy.parser import Parser
+
+from .directory import Directory, open_root
+from .errors import CacheError
+from .lock import DirectoryLock
+from .store import Store
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+  """Runs the command; returns its exit status."""
+  caches = []
+  try:
+    root = open_root(os.path.abspath(options.root), make=False)
+    if root is None:
+      parser.error(f'there is no directory {options.root!r}')
+    for rules in _directories(root):
+      for directory in _directories(rules):
+        caches.append(_told(options.action, directory))
+  except CacheError as e:
+    print(f'error: {e}', file=sys.stderr)
+    return 2
+  for told in caches:
+    if not options.quiet:
+      terminal.show('{path}: {entries} entries, {bytes:,} bytes'.format(**told))
+    for finding in told['findings']:
+      terminal.show(f'error: {finding}')
+  if not caches and not options.quiet:
+    terminal.show(f'{options.root}: there is no compilation cache in it')
+  if options.json:
+    with open(options.json, 'w', encoding='utf-8') as file:
+      json.dump(caches, file, indent=1)
+  return int(any(told['findings'] for told in caches))
+
+
+def _directories(above: Directory) -> Iterator[Directory]:
+  # A root that was there is open to look through, and not to be listed.
+  listed = above.subdirectory('.', make=False)
+  for name in sorted(os.listdir(listed.file)):
+    status = os.stat(name, dir_fd=listed.file, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
+      yield above.subdirectory(name, make=False)
+
+
+def _told(action: str, directory: Directory) -> dict[str, object]:
+  """What is left in a directory after the action, and what it found."""
+  store = Store(directory.path, lambda: directory, 0, lambda: False)
+  findings = []
+  if action == 'verify':
+    findings = [f'{directory.path}: {line}' for line in store.damaged()]
+  elif action == 'clear':
+    try:
+      lock = DirectoryLock(directory)
+    except CacheError as e:
+      findings = [str(e)]
+    else:
+      # A writer keeps to its limit when it begins.
+      Store(directory.path, lambda: directory, 0, lock.is_held)
+      lock.release()
+  entries, nbytes = store.size()
+  return dict(
+      path=directory.path, entries=entries, bytes=nbytes, findings=findings)

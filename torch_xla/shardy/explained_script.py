@@ -1,0 +1,95 @@
+"""Does `torch-xla-shardy explain`: why programs are split as they are."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import sys
+import tempfile
+from typing import Any
+
+from torch_xla_shardy.parser import Parser
+
+
+def run(parser: Parser, options: argparse.Namespace) -> int:
+  """Runs the command; returns its exit status."""
+  spec = before = None
+  if options.why_not:
+    try:
+      spec = ast.literal_eval(options.why_not[1])
+    except (ValueError, SyntaxError):
+      parser.error(f'--why-not: {options.why_not[1]} is no partition spec, as '
+                   "(None, 'model') is")
+  if options.against:
+    try:
+      with open(options.against, encoding='utf-8') as file:
+        before = json.load(file)
+      if not isinstance(before, list) or not all(
+          isinstance(one, dict) and 'conflicts' in one for one in before):
+        raise ValueError('not what --json writes')
+    except (OSError, ValueError) as e:
+      parser.error(f'--against: {options.against}: {e}')
+  from .errors import DoorError
+  try:
+    with tempfile.TemporaryDirectory() as shown:
+      return _explain(options, spec, before, shown)
+  except (DoorError, ImportError) as e:
+    print(f'error: {e}', file=sys.stderr)
+    return 2
+
+
+def _explain(options: argparse.Namespace, spec: Any, before: Any,
+             shown: str) -> int:
+  from .explanation import (as_json, backend, comparison, graph, of_records,
+                            page, script)
+  backend.show(os.environ, shown)
+  ran = script.run(options.script, options.arguments)
+  explained = []
+  for one in of_records(ran.programs, shown):
+    if not options.quiet:
+      for line in one.lines():
+        print(line, flush=True)
+      print()
+    if options.tensor:
+      print(one.tensors(options.tensor), end='\n\n')
+    if options.whole is not None:
+      print(one.whole(options.whole), end='\n\n')
+    if options.why_not:
+      try:
+        print(one.why_not(options.why_not[0], spec), end='\n\n')
+      except ValueError as e:
+        print(f'--why-not: {e}', end='\n\n')
+    explained.append(one)
+  told = None
+  if options.json or before is not None:
+    told = [as_json(one) for one in explained]
+  if before is not None:
+    print('\n'.join(comparison.lines(before, told)), end='\n\n')
+  if options.json:
+    _write(options.json, json.dumps(told, indent=1))
+  if options.html:
+    _write(options.html, page.html(explained))
+  if options.graph:
+    _write(options.graph, json.dumps(graph.collection(explained)))
+  if ran.has_failed:
+    print(f'{options.script} failed: what it compiled until then is above')
+    return 3
+  if not explained:
+    print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
+          'was told of no annotated tensor in any: mark some with '
+          'xs.mark_sharding, and see that the mode is Shardy')
+    return 2
+  if options.no_implicit_collectives is None:
+    return 0
+  from .guards import implicit
+  moved = list(implicit.moved(ran.programs, options.no_implicit_collectives))
+  for line in moved:
+    print(f'implicit collectives: {line}')
+  return 1 if moved else 0
+
+
+def _write(path: str, what: str) -> None:
+  with open(path, 'w', encoding='utf-8') as file:
+    file.write(what)

@@ -1,0 +1,31 @@
+"""The commands, a module each.
+
+A module has SUMMARY, a line; DESCRIPTION; IMPLEMENTATION, the module whose
+`run(parser, options)` does it; `add_options(parser)`; and, where there is more to
+say, USAGE, EPILOG and ENDS, what an exit status means.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+from ..parser import Parser
+
+
+def names() -> list[str]:
+  return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def module(name: str) -> Any:
+  return importlib.import_module(f'{__name__}.{name}')
+
+
+def parser(name: str) -> Parser:
+  """The parser of a command."""
+  command = module(name)
+  made = Parser(name, command.DESCRIPTION, getattr(command, 'EPILOG', ''),
+                getattr(command, 'ENDS', None), getattr(command, 'USAGE', None))
+  command.add_options(made)
+  return made

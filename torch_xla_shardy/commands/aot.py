@@ -1,0 +1,93 @@
+"""Parses `aot`."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..parser import count, input_file, Parser
+
+SUMMARY = 'compile a script for TPUs that are not there'
+USAGE = ('%(prog)s --topology NAME [OPTIONS...]\n'
+         '       (SCRIPT | -m MODULE) [ARGUMENTS...]')
+DESCRIPTION = '''
+Runs a script unchanged for TPUs that are not there. The TPU's own compiler
+compiles each program for the topology; nothing is computed, and values that are
+read are zeros. Then reports whether the programs fit, how they are partitioned,
+what they move, and how long the compiler thinks that they take.
+'''
+EPILOG = '''
+The environment is that of a real run: XLA_USE_SHARDY=1, LIBTPU_INIT_ARGS and
+all else count, and TPU_LIBRARY_PATH names another libtpu. --require takes
+'fits', too.
+'''
+ENDS = {
+    0: 'if all programs fit and all that is required holds',
+    1: 'if not',
+    2: 'for wrong usage or a compiler that is missing',
+}
+IMPLEMENTATION = 'torch_xla.shardy.aot.command'
+
+
+def add_options(parser: Parser) -> None:
+  parser.add_script(required=False)
+  parser.add_argument(
+      '-m',
+      nargs=argparse.REMAINDER,
+      dest='module',
+      metavar='MODULE',
+      help='a module in place of a file, and its own arguments')
+  parser.add_argument(
+      '--topology',
+      action='append',
+      default=[],
+      metavar='NAME',
+      help="such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
+      'the script is run for each and the reports are compared')
+  parser.add_argument(
+      '--topologies', action='store_true', help='list what is known, and stop')
+  parser.add_argument(
+      '--steps',
+      type=count,
+      default=0,
+      metavar='N',
+      help='stop the script after N steps: for loops that wait for a value')
+  parser.add_argument(
+      '--strict',
+      action='store_true',
+      help='reading a value is an error instead of zeros')
+  parser.add_argument(
+      '--host',
+      type=count,
+      default=0,
+      metavar='N',
+      help='play the process of host N (default: 0)')
+  parser.add_argument(
+      '--one-process',
+      action='store_true',
+      help='tell the script that it is the only process, for those that wait '
+      'for others, such as checkpoint managers; the default is the truth, a '
+      'process per host')
+  parser.add_argument(
+      '--largest',
+      metavar='NAME=LOW..HIGH',
+      help="find the largest that fits of the values of the script's argument "
+      '--NAME, the multiples of LOW; each try runs the script')
+  parser.add_argument(
+      '--largest-batch',
+      action='store_true',
+      help='the same for the batch size that the script is given')
+  parser.add_reports('html', 'junit')
+  parser.add_argument(
+      '--compare',
+      action='append',
+      default=[],
+      type=input_file,
+      metavar='FILE',
+      help='show the reports of an earlier --json beside these')
+  parser.add_gate()
+  parser.add_argument(
+      '--tolerance',
+      action='append',
+      default=[],
+      metavar='QUANTITY=VALUE',
+      help="what may differ from --golden: 'cycles=5%%', 'programs=1'")

@@ -1,0 +1,58 @@
+"""Parses `audit`."""
+
+from __future__ import annotations
+
+from ..parser import input_file, output_file, Parser
+
+SUMMARY = "hold a script's model to its sharding policy"
+USAGE = ('%(prog)s [OPTIONS...]\n'
+         '       (SCRIPT [ARGUMENTS...] | --diff OLD NEW)')
+DESCRIPTION = '''
+Runs a script, then compares the sharding policy, the marks, the stored
+placements and the compiled programs of its model.
+'''
+EPILOG = '''
+The script runs as it would alone, and calls nothing of this command; the models
+that it moves to a device stay alive until the audit. When it has ended, its
+model is held to --policy, or else to the policy that it applied itself,
+ShardingPolicy.load('policy.toml').apply(model, mesh), or else to its own marks.
+Compiled programs are only seen with XLA_USE_SHARDY=1 (the script may set it
+before it imports torch_xla).
+
+--diff compares what --json or --update-golden wrote of two runs, and runs
+nothing.
+'''
+ENDS = {
+    0: 'without differences',
+    1: 'with differences',
+    2: 'for wrong usage, or a script that left nothing to audit',
+}
+IMPLEMENTATION = 'torch_xla.distributed.spmd.audit.command'
+
+
+def add_options(parser: Parser) -> None:
+  parser.add_script(required=False)
+  parser.add_argument(
+      '--policy',
+      type=input_file,
+      metavar='FILE',
+      help='the policy, as TOML, that the model is held to (default: the one '
+      'that was applied to it, or its own marks)')
+  parser.add_argument(
+      '--capture',
+      type=output_file,
+      metavar='FILE',
+      help='write the policy that the model has in the end, as TOML')
+  parser.add_argument(
+      '--tolerance',
+      metavar='BYTES|PERCENT%',
+      help='fail if all devices together hold more than this beyond one copy '
+      "of each tensor, or than this part of one copy of all, as '2%%' "
+      '(default: no limit)')
+  parser.add_argument(
+      '--diff',
+      nargs=2,
+      metavar=('OLD', 'NEW'),
+      help='show by cause what differs between two audits, and stop')
+  parser.add_gate()
+  parser.add_reports('html', 'junit')

@@ -1,0 +1,59 @@
+"""Parses `suggest`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from ..parser import output_file, Parser, positive
+
+SUMMARY = 'search the priorities with which a script moves least'
+DESCRIPTION = '''
+Runs a script, and searches the priorities with which it would move least. What
+is in conflict is ordered in other ways, and Shardy plans each program anew; the
+best few are compiled and run, as the script is, in processes of their own, and
+what they compute is compared.
+'''
+EPILOG = '''
+Programs count once each, however often they run: start the script with its
+training step, and leave out what is only to set it up. Parameters have the
+names that their modules give them; name others, such as batches, with
+torch_xla.shardy.name_tensors: what has no name is left as it is.
+'''
+ENDS = {
+    0: 'if priorities were found that move less',
+    1: "if nothing moves less than the script's own",
+    2: 'for wrong usage, or if there is nothing to order',
+}
+IMPLEMENTATION = 'torch_xla.shardy.suggested_priorities'
+_UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
+
+
+def add_options(parser: Parser) -> None:
+  parser.add_argument(
+      '--budget',
+      metavar='TIME',
+      type=_seconds,
+      default=60,
+      help='for the search, without runs of the script: 90, 90s, 10m (60)')
+  parser.add_argument(
+      '--best',
+      metavar='N',
+      type=positive,
+      default=3,
+      help='how many are compiled and run (3)')
+  parser.add_argument(
+      '--write',
+      type=output_file,
+      metavar='FILE',
+      help='write the best as a policy in TOML')
+  parser.add_quiet('do not say how far it is')
+  parser.add_script()
+
+
+def _seconds(text: str) -> float:
+  found = re.fullmatch(r'(\d+|\d*\.\d+)([smh]?)', text)
+  seconds = float(found[1]) * _UNITS[found[2]] if found else 0.
+  if not seconds:
+    raise argparse.ArgumentTypeError(f'{text!r} is no time as 90, 90s, 10m are')
+  return seconds

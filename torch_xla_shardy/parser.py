@@ -1,0 +1,206 @@
+"""What the commands share: how they parse, and the options of several."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+import os
+import sys
+import textwrap
+from typing import NoReturn, Optional
+
+from . import terminal
+
+PROGRAM = 'torch-xla-shardy'
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
+# Of a golden file.
+SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
+
+_STDOUT = '-'
+_ENDS = {
+    0: 'if all is well',
+    1: 'with a finding',
+    2: 'for wrong usage',
+    3: 'if the script failed',
+    INTERRUPTED: 'if interrupted',
+}
+
+
+class _Formatter(argparse.HelpFormatter):
+  """Fills paragraphs to the terminal's width, and has headings stand out."""
+
+  def _fill_text(self, text: str, width: int, indent: str) -> str:
+    return '\n\n'.join(
+        textwrap.fill(
+            ' '.join(paragraph.split()),
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False) for paragraph in text.strip().split('\n\n'))
+
+  def start_section(self, heading: Optional[str]) -> None:
+    super().start_section(heading and terminal.bold(heading, sys.stdout))
+
+
+class Parser(argparse.ArgumentParser):
+  """Parses one command; without a name, tells of all."""
+
+  def __init__(self,
+               name: str,
+               description: str,
+               epilog: str = '',
+               ends: Optional[Mapping[int, str]] = None,
+               usage: Optional[str] = None):
+    """Makes a parser.
+
+    Args:
+      epilog: what to know besides, before the exit status.
+      ends: what an exit status means, where it says more than that of all.
+    """
+    ended = {**_ENDS, **(ends or {})}
+    told = '; '.join(f'{status} {why}' for status, why in sorted(ended.items()))
+    super().__init__(
+        prog=f'{PROGRAM} {name}'.rstrip(),
+        usage=usage,
+        description=description,
+        epilog=f'{epilog}\n\nExit status: {told}.',
+        formatter_class=_Formatter)
+
+  def error(self, message: str) -> NoReturn:
+    self.print_usage(sys.stderr)
+    terminal.show(f'error: {message}', sys.stderr)
+    sys.exit(2)
+
+  def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses; with `--json -`, standard output is for that alone from now on.
+    """
+    options = self.parse_args(arguments)
+    if getattr(options, 'json', None) == _STDOUT:
+      sys.stdout.flush()
+      # A number is what `open` takes as well; a script's process inherits it.
+      options.json = os.dup(1)
+      os.set_inheritable(options.json, True)
+      os.dup2(2, 1)
+    return options
+
+  def add_quiet(self, what: str = 'say only what is wrong') -> None:
+    self.add_argument('-q', '--quiet', action='store_true', help=what)
+
+  def add_reports(self, *others: str) -> None:
+    """--quiet, --json, and whatever of `html` and `junit` there is."""
+    self.add_quiet('print findings and errors only')
+    self.add_argument(
+        '--json',
+        type=json_file,
+        metavar='FILE',
+        help='write the report as JSON; - for standard output, where nothing '
+        'else is then')
+    for name, what in (('html', 'the report as one HTML page'),
+                       ('junit', "the findings as JUnit's XML")):
+      if name in others:
+        self.add_argument(
+            f'--{name}', type=output_file, metavar='FILE', help=f'write {what}')
+
+  def add_script(self, required: bool = True) -> None:
+    self.add_argument(
+        'script',
+        nargs=None if required else '?',
+        type=script_file,
+        metavar='SCRIPT',
+        help='a Python file')
+    self.add_argument(
+        'arguments',
+        nargs=argparse.REMAINDER,
+        metavar='ARGUMENTS...',
+        help="the script's own")
+
+  def add_gate(self) -> None:
+    """What a report is held to."""
+    self.add_argument(
+        '--golden',
+        metavar='FILE',
+        help='fail if anything differs from this file, which --update-golden '
+        'wrote')
+    self.add_argument(
+        '--golden-sections',
+        type=_sections,
+        metavar='NAMES',
+        help=f'what of it counts, of {",".join(SECTIONS)} (default: all but '
+        'counts)')
+    self.add_argument(
+        '--update-golden',
+        action='store_true',
+        help='write that file instead, and say what changed')
+    self.add_argument(
+        '--require',
+        action='append',
+        default=[],
+        metavar='REQUIREMENT',
+        help="fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
+        '--require help lists the quantities')
+
+  def check_gate(self, options: argparse.Namespace) -> None:
+    """Ends the process where these options make no sense together."""
+    if (options.golden_sections or
+        options.update_golden) and not options.golden:
+      self.error('--golden-sections and --update-golden are of --golden FILE')
+    if options.update_golden:
+      try:
+        options.golden = output_file(options.golden)
+      except argparse.ArgumentTypeError as e:
+        self.error(f'--golden: {e}')
+
+  def actions(self) -> Iterator[argparse.Action]:
+    """Its options and arguments, in order."""
+    return iter(self._actions)
+
+
+def script_file(text: str) -> str:
+  if not os.path.isfile(text):
+    raise argparse.ArgumentTypeError(f'there is no script {text!r}')
+  return text
+
+
+def input_file(text: str) -> str:
+  """Its whole path: a script may change the folder."""
+  if not os.path.isfile(text):
+    raise argparse.ArgumentTypeError(f'there is no file {text!r}')
+  return os.path.abspath(text)
+
+
+def output_file(text: str) -> str:
+  """Likewise; one that is there is replaced."""
+  path = os.path.abspath(text)
+  folder = os.path.dirname(path)
+  if not os.path.isdir(folder):
+    raise argparse.ArgumentTypeError(f'no directory for {text}')
+  if os.path.isdir(path) or not os.access(
+      path if os.path.exists(path) else folder, os.W_OK):
+    raise argparse.ArgumentTypeError(f'{text} cannot be written')
+  return path
+
+
+def json_file(text: str) -> str:
+  return text if text == _STDOUT else output_file(text)
+
+
+def count(text: str) -> int:
+  """At least 0."""
+  if not text.isdecimal():
+    raise argparse.ArgumentTypeError(f'{text!r} is no number, 0 or more')
+  return int(text)
+
+
+def positive(text: str) -> int:
+  if not text.isdecimal() or not int(text):
+    raise argparse.ArgumentTypeError(f'{text!r} is no number, 1 or more')
+  return int(text)
+
+
+def _sections(text: str) -> list[str]:
+  names = [name.strip() for name in text.split(',')]
+  for name in names:
+    if name not in SECTIONS:
+      raise argparse.ArgumentTypeError(f'there is no section {name!r}, but '
+                                       f'{", ".join(SECTIONS)}')
+  return names
