@@ -36,7 +36,7 @@ def _topology(context: Context) -> Iterator[int]:
     raise NotApplicable('--topology names none to compile for')
   text = ctypes.create_string_buffer(name.encode())
   try:
-    made = context.table.call(
+    topology = context.table.call(
         'TopologyDescription_Create',
         topology_name=ctypes.addressof(text),
         topology_name_size=len(name.encode())).topology
@@ -45,9 +45,9 @@ def _topology(context: Context) -> Iterator[int]:
       raise NotApplicable(f'the plugin has no topologies: {e}') from e
     raise
   try:
-    yield made
+    yield topology
   finally:
-    context.table.call('TopologyDescription_Destroy', topology=made)
+    context.table.call('TopologyDescription_Destroy', topology=topology)
 
 
 def _ids(table: Table, topology: int) -> list[int]:

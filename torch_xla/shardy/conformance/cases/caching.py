@@ -44,7 +44,7 @@ def _reload(context: Context, part: str) -> str:
 
 
 def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
-  wanted = {
+  expected = {
       'add': tuple(2 * v for v in _VALUES),
       'multiply': tuple(v * v for v in _VALUES),
   }
@@ -54,27 +54,27 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
     (result,), = loaded.execute([[left, right]])
     found = read_floats(result, 16)
     expect(
-        found == wanted[opcode],
+        found == expected[opcode],
         f'{opcode}, loaded again, gives {found} in place of '
-        f'{wanted[opcode]}')
+        f'{expected[opcode]}')
     destroy((left, right, result))
     loaded.destroy()
 
 
 def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
-  seen = set()
+  results = set()
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for _ in range(5):
       loaded = client.compile(context.program(Elementwise((16,)), client))
       (result,), = loaded.execute([[left, right]])
-      seen.add(read_floats(result, 16))
+      results.add(read_floats(result, 16))
       result.destroy()
       loaded.destroy()
     destroy((left, right))
-  expect(seen == {tuple(2 * v for v in _VALUES)},
-         f'five compilations of one program gave {sorted(seen)}')
+  expect(results == {tuple(2 * v for v in _VALUES)},
+         f'five compilations of one program gave {sorted(results)}')
   return '5 compilations'
 
 
@@ -134,7 +134,7 @@ def _cache(context: Context, part: str) -> str:
 
 
 def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
-  kept = cache.use(folder)
+  store = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)
   tensor = session.to_device(host)
@@ -142,7 +142,7 @@ def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   result = tensor @ session.to_device(numbers(8, 4))
   torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ numbers(8, 4), 'a product')
-  return kept.report()
+  return store.report()
 
 
 CASES: tuple[Case, ...] = (

@@ -124,14 +124,14 @@ def _memory(context: Context, part: str) -> str:
       dims = (ctypes.c_int64 * 1)(_TOO_LARGE // 4)
 
       def too_much() -> None:
-        made = context.table.call(
+        creation = context.table.call(
             'Client_CreateUninitializedBuffer',
             client=client.address,
             shape_dims=ctypes.addressof(dims),
             shape_num_dims=1,
             shape_element_type=11,
             device=client.devices[0])
-        ready = context.table.call('Buffer_ReadyEvent', buffer=made.buffer)
+        ready = context.table.call('Buffer_ReadyEvent', buffer=creation.buffer)
         context.table.await_event(ready.event)
     else:
 

@@ -135,14 +135,14 @@ def _place(session: TorchSession, tensor: torch.Tensor,
   return placed
 
 
-def _needs(session: TorchSession, used: Iterable[torch.dtype]) -> None:
+def _needs(session: TorchSession, needed_dtypes: Iterable[torch.dtype]) -> None:
   """Checks that the device can add in each of the dtypes.
 
   Raises:
     NotApplicable: the device cannot even add in one of the dtypes that not
       every device has.
   """
-  for dtype in used:
+  for dtype in needed_dtypes:
     if dtype not in dtypes.OPTIONAL:
       continue
     try:

@@ -25,12 +25,12 @@ def _fresh(context: Context, part: str) -> str:
       left, right = client.put(floats([number] * 4)), client.put(
           floats(range(4)))
       (result,), = loaded.execute([[left, right]])
-      wanted = tuple(float(number + i) for i in range(4))
+      expected = tuple(float(number + i) for i in range(4))
       for reading in ('first', 'second'):
-        found = read_floats(result, 4)
+        actual = read_floats(result, 4)
         expect(
-            found == wanted, f'the {reading} reading of execution {number} '
-            f'gave {found} in place of {wanted}')
+            actual == expected, f'the {reading} reading of execution {number} '
+            f'gave {actual} in place of {expected}')
       destroy((left, right, result))
     loaded.destroy()
   return f'{_ROUNDS} executions'

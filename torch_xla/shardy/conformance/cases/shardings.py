@@ -37,15 +37,15 @@ def _forms(context: Context, part: str) -> str:
     plain = parse_sharding('{devices=[8]<=[8]}')
     wanted = parse_sharding('{' + _FORMS[part] + '}')
     order = wanted.tiles.to_array().flatten().tolist()
-    found = {}
+    tiles_by_version = {}
     for version, sharding in (('V2', wanted), ('V1', wanted.to_v1())):
       what = Elementwise((8,), shardings=(plain, plain, sharding))
-      found[version] = _result(context, client, what)
+      tiles_by_version[version] = _result(context, client, what)
       expect(
-          found[version] == {
+          tiles_by_version[version] == {
               device: 2. * tile for tile, device in enumerate(order)
           }, f'{sharding} in {version}: the devices hold '
-          f'{_in_order(found[version])} in place of '
+          f'{_in_order(tiles_by_version[version])} in place of '
           f'{_in_order({d: 2. * t for t, d in enumerate(order)})}')
   return 'V1 and V2 alike' if part != 'list' else 'as listed'
 

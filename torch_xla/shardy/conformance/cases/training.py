@@ -59,7 +59,7 @@ def _train(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   plain = _model()
-  wanted = _on_cpu(copy.deepcopy(plain))
+  cpu_losses = _on_cpu(copy.deepcopy(plain))
   model = plain.to(session.device)
   if part == 'fsdp':
     mesh = session.mesh((session.count, 1), ('fsdp', MODEL))
@@ -88,11 +88,11 @@ def _train(context: Context, part: str) -> str:
       loss.item()
       for loss in _losses(run, batches, lambda: torch_xla.sync(wait=True))
   ]
-  worst = max(abs(a - b) for a, b in zip(losses, wanted))
+  worst = max(abs(a - b) for a, b in zip(losses, cpu_losses))
   expect(
       worst <= _TOLERANCE and all(np.isfinite(losses)),
       f'losses {_listed(losses)} differ from those of the CPU, '
-      f'{_listed(wanted)}, by {worst:.3g}; {_TOLERANCE} is allowed')
+      f'{_listed(cpu_losses)}, by {worst:.3g}; {_TOLERANCE} is allowed')
   return f'{_STEPS} steps, losses within {worst:.2g} of the CPU\'s'
 
 
