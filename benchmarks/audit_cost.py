@@ -87,7 +87,9 @@ def train(marks: str, mode: str, layers: int, steps: int) -> Dict[str, Any]:
   Raises:
     BenchmarkError: it failed or hung.
   """
-  kept = {n: v for n, v in os.environ.items() if not n.startswith(_DROPPED)}
+  inherited = {
+      n: v for n, v in os.environ.items() if not n.startswith(_DROPPED)
+  }
   settings = {
       'PJRT_DEVICE': 'CPU',
       'CPU_NUM_DEVICES': '8',
@@ -95,7 +97,7 @@ def train(marks: str, mode: str, layers: int, steps: int) -> Dict[str, Any]:
       **_MODES[mode]
   }
   command = [sys.executable, '-c', _CHILD, marks, str(layers), str(steps)]
-  lines = run_process(command, {**kept, **settings}, marks, _SECONDS)
+  lines = run_process(command, {**inherited, **settings}, marks, _SECONDS)
   return json.loads(lines[-1])
 
 
@@ -159,8 +161,8 @@ def main() -> None:
       metavar='N',
       help='two parameters each (default: %(default)s)')
   parser.add_argument('--mode', choices=list(_MODES), default='shardy')
-  asked = parser.parse_args()
-  if min(asked.rounds, asked.steps, asked.layers) < 1:
+  options = parser.parse_args()
+  if min(options.rounds, options.steps, options.layers) < 1:
     parser.error('rounds, steps and layers are at least 1')
   start = time.monotonic()
 
@@ -171,7 +173,8 @@ def main() -> None:
         flush=True)
 
   try:
-    samples = measure(asked.mode, asked.layers, asked.steps, asked.rounds, say)
+    samples = measure(options.mode, options.layers, options.steps,
+                      options.rounds, say)
     print(text(samples))
   except BenchmarkError as error:
     sys.exit(f'error: {error}')

@@ -87,16 +87,16 @@ def _writer_round(root: str, number: int, processes: int, killed: Optional[int],
     mine.close()
 
   with _children(processes, child) as (pids, hear, let_finish):
-    told: List[Dict[str, Any]] = []
+    lines: List[Dict[str, Any]] = []
 
     def having(name: str) -> List[Dict[str, Any]]:
-      return [line for line in told if name in line]
+      return [line for line in lines if name in line]
 
     while not (len(having('read')) == processes - 1 and
                len(having('stored')) >= _STORES_BEFORE_KILL):
       line = hear()
       _expect(line is not None, f'no writer in round {number}')
-      told.append(line)
+      lines.append(line)
       writers = having('writer')
       _expect(len(writers) <= 1, f'{len(writers)} writers in round {number}')
     writer = writers[0]['pid']
@@ -105,7 +105,7 @@ def _writer_round(root: str, number: int, processes: int, killed: Optional[int],
     else:
       let_finish()
     while (line := hear()) is not None:  # To the end of the last process.
-      told.append(line)
+      lines.append(line)
   _expect(writers[0]['writer'] == killed,
           f'took over {writers[0]["writer"]} after {killed} was killed')
   for line in having('refused_by'):

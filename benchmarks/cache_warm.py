@@ -57,8 +57,11 @@ def start_demo(root: str, mode: str) -> Dict[str, Any]:
   Raises:
     BenchmarkError: it failed or hung.
   """
-  kept = {n: v for n, v in os.environ.items() if not n.startswith(_DROPPED)}
-  path = os.pathsep.join(filter(None, [str(_EXAMPLES), kept.get('PYTHONPATH')]))
+  inherited = {
+      n: v for n, v in os.environ.items() if not n.startswith(_DROPPED)
+  }
+  path = os.pathsep.join(
+      filter(None, [str(_EXAMPLES), inherited.get('PYTHONPATH')]))
   settings = {
       # The demo itself asks for Shardy unless told.
       **dict.fromkeys(_MODES.values(), '0'),
@@ -68,7 +71,7 @@ def start_demo(root: str, mode: str) -> Dict[str, Any]:
   }
   start = time.perf_counter()
   lines = run_process([sys.executable, '-c', _CHILD, root], {
-      **kept,
+      **inherited,
       **settings
   }, 'the demo', _SECONDS)
   seconds = time.perf_counter() - start
@@ -122,8 +125,8 @@ def main() -> None:
       prog='python -m benchmarks.cache_warm', description=__doc__)
   parser.add_argument('--rounds', type=int, default=3, metavar='N')
   parser.add_argument('--mode', choices=list(_MODES), default='shardy')
-  asked = parser.parse_args()
-  if asked.rounds < 1:
+  options = parser.parse_args()
+  if options.rounds < 1:
     parser.error('at least 1 round')
   start = time.monotonic()
 
@@ -134,7 +137,7 @@ def main() -> None:
         flush=True)
 
   try:
-    print(text(measure(asked.rounds, asked.mode, say)))
+    print(text(measure(options.rounds, options.mode, say)))
   except BenchmarkError as error:
     sys.exit(f'error: {error}')
 

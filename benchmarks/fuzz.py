@@ -41,23 +41,23 @@ def main(arguments: list[str] | None = None) -> int:
   environment = _environment(options)
   seeds = range(options.first, options.first + options.programs)
   start = time.perf_counter()
-  found: list[Outcome] = []
+  outcomes: list[Outcome] = []
   for outcome in batches.of_seeds(seeds, environment=environment):
-    found.append(outcome)
+    outcomes.append(outcome)
     if options.print:
       print(random_programs.make(outcome.seed), flush=True)
     if outcome.failed:
       _say(f'program {outcome.seed}: {outcome.status.value}: {outcome.detail}')
-    if len(found) % _PROGRESS == 0:
-      _say(f'{len(found)} of {len(seeds)} programs, '
+    if len(outcomes) % _PROGRESS == 0:
+      _say(f'{len(outcomes)} of {len(seeds)} programs, '
            f'{time.perf_counter() - start:.0f} s')
   alone = []
   if not options.v2:
-    same = batches.without_shardy(found)
+    same = batches.without_shardy(outcomes)
     alone = [
-        o for o in found if o.failed and same[o.seed].status is not o.status
+        o for o in outcomes if o.failed and same[o.seed].status is not o.status
     ]
-    for outcome in found:
+    for outcome in outcomes:
       if outcome.failed and outcome not in alone:
         _say(f'program {outcome.seed}: the same without Shardy')
   if options.shrink:
@@ -65,9 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
     for outcome in alone:
       program = random_programs.make(outcome.seed)
       _say(f'{shrinking.shrink(program, outcome, run)}\n')
-  _tables(found, alone)
+  _tables(outcomes, alone)
   batches.processes.servers.close()
-  print(f'\n{len(found)} programs from seed {options.first}, '
+  print(f'\n{len(outcomes)} programs from seed {options.first}, '
         f'{time.perf_counter() - start:.0f} s')
   return 1 if alone else 0
 
@@ -95,21 +95,21 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
   return environment
 
 
-def _tables(found: list[Outcome], alone: list[Outcome]) -> None:
-  counts = batches.counts(found)
+def _tables(outcomes: list[Outcome], alone: list[Outcome]) -> None:
+  counts = batches.counts(outcomes)
   rows = [(status.value, counts.get(status,
                                     0), sum(o.status is status
                                             for o in alone))
           for status in Status]
   print_table('what became of them', ('', 'programs', 'with Shardy alone'),
               rows)
-  partitioned = [name for o in found for name in o.partitioners]
+  partitioned = [name for o in outcomes for name in o.partitioners]
   print_table(
       'who partitioned', ('', 'programs compiled'),
       [(name, partitioned.count(name)) for name in sorted(set(partitioned))])
   print_table('why not Shardy', ('programs', 'reason', 'seeds'),
               [(len(seeds), reason, ' '.join(map(str, seeds[:_SHOWN_SEEDS])))
-               for reason, seeds in batches.fallbacks(found).items()])
+               for reason, seeds in batches.fallbacks(outcomes).items()])
 
 
 def _say(text: str) -> None:

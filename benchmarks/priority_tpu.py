@@ -163,13 +163,13 @@ def measure(cases: Sequence[Case], say: Say) -> Outcomes:
                              (*case.arguments, '--first', column.first),
                              case.topologies, column.shardy, _SECONDS)
 
-  found: Outcomes = {}
+  outcomes: Outcomes = {}
   with concurrent.futures.ThreadPoolExecutor(_AT_A_TIME) as pool:
     for (case, column), reports in zip(runs, pool.map(one, runs)):
       for report in reports:
-        row = found.setdefault((case.name, report.topology.name), {})
+        row = outcomes.setdefault((case.name, report.topology.name), {})
         row[column.title] = outcome_of(report, column.shardy)
-  return found
+  return outcomes
 
 
 def print_outcomes(case: Case, outcomes: Outcomes) -> None:

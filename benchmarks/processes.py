@@ -89,7 +89,7 @@ def run_process(command: Sequence[str],
     BenchmarkError: it ended with none of `statuses`, or not within `seconds`.
   """
   try:
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def run_process(command: Sequence[str],
         check=False)
   except subprocess.TimeoutExpired:
     raise BenchmarkError(f'{where}: no end after {seconds} s') from None
-  if done.returncode not in statuses:
-    tail = '\n'.join(done.stderr.strip().splitlines()[-12:])
-    raise BenchmarkError(f'{where}: exit status {done.returncode}\n{tail}')
-  return done.stdout.strip().splitlines()
+  if process.returncode not in statuses:
+    tail = '\n'.join(process.stderr.strip().splitlines()[-12:])
+    raise BenchmarkError(f'{where}: exit status {process.returncode}\n{tail}')
+  return process.stdout.strip().splitlines()

@@ -109,12 +109,12 @@ def _row(blocks: int, most: int) -> list[str]:
 
     def compiled():
       start = time.process_time()
-      made = ask()
+      answer = ask()
       cost['asked'] = time.process_time() - start
       cost['read'] = _least(
-          lambda: compiled_program.read(*made, frozenset([('', 'dot')])))
-      cost['answer'] = _least(lambda: to_v1.to_v1(*made))
-      return made
+          lambda: compiled_program.read(*answer, frozenset([('', 'dot')])))
+      cost['answer'] = _least(lambda: to_v1.to_v1(*answer))
+      return answer
 
     compilation.compile, compilation.compiled_program = compile_, compiled
     rest(compilation)

@@ -58,13 +58,13 @@ def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
   Raises:
     ValueError: a sharding is of no partition spec that uses one axis per dim.
   """
-  known = {}
+  rewritten = {}
 
   def rewrite(data: bytes, _) -> bytes:
-    if data not in known:
+    if data not in rewritten:
       sharding = _over(op_sharding.from_bytes(data), mesh).to_v1()
-      known[data] = op_sharding.to_bytes(sharding)
-    return known[data]
+      rewritten[data] = op_sharding.to_bytes(sharding)
+    return rewritten[data]
 
   module = messages.parse(protos.HloModuleProto, program)
   op_sharding.rewrite_module(module, rewrite)

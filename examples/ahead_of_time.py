@@ -40,8 +40,8 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument('--first', choices=list(PRIORITIES), default='none')
   parser.add_argument('--sequences', type=int, default=1, help='per device')
-  asked = parser.parse_args()
-  of_batch, of_weights = PRIORITIES[asked.first]
+  options = parser.parse_args()
+  of_batch, of_weights = PRIORITIES[options.first]
   xr.use_spmd()
   count = xr.global_runtime_device_count()
   mesh = xs.Mesh(np.arange(count), (count,), ('data',))
@@ -51,7 +51,7 @@ def main() -> None:
   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
   for step in range(3):
     tokens = torch.randint(0, VOCABULARY,
-                           (asked.sequences * count, LENGTH)).to('xla')
+                           (options.sequences * count, LENGTH)).to('xla')
     xs.mark_sharding(tokens, mesh, ('data', None), priority=(of_batch, None))
     optimizer.zero_grad()
     loss = F.cross_entropy(

@@ -46,24 +46,24 @@ def link(root: Path, site: Path, official_names: Collection[str]) -> int:
   if not record.is_file():
     raise BuildError(f'{site} has no {pins.PACKAGE} {pins.VERSION}: build the '
                      'wheel and install it first (infra/develop.sh does)')
-  wanted = wheel_files(root)
-  check_clashes(wanted, official_names)
+  own_names = wheel_files(root)
+  check_clashes(own_names, official_names)
   rows = list(csv.reader(record.read_text(encoding='utf-8').splitlines()))
   installed = {row[0] for row in rows}
-  kept = {*official_names, *wanted, *pins.PLUGINS}
+  names = {*official_names, *own_names, *pins.PLUGINS}
   gone = {
-      name for name in installed - kept
+      name for name in installed - names
       if name.split('/')[0] in pins.PACKAGES and '__pycache__' not in name
   }
   rows = [row for row in rows if row[0] not in gone]
-  rows += [[name, '', ''] for name in wanted if name not in installed]
+  rows += [[name, '', ''] for name in own_names if name not in installed]
   with record.open('w', encoding='utf-8', newline='') as file:
     csv.writer(file, lineterminator='\n').writerows(rows)
 
   for name in gone:
     _take_away(site / name)
   changed = len(gone)
-  for name in wanted:
+  for name in own_names:
     path, target = site / name, root / name
     if path.is_symlink() and path.readlink() == target:
       continue

@@ -235,14 +235,14 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   if form != WHEEL:
     start = options.onto or f'{form}, {manifest.find_base(form).commit}'
     text = pull_request(root, manifest, options.series, form, start)
-  made = export(root, options.upstream, options.series, form, options.onto,
-                options.branch)
+  branch = export(root, options.upstream, options.series, form, options.onto,
+                  options.branch)
   if text:
     file = options.pr or root / 'build' / 'pr' / f'{options.series}.md'
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding='utf-8')
     print(f'text of the pull request: {file}')
-  print(f'next: {made.following(options.upstream)}')
+  print(f'next: {branch.following(options.upstream)}')
   return 0
 
 

@@ -99,24 +99,24 @@ def _added_ms(step: Callable[[Forward], float], model: torch.nn.Module,
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   xr.use_spmd()
   torch.manual_seed(0)
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
   layers = [
       torch.nn.Linear(_WIDTH, _WIDTH, bias=False)
-      for _ in range(asked['layers'])
+      for _ in range(settings['layers'])
   ]
   model = torch.nn.Sequential(*layers).to('xla')
   for i, layer in enumerate(model):
     spec = ('model', None) if i % 2 == 0 else (None, 'model')
     priority = tuple(None if axis is None else 1 for axis in spec)
-    said = {'priority': priority} if asked['priority'] else {}
-    xs.mark_sharding(layer.weight, mesh, spec, **said)
+    priorities = {'priority': priority} if settings['priority'] else {}
+    xs.mark_sharding(layer.weight, mesh, spec, **priorities)
   optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-  if asked['way'] == 'dynamo':
+  if settings['way'] == 'dynamo':
     model.requires_grad_(False)
-  plain = _variant(model, asked['way'])
+  plain = _variant(model, settings['way'])
   host = torch.randn(_BATCH, _WIDTH)
 
   def step(forward: Forward = plain) -> float:
@@ -124,7 +124,7 @@ def main() -> None:
     x = host.to('xla')
     xs.mark_sharding(x, mesh, ('data', None))
     y = forward(x)
-    if asked['way'] == 'lazy':
+    if settings['way'] == 'lazy':
       optimizer.zero_grad()
       y.square().mean().backward()
       optimizer.step()
@@ -132,15 +132,15 @@ def main() -> None:
     xm.wait_device_ops()
     return time.perf_counter() - start
 
-  for _ in range(asked['warm_up']):
+  for _ in range(settings['warm_up']):
     step()
   cpu = time.process_time()
-  seconds = [step() for _ in range(asked['steps'])]
+  seconds = [step() for _ in range(settings['steps'])]
   cpu = time.process_time() - cpu
   added = 0.0, 0.0
-  if asked.get('pairs') and current_mode() is Mode.SHARDY:
-    added = _added_ms(step, model, asked['way'], asked['pairs'])
-  steps = asked['steps']
+  if settings.get('pairs') and current_mode() is Mode.SHARDY:
+    added = _added_ms(step, model, settings['way'], settings['pairs'])
+  steps = settings['steps']
   programs = torch_xla.shardy.programs()
   report(
       version=torch_xla.__version__,

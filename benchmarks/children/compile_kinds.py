@@ -95,7 +95,7 @@ KINDS = {
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   if os.environ.get(_KEPT):
     planner.REWRITES = planner.REWRITES[1:]  # The first is that.
   xr.use_spmd()
@@ -109,7 +109,7 @@ def main() -> None:
 
   door.wrap(measure)
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
-  on_host = KINDS[asked['kind']]()
+  on_host = KINDS[settings['kind']]()
   model = on_host.to('xla')
   for place, parameter in enumerate(model.parameters()):
     if parameter.dim() > 1 and parameter.shape[0] >= 4:
@@ -133,7 +133,7 @@ def main() -> None:
     optimizer.step()
     torch_xla.sync(wait=True)
     losses.append(loss.item())
-    if asked['kind'] == 'evaluation':
+    if settings['kind'] == 'evaluation':
       with torch.no_grad():
         loss = loss_of_batch()
         torch_xla.sync(wait=True)

@@ -20,13 +20,13 @@ def programs() -> tuple:
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   xr.use_spmd()
   torch.manual_seed(0)
   generator = torch.Generator().manual_seed(0)
   device = torch_xla.device()
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
-  model = demo.Model(asked['blocks']).to(device)
+  model = demo.Model(settings['blocks']).to(device)
   demo.annotate(model, mesh)
   optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
   losses = []
@@ -50,16 +50,16 @@ def main() -> None:
       losses.append(loss.item())
     return sections
 
-  for _ in range(asked['warm_up']):
+  for _ in range(settings['warm_up']):
     step()
   cpu = time.process_time()
-  steps = [step().seconds for _ in range(asked['steps'])]
+  steps = [step().seconds for _ in range(settings['steps'])]
   cpu = time.process_time() - cpu
   report(
       version=torch_xla.__version__,
-      steps=asked['steps'],
+      steps=settings['steps'],
       ms=median_ms([sum(s.values()) for s in steps]),
-      cpu_ms=1e3 * cpu / asked['steps'],
+      cpu_ms=1e3 * cpu / settings['steps'],
       compile_s=sum(p.seconds for p in programs()),
       losses=[losses[0], losses[-1]],
       breakdown={

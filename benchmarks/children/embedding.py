@@ -14,12 +14,13 @@ import torch_xla.runtime as xr
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   xr.use_spmd()
   torch.manual_seed(0)
   mesh = xs.Mesh(np.arange(8), (8,), ('data',))
-  table = torch.randn(asked['vocabulary'], asked['features'])
-  tokens = torch.randint(asked['vocabulary'], (asked['batch'], asked['length']))
+  table = torch.randn(settings['vocabulary'], settings['features'])
+  tokens = torch.randint(settings['vocabulary'],
+                         (settings['batch'], settings['length']))
   moved, losses = {}, {}
   for title, table_first, tokens_first in (('default', None,
                                             None), ('table first', 0, 1),

@@ -28,9 +28,9 @@ def _bytes_moved(program: ProgramRecord) -> int:
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   for name in ('LENGTH', 'WIDTH', 'BATCH'):
-    setattr(demo, name, asked[name.lower()])
+    setattr(demo, name, settings[name.lower()])
   if os.environ.get(_KEPT):
     planner.REWRITES = planner.REWRITES[1:]  # The first is that.
   xr.use_spmd()
@@ -38,7 +38,7 @@ def main() -> None:
   generator = torch.Generator().manual_seed(0)
   device = torch_xla.device()
   mesh = xs.Mesh(np.arange(8), (8,), ('data',))
-  model = demo.Model(asked['blocks']).to(device)
+  model = demo.Model(settings['blocks']).to(device)
   optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
   losses = []
 
@@ -56,16 +56,16 @@ def main() -> None:
     losses.append(loss.item())
     return time.perf_counter() - start
 
-  for _ in range(asked['warm_up']):
+  for _ in range(settings['warm_up']):
     step()
   cpu = time.process_time()
-  seconds = [step() for _ in range(asked['steps'])]
+  seconds = [step() for _ in range(settings['steps'])]
   cpu = time.process_time() - cpu
   trained = max(torch_xla.shardy.programs(), key=_bytes_moved)
   report(
       version=torch_xla.__version__,
       ms=median_ms(seconds),
-      cpu_ms=1e3 * cpu / asked['steps'],
+      cpu_ms=1e3 * cpu / settings['steps'],
       partitioner=trained.partitioner.value,
       moved=_bytes_moved(trained),
       losses=[losses[0], losses[-1]])

@@ -65,11 +65,11 @@ def without_check(step: Callable[[], float], pairs: int) -> List[float]:
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   xr.use_spmd()
   torch.manual_seed(0)
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
-  layers = [torch.nn.Linear(_WIDTH, _WIDTH) for _ in range(asked['layers'])]
+  layers = [torch.nn.Linear(_WIDTH, _WIDTH) for _ in range(settings['layers'])]
   model = torch.nn.Sequential(*layers).to('xla')
   for layer in model:
     xs.mark_sharding(layer.weight, mesh, ('model', None))
@@ -89,17 +89,18 @@ def main() -> None:
     return seconds
 
   with torch.no_grad(), count_traces() as counter:
-    for _ in range(asked['warm_up']):
+    for _ in range(settings['warm_up']):
       step()
     asked_before = checks()
     cpu = time.process_time()
-    seconds = [step() for _ in range(asked['steps'])]
+    seconds = [step() for _ in range(settings['steps'])]
     cpu = time.process_time() - cpu
 
     # Where every step asked once: none retraced, and the check has not ended.
     unchecked = []
-    if checks() - asked_before == asked['steps']:
-      unchecked = without_check(step, max(1, asked['steps'] // _STEPS_A_PAIR))
+    if checks() - asked_before == settings['steps']:
+      unchecked = without_check(step, max(1,
+                                          settings['steps'] // _STEPS_A_PAIR))
 
     # A second pass, because watching costs time of its own.
     box = torch_xla._XLAC
@@ -109,20 +110,20 @@ def main() -> None:
     sections.watch(box, '_xla_wait_device_ops', 'execution (wait)')
     sections.seconds.clear()
     before = metric_ms()
-    total = sum(step() for _ in range(asked['steps']))
+    total = sum(step() for _ in range(settings['steps']))
     after = metric_ms()
 
   sections.seconds[_REST] = total - sum(sections.seconds.values())
   report(
       version=torch_xla.__version__,
-      steps=asked['warm_up'] + 2 * asked['steps'],
+      steps=settings['warm_up'] + 2 * settings['steps'],
       traces=counter['traces'],
       ms=median_ms(seconds),
-      cpu_ms=1e3 * cpu / asked['steps'],
+      cpu_ms=1e3 * cpu / settings['steps'],
       without_check=statistics.median(unchecked) if unchecked else None,
-      breakdown=sections.milliseconds(asked['steps']),
+      breakdown=sections.milliseconds(settings['steps']),
       metrics={
-          name: (after[name] - before[name]) / asked['steps']
+          name: (after[name] - before[name]) / settings['steps']
           for name in _METRICS
       })
 

@@ -11,16 +11,16 @@ import torch_xla.runtime as xr
 
 
 def main() -> None:
-  asked = arguments()
+  settings = arguments()
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
-  tensor = torch.randn(asked['size'], asked['size']).to('xla')
+  tensor = torch.randn(settings['size'], settings['size']).to('xla')
   xs.mark_sharding(tensor, mesh, ('data', 'model'))
   torch_xla.sync(wait=True)
-  for _ in range(asked['warm_up']):
+  for _ in range(settings['warm_up']):
     tensor.cpu()
   seconds, cpu = [], time.process_time()
-  for _ in range(asked['steps']):
+  for _ in range(settings['steps']):
     start = time.perf_counter()
     tensor.cpu()
     seconds.append(time.perf_counter() - start)
@@ -28,7 +28,7 @@ def main() -> None:
   report(
       version=torch_xla.__version__,
       ms=median_ms(seconds),
-      cpu_ms=1e3 * cpu / asked['steps'])
+      cpu_ms=1e3 * cpu / settings['steps'])
 
 
 if __name__ == '__main__':

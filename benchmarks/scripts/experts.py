@@ -70,7 +70,7 @@ def options(arguments: Optional[list[str]] = None) -> argparse.Namespace:
   return parser.parse_args(arguments)
 
 
-def train(asked: argparse.Namespace, count: int,
+def train(settings: argparse.Namespace, count: int,
           mesh: Optional[xs.Mesh]) -> list[float]:
   """The loss of each step.
 
@@ -80,7 +80,7 @@ def train(asked: argparse.Namespace, count: int,
   """
   torch.manual_seed(0)
   device = 'xla' if mesh else 'cpu'
-  of_experts, of_tokens = PRIORITIES[asked.first]
+  of_experts, of_tokens = PRIORITIES[settings.first]
 
   def mark(sent: torch.Tensor) -> torch.Tensor:
     return xs.mark_sharding_with_gradients(
@@ -89,10 +89,10 @@ def train(asked: argparse.Namespace, count: int,
         priority=(of_tokens, None, of_tokens, None, None)) if mesh else sent
 
   # Frozen, so that what moves is the layer's.
-  table = torch.randn(VOCABULARY, asked.width)
-  layer = Layer(asked.width, asked.hidden, asked.length * 5 // 4 // EXPERTS,
-                mark)
-  dtype = getattr(torch, asked.dtype)
+  table = torch.randn(VOCABULARY, settings.width)
+  layer = Layer(settings.width, settings.hidden,
+                settings.length * 5 // 4 // EXPERTS, mark)
+  dtype = getattr(torch, settings.dtype)
   table, layer = table.to(dtype).to(device), layer.to(dtype).to(device)
   if mesh:
     for weight in layer.up, layer.down:
@@ -104,10 +104,10 @@ def train(asked: argparse.Namespace, count: int,
       xs.mark_sharding(weight, mesh, (None,) * weight.dim())
   optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
   losses = []
-  for _ in range(asked.steps):
-    tokens = torch.randint(
-        0, VOCABULARY,
-        (count // EXPERTS, EXPERTS * asked.sequences, asked.length)).to(device)
+  for _ in range(settings.steps):
+    tokens = torch.randint(0, VOCABULARY,
+                           (count // EXPERTS, EXPERTS * settings.sequences,
+                            settings.length)).to(device)
     if mesh:
       xs.mark_sharding(
           tokens,
@@ -125,12 +125,12 @@ def train(asked: argparse.Namespace, count: int,
 
 
 def main() -> None:
-  asked = options()
+  settings = options()
   xr.use_spmd()
   count = xr.global_runtime_device_count()
   mesh = xs.Mesh(
       np.arange(count), (count // EXPERTS, EXPERTS), ('data', 'expert'))
-  print(train(asked, count, mesh))
+  print(train(settings, count, mesh))
 
 
 if __name__ == '__main__':

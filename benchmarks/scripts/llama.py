@@ -75,22 +75,22 @@ def main() -> None:
       '--sequence-parallel',
       action='store_true',
       help='split sequences over the model axis')
-  asked = parser.parse_args()
+  options = parser.parse_args()
   torch.manual_seed(0)
   xr.use_spmd()
   count = xr.global_runtime_device_count()
   mesh = xs.Mesh(np.arange(count), (count // 4, 4), ('data', 'model'))
-  model = Model(asked.layers, asked.scale).to('xla')
-  data = None if asked.sequence_parallel else 'data'
+  model = Model(options.layers, options.scale).to('xla')
+  data = None if options.sequence_parallel else 'data'
   for name, weight in model.named_parameters():
     if weight.dim() == 2:
       is_column = name.split('.')[-2] in _COLUMNS
       xs.mark_sharding(weight, mesh, ('model', data) if is_column else
                        (data, 'model'))
-  tokens = torch.randint(0, VOCABULARY // asked.scale,
-                         (asked.sequences, asked.length)).to('xla')
+  tokens = torch.randint(0, VOCABULARY // options.scale,
+                         (options.sequences, options.length)).to('xla')
   xs.mark_sharding(tokens, mesh,
-                   ('data', 'model' if asked.sequence_parallel else None))
+                   ('data', 'model' if options.sequence_parallel else None))
   torch_xla.shardy.name_tensors({'tokens': tokens})
   torch_xla.sync()
   logits = model(tokens)

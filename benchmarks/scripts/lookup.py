@@ -28,7 +28,7 @@ def options(arguments: Optional[list[str]] = None) -> argparse.Namespace:
   return parser.parse_args(arguments)
 
 
-def train(asked: argparse.Namespace, count: int,
+def train(settings: argparse.Namespace, count: int,
           mesh: Optional[xs.Mesh]) -> list[float]:
   """The loss of each step.
 
@@ -39,13 +39,13 @@ def train(asked: argparse.Namespace, count: int,
   torch.manual_seed(0)
   device = 'xla' if mesh else 'cpu'
   model = example.Model(count).to(device)
-  of_table, of_tokens = PRIORITIES[asked.first]
+  of_table, of_tokens = PRIORITIES[settings.first]
   if mesh:
     xs.mark_sharding(
         model.table.weight, mesh, (None, 'data'), priority=(None, of_table))
   optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
   losses = []
-  for _ in range(asked.steps):
+  for _ in range(settings.steps):
     batch = torch.randint(example.VOCABULARY,
                           (example.SEQUENCES * count, example.LENGTH))
     labels = (batch[:, 0] % example.CLASSES).to(device)
@@ -64,10 +64,10 @@ def train(asked: argparse.Namespace, count: int,
 
 
 def main() -> None:
-  asked = options()
+  settings = options()
   xr.use_spmd()
   count = xr.global_runtime_device_count()
-  print(train(asked, count, xs.Mesh(np.arange(count), (count,), ('data',))))
+  print(train(settings, count, xs.Mesh(np.arange(count), (count,), ('data',))))
 
 
 if __name__ == '__main__':

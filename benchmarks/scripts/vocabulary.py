@@ -49,7 +49,7 @@ def options(arguments: Optional[list[str]] = None) -> argparse.Namespace:
   return parser.parse_args(arguments)
 
 
-def train(asked: argparse.Namespace, count: int,
+def train(settings: argparse.Namespace, count: int,
           mesh: Optional[xs.Mesh]) -> list[float]:
   """The loss of each step.
 
@@ -59,9 +59,9 @@ def train(asked: argparse.Namespace, count: int,
   """
   torch.manual_seed(0)
   device = 'xla' if mesh else 'cpu'
-  model = Model(asked.vocabulary, asked.width)
-  model = model.to(getattr(torch, asked.dtype)).to(device)
-  of_table, of_tokens = PRIORITIES[asked.first]
+  model = Model(settings.vocabulary, settings.width)
+  model = model.to(getattr(torch, settings.dtype)).to(device)
+  of_table, of_tokens = PRIORITIES[settings.first]
   if mesh:
     xs.mark_sharding(
         model.table.weight,
@@ -71,10 +71,10 @@ def train(asked: argparse.Namespace, count: int,
       xs.mark_sharding(weight, mesh, (None,))
   optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
   losses = []
-  for _ in range(asked.steps):
-    tokens = torch.randint(
-        0, asked.vocabulary,
-        (count // GROUP, GROUP * asked.sequences, asked.length)).to(device)
+  for _ in range(settings.steps):
+    tokens = torch.randint(0, settings.vocabulary,
+                           (count // GROUP, GROUP * settings.sequences,
+                            settings.length)).to(device)
     if mesh:
       xs.mark_sharding(
           tokens,
@@ -91,12 +91,12 @@ def train(asked: argparse.Namespace, count: int,
 
 
 def main() -> None:
-  asked = options()
+  settings = options()
   xr.use_spmd()
   count = xr.global_runtime_device_count()
   mesh = xs.Mesh(
       np.arange(count), (count // GROUP, GROUP), ('data', 'vocabulary'))
-  print(train(asked, count, mesh))
+  print(train(settings, count, mesh))
 
 
 if __name__ == '__main__':

@@ -79,10 +79,10 @@ class Judge:
         'AGAINST_ABSENT': ','.join(absent)
     }
     outcomes: dict[str, Outcome] = {}
-    asked = [test for s in SUITES for test in s.tests]
+    pending = [test for s in SUITES for test in s.tests]
     # A process that dies takes the tests behind with it: these are asked again.
-    while asked:
-      new = self._run_once(environment, [*arguments, *asked])
+    while pending:
+      new = self._run_once(environment, [*arguments, *pending])
       outcomes |= new
       died: dict[str, list[str]] = {}
       for node, outcome in new.items():
@@ -90,7 +90,7 @@ class Judge:
           died.setdefault(node.split('::')[0], []).append(node)
       for first, *_ in died.values():
         outcomes[first] = Outcome('failed', outcomes[first].reason)
-      asked = [node for _, *behind in died.values() for node in behind]
+      pending = [node for _, *behind in died.values() for node in behind]
       # They have been chosen already.
       arguments = ()
     return outcomes
@@ -114,12 +114,12 @@ class Judge:
       raise TargetError(f'pytest ended with status {status}: see above')
     outcomes: dict[str, Outcome] = {}
     for line in results.read_text(encoding='utf-8').splitlines():
-      said = json.loads(line)
-      node = said.pop('node')
+      fields = json.loads(line)
+      node = fields.pop('node')
       # What fails at its end has failed, whatever it said before.
       if node not in outcomes or outcomes[node].outcome in ('passed',
                                                             'skipped'):
-        outcomes[node] = Outcome(**said)
+        outcomes[node] = Outcome(**fields)
     return outcomes
 
   def _who(self) -> str:
@@ -127,13 +127,14 @@ class Judge:
     return f'the wheel in {folder}' if folder else str(self.target.python)
 
   def _ask(self, *arguments: str) -> dict[str, Any]:
-    done = self.target.run([PROBE, *arguments], self.tree)
+    process = self.target.run([PROBE, *arguments], self.tree)
     try:
-      return json.loads(done.stdout)
+      return json.loads(process.stdout)
     except ValueError:
-      ended = (f'was ended by signal {-done.returncode}' if done.returncode < 0
-               else f'ended with status {done.returncode}')
-      return {'error': f'{done.stderr}\nthe process {ended}'}
+      ended = (f'was ended by signal {-process.returncode}'
+               if process.returncode < 0 else
+               f'ended with status {process.returncode}')
+      return {'error': f'{process.stderr}\nthe process {ended}'}
 
   def _check_place(self, file: Path) -> None:
     """What is judged must be the target's own."""
@@ -150,12 +151,12 @@ class Judge:
     """The feature, with what came of switching it on."""
     if suite.always or not feature.found:
       return feature
-    said = self._ask(suite.environment)
-    if 'error' in said:
+    answer = self._ask(suite.environment)
+    if 'error' in answer:
       return Feature(
           True, f'{feature.how}; it cannot be switched on: '
-          f'{_last_lines(said["error"], 1)}', False)
-    version = 'V2' if '<=' in said['text'] else 'V1'
+          f'{_last_lines(answer["error"], 1)}', False)
+    version = 'V2' if '<=' in answer['text'] else 'V1'
     return Feature(True, f'{feature.how}; shardings are read back as {version}')
 
 

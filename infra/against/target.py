@@ -41,12 +41,14 @@ class Target:
 
   def environment(self, *modules: Path) -> dict[str, str]:
     """The variables of its processes: ours gone, these folders on the path."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(_LEFT_OUT)}
+    variables = {
+        k: v for k, v in os.environ.items() if not k.startswith(_LEFT_OUT)
+    }
     path = [*([self.folder] if self.folder else []), *modules]
     if path:
-      kept['PYTHONPATH'] = os.pathsep.join(map(str, path))
+      variables['PYTHONPATH'] = os.pathsep.join(map(str, path))
     # XLA's own talk would drown the rest.
-    return {'TF_CPP_MIN_LOG_LEVEL': '2'} | kept | {'PYTHONUNBUFFERED': '1'}
+    return {'TF_CPP_MIN_LOG_LEVEL': '2'} | variables | {'PYTHONUNBUFFERED': '1'}
 
   def run(self, arguments: list[str], place: Path, *modules: Path,
           **variables: str) -> subprocess.CompletedProcess:
@@ -82,20 +84,20 @@ def of_python(python: str, work: Path) -> Target:
   Raises:
     TargetError: there is no such interpreter, or it is too old.
   """
-  found = shutil.which(python)
-  if not found:
+  interpreter = shutil.which(python)
+  if not interpreter:
     raise TargetError(f'{python} is no interpreter: give the path of a Python '
                       'that has torch and torch_xla installed, as '
                       '~/venv/bin/python')
   # Not resolved: what a link of a venv points to has none of its packages.
-  target = Target(Path(os.path.abspath(found)))
-  done = target.run(['-c', _PYTHONS_ANSWER], work)
+  target = Target(Path(os.path.abspath(interpreter)))
+  process = target.run(['-c', _PYTHONS_ANSWER], work)
   try:
-    version = tuple(json.loads(done.stdout))
+    version = tuple(json.loads(process.stdout))
   except ValueError:
     raise TargetError(
         f'{python} is no Python: it said '
-        f'{(done.stdout + done.stderr).strip()[-200:]!r}') from None
+        f'{(process.stdout + process.stderr).strip()[-200:]!r}') from None
   if version < (3, 10):
     raise TargetError(f'{python} is Python {version[0]}.{version[1]}; the '
                       'tests need 3.10 or newer')

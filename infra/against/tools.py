@@ -68,21 +68,21 @@ def _install(target: Target, lines: list[str], tools: Path) -> None:
   """Has this Python's pip install for the target's, which may have none."""
   part = tools.with_name(f'{tools.name}.{os.getpid()}.part')
   try:
-    done = subprocess.run([
+    process = subprocess.run([
         sys.executable, '-m', 'pip', '--disable-pip-version-check', '--quiet',
         '--python',
         str(target.python), 'install', '--only-binary', ':all:', '--target',
         str(part), *lines
     ],
-                          env=Target(target.python).environment(),
-                          capture_output=True,
-                          text=True,
-                          check=False)
-    if done.returncode:
+                             env=Target(target.python).environment(),
+                             capture_output=True,
+                             text=True,
+                             check=False)
+    if process.returncode:
       raise TargetError(
           f'pip cannot install {", ".join(lines)} for {target.python}:\n'
-          f'{_tail(done.stderr)}\nCheck the network and the package index of '
-          'pip, then run this again.')
+          f'{_tail(process.stderr)}\nCheck the network and the package index '
+          'of pip, then run this again.')
     part.rename(tools)
   finally:
     shutil.rmtree(part, ignore_errors=True)

@@ -48,7 +48,7 @@ def count(root: Path, names: list[str]) -> WheelOnly:
       for path in (root / 'test').rglob('*.py')
   }
   folders = {path.name for path in (root / _SHARDY).iterdir() if path.is_dir()}
-  tests, files, seen = 0, 0, {}
+  tests, files, functions_by_part = 0, 0, {}
   for name in names:
     if not name.endswith('_test.py') or name.startswith(BEHAVIOUR):
       continue
@@ -62,15 +62,16 @@ def count(root: Path, names: list[str]) -> WheelOnly:
     files += 1
     tests += functions
     for part in needed & {*_OPENLY, *folders}:
-      seen[part] = seen.get(part, 0) + functions
+      functions_by_part[part] = functions_by_part.get(part, 0) + functions
   parts = sorted(
-      seen, key=lambda part: (part not in _OPENLY, -seen[part], part))
+      functions_by_part,
+      key=lambda part: (part not in _OPENLY, -functions_by_part[part], part))
   return WheelOnly(tests, files, tuple(parts))
 
 
 def _needed(text: str, sources: dict[str, str]) -> set[str]:
   """What a test needs, by itself and by the helpers that it imports."""
-  todo, done, needed = [text], set(), set()
+  todo, helpers, needed = [text], set(), set()
   while todo:
     source = todo.pop()
     needed |= {n for n, sign in _OPENLY.items() if re.search(sign, source)}
@@ -78,7 +79,7 @@ def _needed(text: str, sources: dict[str, str]) -> set[str]:
     if 'XLA_USE_SHARDY' in source or 'XLA_SHARDING_V2' in source:
       needed.add('switch')
     for helper in _IMPORTED.findall(source):
-      if helper in sources and helper not in done:
-        done.add(helper)
+      if helper in sources and helper not in helpers:
+        helpers.add(helper)
         todo.append(sources[helper])
   return needed

@@ -49,7 +49,7 @@ class Bench:
   def __init__(self, root: Path, folder: Path):
     self._root = root
     self.checkout, self._site = folder / 'checkout', folder / 'site'
-    self._temporary, self._kept = folder / 'tmp', folder / 'kept'
+    self._temporary, self._originals = folder / 'tmp', folder / 'kept'
     self._result, self._output = folder / 'result', folder / 'output'
     self._temporary.mkdir(parents=True)
     shutil.copytree(
@@ -75,12 +75,12 @@ class Bench:
     """
     path = self._path(fault.file)
     text = fault.planted(path.read_text(encoding='utf-8'))
-    path.rename(self._kept)
+    path.rename(self._originals)
     path.write_text(text, encoding='utf-8')
 
   def mend(self, fault: Fault) -> None:
     """Puts the file of the fault that was planted back."""
-    self._kept.rename(self._path(fault.file))
+    self._originals.rename(self._path(fault.file))
 
   def start(self, tests: Sequence[str],
             stops: bool) -> multiprocessing.process.BaseProcess:

@@ -88,7 +88,7 @@ def run(trials: Iterable[Trial], benches: Sequence[Bench]) -> Iterator[Ended]:
         trial = next(
             (t for t in pending if bench is benches[0] or not t.is_native),
             None)
-        if trial is None or any(one.bench is bench for one in running):
+        if trial is None or any(entry.bench is bench for entry in running):
           continue
         pending.remove(trial)
         if trial.fault:
@@ -97,20 +97,20 @@ def run(trials: Iterable[Trial], benches: Sequence[Bench]) -> Iterator[Ended]:
             _Running(bench, trial,
                      bench.start(trial.tests, stops=trial.fault is not None),
                      time.monotonic()))
-      connection.wait([one.process.sentinel for one in running], timeout=1)
-      for one in list(running):
-        if one.process.is_alive():
-          if time.monotonic() - one.start > _SECONDS:
-            _end(one)
+      connection.wait([entry.process.sentinel for entry in running], timeout=1)
+      for entry in list(running):
+        if entry.process.is_alive():
+          if time.monotonic() - entry.start > _SECONDS:
+            _end(entry)
           continue
-        running.remove(one)
-        if one.trial.fault:
-          one.bench.mend(one.trial.fault)
-        yield Ended(one.trial,
-                    time.monotonic() - one.start, **one.bench.result())
+        running.remove(entry)
+        if entry.trial.fault:
+          entry.bench.mend(entry.trial.fault)
+        yield Ended(entry.trial,
+                    time.monotonic() - entry.start, **entry.bench.result())
   finally:
-    for one in running:
-      _end(one)
+    for entry in running:
+      _end(entry)
 
 
 def check_pass(ended: Ended) -> None:

@@ -154,7 +154,7 @@ def read_side(branch: Branch, ref: str, manifest: Manifest,
   earlier = {t: s for s in manifest.series[:at] for t in _titles(s, form)}
   later = {t for s in manifest.series[at + 1:] for t in _titles(s, form)}
   base = branch.base
-  found: list[Series] = []
+  earlier_series: list[Series] = []
   commits: dict[str, Commit] = {}
   log = git.need(branch.upstream, *_LOG, '--reverse', '--format=%H %s',
                  f'{base}..{ref}')
@@ -170,24 +170,24 @@ def read_side(branch: Branch, ref: str, manifest: Manifest,
     if title in earlier:
       base = commit
       commits.clear()
-      if earlier[title] not in found:
-        found.append(earlier[title])
+      if earlier[title] not in earlier_series:
+        earlier_series.append(earlier[title])
       continue
-    made = _read_commit(branch, commit, subject, official)
-    if not made:
+    new_commit = _read_commit(branch, commit, subject, official)
+    if not new_commit:
       continue
     name = f'{title}.patch'
     if name in commits:
       raise BuildError(
-          f'the commits {commits[name].id[:10]} and {made.id[:10]} have one '
-          f'subject, "{subject}", and a patch is called after it')
-    commits[name] = made
+          f'the commits {commits[name].id[:10]} and {new_commit.id[:10]} have '
+          f'one subject, "{subject}", and a patch is called after it')
+    commits[name] = new_commit
   files = {
       path: blob
       for path, blob in files_of(branch.upstream, ref).items()
       if path not in official
   }
-  return Side(found, files_of(branch.upstream, base), commits, files,
+  return Side(earlier_series, files_of(branch.upstream, base), commits, files,
               tuple(behind))
 
 

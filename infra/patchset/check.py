@@ -76,7 +76,7 @@ def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
   for series in manifest.series:
     for base in series.upstream:
       where = f'series {series.name} on {base}'
-      made: dict[str, tuple[str, str]] = {}
+      blobs: dict[str, tuple[str, str]] = {}
       for part in manifest.with_dependencies(series.name):
         if base not in part.upstream:
           problems.append(f'{where}: it depends on {part.name}, which has no '
@@ -84,12 +84,12 @@ def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
           continue
         for patch in patches[part.name, base]:
           for change in patch.changes:
-            blob, by = made.get(change.path, (change.old, ''))
+            blob, by = blobs.get(change.path, (change.old, ''))
             if blob != change.old:
               problems.append(
                   f'{where}: patch {patch.name} applies to blob {change.old} '
                   f'of {change.path}, and {by} before it makes {blob}')
-            made[change.path] = (change.new, patch.name)
+            blobs[change.path] = (change.new, patch.name)
   return problems
 
 
@@ -112,14 +112,14 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
             f'{FILE}: {series.name} lists {name} for {", ".join(forms)}; what '
             f'these share lies in {" or ".join(known)}')
   folder = root / FOLDER
-  found = sorted(
+  file_names = sorted(
       p.relative_to(folder).as_posix() for p in folder.rglob('*.patch'))
   problems += [
-      f'{FOLDER}/{name} is not listed in {FILE}' for name in found
+      f'{FOLDER}/{name} is not listed in {FILE}' for name in file_names
       if name not in listed
   ]
   first: dict[str, str] = {}
-  for name in found:
+  for name in file_names:
     text = (folder / name).read_text(encoding='utf-8', errors='replace')
     same = first.setdefault(placeless(text_for(diff_in(text), '')), name)
     if same != name:

@@ -51,17 +51,17 @@ def check_upstream(root: Path,
   """
   manifest = load_manifest(root)
   chosen = [manifest.find(only)] if only else manifest.series
-  wanted = [
+  bases = [
       b for b in manifest.bases if any(b.name in s.upstream for s in chosen)
   ]
-  if not wanted:
+  if not bases:
     names = ', '.join(series.name for series in chosen)
     raise BuildError(f'no patches for people with the source: {names}')
-  for base in wanted:
+  for base in bases:
     check_sources(upstream, base)
   tree = _clone(root, upstream)
   rows = []
-  for base in wanted:
+  for base in bases:
     start = _base(tree, base)
     for series in chosen:
       if base.name in series.upstream:
@@ -125,12 +125,12 @@ def _row(root: Path, tree: Path, manifest: Manifest, series: Series, base: Base,
     say(f'  does not apply: {error}')
     return Row(series.name, base.name, ('NO', *'----'), (str(error),))
   paths = touched(tree, before)
-  found = {
+  problems_by_kind = {
       'names': twice(tree, before, paths),
       'compiles': uncompiled(tree, paths),
       'format': misformatted(tree, before, paths)
   }
-  for kind, problems in found.items():
+  for kind, problems in problems_by_kind.items():
     say(f'  {kind}: {len(problems)} problems in {len(paths)} files')
   files = collect(tree, before, paths)
   for file in files:
@@ -145,10 +145,11 @@ def _row(root: Path, tree: Path, manifest: Manifest, series: Series, base: Base,
   if not added:
     untested.append('its patches add no test to a test file')
   count = len(series.patches(base.name))
-  cells = (f'{count} patches', *('NO' if p else 'yes' for p in found.values()),
+  cells = (f'{count} patches',
+           *('NO' if p else 'yes' for p in problems_by_kind.values()),
            'NO' if untested else f'{added} new of '
            f'{sum(len(file.tests) for file in files)}')
-  problems = [p for kind in found.values() for p in kind] + untested
+  problems = [p for kind in problems_by_kind.values() for p in kind] + untested
   return Row(series.name, base.name, cells, tuple(problems))
 
 

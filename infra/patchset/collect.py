@@ -87,14 +87,14 @@ def _written(text: str) -> list[str]:
     tree = ast.parse(text)
   except SyntaxError:
     return []
-  found = []
+  tests = []
   for node in tree.body:
     prefix = f'{node.name}.' if isinstance(node, ast.ClassDef) else ''
-    found += [
+    tests += [
         f'{prefix}{item.name}' for item in (node.body if prefix else [node])
         if isinstance(item, ast.FunctionDef) and item.name.startswith('test')
     ]
-  return found
+  return tests
 
 
 def _judge(tree: Path, path: str, old: str, written: list[str],
@@ -124,7 +124,7 @@ def _judge(tree: Path, path: str, old: str, written: list[str],
 def _loaded(file: Path) -> tuple[list[str], str]:
   """The tests that unittest finds in a file, and why it cannot be loaded."""
   try:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, '-c', _COLLECT,
          str(file.parent), file.stem],
         cwd=file.parent,
@@ -135,11 +135,11 @@ def _loaded(file: Path) -> tuple[list[str], str]:
         check=False)
   except subprocess.TimeoutExpired:
     return [], f'it took longer than {_SECONDS} s'
-  if done.returncode:
-    return [], (done.stderr.strip() or
-                f'status {done.returncode}').splitlines()[-1]
+  if process.returncode:
+    return [], (process.stderr.strip() or
+                f'status {process.returncode}').splitlines()[-1]
   return [
       line.removeprefix(_MARK)
-      for line in done.stdout.splitlines()
+      for line in process.stdout.splitlines()
       if line.startswith(_MARK)
   ], ''

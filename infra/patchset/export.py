@@ -188,27 +188,27 @@ def _commit_files(root: Path, tree: Path, names: list[str],
 
 def _rebase(tree: Path, branch: str, base: Base, start: str, onto: str) -> None:
   """Rebases the work tree's branch; undoes it if that is not right."""
-  left = (f'The branch {branch} stays as it is on {base.name}: rebase it by '
-          'hand.')
+  advice = (f'The branch {branch} stays as it is on {base.name}: rebase it by '
+            'hand.')
   tip = git.need(tree, 'rev-parse', 'HEAD')
   # What a base has picked comes along, unless it is there already.
   there = all(
       git.run(tree, 'merge-base', '--is-ancestor', picked, onto).returncode == 0
       for picked in base.cherry_pick)
-  done = git.run(tree, *CONFIG, 'rebase', '--quiet', '--onto', onto,
-                 start if there else base.commit, branch)
-  if done.returncode:
+  process = git.run(tree, *CONFIG, 'rebase', '--quiet', '--onto', onto,
+                    start if there else base.commit, branch)
+  if process.returncode:
     names = git.run(tree, 'diff', '--name-only', '--diff-filter=U').stdout
     subject = git.run(tree, 'log', '-1', '--format=%s', 'REBASE_HEAD').stdout
     git.run(tree, 'rebase', '--abort')
     if not names:
       raise BuildError(f'git could not rebase onto {onto}: '
-                       f'{done.stderr.strip()}\n{left}')
+                       f'{process.stderr.strip()}\n{advice}')
     raise BuildError(f'"{subject.strip()}" conflicts with {onto} in '
-                     f'{", ".join(names.split())}. {left}')
+                     f'{", ".join(names.split())}. {advice}')
   wrong = broken(tree, onto)
   if wrong:
     git.need(tree, *CONFIG, 'reset', '--quiet', '--hard', tip)
     found = '\n  '.join(wrong)
     raise BuildError(f'the rebase onto {onto} has no conflict, and its result '
-                     f'is wrong all the same:\n  {found}\n{left}')
+                     f'is wrong all the same:\n  {found}\n{advice}')

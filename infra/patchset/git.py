@@ -63,20 +63,20 @@ def need(folder: Path, *arguments: str, given: str | None = None) -> str:
   Raises:
     BuildError: git fails.
   """
-  done = run(folder, *arguments, given=given)
-  if done.returncode:
-    said = (done.stderr or done.stdout).strip()
+  process = run(folder, *arguments, given=given)
+  if process.returncode:
+    said = (process.stderr or process.stdout).strip()
     raise BuildError(f'git {_verb(arguments)} failed: {said}')
-  return done.stdout.strip()
+  return process.stdout.strip()
 
 
 def read(folder: Path, *arguments: str) -> bytes:
   """Runs git as `need` does, and returns what it prints as bytes."""
-  done = run(folder, *arguments, text=False)
-  if done.returncode:
-    said = done.stderr.decode(errors='replace').strip()
+  process = run(folder, *arguments, text=False)
+  if process.returncode:
+    said = process.stderr.decode(errors='replace').strip()
     raise BuildError(f'git {_verb(arguments)} failed: {said}')
-  return done.stdout
+  return process.stdout
 
 
 def _verb(arguments: tuple[str, ...]) -> str:
@@ -96,7 +96,7 @@ def apply_outside(folder: Path, diff: str) -> str:
   # Were a repository found above the folder, git would take the patch's paths
   # for paths in it and skip every one of them without a word. The user's
   # settings, such as apply.whitespace, must not touch the result either.
-  done = run(
+  process = run(
       folder,
       'apply',
       '--unidiff-zero',
@@ -107,4 +107,4 @@ def apply_outside(folder: Path, diff: str) -> str:
           'GIT_CONFIG_GLOBAL': os.devnull,
           'GIT_CONFIG_SYSTEM': os.devnull,
       })
-  return done.stderr.strip() if done.returncode else ''
+  return process.stderr.strip() if process.returncode else ''

@@ -109,14 +109,14 @@ class Manifest:
     Raises:
       BuildError: there is no such series.
     """
-    wanted = {name}
+    names = {name}
     todo = [name]
     while todo:
       for dependency in self.find(todo.pop()).depends_on:
-        if dependency not in wanted:
-          wanted.add(dependency)
+        if dependency not in names:
+          names.add(dependency)
           todo.append(dependency)
-    return tuple(series for series in self.series if series.name in wanted)
+    return tuple(series for series in self.series if series.name in names)
 
   def owners_of_overlay(self, path: str) -> list[str]:
     """The series that list a file under torch_xla/."""
@@ -185,25 +185,25 @@ def with_patches(text: str, name: str, forms: Mapping[str,
     BuildError: the text is not laid out as this function expects.
   """
   series = parse_manifest(text).find(name)
-  wanted = {
+  patches_by_form = {
       form: tuple(forms.get(form, series.patches(form)))
       for form in series.forms()
   }
-  for form, patches in wanted.items():
+  for form, patches in patches_by_form.items():
     entry = re.compile(
         rf"""(^name\ =\ ["']{re.escape(name)}["']$(?:(?!^\[\[).)*?
         ^["']?{re.escape(form)}["']?\ =\ )(\[[^]]*\]|["'](\S+)["'])$""",
         re.MULTILINE | re.DOTALL | re.VERBOSE)
-    found = entry.search(text)
+    match = entry.search(text)
     # A form's list, or the base whose list holds.
-    same = found and (wanted.get(found[3]) == patches
-                      if found[3] else series.patches(form) == patches)
-    if not found or same:
+    same = match and (patches_by_form.get(match[3]) == patches
+                      if match[3] else series.patches(form) == patches)
+    if not match or same:
       continue
     lines = ''.join(f'    "{patch}",\n' for patch in patches)
     new = f'[\n{lines}]' if lines else '[]'
-    text = f'{text[:found.start(2)]}{new}{text[found.end(2):]}'
-  if parse_manifest(text).find(name).forms() != wanted:
+    text = f'{text[:match.start(2)]}{new}{text[match.end(2):]}'
+  if parse_manifest(text).find(name).forms() != patches_by_form:
     raise BuildError(f'{FILE}: the lists of patches of {name} have to begin a '
                      'line, behind the name')
   return text

@@ -39,18 +39,18 @@ def touched(tree: Path, before: str) -> list[str]:
 
 def twice(tree: Path, before: str, paths: list[str]) -> list[str]:
   """Names that are defined more than once, and more often than before."""
-  found = []
+  problems = []
   for path in paths:
     old = git.run(tree, 'show', f'{before}:{path}').stdout
     new = (tree / path).read_text(encoding='utf-8')
     more = _names_twice(path, new)
     less = _names_twice(path, old)
-    found += [
+    problems += [
         f'{path} defines {name} {count} times'
         for name, count in sorted(more.items())
         if count > less[name]
     ]
-  return found
+  return problems
 
 
 def uncompiled(tree: Path, paths: list[str]) -> list[str]:
@@ -58,12 +58,12 @@ def uncompiled(tree: Path, paths: list[str]) -> list[str]:
   paths = [path for path in paths if path.endswith('.py')]
   if not paths:
     return []
-  done = subprocess.run([sys.executable, '-m', 'compileall', '-qf', *paths],
-                        cwd=tree,
-                        capture_output=True,
-                        text=True,
-                        check=False)
-  return done.stdout.strip().split('\n') if done.returncode else []
+  process = subprocess.run([sys.executable, '-m', 'compileall', '-qf', *paths],
+                           cwd=tree,
+                           capture_output=True,
+                           text=True,
+                           check=False)
+  return process.stdout.strip().split('\n') if process.returncode else []
 
 
 def _names_twice(path: str, text: str) -> Counter[str]:

@@ -68,12 +68,12 @@ class Patch:
     Raises:
       BuildError: nothing is left.
     """
-    left = tuple(
+    changes = tuple(
         c for c in self.changes if not c.path.startswith(_NOT_IN_A_WHEEL))
-    if not left:
+    if not changes:
       raise BuildError(f'patch {self.name} is listed for the wheel and changes '
                        'no file that a wheel has')
-    return replace(self, changes=left)
+    return replace(self, changes=changes)
 
 
 def blob_id(data: bytes) -> str:
@@ -124,12 +124,12 @@ def text_for(text: str, form: str) -> str:
 
 def shared_text(texts: Mapping[str, str]) -> str:
   """What `text_for` makes these texts of, by form; `placeless` are the same."""
-  (_, first), *others = texts.items()
+  (_, first), *other_texts = texts.items()
   shared = []
   for lines in zip(*(text.split('\n') for text in texts.values()), strict=True):
     shared += [lines[0]]
     shared += [
-        f'{form} {line}' for (form, _), line in zip(others, lines[1:])
+        f'{form} {line}' for (form, _), line in zip(other_texts, lines[1:])
         if line != lines[0]
     ]
   return '\n'.join(shared)
@@ -298,7 +298,7 @@ def _read_hunk(lines: list[str], at: int) -> int:
   if not match:
     # Behind the second @@ git quotes a line of upstream's.
     raise BuildError(f'a hunk line has to end with @@: {lines[at]}')
-  left = {'-': int(match[1] or 1), '+': int(match[2] or 1)}
+  missing_lines = {'-': int(match[1] or 1), '+': int(match[2] or 1)}
   at += 1
   while at < len(lines) and lines[at][:1] in ('-', '+', '\\', ' ', ''):
     sign = lines[at][:1]
@@ -306,8 +306,8 @@ def _read_hunk(lines: list[str], at: int) -> int:
       raise BuildError('a hunk holds a context line (line '
                        f'{at + 1} of the diff); make it with git diff -U0')
     if sign != '\\':
-      left[sign] -= 1
+      missing_lines[sign] -= 1
     at += 1
-  if any(left.values()):
+  if any(missing_lines.values()):
     raise BuildError('a hunk does not hold the lines that it announces')
   return at

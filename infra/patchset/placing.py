@@ -55,22 +55,22 @@ def place(root: Path, manifest: Manifest, edit: Edit,
           s for s in later if not has_commit(
               edit.branch.upstream, record_of(edit.branch.name, s.name))
       ]
-      wanted: Sequence[str] = edit.order if later else ()
+      file_names: Sequence[str] = edit.order if later else ()
     else:
-      wanted = _wanted(edit, other)
+      file_names = _wanted(edit, other)
       apart = _apart(edit, other)
       if apart:
         say(f'{other} has patches of its own, which stay: {", ".join(apart)}')
-    if not wanted:
+    if not file_names:
       continue
     if _same_diffs(edit, own):
       new[series.name, other] = {
           file: edit.texts.get(file) or now[series.name, other][file]
-          for file in wanted
+          for file in file_names
       }
       continue
     try:
-      made = replay(root, manifest, now, edit, other, wanted, later)
+      replayed = replay(root, manifest, now, edit, other, file_names, later)
     except NotClean as error:
       if other == form:
         names = ', '.join(s.name for s in later)
@@ -82,12 +82,12 @@ def place(root: Path, manifest: Manifest, edit: Edit,
             f'export {last} {_option(other)} and import the branch')
       continue
     if other != form:
-      changed = sorted(f'{of}: {file}' for (of, _), files in made.items()
+      changed = sorted(f'{of}: {file}' for (of, _), files in replayed.items()
                        for file, text in files.items()
                        if now[of, other].get(file) != text)
       if changed:
         say(f'made for {other} as well: {", ".join(changed)}')
-    new |= made
+    new |= replayed
   return _files(root, manifest, new, form)
 
 
@@ -202,15 +202,15 @@ def _paths(series: Series, new: Texts,
 
 
 def _path(series: str, file: str, group: Sequence[str],
-          now: Mapping[tuple[str, str], str], taken: set[str]) -> str:
+          now: Mapping[tuple[str, str], str], paths_in_use: set[str]) -> str:
   """The path of a patch that these forms share."""
   possible = [f'{folder}/{file}' for folder in folders(series, group)]
-  kept = {now[form, file] for form in group if (form, file) in now}
-  others = {
+  paths_now = {now[form, file] for form in group if (form, file) in now}
+  paths_of_others = {
       path for (form, name), path in now.items()
       if name == file and form not in group
   }
   for path in possible:
-    if path in kept and path not in taken:
+    if path in paths_now and path not in paths_in_use:
       return path
-  return next(p for p in possible if p not in taken | others)
+  return next(p for p in possible if p not in paths_in_use | paths_of_others)

@@ -45,7 +45,7 @@ def dependents(manifest: Manifest, series: Series, form: str) -> list[Series]:
 
 
 def replay(root: Path, manifest: Manifest, now: Texts, edit: Edit, form: str,
-           wanted: Sequence[str], later: Sequence[Series]) -> Texts:
+           file_names: Sequence[str], later: Sequence[Series]) -> Texts:
   """The patches of a form after the change.
 
   They are picked as commits, in a work tree of their own: unlike a patch
@@ -57,7 +57,7 @@ def replay(root: Path, manifest: Manifest, now: Texts, edit: Edit, form: str,
     now: all patches as they are.
     edit: the change.
     form: to carry it over to.
-    wanted: the file names of the patches that the series shall have there.
+    file_names: of the patches that the series shall have there.
     later: series that build on it.
 
   Raises:
@@ -85,19 +85,19 @@ def replay(root: Path, manifest: Manifest, now: Texts, edit: Edit, form: str,
           file = file_of(patch.name)
           commits[series.name, file] = git.need(tree, 'rev-parse', 'HEAD')
       git.need(tree, *CONFIG, 'reset', '--quiet', '--hard', start)
-      made: Texts = {}
+      texts: Texts = {}
       for series in chain[at:]:
         own = series == edit.series
-        files = wanted if own else [*now[series.name, form]]
-        made[series.name, form] = {}
+        files = file_names if own else [*now[series.name, form]]
+        texts[series.name, form] = {}
         for file in files:
           changed = edit.texts.get(file) if own else None
           text = changed or now[series.name, form][file]
           commit = (
               edit.commits[file] if changed else commits[series.name, file])
-          made[series.name, form][file] = _picked(tree, commit, text, file,
-                                                  form)
-      return made
+          texts[series.name, form][file] = _picked(tree, commit, text, file,
+                                                   form)
+      return texts
   except BuildError as error:
     raise NotClean(str(error)) from error
 

@@ -155,7 +155,7 @@ class Alone:
         for name in overlay.of_wheel(names)
         if name.endswith('.py')
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, '-c', _IMPORT,
          str(self.folder), *modules],
         cwd=self.folder,
@@ -163,8 +163,8 @@ class Alone:
         capture_output=True,
         text=True,
         check=False)
-    if done.returncode:
-      said = '\n'.join(done.stderr.strip().splitlines()[-12:])
+    if process.returncode:
+      said = '\n'.join(process.stderr.strip().splitlines()[-12:])
       raise NotAlone(f'it cannot be imported:\n{said}')
 
   def run_tests(self, arguments: Sequence[str], say: Say) -> str:

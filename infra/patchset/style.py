@@ -24,16 +24,16 @@ def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
   Raises:
     BuildError: there is no formatter.
   """
-  found = []
+  problems = []
   for path in paths:
     lines = _added(tree, before, path)
     if not lines:
       continue
     if path.endswith(CPP):
-      found += _clang_format(tree, path, lines)
+      problems += _clang_format(tree, path, lines)
     elif path.endswith('.py'):
-      found += _yapf(tree, path, lines)
-  return found
+      problems += _yapf(tree, path, lines)
+  return problems
 
 
 def _added(tree: Path, before: str, path: str) -> list[tuple[int, int]]:

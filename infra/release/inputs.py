@@ -35,14 +35,16 @@ def differences(root: Path) -> list[str]:
   """
   blobs = _blobs(root)
   new = {*_read_by_build(root), *_known_to_git(root)} - blobs.keys()
-  found = {name: 'in no commit' for name in new if os.path.lexists(root / name)}
+  reasons = {
+      name: 'in no commit' for name in new if os.path.lexists(root / name)
+  }
   for name, blob in blobs.items():
     content = _content(root / name)
     if content is None:
-      found[name] = 'missing here'
+      reasons[name] = 'missing here'
     elif blob_id(content) != blob:
-      found[name] = 'changed since the commit'
-  return [f'{name}: {what}' for name, what in sorted(found.items())]
+      reasons[name] = 'changed since the commit'
+  return [f'{name}: {what}' for name, what in sorted(reasons.items())]
 
 
 def _blobs(root: Path) -> dict[str, str]:

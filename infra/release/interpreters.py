@@ -66,17 +66,17 @@ def find(root: Path,
 def _wrong(command: tuple[str, ...], python: str, root: Path) -> str:
   """Why a command is not the Python that it should be; '' if it is."""
   try:
-    done = subprocess.run([*command, *_ASK],
-                          cwd=root,
-                          capture_output=True,
-                          text=True,
-                          timeout=_SECONDS,
-                          check=False)
+    process = subprocess.run([*command, *_ASK],
+                             cwd=root,
+                             capture_output=True,
+                             text=True,
+                             timeout=_SECONDS,
+                             check=False)
   except (OSError, subprocess.TimeoutExpired) as error:
     return str(error)
-  if done.returncode:
-    said = done.stderr.strip().splitlines()
+  if process.returncode:
+    said = process.stderr.strip().splitlines()
     return said[-1 if said[0].startswith('Traceback') else 0] if said else (
-        f'status {done.returncode}')
-  version = done.stdout.strip()
+        f'status {process.returncode}')
+  version = process.stdout.strip()
   return '' if version == python else f'it is Python {version}'

@@ -27,7 +27,7 @@ def place(source: Path, target: Path, files: Sequence[str]) -> None:
       was, or with all files.
     PartlyPlacedError: it could be neither done nor undone.
   """
-  made = not target.exists()
+  is_new = not target.exists()
   target.mkdir(parents=True, exist_ok=True)
   try:
     with tempfile.TemporaryDirectory(
@@ -40,7 +40,7 @@ def place(source: Path, target: Path, files: Sequence[str]) -> None:
       _exchange(new, target, old,
                 [n for n in files if _differs(new, target, n)])
   except BaseException:
-    if made:
+    if is_new:
       # Where it has files after all, it stays.
       with contextlib.suppress(OSError):
         target.rmdir()
@@ -75,7 +75,7 @@ def _exchange(new: Path, target: Path, old: Path, files: Sequence[str]) -> None:
 def _take_back(target: Path, old: Path, files: Sequence[str],
                there: Sequence[str]) -> None:
   """Makes `target` as it was; errors as `place`."""
-  left = []
+  errors = []
   for name in files:
     try:
       if name in there:
@@ -83,9 +83,9 @@ def _take_back(target: Path, old: Path, files: Sequence[str],
       else:
         (target / name).unlink(missing_ok=True)
     except OSError as error:
-      left.append(f'{name}: {error}')
-  if left:
-    told = '\n'.join(left)
+      errors.append(f'{name}: {error}')
+  if errors:
+    told = '\n'.join(errors)
     raise PartlyPlacedError(
         f'{target} has some files of the release and not the others, and these '
         f'could not be taken back:\n{told}\nSee that the folder can be written '

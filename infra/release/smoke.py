@@ -49,27 +49,27 @@ def smoke(wheel: Path, torch: str, folder: Path) -> Outcome:
   environment = {
       k: v for k, v in os.environ.items() if not k.startswith(_OF_THE_USER)
   }
-  done = _run([sys.executable, str(_ENVIRONMENT), 'environment'], environment,
-              folder)
-  if done.returncode:
-    return Outcome(NOT_RUN, f'no environment could be made: {_end(done)}')
+  process = _run(
+      [sys.executable, str(_ENVIRONMENT), 'environment'], environment, folder)
+  if process.returncode:
+    return Outcome(NOT_RUN, f'no environment could be made: {_end(process)}')
   python = folder / 'environment' / 'bin' / 'python'
   pip = [
       str(python), '-m', 'pip', 'install', '--quiet', '--no-input',
       '--no-compile'
   ]
   for what, missing in ((torch, NOT_RUN), (f'{wheel}[cpu]', FAILED)):
-    done = _run([*pip, what], environment, folder)
-    if done.returncode:
-      return Outcome(missing, f'pip could not install {what}: {_end(done)}')
+    process = _run([*pip, what], environment, folder)
+    if process.returncode:
+      return Outcome(missing, f'pip could not install {what}: {_end(process)}')
   try:
-    done = _run([str(python), str(_TRAINING)], environment, folder,
-                _TRAINING_SECONDS)
+    process = _run([str(python), str(_TRAINING)], environment, folder,
+                   _TRAINING_SECONDS)
   except subprocess.TimeoutExpired:
     return Outcome(FAILED, f'training took longer than {_TRAINING_SECONDS} s')
-  if done.returncode:
-    return Outcome(FAILED, f'training ended early: {_end(done)}')
-  return judge(json.loads(done.stdout.splitlines()[-1]))
+  if process.returncode:
+    return Outcome(FAILED, f'training ended early: {_end(process)}')
+  return judge(json.loads(process.stdout.splitlines()[-1]))
 
 
 def judge(seen: dict) -> Outcome:

@@ -37,13 +37,13 @@ class Trial:
 
 def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
   """Installs a wheel and trains with it, if its Python is there."""
-  found = interpreters.find(root, python)
-  if isinstance(found, interpreters.Missing):
-    return Trial(python, '-', Outcome(NOT_RUN, found.reason))
+  interpreter = interpreters.find(root, python)
+  if isinstance(interpreter, interpreters.Missing):
+    return Trial(python, '-', Outcome(NOT_RUN, interpreter.reason))
   torch = _torch((root / _REQUIREMENTS).read_text(encoding='utf-8'))
   try:
-    done = subprocess.run(
-        [*found.command, 'infra/release/smoke.py',
+    process = subprocess.run(
+        [*interpreter.command, 'infra/release/smoke.py',
          str(wheel), torch],
         cwd=root,
         capture_output=True,
@@ -53,18 +53,19 @@ def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
   except subprocess.TimeoutExpired:
     outcome = Outcome(FAILED, f'no end after {_SECONDS} s')
   else:
-    outcome = _outcome(done)
-  return Trial(python, found.where, outcome)
+    outcome = _outcome(process)
+  return Trial(python, interpreter.where, outcome)
 
 
-def _outcome(done: subprocess.CompletedProcess) -> Outcome:
+def _outcome(process: subprocess.CompletedProcess) -> Outcome:
   """What the smoke test said in its last line."""
   try:
-    return Outcome(**json.loads(done.stdout.splitlines()[-1]))
+    return Outcome(**json.loads(process.stdout.splitlines()[-1]))
   except (IndexError, TypeError, ValueError):
-    said = (done.stderr.strip().splitlines() or ['nothing'])[-1]
+    said = (process.stderr.strip().splitlines() or ['nothing'])[-1]
     return Outcome(
-        FAILED, f'the smoke test ended with status {done.returncode}: {said}')
+        FAILED,
+        f'the smoke test ended with status {process.returncode}: {said}')
 
 
 def _torch(requirements: str) -> str:

@@ -164,4 +164,5 @@ def test_what_bazel_runs(machine):
   assert 'bash infra/develop.sh' in done.stderr
   assert machine.script('infra/test.sh').returncode == 0
   assert machine.script('test/core_test.sh').returncode == 0
-  assert machine.ran('python3.11')[-1].endswith(' -m pytest --tier=core')
+  assert machine.ran('python3.11')[-1].endswith(
+      ' -m pytest --tier=core -p no:budgets')

@@ -28,8 +28,9 @@ class Callers:
         paths['stdlib'], paths['platstdlib'], paths['purelib'],
         paths['platlib'], package
     }
-    self._others = tuple(os.path.realpath(f) + os.sep for f in folders) + tuple(
-        f + os.sep for f in folders)
+    self._foreign_folders = tuple(
+        os.path.realpath(f) + os.sep for f in folders) + tuple(
+            f + os.sep for f in folders)
 
   def now(self) -> tuple[str, ...]:
     """The lines that this thread is in, innermost first, a few at most.
@@ -57,8 +58,9 @@ class Callers:
     path = os.path.abspath(file)
     inside = path.startswith(self._folder + os.sep)
     # An environment may lie in the folder of the script.
-    nested = tuple(o for o in self._others if o.startswith(self._folder))
-    return not path.startswith(nested if inside else self._others)
+    nested = tuple(
+        o for o in self._foreign_folders if o.startswith(self._folder))
+    return not path.startswith(nested if inside else self._foreign_folders)
 
   def _shown(self, file: str) -> str:
     path = os.path.abspath(file)

@@ -18,14 +18,14 @@ def group_of(name: str) -> str:
   return _NUMBER.sub('*', name)
 
 
-def folded(said: Mapping[str, _Said]) -> dict[str, _Said]:
+def folded(statements: Mapping[str, _Said]) -> dict[str, _Said]:
   """What is said of each name, by group where all of a group say the same."""
   groups: dict[str, set[_Said]] = {}
-  for name, what in said.items():
+  for name, what in statements.items():
     groups.setdefault(group_of(name), set()).add(what)
   return {
       group_of(name) if len(groups[group_of(name)]) == 1 else name: what
-      for name, what in said.items()
+      for name, what in statements.items()
   }
 
 

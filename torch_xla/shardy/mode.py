@@ -62,7 +62,7 @@ class ModeSetting:
     """Keeps the mode from changing any more; `what` depends on it."""
     self._settled_by = what
 
-  def check_unsettled(self, wanted: Mode) -> None:
+  def check_unsettled(self, new_mode: Mode) -> None:
     """Checks that the mode can still be switched.
 
     Raises:
@@ -70,8 +70,8 @@ class ModeSetting:
     """
     if self._settled_by:
       raise TooLateError(
-          f'cannot switch to mode {wanted.value!r}: {self._settled_by} was set '
-          'up for the mode before; switch first')
+          f'cannot switch to mode {new_mode.value!r}: {self._settled_by} was '
+          'set up for the mode before; switch first')
 
 
 # Of this process.

@@ -36,12 +36,12 @@ class Progress:
     """Says what is being compiled, as long as it takes, and that it ended."""
     if called_from:
       what += f', asked for at {called_from[0]}'
-    done = threading.Event()
+    end = threading.Event()
     start = time.perf_counter()
 
     def wait() -> None:
       patience = _PATIENCE_SECONDS
-      while not done.wait(patience):
+      while not end.wait(patience):
         self.say(
             f'{what}: {self.stage} for {time.perf_counter() - start:.0f} s')
         patience = _AGAIN_SECONDS
@@ -53,7 +53,7 @@ class Progress:
       yield
       ended = 'compiled'
     finally:
-      done.set()
+      end.set()
       waiting.join()
       if says_end:
         self.say(f'{what}: {ended} in {time.perf_counter() - start:.1f} s')

@@ -11,10 +11,10 @@ class SaidOnce:
 
   def __init__(self, logger: logging.Logger):
     self._logger = logger
-    self._said: set[str] = set()
+    self._messages: set[str] = set()
 
   def warning(self, message: str) -> None:
     kind = re.sub(r'\{.*?\}|\[.*?\]|\d+', '', message)
-    if kind not in self._said:
-      self._said.add(kind)
+    if kind not in self._messages:
+      self._messages.add(kind)
       self._logger.warning('%s', message)

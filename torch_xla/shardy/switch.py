@@ -140,7 +140,7 @@ def _runs_nothing(command: Sequence[str]) -> bool:
       words, words[1:]) or ('torch_xla.shardy', 'aot') in zip(words, words[1:])
 
 
-def switch_on(wanted: Mode) -> None:
+def switch_on(new_mode: Mode) -> None:
   """Puts the door before every registered plugin, and those to come.
 
   `PJRT_DEVICE=CPU` becomes XLA's CPU plugin, and `PJRT_DEVICE=LIBRARY` the
@@ -158,30 +158,30 @@ def switch_on(wanted: Mode) -> None:
   from .compile.compiler import Compiler
   from .door import device_plugins
   from .v2 import to_v1
-  if wanted is current_mode():
+  if new_mode is current_mode():
     return
   if torch_xla._XLAC._xla_runtime_is_initialized():
     raise TooLateError(
-        f'cannot switch to mode {wanted.value!r}: the XLA runtime is already '
+        f'cannot switch to mode {new_mode.value!r}: the XLA runtime is already '
         'up. Call torch_xla.runtime.use_shardy() before the first XLA tensor '
         'or device, or set XLA_USE_SHARDY=1 (XLA_SHARDING_V2=1 for V2 alone) '
         'in the environment before torch_xla is imported, or before '
         'torch_xla.runtime.use_spmd() if that comes first')
-  if wanted is Mode.OFF:
+  if new_mode is Mode.OFF:
     raise TooLateError(
         f'cannot switch mode {current_mode().value!r} off again: the plugins '
         'are behind the door. Start with XLA_USE_SHARDY=0 and without '
         'XLA_SHARDING_V2')
-  mode.setting.check_unsettled(wanted)
+  mode.setting.check_unsettled(new_mode)
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     device_plugins.XlaCpuPlugin.check_installed()
   door.use(
-      Compiler(_planner(wanted), ledger.of_process,
-               route(wanted).meshes), to_v1.to_v1)
+      Compiler(_planner(new_mode), ledger.of_process,
+               route(new_mode).meshes), to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
-  mode.setting.mode = wanted
+  mode.setting.mode = new_mode
   plugins.use_dynamic_plugins()
   for name, registered in list(plugins._plugin_registry.items()):
     plugins.register_plugin(name, registered)

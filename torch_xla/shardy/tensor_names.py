@@ -78,10 +78,10 @@ def names_in(
     same = classes[name].count(title)
     return f'{name} of {title if same == 1 else f"one of {same} {title}"}'
 
-  found = [(tensor, told_apart(name, title))
+  names = [(tensor, told_apart(name, title))
            for title, named in by_root
            for tensor, name in named]
-  by_id = {id(tensor): name for tensor, name in reversed(found)}
+  by_id = {id(tensor): name for tensor, name in reversed(names)}
   for optimizer in optimizers:
     for tensor, state in list(vars(optimizer).get('state', {}).items()):
       name = by_id.get(id(tensor))
@@ -89,8 +89,8 @@ def names_in(
         continue
       for key, value in list(state.items()):
         if isinstance(value, torch.Tensor) and not _is_scalar(value):
-          found.append((value, f'{key} of {name}'))
-  return found
+          names.append((value, f'{key} of {name}'))
+  return names
 
 
 def _is_scalar(t: torch.Tensor) -> bool:
@@ -165,40 +165,40 @@ def roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
 
   Graphs that torch.compile made come last: they hold what a model holds.
   """
-  held = {
+  part_ids = {
       id(part)
       for module in modules
       for _, part in _parts(module, '_modules')
       if part is not module
   }
   each = {id(m): m for m in modules}.values()
-  first = [module for module in each if id(module) not in held]
+  first = [module for module in each if id(module) not in part_ids]
   first.sort(key=lambda root: isinstance(root, torch.fx.GraphModule))
   reached = {id(m) for root in first for m in _below(root, set())}
   return [*first, *(m for m in each if id(m) not in reached)]
 
 
 def _below(module: torch.nn.Module,
-           seen: set[int]) -> Iterator[torch.nn.Module]:
-  if id(module) not in seen:
-    seen.add(id(module))
+           visited: set[int]) -> Iterator[torch.nn.Module]:
+  if id(module) not in visited:
+    visited.add(id(module))
     yield module
     for _, part in _parts(module, '_modules'):
-      yield from _below(part, seen)
+      yield from _below(part, visited)
 
 
 def _named(module: torch.nn.Module, path: tuple[str, ...],
-           seen: set[int]) -> Iterator[tuple[torch.Tensor, str]]:
+           visited: set[int]) -> Iterator[tuple[torch.Tensor, str]]:
   """What a module holds, and the modules in it, each once."""
-  if id(module) in seen:
+  if id(module) in visited:
     return
-  seen.add(id(module))
+  visited.add(id(module))
   for which in ('_parameters', '_buffers'):
     for name, tensor in _parts(module, which):
       yield from _with_inner(tensor, '.'.join((*path, name)))
   for name, part in _parts(module, '_modules'):
     inner = path if name in WRAPPED else (*path, name)
-    yield from _named(part, inner, seen)
+    yield from _named(part, inner, visited)
 
 
 def _with_inner(tensor: torch.Tensor,

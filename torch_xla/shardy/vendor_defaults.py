@@ -68,13 +68,13 @@ def defaults(vendor: Vendor, environ: Mapping[str, str]) -> dict[str, str]:
   One that is there already stays, empty or not. The mode is the environment's
   as soon as one of its variables is there: XLA_USE_SHARDY=0 is a choice too.
   """
-  wanted = dict(vendor.environment)
+  variables = dict(vendor.environment)
   if vendor.mode in _VARIABLE_OF and not any(name in environ
                                              for name in _MODE_VARIABLES):
-    wanted[_VARIABLE_OF[vendor.mode]] = '1'
+    variables[_VARIABLE_OF[vendor.mode]] = '1'
   return {
       name: value
-      for name, value in sorted(wanted.items())
+      for name, value in sorted(variables.items())
       if name not in environ
   }
 

@@ -66,7 +66,7 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
-    self._said = SaidOnce(logger)
+    self._warnings = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
@@ -99,13 +99,13 @@ class Binder:
     if not self._is_told(priority):
       annotate_func(t, op_sharding)
       return
-    said = Annotation.of(user_mesh(mesh), partition_spec, priority)
+    annotation = Annotation.of(user_mesh(mesh), partition_spec, priority)
     only_constrains = annotate_func is (
         torch_xla._XLAC._xla_annotate_custom_sharding)
     if only_constrains or are_pending([t])[0]:
-      _tag(t, said)
+      _tag(t, annotation)
       annotate_func(t, op_sharding)
-      self._pending_marks.add(t, said)
+      self._pending_marks.add(t, annotation)
       return
     spec_of = torch_xla._XLAC._get_xla_sharding_spec
     spec = spec_of(t) if usage.is_used(t) else None
@@ -114,13 +114,13 @@ class Binder:
     is_unused = spec is None or spec != spec_of(t)
     with self._turn:
       if not is_unused and usage.is_shared(registry.inner_of(t)):
-        self._said.warning(
+        self._warnings.warning(
             'a clone was marked, and laid out so before: until a sync gives it '
             'data of its own, what was said of the tensor that it was cloned '
             'from counts')
       if self._tensors.find(t) is None:
         self._drop_dead_if_nothing_pending(t)
-      self._tensors.annotate(t, said, is_unused)
+      self._tensors.annotate(t, annotation, is_unused)
 
   def forget(self, t: torch.Tensor) -> None:
     """Drops the annotation of `t`; graphs traced with it keep it."""
@@ -134,7 +134,7 @@ class Binder:
 
   def follow_copies(self) -> None:
     """Has the annotation of a tensor go where torch takes its placement."""
-    copies.follow(self._tensors, self._said)
+    copies.follow(self._tensors, self._warnings)
 
   def warn_placed_only(self) -> None:
     """Says that a loader takes no priority.
@@ -142,7 +142,7 @@ class Binder:
     What it loads ahead would be part of programs that it is not for: as many
     tensors as there happen to be.
     """
-    self._said.warning(
+    self._warnings.warning(
         'input_sharding of a loader places what it loads, and its priority '
         'has no effect: call mark_sharding(priority=...) on the batch where '
         'it is used')
@@ -175,11 +175,11 @@ class Binder:
     if not self._tensors:
       return
     placing.catch_up(self._tensors.all())
-    self._syncing = found = self._find_operands(self._tensors.all())
-    placing.keep(found)
-    if self._is_bound(found):
-      self._binding_of_sync = self._bind(told_apart(found.operands))
-    usage.forget_use(one.inner for one in found.used if one.is_own)
+    self._syncing = inputs = self._find_operands(self._tensors.all())
+    placing.keep(inputs)
+    if self._is_bound(inputs):
+      self._binding_of_sync = self._bind(told_apart(inputs.operands))
+    usage.forget_use(one.inner for one in inputs.used if one.is_own)
     self._tensors.drop_dead()
 
   def _after_sync(self) -> None:
@@ -244,13 +244,13 @@ class Binder:
       self._door_checked = torch_xla._XLAC._xla_runtime_is_initialized()
     if current_mode() is not Mode.SHARDY:
       if priority is not None:
-        self._said.warning(
+        self._warnings.warning(
             'mark_sharding(priority=...) has no effect: Shardy is off. Set '
             'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
             'torch_xla.runtime.use_shardy() before the first XLA tensor')
       return False
     if priority is not None and torch_xla._XLAC._get_use_eager_mode():
-      self._said.warning(
+      self._warnings.warning(
           'in eager mode each operation is a program of its own, in which a '
           'priority has no effect: it counts in functions that '
           'torch_xla.compile compiles, and with eager mode off')
@@ -277,24 +277,25 @@ class Binder:
       return
     self._annotated_since = self._bytes_since = 0
     self._tensors.drop_dead()
-    found = self._find_operands(self._tensors.all())
-    usage.forget_use_at_once([one.inner for one in found.used if one.is_own])
+    inputs = self._find_operands(self._tensors.all())
+    usage.forget_use_at_once([one.inner for one in inputs.used if one.is_own])
 
-  def _is_bound(self, found: Found) -> bool:
+  def _is_bound(self, inputs: Found) -> bool:
     """Whether to bind; an idle sync, with nothing pending, runs nothing."""
     return bool(
-        found.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
-            found.any_pending or anything_pending())
+        inputs.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
+            inputs.any_pending or anything_pending())
 
   def _bind(self, operands: Sequence[Operand]) -> torch.Tensor:
-    said = [one.annotation for one, _ in operands]
-    target = next((text for known, text in self._targets if known == said),
-                  None)
+    annotations = [one.annotation for one, _ in operands]
+    target = next(
+        (text for known, text in self._targets if known == annotations), None)
     if target is None:
-      target = call_target.binding_target(said)
-      self._targets = ((said, target), *self._targets[:_KEPT_TARGETS - 1])
+      target = call_target.binding_target(annotations)
+      self._targets = ((annotations, target),
+                       *self._targets[:_KEPT_TARGETS - 1])
     bound = names.Bound(operands)
-    self.names.remember(target, lambda: bound.names(self._said))
+    self.names.remember(target, lambda: bound.names(self._warnings))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})
@@ -302,12 +303,12 @@ class Binder:
 
   def _find_operands(self, ones: Iterable[Annotated]) -> Found:
     self._since.read = partial_syncs() != self._partial_syncs_before
-    found = find_operands(ones, self._since)
-    if found.any_unknown:
-      self._said.warning(
+    inputs = find_operands(ones, self._since)
+    if inputs.any_unknown:
+      self._warnings.warning(
           'an annotated tensor was updated in place so that the data it had '
           'before is not known: its priority does not count in this program')
-    return found
+    return inputs
 
 
 class TracedAnnotations:
@@ -324,12 +325,13 @@ class TracedAnnotations:
     return self._annotations != self._binder.called(arguments, self._updates)
 
 
-def _tag(t: torch.Tensor, said: Annotation) -> None:
+def _tag(t: torch.Tensor, annotation: Annotation) -> None:
   """Has all that share the value of `t` see it behind the tag.
 
   Anything that kept it as it was would have it computed whole, and twice.
   """
-  tagged, = torch_xla._XLAC._xla_custom_call([t], call_target.tag_target(said),
+  tagged, = torch_xla._XLAC._xla_custom_call([t],
+                                             call_target.tag_target(annotation),
                                              [list(t.shape)], [t.dtype], False,
                                              '', 1, {})
   inner = registry.inner_of(tagged)

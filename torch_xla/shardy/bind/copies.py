@@ -42,12 +42,12 @@ def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
   torch.nn.Module.load_state_dict = load
 
 
-def is_placed(t: torch.Tensor, said: Annotation) -> bool:
+def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
   """Whether a tensor is laid out as its annotation asks."""
-  if len(said.partition_spec) != len(t.shape):
+  if len(annotation.partition_spec) != len(t.shape):
     return False
   text = torch_xla._XLAC._get_xla_sharding_spec(t)
-  return (parse_sharding(text) if text else REPLICATED) == said.sharding
+  return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
 
 
 def lost_text(names: list[str], why: str) -> str:

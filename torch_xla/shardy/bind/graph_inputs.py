@@ -68,7 +68,7 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
   ]
   is_held_pending = are_pending([one.inner for one in ones])
   is_pending = are_pending(current)
-  found = Found(any_pending=any(is_pending))
+  inputs = Found(any_pending=any(is_pending))
   if any(is_held_pending):
     # The sync would wait for the one before, too.
     torch_xla._XLAC._xla_wait_device_ops([])
@@ -77,30 +77,30 @@ def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
       ones, living, current, is_held_pending, is_pending, strict=True):
     is_other = now is not one.inner
     if held_waits:
-      found.overwritten.append(one)
-      found.any_unknown |= one.second is None
+      inputs.overwritten.append(one)
+      inputs.any_unknown |= one.second is None
       if one.second is not None and was_used(one.inner, one.second):
-        found.operands.append((one, one.second))
+        inputs.operands.append((one, one.second))
     elif is_used(one.inner):
       if not is_other:
-        found.used.append(one)
+        inputs.used.append(one)
       is_there = True
       if is_doubtful and (is_other or t is None):
         is_certain = (
             waits and not since.updated and _starts_from(now, one.inner))
         is_there = is_certain or has_data(one.inner)
-        found.any_unknown |= waits and not (is_certain or
-                                            since.updated and is_there)
+        inputs.any_unknown |= waits and not (is_certain or
+                                             since.updated and is_there)
       if (is_there and one.owns_data() and not _was_donated(one.inner, since)):
-        found.operands.append(
+        inputs.operands.append(
             (one, one.inner if one.second is None else one.second))
     if is_other:
-      found.updated.append((one, now))
+      inputs.updated.append((one, now))
       if (not waits and is_used(now) and not is_shared(now) and
           not _was_donated(now, since)):
-        found.operands.append((one, now))
-  found.operands.sort(key=lambda operand: operand[0].order)
-  return found
+        inputs.operands.append((one, now))
+  inputs.operands.sort(key=lambda operand: operand[0].order)
+  return inputs
 
 
 def told_apart(operands: Sequence[Operand]) -> list[Operand]:

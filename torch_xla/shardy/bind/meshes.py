@@ -20,18 +20,18 @@ class Meshes:
   """
 
   def __init__(self) -> None:
-    self._made: set[UserMesh] = set()
+    self._meshes: set[UserMesh] = set()
 
   def add(self, mesh: Any) -> None:
     """Notes an `xs.Mesh` as it is made."""
     if current_mode() is Mode.SHARDY:
-      self._made.add(_of(mesh))
+      self._meshes.add(_of(mesh))
 
   def in_order(self) -> tuple[UserMesh, ...]:
     """The global mesh if one is set, then the finest: it says most."""
     from torch_xla.distributed.spmd import get_global_mesh
     first = get_global_mesh()
-    made = sorted(list(self._made), key=_order_of)
+    made = sorted(list(self._meshes), key=_order_of)
     return tuple(made if first is None else dict.fromkeys((_of(first), *made)))
 
 

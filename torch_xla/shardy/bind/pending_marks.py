@@ -23,17 +23,17 @@ class PendingMarks:
   """What was said of tensors that are pending and live, in that order."""
 
   def __init__(self) -> None:
-    self._said = WeakIdKeyDictionary()
+    self._annotations = WeakIdKeyDictionary()
 
   def __len__(self) -> int:
-    return len(self._said)
+    return len(self._annotations)
 
   def add(self, t: torch.Tensor, said: Annotation) -> None:
     self.forget(t)  # What is said anew comes last.
-    self._said[t] = said
+    self._annotations[t] = said
 
   def forget(self, t: torch.Tensor) -> None:
-    self._said.pop(t, None)
+    self._annotations.pop(t, None)
 
   def settle(self, tensors: AnnotatedTensors, is_unused: bool) -> None:
     """Hands on those that have data by now and are placed as was said.
@@ -41,13 +41,13 @@ class PendingMarks:
     Args:
       is_unused: nothing has asked for that data yet.
     """
-    marks = list(self._said.items())
+    marks = list(self._annotations.items())
     if not marks:
       return
-    for (t, said), is_pending in zip(
+    for (t, annotation), is_pending in zip(
         marks, are_pending([t for t, _ in marks]), strict=True):
       if is_pending:
         continue
       self.forget(t)
-      if is_placed(inner_of(t), said):
-        tensors.annotate(t, said, is_unused)
+      if is_placed(inner_of(t), annotation):
+        tensors.annotate(t, annotation, is_unused)

@@ -28,16 +28,17 @@ def catch_up(ones: Iterable[Annotated]) -> None:
       torch._sync(t)
 
 
-def keep(found: Found) -> None:
+def keep(inputs: Found) -> None:
   """Constrains what is pending, was placed as marked, and is not any more."""
   xlac = torch_xla._XLAC
-  for place, (one, now) in enumerate(found.updated):
-    if (xlac._get_xla_sharding_spec(now) or now.shape != one.inner.shape or
-        (t := tensor_of(one.ref)) is None or not are_pending([now])[0] or
-        not is_placed(one.inner, one.annotation)):
+  for place, (annotated, now) in enumerate(inputs.updated):
+    if (xlac._get_xla_sharding_spec(now) or
+        now.shape != annotated.inner.shape or
+        (t := tensor_of(annotated.ref)) is None or not are_pending([now])[0] or
+        not is_placed(annotated.inner, annotated.annotation)):
       continue
-    xlac._xla_annotate_custom_sharding(t, _op_sharding(one.annotation))
-    found.updated[place] = one, one.current_of(t)
+    xlac._xla_annotate_custom_sharding(t, _op_sharding(annotated.annotation))
+    inputs.updated[place] = annotated, annotated.current_of(t)
 
 
 @functools.lru_cache(maxsize=256)

@@ -93,7 +93,7 @@ class AnnotatedTensors:
     self._by_id: dict[int, Annotated] = {}
     # What was said of each of them, apart: a compiled graph asks for all of its
     # arguments at each call, and each object on the way is a cache miss.
-    self._said: dict[int, Annotation] = {}
+    self._marks: dict[int, Annotation] = {}
     # In the order of annotation, whatever the collector of garbage does.
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
@@ -109,21 +109,21 @@ class AnnotatedTensors:
 
     Python drops what goes wrong in `_died`, such as a keyboard interrupt.
     """
-    one = self._by_id.get(id(t))
-    if one is not None and one.ref() is not t:
+    annotated = self._by_id.get(id(t))
+    if annotated is not None and annotated.ref() is not t:
       self._drop_id(id(t))
-      self._orphans.append(one)
+      self._orphans.append(annotated)
       return None
-    return one
+    return annotated
 
   def annotations(
       self, tensors: Sequence[torch.Tensor]) -> list[Optional[Annotation]]:
     """What was said of each, None where nothing was."""
-    return list(map(self._said.get, map(id, tensors)))
+    return list(map(self._marks.get, map(id, tensors)))
 
   def annotate(self,
                t: torch.Tensor,
-               said: Annotation,
+               annotation: Annotation,
                is_unused: bool = False) -> None:
     """Remembers what was said of `t`.
 
@@ -131,24 +131,24 @@ class AnnotatedTensors:
       is_unused: no operation has asked for the data that it has now, which it
         does not share.
     """
-    known = self.find(t)
-    one = known
-    if one is None:
-      one = Annotated(
-          weakref.ref(t, self._died(id(t))), said,
+    before = self.find(t)
+    annotated = before
+    if annotated is None:
+      annotated = Annotated(
+          weakref.ref(t, self._died(id(t))), annotation,
           torch._is_functional_tensor(t), inner_of(t), '')
-    elif (current := one.current_of(t)) is not one.inner:
-      one.hold(current, is_own=False)
+    elif (current := annotated.current_of(t)) is not annotated.inner:
+      annotated.hold(current, is_own=False)
     # The upload asked for it. In another thread a sync may begin now: it is to
     # find neither that nor a tensor that is half known.
-    if is_unused and (known is None or usage.is_used(one.inner)):
-      one.hold(one.inner, is_own=True)
-      hold_seconds([one])
-    one.annotation, one.order = said, order_of(said, t)
-    if known is None:
-      self._by_id[id(t)] = one
-      self._all[one] = None
-    self._said[id(t)] = said
+    if is_unused and (before is None or usage.is_used(annotated.inner)):
+      annotated.hold(annotated.inner, is_own=True)
+      hold_seconds([annotated])
+    annotated.annotation, annotated.order = annotation, order_of(annotation, t)
+    if before is None:
+      self._by_id[id(t)] = annotated
+      self._all[annotated] = None
+    self._marks[id(t)] = annotation
 
   def forget(self, t: torch.Tensor) -> None:
     one = self.find(t)
@@ -166,30 +166,30 @@ class AnnotatedTensors:
       self.drop(self._orphans.pop())
 
   def _drop_id(self, key: int) -> None:
-    self._said.pop(key, None)  # An interrupted call may have come this far.
+    self._marks.pop(key, None)  # An interrupted call may have come this far.
     del self._by_id[key]
 
   def _died(self, key: int) -> Callable[[weakref.ref[torch.Tensor]], None]:
 
     def died(ref: weakref.ref[torch.Tensor]) -> None:
-      one = self._by_id.get(key)
-      if one is not None and one.ref is ref:
+      annotated = self._by_id.get(key)
+      if annotated is not None and annotated.ref is ref:
         self._drop_id(key)
-        if usage.is_used(one.inner):
-          self._orphans.append(one)
+        if usage.is_used(annotated.inner):
+          self._orphans.append(annotated)
         else:
-          self.drop(one)
+          self.drop(annotated)
 
     return died
 
 
-def order_of(said: Annotation, t: torch.Tensor) -> str:
+def order_of(annotation: Annotation, t: torch.Tensor) -> str:
   """Sorts tensors alike in each process that runs a program.
 
   Where a thread loads inputs, they may be annotated before weights or after.
   Those of which the same is said stay in the order of annotation.
   """
-  return f'{tuple(t.shape)} {t.dtype} {said.text}'
+  return f'{tuple(t.shape)} {t.dtype} {annotation.text}'
 
 
 def tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:

@@ -183,12 +183,12 @@ def open_directory(root: str, rules: str, share: Sharing,
 
 def _find(root: str, rules: str) -> Optional[Directory]:
   """The directory that readers share; None as long as it was not made."""
-  found = open_root(root, make=False)
+  directory = open_root(root, make=False)
   for name in (rules, _SHARED):
-    if found is None:
+    if directory is None:
       break
-    found = found.subdirectory(name, make=False)
-  return found
+    directory = directory.subdirectory(name, make=False)
+  return directory
 
 
 def _open_private(parent: Directory, limit_bytes: int) -> Cache:

@@ -53,7 +53,7 @@ class Directory:
       CacheError: it cannot be made or opened, or is not trusted.
     """
     path = os.path.join(self.path, name)
-    made = make and self._make(name)
+    is_new = make and self._make(name)
     try:
       file = os.open(name, _LIST, dir_fd=self.file)
     except FileNotFoundError:
@@ -65,7 +65,7 @@ class Directory:
       raise self._not_opened(name, e) from e
     opened = Directory(path, file)
     opened.check()
-    if made:
+    if is_new:
       os.fchmod(file, stat.S_IRWXU)  # The umask may have taken too much.
     return opened
 
@@ -176,7 +176,7 @@ def open_root(path: str, make: bool) -> Optional[Directory]:
   there, missing = path, []
   while True:
     try:
-      found = Directory(there, os.open(there, _LOOK))
+      directory = Directory(there, os.open(there, _LOOK))
       break
     except FileNotFoundError:
       if not make:
@@ -189,11 +189,11 @@ def open_root(path: str, make: bool) -> Optional[Directory]:
       raise CacheError(f'cannot open the compilation cache {there}: '
                        f'{e.strerror}; name another directory') from e
   if not missing:
-    found.check()
-  found.check_way()
+    directory.check()
+  directory.check_way()
   for name in reversed(missing):
-    found = found.subdirectory(name, make)
-  return found
+    directory = directory.subdirectory(name, make)
+  return directory
 
 
 def _check(path: str, status: os.stat_result) -> None:

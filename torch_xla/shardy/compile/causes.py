@@ -23,49 +23,51 @@ def causes(record: ProgramRecord) -> dict[str, str]:
   'dot of up.weight': the opcode of the instruction in the program as it was
   sent, and the nearest arguments with a name that it is computed from.
   """
-  wanted = {
+  op_names = {
       source for made in record.collectives or ()
       for source, _, _ in made.sources
   }
-  found = {name: _NUMBER.sub('', name) or _UNKNOWN for name in wanted}
-  if record.packed is None or not wanted.difference(('',)):
-    return found
+  words = {name: _NUMBER.sub('', name) or _UNKNOWN for name in op_names}
+  if record.packed is None or not op_names.difference(('',)):
+    return words
   try:
     module = messages.parse(HloModuleProto, zlib.decompress(record.packed))
   except ValueError:  # In StableHLO.
-    return found
+    return words
   names = {
       t.parameter: t.name
       for t in record.tensors
       if t.parameter is not None and t.name
   }
   for computation in module.computations:
-    by_id = {one.id: one for one in computation.instructions}
+    by_id = {
+        instruction.id: instruction for instruction in computation.instructions
+    }
     is_entry = computation.id == module.entry_computation_id
-    for one in computation.instructions:
-      if one.name in wanted:
-        near = _nearest(one, by_id, names if is_entry else {})
-        found[one.name] = one.opcode + (f' of {", ".join(near)}'
-                                        if near else '')
-  return found
+    for instruction in computation.instructions:
+      if instruction.name in op_names:
+        near = _nearest(instruction, by_id, names if is_entry else {})
+        words[instruction.name] = instruction.opcode + (f' of {", ".join(near)}'
+                                                        if near else '')
+  return words
 
 
 def _nearest(one: HloInstructionProto, by_id: Mapping[int, HloInstructionProto],
              names: Mapping[int, str]) -> list[str]:
   """The named arguments that the fewest operations stand before."""
-  level, seen, found = [one], {one.id}, dict[str, None]()
-  while level and not found:
+  level, visited, arguments = [one], {one.id}, dict[str, None]()
+  while level and not arguments:
     above = [
         by_id[i]
         for each in level
         for i in each.operand_ids
-        if i in by_id and i not in seen
+        if i in by_id and i not in visited
     ]
-    seen |= {each.id for each in above}
-    found = {
+    visited |= {each.id for each in above}
+    arguments = {
         names[each.parameter_number]: None
         for each in above
         if each.opcode == 'parameter' and each.parameter_number in names
     }
     level = above
-  return list(found)[:_MOST]
+  return list(arguments)[:_MOST]

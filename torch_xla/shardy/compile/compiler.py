@@ -35,8 +35,8 @@ class Compiler:
     self._planner = planner
     self._ledger = ledger
     self._meshes = meshes
-    self._kept = KeptPrograms()
-    self._said = SaidOnce(logger)
+    self._kept_programs = KeptPrograms()
+    self._warnings = SaidOnce(logger)
     self._never_tells = False  # The backend, of any program.
 
   def __call__(self, compilation: Compilation) -> None:
@@ -47,9 +47,10 @@ class Compiler:
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
-    kept = self._kept.of(compilation, self._meshes())
-    if kept and kept.compiled and compilation.reuse(kept.number):
-      self._hand_out_again(kept.compiled, compilation)
+    kept_program = self._kept_programs.of(compilation, self._meshes())
+    if kept_program and kept_program.compiled and compilation.reuse(
+        kept_program.number):
+      self._hand_out_again(kept_program.compiled, compilation)
       return
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
@@ -63,9 +64,9 @@ class Compiler:
       raise error
     if answer is not None:
       compilation.set_optimized_program(*answer)
-    if kept is not None:
-      kept.compiled = Compiled(filed, record, answer)
-      compilation.keep(kept.number)
+    if kept_program is not None:
+      kept_program.compiled = Compiled(filed, record, answer)
+      compilation.keep(kept_program.number)
 
   def _hand_out_again(self, compiled: Compiled,
                       compilation: Compilation) -> None:
@@ -91,8 +92,8 @@ class Compiler:
       note = plan.note
       if reason:
         why, how = _fallback(reason, attempt)
-        self._said.warning(f'{why}. Programs like this one {how}; '
-                           'torch_xla.shardy.programs() has them all.')
+        self._warnings.warning(f'{why}. Programs like this one {how}; '
+                               'torch_xla.shardy.programs() has them all.')
         note = f'{why}; {note}' if note else why
       ran, outcome = attempt, attempt.run(compilation)
       seconds += outcome.seconds
@@ -129,7 +130,7 @@ class Compiler:
     elif error is None:
       if said := attempt.note_of(outcome):
         note = f'{note}; {said}' if note else said
-        self._said.warning(said)
+        self._warnings.warning(said)
       answer = attempt.answer(outcome)
     compiled = outcome.compiled
     return ProgramRecord(

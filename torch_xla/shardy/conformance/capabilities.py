@@ -54,14 +54,14 @@ def _devices(context: Context) -> Found:
   """What a client tells; why there is none: 'start_error'."""
   try:
     client = context.kept_client()
-    found = {
+    facts = {
         'platform': _answer(lambda: client.platform),
         'platform_version': _answer(_platform_version, client),
         'devices': list(client.ids),
     }
     if client.devices:
-      found.update(_of_device(client))
-    return found
+      facts.update(_of_device(client))
+    return facts
   except PjrtError as e:
     return {'start_error': _words(e)}
 
@@ -152,14 +152,14 @@ def _compiled(context: Context) -> Iterator[int]:
 
 def _executables(context: Context) -> Found:
   table = context.table
-  with _compiled(context) as made:
-    program = _answer(executable.optimized_program, table, made)
-    cost = _answer(table.call, 'Executable_GetCostAnalysis', executable=made)
+  with _compiled(context) as address:
+    program = _answer(executable.optimized_program, table, address)
+    cost = _answer(table.call, 'Executable_GetCostAnalysis', executable=address)
     memory = _answer(
-        table.call, 'Executable_GetCompiledMemoryStats', executable=made)
+        table.call, 'Executable_GetCompiledMemoryStats', executable=address)
     return {
         'optimized_program': program[1] if program else '',
-        'serialization': bool(_answer(executable.serialize, table, made)),
+        'serialization': bool(_answer(executable.serialize, table, address)),
         'cost_analysis': bool(cost and cost.num_properties),
         'compiled_memory_statistics': memory is not None,
     }
@@ -283,19 +283,19 @@ def measure(context: Context, part: str) -> str:
   What the plugin lacks is false, empty, null or its own words. A plugin that
   does not start tells why in 'start_error'.
   """
-  known = context.capabilities
-  if part not in _FIRST and not known.get('devices'):
+  before = context.capabilities
+  if part not in _FIRST and not before.get('devices'):
     raise NotApplicable('there is no device')
   try:
-    found = _PROBES[part](context)
+    facts = _PROBES[part](context)
   except LoadError as e:
-    found = {'start_error': str(e)}
+    facts = {'start_error': str(e)}
   except (MissingError, PjrtError) as e:
     if part == 'table':
       raise
-    found = {part: _words(e)}
-  context.capabilities = {**known, **found}
-  return json.dumps(found)
+    facts = {part: _words(e)}
+  context.capabilities = {**before, **facts}
+  return json.dumps(facts)
 
 
 CASE = Case(

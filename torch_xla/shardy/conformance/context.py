@@ -30,7 +30,7 @@ class Context:
     self.subject = subject
     self.capabilities = capabilities
     self.seed = 17
-    self._kept = contextlib.ExitStack()
+    self._clients = contextlib.ExitStack()
 
   @functools.cached_property
   def plugin(self) -> Any:
@@ -61,7 +61,7 @@ class Context:
 
   @functools.cached_property
   def _kept_client(self) -> Client:
-    return self._kept.enter_context(Client.of(self.table, self.options))
+    return self._clients.enter_context(Client.of(self.table, self.options))
 
   def kept_client(self) -> Client:
     """One for all parts of a process: some plugins start but once."""
@@ -69,7 +69,7 @@ class Context:
 
   def close(self) -> None:
     """Ends the kept client."""
-    self._kept.close()
+    self._clients.close()
 
   def _as_known(self, client: Client) -> Client:
     return dataclasses.replace(

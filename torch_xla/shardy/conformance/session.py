@@ -32,14 +32,14 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
   """
   start = time.monotonic()
   runner = Runner(subject, servers, timeout)
-  found: dict[str, Any] = {}
+  facts: dict[str, Any] = {}
   results: list[Result] = []
   interrupted = False
   try:
     say('measuring what the plugin can do')
-    for result in _measured(runner, found):
+    for result in _measured(runner, facts):
       results.append(result)
-    runnable, skipped = _split(chosen, found, results)
+    runnable, skipped = _split(chosen, facts, results)
     results += skipped
     progress = _Progress(sum(len(parts) for _, parts in runnable), say)
 
@@ -47,14 +47,14 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
       results.append(result)
       progress.end(result)
 
-    runner.run_all(runnable, found, jobs, progress.begin, on_result)
+    runner.run_all(runnable, facts, jobs, progress.begin, on_result)
   except KeyboardInterrupt:
     interrupted = True
     servers.close()
   means = {case.name: case.means for case in suite.with_capabilities()}
   return ConformanceReport(
-      subject=_title(subject, found),
-      capabilities=found,
+      subject=_title(subject, facts),
+      capabilities=facts,
       results=_in_order(results),
       means=means,
       interrupted=interrupted,
@@ -74,13 +74,13 @@ def _in_order(results: Sequence[Result]) -> tuple[Result, ...]:
   return tuple(sorted(results, key=lambda result: order[result.case]))
 
 
-def _measured(runner: Runner, found: dict[str, Any]) -> Iterator[Result]:
-  """Fills `found`, and yields how each probe went."""
+def _measured(runner: Runner, facts: dict[str, Any]) -> Iterator[Result]:
+  """Fills `facts`, and yields how each probe went."""
   case = capabilities.CASE
   # A process that takes the place of another gets what was found till then.
-  for result in runner.run(case, case.parts, found):
+  for result in runner.run(case, case.parts, facts):
     if result.status is Status.PASSED:
-      found.update(_printable(json.loads(result.text)))
+      facts.update(_printable(json.loads(result.text)))
       result = dataclasses.replace(result, text='')
     yield result
 
@@ -97,12 +97,12 @@ def _printable(value: Any) -> Any:
 
 
 def _split(
-    chosen: Sequence[suite.Chosen], found: Mapping[str, Any],
+    chosen: Sequence[suite.Chosen], facts: Mapping[str, Any],
     measured: Sequence[Result]) -> tuple[list[suite.Chosen], list[Result]]:
   """What can be run, and results of what cannot, for want of something."""
   runnable, skipped = [], []
   for case, parts in chosen:
-    reason = _obstacle(case, found, measured)
+    reason = _obstacle(case, facts, measured)
     if not reason:
       runnable.append((case, parts))
     skipped += [
@@ -113,7 +113,7 @@ def _split(
   return runnable, skipped
 
 
-def _obstacle(case: Case, found: Mapping[str, Any],
+def _obstacle(case: Case, facts: Mapping[str, Any],
               measured: Sequence[Result]) -> str:
   """Why a case cannot be run; empty if it can."""
   failed = {
@@ -121,19 +121,19 @@ def _obstacle(case: Case, found: Mapping[str, Any],
       for result in measured
       if result.status.is_finding
   }
-  if 'functions' not in found:
-    if 'start_error' in found:
-      return NO_DEVICE + found['start_error']
+  if 'functions' not in facts:
+    if 'start_error' in facts:
+      return NO_DEVICE + facts['start_error']
     return f'the plugin could not be looked at: {failed.get("table")}'
-  count = len(found.get('devices', ()))
+  count = len(facts.get('devices', ()))
   if case.devices > count:
     if count:
       return f'it needs {case.devices} devices, and there are {count}'
     if 'devices' in failed:
       return f'the plugin starts no client: {failed["devices"]}'
-    return NO_DEVICE + found.get('start_error', 'it lists none')
-  if case.devices and case.compiles and not found.get('format'):
-    words = failed.get('hlo') or found.get('hlo')
+    return NO_DEVICE + facts.get('start_error', 'it lists none')
+  if case.devices and case.compiles and not facts.get('format'):
+    words = failed.get('hlo') or facts.get('hlo')
     return f'the plugin compiles no program: {words}'
   return ''
 

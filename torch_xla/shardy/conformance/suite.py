@@ -24,7 +24,7 @@ Chosen = tuple[Case, tuple[str, ...]]
 @functools.lru_cache(maxsize=None)
 def cases() -> tuple[Case, ...]:
   """Every case, in the order in which they are run."""
-  return tuple(case for module in _MODULES for case in module.cases())
+  return tuple(case for module in _MODULES for case in module.CASES)
 
 
 def with_capabilities() -> tuple[Case, ...]:
@@ -62,7 +62,7 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
   return chosen
 
 
-def check_pattern(pattern: str, known: Iterable[Case]) -> None:
+def check_pattern(pattern: str, candidates: Iterable[Case]) -> None:
   """Checks that a pattern names a case.
 
   Raises:
@@ -70,7 +70,7 @@ def check_pattern(pattern: str, known: Iterable[Case]) -> None:
   """
   if not any(
       matches(pattern, case.name, part)
-      for case in known
+      for case in candidates
       for part in case.parts):
     raise ConformanceError(
         f'{pattern!r} matches no case; --list shows their names')

@@ -68,6 +68,14 @@ class TorchSession:
     return host.to(self.device)
 
 
+def annotated(tensor: torch.Tensor, mesh: xs.Mesh,
+              spec: Iterable[object]) -> torch.Tensor:
+  """The tensor, marked, and there on the devices when this returns."""
+  xs.mark_sharding(tensor, mesh, tuple(spec))
+  torch_xla.sync(wait=True)
+  return tensor
+
+
 def check_equal(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
   """Compares element by element; zeros of either sign are equal.
 

@@ -129,20 +129,20 @@ def _wait(child: subprocess.Popen, deadline: float) -> Optional[int]:
 def _judge_end(status: Optional[int], step: str, seconds: float,
                tail: str) -> Finding:
   make = lambda *rest: Finding('probe.process', *rest)
-  said = f'; it said last: {tail}' if tail else ''
+  ending = f'; it said last: {tail}' if tail else ''
   if status == 0:
     return make(Status.OK, 'the probe ran to its end')
   if status is None:
     return make(
-        Status.ERROR, f'no end after {seconds:g} s, in the step {step}{said}',
+        Status.ERROR, f'no end after {seconds:g} s, in the step {step}{ending}',
         'the device may be missing or held by another process; without a '
         'metadata server TPU_SKIP_MDS_QUERY=1 spares the wait, and --timeout '
         'gives more time')
   if status < 0:
     return make(
         Status.ERROR,
-        f'killed by {signal_name(-status)} in the step {step}{said}',
+        f'killed by {signal_name(-status)} in the step {step}{ending}',
         'the runtime crashed: see the findings on device, plugin and '
         'environment')
-  return make(Status.ERROR, f'exit status {status} in the step {step}{said}',
+  return make(Status.ERROR, f'exit status {status} in the step {step}{ending}',
               'see the findings on device, plugin and environment')

@@ -77,12 +77,12 @@ def _profile() -> Iterator[Finding]:
         'the environment that the process began with cannot be read')
     return
   ours = vendor_defaults.in_effect(vendor, started, os.environ)
-  found = f'the profile of {vendor.version} sets ' + (' '.join(
+  settings = f'the profile of {vendor.version} sets ' + (' '.join(
       f'{name}={value}' for name, value in ours.items()) or 'nothing')
   others = sorted(vendor_defaults.defaults(vendor, {}).keys() - ours.keys())
   if others:
-    found += '; otherwise in this process: ' + ' '.join(others)
-  yield Finding('profile', Status.OK, found)
+    settings += '; otherwise in this process: ' + ' '.join(others)
+  yield Finding('profile', Status.OK, settings)
 
 
 def _started_with() -> Optional[dict[str, str]]:
@@ -107,40 +107,40 @@ def _devices_known() -> list[str]:
 
 def _device(device: str) -> Finding:
   make = lambda *rest: Finding('device', *rest)
-  found = f'PJRT_DEVICE={device}'
+  state = f'PJRT_DEVICE={device}'
   if device not in _devices_known():
     if device == CPU_DEVICE:
       return make(
-          Status.ERROR, found + ' exists only with the mode on',
+          Status.ERROR, state + ' exists only with the mode on',
           'set XLA_USE_SHARDY=1 or XLA_SHARDING_V2=1, or PJRT_DEVICE='
           'CPU')
     return make(
-        Status.ERROR, found + ': no plugin of that name is registered',
+        Status.ERROR, state + ': no plugin of that name is registered',
         'use one of ' + ', '.join(_devices_known()) +
         ', or install the plugin that brings the device')
   if _runtime_is_up():
     real = torch_xla._XLAC._xla_real_devices()
-    found += f', the runtime has {len(real)} device(s): ' + ' '.join(real)
+    state += f', the runtime has {len(real)} device(s): ' + ' '.join(real)
     kinds = {_DEVICE_KINDS.get(device), real[0].split(':')[0]}
     if len(kinds & set(_DEVICE_KINDS.values())) > 1:
       return make(
-          Status.ERROR, found,
+          Status.ERROR, state,
           'PJRT_DEVICE was changed after the runtime had started; set '
           'it before torch_xla is imported')
     wanted = os.environ.get('CPU_NUM_DEVICES', '1')
     if device in _CPU_NAMES and wanted != str(len(real)):
       return make(
-          Status.ERROR, f'{found}, but CPU_NUM_DEVICES={wanted}',
+          Status.ERROR, f'{state}, but CPU_NUM_DEVICES={wanted}',
           'CPU_NUM_DEVICES is read when the runtime starts; set it before the '
           'first XLA tensor or device')
-    return make(Status.OK, found)
+    return make(Status.OK, state)
   if device == 'TPU' and not tpu.num_available_chips():
     return make(Status.WARNING,
-                found + ', but no TPU chip is on this machine\'s PCI '
+                state + ', but no TPU chip is on this machine\'s PCI '
                 'bus', 'run on a TPU VM, or set PJRT_DEVICE=CPU')
   if device in _CPU_NAMES:
-    found += f', CPU_NUM_DEVICES={os.environ.get("CPU_NUM_DEVICES", "1")}'
-  return make(Status.OK, found)
+    state += f', CPU_NUM_DEVICES={os.environ.get("CPU_NUM_DEVICES", "1")}'
+  return make(Status.OK, state)
 
 
 def _registered(device: str) -> Optional[plugins.DevicePlugin]:
@@ -181,35 +181,36 @@ def _passed(moment: Moment) -> bool:
 def _environment(device: str) -> Iterator[Finding]:
   """A finding per variable that is set too late or misread, or one in all."""
   start, tracker = _started_with(), first_use.tracker()
-  seen = tracker.environments if tracker else {}
+  environments = tracker.environments if tracker else {}
   wrong = unknown = 0
   for variable in variables.VARIABLES:
     name, value = variable.name, os.environ.get(variable.name)
-    shown = f'{name} is unset' if value is None else f'{name}={value}'
+    setting = f'{name} is unset' if value is None else f'{name}={value}'
     why = variables.misread(variable, value) if value is not None else ''
     if why:
       wrong += 1
       counts = variable.kind is variables.Kind.COUNT
       yield Finding('environment', Status.ERROR if counts else Status.WARNING,
-                    f'{shown} {why}', f'correct {name}')
+                    f'{setting} {why}', f'correct {name}')
     if variable.moment is None or variable.device not in ('', device):
       continue
     early = start
     if variable.moment is Moment.CACHE:  # Tensors come before programs.
-      early = seen.get(Moment.TENSOR, start)
+      early = environments.get(Moment.TENSOR, start)
     when = variables.timing(variable, early, os.environ,
-                            seen.get(variable.moment), _passed(variable.moment))
+                            environments.get(variable.moment),
+                            _passed(variable.moment))
     read = variable.moment.value
     if when is Timing.LATE:
       wrong += 1
       yield Finding('environment', Status.ERROR,
-                    f'{shown} was set too late: it is read when {read}',
+                    f'{setting} was set too late: it is read when {read}',
                     f'set {name} before that')
     elif when is Timing.UNKNOWN:
       unknown += 1
       yield Finding(
           'environment', Status.SKIPPED,
-          f'{shown} was set while the process ran, and whether before {read} '
+          f'{setting} was set while the process ran, and whether before {read} '
           'is not known',
           f'set {name} before torch_xla is imported' if tracker else _TRACK)
   if not wrong and not unknown:

@@ -113,13 +113,13 @@ def _start(_: _State) -> Finding:
   real = _real_devices()
   if not real:
     raise ProbeError('the runtime has no device')
-  found = f'{len(real)} device(s): ' + ' '.join(real)
+  devices = f'{len(real)} device(s): ' + ' '.join(real)
   wanted = os.environ.get('CPU_NUM_DEVICES', '1')
   if xr.device_type() in ('CPU', CPU_DEVICE) and wanted != str(len(real)):
     return _found(
-        Status.ERROR, f'{found}, but CPU_NUM_DEVICES={wanted}',
+        Status.ERROR, f'{devices}, but CPU_NUM_DEVICES={wanted}',
         'set CPU_NUM_DEVICES to a positive number before the runtime starts')
-  return _found(Status.OK, found)
+  return _found(Status.OK, devices)
 
 
 def _shards(tensor: torch.Tensor) -> list[tuple[str, int, torch.Tensor]]:
@@ -258,12 +258,12 @@ def _collective(state: _State) -> Finding:
   if not torch.equal(result.cpu(), expected):
     raise ProbeError(f'the sum over {count} devices is {result.cpu().tolist()}'
                      f', not {expected.tolist()}')
-  found = f'the sum over {count} devices is exact'
+  summary = f'the sum over {count} devices is exact'
   if any(reduces):
-    return _found(Status.OK, found + ', by an all-reduce')
+    return _found(Status.OK, summary + ', by an all-reduce')
   if None in reduces or not reduces:  # The plugin does not tell.
-    return _found(Status.OK, found)
-  return _found(Status.ERROR, found + ', but no all-reduce was compiled',
+    return _found(Status.OK, summary)
+  return _found(Status.ERROR, summary + ', but no all-reduce was compiled',
                 'the program was not partitioned: see probe.door')
 
 

@@ -20,14 +20,14 @@ _LEFT, _RIGHT = (6., 8.), (2., 4.)
 def find() -> Finding:
   """Runs two such programs, and nothing that the process has pending."""
   _run(lambda a, b: (a - b) * (a / b))
-  found, expected = _run(lambda a, b: (a - b) * (b / a))
-  if torch.allclose(found, expected):
+  actual, expected = _run(lambda a, b: (a - b) * (b / a))
+  if torch.allclose(actual, expected):
     return Finding('', Status.OK,
                    'programs that differ in where a tensor is used are apart')
   return Finding(
       '', Status.WARNING,
       'after (a - b) * (a / b), (a - b) * (b / a) is computed by the program of '
-      f'the first: {found.tolist()} for {expected.tolist()}',
+      f'the first: {actual.tolist()} for {expected.tolist()}',
       'libgraph_identity.so has no effect: torch has to be 2.9, loaded without '
       'TORCH_USE_RTLD_GLOBAL, and _XLAC by import torch_xla')
 

@@ -132,7 +132,7 @@ def own_settings(environ: Environment) -> Environment:
 
 
 def timing(variable: Variable, started_with: Optional[Environment],
-           now: Environment, seen: Optional[Environment],
+           now: Environment, environment_then: Optional[Environment],
            passed: bool) -> Timing:
   """Whether `variable` had today's value when it was read.
 
@@ -140,15 +140,16 @@ def timing(variable: Variable, started_with: Optional[Environment],
     started_with: the environment that the process began with, or any that is
       known to be from before the moment; None if unknown.
     now: the environment as it is.
-    seen: the environment at the moment at which the variable is read, or later
-      (then a change before `seen` stays unknown), if it was recorded.
+    environment_then: the environment at the moment at which the variable is
+      read, or later (then a change before it stays unknown), if that was
+      recorded.
     passed: whether that moment has been.
   """
   if not passed:
     return Timing.IN_TIME
   value = _comparable(variable, now)
-  if seen is not None:
-    if _comparable(variable, seen) != value:
+  if environment_then is not None:
+    if _comparable(variable, environment_then) != value:
       return Timing.LATE
     if variable.moment is not Moment.IMPORT:
       return Timing.IN_TIME

@@ -86,26 +86,26 @@ def attribute(library: str, name: str) -> Optional[tuple[int, ...]]:
 def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
   """What a script prints of a plugin, in a process of its own."""
   try:
-    done = subprocess.run([sys.executable, '-c', *script],
-                          stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE,
-                          text=True,
-                          errors='replace',
-                          timeout=_PLUGIN_SECONDS,
-                          check=False)
+    process = subprocess.run([sys.executable, '-c', *script],
+                             stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE,
+                             text=True,
+                             errors='replace',
+                             timeout=_PLUGIN_SECONDS,
+                             check=False)
   except subprocess.TimeoutExpired:
     raise PluginError(
         f'{library} does not finish loading in {_PLUGIN_SECONDS} s') from None
-  found = re.search(pattern, done.stdout, re.MULTILINE)
+  found = re.search(pattern, process.stdout, re.MULTILINE)
   if found:
     return found
-  if done.returncode < 0:
+  if process.returncode < 0:
     raise PluginError(f'{library} kills the process that loads it '
-                      f'({signal_name(-done.returncode)})')
-  said = done.stderr.strip().splitlines()[-1:]
+                      f'({signal_name(-process.returncode)})')
+  said = process.stderr.strip().splitlines()[-1:]
   raise PluginError(f'{library} ' + one_line(
-      said[0] if said else f'ends the process (status {done.returncode})'))
+      said[0] if said else f'ends the process (status {process.returncode})'))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -133,12 +133,12 @@ def pins() -> Mapping[str, str]:
 
 def judge_torch(torch: str, torch_xla: str) -> Finding:
   """Whether torch `torch` and torch_xla `torch_xla` are of one release."""
-  found = f'torch {torch} with torch_xla {torch_xla}'
+  pair = f'torch {torch} with torch_xla {torch_xla}'
   if _numbers(torch)[:2] == _numbers(torch_xla)[:2]:
-    return Finding('torch', Status.OK, found)
+    return Finding('torch', Status.OK, pair)
   release = '.'.join(map(str, _numbers(torch_xla)[:2]))
   return Finding(
-      'torch', Status.ERROR, found + ': they are not of one release',
+      'torch', Status.ERROR, pair + ': they are not of one release',
       f"torch_xla is built for one release of torch; pip install "
       f"'torch=={release}.*'")
 
@@ -170,15 +170,15 @@ def judge_package(package: str, version: Optional[str], pinned: Optional[str],
   """
   if version is None:
     return Finding(package, Status.OK, f'{package} is not installed')
-  found = f'{package} {version}'
+  title = f'{package} {version}'
   if pinned is None or _numbers(version) == _numbers(pinned):
-    return Finding(package, Status.OK, found)
-  found += f', while torch_xla pins {pinned}'
+    return Finding(package, Status.OK, title)
+  title += f', while torch_xla pins {pinned}'
   if not needed:
-    return Finding(package, Status.OK, found + '; not used here')
+    return Finding(package, Status.OK, title + '; not used here')
   older = _numbers(version) < _numbers(pinned)
   status = Status.ERROR if older else Status.WARNING
-  return Finding(package, status, found, f"pip install '{package}=={pinned}'")
+  return Finding(package, status, title, f"pip install '{package}=={pinned}'")
 
 
 def judge_plugin(library: str, mode_is_on: bool) -> Finding:
@@ -192,19 +192,19 @@ def judge_plugin(library: str, mode_is_on: bool) -> Finding:
         'PJRT_DEVICE=LIBRARY, library_path() of the registered plugin for any '
         'other device')
   text, ours = ('.'.join(map(str, v)) for v in (version, RUNTIME_API))
-  found = f'{library} speaks PJRT API {text}, torch_xla {ours}'
+  versions = f'{library} speaks PJRT API {text}, torch_xla {ours}'
   if version[0] != RUNTIME_API[0]:
-    return Finding('plugin', Status.ERROR, found,
+    return Finding('plugin', Status.ERROR, versions,
                    'their major versions must be the same: use another plugin')
   if mode_is_on and version < _OLDEST_PLUGIN:
     oldest = '.'.join(map(str, _OLDEST_PLUGIN))
     return Finding('plugin', Status.ERROR,
-                   found + f'; the shim needs {oldest} or later',
+                   versions + f'; the shim needs {oldest} or later',
                    'use a newer plugin, or switch the mode off')
   if not mode_is_on and version > RUNTIME_API:
     return Finding(
         'plugin', Status.WARNING,
-        found + '; a newer plugin may refuse structs of the older size',
+        versions + '; a newer plugin may refuse structs of the older size',
         'if it does, switch a mode on (XLA_SHARDING_V2=1): the shim then fits '
         'them')
-  return Finding('plugin', Status.OK, found)
+  return Finding('plugin', Status.OK, versions)

@@ -62,22 +62,24 @@ class Explanation:
 
   def lines(self) -> Iterator[str]:
     """What is printed, each conflict's as soon as it was tried to be turned."""
-    found = self.propagation
-    said = sum(bool(list(text.axes_of(o.dims))) for o in found.origins.values())
-    mesh = ', '.join(f'{name}={size}' for name, size in found.mesh.items())
-    yield (f'{self.name}: {sum(bool(o.rule) for o in found.operations)} '
+    propagation = self.propagation
+    said = sum(
+        bool(list(text.axes_of(o.dims))) for o in propagation.origins.values())
+    mesh = ', '.join(
+        f'{name}={size}' for name, size in propagation.mesh.items())
+    yield (f'{self.name}: {sum(bool(o.rule) for o in propagation.operations)} '
            f'operations over {mesh}, {said} annotations that split; conflicts: '
            f'{len(self.conflicts)}')
-    if found.is_inferred:
+    if propagation.is_inferred:
       yield text.INFERRED
     if self.backend:
       yield self.backend
-    yield from text.timeline(found)
-    yield f'moved, as Shardy plans it: {collectives(found.collectives())}'
+    yield from text.timeline(propagation)
+    yield f'moved, as Shardy plans it: {collectives(propagation.collectives())}'
     if self.compiled is not None:
       yield f'moved, in the compiled program: {collectives(self.compiled)}'
     for number, conflict in enumerate(self.conflicts, 1):
-      first, *rest = text.conflict_lines(found, conflict,
+      first, *rest = text.conflict_lines(propagation, conflict,
                                          self.turning(conflict))
       yield from ('', f'{number}. {first}', *rest)
 
@@ -122,13 +124,13 @@ def explain(name: str,
   def propagate(is_told: bool) -> Propagation:
     return reader.propagate(reader.parse(program), names, is_told)
 
-  found = propagate(False)
+  propagation = propagate(False)
   # Asked where axes came from jaxlib 0.10.2's Shardy reads what is not there
   # where a factor is split unevenly: mostly it ends, and else what it tells is
   # of no use.
-  if not found.splits_factors_unevenly():
-    found = apart.run(lambda: propagate(True)) or found
-  return Explanation(name, program, found, compiled)
+  if not propagation.splits_factors_unevenly():
+    propagation = apart.run(lambda: propagate(True)) or propagation
+  return Explanation(name, program, propagation, compiled)
 
 
 def of(source: Any) -> Explanation:
@@ -139,11 +141,11 @@ def of(source: Any) -> Explanation:
 
 
 def of_records(records: Iterable[ProgramRecord],
-               shown: str = '') -> Iterator[Explanation]:
+               backend_folder: str = '') -> Iterator[Explanation]:
   """Each program of a recording that Shardy was told something of, once.
 
   Args:
-    shown: the folder where the backend shows its own propagation, if it does.
+    backend_folder: where the backend shows its own propagation, if it does.
   """
   seen = set()
   for record in records:
@@ -153,21 +155,23 @@ def of_records(records: Iterable[ProgramRecord],
       try:
         one = of(record)
         yield dataclasses.replace(
-            one, backend=backend.compared(shown, one.name,
-                                          one.propagation)) if shown else one
+            one,
+            backend=backend.compared(
+                backend_folder, one.name,
+                one.propagation)) if backend_folder else one
       except dialects.ProgramTextError as e:
         logger.warning('%s: %s', record.name, e)
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
   """The explanation as a dict to be written as JSON."""
-  found = explanation.propagation
+  propagation = explanation.propagation
   return dict(
       name=explanation.name,
-      mesh=dict(found.mesh),
-      is_inferred=found.is_inferred,
+      mesh=dict(propagation.mesh),
+      is_inferred=propagation.is_inferred,
       backend=explanation.backend,
-      collectives=list(map(dataclasses.asdict, found.collectives())),
+      collectives=list(map(dataclasses.asdict, propagation.collectives())),
       compiled=None if explanation.compiled is None else list(
           map(dataclasses.asdict, explanation.compiled)),
       tensors=[
@@ -178,26 +182,29 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
               spec=[list(d.axes)
                     for d in tensor.dims],
               axes={
-                  axis: [found.tensors[n].name
-                         for n in found.path(at, axis)]
+                  axis: [
+                      propagation.tensors[n].name
+                      for n in propagation.path(at, axis)
+                  ]
                   for axis in tensor.axes
               })
-          for at, tensor in enumerate(found.tensors)
+          for at, tensor in enumerate(propagation.tensors)
       ],
       conflicts=[
           dict(
-              loser=found.origins[one.loser].name,
-              winner=found.origins[one.winner].name,
+              loser=propagation.origins[one.loser].name,
+              winner=propagation.origins[one.winner].name,
               axis=one.axis,
               alike=one.alike,
               places=[
                   dict(
-                      operation=found.operations[p.operation].name,
-                      tensor=found.tensors[p.target].name,
+                      operation=propagation.operations[p.operation].name,
+                      tensor=propagation.tensors[p.target].name,
                       dimension=p.dim,
-                      reason=p.reason.name.lower()) for p in one.places
+                      reason=p.reason.name.lower())
+                  for p in one.places
               ],
               turned_by=None if (turned := explanation.turning(one)) is None
-              else text.priorities_text(
-                  found, turned)) for one in explanation.conflicts
+              else text.priorities_text(propagation, turned))
+          for one in explanation.conflicts
       ])

@@ -28,10 +28,10 @@ def run(job: Callable[[], T]) -> Optional[T]:
   child = forks.Process(target=work)
   child.start()
   tell.close()
-  made, error = None, None
+  result, error = None, None
   with hear, contextlib.suppress(EOFError):
-    made, error = hear.recv()
+    result, error = hear.recv()
   child.join()
   if error is not None:
     raise error
-  return made
+  return result

@@ -38,7 +38,7 @@ def show(environment: MutableMapping[str, str], folder: str) -> None:
     ctypes.c_bool.in_dll(library, _LINES).value = True
 
 
-def compared(folder: str, name: str, found: Propagation) -> str:
+def compared(folder: str, name: str, propagation: Propagation) -> str:
   """Whether the backend's Shardy split all so; where not, the first of them.
 
   XLA simplifies a program before: its tensors are others, all but the
@@ -46,19 +46,19 @@ def compared(folder: str, name: str, found: Propagation) -> str:
 
   Args:
     name: the module's.
-    found: what the installed Shardy makes of the program as it was handed on.
+    propagation: what the installed Shardy makes of the program as handed on.
   """
   shown = os.path.join(folder, 'shardy', f'module_*.{glob.escape(name)}')
   for one in sorted(glob.glob(shown), reverse=True):
     before, after = (dialects.read(_data(one, n)) for n in (_BEFORE, _AFTER))
-    if _said(reader.origins_of(before)) == _said(found.origins):
+    if _said(reader.origins_of(before)) == _said(propagation.origins):
       dialects.run(_PIPELINE, before, 'cannot propagate', verify=False)
       ours, theirs = map(reader.as_it_is, (before, after))
-      return _compared(found, ours, theirs)
+      return _compared(propagation, ours, theirs)
   return 'The backend does not show what its own Shardy chose: not compared'
 
 
-def _compared(found: Propagation, ours: Propagation,
+def _compared(propagation: Propagation, ours: Propagation,
               theirs: Propagation) -> str:
   names = [t.name for t in theirs.tensors]
   if [t.name for t in ours.tensors] != names:
@@ -66,15 +66,19 @@ def _compared(found: Propagation, ours: Propagation,
             'not compared')
   arguments = sum(name.startswith('argument ') for name in names)
   pairs = [
-      *zip(ours.tensors, theirs.tensors, strict=True),
-      *zip(found.tensors[:arguments], theirs.tensors[:arguments], strict=True)
+      *zip(ours.tensors, theirs.tensors, strict=True), *zip(
+          propagation.tensors[:arguments],
+          theirs.tensors[:arguments],
+          strict=True)
   ]
-  others = [(a, b) for a, b in pairs if text.spec_text(a) != text.spec_text(b)]
-  if not others:
+  differences = [
+      (a, b) for a, b in pairs if text.spec_text(a) != text.spec_text(b)
+  ]
+  if not differences:
     return (f"The backend's own Shardy chose the same for all {len(names):,} "
             'tensors of the program as XLA simplified it')
-  one, other = others[0]
-  return (f"The backend's own Shardy chose otherwise for {len(others)} of "
+  one, other = differences[0]
+  return (f"The backend's own Shardy chose otherwise for {len(differences)} of "
           f'{len(names):,} tensors, first {other.name} {other.shape}: '
           f'{text.spec_text(other)}, and not {text.spec_text(one)}')
 

@@ -19,12 +19,12 @@ def lines(before: Sequence[dict[str, Any]],
   if len(before) != len(after):
     yield f'programs: {len(before)} -> {len(after)}'
   for one, other in zip(before, after, strict=False):
-    found = list(_changes(one, other))
-    yield f'{other["name"]}: ' + ('no difference'
-                                  if not found else f'{len(found)} differences')
-    yield from (f'  {line}' for line in found[:_MOST])
-    if len(found) > _MOST:
-      yield f'  and {len(found) - _MOST} more'
+    changes = list(_changes(one, other))
+    yield f'{other["name"]}: ' + ('no difference' if not changes else
+                                  f'{len(changes)} differences')
+    yield from (f'  {line}' for line in changes[:_MOST])
+    if len(changes) > _MOST:
+      yield f'  and {len(changes) - _MOST} more'
 
 
 def _changes(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:

@@ -75,47 +75,48 @@ class Conflict:
   alike: int = 0
 
 
-def refusals(found: Propagation) -> Iterator[Refusal]:
+def refusals(propagation: Propagation) -> Iterator[Refusal]:
   """All of a program, operation by operation."""
-  for number, operation in enumerate(found.operations):
+  for number, operation in enumerate(propagation.operations):
     if operation.rule is not None and operation.rule.factors:
-      yield from _refused_at(found, number, operation, operation.rule)
+      yield from _refused_at(propagation, number, operation, operation.rule)
 
 
-def of(found: Propagation) -> tuple[Conflict, ...]:
+def of(propagation: Propagation) -> tuple[Conflict, ...]:
   """The conflicts of a program, by the first place; of layers the first."""
   places: dict[tuple[str, str, str], list[Refusal]] = {}
-  for one in refusals(found):
-    if one.origin in found.origins and one.winner in found.origins and (
-        one.origin != one.winner):
+  origins = propagation.origins
+  for one in refusals(propagation):
+    if one.origin in origins and one.winner in origins and (one.origin
+                                                            != one.winner):
       places.setdefault((one.origin, one.winner, one.axis), []).append(one)
   folded: dict[tuple[str, ...], Conflict] = {}
-  for (loser, winner, axis), some in places.items():
+  for (loser, winner, axis), group in places.items():
     names = [
-        group_of(found.origins[n].name)
-        if found.origins[n].argument is not None else n for n in (loser, winner)
+        group_of(origins[n].name) if origins[n].argument is not None else n
+        for n in (loser, winner)
     ]
-    key = (*names, axis, some[0].reason.name)
+    key = (*names, axis, group[0].reason.name)
     first = folded.get(key)
     folded[key] = (
-        Conflict(loser, winner, axis, tuple(some))
+        Conflict(loser, winner, axis, tuple(group))
         if first is None else dataclasses.replace(first, alike=first.alike + 1))
   return tuple(folded.values())
 
 
-def _refused_at(found: Propagation, number: int, operation: Operation,
+def _refused_at(propagation: Propagation, number: int, operation: Operation,
                 rule: Rule) -> Iterator[Refusal]:
-  split = found.factor_axes(operation, rule)
+  split = propagation.factor_axes(operation, rule)
   for factor in range(len(rule.sizes)):
     having = [n for n, axes in enumerate(split) if factor in axes]
-    told = set()
+    reported_pairs = set()
     for source, target in itertools.permutations(having, 2):
       own, other = split[source][factor], split[target][factor]
       place = _common(own, other)
-      if place < len(own) and (own[place], target) not in told:
-        told.add((own[place], target))
-        yield _refusal(found, number, operation, split, factor, source, target,
-                       place)
+      if place < len(own) and (own[place], target) not in reported_pairs:
+        reported_pairs.add((own[place], target))
+        yield _refusal(propagation, number, operation, split, factor, source,
+                       target, place)
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -124,12 +125,12 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
               min(len(one), len(other)))
 
 
-def _refusal(found: Propagation, number: int, operation: Operation,
+def _refusal(propagation: Propagation, number: int, operation: Operation,
              split: Sequence[Mapping[int, tuple[str, ...]]], factor: int,
              source: int, target: int, place: int) -> Refusal:
   assert operation.rule is not None
-  tensors = [found.tensors[n] for n in operation.tensors]
-  tensor, others = tensors[target], split[target][factor]
+  tensors = [propagation.tensors[n] for n in operation.tensors]
+  tensor, other_axes = tensors[target], split[target][factor]
   axis = split[source][factor][place]
   dim = next(d for d, factors in enumerate(operation.rule.factors[target])
              if factor in factors)
@@ -146,21 +147,21 @@ def _refusal(found: Propagation, number: int, operation: Operation,
 
   in_the_way = []
   for d, other in enumerate(tensor.dims):
-    for used in other.axes:
-      if d != dim and _overlap(used, axis):
-        in_the_way.append(because(Reason.USED, winning=used))
-  if place < len(others):
-    in_the_way.append(because(Reason.OTHER_AXIS, winning=others[place]))
+    for held_axis in other.axes:
+      if d != dim and _overlap(held_axis, axis):
+        in_the_way.append(because(Reason.USED, winning=held_axis))
+  if place < len(other_axes):
+    in_the_way.append(because(Reason.OTHER_AXIS, winning=other_axes[place]))
   if not in_the_way:
     for holder, by_factor in zip(tensors, split, strict=True):
       for other_factor, axes in by_factor.items():
         in_the_way += (
-            because(Reason.USED_IN_OPERATION, holder, used)
-            for used in axes
-            if other_factor != factor and _overlap(used, axis))
+            because(Reason.USED_IN_OPERATION, holder, held_axis)
+            for held_axis in axes
+            if other_factor != factor and _overlap(held_axis, axis))
   if in_the_way:  # What was there before the others.
-    return min(in_the_way, key=functools.partial(_priority, found))
-  size = math.prod(map(found.size_of, (*others, axis)))
+    return min(in_the_way, key=functools.partial(_priority, propagation))
+  size = math.prod(map(propagation.size_of, (*other_axes, axis)))
   if operation.rule.sizes[factor] % size:
     return because(Reason.INDIVISIBLE)
   if factor in operation.rule.blocked:
@@ -170,9 +171,9 @@ def _refusal(found: Propagation, number: int, operation: Operation,
   return because(Reason.UNTOLD)
 
 
-def _priority(found: Propagation, one: Refusal) -> int:
+def _priority(propagation: Propagation, one: Refusal) -> int:
   """The priority of what stood in the way; -1 for what is stored so."""
-  winner = found.origins.get(one.winner)
+  winner = propagation.origins.get(one.winner)
   return -1 if winner is None else winner.priority_of(one.winning_axis)
 
 

@@ -23,7 +23,7 @@ def collection(explained: Sequence[Explanation]) -> dict[str, Any]:
       ])
 
 
-def _nodes(found: Propagation) -> Iterator[dict[str, Any]]:
+def _nodes(propagation: Propagation) -> Iterator[dict[str, Any]]:
   """Arguments, constants and operations, layered by the users' names.
 
   What has no name is in the layer of the first tensor that it is computed
@@ -31,15 +31,16 @@ def _nodes(found: Propagation) -> Iterator[dict[str, Any]]:
   """
   makers = {
       tensor: (number, place)
-      for number, operation in enumerate(found.operations)
+      for number, operation in enumerate(propagation.operations)
       for place, tensor in enumerate(operation.tensors[operation.num_operands:])
   }
   layers: dict[int, str] = {}
-  for number, tensor in enumerate(found.tensors):
+  for number, tensor in enumerate(propagation.tensors):
     if number not in makers:
       layers[number] = '/'.join(tensor.name.split('.')[:-1])
-      yield _node(found, f't{number}', tensor.name, layers[number], [number])
-  for number, operation in enumerate(found.operations):
+      yield _node(propagation, f't{number}', tensor.name, layers[number],
+                  [number])
+  for number, operation in enumerate(propagation.operations):
     sources = operation.tensors[:operation.num_operands]
     results = operation.tensors[operation.num_operands:]
     layer = next(filter(None, (layers.get(s) for s in sources)), '')
@@ -53,23 +54,23 @@ def _nodes(found: Propagation) -> Iterator[dict[str, Any]]:
               sourceNodeOutputId=str(output),
               targetNodeInputId=str(place)))
     yield dict(
-        _node(found, f'o{number}', operation.name, layer, results),
+        _node(propagation, f'o{number}', operation.name, layer, results),
         incomingEdges=edges)
 
 
-def _node(found: Propagation, name: str, label: str, layer: str,
+def _node(propagation: Propagation, name: str, label: str, layer: str,
           tensors: Sequence[int]) -> dict[str, Any]:
   outputs = []
   for place, number in enumerate(tensors):
-    tensor = found.tensors[number]
-    said = dict(shape=str(tensor.shape), sharding=text.spec_text(tensor))
+    tensor = propagation.tensors[number]
+    attributes = dict(shape=str(tensor.shape), sharding=text.spec_text(tensor))
     if tensor.where:
-      said['line'] = tensor.where
+      attributes['line'] = tensor.where
     for axis in dict.fromkeys(tensor.axes):
-      origin = found.origins.get(tensor.origin_of(axis))
+      origin = propagation.origins.get(tensor.origin_of(axis))
       if origin is not None:
-        said[f'{axis} of'] = origin.name
-    outputs.append(dict(id=str(place), attrs=_attributes(said)))
+        attributes[f'{axis} of'] = origin.name
+    outputs.append(dict(id=str(place), attrs=_attributes(attributes)))
   first = outputs[0]['attrs'] if outputs else []
   return dict(
       id=name,

@@ -23,62 +23,65 @@ def html(explained: Sequence[Explanation]) -> str:
                   (part for one in explained for part in _program(one)))
 
 
-def _program(one: Explanation) -> Iterator[str]:
-  found = one.propagation
-  yield f'<h1>{escape(one.name)}</h1>'
-  mesh = ', '.join(f'{axis}={size}' for axis, size in found.mesh.items())
+def _program(explanation: Explanation) -> Iterator[str]:
+  propagation = explanation.propagation
+  yield f'<h1>{escape(explanation.name)}</h1>'
+  mesh = ', '.join(f'{axis}={size}' for axis, size in propagation.mesh.items())
   yield figures(
-      ((str(sum(bool(o.rule) for o in found.operations)),
-        f'operations over {mesh}'), (str(len(one.conflicts)),
+      ((str(sum(bool(o.rule) for o in propagation.operations)),
+        f'operations over {mesh}'), (str(len(explanation.conflicts)),
                                      'conflicts, layers that are alike as one'),
-       (f'{sum(m.nbytes for m in found.moves):,}',
+       (f'{sum(m.nbytes for m in propagation.moves):,}',
         'bytes moved, as Shardy plans it'),
-       ('-'
-        if one.compiled is None else f'{sum(c.nbytes for c in one.compiled):,}',
+       ('-' if explanation.compiled is None else
+        f'{sum(c.nbytes for c in explanation.compiled):,}',
         'bytes moved, in the compiled program')))
-  yield f'<p>Planned: {escape(collectives(found.collectives()))}</p>'
-  if one.compiled is not None:
-    yield f'<p>Compiled: {escape(collectives(one.compiled))}</p>'
-  if found.is_inferred:
+  yield f'<p>Planned: {escape(collectives(propagation.collectives()))}</p>'
+  if explanation.compiled is not None:
+    yield f'<p>Compiled: {escape(collectives(explanation.compiled))}</p>'
+  if propagation.is_inferred:
     yield f'<p class="soft">{text.INFERRED}</p>'
-  for line in (one.backend, *text.timeline(found)):
+  for line in (explanation.backend, *text.timeline(propagation)):
     yield f'<p>{escape(line)}</p>'
   yield '<h2>Conflicts</h2>'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
-      ''.join(_conflict(one, c) for c in one.conflicts) or 'none') + '</div>'
-  yield '<h2>Annotations</h2>' + table(_TENSORS, _annotations(one))
-  whole = list(text.whole_lines(found, _WHOLE))
+      ''.join(_conflict(explanation, c) for c in explanation.conflicts) or
+      'none') + '</div>'
+  yield '<h2>Annotations</h2>' + table(_TENSORS, _annotations(explanation))
+  whole = list(text.whole_lines(propagation, _WHOLE))
   if whole:
     yield f'<h2>Computed tensors of {_WHOLE:,} bytes or more that are whole</h2>'
     yield '<ul>' + ''.join(
         f'<li>{escape(line)}</li>' for line in whole) + '</ul>'
 
 
-def _conflict(one: Explanation, conflict: Conflict) -> str:
-  found = one.propagation
-  first, *rest = text.conflict_lines(found, conflict, one.turning(conflict))
+def _conflict(explanation: Explanation, conflict: Conflict) -> str:
+  propagation = explanation.propagation
+  first, *rest = text.conflict_lines(propagation, conflict,
+                                     explanation.turning(conflict))
   place = conflict.places[0]
   return (
       f'<details class="placement"><summary><b>{escape(first)}</b></summary>' +
       ''.join(f'<p>{escape(line.strip())}</p>' for line in rest) +
-      _ways(found, place) + '</details>')
+      _ways(propagation, place) + '</details>')
 
 
-def _ways(found: Propagation, place: Refusal) -> str:
+def _ways(propagation: Propagation, place: Refusal) -> str:
   """How the refused axis came to the place, and how what has its place did."""
   ends = [(place.source, place.axis)]
-  if place.winning_axis in found.tensors[place.target].axes:
+  if place.winning_axis in propagation.tensors[place.target].axes:
     ends.append((place.target, place.winning_axis))
-  return ''.join(f'<p>{_chip(found, axis)} ' + ' &rarr; '.join(
-      f'<span class="tag">{escape(found.tensors[n].name)}</span>'
-      for n in found.path(number, axis)) + '</p>'
+  return ''.join(f'<p>{_chip(propagation, axis)} ' + ' &rarr; '.join(
+      f'<span class="tag">{escape(propagation.tensors[n].name)}</span>'
+      for n in propagation.path(number, axis)) + '</p>'
                  for number, axis in ends)
 
 
-def _annotations(one: Explanation) -> Iterator[Iterable[tuple[str, bool]]]:
-  found = one.propagation
+def _annotations(
+    explanation: Explanation) -> Iterator[Iterable[tuple[str, bool]]]:
+  propagation = explanation.propagation
   groups: dict[tuple[str, str, str], list[tuple[str, Origin]]] = {}
-  for key, origin in found.origins.items():
+  for key, origin in propagation.origins.items():
     if any(dim.axes for dim in origin.dims):
       same = (group_of(origin.name), str(origin.shape), str(origin.dims))
       groups.setdefault(same, []).append((key, origin))
@@ -86,12 +89,12 @@ def _annotations(one: Explanation) -> Iterator[Iterable[tuple[str, bool]]]:
     keys = {key for key, _ in alike}
     origin = alike[0][1]
     count = f' ({len(alike)} alike)' if len(alike) > 1 else ''
-    won = sum(conflict.winner in keys for conflict in one.conflicts)
-    lost = sum(conflict.loser in keys for conflict in one.conflicts)
+    won = sum(conflict.winner in keys for conflict in explanation.conflicts)
+    lost = sum(conflict.loser in keys for conflict in explanation.conflicts)
     said = ', '.join(
         '-' if d.priority is None else str(d.priority) for d in origin.dims)
-    yield ((escape((group if count else origin.name) + count),
-            False), (escape(shape), False), (_chips(found, origin.dims), False),
+    yield ((escape((group if count else origin.name) + count), False),
+           (escape(shape), False), (_chips(propagation, origin.dims), False),
            (said, False), (str(won), False), (str(lost), lost > 0))
 
 

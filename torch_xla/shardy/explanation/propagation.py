@@ -165,31 +165,31 @@ class Propagation:
   def factor_axes(self, operation: Operation,
                   rule: Rule) -> list[dict[int, tuple[str, ...]]]:
     """The axes of each factor, for each operand and result."""
-    made = []
+    by_tensor = []
     for number, factors in zip(operation.tensors, rule.factors, strict=True):
       of_tensor: dict[int, tuple[str, ...]] = {}
       for dim, of_dim in zip(self.tensors[number].dims, factors, strict=True):
         of_tensor.update(self._spread(dim, of_dim, rule.sizes))
-      made.append(of_tensor)
-    return made
+      by_tensor.append(of_tensor)
+    return by_tensor
 
   def _spread(self, dim: Dim, factors: Sequence[int],
               sizes: Sequence[int]) -> dict[int, tuple[str, ...]]:
     """Gives axes to factors as long as these last, in parts if need be."""
     axes = list(dim.axes)
-    made: dict[int, tuple[str, ...]] = {}
+    by_factor: dict[int, tuple[str, ...]] = {}
     for factor in factors:
-      left, taken = sizes[factor], []
-      while axes and (left > 1 or factor == factors[-1]):
+      rest, axes_of_factor = sizes[factor], []
+      while axes and (rest > 1 or factor == factors[-1]):
         size = self.size_of(axes[0])
-        if factor != factors[-1] and size > left and size % left == 0:
-          taken.append(_part(axes[0], 1, left))
-          axes[0] = _part(axes[0], left, size // left)
+        if factor != factors[-1] and size > rest and size % rest == 0:
+          axes_of_factor.append(_part(axes[0], 1, rest))
+          axes[0] = _part(axes[0], rest, size // rest)
           break
-        taken.append(axes.pop(0))
-        left //= size
-      made[factor] = tuple(taken)
-    return made
+        axes_of_factor.append(axes.pop(0))
+        rest //= size
+      by_factor[factor] = tuple(axes_of_factor)
+    return by_factor
 
   def splits_factors_unevenly(self) -> bool:
     """Whether axes split what is 3x4x16 in four: not the 3, and not the 12."""

@@ -16,11 +16,11 @@ _MOST = 5
 Spec = Sequence[Union[None, str, Sequence[str]]]
 
 
-def answer(program: bytes, found: Propagation, name: str,
+def answer(program: bytes, propagation: Propagation, name: str,
            spec: Spec) -> Iterator[str]:
   """The lines of the answer that `Explanation.why_not` gives."""
-  tensor = _named(found, name)
-  axes = _axes(found, tensor, spec)
+  tensor = _named(propagation, name)
+  axes = _axes(propagation, tensor, spec)
   asked = text.spec_of(axes)
   if text.spec_text(tensor) == asked:
     yield f'{name} {tensor.shape} is {asked}'
@@ -28,23 +28,24 @@ def answer(program: bytes, found: Propagation, name: str,
   yield f'{name} {tensor.shape} is {text.spec_text(tensor)}, and not {asked}'
   for dim, of_dim in enumerate(axes):
     for axis in of_dim:
-      yield from _standing(found, tensor, dim, axis)
-  other = trial.split_so(program, found, tensor, axes)
-  made = _named(other, name)
-  if [d.axes for d in made.dims] == [tuple(a) for a in axes]:
+      yield from _standing(propagation, tensor, dim, axis)
+  other = trial.split_so(program, propagation, tensor, axes)
+  tensor_then = _named(other, name)
+  if [d.axes for d in tensor_then.dims] == [tuple(a) for a in axes]:
     yield '  it can be, before all else'
   else:
     yield (f'  it cannot be: asked for before all else, it is '
-           f'{text.spec_text(made)} and moved afterwards')
+           f'{text.spec_text(tensor_then)} and moved afterwards')
   changed = [
-      change for change in text.changes(found, other)
+      change for change in text.changes(propagation, other)
       if not change.startswith(f'{name} ')
   ]
   yield f'  other tensors that are split otherwise then: {len(changed)}'
   yield from (f'    {change}' for change in changed[:_MOST])
   if len(changed) > _MOST:
     yield f'    and {len(changed) - _MOST} more'
-  yield f'  moved now, as Shardy plans it: {collectives(found.collectives())}'
+  yield ('  moved now, as Shardy plans it: '
+         f'{collectives(propagation.collectives())}')
   yield f'  moved then: {collectives(other.collectives())}'
 
 
@@ -57,7 +58,7 @@ def _named(found: Propagation, name: str) -> Tensor:
   raise ValueError(f'no tensor is called {name!r}; there are {", ".join(near)}')
 
 
-def _axes(found: Propagation, tensor: Tensor,
+def _axes(propagation: Propagation, tensor: Tensor,
           spec: Spec) -> list[tuple[str, ...]]:
   axes = [() if entry is None else
           (entry,) if isinstance(entry, str) else tuple(entry)
@@ -66,31 +67,32 @@ def _axes(found: Propagation, tensor: Tensor,
     raise ValueError(
         f'{tuple(spec)!r} has {len(axes)} entries, and '
         f'{tensor.name} {tensor.shape} {len(tensor.dims)} dimensions')
-  used: set[str] = set()
+  axes_so_far: set[str] = set()
   for axis in (axis for of_dim in axes for axis in of_dim):
-    if axis not in found.mesh or axis in used:
+    if axis not in propagation.mesh or axis in axes_so_far:
       raise ValueError(f'{tuple(spec)!r}: {axis!r} ' + (
-          'is there twice' if axis in used else
-          f'is no axis of the mesh, which has {", ".join(found.mesh)}'))
-    used.add(axis)
+          'is there twice' if axis in axes_so_far else
+          f'is no axis of the mesh, which has {", ".join(propagation.mesh)}'))
+    axes_so_far.add(axis)
   return axes
 
 
-def _standing(found: Propagation, tensor: Tensor, dim: int,
+def _standing(propagation: Propagation, tensor: Tensor, dim: int,
               axis: str) -> Iterator[str]:
   """Why an axis is not in a dimension; nothing where it is."""
   if axis in map(whole_axis, tensor.dims[dim].axes):
     return
-  number = found.tensors.index(tensor)
-  for one in conflicts.refusals(found):
+  number = propagation.tensors.index(tensor)
+  for one in conflicts.refusals(propagation):
     if (one.target, one.dim, whole_axis(one.axis)) == (number, dim, axis):
-      winner = found.origins.get(one.winner)
-      yield (f'  {axis!r} was refused at '
-             f'{found.operations[one.operation].name}: it {one.reason.value}' +
-             (f', by {winner.name}' if winner else ''))
+      winner = propagation.origins.get(one.winner)
+      yield (
+          f'  {axis!r} was refused at '
+          f'{propagation.operations[one.operation].name}: it {one.reason.value}'
+          + (f', by {winner.name}' if winner else ''))
       return
   if axis in map(whole_axis, tensor.axes):
-    origin = found.origins.get(tensor.origin_of(axis))
+    origin = propagation.origins.get(tensor.origin_of(axis))
     yield (f'  {axis!r} splits another dimension of it' +
            (f', by {origin.name}' if origin else ''))
   else:

@@ -90,13 +90,13 @@ def propagate(module: ir.Module,
   with dialects.scope(module):
     main = functions.main_of(module)
     reader = _Reader(mesh, origins, main, names)
-    found = reader.read()
+    propagation = reader.read()
     if not is_told:
-      found = ways.inferred(found, reader.said())
+      propagation = ways.inferred(propagation, reader.said())
   return dataclasses.replace(
-      found,
+      propagation,
       names=names,
-      moves=moves.of(module, main, reader.operations, _local(found)))
+      moves=moves.of(module, main, reader.operations, _local(propagation)))
 
 
 def moved(module: ir.Module) -> tuple[Move, ...]:
@@ -164,28 +164,29 @@ def _mesh(module: ir.Module) -> dict[str, int]:
 def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
   """What is said, by the names that Shardy will give it."""
   main = functions.main_of(module)
-  found = {}
+  origins = {}
   for which, label in ((ARGUMENTS, 'input'), (RESULTS, 'output')):
     types = functions.types_of(main, which)
-    for number, given in enumerate(functions.attributes_of(main, which)):
-      if SHARDING in given and (shape := functions.array_of(types[number])):
+    for number, attributes in enumerate(functions.attributes_of(main, which)):
+      if SHARDING in attributes and (shape := functions.array_of(
+          types[number])):
         is_argument = which == ARGUMENTS
         name = (
-            _argument_name(number, given, names)
+            _argument_name(number, attributes, names)
             if is_argument else f'result {number}')
-        found[f'{label}: {number}'] = Origin(name, shape,
-                                             _dims(given[SHARDING]),
-                                             number if is_argument else None)
+        origins[f'{label}: {number}'] = Origin(name, shape,
+                                               _dims(attributes[SHARDING]),
+                                               number if is_argument else None)
   for number, operation in enumerate(constraints_of(module)):
     operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
     shape = functions.array_of(operation.results[0].type)
     if shape:
-      found[f'constraint_{number}'] = Origin(
+      origins[f'constraint_{number}'] = Origin(
           f'constraint {number}',
           shape,
           _dims(operation.attributes['sharding']),
           where=_where(str(operation.location)))
-  return found
+  return origins
 
 
 def _argument_name(number: int, given: Mapping[str, ir.Attribute],
@@ -241,15 +242,15 @@ class _Reader:
     operations = list(named(main))
     for name, operation in operations:
       self._add_results(name, operation)
-    found: list[Operation] = []
+    operations_read: list[Operation] = []
     for _, operation in operations:
       read = None if operation.name == _EDGE else self._operation(operation)
       if read is not None:
         if len(operation.results):
-          self.operations[operation.results[0]] = len(found)
-        found.append(read)
+          self.operations[operation.results[0]] = len(operations_read)
+        operations_read.append(read)
     return Propagation(self._mesh, self._origins, tuple(self._tensors),
-                       tuple(found))
+                       tuple(operations_read))
 
   def _add(self,
            value: ir.Value[ir.Type],
@@ -261,18 +262,21 @@ class _Reader:
     shape = functions.array_of(value.type)
     if shape is None:
       return
-    said = {} if origins is None else {
+    origins_by_axis = {} if origins is None else {
         axis: ir.StringAttr(origin).value
         for axis, origin in functions.entries_of(origins).items()
     }
-    said = {axis: own if o == 'self' else o for axis, o in said.items()}
+    origins_by_axis = {
+        axis: own if o == 'self' else o for axis, o in origins_by_axis.items()
+    }
     if origin := self._origins.get(own):  # Shardy may call it its user's.
-      said.update({axis: own for dim in origin.dims for axis in dim.axes})
+      origins_by_axis.update(
+          {axis: own for dim in origin.dims for axis in dim.axes})
     dims = (Dim(),) * len(shape.dims) if sharding is None else _dims(sharding)
     self._numbers[value] = len(self._tensors)
     self._tensors.append(
-        Tensor(name, shape, dims, said, own if own in self._origins else '',
-               where))
+        Tensor(name, shape, dims, origins_by_axis,
+               own if own in self._origins else '', where))
 
   def said(self) -> Iterator[tuple[str, int]]:
     """The origins, each with the tensor that it is said of."""
@@ -284,24 +288,24 @@ class _Reader:
         yield origin, self._numbers[value]
 
   def _add_results(self, name: str, operation: ir.Operation) -> None:
-    given = dict(operation.attributes.items())
-    origins = given.get(_ORIGINS)
+    attributes = dict(operation.attributes.items())
+    origins = attributes.get(_ORIGINS)
     if operation.name == _EDGE:
       self._lay_out(operation.operands[0], operation.results[0],
-                    given.get('sharding'), origins)
+                    attributes.get('sharding'), origins)
       return
     where = _where(str(operation.location))
     if operation.name == _CONSTRAINT:
-      own = ir.StringAttr(given[_ORIGIN]).value
-      self._add(operation.results[0], own.replace('_', ' '), given['sharding'],
-                origins, own, where)
+      own = ir.StringAttr(attributes[_ORIGIN]).value
+      self._add(operation.results[0], own.replace('_', ' '),
+                attributes['sharding'], origins, own, where)
       return
     count = len(operation.results)
     shardings: list[Optional[ir.Attribute]] = [None] * count
-    if SHARDING in given and dialects.is_a(given[SHARDING],
-                                           sdy.TensorShardingPerValueAttr):
+    if SHARDING in attributes and dialects.is_a(attributes[SHARDING],
+                                                sdy.TensorShardingPerValueAttr):
       shardings = list(
-          sdy.TensorShardingPerValueAttr(given[SHARDING]).shardings)
+          sdy.TensorShardingPerValueAttr(attributes[SHARDING]).shardings)
     told = [None] * count if origins is None else list(ir.ArrayAttr(origins))
     for value, sharding, of_axes in zip(
         operation.results, shardings, told, strict=True):
@@ -332,16 +336,16 @@ class _Reader:
     values = [*operation.operands, *operation.results]
     if not all(v in self._numbers for v in values):
       return None
-    given = operation.attributes
+    attributes = operation.attributes
     numbers = tuple(self._numbers[v] for v in values)
     rule = None
-    if 'sdy.sharding_rule' in given:
-      rule = _rule(given['sdy.sharding_rule'])
+    if 'sdy.sharding_rule' in attributes:
+      rule = _rule(attributes['sdy.sharding_rule'])
     steps: list[Step] = []
-    if 'sdy.propagation_edges' in given:
+    if 'sdy.propagation_edges' in attributes:
       steps.extend(
           _steps(
-              str(given['sdy.propagation_edges']), numbers,
+              str(attributes['sdy.propagation_edges']), numbers,
               len(operation.operands)))
     name = self._tensors[numbers[-1]].name if operation.results else (
         operation.name)
@@ -371,9 +375,9 @@ def _steps(text: str, numbers: tuple[int, ...],
     return numbers[int(place) + operands * (kind == 'result')]
 
   step = 0
-  for found in _STEP.finditer(text):
-    if found[1]:
-      step = int(found[1])
+  for match in _STEP.finditer(text):
+    if match[1]:
+      step = int(match[1])
       continue
-    yield Step(step, found[2], number(found[3], found[4]),
-               tuple(number(*target) for target in _PLACE.findall(found[5])))
+    yield Step(step, match[2], number(match[3], match[4]),
+               tuple(number(*target) for target in _PLACE.findall(match[5])))

@@ -37,23 +37,23 @@ def retell(program: bytes, priorities: _Priorities) -> bytes:
     for instruction in computation.instructions:
       target = instruction.custom_call_target
       if call_target.is_binding(target):
-        said = zip(
+        annotations = zip(
             call_target.parse_target(target), names_of(target), strict=False)
         instruction.custom_call_target = call_target.retold(
             target, [
                 _with(one, priorities.get(group_of(name), {}))
-                for one, name in said
+                for one, name in annotations
             ])
   return module.SerializeToString()
 
 
-def _with(said: Annotation, priorities: Mapping[int,
-                                                Optional[int]]) -> Annotation:
-  rank = len(said.partition_spec)
-  before = said.priority or (None,) * rank
+def _with(annotation: Annotation,
+          priorities: Mapping[int, Optional[int]]) -> Annotation:
+  rank = len(annotation.partition_spec)
+  before = annotation.priority or (None,) * rank
   after = tuple(priorities.get(n, before[n]) for n in range(rank))
   return dataclasses.replace(
-      said, priority=None if after == (None,) * rank else after)
+      annotation, priority=None if after == (None,) * rank else after)
 
 
 def _values() -> Iterator[tuple[str, float]]:
@@ -84,14 +84,14 @@ def main(arguments: list[str]) -> None:
   undo = door.wrap(change)
   ran = script.run(of_script[0], of_script[1:])
   undo()
-  moved = [c for one in ran.programs for c in one.collectives or ()]
+  moved = [c for program in ran.programs for c in program.collectives or ()]
   with open(path, 'w', encoding='utf-8') as file:
     json.dump(
         dict(
             has_failed=ran.has_failed,
             nbytes=sum(c.nbytes for c in moved),
             count=sum(c.count for c in moved),
-            seconds=sum(one.seconds for one in ran.programs),
+            seconds=sum(program.seconds for program in ran.programs),
             values=dict(_values())), file)
 
 

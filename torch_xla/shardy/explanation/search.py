@@ -135,15 +135,15 @@ def without(programs: Sequence[Program]) -> int:
 def _moved(programs: Sequence[Program], levels: Priorities) -> int:
   """The bytes that one device gets; what is in no levels stays."""
   nbytes = 0
-  for data, found in programs:
+  for data, propagation in programs:
     changed: dict[tuple[str, int], int] = {}
-    for key, origin in found.origins.items():
+    for key, origin in propagation.origins.items():
       for dim, said in enumerate(origin.dims):
         with contextlib.suppress(KeyError):
           level = levels[group_of(origin.name), dim]
           if said.axes and (said.priority or 0) != level:
             changed[key, dim] = level
-    moves = trial.moved(data, changed) if changed else found.moves
+    moves = trial.moved(data, changed) if changed else propagation.moves
     nbytes += sum(move.nbytes for move in moves)
   return nbytes
 

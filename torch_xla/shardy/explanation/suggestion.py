@@ -45,13 +45,13 @@ def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
   """Each row with what the compiled programs move, and how values differ."""
   lines = [('priorities', 'planned, bytes', 'compiled, bytes', 'collectives',
             'compiled in', 'largest difference')]
-  for row, made in zip(rows, ran, strict=True):
+  for row, outcome in zip(rows, ran, strict=True):
     lines.append(
         (row.name, f'{row.nbytes:,}',
-         *(('failed', '-', '-', '-') if made is None else
-           (f'{made["nbytes"]:,}', str(made['count']),
-            f'{made["seconds"]:.1f} s', f'{difference(ran[0], made):.1e}'
-            if made['values'] else 'nothing to compare'))))
+         *(('failed', '-', '-', '-') if outcome is None else
+           (f'{outcome["nbytes"]:,}', str(outcome['count']),
+            f'{outcome["seconds"]:.1f} s', f'{difference(ran[0], outcome):.1e}'
+            if outcome['values'] else 'nothing to compare'))))
   return columns(lines)
 
 
@@ -77,44 +77,47 @@ def chosen(rows: Sequence[Row],
 def lines(programs: Sequence[Program], row: Row) -> Iterator[str]:
   """The lines of a script to change."""
   yield f'least is moved with {row.name.rstrip(".")}:'
-  done = set()
+  groups = set()
   for origin in _named(programs):
     group = group_of(origin.name)
     after = _priority(origin, row.priorities)
-    if group not in done and after != _own(origin):
-      done.add(group)
+    if group not in groups and after != _own(origin):
+      groups.add(group)
       yield (f'  {group}: xs.mark_sharding(..., {text.spec_text(origin)}, '
              f'priority={after})')
 
 
-def policy(programs: Sequence[Program], row: Row, held: frozenset[str]) -> str:
+def policy(programs: Sequence[Program], row: Row,
+           module_tensors: frozenset[str]) -> str:
   """The annotations of named arguments as a policy in TOML.
 
   Args:
-    held: what modules hold, which a policy is for; empty: unknown.
+    module_tensors: what modules hold, which a policy is for; empty: unknown.
   """
   from torch_xla.distributed.spmd.policy import toml
   from torch_xla.distributed.spmd.policy.rules import REPLICATED, Rule
-  said: dict[str, Optional[tuple[Any, ...]]] = dict.fromkeys(sorted(held))
+  claims: dict[str,
+               Optional[tuple[Any,
+                              ...]]] = dict.fromkeys(sorted(module_tensors))
   for origin in _named(programs):
-    if not held or origin.name in held:
-      said[origin.name] = (tuple(d.axes for d in origin.dims),
-                           _priority(origin, row.priorities))
+    if not module_tensors or origin.name in module_tensors:
+      claims[origin.name] = (tuple(d.axes for d in origin.dims),
+                             _priority(origin, row.priorities))
   return toml.dump([
       Rule(pattern, *what)
-      for pattern, what in folded(said).items()
+      for pattern, what in folded(claims).items()
       if what is not None
   ], (), REPLICATED)
 
 
 def _named(programs: Sequence[Program]) -> Iterator[Origin]:
   """The annotated arguments that have names, each once."""
-  seen = set()
+  names = set()
   for _, found in programs:
     for origin in found.origins.values():
-      if is_named(origin) and origin.name not in seen and any(
+      if is_named(origin) and origin.name not in names and any(
           dim.axes for dim in origin.dims):
-        seen.add(origin.name)
+        names.add(origin.name)
         yield origin
 
 

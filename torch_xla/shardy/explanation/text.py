@@ -40,51 +40,53 @@ def _dim_text(axes: Sequence[str]) -> str:
   return repr(axes[0]) if axes else 'None'
 
 
-def conflict_lines(found: Propagation, conflict: Conflict,
+def conflict_lines(propagation: Propagation, conflict: Conflict,
                    turned: Optional[Priorities]) -> Iterator[str]:
   place = conflict.places[0]
-  loser, winner = (found.origins[n] for n in (conflict.loser, conflict.winner))
+  loser, winner = (
+      propagation.origins[n] for n in (conflict.loser, conflict.winner))
   yield (' against '.join(
       f'{of.name} {spec_text(of)}{_at(of)}' for of in (loser, winner)) +
          (f', and {conflict.alike} alike' if conflict.alike else ''))
   for one in conflict.places[:_MOST_PLACES]:
-    yield f'  {_place_text(found, one)}'
+    yield f'  {_place_text(propagation, one)}'
   if len(conflict.places) > _MOST_PLACES:
     yield f'  and at {len(conflict.places) - _MOST_PLACES} more operations'
-  moved = found.collectives({p.operation for p in conflict.places})
+  moved = propagation.collectives({p.operation for p in conflict.places})
   yield f'  moved there: {collectives(moved)}'
-  yield f'  {_by_what(found, conflict, place)}'
+  yield f'  {_by_what(propagation, conflict, place)}'
   if turned is None:
     yield '  no priority that was tried turns it'
   else:
-    yield f'  turned by {priorities_text(found, turned)} (tried)'
+    yield f'  turned by {priorities_text(propagation, turned)} (tried)'
 
 
 def _at(of: Union[Tensor, Origin]) -> str:
   return f' ({of.where})' if of.where else ''
 
 
-def timeline(found: Propagation) -> Iterator[str]:
+def timeline(propagation: Propagation) -> Iterator[str]:
   """For each priority and axis, to how many tensors the axis came."""
   came = collections.Counter(
       (origin.priority_of(axis), axis)
-      for tensor in found.tensors
+      for tensor in propagation.tensors
       for axis in set(map(whole_axis, tensor.axes))
-      if (origin := found.origins.get(tensor.origin_of(axis))))
+      if (origin := propagation.origins.get(tensor.origin_of(axis))))
   for priority, some in itertools.groupby(sorted(came), lambda key: key[0]):
     to = ', '.join(f'{key[1]!r} to {came[key]:,} tensors' for key in some)
     yield f'propagated by priority {priority}: {to}'
 
 
-def _place_text(found: Propagation, one: Refusal) -> str:
-  tensor = found.tensors[one.target]
-  operation = found.operations[one.operation]
-  why = one.reason.value
-  if one.winning_axis and one.reason in (Reason.OTHER_AXIS, Reason.USED):
+def _place_text(propagation: Propagation, refusal: Refusal) -> str:
+  tensor = propagation.tensors[refusal.target]
+  operation = propagation.operations[refusal.operation]
+  why = refusal.reason.value
+  if refusal.winning_axis and refusal.reason in (Reason.OTHER_AXIS,
+                                                 Reason.USED):
     why = f'is {spec_text(tensor)}'
   at = '' if tensor.name == operation.name else f' at {operation.name}'
-  at += _at(found.tensors[operation.tensors[-1]])
-  return (f'{one.axis!r} does not come to dimension {one.dim} of '
+  at += _at(propagation.tensors[operation.tensors[-1]])
+  return (f'{refusal.axis!r} does not come to dimension {refusal.dim} of '
           f'{tensor.name} {tensor.shape}{at}, which {why}')
 
 
@@ -102,17 +104,18 @@ def _by_what(found: Propagation, conflict: Conflict, place: Refusal) -> str:
           'Shardy goes through operations')
 
 
-def priorities_text(found: Propagation, priorities: Priorities) -> str:
-  said: dict[str, dict[int, int]] = {}
+def priorities_text(propagation: Propagation, priorities: Priorities) -> str:
+  by_origin: dict[str, dict[int, int]] = {}
   for (origin, dim), priority in priorities.items():
-    said.setdefault(origin, {})[dim] = priority
-  if len(said) > 2:  # The first, before all others.
-    key = next(iter(said))
-    return (f'priority={_values(found.origins[key], said[key])} on '
-            f'{found.origins[key].name}, and one more than now on all others')
-  return ' and '.join(f'priority={_values(found.origins[key], by_dim)} on '
-                      f'{found.origins[key].name}'
-                      for key, by_dim in said.items())
+    by_origin.setdefault(origin, {})[dim] = priority
+  if len(by_origin) > 2:  # The first, before all others.
+    key = next(iter(by_origin))
+    return (
+        f'priority={_values(propagation.origins[key], by_origin[key])} on '
+        f'{propagation.origins[key].name}, and one more than now on all others')
+  return ' and '.join(
+      f'priority={_values(propagation.origins[key], by_dim)} on '
+      f'{propagation.origins[key].name}' for key, by_dim in by_origin.items())
 
 
 def _values(origin: Origin, by_dim: Mapping[int, int]) -> str:
@@ -120,49 +123,54 @@ def _values(origin: Origin, by_dim: Mapping[int, int]) -> str:
   return f'({", ".join(values)}{"," * (len(values) == 1)})'
 
 
-def tensor_lines(found: Propagation, glob: str) -> Iterator[str]:
+def tensor_lines(propagation: Propagation, glob: str) -> Iterator[str]:
   """Each tensor whose name matches: its sharding, and how each axis came."""
-  for number, tensor in enumerate(found.tensors):
+  for number, tensor in enumerate(propagation.tensors):
     if tensor.name != glob and not fnmatch.fnmatchcase(tensor.name, glob):
       continue
     yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}{_at(tensor)}'
     for axis in dict.fromkeys(tensor.axes):
       origin = tensor.origin_of(axis)
-      if origin not in found.origins:
+      if origin not in propagation.origins:
         continue
-      way = [found.tensors[n].name for n in found.path(number, axis)]
-      name = found.origins[origin].name
+      way = [
+          propagation.tensors[n].name for n in propagation.path(number, axis)
+      ]
+      name = propagation.origins[origin].name
       if way[0] != name:
         way.insert(0, name)
       yield f'  {axis!r} of {" -> ".join(way)}'
 
 
-def whole_lines(found: Propagation, nbytes: int) -> Iterator[str]:
+def whole_lines(propagation: Propagation, nbytes: int) -> Iterator[str]:
   """Computed tensors that each device has whole, and what kept them so.
 
   Args:
     nbytes: from which size on; the largest come first.
   """
-  refused = {one.target: one for one in conflicts.refusals(found)}
-  made: dict[int, Sequence[int]] = {}
-  for operation in found.operations:
+  refused = {
+      refusal.target: refusal for refusal in conflicts.refusals(propagation)
+  }
+  computed_with: dict[int, Sequence[int]] = {}
+  for operation in propagation.operations:
     if operation.rule is not None:
       count = len(operation.rule.factors)
-      made.update((n, operation.tensors[:count]) for n in operation.tensors)
+      computed_with.update(
+          (n, operation.tensors[:count]) for n in operation.tensors)
   whole = [(tensor.shape.nbytes, -number)
-           for number, tensor in enumerate(found.tensors)
-           if number in made and not tensor.own and not any(tensor.axes) and
-           tensor.shape.nbytes >= nbytes]
+           for number, tensor in enumerate(propagation.tensors)
+           if number in computed_with and not tensor.own and
+           not any(tensor.axes) and tensor.shape.nbytes >= nbytes]
   for size, negated in sorted(whole, reverse=True):
     number = -negated
-    one = refused.get(number)
-    if one is not None:
-      why = f'{one.axis!r} was refused: it {one.reason.value}'
-    elif any(any(found.tensors[n].axes) for n in made[number]):
+    refusal = refused.get(number)
+    if refusal is not None:
+      why = f'{refusal.axis!r} was refused: it {refusal.reason.value}'
+    elif any(any(propagation.tensors[n].axes) for n in computed_with[number]):
       why = 'what splits other tensors there is no dimension of it'
     else:
       why = 'nothing that it is computed with is split'
-    tensor = found.tensors[number]
+    tensor = propagation.tensors[number]
     yield f'{tensor.name} {tensor.shape}, {size:,} bytes: {why}'
 
 

@@ -16,20 +16,21 @@ from .propagation import Move, Propagation, Tensor
 Priorities = Mapping[tuple[str, int], int]
 
 
-def turning(program: bytes, found: Propagation,
+def turning(program: bytes, propagation: Propagation,
             conflict: Conflict) -> Optional[Priorities]:
   """Priorities with which the loser has its axis where it was refused first.
 
   Args:
     program: a module in Shardy's dialect, in text or serialised.
-    found: what Shardy makes of it as it is.
+    propagation: what Shardy makes of it as it is.
 
   Returns:
     None if none of those tried does.
   """
   place = conflict.places[0]
-  for priorities in _candidates(found, conflict):
-    other = reader.propagate(_with_priorities(program, priorities), found.names)
+  for priorities in _candidates(propagation, conflict):
+    other = reader.propagate(
+        _with_priorities(program, priorities), propagation.names)
     if conflict.axis in other.tensors[place.target].dims[place.dim].axes:
       return priorities
   return None
@@ -47,12 +48,12 @@ def _with_priorities(program: bytes, priorities: Priorities) -> ir.Module:
   return module
 
 
-def split_so(program: bytes, found: Propagation, tensor: Tensor,
+def split_so(program: bytes, propagation: Propagation, tensor: Tensor,
              spec: Sequence[Sequence[str]]) -> Propagation:
   """What Shardy makes of a program where a tensor is split so before all else.
 
   Args:
-    tensor: one of `found`.
+    tensor: one of the propagation's.
     spec: the axes of each of its dimensions.
   """
   module = reader.parse(program)
@@ -60,7 +61,7 @@ def split_so(program: bytes, found: Propagation, tensor: Tensor,
     _say(
         module, {
             (key, n): (dim.priority or 0) + 1
-            for key, origin in found.origins.items()
+            for key, origin in propagation.origins.items()
             for n, dim in enumerate(origin.dims)
             if dim.axes
         })
@@ -76,7 +77,7 @@ def split_so(program: bytes, found: Propagation, tensor: Tensor,
             for axes in spec
         ])
     _constrain(module, tensor, sharding)
-  return reader.propagate(module, found.names)
+  return reader.propagate(module, propagation.names)
 
 
 def _constrain(module: ir.Module, tensor: Tensor,
@@ -102,26 +103,28 @@ def _constrain(module: ir.Module, tensor: Tensor,
       operation.results[0].replace_all_uses_except(said.result, said.operation)
 
 
-def _candidates(found: Propagation, conflict: Conflict) -> Iterator[Priorities]:
+def _candidates(propagation: Propagation,
+                conflict: Conflict) -> Iterator[Priorities]:
   """The loser before the winner, and then before all others."""
   place = conflict.places[0]
-  loser = found.origins[conflict.loser].dim_of(conflict.axis)
-  winner = found.origins[conflict.winner].dim_of(place.winning_axis)
+  loser = propagation.origins[conflict.loser].dim_of(conflict.axis)
+  winner = propagation.origins[conflict.winner].dim_of(place.winning_axis)
   if loser is None:
     return
   if winner is not None:
-    before = found.origins[conflict.winner].dims[winner].priority or 0
+    before = propagation.origins[conflict.winner].dims[winner].priority or 0
     if before:
       yield {(conflict.loser, loser): before - 1}
     else:
       yield {(conflict.loser, loser): 0, (conflict.winner, winner): 1}
-  yield {
-      (conflict.loser, loser): 0,
-      **{
-          (key, n): (dim.priority or 0) + 1 for key, origin in found.origins.items(
-          ) for n, dim in enumerate(origin.dims) if dim.axes and (key, n) != (conflict.loser, loser)
-      }
+  first = (conflict.loser, loser)
+  others = {
+      (key, n): (dim.priority or 0) + 1
+      for key, origin in propagation.origins.items()
+      for n, dim in enumerate(origin.dims)
+      if dim.axes and (key, n) != first
   }
+  yield {first: 0, **others}
 
 
 def _say(module: ir.Module, priorities: Priorities) -> None:
@@ -131,25 +134,26 @@ def _say(module: ir.Module, priorities: Priorities) -> None:
     of_origins.setdefault(origin, {})[dim] = priority
   main = functions.main_of(module)
   for which, label in ((ARGUMENTS, 'input'), (RESULTS, 'output')):
-    given = functions.attributes_of(main, which)
-    for number, one in enumerate(given):
-      if said := of_origins.get(f'{label}: {number}'):
-        one[reader.SHARDING] = _with(one[reader.SHARDING], said)
-    if given:
-      functions.set_attributes(main, which, given)
+    attributes = functions.attributes_of(main, which)
+    for number, one in enumerate(attributes):
+      if new_priorities := of_origins.get(f'{label}: {number}'):
+        one[reader.SHARDING] = _with(one[reader.SHARDING], new_priorities)
+    if attributes:
+      functions.set_attributes(main, which, attributes)
   for number, operation in enumerate(reader.constraints_of(module)):
-    if said := of_origins.get(f'constraint_{number}'):
+    if new_priorities := of_origins.get(f'constraint_{number}'):
       operation.attributes['sharding'] = _with(operation.attributes['sharding'],
-                                               said)
+                                               new_priorities)
 
 
 def _with(sharding: ir.Attribute, priorities: Mapping[int,
                                                       int]) -> ir.Attribute:
-  said = sdy.TensorShardingAttr(sharding)
-  dims = [sdy.DimensionShardingAttr(d) for d in said.dimension_shardings]
-  changed: ir.Attribute = sdy.TensorShardingAttr.get(said.mesh_or_ref, [
-      sdy.DimensionShardingAttr.get(
-          list(d.axes), d.is_closed, priorities.get(n, d.priority))
-      for n, d in enumerate(dims)
-  ], list(said.replicated_axes))
+  before = sdy.TensorShardingAttr(sharding)
+  dims = [sdy.DimensionShardingAttr(d) for d in before.dimension_shardings]
+  changed: ir.Attribute = sdy.TensorShardingAttr.get(
+      before.mesh_or_ref, [
+          sdy.DimensionShardingAttr.get(
+              list(d.axes), d.is_closed, priorities.get(n, d.priority))
+          for n, d in enumerate(dims)
+      ], list(before.replicated_axes))
   return changed

@@ -24,22 +24,22 @@ class _Way(NamedTuple):
   operation: int
 
 
-def inferred(found: Propagation, said: Iterable[tuple[str,
-                                                      int]]) -> Propagation:
+def inferred(propagation: Propagation,
+             origin_tensors: Iterable[tuple[str, int]]) -> Propagation:
   """A propagation with the origins of axes and the steps in which they came.
 
   Args:
-    said: origins, each with the tensor that it is said of.
+    origin_tensors: origins, each with the tensor that it is said of.
   """
   of_tensors: dict[tuple[str, int], list[_Way]] = {}
-  for way in _ways(found):
+  for way in _ways(propagation):
     of_tensors.setdefault((way.axis, way.source), []).append(way)
   # By priority and distance; then as the program has them.
-  coming = [(found.origins[origin].priority_of(axis), 0, tensor, origin, axis,
-             -1, -1)
-            for origin, tensor in said
-            for axis in map(whole_axis, found.tensors[tensor].axes)
-            if found.origins[origin].dim_of(axis) is not None]
+  coming = [(propagation.origins[origin].priority_of(axis), 0, tensor, origin,
+             axis, -1, -1)
+            for origin, tensor in origin_tensors
+            for axis in map(whole_axis, propagation.tensors[tensor].axes)
+            if propagation.origins[origin].dim_of(axis) is not None]
   heapq.heapify(coming)
   origins: dict[tuple[str, int], str] = {}
   steps: dict[int, list[Step]] = {}
@@ -57,7 +57,7 @@ def inferred(found: Propagation, said: Iterable[tuple[str,
           coming,
           (priority, far + 1, way.target, origin, axis, tensor, way.operation))
   return dataclasses.replace(
-      found,
+      propagation,
       is_inferred=True,
       tensors=tuple(
           tensor._replace(
@@ -66,20 +66,20 @@ def inferred(found: Propagation, said: Iterable[tuple[str,
                   for axis in tensor.axes
                   if (key := (whole_axis(axis), number)) in origins
               })
-          for number, tensor in enumerate(found.tensors)),
+          for number, tensor in enumerate(propagation.tensors)),
       operations=tuple(
           operation._replace(steps=tuple(steps.get(number, ())))
-          for number, operation in enumerate(found.operations)))
+          for number, operation in enumerate(propagation.operations)))
 
 
-def _ways(found: Propagation) -> Iterator[_Way]:
-  for number, operation in enumerate(found.operations):
+def _ways(propagation: Propagation) -> Iterator[_Way]:
+  for number, operation in enumerate(propagation.operations):
     if operation.rule is None:
       continue
     split = [{(factor, whole_axis(axis))
               for factor, axes in one.items()
               for axis in axes}
-             for one in found.factor_axes(operation, operation.rule)]
+             for one in propagation.factor_axes(operation, operation.rule)]
     ends = list(zip(operation.tensors, split, strict=True))
     for (source, one), (target, other) in itertools.permutations(ends, 2):
       for _, axis in sorted(one & other):

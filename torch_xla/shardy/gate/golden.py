@@ -119,7 +119,7 @@ def changes(
   Args:
     tolerance: of a field, by name.
   """
-  found: list[Change] = []
+  differences: list[Change] = []
   alone: set[str] = set()
   for section in SECTIONS:
     if section not in was.sections or section not in now.sections:
@@ -127,23 +127,23 @@ def changes(
     before, after = was.sections[section], now.sections[section]
     for subject in dict.fromkeys([*before, *after]):
       if subject in before and subject in after:
-        found += (
+        differences += (
             Change(section, subject, text) for text in _differing(
                 section, before[subject], after[subject], tolerance))
       elif subject not in alone:
         alone.add(subject)
-        found.append(
+        differences.append(
             Change(section, subject, GONE if subject in before else NEW))
-  if found and was.made_by != now.made_by:
-    found.append(
+  if differences and was.made_by != now.made_by:
+    differences.append(
         Change(
-            found[-1].section, 'made by',
+            differences[-1].section, 'made by',
             f'it was {was.made_by or "not told"}, and is '
             f'{now.made_by or "not told"}: that alone can make a difference'))
-  return tuple(found)
+  return tuple(differences)
 
 
-def grouped(found: Iterable[Change],
+def grouped(differences: Iterable[Change],
             title: Callable[[Sequence[str]], str] = many_text) -> list[Change]:
   """Changes that say the same of several subjects as one, of all of these.
 
@@ -151,7 +151,7 @@ def grouped(found: Iterable[Change],
     title: what several subjects are called together.
   """
   subjects: dict[tuple[str, str], list[str]] = {}
-  for change in found:
+  for change in differences:
     subjects.setdefault((change.section, change.text),
                         []).append(change.subject)
   return [
@@ -173,17 +173,17 @@ def update(
     OSError: it cannot be written.
   """
   now = now.only(chosen)
-  said, found = f'golden file {os.fspath(path)} is new', ()
+  summary, differences = f'golden file {os.fspath(path)} is new', ()
   if os.path.exists(path):
     try:
-      found = changes(read(path, now.tool), now)
-      said = f'golden file {os.fspath(path)}: ' + ('updated' if found else
-                                                   'nothing changed')
+      differences = changes(read(path, now.tool), now)
+      summary = f'golden file {os.fspath(path)}: ' + ('updated' if differences
+                                                      else 'nothing changed')
     except GoldenFileError as e:
-      said = f'replaced: {e}'
+      summary = f'replaced: {e}'
   with open(path, 'w', encoding='utf-8') as f:
     f.write(now.to_text())
-  return said, found
+  return summary, differences
 
 
 def steady(text: str) -> str:

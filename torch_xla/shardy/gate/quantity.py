@@ -84,22 +84,22 @@ def change_text(first: Number, value: Number) -> str:
   return f'{percent:+.1f} %' if abs(percent) >= 1 else f'{percent:+.1g} %'
 
 
-def find(name: str, known: Mapping[str, Quantity],
-         others: Mapping[str, str]) -> Quantity:
+def find(name: str, quantities: Mapping[str, Quantity],
+         synonyms: Mapping[str, str]) -> Quantity:
   """The quantity called so.
 
   Args:
-    others: what else people call some.
+    synonyms: what else people call some.
 
   Raises:
     UnknownQuantityError: there is none; the message lists all.
   """
   words = ' '.join(name.split())
-  if words in known:
-    return known[words]
-  names = {**{one: one for one in known}, **others}
+  if words in quantities:
+    return quantities[words]
+  names = {**{one: one for one in quantities}, **synonyms}
   base = words.lower().partition(' over ')[0]
   near = difflib.get_close_matches(base, names, n=1)
   raise UnknownQuantityError(f'there is no quantity {words!r}' + (
       f': did you mean {names[near[0]]!r}?' if near else '.') +
-                             f' There are: {", ".join(known)}')
+                             f' There are: {", ".join(quantities)}')

@@ -59,11 +59,11 @@ class _Guard(contextlib.ContextDecorator):
 
   def __init__(self, made: Callable[[],
                                     contextlib.AbstractContextManager[None]]):
-    self._made = made
+    self._make = made
     self._entered: list[contextlib.AbstractContextManager[None]] = []
 
   def __enter__(self) -> None:
-    self._entered.append(self._made())
+    self._entered.append(self._make())
     self._entered[-1].__enter__()
 
   def __exit__(self, *error: Any) -> Optional[bool]:
@@ -110,21 +110,22 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
   _check(allowed, action)
   switch.check_door()
   callers = Callers()
-  found: list[str] = []
+  recompiles: list[str] = []
   count = 0
 
   def look(program: Sent, earlier: tuple[Sent, ...]) -> None:
     nonlocal count
     count += 1
     if count > allowed:
-      found.append(_recompiled(program, earlier, callers.now(), count, allowed))
+      recompiles.append(
+          _recompiled(program, earlier, callers.now(), count, allowed))
       if action == 'log':
-        _act(RecompileError, 'recompile', action, found[-1:])
+        _act(RecompileError, 'recompile', action, recompiles[-1:])
 
   with ledger.of_process.watch(look):
     yield
   if action == 'raise':
-    _act(RecompileError, 'recompile', action, found)
+    _act(RecompileError, 'recompile', action, recompiles)
 
 
 @_guard
@@ -186,13 +187,14 @@ def no_tracing(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
   }
   graphs = sum(more.get(name, 0) for name in _COUNTERS)
   if graphs > allowed:
-    said = ', '.join(f'{more[name]} {what}' for name, what in _COUNTERS.items()
-                     if name in more)
+    totals = ', '.join(
+        f'{more[name]} {what}' for name, what in _COUNTERS.items()
+        if name in more)
     operations = ', '.join(
         f'{count} {name}' for name, count in sorted(more.items())
         if name not in _COUNTERS)
     _act(TracingError, 'tracing', action, [
-        f'no_tracing(allowed={allowed}): {said}; lazily dispatched: '
+        f'no_tracing(allowed={allowed}): {totals}; lazily dispatched: '
         f'{operations or "nothing"}'
     ])
 

@@ -134,12 +134,12 @@ def _counted(before: collections.Counter[str], after: collections.Counter[str],
 
 
 def _shown(argument: Argument) -> str:
-  said = [argument.shape]
+  words = [argument.shape]
   if argument.sharding != 'none':
-    said.append(argument.sharding)
+    words.append(argument.sharding)
   if argument.priority != 'none':
-    said.append(f'priority {argument.priority}')
-  return ' '.join(said)
+    words.append(f'priority {argument.priority}')
+  return ' '.join(words)
 
 
 def _distance(before: _Facts, after: _Facts) -> int:
@@ -162,7 +162,7 @@ def _fields(facts: _Facts) -> Iterator[tuple[int, str, str]]:
 
 @functools.lru_cache(maxsize=128)
 def _facts(sent: Sent) -> _Facts:
-  told = [t for t in sent.tensors if t.parameter is not None]
+  parameter_records = [t for t in sent.tensors if t.parameter is not None]
   constraints = collections.Counter(
       _of_record(t)._replace(name='')
       for t in sent.tensors
@@ -175,20 +175,23 @@ def _facts(sent: Sent) -> _Facts:
     module = messages.parse(HloModuleProto, sent.program)
     for computation in module.computations:
       is_entry = computation.id == module.entry_computation_id
-      for one in computation.instructions:
-        if one.opcode == 'constant':
-          constants[_value(one.literal)] += 1
-        elif one.opcode not in _APART:
-          operations[one.opcode] += 1
-        elif one.opcode == 'parameter' and is_entry:
-          parameters.append(one)
-        if is_entry and one.id == computation.root_id:
-          results = ', '.join(map(str, array_shape.arrays_of(one.shape)))
+      for instruction in computation.instructions:
+        if instruction.opcode == 'constant':
+          constants[_value(instruction.literal)] += 1
+        elif instruction.opcode not in _APART:
+          operations[instruction.opcode] += 1
+        elif instruction.opcode == 'parameter' and is_entry:
+          parameters.append(instruction)
+        if is_entry and instruction.id == computation.root_id:
+          results = ', '.join(
+              map(str, array_shape.arrays_of(instruction.shape)))
   arguments = [
-      _of_record(t) for t in sorted(told, key=lambda t: t.parameter or 0)
+      _of_record(t)
+      for t in sorted(parameter_records, key=lambda t: t.parameter or 0)
   ] or [
-      argument for one in sorted(parameters, key=lambda p: p.parameter_number)
-      for argument in _of_parameter(one)
+      argument
+      for instruction in sorted(parameters, key=lambda p: p.parameter_number)
+      for argument in _of_parameter(instruction)
   ]
   return _Facts(tuple(arguments), constraints, constants, operations, results)
 
@@ -199,13 +202,13 @@ def _of_record(tensor: TensorRecord) -> Argument:
       'none' if tensor.priority is None else str(tensor.priority), tensor.name)
 
 
-def _of_parameter(one: HloInstructionProto) -> list[Argument]:
+def _of_parameter(parameter: HloInstructionProto) -> list[Argument]:
   sharding = (
-      str(op_sharding.from_bytes(one.sharding))
-      if one.HasField('sharding') else 'none')
+      str(op_sharding.from_bytes(parameter.sharding))
+      if parameter.HasField('sharding') else 'none')
   return [
       Argument(str(shape), sharding, 'none')
-      for shape in array_shape.arrays_of(one.shape)
+      for shape in array_shape.arrays_of(parameter.shape)
   ]
 
 

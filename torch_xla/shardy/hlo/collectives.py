@@ -74,22 +74,23 @@ def _is_scattered(reduction: HloInstructionProto,
   """
   if not computation.is_fusion_computation:
     return False
-  same, kept = {reduction.id}, set()
+  same, user_opcodes = {reduction.id}, set()
   for instruction in computation.instructions:
     if same.intersection(instruction.operand_ids):
       if instruction.opcode in _SAME:
         same.add(instruction.id)
       else:
-        kept.add(instruction.opcode)
-  return kept == {'dynamic-slice'}
+        user_opcodes.add(instruction.opcode)
+  return user_opcodes == {'dynamic-slice'}
 
 
 def _moved_bytes(collective: HloInstructionProto, kind: str,
                  shapes: Mapping[int, bytes]) -> int:
-  given = sum(array_shape.nbytes_of(shapes[i]) for i in collective.operand_ids)
-  got = array_shape.nbytes_of(collective.shape)
+  operands = sum(
+      array_shape.nbytes_of(shapes[i]) for i in collective.operand_ids)
+  results = array_shape.nbytes_of(collective.shape)
   if collective.opcode == 'all-gather-start':
-    got -= given  # It gives its operands back beside the results.
+    results -= operands  # It gives its operands back beside the results.
   elif kind == 'collective-permute':
-    got = given  # A start of it gives semaphores, too.
-  return max(given, got)
+    results = operands  # A start of it gives semaphores, too.
+  return max(operands, results)

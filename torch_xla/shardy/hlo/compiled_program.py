@@ -102,12 +102,12 @@ def by_kind(moved: Iterable[tuple[str, int, str]]) -> tuple[Collective, ...]:
 
 
 def _of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
-  every = [nbytes for some in sizes.values() for nbytes in some]
+  every = [nbytes for of_source in sizes.values() for nbytes in of_source]
   return Collective(
       kind, len(every), sum(every), min(every),
       tuple(
-          sorted((
-              (source, len(some), sum(some)) for source, some in sizes.items()),
+          sorted(((source, len(of_source), sum(of_source))
+                  for source, of_source in sizes.items()),
                  key=lambda s: (s[2], s[0]))))
 
 
@@ -126,16 +126,16 @@ def _local_shapes(module: HloModuleProto,
   of it. One of the same opcode is the instruction itself, in its local shape;
   two of different shapes say nothing.
   """
-  found: dict[Source, set[ArrayShape]] = {}
+  shapes_by_source: dict[Source, set[ArrayShape]] = {}
   if sources:
     for computation in module.computations:
       for instruction in computation.instructions:
         source = instruction.metadata.op_name, instruction.opcode
         if source in sources:
-          found.setdefault(source, set()).update(
+          shapes_by_source.setdefault(source, set()).update(
               array_shape.arrays_of(instruction.shape))
   return {
       source: shapes.pop()
-      for source, shapes in found.items()
+      for source, shapes in shapes_by_source.items()
       if len(shapes) == 1
   }

@@ -170,13 +170,13 @@ class Editor:
       before: others, by the id of the one that they come right before.
     """
     # The messages of a repeated field cannot be moved.
-    kept = [
+    existing = [
         type(c).FromString(c.SerializeToString())
         for c in self._module.computations
     ]
     del self._module.computations[:]
     self._module.computations.extend(computations)
-    for computation in kept:
+    for computation in existing:
       self._module.computations.extend(before.get(computation.id, ()))
       self._module.computations.append(computation)
 
@@ -243,21 +243,22 @@ def results_of(computation: HloComputationProto) -> list[HloInstructionProto]:
   return [by_id[number] for number in root.operand_ids]
 
 
-def replace_results(computation: HloComputationProto,
-                    made: Mapping[int, Sequence[HloInstructionProto]]) -> None:
+def replace_results(
+    computation: HloComputationProto,
+    new_results: Mapping[int, Sequence[HloInstructionProto]]) -> None:
   """Gives a computation other results.
 
   Args:
-    made: new instructions by the place of the result, the last of which it is
-      to be.
+    new_results: new instructions by the place of the result, the last of which
+      it is to be.
   """
   root = next(
       i for i in computation.instructions if i.id == computation.root_id)
-  added = [i for instructions in made.values() for i in instructions]
+  added = [i for instructions in new_results.values() for i in instructions]
   rest = [i for i in computation.instructions if i.id != root.id]
   if root.opcode == 'tuple':
     shapes = array_shape.elements_of(root.shape)
-    for place, (*_, result) in made.items():
+    for place, (*_, result) in new_results.items():
       root.operand_ids[place] = result.id
       shapes[place] = result.shape
     if shapes != array_shape.elements_of(root.shape):
@@ -311,15 +312,15 @@ def drop_unused(computation: HloComputationProto, before: Mapping[int,
   Args:
     before: how many uses each instruction had.
   """
-  left = uses(computation)
-  kept = []
+  use_counts = uses(computation)
+  instructions = []
   for instruction in reversed(computation.instructions):
     number = instruction.id
-    if left[number] or before.get(number) == 0:
-      kept.append(instruction)
+    if use_counts[number] or before.get(number) == 0:
+      instructions.append(instruction)
     else:
       for operand in instruction.operand_ids:
-        left[operand] -= 1
-  kept.reverse()
+        use_counts[operand] -= 1
+  instructions.reverse()
   del computation.instructions[:]
-  computation.instructions.extend(kept)
+  computation.instructions.extend(instructions)

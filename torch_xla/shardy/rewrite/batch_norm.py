@@ -87,26 +87,26 @@ class _Computation:
     self._by_id = by_id
     self._adders = adders
     self._ordered = _in_control_edges(computation)
-    self._kept = self._ordered | _used_as_a_whole(computation)
+    self._needed_ids = self._ordered | _used_as_a_whole(computation)
     self._instructions: list[HloInstructionProto] = []
     # By the id of what is expanded: its results.
     self._results: dict[int, Sequence[HloInstructionProto]] = {}
     # By id: what users use instead.
     self._replaced: dict[int, int] = {}
     # By id: the same value as it was before it was put in its shape.
-    self._seen: dict[int, HloInstructionProto] = {}
+    self._unshaped: dict[int, HloInstructionProto] = {}
 
-  def expand(self, found: Collection[int]) -> None:
+  def expand(self, batch_norms: Collection[int]) -> None:
     for instruction in self._message.instructions:
       operands = [self._replaced.get(i, i) for i in instruction.operand_ids]
       instruction.operand_ids[:] = operands
       is_kept = True
-      if instruction.id in found:
+      if instruction.id in batch_norms:
         is_kept = self._batch_norm(instruction)
       elif instruction.opcode == _ELEMENT and operands[0] in self._results:
         is_kept = self._element(instruction)
-      elif instruction.opcode == 'reshape' and operands[0] in self._seen:
-        instruction.operand_ids[:] = [self._seen[operands[0]].id]
+      elif instruction.opcode == 'reshape' and operands[0] in self._unshaped:
+        instruction.operand_ids[:] = [self._unshaped[operands[0]].id]
       if is_kept:
         self._instructions.append(instruction)
     root = self._message.root_id
@@ -120,17 +120,17 @@ class _Computation:
     results = writer.run(FORMULAS[instruction.opcode].compute)
     self._instructions.extend(writer.made)
     self._by_id.update((i.id, i) for i in writer.made)
-    self._seen.update(writer.seen)
+    self._unshaped.update(writer.seen)
     if not array_shape.is_tuple(instruction.shape):
       last = self._instructions.pop()
       _become(instruction, last.opcode, last.operand_ids)
-      before = self._seen.pop(last.id, None)
+      before = self._unshaped.pop(last.id, None)
       if before is not None and not instruction.HasField('sharding'):
-        self._seen[instruction.id] = before
+        self._unshaped[instruction.id] = before
       return True
     self._results[instruction.id] = results
     _become(instruction, 'tuple', [r.id for r in results])
-    return instruction.id in self._kept
+    return instruction.id in self._needed_ids
 
   def _element(self, instruction: HloInstructionProto) -> bool:
     """Has users use the result that it takes; whether it stays."""
@@ -148,7 +148,8 @@ class _Computation:
     for instruction in self._instructions:
       used.update(instruction.operand_ids)
     return [
-        i for i in self._instructions if i.id not in self._seen or i.id in used
+        i for i in self._instructions
+        if i.id not in self._unshaped or i.id in used
     ]
 
 

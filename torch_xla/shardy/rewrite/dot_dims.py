@@ -41,14 +41,14 @@ def unmerge(module: HloModuleProto) -> int:
   Returns:
     Of how many products.
   """
-  found = [
+  with_products = [
       c for c in module.computations
       if any(i.opcode == 'dot' for i in c.instructions)
   ]
-  if not found:
+  if not with_products:
     return 0
   editor = Editor(module)
-  return sum(_Unmerger(editor, c).run() for c in found)
+  return sum(_Unmerger(editor, c).run() for c in with_products)
 
 
 class _Unmerger:
@@ -62,7 +62,7 @@ class _Unmerger:
     self._forms: dict[int, tuple[int, Merged]] = {}
     self._of_product: set[int] = set()  # Forms whose source a product gave.
     self._replaced: dict[int, int] = {}
-    self._made: list[HloInstructionProto] = []
+    self._new_instructions: list[HloInstructionProto] = []
     self._ordered = {
         n for i in computation.instructions for n in i.control_predecessor_ids
     }
@@ -79,10 +79,10 @@ class _Unmerger:
       if (self._is_of_interest(instruction.opcode, operands) and
           self._is_plain(instruction)):
         self._look_at(instruction, operands)
-      if self._made:
-        instructions += self._made
-        self._by_id.update((i.id, i) for i in self._made)
-        self._made = []
+      if self._new_instructions:
+        instructions += self._new_instructions
+        self._by_id.update((i.id, i) for i in self._new_instructions)
+        self._new_instructions = []
       self._by_id[instruction.id] = instruction
       instructions.append(instruction)
     if self._count:
@@ -130,33 +130,34 @@ class _Unmerger:
     numbers = instruction.dot_dimension_numbers
     (lhs_source, lhs_form), (rhs_source,
                              rhs_form) = map(self._form_of, (lhs, rhs))
-    found = product(
+    unmerged = product(
         lhs_form, rhs_form,
         ProductDims(
             tuple(numbers.lhs_batch_dimensions),
             tuple(numbers.rhs_batch_dimensions),
             tuple(numbers.lhs_contracting_dimensions),
             tuple(numbers.rhs_contracting_dimensions)))
-    if found is None:
+    if unmerged is None:
       return
-    made = self._editor.copied(self._computation, instruction, [
-        self._reshaped(lhs_source, found.lhs.source),
-        self._reshaped(rhs_source, found.rhs.source)
+    new_product = self._editor.copied(self._computation, instruction, [
+        self._reshaped(lhs_source, unmerged.lhs.source),
+        self._reshaped(rhs_source, unmerged.rhs.source)
     ])
-    made.shape = array_shape.with_dims(made.shape, found.result.source)
-    numbers = made.dot_dimension_numbers
-    numbers.lhs_batch_dimensions[:] = found.dims.lhs_batch
-    numbers.rhs_batch_dimensions[:] = found.dims.rhs_batch
-    numbers.lhs_contracting_dimensions[:] = found.dims.lhs_contracting
-    numbers.rhs_contracting_dimensions[:] = found.dims.rhs_contracting
-    made.name, instruction.name = instruction.name, made.name
-    self._made.append(made)
+    new_product.shape = array_shape.with_dims(new_product.shape,
+                                              unmerged.result.source)
+    numbers = new_product.dot_dimension_numbers
+    numbers.lhs_batch_dimensions[:] = unmerged.dims.lhs_batch
+    numbers.rhs_batch_dimensions[:] = unmerged.dims.rhs_batch
+    numbers.lhs_contracting_dimensions[:] = unmerged.dims.lhs_contracting
+    numbers.rhs_contracting_dimensions[:] = unmerged.dims.rhs_contracting
+    new_product.name, instruction.name = instruction.name, new_product.name
+    self._new_instructions.append(new_product)
     self._count += 1
-    if found.result.merges:
-      self._become_reshape(instruction, made.id, found.result)
+    if unmerged.result.merges:
+      self._become_reshape(instruction, new_product.id, unmerged.result)
     else:
       self._replaced[instruction.id] = self._reshaped(
-          made.id, self._dims(instruction.id, instruction))
+          new_product.id, self._dims(instruction.id, instruction))
 
   def _reshape(self, instruction: HloInstructionProto, operand: int) -> None:
     source, form = self._form_of(operand)
@@ -194,12 +195,12 @@ class _Unmerger:
     dims = self._dims(instruction.id, instruction)
     if form is None or any(self._dims(n) != dims for n in operands):
       return
-    made = self._editor.copied(self._computation, instruction,
-                               [self._split(n, form) for n in operands])
-    made.shape = array_shape.with_dims(made.shape, form.source)
-    made.name, instruction.name = instruction.name, made.name
-    self._made.append(made)
-    self._become_reshape(instruction, made.id, form)
+    unmerged = self._editor.copied(self._computation, instruction,
+                                   [self._split(n, form) for n in operands])
+    unmerged.shape = array_shape.with_dims(unmerged.shape, form.source)
+    unmerged.name, instruction.name = instruction.name, unmerged.name
+    self._new_instructions.append(unmerged)
+    self._become_reshape(instruction, unmerged.id, form)
 
   def _split(self, number: int, form: Merged) -> int:
     """An array of merged dimensions in those of the source."""
@@ -209,18 +210,20 @@ class _Unmerger:
     if instruction.opcode == 'broadcast' and self._is_plain(
         instruction) and all(
             len(form.groups[n]) == 1 for n in instruction.dimensions):
-      made = self._editor.copied(self._computation, instruction,
-                                 instruction.operand_ids)
-      made.shape = array_shape.with_dims(made.shape, form.source)
-      made.dimensions[:] = [form.groups[n][0] for n in instruction.dimensions]
-      self._made.append(made)
-      return made.id
+      unmerged = self._editor.copied(self._computation, instruction,
+                                     instruction.operand_ids)
+      unmerged.shape = array_shape.with_dims(unmerged.shape, form.source)
+      unmerged.dimensions[:] = [
+          form.groups[n][0] for n in instruction.dimensions
+      ]
+      self._new_instructions.append(unmerged)
+      return unmerged.id
     return self._reshaped(number, form.source)
 
   def _become_reshape(self, instruction: HloInstructionProto, source: int,
                       form: Merged) -> None:
     """Keeps its id and shape, and what else is said of it."""
-    made = messages.make(
+    reshape = messages.make(
         HloInstructionProto,
         name=instruction.name,
         opcode='reshape',
@@ -229,8 +232,8 @@ class _Unmerger:
         operand_ids=[source])
     for field in ('metadata', 'frontend_attributes'):
       if instruction.HasField(field):
-        getattr(made, field).CopyFrom(getattr(instruction, field))
-    instruction.CopyFrom(made)
+        getattr(reshape, field).CopyFrom(getattr(instruction, field))
+    instruction.CopyFrom(reshape)
     self._forms[instruction.id] = source, form
     self._of_product.add(instruction.id)
 
@@ -244,7 +247,7 @@ class _Unmerger:
       return number
     shape = array_shape.with_dims(self._found(number).shape, dims)
     made = self._editor.make(self._computation, 'reshape', shape, [number])
-    self._made.append(made)
+    self._new_instructions.append(made)
     return made.id
 
   def _transposed(self, number: int, order: Dims) -> int:
@@ -253,12 +256,12 @@ class _Unmerger:
         self._found(number).shape, tuple(before[n] for n in order))
     made = self._editor.make(
         self._computation, 'transpose', shape, [number], dimensions=order)
-    self._made.append(made)
+    self._new_instructions.append(made)
     return made.id
 
   def _found(self, number: int) -> HloInstructionProto:
     return self._by_id.get(number) or next(
-        i for i in self._made if i.id == number)
+        i for i in self._new_instructions if i.id == number)
 
   def _dims(self,
             number: int,

@@ -88,10 +88,10 @@ def take(module: HloModuleProto) -> Taken:
   Raises:
     AnnotationTextError: a call whose target is damaged.
   """
-  taken = Taken()
+  annotations = Taken()
   found_bindings: list[Binding] = []
   unused: set[int] = set()
-  found = False
+  has_calls = False
   for computation in module.computations:
     tags, bindings = {}, []
     for instruction in computation.instructions:
@@ -102,9 +102,9 @@ def take(module: HloModuleProto) -> Taken:
         tags[instruction.id] = instruction
       elif call_target.is_binding(target):
         bindings.append(instruction)
-    found |= bool(tags or bindings)
+    has_calls |= bool(tags or bindings)
     if tags:
-      _take_tags(computation, tags, taken)
+      _take_tags(computation, tags, annotations)
       # The messages are others now.
       bindings = bindings and [
           i for i in computation.instructions
@@ -113,62 +113,65 @@ def take(module: HloModuleProto) -> Taken:
     bound: dict[int, int] = {}
     for binding in bindings:
       operands = list(binding.operand_ids)
-      made = _take_binding(binding, computation, taken)
+      made = _take_binding(binding, computation, annotations)
       found_bindings.append(made)
       bound |= zip(operands, made.parameters, strict=True)
     if bound:
       unused |= _unused(computation, bound)
   _keep_undonated(module, unused)
   return dataclasses.replace(
-      taken,
-      found=found,
+      annotations,
+      found=has_calls,
       bindings=tuple(found_bindings),
       unused=frozenset(unused))
 
 
 def _take_tags(computation: HloComputationProto,
-               tags: Mapping[int, HloInstructionProto], taken: Taken) -> None:
+               tags: Mapping[int,
+                             HloInstructionProto], annotations: Taken) -> None:
 
   def untagged(instruction_id: int) -> int:
     while instruction_id in tags:
       instruction_id = tags[instruction_id].operand_ids[0]
     return instruction_id
 
-  kept = []
+  instructions = []
   for instruction in computation.instructions:
     if instruction.id in tags:
       continue
-    kept.append(instruction)
+    instructions.append(instruction)
     operands = instruction.operand_ids
     if tags.keys().isdisjoint(operands):
       continue
     for place, operand in enumerate(operands):
       if operand in tags:
         if instruction.custom_call_target == SHARDING_TARGET:
-          said, = call_target.parse_target(tags[operand].custom_call_target)
-          taken.constraints[computation.id, instruction.id] = said
+          annotation, = call_target.parse_target(
+              tags[operand].custom_call_target)
+          annotations.constraints[computation.id, instruction.id] = annotation
         operands[place] = untagged(operand)
   computation.root_id = untagged(computation.root_id)
   del computation.instructions[:]
-  computation.instructions.extend(kept)
+  computation.instructions.extend(instructions)
 
 
 def _take_binding(binding: HloInstructionProto,
-                  computation: HloComputationProto, taken: Taken) -> Binding:
+                  computation: HloComputationProto,
+                  annotations: Taken) -> Binding:
   target = binding.custom_call_target
-  said = call_target.parse_target(target)
-  if len(said) != len(binding.operand_ids):
+  parsed = call_target.parse_target(target)
+  if len(parsed) != len(binding.operand_ids):
     raise call_target.AnnotationTextError(
-        f'{len(said)} annotations for {len(binding.operand_ids)} tensors')
+        f'{len(parsed)} annotations for {len(binding.operand_ids)} tensors')
   numbers = {
       i.id: i.parameter_number
       for i in computation.instructions
       if i.opcode == 'parameter'
   }
   operands = [numbers.get(operand, -1) for operand in binding.operand_ids]
-  for number, annotated in zip(operands, said, strict=True):
+  for number, annotated in zip(operands, parsed, strict=True):
     if number >= 0:
-      taken.parameters[number] = annotated
+      annotations.parameters[number] = annotated
   binding.opcode = 'constant'
   binding.literal.shape = binding.shape
   binding.literal.f32s.append(0.0)
@@ -181,12 +184,12 @@ def _take_binding(binding: HloInstructionProto,
 def _unused(computation: HloComputationProto, bound: Mapping[int,
                                                              int]) -> set[int]:
   """The numbers of those parameters, by id, that nothing else uses."""
-  left = {i for i, number in bound.items() if number >= 0}
-  left.discard(computation.root_id)
+  unused_ids = {i for i, number in bound.items() if number >= 0}
+  unused_ids.discard(computation.root_id)
   for instruction in computation.instructions:
-    if left:
-      left.difference_update(instruction.operand_ids)
-  return {bound[i] for i in left}
+    if unused_ids:
+      unused_ids.difference_update(instruction.operand_ids)
+  return {bound[i] for i in unused_ids}
 
 
 def _keep_undonated(module: HloModuleProto, parameters: set[int]) -> None:

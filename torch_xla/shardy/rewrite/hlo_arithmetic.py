@@ -37,18 +37,18 @@ class Adders:
   def of(self, scalar: bytes) -> int:
     """The id of the one for a shape."""
     if scalar not in self.made:
-      made = self.editor.computation('shardy.add')
+      adder = self.editor.computation('shardy.add')
       operands = [
-          self.editor.make(made, 'parameter', scalar, parameter_number=number)
+          self.editor.make(adder, 'parameter', scalar, parameter_number=number)
           for number in range(2)
       ]
-      total = self.editor.make(made, 'add', scalar, [i.id for i in operands])
-      made.instructions.extend([*operands, total])
-      made.root_id = total.id
-      made.program_shape.parameters.extend([scalar, scalar])
-      made.program_shape.result = scalar
-      made.program_shape.parameter_names.extend(i.name for i in operands)
-      self.made[scalar] = made
+      total = self.editor.make(adder, 'add', scalar, [i.id for i in operands])
+      adder.instructions.extend([*operands, total])
+      adder.root_id = total.id
+      adder.program_shape.parameters.extend([scalar, scalar])
+      adder.program_shape.result = scalar
+      adder.program_shape.parameter_names.extend(i.name for i in operands)
+      self.made[scalar] = adder
     return self.made[scalar].id
 
 
@@ -74,7 +74,7 @@ class Writer:
     self._by_id = by_id
     self._computation = computation
     self._adders = adders
-    self._said = {
+    self._common_fields = {
         field: getattr(instruction, field)
         for field in ('metadata', 'frontend_attributes')
         if instruction.HasField(field)
@@ -180,8 +180,8 @@ class Writer:
   def _make(self, opcode: str, shape: bytes, *operands: HloInstructionProto,
             **fields: Any) -> HloInstructionProto:
     made = self._adders.editor.make(self._computation, opcode, shape,
-                                    [o.id for o in operands], **self._said,
-                                    **fields)
+                                    [o.id for o in operands],
+                                    **self._common_fields, **fields)
     self.made.append(made)
     return made
 

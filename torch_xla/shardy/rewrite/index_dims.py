@@ -59,7 +59,7 @@ def batched(dims: IndexDims, counted: Sequence[Optional[int]],
     nothing is to be said otherwise.
   """
   pairs = [*zip(dims.operand_batching, dims.indices_batching, strict=True)]
-  taken = []
+  batched_parts = []
   for part, along in enumerate(counted):
     if along is None or along == dims.vector_dim:
       continue
@@ -68,16 +68,18 @@ def batched(dims: IndexDims, counted: Sequence[Optional[int]],
         operand[of_operand] == indices[along] and
         along not in (n for _, n in pairs)):
       pairs.append((of_operand, along))
-      taken.append(part)
-  left = [n for n in range(len(dims.index_map)) if n not in taken]
-  if not taken or not left:
+      batched_parts.append(part)
+  other_parts = [
+      n for n in range(len(dims.index_map)) if n not in batched_parts
+  ]
+  if not batched_parts or not other_parts:
     return None
   pairs.sort()
-  gone = {dims.index_map[n] for n in taken}
+  gone = {dims.index_map[n] for n in batched_parts}
   return IndexDims(
       tuple(n for n in dims.collapsed if n not in gone),
-      tuple(dims.index_map[n] for n in left), dims.vector_dim,
-      tuple(n for n, _ in pairs), tuple(n for _, n in pairs)), left
+      tuple(dims.index_map[n] for n in other_parts), dims.vector_dim,
+      tuple(n for n, _ in pairs), tuple(n for _, n in pairs)), other_parts
 
 
 class _Form(NamedTuple):
@@ -144,7 +146,7 @@ def _batch_one(
   sizes = list(dims_of(indices))
   if len(parts) != sizes[numbers.index_vector_dim]:
     return None
-  found = batched(
+  batching = batched(
       IndexDims(
           tuple(getattr(numbers, form.collapsed)),
           tuple(getattr(numbers, form.index_map)), numbers.index_vector_dim,
@@ -152,25 +154,25 @@ def _batch_one(
           tuple(getattr(numbers, form.indices_batching))),
       [part.dimensions[0] if part.opcode == 'iota' else None for part in parts],
       dims_of(operand), sizes)
-  if found is None:
+  if batching is None:
     return None
-  dims, left = found
-  made = []
-  if len(left) == 1:
-    indices = parts[left[0]]
+  dims, other_parts = batching
+  new_instructions = []
+  if len(other_parts) == 1:
+    indices = parts[other_parts[0]]
   else:
-    sizes[dims.vector_dim] = len(left)
+    sizes[dims.vector_dim] = len(other_parts)
     indices = make(
         computation,
         'concatenate',
         array_shape.with_dims(indices.shape, tuple(sizes)),
-        [parts[n].id for n in left],
+        [parts[n].id for n in other_parts],
         dimensions=[dims.vector_dim])
-    made.append(indices)
+    new_instructions.append(indices)
   instruction.operand_ids[1] = indices.id
   for field, value in ((form.collapsed, dims.collapsed), (form.index_map,
                                                           dims.index_map),
                        (form.operand_batching, dims.operand_batching),
                        (form.indices_batching, dims.indices_batching)):
     getattr(numbers, field)[:] = value
-  return made
+  return new_instructions

@@ -30,27 +30,29 @@ class RegionBoundary(NamedTuple):
 SiteKey = Union[InstructionKey, RegionBoundary]
 
 
-def sites(found: Mapping[int, ManualComputation]) -> dict[RegionBoundary, Site]:
+def sites(
+    computations: Mapping[int,
+                          ManualComputation]) -> dict[RegionBoundary, Site]:
   """The places where regions say how tensors are split.
 
   Raises:
     InexpressibleError: what is split has no sharding, or is no array.
     ManualShardingError: a local shape that the sharding does not give.
   """
-  said = {}
-  for computation in found.values():
+  sites_by_boundary = {}
+  for computation in computations.values():
     number, by_id = computation.number, computation.by_id
     for region in computation.cut.all_regions:
       for m in computation.members_of(region):
         if m.custom_call_target == BEGIN_TARGET:
           source = by_id[m.operand_ids[0]]
-          said[RegionBoundary(number, source.id,
-                              True)] = _site(m, source, source, m)
+          sites_by_boundary[RegionBoundary(number, source.id,
+                                           True)] = _site(m, source, source, m)
       for end in computation.ends_of(region):
         local = by_id[end.operand_ids[0]]
-        said[RegionBoundary(number, end.id,
-                            False)] = _site(end, end, end, local)
-  return said
+        sites_by_boundary[RegionBoundary(number, end.id,
+                                         False)] = _site(end, end, end, local)
+  return sites_by_boundary
 
 
 def _site(call: HloInstructionProto, marked: HloInstructionProto,
@@ -60,9 +62,9 @@ def _site(call: HloInstructionProto, marked: HloInstructionProto,
         instruction.shape):
       raise manual.unsupported(
           call.name, f'{instruction.name} is no array of known dimensions')
-  said = placement(marked)
-  if said is None:
+  sharding = placement(marked)
+  if sharding is None:
     raise manual.unsupported(call.name,
                              f'{marked.name} has no sharding; mark it first')
   (full,), (tile,) = map(array_shape.arrays_of, (whole.shape, local.shape))
-  return manual.boundary(said, full, tile, call.name)
+  return manual.boundary(sharding, full, tile, call.name)

@@ -50,14 +50,15 @@ class Outlined(NamedTuple):
   results: frozenset[int]
 
 
-def outline(module: HloModuleProto, found: Mapping[int, ManualComputation],
+def outline(module: HloModuleProto, computations: Mapping[int,
+                                                          ManualComputation],
             mesh: attributes.Mesh,
             constraints: Mapping[SiteKey, Constraint]) -> Outlined:
   """Writes all regions of an HloModuleProto message, in place."""
   editor = Editor(module)
   writers = {
       number: _ComputationWriter(editor, mesh, constraints, computation)
-      for number, computation in found.items()
+      for number, computation in computations.items()
   }
   for writer in writers.values():
     writer.run()
@@ -89,17 +90,17 @@ class _ComputationWriter:
 
   def __init__(self, editor: Editor, mesh: attributes.Mesh,
                constraints: Mapping[SiteKey,
-                                    Constraint], found: ManualComputation):
+                                    Constraint], source: ManualComputation):
     self._editor = editor
     self._mesh = mesh
     self._constraints = constraints
-    self._found = found
+    self._source = source
     self._written: list[HloInstructionProto] = []
     # By the id before: of what ends a region, and of a manual value.
     self._ended: dict[int, int] = {}
     self._stacked: dict[int, HloInstructionProto] = {}
     self._local: dict[int, bytes] = {}  # Shapes of manual parameters.
-    self.number = found.number
+    self.number = source.number
     self.bodies: list[HloComputationProto] = []
     self.tensors: list[Tensor] = []
     self.stacked: dict[SiteKey, Constraint] = {}
@@ -107,15 +108,15 @@ class _ComputationWriter:
     self.results: set[int] = set()
 
   def run(self) -> None:
-    found, computation = self._found, self._found.computation
+    source, computation = self._source, self._source.computation
     outside: dict[int, list[HloInstructionProto]] = {}
     for i in computation.instructions:
-      if i.id in found.parameters or not found.says_of(i):
-        outside.setdefault(found.cut.stages[i.id], []).append(i)
-    for stage in sorted({*outside, *found.cut.regions}):
+      if i.id in source.parameters or not source.says_of(i):
+        outside.setdefault(source.cut.stages[i.id], []).append(i)
+    for stage in sorted({*outside, *source.cut.regions}):
       for i in outside.get(stage, ()):
         self._outside(i)
-      for region in found.cut.regions.get(stage, ()):
+      for region in source.cut.regions.get(stage, ()):
         self._region(region)
     root = computation.root_id
     if root in self._stacked:
@@ -127,7 +128,7 @@ class _ComputationWriter:
     computation.instructions.extend(self._written)
 
   def _outside(self, i: HloInstructionProto) -> None:
-    if i.id in self._found.parameters:
+    if i.id in self._source.parameters:
       self.parameters.add(i.parameter_number)
       self._local[i.id] = i.shape
       i.shape = self._stacked_shape(i.shape, self._mesh.num_devices)
@@ -152,7 +153,7 @@ class _ComputationWriter:
   def _region(self, region: Region[int]) -> None:
     body = Body(self._editor)
     begun: dict[int, int] = {}
-    for m in self._found.members_of(region):
+    for m in self._source.members_of(region):
       if m.custom_call_target == BEGIN_TARGET:
         source = m.operand_ids[0]
         if source not in begun:
@@ -164,28 +165,28 @@ class _ComputationWriter:
         body.inside[m.id], = operands
       else:
         body.add(m, operands)
-    ends = list(self._found.ends_of(region))
+    ends = list(self._source.ends_of(region))
     values = [self._value_of_end(body, end) for end in ends]
     for left in region.left:
-      value, inside = self._found.by_id[left], body.inside[left]
+      value, inside = self._source.by_id[left], body.inside[left]
       if not dims_of(value):
         inside = body.reshape(inside, self._stacked_shape(value.shape))
       values.append(self._stacked_value(inside, value.shape))
     if not values:
       return  # Nothing uses it.
-    made = self._write(body, values)
-    for end, whole in zip(ends, made, strict=False):
+    outputs = self._write(body, values)
+    for end, whole in zip(ends, outputs, strict=False):
       if dims_of(end) != dims_of(whole):
-        whole = self._editor.cut(self._found.computation, whole, dims_of(end))
+        whole = self._editor.cut(self._source.computation, whole, dims_of(end))
         self._written.append(whole)
       self._ended[end.id] = whole.id
-    self._stacked.update(zip(region.left, made[len(ends):], strict=True))
+    self._stacked.update(zip(region.left, outputs[len(ends):], strict=True))
 
   def _operand(self, body: Body, operand: int) -> int:
     """What an operand of a member is in the body."""
     if operand in body.inside:
       return body.inside[operand]
-    outside = self._found.by_id[operand]
+    outside = self._source.by_id[operand]
     if operand in self._stacked:
       shape = self._local.get(operand, outside.shape)
       inside = body.enter(self._stacked_value(self._stacked[operand].id, shape))
@@ -205,12 +206,12 @@ class _ComputationWriter:
 
   def _is_constant(self, i: HloInstructionProto) -> bool:
     if i.opcode == 'broadcast':
-      return not dims_of(self._found.by_id[i.operand_ids[0]])
+      return not dims_of(self._source.by_id[i.operand_ids[0]])
     return i.opcode in ('constant', 'iota')
 
   def _begin(self, call: HloInstructionProto) -> Value:
     """What enters a region in tiles, padded where these are not equal."""
-    source = self._found.by_id[call.operand_ids[0]]
+    source = self._source.by_id[call.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, source.id, True)]
     (shape,), (tile,) = map(array_shape.arrays_of, (source.shape, call.shape))
     dims = manual.even_dims(constraint.placement, tile)
@@ -220,12 +221,13 @@ class _ComputationWriter:
         id=self._ended.get(source.id, source.id),
         shape=source.shape)
     if dims != shape.dims:
-      *others, whole = self._editor.padded(self._found.computation, whole, dims)
+      *others, whole = self._editor.padded(self._source.computation, whole,
+                                           dims)
       self._written.extend((*others, whole))
     return Value(whole.id, call.shape, whole.shape, constraint.dims)
 
   def _value_of_end(self, body: Body, end: HloInstructionProto) -> Value:
-    operand = self._found.by_id[end.operand_ids[0]]
+    operand = self._source.by_id[end.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, end.id, False)]
     shape, = array_shape.arrays_of(end.shape)
     tile, = array_shape.arrays_of(operand.shape)
@@ -283,7 +285,7 @@ class _ComputationWriter:
     if not operands:
       return []
     call = self._editor.call(
-        self._found.computation,
+        self._source.computation,
         target,
         shape_of(shapes),
         operands,
@@ -314,7 +316,7 @@ class _ComputationWriter:
 
   def _make(self, opcode: str, shape: bytes, operands: Sequence[int],
             **fields: Any) -> HloInstructionProto:
-    made = self._editor.make(self._found.computation, opcode, shape, operands,
+    made = self._editor.make(self._source.computation, opcode, shape, operands,
                              **fields)
     self._written.append(made)
     return made

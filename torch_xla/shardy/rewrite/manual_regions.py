@@ -106,7 +106,7 @@ def find(module: HloModuleProto) -> dict[int, ManualComputation]:
       for computation in module.computations
       if any(map(_is_of_regions, computation.instructions))
   }
-  found = {}
+  computations = {}
   marked: set[int] = set()  # Computations that say something of shardings.
   for computation in module.computations if manual else ():
     if any(
@@ -116,8 +116,8 @@ def find(module: HloModuleProto) -> dict[int, ManualComputation]:
       marked.add(computation.id)
     if computation.id in manual:
       is_entry = computation.id == module.entry_computation_id
-      found[computation.id] = _find(computation, is_entry, marked)
-  return found
+      computations[computation.id] = _find(computation, is_entry, marked)
+  return computations
 
 
 def _is_of_regions(i: HloInstructionProto) -> bool:
@@ -140,10 +140,10 @@ def _find(computation: HloComputationProto, is_entry: bool,
   ]
   cut = manual_graph.cut(nodes)
   parameters = frozenset(n.key for n in nodes if n.role is Role.GIVEN)
-  found = ManualComputation(computation, by_id, cut, parameters)
+  manual_computation = ManualComputation(computation, by_id, cut, parameters)
   for region in cut.all_regions:
-    for m in found.members_of(region):
-      _check_member(m, found, marked)
+    for m in manual_computation.members_of(region):
+      _check_member(m, manual_computation, marked)
     if root in region.members:
       region.left[root] = None
     for left in region.left:
@@ -159,7 +159,7 @@ def _find(computation: HloComputationProto, is_entry: bool,
     raise unsupported(
         by_id[root].name, 'a manual value that enters or leaves a loop or '
         'function; call disable_manual_sharding before it does')
-  return found
+  return manual_computation
 
 
 def _role(i: HloInstructionProto, is_root: bool) -> Role:
@@ -174,12 +174,12 @@ def _role(i: HloInstructionProto, is_root: bool) -> Role:
   return Role.PLAIN
 
 
-def _check_member(i: HloInstructionProto, found: ManualComputation,
+def _check_member(i: HloInstructionProto, manual_computation: ManualComputation,
                   marked: set[int]) -> None:
-  uses = [o for o in i.operand_ids if o in found.cut.manual]
-  said = placement(i)
-  if said is not None and said.type != ShardingType.MANUAL:
-    raise marked_error(i.name, said, found.by_id[uses[0]].name)
+  uses = [o for o in i.operand_ids if o in manual_computation.cut.manual]
+  sharding = placement(i)
+  if sharding is not None and sharding.type != ShardingType.MANUAL:
+    raise marked_error(i.name, sharding, manual_computation.by_id[uses[0]].name)
   if i.control_predecessor_ids:
     raise unsupported(i.name, 'control dependencies')
   if not marked.isdisjoint(i.called_computation_ids):
@@ -187,7 +187,7 @@ def _check_member(i: HloInstructionProto, found: ManualComputation,
         i.name, 'a loop or function in it that marks tensors, or begins or '
         'ends another')
   for o in i.operand_ids:
-    outside = found.by_id[o]
-    if o not in found.cut.manual and not is_array(outside.shape):
+    outside = manual_computation.by_id[o]
+    if o not in manual_computation.cut.manual and not is_array(outside.shape):
       raise unsupported(i.name,
                         f'{outside.name}, which is no array and not manual')

@@ -58,16 +58,16 @@ class Padded:
   in_question: dict[int, Dims]
   free: dict[int, tuple[Dims, Dims]]
 
-  def as_users_know(self, told: SdyProgram) -> SdyProgram:
+  def as_users_know(self, program: SdyProgram) -> SdyProgram:
     """What Shardy is told, in the shapes and tensors that users know."""
     if not self.parameters and not self.constraints:
-      return told
+      return program
     tensors = tuple(
         t._replace(shape=self.parameters[t.parameter]) if t.parameter in
         self.parameters else t
-        for t in told.tensors
+        for t in program.tensors
         if t.instruction not in self.constraints)
-    return dataclasses.replace(told, tensors=tensors)
+    return dataclasses.replace(program, tensors=tensors)
 
 
 def padded_dims(dims: Sequence[int],
@@ -96,9 +96,9 @@ def _leaves_open(annotation: Optional[Annotation],
           annotation.partition_spec, annotation.priority or (), strict=False))
 
 
-def pad(module: HloModuleProto, taken: extract.Taken, num_devices: int,
+def pad(module: HloModuleProto, annotations: extract.Taken, num_devices: int,
         tiles: Mapping[int, Dims]) -> Padded:
-  """Pads an HloModuleProto message and adds to `taken`, both in place.
+  """Pads an HloModuleProto message and adds to `annotations`, both in place.
 
   Args:
     tiles: of results that nobody placed, by number.
@@ -111,33 +111,33 @@ def pad(module: HloModuleProto, taken: extract.Taken, num_devices: int,
   if not uneven:
     return Padded({}, frozenset(), {}, {})
   sizes = _uneven_sizes((dims_of(i), tiles) for i, tiles in uneven)
-  found = _Padder(module, entry, taken, placements)
-  found.pad_results(num_devices, tiles)
-  found.pad_parameters()
-  found.keep_indices_whole(sizes)
+  padder = _Padder(module, entry, annotations, placements)
+  padder.pad_results(num_devices, tiles)
+  padder.pad_parameters()
+  padder.keep_indices_whole(sizes)
   set_program_shape(module)
-  return Padded(found.parameters, frozenset(found.constraints),
-                found.in_question, found.free)
+  return Padded(padder.parameters, frozenset(padder.constraints),
+                padder.in_question, padder.free)
 
 
 def _placements(
     computation: HloComputationProto
 ) -> dict[int, tuple[HloInstructionProto, HloSharding]]:
   """The instructions with a sharding that is understood, and it, by id."""
-  known: dict[bytes, Optional[HloSharding]] = {}
-  found = {}
+  parsed: dict[bytes, Optional[HloSharding]] = {}
+  placements = {}
   for instruction in computation.instructions:
     if not instruction.HasField('sharding'):
       continue
-    said = instruction.sharding
-    if said not in known:
+    sharding = instruction.sharding
+    if sharding not in parsed:
       try:
-        known[said] = op_sharding.from_bytes(said)
+        parsed[sharding] = op_sharding.from_bytes(sharding)
       except ShardingError:
-        known[said] = None  # `to_sdy` says what is wrong with it.
-    if (placement := known[said]) is not None:
-      found[instruction.id] = instruction, placement
-  return found
+        parsed[sharding] = None  # `to_sdy` says what is wrong with it.
+    if (placement := parsed[sharding]) is not None:
+      placements[instruction.id] = instruction, placement
+  return placements
 
 
 def _padded_dims(instruction: HloInstructionProto,
@@ -157,12 +157,12 @@ class _Padder:
   """Pads the entry computation of one module."""
 
   def __init__(self, module: HloModuleProto, entry: HloComputationProto,
-               taken: extract.Taken,
+               annotations: extract.Taken,
                placements: Mapping[int, tuple[HloInstructionProto,
                                               HloSharding]]):
     self._editor = Editor(module)
     self._entry = entry
-    self._taken = taken
+    self._annotations = annotations
     self._placements = placements
     self.parameters: dict[int, ArrayShape] = {}
     self.constraints: list[str] = []
@@ -184,8 +184,8 @@ class _Padder:
       cut = self._editor.cut(self._entry, parameter,
                              self.parameters[number].dims)
       said = self._sharding_call(shape, cut.id, parameter.sharding)
-      if (annotation := self._taken.parameters.get(number)) is not None:
-        self._taken.constraints[self._entry.id, said.id] = annotation
+      if (annotation := self._annotations.parameters.get(number)) is not None:
+        self._annotations.constraints[self._entry.id, said.id] = annotation
       after[parameter.id], replaced[parameter.id] = (cut, said), said.id
     if after:
       insert(self._entry, after, replaced)
@@ -211,12 +211,13 @@ class _Padder:
     put_before(self._entry, kept_whole)
 
   def pad_results(self, num_devices: int, tiles: Mapping[int, Dims]) -> None:
-    made = {}
+    padded_results = {}
     for place, result in enumerate(results_of(self._entry)):
       dims = None
       _, placement = self._placements.get(result.id, (None, None))
       if placement is not None and not _leaves_open(
-          self._taken.constraints.get((self._entry.id, result.id)), placement):
+          self._annotations.constraints.get(
+              (self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
       elif not array_shape.is_tuple(
           result.shape) and free_results.may_be_uneven(
@@ -225,21 +226,21 @@ class _Padder:
         if place in tiles:
           dims = free_results.padded(before, tiles[place])
       if dims is not None:
-        made[place] = self._editor.padded(self._entry, result, dims)
+        padded_results[place] = self._editor.padded(self._entry, result, dims)
         if place in self.in_question:
           self.free[place] = before, dims
         else:
-          made[place][-1].sharding = result.sharding
-    if made:
-      replace_results(self._entry, made)
+          padded_results[place][-1].sharding = result.sharding
+    if padded_results:
+      replace_results(self._entry, padded_results)
 
   def _sharding_call(self, shape: bytes, operand: int,
                      sharding: bytes) -> HloInstructionProto:
     """One that records do not show: no user marked what it is of."""
-    said = self._editor.call(
+    call = self._editor.call(
         self._entry,
         extract.SHARDING_TARGET,
         shape, [operand],
         sharding=sharding)
-    self.constraints.append(said.name)
-    return said
+    self.constraints.append(call.name)
+    return call

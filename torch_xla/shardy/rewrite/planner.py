@@ -67,7 +67,7 @@ class ShardyPlanner:
       return _handed_on(program)
     module = messages.parse(HloModuleProto, program)
     is_tupled = untuple.is_tupled(module)
-    taken = extract.take(module).of_used()
+    annotations = extract.take(module).of_used()
     gspmd = to_v2.emit_module(module)
     if not is_partitioned(options):
       return plan.gspmd(gspmd)
@@ -77,26 +77,27 @@ class ShardyPlanner:
         return _untupled(program)
       # What is in V2 is lowered on.
       return (messages.parse(HloModuleProto, gspmd.program),
-              dataclasses.replace(taken, constraints=dict(taken.constraints)))
+              dataclasses.replace(
+                  annotations, constraints=dict(annotations.constraints)))
 
     def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
-      module, taken = read()
-      told, padded = lower(module, taken, options.num_partitions, tiles or {},
-                           self.meshes())
-      asked = padded.in_question if tiles is None else {}
-      if asked:
-        question.ask(module, asked, options.num_partitions)
-      names = taken.names(self.names_of)
+      module, annotations = read()
+      lowered, padded = lower(module, annotations, options.num_partitions,
+                              tiles or {}, self.meshes())
+      open_results = padded.in_question if tiles is None else {}
+      if open_results:
+        question.ask(module, open_results, options.num_partitions)
+      names = annotations.names(self.names_of)
       attempt = Attempt(
           module.SerializeToString(),
           Partitioner.SHARDY,
           gspmd.shardings,
-          records(told.tensors, names),
-          LayoutPromise.of(told, names).broken_by,
-          answer=functools.partial(_as_known, told),
-          made_if_told=True if asked else None,
+          records(lowered.tensors, names),
+          LayoutPromise.of(lowered, names).broken_by,
+          answer=functools.partial(_as_known, lowered),
+          made_if_told=True if open_results else None,
           is_untupled=is_tupled)
-      return Made(attempt, asked, padded.free)
+      return Made(attempt, open_results, padded.free)
 
     shardy = free_results.attempts(make)
     try:
@@ -112,7 +113,7 @@ class ShardyPlanner:
 
 
 def lower(module: HloModuleProto,
-          taken: extract.Taken,
+          annotations: extract.Taken,
           num_devices: int,
           tiles: Mapping[int, Dims] = {},
           meshes: Iterable[UserMesh] = (),
@@ -121,7 +122,7 @@ def lower(module: HloModuleProto,
 
   Args:
     module: an HloModuleProto message, whose bindings and tags are taken out.
-    taken: what they said; added to.
+    annotations: what they said; added to.
     tiles: as for `padding.pad`.
     meshes: as for `constraints.decide`.
     rewrites: whether it is made into what shardings get through, and padded.
@@ -133,15 +134,15 @@ def lower(module: HloModuleProto,
   if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
   if not rewrites:
-    return (to_sdy.tell(module, taken, num_devices,
+    return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
   opcodes = {i.opcode for i in instructions_of(module)}
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)
-  padded = padding.pad(module, taken, num_devices, tiles)
-  told = to_sdy.tell(module, taken, num_devices, meshes)
-  return padded.as_users_know(told), padded
+  padded = padding.pad(module, annotations, num_devices, tiles)
+  lowered = to_sdy.tell(module, annotations, num_devices, meshes)
+  return padded.as_users_know(lowered), padded
 
 
 def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
@@ -152,14 +153,14 @@ def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
   return module, extract.take(module).of_used()
 
 
-def _as_known(told: SdyProgram,
+def _as_known(lowered: SdyProgram,
               outcome: Outcome) -> Optional[tuple[bytes, str]]:
   """What the runtime is to read: of manual results, that they are manual."""
   read = as_read(outcome)
-  if read is None or not told.manual_results or outcome.results is None:
+  if read is None or not lowered.manual_results or outcome.results is None:
     return read
   program, program_format = read
-  results = told.as_known(outcome.results)
+  results = lowered.as_known(outcome.results)
   return to_v1.with_results(program, program_format, results), program_format
 
 
@@ -181,14 +182,15 @@ def _said_of(error: ValueError, module: HloModuleProto,
              tensors: tuple[TensorRecord, ...]) -> str:
   """The tensor that cannot be told of, where it is one."""
   computation, number = getattr(error, 'site', None) or (None, None)
-  found = next((i for c in module.computations if c.id == computation
-                for i in c.instructions if i.id == number), None)
-  if found is None:
+  instruction = next((i for c in module.computations if c.id == computation
+                      for i in c.instructions if i.id == number), None)
+  if instruction is None:
     return ''
   name = next(
-      (t.name for t in tensors if t.name and t.instruction == found.name), '')
-  what = f'parameter {found.parameter_number}' if (
-      found.opcode == 'parameter') else found.name
+      (t.name for t in tensors if t.name and t.instruction == instruction.name),
+      '')
+  what = f'parameter {instruction.parameter_number}' if (
+      instruction.opcode == 'parameter') else instruction.name
   return f', which {what}{in_brackets(name)} has'
 
 
@@ -202,26 +204,27 @@ def _handed_on(program: bytes) -> Plan:
   return plan.handed_on(program)
 
 
-def annotated(module: HloModuleProto, taken: extract.Taken,
+def annotated(module: HloModuleProto, annotations: extract.Taken,
               names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
   """What was said of a program's tensors, where Shardy is told nothing."""
-  found = []
+  tensors = []
   for computation in module.computations:
     for i in computation.instructions:
       parameter: Optional[int] = None
-      said: Optional[Annotation] = taken.constraints.get((computation.id, i.id))
+      annotation: Optional[Annotation] = annotations.constraints.get(
+          (computation.id, i.id))
       if (i.opcode == 'parameter' and
           computation.id == module.entry_computation_id):
         parameter = i.parameter_number
-        said = taken.parameters.get(parameter)
-      if said is not None and not array_shape.is_tuple(i.shape):
-        found.append(
+        annotation = annotations.parameters.get(parameter)
+      if annotation is not None and not array_shape.is_tuple(i.shape):
+        tensors.append(
             Tensor(
                 parameter=parameter,
                 instruction=i.name,
                 shape=array_shape.arrays_of(i.shape)[0],
-                placement=said.sharding,
-                annotation=said,
+                placement=annotation.sharding,
+                annotation=annotation,
                 sdy='',
                 source=(i.name, i.opcode)))
-  return records(found, names)
+  return records(tensors, names)

@@ -41,7 +41,7 @@ def ask(module: HloModuleProto, numbers: Iterable[int],
   results = results_of(entry)
   by_id = {i.id: i for i in entry.instructions}
   numbers = list(numbers)
-  added, asked = [], []
+  added, questions = [], []
 
   def add_to_group(value: HloInstructionProto, group: int) -> None:
     call = editor.call(
@@ -65,19 +65,19 @@ def ask(module: HloModuleProto, numbers: Iterable[int],
       added += editor.padded(entry, result, even)
       result = added[-1]
       added += editor.zeros(entry, result.shape)
-      asked.append(added[-1])
+      questions.append(added[-1])
       add_to_group(added[-1], number)
     # It is alive as long as the group is.
     add_to_group(result, number)
   root = by_id[entry.root_id]
   if root.opcode == 'tuple':
     pins.add(root.id)
-  kept = [i for i in entry.instructions if i.id not in pins]
+  unpinned = [i for i in entry.instructions if i.id not in pins]
   root = editor.make(entry, 'tuple',
-                     array_shape.tuple_of([i.shape for i in asked]),
-                     [i.id for i in asked])
+                     array_shape.tuple_of([i.shape for i in questions]),
+                     [i.id for i in questions])
   del entry.instructions[:]
-  entry.instructions.extend([*kept, *added, root])
+  entry.instructions.extend([*unpinned, *added, root])
   entry.root_id = root.id
   for field in 'input_output_alias', 'buffer_donor':
     module.ClearField(field)

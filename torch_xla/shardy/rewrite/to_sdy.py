@@ -44,7 +44,7 @@ RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 
 
 def tell(module: HloModuleProto,
-         taken: extract.Taken,
+         taken_calls: extract.Taken,
          num_devices: int,
          meshes: Iterable[UserMesh] = ()) -> SdyProgram:
   """Lowers `module`, whose bindings and tags are taken out, in place.
@@ -62,9 +62,11 @@ def tell(module: HloModuleProto,
   regions = manual_regions.find(module)
   boundaries = manual_boundaries.sites(regions)
   begun = {(b.computation, b.instruction) for b in boundaries if b.is_begin}
-  annotations = [*taken.parameters.values(), *taken.constraints.values()]
+  annotations = [
+      *taken_calls.parameters.values(), *taken_calls.constraints.values()
+  ]
   mesh, decided = constraints.decide(
-      _sites(module, taken, regions, begun) | boundaries, annotations,
+      _sites(module, taken_calls, regions, begun) | boundaries, annotations,
       num_devices, meshes)
   tensors: tuple[Tensor, ...] = ()
   manual_results: frozenset[int] = frozenset()
@@ -79,7 +81,7 @@ def tell(module: HloModuleProto,
       manual_results=manual_results)
 
 
-def _sites(module: HloModuleProto, taken: extract.Taken,
+def _sites(module: HloModuleProto, taken_calls: extract.Taken,
            regions: Mapping[int, ManualComputation],
            begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
   """The parameters of the program, and whatever else has a sharding."""
@@ -96,9 +98,9 @@ def _sites(module: HloModuleProto, taken: extract.Taken,
       is_boundary = False
       open_dims: tuple[int, ...] = ()
       if _is_parameter(instruction) and is_entry:
-        annotation = taken.parameters.get(instruction.parameter_number)
+        annotation = taken_calls.parameters.get(instruction.parameter_number)
       elif is_sharding_call(instruction):
-        annotation = taken.constraints.get(key)
+        annotation = taken_calls.constraints.get(key)
         is_boundary = key in begun
         open_dims = convolutions.open_dims(instruction.backend_config.decode())
       elif not instruction.HasField('sharding'):
@@ -122,7 +124,7 @@ class _ModuleWriter:
                constraints: Mapping[SiteKey, Constraint]):
     self._module = module
     self._mesh = mesh
-    self._given = constraints
+    self._decided = constraints
     self._parameters: dict[int, Tensor] = {}
     self._constraints: list[Tensor] = []
     self._results: dict[int, HloSharding] = {}
@@ -143,7 +145,7 @@ class _ModuleWriter:
     constrained: dict[int, Constraint] = {}
     by_id = {i.id: i for i in computation.instructions}
     for instruction in computation.instructions:
-      constraint = self._given.get((computation.id, instruction.id))
+      constraint = self._decided.get((computation.id, instruction.id))
       if constraint is None:
         continue
       if _is_parameter(instruction) and is_entry:

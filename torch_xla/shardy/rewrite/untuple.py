@@ -47,30 +47,33 @@ def unwrap(module: HloModuleProto) -> None:
     ValueError: there is no entry computation.
   """
   entry = entry_of(module)
-  given = [i for i in entry.instructions if i.opcode == 'parameter']
+  parameters = [i for i in entry.instructions if i.opcode == 'parameter']
   if is_tupled(module):
     program = _called(module, entry, 'get-tuple-element',
-                      len(array_shape.arrays_of(given[0].shape)))
+                      len(array_shape.arrays_of(parameters[0].shape)))
     if program is None:
       raise InexpressibleError(
           'parameters that are handed over as one tuple, of which the program '
           'does more than call a computation with them')
-    said = _leaves(given[0], len(program.program_shape.parameters))
+    shardings = _leaves(parameters[0], len(program.program_shape.parameters))
     for entries in (module.buffer_donor.entries,
                     module.input_output_alias.entries):
       for one in entries:
         one.parameter_number, = one.parameter_shape_index
         one.parameter_shape_index[:] = []
   else:
-    program = _called(module, entry, 'parameter', len(given))
+    program = _called(module, entry, 'parameter', len(parameters))
     if program is None:
       return
-    said = {
-        i.parameter_number: i.sharding for i in given if i.HasField('sharding')
+    shardings = {
+        i.parameter_number: i.sharding
+        for i in parameters
+        if i.HasField('sharding')
     }
   for parameter in program.instructions:
-    if (parameter.opcode == 'parameter' and parameter.parameter_number in said):
-      parameter.sharding = said[parameter.parameter_number]
+    if (parameter.opcode == 'parameter' and
+        parameter.parameter_number in shardings):
+      parameter.sharding = shardings[parameter.parameter_number]
   module.entry_computation_id = program.id
   module.host_program_shape.CopyFrom(program.program_shape)
   module.computations.remove(entry)
@@ -84,23 +87,24 @@ def _called(module: HloModuleProto, entry: HloComputationProto, opcode: str,
     opcode: of what the call is given: `count` of it, in order.
   """
   by_id = {i.id: i for i in entry.instructions}
-  call, others = by_id[entry.root_id], 1
+  call, other_count = by_id[entry.root_id], 1
   if call.opcode == 'tuple' and call.operand_ids:
     # The call's elements, put together again.
     elements = [by_id[n] for n in call.operand_ids]
-    call, others = by_id[(*elements[0].operand_ids, call.id)[0]], len(by_id)
+    call, other_count = by_id[(*elements[0].operand_ids,
+                               call.id)[0]], len(by_id)
     if [(i.opcode, i.tuple_index, list(i.operand_ids)) for i in elements
        ] == [('get-tuple-element', place, [call.id])
              for place in range(len(array_shape.arrays_of(call.shape)))]:
-      others = 2 + len(elements)
+      other_count = 2 + len(elements)
   called = [
       c for c in module.computations if c.id in call.called_computation_ids
   ]
   operands = [by_id[number] for number in call.operand_ids]
-  others += opcode != 'parameter'  # The tuple.
+  other_count += opcode != 'parameter'  # The tuple.
   # A composite says what it is in attributes.
   if (call.opcode != 'call' or call.frontend_attributes.map or
-      len(called) != 1 or len(by_id) != count + others or [
+      len(called) != 1 or len(by_id) != count + other_count or [
           (i.opcode, i.tuple_index or i.parameter_number) for i in operands
       ] != [(opcode, place) for place in range(count)] or
       len(called[0].program_shape.parameters) != count or

@@ -128,7 +128,7 @@ def check(mesh: Mesh, dims: TensorSharding) -> None:
       axis, or two in a row that are one.
   """
   sizes = dict(mesh.axes)
-  used: dict[str, list[tuple[int, int]]] = {}
+  used_parts: dict[str, list[tuple[int, int]]] = {}
   for dim in dims:
     previous = None
     for axis in dim.axes:
@@ -140,10 +140,10 @@ def check(mesh: Mesh, dims: TensorSharding) -> None:
       if axis.pre_size < 1 or axis.size is not None and (
           size < 2 or size == whole or whole % end):
         raise SdyError(f'{axis} is no part of an axis of size {whole}')
-      for other_pre, other_end in used.setdefault(axis.name, []):
+      for other_pre, other_end in used_parts.setdefault(axis.name, []):
         if axis.pre_size < other_end and other_pre < end or whole == 1:
           raise SdyError(f'axis {axis} is used twice')
-      used[axis.name].append((axis.pre_size, end))
+      used_parts[axis.name].append((axis.pre_size, end))
       if previous == (axis.name, axis.pre_size):
         raise SdyError(f'{axis} continues the sub-axis before it')
       previous = axis.name, end
@@ -169,15 +169,15 @@ def free_axes(mesh: Mesh, dims: TensorSharding) -> tuple[SubAxis, ...]:
   """The parts of axes that split no dimension, in the order of the mesh."""
   free = []
   for name, size in mesh.axes:
-    used = sorted((axis.pre_size, axis.size or size)
-                  for dim in dims
-                  for axis in dim.axes
-                  if axis.name == name)
-    if not used:
+    used_parts = sorted((axis.pre_size, axis.size or size)
+                        for dim in dims
+                        for axis in dim.axes
+                        if axis.name == name)
+    if not used_parts:
       free.append(SubAxis(name))
       continue
     end = 1
-    for pre_size, part in [*used, (size, 1)]:
+    for pre_size, part in [*used_parts, (size, 1)]:
       if pre_size > end:
         free.append(SubAxis(name, end, pre_size // end))
       end = pre_size * part
@@ -190,12 +190,12 @@ def manual_attribute(mesh: Mesh, values: Sequence[TensorSharding]) -> str:
   Shardy wants every manual axis named in each: what splits no dimension is
   `replicated`. Raises SdyError.
   """
-  said = []
+  shardings = []
   for dims in values:
     free = ', '.join(map(str, free_axes(mesh, dims)))
     replicated = f', replicated={{{free}}}' if free else ''
-    said.append(f'{text(mesh, dims)[:-1]}{replicated}>')
-  return f'#sdy.sharding_per_value<[{", ".join(said)}]>'
+    shardings.append(f'{text(mesh, dims)[:-1]}{replicated}>')
+  return f'#sdy.sharding_per_value<[{", ".join(shardings)}]>'
 
 
 def manual_axes_attribute(mesh: Mesh) -> str:

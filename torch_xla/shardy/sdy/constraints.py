@@ -148,12 +148,12 @@ def decide(
     InexpressibleError: Shardy's terms do not say it all.
   """
   annotations = list(annotations)
-  used = collections.Counter(a.mesh for a in annotations)
+  mesh_counts = collections.Counter(a.mesh for a in annotations)
   given = [p for a in annotations for p in a.priority or () if p is not None]
   unsaid_priority = 1 + max(given) if given else None
-  found: Optional[tuple[attributes.Mesh, dict[Key, Constraint]]] = None
+  with_sub_axes: Optional[tuple[attributes.Mesh, dict[Key, Constraint]]] = None
   error: Optional[InexpressibleError] = None
-  own = [_mesh_of(mesh, num_devices) for mesh, _ in used.most_common()]
+  own = [_mesh_of(mesh, num_devices) for mesh, _ in mesh_counts.most_common()]
   others = [mesh_axes.mesh_of(mesh) for mesh in meshes]
   for mesh in dict.fromkeys(
       (*own, *(m for m in others if m.num_devices == num_devices))):
@@ -164,9 +164,9 @@ def decide(
       continue
     if not any(c.has_sub_axes for c in constraints.values()):
       return mesh, constraints
-    found = found or (mesh, constraints)
-  if found is not None:
-    return found
+    with_sub_axes = with_sub_axes or (mesh, constraints)
+  if with_sub_axes is not None:
+    return with_sub_axes
   if error is not None:
     raise error
   mesh = mesh_axes.mesh_of_placements(
@@ -185,15 +185,15 @@ def _mesh_of(user_mesh: UserMesh, num_devices: int) -> attributes.Mesh:
 def _constraints(sites: Mapping[Key, Site], mesh: attributes.Mesh,
                  unsaid_priority: Optional[int]) -> dict[Key, Constraint]:
   # A program says few different things of many tensors.
-  known: dict[Site, Constraint] = {}
+  by_site: dict[Site, Constraint] = {}
   constraints = {}
   for key, site in sites.items():
-    if site not in known:
+    if site not in by_site:
       try:
-        known[site] = _constraint(site, mesh, unsaid_priority)
+        by_site[site] = _constraint(site, mesh, unsaid_priority)
       except InexpressibleError as e:
         raise InexpressibleError(str(e), key) from e
-    constraints[key] = known[site]
+    constraints[key] = by_site[site]
   return constraints
 
 

@@ -61,17 +61,17 @@ class _Answer:
     tiles: of the results that it asks about.
   """
 
-  def __init__(self, asked: Mapping[int, Dims]):
-    self._asked = asked
+  def __init__(self, open_results: Mapping[int, Dims]):
+    self._open_results = open_results
     self.tiles: dict[int, Dims] = {}
 
   def __call__(self, outcome: Outcome) -> str:
     results = outcome.results
-    if results is not None and len(results) == len(self._asked):
+    if results is not None and len(results) == len(self._open_results):
       self.tiles = {
           number: made.tiles.dims[:len(dims)]
-          for (number,
-               dims), made in zip(self._asked.items(), results, strict=True)
+          for (number, dims
+              ), made in zip(self._open_results.items(), results, strict=True)
           if made.tiles is not None and made.rank == len(dims)
       }
     return ''  # Nothing that a user has to know.
@@ -106,16 +106,16 @@ def attempts(make: MakeAttempt) -> Iterator[Attempt]:
 
   The last only where the second fails for the padding.
   """
-  made = make(None)
-  if made.asked:
-    answer = _Answer(made.asked)
+  candidate = make(None)
+  if candidate.asked:
+    answer = _Answer(candidate.asked)
     yield dataclasses.replace(
-        made.attempt,
+        candidate.attempt,
         promise=answer,
-        asks=f'asked how it splits {len(made.asked)} results')
-    made = make(answer.tiles)
-  kept = _Kept(made)
-  yield dataclasses.replace(made.attempt, promise=kept)
+        asks=f'asked how it splits {len(candidate.asked)} results')
+    candidate = make(answer.tiles)
+  kept = _Kept(candidate)
+  yield dataclasses.replace(candidate.attempt, promise=kept)
   if kept.is_wrong:
     yield dataclasses.replace(
         make({}).attempt, instead='results that nobody placed are not padded')

@@ -108,14 +108,14 @@ def _placement(dims: list[tuple[SubAxis, ...]], mesh: Mesh) -> HloSharding:
       parts.append(end // pre_size)
   spec: list[Optional[tuple[int, ...]]] = []
   for dim in dims:
-    taken: list[int] = []
+    axis_parts: list[int] = []
     for axis in dim:
       size, pre_size = axis.size or sizes[axis.name], axis.pre_size
       end = pre_size * size
       while pre_size < end:
         part = place[axis.name, pre_size]
-        taken.append(part)
+        axis_parts.append(part)
         pre_size *= parts[part]
-    spec.append(tuple(taken) or None)
+    spec.append(tuple(axis_parts) or None)
   ids = None if mesh.device_ids is None else np.array(mesh.device_ids)
   return sharding_of(parts or [math.prod(sizes.values())], ids, tuple(spec))

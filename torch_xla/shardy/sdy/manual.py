@@ -63,7 +63,7 @@ def unsupported(name: str, what: str) -> InexpressibleError:
   return InexpressibleError(f'manual sharding at {name}: {what}')
 
 
-def boundary(said: HloSharding, whole: ArrayShape, local: ArrayShape,
+def boundary(sharding: HloSharding, whole: ArrayShape, local: ArrayShape,
              name: str) -> Site:
   """The site where a tensor is split for a region, or put together after it.
 
@@ -71,24 +71,24 @@ def boundary(said: HloSharding, whole: ArrayShape, local: ArrayShape,
     ManualShardingError: the sharding does not give the local shape.
   """
   try:
-    tile = ArrayShape(whole.dtype, said.tile_shape(whole.dims), whole.bits)
+    tile = ArrayShape(whole.dtype, sharding.tile_shape(whole.dims), whole.bits)
   except ShardingError as e:
     raise ManualShardingError(f'manual sharding at {name}: {e}') from e
   if tile != local:
     raise ManualShardingError(
-        f'manual sharding at {name}: {whole} split as {said} is {tile} on a '
-        f'device, and not {local}; give the shape of the whole tensor that '
+        f'manual sharding at {name}: {whole} split as {sharding} is {tile} on '
+        f'a device, and not {local}; give the shape of the whole tensor that '
         'belongs to the local one')
-  return Site(said, len(whole.dims), is_boundary=True)
+  return Site(sharding, len(whole.dims), is_boundary=True)
 
 
-def even_dims(said: HloSharding, local: ArrayShape) -> tuple[int, ...]:
+def even_dims(sharding: HloSharding, local: ArrayShape) -> tuple[int, ...]:
   """The dimensions that `local` is an equal tile of."""
-  if said.tiles is None:
+  if sharding.tiles is None:
     return local.dims
   return tuple(
       size * tiles
-      for size, tiles in zip(local.dims, said.tiles.dims, strict=False))
+      for size, tiles in zip(local.dims, sharding.tiles.dims, strict=False))
 
 
 def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:

@@ -184,14 +184,14 @@ def _digits(iota: IotaTileAssignment) -> list[list[_Digit]]:
       stride, size = factors.pop()
       if size == 1:
         continue
-      taken = size if need % size == 0 else need
-      if size % taken:
+      digit_size = size if need % size == 0 else need
+      if size % digit_size:
         raise InexpressibleError('tiles cut a factor')
-      rest = size // taken
-      digits.append(_Digit(stride * rest, taken))
+      rest = size // digit_size
+      digits.append(_Digit(stride * rest, digit_size))
       if rest > 1:
         factors.append((stride, rest))
-      need //= taken
+      need //= digit_size
     dims.append(digits)
   return dims
 

@@ -54,33 +54,33 @@ class LayoutPromise:
     if outcome.error is not None:
       return (f'the backend refused the program for {self.who} '
               f'({outcome.error})')
-    made = outcome.compiled
-    if made is None:
+    compiled = outcome.compiled
+    if compiled is None:
       return self._untold_parameters() if self.trusts else _NO_PARAMETERS
-    if made.parameters is None and self.trusts:
+    if compiled.parameters is None and self.trusts:
       if (reason := self._untold_parameters()) is not None:
         return reason
     elif self.parameters:
-      if (made.parameters is None or
-          len(made.parameters) != len(self.parameters)):
+      if (compiled.parameters is None or
+          len(compiled.parameters) != len(self.parameters)):
         return _NO_PARAMETERS
       for tensor, sharding in zip(
-          self.parameters, made.parameters, strict=True):
+          self.parameters, compiled.parameters, strict=True):
         if sharding != tensor.placement:
           return (f'{self._called(tensor)}, is stored as {tensor.placement} '
                   f'and {self.who} takes it as {sharding}')
-    if made.results is None and self.trusts:
+    if compiled.results is None and self.trusts:
       return None
-    for place, given in enumerate(made.results or ()):
-      if ShardingType.UNREDUCED in (given.type, *given.subgroup_types):
-        return (f'{self.who} gives result {place} as {given}: parts that are '
+    for place, result in enumerate(compiled.results or ()):
+      if ShardingType.UNREDUCED in (result.type, *result.subgroup_types):
+        return (f'{self.who} gives result {place} as {result}: parts that are '
                 'still to be added up')
     for place, placement in self.results.items():
-      if made.results is None or place >= len(made.results):
+      if compiled.results is None or place >= len(compiled.results):
         return _NO_RESULTS
-      if made.results[place] != placement:
+      if compiled.results[place] != placement:
         return (f'result {place} is to be laid out as {placement} and '
-                f'{self.who} gives {made.results[place]}')
+                f'{self.who} gives {compiled.results[place]}')
     return None
 
   def _untold_parameters(self) -> Optional[str]:

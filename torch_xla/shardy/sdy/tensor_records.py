@@ -20,13 +20,13 @@ def records(tensors: Iterable[Tensor],
 
 
 def _record(tensor: Tensor, names: Mapping[int, str]) -> TensorRecord:
-  said, number = tensor.annotation, tensor.parameter
+  annotation, number = tensor.annotation, tensor.parameter
   return TensorRecord(
       parameter=tensor.parameter,
       instruction=tensor.instruction,
       shape=tensor.shape,
-      spec=None if said is None else said.spec_text,
-      priority=None if said is None else said.priority,
+      spec=None if annotation is None else annotation.spec_text,
+      priority=None if annotation is None else annotation.priority,
       sdy=tensor.sdy,
       placement=str(tensor.placement),
       source=tensor.source,

@@ -119,22 +119,23 @@ def _all_layouts(module: ir.Module, main: ir.Operation,
   said of the results unless of all of them. A scalar can only be replicated.
   """
   arrays = [array_of(kind) for kind in types_of(main, which)]
-  found = layouts(module, main, which)
-  if found and not any(found):
+  all_layouts = layouts(module, main, which)
+  if all_layouts and not any(all_layouts):
     return None
   if which == RESULTS and any(
       layout is None and (array is None or array.dims)
-      for layout, array in zip(found, arrays, strict=True)):
+      for layout, array in zip(all_layouts, arrays, strict=True)):
     return None
-  return tuple(layout or REPLICATED for layout in found)
+  return tuple(layout or REPLICATED for layout in all_layouts)
 
 
-def _layout(given: Mapping[str, ir.Attribute], array: Optional[ArrayShape],
+def _layout(attributes: Mapping[str, ir.Attribute], array: Optional[ArrayShape],
             meshes: Mapping[str, str]) -> Optional[HloSharding]:
-  if SHARDING_ATTRIBUTE in given:
-    return parse_sharding(ir.StringAttr(given[SHARDING_ATTRIBUTE]).value)
-  if SDY_ATTRIBUTE in given and array is not None:
-    return placement_of_text(str(given[SDY_ATTRIBUTE]), meshes, len(array.dims))
+  if SHARDING_ATTRIBUTE in attributes:
+    return parse_sharding(ir.StringAttr(attributes[SHARDING_ATTRIBUTE]).value)
+  if SDY_ATTRIBUTE in attributes and array is not None:
+    return placement_of_text(
+        str(attributes[SDY_ATTRIBUTE]), meshes, len(array.dims))
   return None
 
 
@@ -145,12 +146,13 @@ def _listed(module: ir.Module,
   attributes = module.operation.attributes
   if name not in attributes:
     return None
-  given = attributes[name]
-  if dialects.is_a(given, ir.ArrayAttr):
+  attribute = attributes[name]
+  if dialects.is_a(attribute, ir.ArrayAttr):
     listed = tuple(
-        parse_sharding(ir.StringAttr(one).value) for one in ir.ArrayAttr(given))
+        parse_sharding(ir.StringAttr(one).value)
+        for one in ir.ArrayAttr(attribute))
   else:
-    listed = (parse_sharding(ir.StringAttr(given).value),)
+    listed = (parse_sharding(ir.StringAttr(attribute).value),)
   if len(listed) == 1 and listed[0].type is ShardingType.TUPLE:
     listed = listed[0].elements
   if len(listed) == 1 and count is not None and count > 1:

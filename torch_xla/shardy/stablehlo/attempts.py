@@ -120,8 +120,8 @@ class Attempts:
           num_devices, is_told=True, tiles=tiles)
       return made
 
-    told = free_results.attempts(make)
-    first = next(told)
+    attempts = free_results.attempts(make)
+    first = next(attempts)
 
     def in_text(is_told: bool) -> Attempt:
       # A plugin may not know the dialect in spite of its version, or not how
@@ -133,7 +133,7 @@ class Attempts:
           instead='Shardy is told in frontend attributes')
 
     def later() -> Iterator[Attempt]:
-      yield from told
+      yield from attempts
       if self.form is Form.SDY:
         yield in_text(is_told=True)
       yield self._sdy_attempt(num_devices, is_told=False)[1].attempt
@@ -203,28 +203,28 @@ class Attempts:
       tiles: as for `padding.pad`; None: Shardy is asked.
     """
     lowered = self._lowered(num_devices, tiles or {})
-    if tiles is None and (asked := lowered.padded.in_question):
-      whole = {n: (num_devices,) * len(dims) for n, dims in asked.items()}
+    if tiles is None and (in_question := lowered.padded.in_question):
+      whole = {n: (num_devices,) * len(dims) for n, dims in in_question.items()}
       try:
         tiles = question.tiles(
             self._in_form(self._lowered(num_devices, whole).module, Form.SDY),
-            asked, lowered.told.mesh)
+            in_question, lowered.told.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
       lowered = self._lowered(num_devices, tiles or {})
-    module, taken, told, padded, note = lowered
+    module, taken, program, padded, note = lowered
     names = taken.names(self.names_of)
-    pinned = None if is_told else pins.pin_sdy(module, told)
-    promise = dataclasses.replace(LayoutPromise.of(told, names), trusts=True)
+    pinned = None if is_told else pins.pin_sdy(module, program)
+    promise = dataclasses.replace(LayoutPromise.of(program, names), trusts=True)
     attempt = _attempt(
         self._write(module, self.form),
         Partitioner.SHARDY,
-        records(told.tensors, names),
+        records(program.tensors, names),
         promise,
         form=self.form.value,
         kinds=_result_arrays(module),
         pinned=pinned,
-        told=told)
+        told=program)
     return module.name, Made(attempt, padded=padded.free), note
 
   def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
@@ -305,7 +305,8 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   return [array_shape.array_of(one) for one in shapes]
 
 
-def _stored(module: HloModuleProto, taken: extract.Taken) -> tuple[Tensor, ...]:
+def _stored(module: HloModuleProto,
+            annotations: extract.Taken) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   tensors = {}
   for i in entry_of(module).instructions:
@@ -318,7 +319,7 @@ def _stored(module: HloModuleProto, taken: extract.Taken) -> tuple[Tensor, ...]:
       continue
     number = i.parameter_number
     tensors[number] = Tensor(number, i.name, array, placement,
-                             taken.parameters.get(number), '',
+                             annotations.parameters.get(number), '',
                              (i.name, i.opcode))
   return tuple(tensors[number] for number in sorted(tensors))
 
@@ -353,15 +354,15 @@ def _attempt(
       tuple if told is None else told.as_known)
 
   def broken_by(outcome: Outcome) -> Optional[str]:
-    made = outcome.results
-    if made is not None:
-      if len(made) != len(kinds):
-        return (f'the backend tells the layouts of {len(made)} results, and '
+    results = outcome.results
+    if results is not None:
+      if len(results) != len(kinds):
+        return (f'the backend tells the layouts of {len(results)} results, and '
                 f'there are {len(kinds)}')
       for number, placement in (pinned or {}).items():
-        if made[number] != placement:
+        if results[number] != placement:
           return (f'result {number} is to be laid out as {placement} and the '
-                  f'plugin gives {made[number]}')
+                  f'plugin gives {results[number]}')
     elif outcome.error is None:
       for number, placement in (pinned or {}).items():
         kind = kinds[number]

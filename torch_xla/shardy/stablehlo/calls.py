@@ -159,39 +159,39 @@ def _bind_used(binding: ir.Operation,
                unused: Collection[ir.Value[ir.Type]]) -> None:
   """Has a binding be one of its other operands alone."""
   said = call_target.parse_target(target_of(binding))
-  left = [(operand, one)
-          for operand, one in zip(binding.operands, said, strict=True)
-          if operand not in unused]
-  if left:
-    target = call_target.binding_target([one for _, one in left])
+  used_pairs = [(operand, one)
+                for operand, one in zip(binding.operands, said, strict=True)
+                if operand not in unused]
+  if used_pairs:
+    target = call_target.binding_target([one for _, one in used_pairs])
     with ir.InsertionPoint(binding), binding.location:
       ir.Operation.create(
           CUSTOM_CALL,
           results=[binding.results[0].type],
-          operands=[operand for operand, _ in left],
+          operands=[operand for operand, _ in used_pairs],
           attributes={'call_target_name': ir.StringAttr.get(target)})
   binding.erase()
 
 
 def _drop_results(main: ir.Operation, results: Collection[int]) -> None:
   end = returned_by(main)
-  kept = [
+  remaining = [
       n for n, value in enumerate(end.operands) if n not in results and
       not call_target.is_binding(target_of(owner_of(value)))
   ]
-  given, kinds = attributes_of(main, RESULTS), types_of(main, RESULTS)
-  operands = [end.operands[n] for n in kept]
+  attributes, kinds = attributes_of(main, RESULTS), types_of(main, RESULTS)
+  operands = [end.operands[n] for n in remaining]
   with ir.InsertionPoint(end), end.location:
     ir.Operation.create('func.return', operands=operands)
   end.erase()
-  set_types(main, types_of(main, ARGUMENTS), [kinds[n] for n in kept])
-  set_attributes(main, RESULTS, [given[n] for n in kept])
+  set_types(main, types_of(main, ARGUMENTS), [kinds[n] for n in remaining])
+  set_attributes(main, RESULTS, [attributes[n] for n in remaining])
 
 
 def _drop_arguments(main: ir.Operation, unused: Collection[int]) -> None:
-  given, kinds = attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS)
+  attributes, kinds = attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS)
   for number in sorted(unused, reverse=True):
     main.regions[0].blocks[0].erase_argument(number)
   kept = [n for n in range(len(kinds)) if n not in unused]
   set_types(main, [kinds[n] for n in kept], types_of(main, RESULTS))
-  set_attributes(main, ARGUMENTS, [given[n] for n in kept])
+  set_attributes(main, ARGUMENTS, [attributes[n] for n in kept])

@@ -36,7 +36,7 @@ def write(module: ir.Module) -> None:
       kind = call.results[0].type
       if kind not in decompositions:
         decompositions[kind] = _decomposed(module, kind)
-      made = ir.Operation.create(
+      composite = ir.Operation.create(
           'stablehlo.composite',
           results=[kind],
           operands=list(call.operands),
@@ -47,7 +47,7 @@ def write(module: ir.Module) -> None:
           },
           ip=ir.InsertionPoint(call),
           loc=call.location)
-      call.results[0].replace_all_uses_with(made.results[0])
+      call.results[0].replace_all_uses_with(composite.results[0])
       call.erase()
 
 
@@ -57,11 +57,11 @@ def _decomposed(module: ir.Module, kind: ir.Type) -> ir.Attribute:
   names = (f'{_NAME}.impl' + (f'_{n}' if n else '') for n in itertools.count())
   name = next(name for name in names if name not in taken)
   # Apart: the pass folds what else there is.
-  made = ir.Module.parse(f'''
+  decomposition = ir.Module.parse(f'''
       func.func private @{name}(%x: {kind}) -> {kind} {{
         %y = chlo.erf %x : {kind} -> {kind}
         return %y : {kind}
       }}''')
-  dialects.run(_PASSES, made, f'cannot say what {_NAME} is made of')
-  module.body.append(made.body.operations[0])
+  dialects.run(_PASSES, decomposition, f'cannot say what {_NAME} is made of')
+  module.body.append(decomposition.body.operations[0])
   return ir.FlatSymbolRefAttr.get(name)

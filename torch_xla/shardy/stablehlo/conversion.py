@@ -112,29 +112,29 @@ def _is_empty(kind: ir.Type) -> bool:
 
 def _say_in_calls(function: ir.Operation) -> None:
   """Says in the function what is said of its results."""
-  given = attributes_of(function, RESULTS)
-  if not any(SHARDING_ATTRIBUTE in one for one in given):
+  attributes = attributes_of(function, RESULTS)
+  if not any(SHARDING_ATTRIBUTE in one for one in attributes):
     return
   end = returned_by(function)
-  for number, one in enumerate(given):
+  for number, one in enumerate(attributes):
     said = one.pop(SHARDING_ATTRIBUTE, None)
     if said is not None:
       _say(end, number, said)
-  set_attributes(function, RESULTS, given)
+  set_attributes(function, RESULTS, attributes)
 
 
-def _say(user: ir.Operation, place: int, said: ir.Attribute) -> None:
+def _say(user: ir.Operation, place: int, sharding: ir.Attribute) -> None:
   """Has an operand be constrained; of a tuple, what it is made of."""
   value = user.operands[place]
   owner = owner_of(value)
   if owner is not None and owner.name == 'stablehlo.tuple':
     for number, leaf in enumerate(
-        parse_sharding(ir.StringAttr(said).value).elements):
+        parse_sharding(ir.StringAttr(sharding).value).elements):
       _say(owner, number, ir.StringAttr.get(str(leaf)))
   elif (owner is None or SHARDING_ATTRIBUTE not in owner.attributes or
-        owner.attributes[SHARDING_ATTRIBUTE] != said):
+        owner.attributes[SHARDING_ATTRIBUTE] != sharding):
     user.operands[place] = custom_call(SHARDING_TARGET, value, user, {
-        SHARDING_ATTRIBUTE: said
+        SHARDING_ATTRIBUTE: sharding
     }).result
 
 
@@ -145,15 +145,15 @@ def _mended(program: bytes) -> bytes:
       c.id: {n for i in c.instructions for n in i.called_computation_ids}
       for c in module.computations
   }
-  used, look = set(), [module.entry_computation_id]
+  reachable, look = set(), [module.entry_computation_id]
   while look:
     number = look.pop()
-    if number not in used:
-      used.add(number)
+    if number not in reachable:
+      reachable.add(number)
       look.extend(called[number])
-  is_changed = len(used) < len(called)
+  is_changed = len(reachable) < len(called)
   for computation in list(module.computations):
-    if computation.id not in used:
+    if computation.id not in reachable:
       module.computations.remove(computation)
   for computation in module.computations:
     is_changed |= _make_iotas_whole(computation)
@@ -170,17 +170,17 @@ def _make_iotas_whole(computation: HloComputationProto) -> bool:
   if not iotas:
     return False
   before = uses(computation)
-  found = False
+  is_changed = False
   for instruction in computation.instructions:
     if (instruction.opcode == 'broadcast' and
         (iota := iotas.get(instruction.operand_ids[0])) is not None):
       instruction.opcode = 'iota'
       instruction.dimensions[:] = [instruction.dimensions[iota.dimensions[0]]]
       instruction.operand_ids[:] = []
-      found = True
-  if found:
+      is_changed = True
+  if is_changed:
     drop_unused(computation, before)
-  return found
+  return is_changed
 
 
 def from_hlo(program: HloModuleProto) -> ir.Module:

@@ -165,17 +165,17 @@ def write(module: ir.Module, version: Version) -> bytes:
 @contextlib.contextmanager
 def saying(context: ir.Context, what: str) -> Iterator[None]:
   """Has MLIR's own errors in the exception, and not on stderr."""
-  said: list[str] = []
+  messages: list[str] = []
 
   def keep(diagnostic: ir.Diagnostic) -> bool:
-    said.append(diagnostic.message)
+    messages.append(diagnostic.message)
     return True
 
   handler: Any = context.attach_diagnostic_handler(keep)
   try:
     yield
   except (ir.MLIRError, ValueError, RuntimeError) as e:
-    message = ' '.join('; '.join(said or [str(e)]).split())
+    message = ' '.join('; '.join(messages or [str(e)]).split())
     raise ProgramTextError(
         f'jaxlib {jaxlib.__version__} {what}: {message[:400]}') from e
   finally:
@@ -216,11 +216,11 @@ def operations_of(root: Union[ir.Module, ir.Operation]) -> list[ir.Operation]:
 
   They may be changed and erased meanwhile, which a walk of MLIR's own forbids.
   """
-  found = []
+  operations = []
 
   def look(operation: ir.Operation) -> ir.WalkResult:
-    found.append(operation.operation)
+    operations.append(operation.operation)
     return ir.WalkResult.ADVANCE
 
   root.operation.walk(look)
-  return found
+  return operations

@@ -133,22 +133,22 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     }
     return _Traced(source.sent, source.options, Signature(names, {}))
   if isinstance(source, torch.export.ExportedProgram):
-    named, known = _traced(source)
+    named, named_inputs = _traced(source)
     if is_ordered:
-      _check_distinct(known)
+      _check_distinct(named_inputs)
   else:
     tensors = [source] if isinstance(source, torch.Tensor) else source
     _check_tensors(tensors)
     named = list(zip(tensors, tensor_names.names_of(tensors), strict=True))
     # Of others nothing asked, and to ask would make the next sync another.
-    known = [
+    named_inputs = [
         (t, name)
         for t, name in tensor_names.living_names()
         if type(t) in _PLAIN and t.device.type == 'xla' and _starts_a_graph(t)
     ]
   results = preview.pending([t for t, _ in named])
   route = switch.route(current_mode())
-  passed = [t for t, _ in known]
+  passed = [t for t, _ in named_inputs]
   roots = [*results, *route.companions()]
   first = len(roots)
   if is_ordered:  # Arguments come in the order in which the roots need them.
@@ -157,7 +157,7 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     roots += passed
   program, arguments = calls.trimmed(
       printed.with_calls(roots), {
-          n: name for n, (_, name) in enumerate(known, first)
+          n: name for n, (_, name) in enumerate(named_inputs, first)
       }, is_ordered, route.names_of)
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
   return _Traced(
@@ -242,11 +242,11 @@ def _traced(
       torch.Tensor, lambda t: t.to(device),
       exported._graph_module_flat_inputs(arguments, keywords))
   signature = exported.graph_signature
-  known = [(t, spec.target or spec.arg.name)
-           for t, spec in zip(flat, signature.input_specs, strict=True)
-           if isinstance(t, torch.Tensor)]
+  named_inputs = [(t, spec.target or spec.arg.name)
+                  for t, spec in zip(flat, signature.input_specs, strict=True)
+                  if isinstance(t, torch.Tensor)]
   # Only these: what else is pending is not this program's.
-  torch_xla._XLAC._xla_sync_multi([t for t, _ in known], [], True, True)
+  torch_xla._XLAC._xla_sync_multi([t for t, _ in named_inputs], [], True, True)
   interpreter = exporter.XLAExportInterpreter(exported.graph_module, device,
                                               set(), None)
   # Numbers stay in the program; as arguments they would have no names.
@@ -256,8 +256,8 @@ def _traced(
       results = interpreter.run(*flat, enable_io_processing=False)
   finally:
     torch_xla._XLAC._set_xla_all_numbers_special_scalars(False)
-  for t, _ in known:
+  for t, _ in named_inputs:
     t + 0  # One that nothing asks for could be no result.
   return [(t, spec.target or spec.arg.name)
           for t, spec in zip(results, signature.output_specs, strict=True)
-          if isinstance(t, torch.Tensor)], known
+          if isinstance(t, torch.Tensor)], named_inputs

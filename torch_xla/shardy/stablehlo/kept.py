@@ -52,17 +52,17 @@ def hide(module: ir.Module) -> int:
     return quantised[kind]
 
   # Before any is changed: what uses one's result is to be another.
-  found = [
+  to_hide = [
       o for o in dialects.operations_of(module) if o.name in _DYNAMIC or
       o.name.startswith('stablehlo.') and not len(o.regions) and any(
           plain(value.type) != value.type
           for value in (*o.results, *o.operands))
   ]
-  for operation in found:
+  for operation in to_hide:
     kinds = [value.type for value in operation.results]
-    given = ir.DictAttr.get(
+    attributes = ir.DictAttr.get(
         {name: operation.attributes[name] for name in names_of(operation)})
-    made = ir.Operation.create(
+    call = ir.Operation.create(
         CUSTOM_CALL,
         results=[plain(kind) for kind in kinds],
         operands=list(operation.operands),
@@ -75,15 +75,15 @@ def hide(module: ir.Module) -> int:
                     for name, text in ((_NAME, operation.name), (
                         _TYPES,
                         str(ir.TypeAttr.get(ir.FunctionType.get([], kinds)))),
-                                       (_ATTRIBUTES, str(given)))
+                                       (_ATTRIBUTES, str(attributes)))
                 })
         },
         ip=ir.InsertionPoint(operation),
         loc=operation.location)
-    for before, after in zip(operation.results, made.results, strict=True):
+    for before, after in zip(operation.results, call.results, strict=True):
       before.replace_all_uses_with(after)
     operation.erase()
-  return len(found)
+  return len(to_hide)
 
 
 def show(module: ir.Module) -> None:
@@ -92,18 +92,19 @@ def show(module: ir.Module) -> None:
   for call in dialects.operations_of(module):
     if target_of(call) != TARGET:
       continue
-    said = {
+    entries = {
         name: ir.StringAttr(one).value for name, one in entries_of(
             call.attributes[FRONTEND_ATTRIBUTES]).items()
     }
-    kind = ir.FunctionType(ir.TypeAttr(ir.Attribute.parse(said[_TYPES])).value)
-    made = ir.Operation.create(
-        said[_NAME],
+    kind = ir.FunctionType(
+        ir.TypeAttr(ir.Attribute.parse(entries[_TYPES])).value)
+    operation = ir.Operation.create(
+        entries[_NAME],
         results=list(kind.results),
         operands=list(call.operands),
-        attributes=entries_of(ir.Attribute.parse(said[_ATTRIBUTES])),
+        attributes=entries_of(ir.Attribute.parse(entries[_ATTRIBUTES])),
         ip=ir.InsertionPoint(call),
         loc=call.location)
-    for before, after in zip(call.results, made.results, strict=True):
+    for before, after in zip(call.results, operation.results, strict=True):
       before.replace_all_uses_with(after)
     call.erase()

@@ -21,46 +21,47 @@ from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..v2 import convolutions
 
 
-def pin_sdy(module: HloModuleProto, told: SdyProgram) -> dict[int, HloSharding]:
+def pin_sdy(module: HloModuleProto,
+            program: SdyProgram) -> dict[int, HloSharding]:
   """Pins the results of a program in Shardy's terms.
 
   Returns:
     The placement of each result, in order.
   """
   entry, editor = entry_of(module), Editor(module)
-  placements, made = dict(told.results), {}
+  placements, pins = dict(program.results), {}
   for number, result in _arrays(entry):
     if number in placements:
       continue
     dims = (attributes.DimSharding(),) * len(dims_of(result))
     placements[number] = REPLICATED
-    if (said := told.open_results.get(number)) is not None:
+    if (said := program.open_results.get(number)) is not None:
       dims, placements[number] = said.closed, said.placement
     pin = editor.call(entry, RESULT_TARGET, result.shape, [result.id])
     set_attribute(pin, ATTRIBUTE,
-                  attributes.per_value_attribute(told.mesh, dims))
-    made[number] = (pin,)
-  if made:
-    replace_results(entry, made)
+                  attributes.per_value_attribute(program.mesh, dims))
+    pins[number] = (pin,)
+  if pins:
+    replace_results(entry, pins)
   return {number: placements[number] for number in sorted(placements)}
 
 
 def pin_v2(module: HloModuleProto) -> dict[int, HloSharding]:
   """Pins the results of a program in V2, and returns their placements."""
   entry, editor = entry_of(module), Editor(module)
-  placements, made = {}, {}
+  placements, pins = {}, {}
   for number, result in _arrays(entry):
-    said = op_sharding.to_bytes(REPLICATED)
+    sharding = op_sharding.to_bytes(REPLICATED)
     if result.HasField('sharding') and result.opcode != 'parameter':
-      said = result.sharding
-    placements[number] = op_sharding.from_bytes(said)
+      sharding = result.sharding
+    placements[number] = op_sharding.from_bytes(sharding)
     if (result.custom_call_target != SHARDING_TARGET or
         convolutions.open_dims(result.backend_config.decode())):
       pin = editor.call(
-          entry, SHARDING_TARGET, result.shape, [result.id], sharding=said)
-      made[number] = (pin,)
-  if made:
-    replace_results(entry, made)
+          entry, SHARDING_TARGET, result.shape, [result.id], sharding=sharding)
+      pins[number] = (pin,)
+  if pins:
+    replace_results(entry, pins)
   return placements
 
 

@@ -33,17 +33,18 @@ def tiles(module: ir.Module, numbers: Iterable[int],
   sizes = dict(mesh.axes)
   dialects.run(_PIPELINE, module, 'cannot propagate shardings')
   with dialects.scope(module):
-    given = attributes_of(main_of(module), RESULTS)
+    result_attributes = attributes_of(main_of(module), RESULTS)
     return {
         number:
             tuple(
                 math.prod(
                     _size(axis, sizes)
                     for axis in sdy.DimensionShardingAttr(dim).axes)
-                for dim in sdy.TensorShardingAttr(
-                    given[number][SDY_ATTRIBUTE]).dimension_shardings)
+                for dim in
+                sdy.TensorShardingAttr(result_attributes[number]
+                                       [SDY_ATTRIBUTE]).dimension_shardings)
         for number in numbers
-        if SDY_ATTRIBUTE in given[number]
+        if SDY_ATTRIBUTE in result_attributes[number]
     }
 
 

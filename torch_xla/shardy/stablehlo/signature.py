@@ -50,13 +50,13 @@ class Signature:
     main = main_of(module)
     stored = {t.parameter: t for t in tensors}
     arguments = _described(module, main, ARGUMENTS, self.arguments)
-    for argument, given in zip(
+    for argument, attributes in zip(
         arguments, attributes_of(main, ARGUMENTS), strict=True):
       tensor = stored.get(argument['number'])
       if tensor is not None:
         argument['sharding'] = tensor.placement
       argument['priority'] = None if tensor is None else tensor.priority
-      argument['donated'] = DONOR_ATTRIBUTE in given
+      argument['donated'] = DONOR_ATTRIBUTE in attributes
     return {
         'arguments': arguments,
         'results': _described(module, main, RESULTS, self.results)

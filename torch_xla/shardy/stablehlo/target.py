@@ -103,13 +103,13 @@ def _checked(name: str, version: Optional[Version]) -> Optional[Version]:
 
 def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
   override = getattr(plugin, 'sharding_form', None)
-  wanted = override() if override is not None else None
-  if wanted is not None:
-    if wanted not in [form.value for form in Form]:
+  name = override() if override is not None else None
+  if name is not None:
+    if name not in [form.value for form in Form]:
       raise DoorError(
-          f'{type(plugin).__name__}.sharding_form() gives {wanted!r}; it must '
+          f'{type(plugin).__name__}.sharding_form() gives {name!r}; it must '
           'be one of ' + ', '.join(repr(form.value) for form in Form))
-    return Form(wanted), f'{type(plugin).__name__}.sharding_form() says so'
+    return Form(name), f'{type(plugin).__name__}.sharding_form() says so'
   if version is None:
     return Form.ATTRIBUTES, f'the plugin has no attribute {CURRENT_VERSION}'
   since = dialects.version_text(_SDY_SINCE)
@@ -128,9 +128,9 @@ def takes_stablehlo(plugin: Any) -> bool:
     DoorError: `program_format` gives something unknown.
   """
   method = getattr(plugin, 'program_format', None)
-  wanted = 'hlo' if method is None else method()
-  if wanted not in ('hlo', 'mlir'):
+  form = 'hlo' if method is None else method()
+  if form not in ('hlo', 'mlir'):
     raise DoorError(
-        f'{type(plugin).__name__}.program_format() gives {wanted!r}; it must '
+        f'{type(plugin).__name__}.program_format() gives {form!r}; it must '
         "be 'hlo', a program as torch_xla has it, or 'mlir', StableHLO")
-  return wanted == 'mlir'
+  return form == 'mlir'

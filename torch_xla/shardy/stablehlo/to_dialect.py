@@ -113,7 +113,7 @@ def _write_region(leave: ir.Operation, functions: dict[str,
   body = functions[name].clone()
   block = body.regions[0].blocks[0]
   end = list(block.operations)[-1].operation
-  made = ir.Operation.create(
+  computation = ir.Operation.create(
       'sdy.manual_computation',
       results=[result.type for result in leave.results],
       operands=[] if enter is None else list(enter.operands),
@@ -125,11 +125,11 @@ def _write_region(leave: ir.Operation, functions: dict[str,
       regions=1,
       ip=ir.InsertionPoint(leave),
       loc=leave.location)
-  block.append_to(made.regions[0])
+  block.append_to(computation.regions[0])
   with ir.InsertionPoint(end), end.location:
     ir.Operation.create('sdy.return', operands=list(end.operands))
   end.erase()
-  for before, after in zip(leave.results, made.results, strict=True):
+  for before, after in zip(leave.results, computation.results, strict=True):
     before.replace_all_uses_with(after)
   for operation in (leave, call, enter):
     if operation is not None:

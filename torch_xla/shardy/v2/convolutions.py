@@ -65,16 +65,16 @@ def make_partitionable(module: HloModuleProto) -> str:
 
 def _note(products: int, whole: int = 0, left: int = 0) -> str:
   """What a record says of convolutions that were changed."""
-  said = []
+  parts = []
   if products:
-    said.append(f'{products} written out as products')
+    parts.append(f'{products} written out as products')
   if whole:
-    said.append(f'{whole} with operands held whole along the window')
+    parts.append(f'{whole} with operands held whole along the window')
   if left:
-    said.append(f'{left} left as they were, as a manual region may hold them')
-  if not said:
+    parts.append(f'{left} left as they were, as a manual region may hold them')
+  if not parts:
     return ''
-  return f'convolutions, so that XLA partitions them right: {", ".join(said)}'
+  return f'convolutions, so that XLA partitions them right: {", ".join(parts)}'
 
 
 def _has_window(size: int, stride: int, low: int, high: int,
@@ -137,12 +137,16 @@ def _hold(computation: HloComputationProto, editor: Editor) -> int:
     ]
     copy = editor.copied(computation, instruction, [i.id for i in operands])
     copy.ClearField('sharding')
-    made = [*operands, copy, call(copy, numbers.output_spatial_dimensions)]
+    instructions = [
+        *operands, copy,
+        call(copy, numbers.output_spatial_dimensions)
+    ]
     if instruction.HasField('sharding'):  # That of the result's users.
-      made.append(
-          editor.call(computation, 'Sharding', copy.shape, [made[-1].id]))
-    _become(instruction, made.pop())
-    return made
+      instructions.append(
+          editor.call(computation, 'Sharding', copy.shape,
+                      [instructions[-1].id]))
+    _become(instruction, instructions.pop())
+    return instructions
 
   return put_before(computation, held)
 
@@ -180,17 +184,17 @@ def _products(instruction: HloInstructionProto,
   numbers = instruction.convolution_dimension_numbers
   window = instruction.window.dimensions
   groups = instruction.batch_group_count
-  said = {'metadata': instruction.metadata}
-  made: list[HloInstructionProto] = []
+  metadata = {'metadata': instruction.metadata}
+  instructions: list[HloInstructionProto] = []
 
   def make(opcode: str, like: HloInstructionProto, dims: Sequence[int],
            *operands: HloInstructionProto,
            **fields: Any) -> HloInstructionProto:
-    made.append(
+    instructions.append(
         editor.make(computation, opcode,
                     array_shape.with_dims(like.shape, tuple(dims)),
-                    [o.id for o in operands], **said, **fields))
-    return made[-1]
+                    [o.id for o in operands], **metadata, **fields))
+    return instructions[-1]
 
   def grouped(operand: HloInstructionProto, dim: int) -> HloInstructionProto:
     dims = dims_of(operand)
@@ -212,8 +216,8 @@ def _products(instruction: HloInstructionProto,
         max(size.padding_low, 0) + max(size.padding_high, 0) +
         max(padded[dim] - 1, 0) * (size.base_dilation - 1))
   if padded != list(dims_of(x)):
-    made += editor.padded(computation, x, padded, **said)
-    x = made[-1]
+    instructions += editor.padded(computation, x, padded, **metadata)
+    x = instructions[-1]
     for dim, size in zip(numbers.input_spatial_dimensions, window, strict=True):
       config = x.padding_config.dimensions[dim]
       config.edge_padding_low = max(size.padding_low, 0)
@@ -278,7 +282,7 @@ def _products(instruction: HloInstructionProto,
       result,
       dimensions=order)
   make('reshape', instruction, dims, result)
-  return made
+  return instructions
 
 
 def _past(dim: int, grouped: int) -> int:

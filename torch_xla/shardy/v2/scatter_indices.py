@@ -100,7 +100,7 @@ def _clamped(indices: HloInstructionProto, least: int,
   """Clamps indices by full arrays: XLA moves reshapes past a scalar's clamp."""
   integer = array_shape.with_type(
       array_shape.with_dims(indices.shape, ()), _TYPE)
-  made = []
+  instructions = []
   for opcode, number in (('maximum', least), ('minimum', MOST)):
     literal = messages.make(LiteralProto, shape=integer, s32s=[number])
     constant = editor.make(computation, 'constant', integer, literal=literal)
@@ -110,5 +110,5 @@ def _clamped(indices: HloInstructionProto, least: int,
     bound = editor.make(computation, 'broadcast', indices.shape, [scalar.id])
     indices = editor.make(computation, opcode, indices.shape,
                           [indices.id, bound.id])
-    made += [constant, scalar, bound, indices]
-  return made
+    instructions += [constant, scalar, bound, indices]
+  return instructions

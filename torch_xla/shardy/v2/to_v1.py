@@ -51,30 +51,30 @@ def with_results(program: bytes, program_format: str,
   parsed = messages.parse_compiled(program, program_format)
   assert parsed is not None, program_format
   message, module = parsed
-  said = op_sharding.from_bytes(module.spmd_output_sharding)
+  output = op_sharding.from_bytes(module.spmd_output_sharding)
   listed = [sharding.to_v1() for sharding in results]
-  if said.type == ShardingType.TUPLE:
-    said = HloSharding.tuple_of(listed)
+  if output.type == ShardingType.TUPLE:
+    output = HloSharding.tuple_of(listed)
   else:
-    said, = listed
-  module.spmd_output_sharding = op_sharding.to_bytes(said)
+    output, = listed
+  module.spmd_output_sharding = op_sharding.to_bytes(output)
   return message.SerializeToString()
 
 
-def _cached_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
+def _cached_v1(data: bytes, v1_forms: dict[bytes, bytes]) -> bytes:
   """The V1 form of `data`, worked out once; `data` itself if it is that."""
-  if data not in known:
-    known[data] = _sharding_to_v1(data, known)
-  return data if known[data] == data else known[data]
+  if data not in v1_forms:
+    v1_forms[data] = _sharding_to_v1(data, v1_forms)
+  return data if v1_forms[data] == data else v1_forms[data]
 
 
-def _sharding_to_v1(data: bytes, known: dict[bytes, bytes]) -> bytes:
-  """The V1 form of a serialised OpSharding; its leaves go into `known`."""
+def _sharding_to_v1(data: bytes, v1_forms: dict[bytes, bytes]) -> bytes:
+  """The V1 form of a serialised OpSharding; its leaves go into `v1_forms`."""
   try:
     message = op_sharding.parse(data)
     if message.type == ShardingType.TUPLE:
       message.tuple_shardings[:] = [
-          _cached_v1(leaf, known) for leaf in message.tuple_shardings
+          _cached_v1(leaf, v1_forms) for leaf in message.tuple_shardings
       ]
     elif message.iota_reshape_dims:
       op_sharding.write(op_sharding.read(message).to_v1(), message)

@@ -64,17 +64,17 @@ def _part_in(computation: HloComputationProto, editor: Editor) -> int:
 
   def parted(
       instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    made = []
+    barriers = []
     for place, window, value in list(_windowed(instruction, by_id)):
       number = instruction.operand_ids[place]
       of_values = operands.setdefault((number, window), {})
       if of_values and value not in of_values:
-        made.append(
+        barriers.append(
             editor.make(computation, 'opt-barrier', by_id[number].shape,
                         [number]))
-        number = made[-1].id
+        number = barriers[-1].id
       instruction.operand_ids[place] = of_values.setdefault(value, number)
-    return made or None
+    return barriers or None
 
   return put_before(computation, parted)
 

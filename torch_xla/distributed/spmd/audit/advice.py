@@ -17,16 +17,16 @@ def of(report: AuditReport) -> list[str]:
 
   What is smaller than a hundredth of all is left out.
   """
-  found = [(_saved(fold, parts), fold, parts)
-           for fold in folded(report)
-           for parts in (splits(fold.row, report.mesh),)
-           if parts]
+  savings = [(_saved(fold, parts), fold, parts)
+             for fold in folded(report)
+             for parts in (splits(fold.row, report.mesh),)
+             if parts]
   least = report.totals.nbytes / 100
-  found.sort(key=lambda f: -f[0])
+  savings.sort(key=lambda f: -f[0])
   return [
       f'{fold.name} {list(fold.row.shape)}: {_text(parts)}, {saved:,} bytes '
       'less on each device'
-      for saved, fold, parts in found[:_SHOWN]
+      for saved, fold, parts in savings[:_SHOWN]
       if len(fold.names) * fold.row.nbytes >= least
   ]
 
@@ -38,14 +38,14 @@ def splits(row: TensorRow,
   Axes that do not split it, the largest first, each on the dimension of which a
   device has most by then, where it divides that.
   """
-  left, found = list(row.local_shape), []
+  local_shape, extra_splits = list(row.local_shape), []
   for axis, size in sorted(mesh, key=lambda a: -a[1]):
-    dims = [d for d, n in enumerate(left) if n >= size and not n % size]
+    dims = [d for d, n in enumerate(local_shape) if n >= size and not n % size]
     if axis in row.unused_axes and dims:
-      dim = max(dims, key=lambda d: left[d])
-      left[dim] //= size
-      found.append((axis, size, dim))
-  return found
+      dim = max(dims, key=lambda d: local_shape[d])
+      local_shape[dim] //= size
+      extra_splits.append((axis, size, dim))
+  return extra_splits
 
 
 def _saved(fold: Fold, parts: Sequence[tuple[str, int, int]]) -> int:

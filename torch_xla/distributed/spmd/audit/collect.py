@@ -121,8 +121,8 @@ class Collector:
 
   def _tensor(self, names: Sequence[str], t: torch.Tensor,
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
-    said = self._said(claim)
-    policy = _seen(said) if said else Seen(unknown=NOT_CLAIMED)
+    annotation = self._said(claim)
+    policy = _seen(annotation) if annotation else Seen(unknown=NOT_CLAIMED)
     stored = placed.stored(t)
     form, why_not = self._form(policy.sharding or stored.sharding)
     shape = tuple(t.shape)
@@ -130,7 +130,7 @@ class Collector:
     local = placed.local_shape(placement, shape)
     size = t.element_size()
     devices = math.prod(self._axes.values())
-    used = self._by_name.get(
+    records = self._by_name.get(
         self._standard.record_names.get(names[0], names[0]), [])
     return TensorRow(
         name=names[0],
@@ -138,7 +138,7 @@ class Collector:
         kind=kind,
         rule=''
         if claim is None else 'default' if claim.rule is None else claim.rule,
-        spec='' if said is None else said.spec_text,
+        spec='' if annotation is None else annotation.spec_text,
         shape=shape,
         dtype=placed.element_type(t),
         nbytes=math.prod(shape) * size,
@@ -150,12 +150,13 @@ class Collector:
         policy=policy,
         annotation=self._annotation(t),
         stored=stored,
-        compiled=self._compiled(used),
+        compiled=self._compiled(records),
         form=form,
         why_not_v2=why_not,
-        partitioners=_unique(r.partitioner.value for _, _, r in used),
-        fallbacks=_unique(r.note for _, _, r in used if self._is_fallback(r)),
-        unused_axes=() if said is None else self._unused(said),
+        partitioners=_unique(r.partitioner.value for _, _, r in records),
+        fallbacks=_unique(
+            r.note for _, _, r in records if self._is_fallback(r)),
+        unused_axes=() if annotation is None else self._unused(annotation),
         beside=self._occupancy.beside(t))
 
   def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
@@ -171,23 +172,24 @@ class Collector:
     return _seen(said) if said is not None else Seen(unknown=NOT_SAID)
 
   def _compiled(
-      self, used: Sequence[tuple[str, TensorRecord,
-                                 ProgramRecord]]) -> tuple[Seen, ...]:
+      self, records: Sequence[tuple[str, TensorRecord, ProgramRecord]]
+  ) -> tuple[Seen, ...]:
     if self._mode is not Mode.SHARDY:
       return (Seen(unknown=NO_DOOR if self._mode is Mode.OFF else NO_BINDING),)
-    if not used:
+    if not records:
       return (Seen(unknown=NO_PROGRAM),)
-    found: dict[tuple, list[str]] = {}
-    for program, tensor, _ in used:
+    programs_by_layout: dict[tuple, list[str]] = {}
+    for program, tensor, _ in records:
       sharding = tensor.compiled and placed.canonical(tensor.compiled)
-      found.setdefault((sharding, tensor.priority), []).append(program)
+      programs_by_layout.setdefault((sharding, tensor.priority),
+                                    []).append(program)
     return tuple(
         Seen(
             sharding,
             priority,
             unknown='' if sharding else 'the backend does not tell',
             programs=_unique(programs))
-        for (sharding, priority), programs in found.items())
+        for (sharding, priority), programs in programs_by_layout.items())
 
   def _form(self, sharding: Optional[str]) -> tuple[str, str]:
     if self._mode is Mode.OFF:
@@ -210,7 +212,7 @@ class Collector:
             bool(record.tensors or record.format != 'hlo'))
 
   def _program(self, record: ProgramRecord) -> ProgramRow:
-    made = record.collectives
+    collectives = record.collectives
     words = causes(record)
     return ProgramRow(
         name=record.name or '(StableHLO)',
@@ -221,39 +223,41 @@ class Collector:
         why_not_v2=record.shardings.kept,
         note=record.note,
         fallback=self._is_fallback(record),
-        collectives=None if made is None else tuple(
+        collectives=None if collectives is None else tuple(
             CollectiveRow(c.kind, c.count, c.nbytes, c.smallest,
-                          _caused(c, words)) for c in made),
+                          _caused(c, words)) for c in collectives),
         memory=record.memory)
 
   def _boundary(self, name: str, boundary: rules.Boundary,
                 hook: Optional[policy_applied.BoundaryHook]) -> BoundaryRow:
-    said = policy_applied.annotation_for(self._mesh, boundary.spec,
-                                         boundary.priority)
+    annotation = policy_applied.annotation_for(self._mesh, boundary.spec,
+                                               boundary.priority)
     activations = []
     if hook is not None:
-      sharding = str(said.sharding)
+      sharding = str(annotation.sharding)
       for shape, size in hook.shapes.items():
         local = placed.local_shape(sharding, shape)
         activations.append(
             Activation(shape, local,
                        math.prod(local) * size,
                        tuple(rules.uneven(shape, boundary.spec, self._axes)),
-                       self._constrained(said, shape)))
+                       self._constrained(annotation, shape)))
       if hook.compiled:
         activations.append(
-            Activation(None, None, None, (), self._constrained(said, None)))
-    return BoundaryRow(name, boundary.output, said.spec_text, boundary.priority,
-                       hook is not None, tuple(activations))
+            Activation(None, None, None, (),
+                       self._constrained(annotation, None)))
+    return BoundaryRow(name, boundary.output, annotation.spec_text,
+                       boundary.priority, hook is not None, tuple(activations))
 
-  def _constrained(self, said: Annotation,
+  def _constrained(self, annotation: Annotation,
                    shape: Optional[tuple[int, ...]]) -> Optional[int]:
     if self._mode is not Mode.SHARDY:
       return None
-    return sum(t.parameter is None and t.spec == said.spec_text and
-               t.priority == said.priority and shape in (None, t.shape.dims)
-               for r in self._records
-               for t in r.tensors)
+    return sum(
+        t.parameter is None and t.spec == annotation.spec_text and
+        t.priority == annotation.priority and shape in (None, t.shape.dims)
+        for r in self._records
+        for t in r.tensors)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -264,12 +268,13 @@ def _seen(said: Annotation) -> Seen:
 def _caused(made: Collective,
             words: Mapping[str, str]) -> tuple[tuple[str, int, int], ...]:
   """Merges sources that read the same into one."""
-  found: dict[str, tuple[int, int]] = {}
+  sums_by_cause: dict[str, tuple[int, int]] = {}
   for source, count, nbytes in made.sources:
-    so_far = found.get(group_of(words[source]), (0, 0))
-    found[group_of(words[source])] = so_far[0] + count, so_far[1] + nbytes
+    so_far = sums_by_cause.get(group_of(words[source]), (0, 0))
+    sums_by_cause[group_of(
+        words[source])] = so_far[0] + count, so_far[1] + nbytes
   return tuple(
-      sorted(((text, *sums) for text, sums in found.items()),
+      sorted(((text, *sums) for text, sums in sums_by_cause.items()),
              key=lambda c: (c[2], c[0])))
 
 

@@ -41,9 +41,9 @@ def _read(path: str) -> Golden:
   return golden_file.read(path, golden.TOOL)
 
 
-def lines(found: Sequence[Change]) -> Iterator[str]:
+def lines(changes: Sequence[Change]) -> Iterator[str]:
   """The changes by section and cause, layers folded, in 80 columns."""
-  causes = golden_file.grouped(found)
+  causes = golden_file.grouped(changes)
   for section in dict.fromkeys(cause.section for cause in causes):
     yield section
     for cause in causes:
@@ -54,5 +54,5 @@ def lines(found: Sequence[Change]) -> Iterator[str]:
             initial_indent='  ',
             subsequent_indent='    ',
             break_on_hyphens=False)
-  yield (f'{len(found)} difference(s), by {len(causes)} cause(s)'
-         if found else 'no differences')
+  yield (f'{len(changes)} difference(s), by {len(causes)} cause(s)'
+         if changes else 'no differences')

@@ -24,24 +24,24 @@ def find(report: AuditReport, problems: Sequence[Any],
     problems: where the policy does not fit the model.
     untied: pairs of names of what was one weight.
   """
-  found = [
+  differences = [
       Difference(Kind.POLICY, problem.name or '(the model)', problem.text)
       for problem in problems
   ]
-  found += _nothing_ran(report)
-  found += (Difference(Kind.UNTIED, name, untied_text(name, other))
-            for name, other in untied)
+  differences += _nothing_ran(report)
+  differences += (Difference(Kind.UNTIED, name, untied_text(name, other))
+                  for name, other in untied)
   for row in report.tensors:
-    found += (
+    differences += (
         dataclasses.replace(d, nbytes=row.nbytes)
         for d in (*_of_tensor(row, report.policy), *_of_state(row)))
-  found += _held_twice(report)
+  differences += _held_twice(report)
   for boundary in report.boundaries:
-    found += _of_boundary(boundary, report.since)
+    differences += _of_boundary(boundary, report.since)
   for program in report.programs or ():
-    found += _of_program(program)
-  found += _of_totals(report)
-  return tuple(found)
+    differences += _of_program(program)
+  differences += _of_totals(report)
+  return tuple(differences)
 
 
 def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
@@ -138,18 +138,18 @@ def _placement(seen: Seen) -> str:
   return seen.sharding or _WHOLE
 
 
-def _differs(row: TensorRow, kind: Kind, seen: Seen,
+def _differs(row: TensorRow, kind: Kind, observed: Seen,
              what: str) -> Iterator[Difference]:
-  if seen.sharding is None:
-    yield Difference(kind, row.name, f'not known: {seen.unknown}')
-  elif seen.sharding != row.policy.sharding:
+  if observed.sharding is None:
+    yield Difference(kind, row.name, f'not known: {observed.unknown}')
+  elif observed.sharding != row.policy.sharding:
     yield Difference(
         kind, row.name, f'the policy says {row.spec}, {row.policy.sharding}, '
-        f'and {what} as {seen.sharding}')
-  if kind is not Kind.STORED and seen.priority != row.policy.priority:
+        f'and {what} as {observed.sharding}')
+  if kind is not Kind.STORED and observed.priority != row.policy.priority:
     yield Difference(
         kind, row.name, f'the policy says priority {row.policy.priority}, and '
-        f'{what} with priority {seen.priority}')
+        f'{what} with priority {observed.priority}')
 
 
 def _of_boundary(row: BoundaryRow, since: str) -> Iterator[Difference]:

@@ -39,7 +39,7 @@ def examine(
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = audit_standard.of(model, policy)
-  kept = None if golden is None else golden_file.read(
+  golden_part = None if golden is None else golden_file.read(
       golden, sections.TOOL).only(golden_sections)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
@@ -61,16 +61,17 @@ def examine(
           differences.allowed(tolerance, nbytes)),
       held=collector.held(tensors),
       others=collector.others())
-  found = differences.find(report, [*problems, *boundary_problems],
-                           held.untied(model, tied))
+  all_differences = differences.find(report, [*problems, *boundary_problems],
+                                     held.untied(model, tied))
   for one in require:
     said = one.check(report)
     if said:
-      found += (Difference(Kind.REQUIREMENT, one.quantity.name, said),)
-  if kept is not None:
-    found += tuple(
+      all_differences += (Difference(Kind.REQUIREMENT, one.quantity.name,
+                                     said),)
+  if golden_part is not None:
+    all_differences += tuple(
         Difference(Kind.GOLDEN, change.subject,
                    f'{change.section}: {change.text}')
-        for change in golden_file.changes(kept,
+        for change in golden_file.changes(golden_part,
                                           sections.of_report(report.to_dict())))
-  return dataclasses.replace(report, differences=found)
+  return dataclasses.replace(report, differences=all_differences)

@@ -51,30 +51,31 @@ class Fold(NamedTuple):
 
 def causes(differences: Iterable[Difference]) -> list[Cause]:
   """The differences by cause, the worst first."""
-  found: dict[tuple[Kind, str], list[Difference]] = {}
-  for one in differences:
-    found.setdefault((one.kind, one.text), []).append(one)
-  made = [
+  by_cause: dict[tuple[Kind, str], list[Difference]] = {}
+  for difference in differences:
+    by_cause.setdefault((difference.kind, difference.text),
+                        []).append(difference)
+  merged = [
       Cause(kind, text, tuple(d.name
                               for d in some), sum(d.nbytes
                                                   for d in some))
-      for (kind, text), some in found.items()
+      for (kind, text), some in by_cause.items()
   ]
-  return sorted(made, key=lambda c: (c.kind not in _FIRST, -c.nbytes))
+  return sorted(merged, key=lambda c: (c.kind not in _FIRST, -c.nbytes))
 
 
 def folded(report: AuditReport) -> list[Fold]:
   """The report's tensors; layers that are alike are one."""
-  found: dict[TensorRow, list[TensorRow]] = {}
+  rows_alike: dict[TensorRow, list[TensorRow]] = {}
   for row in report.tensors:
     alike = dataclasses.replace(
         row, name=group_of(row.name), aliases=tuple(map(group_of, row.aliases)))
-    found.setdefault(alike, []).append(row)
+    rows_alike.setdefault(alike, []).append(row)
   return [
       Fold(
           rows[0], ' = '.join((alike.name, *alike.aliases)) +
           f' ({len(rows)})' if len(rows) > 1 else ' = '.join(
               (rows[0].name, *rows[0].aliases)), tuple(r.name
                                                        for r in rows))
-      for alike, rows in found.items()
+      for alike, rows in rows_alike.items()
   ]

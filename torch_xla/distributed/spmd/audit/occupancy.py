@@ -29,14 +29,14 @@ class Occupancy:
     """
     gc.collect()
     own = [t for _, t in spmd_policy.owned(model)]
-    wanted = {id(t) for t in own}
+    weights = {id(t) for t in own}
     self._beside: dict[int, list[tuple[str, torch.Tensor]]] = {
         id(t): [(GRADIENT, t.grad)] for t in own if t.grad is not None
     }
     _, optimizers = tensor_names.living_owners()
     for optimizer in optimizers:
       for weight, state in list(vars(optimizer).get('state', {}).items()):
-        if id(weight) in wanted and isinstance(state, dict):
+        if id(weight) in weights and isinstance(state, dict):
           self._beside.setdefault(id(weight), []).extend(
               (key, t)
               for key, t in state.items()
@@ -60,14 +60,14 @@ def held(tensors: Iterable[tuple[str, int, int]]) -> tuple[Held, ...]:
   Args:
     tensors: of each what it is, and its bytes in all and on a device.
   """
-  found: dict[str, list[tuple[int, int]]] = {}
+  sizes_by_sort: dict[str, list[tuple[int, int]]] = {}
   for what, nbytes, local in tensors:
-    found.setdefault(what, []).append((nbytes, local))
+    sizes_by_sort.setdefault(what, []).append((nbytes, local))
   return tuple(
       Held(what, len(sizes), sum(n
                                  for n, _ in sizes), sum(n
                                                          for _, n in sizes))
-      for what, sizes in found.items())
+      for what, sizes in sizes_by_sort.items())
 
 
 def _row(role: str, t: torch.Tensor) -> Beside:
@@ -79,13 +79,13 @@ def _row(role: str, t: torch.Tensor) -> Beside:
                 math.prod(local_shape(placed.sharding, shape)) * size, placed)
 
 
-def _others(seen: set[int]) -> Iterator[Beside]:
+def _others(own_ids: set[int]) -> Iterator[Beside]:
   for t in gc.get_objects():
     # By its class, and not what an object says that its class is.
     if issubclass(type(t), torch.Tensor) and t.device.type == 'xla':
-      own = _ids([t]) - seen
+      own = _ids([t]) - own_ids
       if own:
-        seen |= own
+        own_ids |= own
         row = _row(OTHER, t)
         # Of what is pending no data is there yet.
         if row.nbytes and row.stored.unknown != PENDING:
@@ -94,11 +94,11 @@ def _others(seen: set[int]) -> Iterator[Beside]:
 
 def _ids(tensors: Iterable[torch.Tensor]) -> set[int]:
   """The ids of the tensors' data; a view of a whole tensor has the same."""
-  found = set()
+  ids = set()
   for t in tensors:
     # A fake one, as torch.compile leaves some, says it is on the device.
     with contextlib.suppress(RuntimeError):
-      found.add(
+      ids.add(
           torch_xla._XLAC._xla_get_tensor_id(
               xla_sharding.unwrap_sharded_tensor(t)))
-  return found
+  return ids

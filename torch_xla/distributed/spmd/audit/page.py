@@ -118,13 +118,13 @@ def _tag(number: int) -> str:
 def _placement(report: AuditReport, sharding: str, names: Sequence[str],
                tag: str) -> str:
   grid = grid_of(sharding, report.devices)
-  shown = names_text(names)
+  names_line = names_text(names)
   drawing = ('<p class="soft">Too many tiles to draw, or none of its own.</p>'
              if grid is None else _grid(grid))
   return (f'<section class="placement" id="placement-{tag}"><h3>'
           f'<span class="tag">{tag}</span> <code>{escape(sharding)}</code></h3>'
           f'{drawing}<p class="soft">{_tiles_text(grid)}</p>'
-          f'<p>{escape(shown) or "nothing is stored so"}</p></section>')
+          f'<p>{escape(names_line) or "nothing is stored so"}</p></section>')
 
 
 def _tiles_text(grid: Optional[Grid]) -> str:

@@ -26,7 +26,7 @@ def named(name: str) -> Quantity:
 
 def known() -> dict[str, Quantity]:
   """All quantities; collectives are those of all programs, each once."""
-  found: dict[str, Callable[[AuditReport], Optional[int]]] = {
+  readers: dict[str, Callable[[AuditReport], Optional[int]]] = {
       'bytes':
           lambda r: r.totals.nbytes,
       'bytes per device':
@@ -49,12 +49,12 @@ def known() -> dict[str, Quantity]:
   }
   for kind in (_ALL, *COLLECTIVES):
     for what, field in (('count', 'count'), ('bytes', 'nbytes')):
-      found[f'{kind} {what}'] = functools.partial(_collectives, kind, field)
+      readers[f'{kind} {what}'] = functools.partial(_collectives, kind, field)
   return {
       name:
           Quantity(name, Unit.BYTES if 'bytes' in name else Unit.COUNT,
                    functools.partial(_measure, read))
-      for name, read in found.items()
+      for name, read in readers.items()
   }
 
 

@@ -325,12 +325,12 @@ def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
 
 def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
   """(kind, cause, count, nbytes) over all programs, the smallest each first."""
-  found: dict[tuple[str, str], tuple[int, int]] = {}
+  sums_by_cause: dict[tuple[str, str], tuple[int, int]] = {}
   for _, row in collectives(report):
     for cause, count, nbytes in row.causes:
-      so_far = found.get((row.kind, cause), (0, 0))
-      found[row.kind, cause] = so_far[0] + count, so_far[1] + nbytes
-  return sorted(((*key, *sums) for key, sums in found.items()),
+      so_far = sums_by_cause.get((row.kind, cause), (0, 0))
+      sums_by_cause[row.kind, cause] = so_far[0] + count, so_far[1] + nbytes
+  return sorted(((*key, *sums) for key, sums in sums_by_cause.items()),
                 key=lambda c: (c[3] / c[2], c))
 
 

@@ -69,17 +69,19 @@ def models_in(moved: Iterable[torch.nn.Module]) -> dict[str, torch.nn.Module]:
     moved: models that are kept alive; others that live are found, too.
   """
   living, _ = tensor_names.living_owners()
-  found: dict[str, torch.nn.Module] = {}
-  seen: set[int] = set()
+  models: dict[str, torch.nn.Module] = {}
+  tensor_ids: set[int] = set()
   for root in tensor_names.roots([*moved, *living]):
-    held = {id(t) for _, t in spmd_policy.owned(root) if t.device.type == 'xla'}
+    own_ids = {
+        id(t) for _, t in spmd_policy.owned(root) if t.device.type == 'xla'
+    }
     # What torch.compile makes of a model holds what that holds.
-    if held - seen:
+    if own_ids - tensor_ids:
       title = type(root).__name__
-      number = sum(name.split('_')[0] == title for name in found) + 1
-      found[title if number == 1 else f'{title}_{number}'] = root
-      seen |= held
-  return found
+      number = sum(name.split('_')[0] == title for name in models) + 1
+      models[title if number == 1 else f'{title}_{number}'] = root
+      tensor_ids |= own_ids
+  return models
 
 
 def as_one(models: Mapping[str, torch.nn.Module],
@@ -89,12 +91,12 @@ def as_one(models: Mapping[str, torch.nn.Module],
   Args:
     tied: for each module names within it of what was one weight.
   """
-  said = {id(module): names for module, names in tied}
+  names_by_module = {id(module): names for module, names in tied}
   if len(models) == 1:
     (model,) = models.values()
-    return model, tuple(said.get(id(model), ()))
+    return model, tuple(names_by_module.get(id(model), ()))
   return torch.nn.ModuleDict(dict(models)), tuple(
       [f'{title}.{name}'
        for name in names]
       for title, model in models.items()
-      for names in said.get(id(model), ()))
+      for names in names_by_module.get(id(model), ()))

@@ -204,11 +204,13 @@ class ShardingPolicy:
     problems = [*problems, *boundary_problems, *_not_on_xla(tensors)]
     if problems:
       raise PolicyMismatchError(problems)
-    wanted = {
+    annotations = {
         name: annotation_for(mesh, claims[name].spec, claims[name].priority)
         for name, _ in tensors
     }
-    problems = [p for name, t in tensors for p in _held(name, t, wanted[name])]
+    problems = [
+        p for name, t in tensors for p in _held(name, t, annotations[name])
+    ]
     if problems:
       raise PolicyMismatchError(problems)
     _forget(model)
@@ -216,10 +218,10 @@ class ShardingPolicy:
     applied = Applied(self, mesh, dict(tensors))
     for name, t in tensors:
       claim = claims[name]
-      if captured.placement_of(t) not in (None, wanted[name].sharding):
+      if captured.placement_of(t) not in (None, annotations[name].sharding):
         xla_sharding.clear_sharding(t)
       xla_sharding.mark_sharding(t, mesh, claim.spec, priority=claim.priority)
-      applied.annotations[t] = wanted[name]
+      applied.annotations[t] = annotations[name]
     torch_xla.shardy.name_tensors({
         applied.record_names[name]: t for name, t in tensors
     })
@@ -253,20 +255,20 @@ def _not_on_xla(tensors: list[tuple[str, torch.Tensor]]) -> list[Problem]:
   ]
 
 
-def _held(name: str, t: torch.Tensor, wanted: Annotation) -> list[Problem]:
+def _held(name: str, t: torch.Tensor, annotation: Annotation) -> list[Problem]:
   """A problem if someone else split the tensor in another way.
 
   What is replicated may be so because nobody said anything.
   """
   stored = captured.placement_of(t)
   if (stored is None or stored.type == ShardingType.REPLICATED or
-      stored == wanted.sharding):
+      stored == annotation.sharding):
     return []
   return [
       Problem(
           ProblemKind.ALREADY_SHARDED, name,
-          f'is sharded {stored}, and the policy says {wanted.sharding}: call '
-          'xs.clear_sharding on it first')
+          f'is sharded {stored}, and the policy says {annotation.sharding}: '
+          'call xs.clear_sharding on it first')
   ]
 
 

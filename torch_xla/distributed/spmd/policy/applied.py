@@ -92,8 +92,8 @@ class BoundaryHook:
     self.shapes: dict[tuple[int, ...], int] = {}
     self.compiled = False
     priority = boundary.priority
-    self._said = (str(mesh), str(boundary.spec),
-                  None if priority is None else str(priority))
+    self._arguments = (str(mesh), str(boundary.spec),
+                       None if priority is None else str(priority))
 
   def __call__(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
     place = self.boundary.output
@@ -134,7 +134,7 @@ class BoundaryHook:
       self.compiled = True
     else:
       self.shapes[tuple(t.shape)] = t.element_size()
-    return _Marked.apply(t, *self._said)
+    return _Marked.apply(t, *self._arguments)
 
   @property
   def _where(self) -> str:

@@ -63,12 +63,12 @@ def rules_of(owned: Iterable[Owned],
     PolicyError: a tensor is split as no partition spec over the mesh splits.
   """
   over = user_mesh(mesh)
-  said = {
+  claims = {
       literal(names[0]): _said(names[0], _plain(t), over) for names, t in owned
   }
   return tuple(
       Rule(pattern, *what)
-      for pattern, what in folded(said).items()
+      for pattern, what in folded(claims).items()
       if what is not None)
 
 
@@ -87,15 +87,15 @@ def _said(name: str, t: torch.Tensor,
   """What a rule says after its pattern; None for what is whole everywhere."""
   if t.device.type != 'xla':
     raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")
-  said = binder.annotation_of(t)
-  if said is not None and said.mesh == over:
-    spec: Optional[Sequence[Sequence[int]]] = said.partition_spec
-    priority = said.priority
+  annotation = binder.annotation_of(t)
+  if annotation is not None and annotation.mesh == over:
+    spec: Optional[Sequence[Sequence[int]]] = annotation.partition_spec
+    priority = annotation.priority
   else:
-    placed = said.sharding if said is not None else placement_of(t)
+    placed = annotation.sharding if annotation is not None else placement_of(t)
     if placed is None:
       return None
-    priority = None if said is None else said.priority
+    priority = None if annotation is None else annotation.priority
     spec = next(_specs_of(placed, t.dim(), over), None)
     if spec is None:
       raise PolicyError(

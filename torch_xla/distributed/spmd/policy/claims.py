@@ -105,9 +105,9 @@ def claim_tensors(
   """
   claims: dict[str, Claim] = {}
   problems: list[Problem] = []
-  used: set[int] = set()
+  used_rules: set[int] = set()
   for tensor in tensors:
-    claim, problem = _claim(rules, default, tensor, used)
+    claim, problem = _claim(rules, default, tensor, used_rules)
     found = [problem] if problem else _misfits(claim, tensor, axes)
     problems += found
     if not found:
@@ -118,7 +118,7 @@ def claim_tensors(
           'no parameter and no buffer has such a name: mend the pattern, '
           'or take the rule out')
       for i, rule in enumerate(rules)
-      if i not in used
+      if i not in used_rules
   ]
   return claims, tuple(problems)
 
@@ -129,18 +129,18 @@ def claim_modules(
                   int]) -> tuple[list[tuple[str, Boundary]], list[Problem]]:
   """The modules that boundaries name, in the model's order, and all problems.
   """
-  found: list[tuple[str, Boundary]] = []
+  pairs: list[tuple[str, Boundary]] = []
   problems: list[Problem] = []
-  used: set[int] = set()
+  used_boundaries: set[int] = set()
   for name in modules:
     outputs: dict[Union[int, str, None], Boundary] = {}
     for i, boundary in enumerate(boundaries):
       if not matches(boundary.module, name):
         continue
-      used.add(i)
+      used_boundaries.add(i)
       other = outputs.setdefault(boundary.output, boundary)
       if other is boundary:
-        found.append((name, boundary))
+        pairs.append((name, boundary))
       else:
         problems.append(
             Problem(
@@ -149,25 +149,25 @@ def claim_modules(
                 'claim the same result: narrow one of them'))
   for i, boundary in enumerate(boundaries):
     what = f'boundary {boundary.module!r}'
-    if i not in used:
+    if i not in used_boundaries:
       problems.append(
           Problem(
               ProblemKind.MATCHES_NOTHING, what,
               'no module has such a name: mend the pattern, or take the '
               'boundary out'))
     problems += _unknown_axes(what, boundary.spec, axes)
-  return found, problems
+  return pairs, problems
 
 
 def _claim(rules: Sequence[Rule], default: Optional[Replicated],
            tensor: OwnedTensor,
-           used: set[int]) -> tuple[Optional[Claim], Optional[Problem]]:
+           used_rules: set[int]) -> tuple[Optional[Claim], Optional[Problem]]:
   name = tensor.names[0]
   by_name = [[
       i for i, rule in enumerate(rules) if matches(rule.pattern, alias)
   ] for alias in tensor.names]
   claiming = sorted({i for found in by_name for i in found})
-  used.update(claiming)
+  used_rules.update(claiming)
   said = {(rules[i].spec, rules[i].priority, rules[i].uneven) for i in claiming}
   if len(said) > 1 or any(len(found) > 1 for found in by_name):
     patterns = ' and '.join(repr(rules[i].pattern) for i in claiming)

@@ -50,16 +50,16 @@ def untied(
     tied: names that one weight had, as far as somebody knows.
   """
   tensors = {name: (names[0], t) for names, t in owned(model) for name in names}
-  said = [(_unwrapped(first), _unwrapped(name))
-          for first, *names in tied
-          for name in names]
+  tied_names = [(_unwrapped(first), _unwrapped(name))
+                for first, *names in tied
+                for name in names]
   for prefix, module in modules_of(model).items():
-    said += (
+    tied_names += (
         tuple(f'{prefix}.{n}' if prefix else n
               for n in pair)
         for pair in _said_tied(module))
   pairs = {}
-  for name, other in said:
+  for name, other in tied_names:
     if name in tensors and other in tensors:
       (first, one), (second, another) = tensors[name], tensors[other]
       if one is not another and one.shape == another.shape:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import contextlib
 import ctypes
 import dataclasses
+import functools
 
 from ...hlo.compile_options import Partitioner
 from ...sharding.text import parse_sharding
@@ -35,7 +36,7 @@ def _topology(context: Context) -> Iterator[int]:
     raise NotApplicable('--topology names none to compile for')
   text = ctypes.create_string_buffer(name.encode())
   try:
-    made = context.table.call(
+    topology = context.table.call(
         'TopologyDescription_Create',
         topology_name=ctypes.addressof(text),
         topology_name_size=len(name.encode())).topology
@@ -44,9 +45,9 @@ def _topology(context: Context) -> Iterator[int]:
       raise NotApplicable(f'the plugin has no topologies: {e}') from e
     raise
   try:
-    yield made
+    yield topology
   finally:
-    context.table.call('TopologyDescription_Destroy', topology=made)
+    context.table.call('TopologyDescription_Destroy', topology=topology)
 
 
 def _ids(table: Table, topology: int) -> list[int]:
@@ -136,20 +137,10 @@ def _damaged(context: Context, part: str) -> str:
   raise Failure('a truncated program was compiled')
 
 
-def cases() -> tuple[Case, ...]:
-  nothing = 'programs cannot be tried for machines that are not there'
-  return (
-      Case('ahead.devices', nothing, _devices, devices=0, seconds=_SECONDS),
-      Case(
-          'ahead.compile',
-          nothing,
-          _compile, ('v1', 'v2', 'shardy'),
-          devices=0,
-          seconds=_SECONDS),
-      Case(
-          'ahead.damaged',
-          'a damaged program ends the process',
-          _damaged,
-          devices=0,
-          seconds=_SECONDS),
-  )
+_case = functools.partial(Case, devices=0, seconds=_SECONDS)
+_NOTHING = 'programs cannot be tried for machines that are not there'
+CASES: tuple[Case, ...] = (
+    _case('ahead.devices', _NOTHING, _devices),
+    _case('ahead.compile', _NOTHING, _compile, ('v1', 'v2', 'shardy')),
+    _case('ahead.damaged', 'a damaged program ends the process', _damaged),
+)

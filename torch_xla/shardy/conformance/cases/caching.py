@@ -18,7 +18,7 @@ from ..pjrt.client import Client
 from ..pjrt.executable import serialize
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import check_equal, DATA, MODEL, numbers
+from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
 _VALUES = tuple(float(i) for i in range(16))
 
@@ -44,7 +44,7 @@ def _reload(context: Context, part: str) -> str:
 
 
 def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
-  wanted = {
+  expected = {
       'add': tuple(2 * v for v in _VALUES),
       'multiply': tuple(v * v for v in _VALUES),
   }
@@ -54,27 +54,27 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
     (result,), = loaded.execute([[left, right]])
     found = read_floats(result, 16)
     expect(
-        found == wanted[opcode],
+        found == expected[opcode],
         f'{opcode}, loaded again, gives {found} in place of '
-        f'{wanted[opcode]}')
+        f'{expected[opcode]}')
     destroy((left, right, result))
     loaded.destroy()
 
 
 def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
-  seen = set()
+  results = set()
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for _ in range(5):
       loaded = client.compile(context.program(Elementwise((16,)), client))
       (result,), = loaded.execute([[left, right]])
-      seen.add(read_floats(result, 16))
+      results.add(read_floats(result, 16))
       result.destroy()
       loaded.destroy()
     destroy((left, right))
-  expect(seen == {tuple(2 * v for v in _VALUES)},
-         f'five compilations of one program gave {sorted(seen)}')
+  expect(results == {tuple(2 * v for v in _VALUES)},
+         f'five compilations of one program gave {sorted(results)}')
   return '5 compilations'
 
 
@@ -82,9 +82,7 @@ def _retrace(context: Context, part: str) -> str:
   """A step is compiled once, lazily and by torch.compile."""
   session = context.torch()
   mesh = session.grid()
-  weight = session.to_device(numbers(16, 8))
-  xs.mark_sharding(weight, mesh, (MODEL, None))
-  torch_xla.sync(wait=True)
+  weight = annotated(session.to_device(numbers(16, 8)), mesh, (MODEL, None))
 
   def step(batch: torch.Tensor) -> torch.Tensor:
     return torch.relu(batch @ weight).sum(1)
@@ -136,7 +134,7 @@ def _cache(context: Context, part: str) -> str:
 
 
 def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
-  kept = cache.use(folder)
+  store = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)
   tensor = session.to_device(host)
@@ -144,29 +142,28 @@ def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   result = tensor @ session.to_device(numbers(8, 4))
   torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ numbers(8, 4), 'a product')
-  return kept.report()
+  return store.report()
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case('caching.reload', 'a program from the cache is another one', _reload,
-           ('same client', 'next client')),
-      Case(
-          'caching.same', 'hosts, or runs, that compile the same program '
-          'compute different things', _same),
-      Case(
-          'caching.retrace',
-          'each step is compiled again',
-          _retrace, ('lazy', 'torch.compile'),
-          devices=2,
-          seconds=120),
-      Case(
-          'caching.apart', 'wrong numbers, where a graph is like one before '
-          'but for which tensor it uses where: a fault of torch_xla, if the '
-          'doctor warns of it', _apart),
-      Case(
-          'caching.cache',
-          'each start of a training compiles all again',
-          _cache,
-          devices=2),
-  )
+CASES: tuple[Case, ...] = (
+    Case('caching.reload', 'a program from the cache is another one', _reload,
+         ('same client', 'next client')),
+    Case(
+        'caching.same', 'hosts, or runs, that compile the same program '
+        'compute different things', _same),
+    Case(
+        'caching.retrace',
+        'each step is compiled again',
+        _retrace, ('lazy', 'torch.compile'),
+        devices=2,
+        seconds=120),
+    Case(
+        'caching.apart', 'wrong numbers, where a graph is like one before '
+        'but for which tensor it uses where: a fault of torch_xla, if the '
+        'doctor warns of it', _apart),
+    Case(
+        'caching.cache',
+        'each start of a training compiles all again',
+        _cache,
+        devices=2),
+)

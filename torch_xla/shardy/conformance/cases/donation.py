@@ -26,13 +26,13 @@ def _real(context: Context, part: str) -> str:
   """A donated buffer is gone afterwards; one that is not stays as it was."""
   with context.client() as client:
     loaded = _donating(context, client)
-    given, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     kept = (0,) if part == 'refused' else ()
-    (result,), = loaded.execute([[given, other]], kept=kept)
+    (result,), = loaded.execute([[donated, other]], kept=kept)
     expect(
         read_floats(result, 8) == _DOUBLE,
         f'the result is {read_floats(result, 8)} in place of {_DOUBLE}')
-    gone = given.deleted
+    gone = donated.deleted
     expect(not other.deleted, 'an argument that was not donated is gone')
     expect(
         read_floats(other, 8) == _VALUES,
@@ -42,14 +42,14 @@ def _real(context: Context, part: str) -> str:
           not gone, 'an argument is gone that ExecuteOptions lists as not '
           'donatable')
       expect(
-          read_floats(given, 8) == _VALUES,
+          read_floats(donated, 8) == _VALUES,
           'an argument that ExecuteOptions lists as not donatable holds '
-          f'{read_floats(given, 8)}')
+          f'{read_floats(donated, 8)}')
     else:
       expect(
           gone, 'the argument lives on: donation makes a copy, and a '
           'training step needs its weights twice')
-    destroy((given, other, result))
+    destroy((donated, other, result))
     loaded.destroy()
   return 'taken over' if part == 'taken' else 'kept'
 
@@ -59,16 +59,16 @@ def _in_place(context: Context, part: str) -> str:
   context.needs('Buffer_UnsafePointer')
   with context.client() as client:
     loaded = _donating(context, client)
-    given, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     try:
-      places = given.pointer, other.pointer
+      places = donated.pointer, other.pointer
     except PjrtError as e:
       raise NotApplicable(f'the plugin tells no pointers: {e}') from e
     if places[0] == places[1]:
       raise NotApplicable('two buffers that live have the same pointer')
-    (result,), = loaded.execute([[given, other]])
+    (result,), = loaded.execute([[donated, other]])
     place = result.pointer
-    destroy((given, other, result))
+    destroy((donated, other, result))
     loaded.destroy()
   expect(
       place == places[0], f'the result lies at {place:#x}, and the donated '
@@ -113,15 +113,14 @@ def _steps(context: Context, part: str) -> str:
   return '5 updates'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'donation.real', 'a step needs the memory of its weights twice, or '
-          'loses tensors that are still in use', _real, ('taken', 'refused')),
-      Case('donation.in_place', 'a step needs the memory of its weights twice',
-           _in_place),
-      Case('donation.unasked', 'a tensor is gone that is still in use',
-           _undonated),
-      Case('donation.steps', 'weights or gradients are wrong after a step',
-           _steps),
-  )
+CASES: tuple[Case, ...] = (
+    Case(
+        'donation.real', 'a step needs the memory of its weights twice, or '
+        'loses tensors that are still in use', _real, ('taken', 'refused')),
+    Case('donation.in_place', 'a step needs the memory of its weights twice',
+         _in_place),
+    Case('donation.unasked', 'a tensor is gone that is still in use',
+         _undonated),
+    Case('donation.steps', 'weights or gradients are wrong after a step',
+         _steps),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import Optional
@@ -47,44 +48,45 @@ def _on_device(client: Client) -> Optional[int]:
 def _steps(context: Context, part: str) -> str:
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((1024,)), client))
-    given = floats(range(1024))
-    left = client.put(given)
-    wanted = floats(2 * i for i in range(1024))
+    numbers = floats(range(1024))
+    left = client.put(numbers)
+    doubles = floats(2 * i for i in range(1024))
     memory = files = 0
-    held: Optional[int] = None
+    device_before: Optional[int] = None
     spent, seconds = 0., []
     for number in range(_STEPS):
       if number == _WARM_UP:
         memory, files = _resident(), _open_files()
-        held = _on_device(client)
+        device_before = _on_device(client)
       begun = time.perf_counter()
-      right = client.put(given)
+      right = client.put(numbers)
       (result,), = loaded.execute([[left, right]])
       spent += time.perf_counter() - begun
-      found = wanted.first_difference(result.read('F32', (1024,)))
+      found = doubles.first_difference(result.read('F32', (1024,)))
       expect(not found, f'step {number}: {found}')
       destroy((right, result))
       if number % _BLOCK == _BLOCK - 1:
         seconds.append(spent)
         spent = 0.
     grown, opened = _resident() - memory, _open_files() - files
-    kept = _on_device(client)
+    device_after = _on_device(client)
     destroy((left,))
     loaded.destroy()
   expect(
       grown < _BYTES, f'the process grew by {grown / 2**20:.1f} MiB in '
       f'{_STEPS - _WARM_UP} steps, {grown / (_STEPS - _WARM_UP):.0f} bytes '
       'in each')
-  told = 'the device\'s memory is not told'
-  if held is not None and kept is not None:
-    told = f'{(kept - held) / 2**20:+.1f} MiB on the device'
-    expect(kept - held < _BYTES, f'{told} since step {_WARM_UP}')
+  device_text = 'the device\'s memory is not told'
+  if device_before is not None and device_after is not None:
+    more = device_after - device_before
+    device_text = f'{more / 2**20:+.1f} MiB on the device'
+    expect(more < _BYTES, f'{device_text} since step {_WARM_UP}')
   expect(opened < _FILES, f'{opened} files are open that were not after '
          f'{_WARM_UP} steps')
   slower = min(seconds[-_COMPARED:]) / min(seconds[:_COMPARED])
   expect(slower < _SLOWER, f'the last steps took {slower:.1f} times as long as '
          'the first')
-  return (f'{_STEPS} steps, {grown / 2**20:+.1f} MiB, {told}, the last '
+  return (f'{_STEPS} steps, {grown / 2**20:+.1f} MiB, {device_text}, the last '
           f'{slower:.2f} times as long as the first')
 
 
@@ -106,16 +108,10 @@ def _compiles(context: Context, part: str) -> str:
   return f'{_COMPILES} programs, {each / 2**10:+.0f} KiB each'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'endurance.steps',
-          'a long training runs out of memory or becomes slower',
-          _steps,
-          seconds=300),
-      Case(
-          'endurance.compiles',
-          'a run whose shapes change runs out of memory',
-          _compiles,
-          seconds=300),
-  )
+_case = functools.partial(Case, seconds=300)
+CASES: tuple[Case, ...] = (
+    _case('endurance.steps',
+          'a long training runs out of memory or becomes slower', _steps),
+    _case('endurance.compiles', 'a run whose shapes change runs out of memory',
+          _compiles),
+)

@@ -124,14 +124,14 @@ def _memory(context: Context, part: str) -> str:
       dims = (ctypes.c_int64 * 1)(_TOO_LARGE // 4)
 
       def too_much() -> None:
-        made = context.table.call(
+        creation = context.table.call(
             'Client_CreateUninitializedBuffer',
             client=client.address,
             shape_dims=ctypes.addressof(dims),
             shape_num_dims=1,
             shape_element_type=11,
             device=client.devices[0])
-        ready = context.table.call('Buffer_ReadyEvent', buffer=made.buffer)
+        ready = context.table.call('Buffer_ReadyEvent', buffer=creation.buffer)
         context.table.await_event(ready.event)
     else:
 
@@ -210,20 +210,19 @@ def _serialized(context: Context, part: str) -> str:
   return error.code
 
 
-def cases() -> tuple[Case, ...]:
-  ends = 'a mistake ends the process, with all that was computed'
-  return (
-      Case(
-          'errors.programs', 'a program that cannot be compiled ends the '
-          'process, or another one runs', _damaged,
-          ('truncated', 'random', 'empty', 'format', 'options', 'operation')),
-      Case('errors.arguments', 'a wrong argument ends the process, or gives '
-           'wrong numbers', _arguments,
-           ('few', 'many', 'none', 'size', 'deleted')),
-      Case('errors.memory', ends, _memory, ('buffer', 'program')),
-      Case('errors.readback', ends, _readback, ('deleted', 'small')),
-      Case('errors.asynchronous', 'what has failed is taken for a result',
-           _asynchronous, ('read', 'executed')),
-      Case('errors.executables', 'a damaged cache entry ends the process, or '
-           'is run', _serialized, ('random', 'empty')),
-  )
+_ENDS = 'a mistake ends the process, with all that was computed'
+CASES: tuple[Case, ...] = (
+    Case(
+        'errors.programs', 'a program that cannot be compiled ends the '
+        'process, or another one runs', _damaged,
+        ('truncated', 'random', 'empty', 'format', 'options', 'operation')),
+    Case('errors.arguments', 'a wrong argument ends the process, or gives '
+         'wrong numbers', _arguments,
+         ('few', 'many', 'none', 'size', 'deleted')),
+    Case('errors.memory', _ENDS, _memory, ('buffer', 'program')),
+    Case('errors.readback', _ENDS, _readback, ('deleted', 'small')),
+    Case('errors.asynchronous', 'what has failed is taken for a result',
+         _asynchronous, ('read', 'executed')),
+    Case('errors.executables', 'a damaged cache entry ends the process, or '
+         'is run', _serialized, ('random', 'empty')),
+)

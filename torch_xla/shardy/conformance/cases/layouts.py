@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
 from ..case import Case, expect
 from ..context import Context
-from ..torch_session import check_equal, check_shards, DATA, MODEL, numbers
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             numbers)
 
 # Dimensions, if they are not to be even, and what they are split over.
 _SPECS = {
@@ -24,9 +27,7 @@ def _parameters(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = (numbers(*dims) if dims else session.even_numbers()) % 16
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
+  stored = annotated(session.to_device(host), mesh, spec)
   right = numbers(host.shape[1], 8) % 4
   other = session.to_device(right)
   with torch_xla.shardy.record() as programs:
@@ -49,9 +50,7 @@ def _results(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = numbers(*dims) if dims else session.even_numbers()
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
+  stored = annotated(session.to_device(host), mesh, spec)
   asked = stored + 1
   xs.mark_sharding(asked, mesh, spec)
   free = stored * 2
@@ -64,18 +63,12 @@ def _results(context: Context, part: str) -> str:
   return f'{spec}'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'layouts.parameters', 'programs read weights in another layout than '
-          'they are stored in, or Shardy has to be given up',
-          _parameters,
-          tuple(_SPECS),
-          devices=4),
-      Case(
-          'layouts.results', 'the next program reads results in another '
-          'layout than they have',
-          _results,
-          tuple(_SPECS),
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+CASES: tuple[Case, ...] = (
+    _case(
+        'layouts.parameters', 'programs read weights in another layout than '
+        'they are stored in, or Shardy has to be given up', _parameters,
+        tuple(_SPECS)),
+    _case('layouts.results', 'the next program reads results in another '
+          'layout than they have', _results, tuple(_SPECS)),
+)

@@ -29,7 +29,7 @@ _ALONE = 'alone'
 _SHARDINGS: Mapping[str, _Split] = {_ALONE: None, **SPECS}
 
 
-def cases() -> tuple[Case, ...]:
+def _cases() -> tuple[Case, ...]:
   """A case for each family and sharding, whose parts are the operations.
 
   Under shardings some operations stand for others: see `sharded`.
@@ -135,14 +135,14 @@ def _place(session: TorchSession, tensor: torch.Tensor,
   return placed
 
 
-def _needs(session: TorchSession, used: Iterable[torch.dtype]) -> None:
+def _needs(session: TorchSession, needed_dtypes: Iterable[torch.dtype]) -> None:
   """Checks that the device can add in each of the dtypes.
 
   Raises:
     NotApplicable: the device cannot even add in one of the dtypes that not
       every device has.
   """
-  for dtype in used:
+  for dtype in needed_dtypes:
     if dtype not in dtypes.OPTIONAL:
       continue
     try:
@@ -156,3 +156,6 @@ def _tuple(
     results: Union[torch.Tensor, tuple[torch.Tensor, ...]]
 ) -> tuple[torch.Tensor, ...]:
   return results if isinstance(results, tuple) else (results,)
+
+
+CASES: tuple[Case, ...] = _cases()

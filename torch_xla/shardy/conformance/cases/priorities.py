@@ -86,23 +86,22 @@ def _flip(context: Context, part: str) -> str:
                         f'{context.capabilities.get("shardy_attributes")}')
   run, firsts = _CONFLICTS[part]
   session = context.torch()
-  told = []
+  placements = []
   for first in firsts:
     result, dim = run(session, first)
     placement, rank = _placement(result), result.dim()
     tiles = ','.join(
         str(session.count) if d == dim else '1' for d in range(rank))
-    wanted = f'{{devices=[{tiles}]<=[{session.count}]}}'
-    expect(placement == wanted,
-           f'with {first} first the result is {placement}, not {wanted}')
-    told.append(f'{first} first: {placement}')
-  return '; '.join(told)
+    expected = f'{{devices=[{tiles}]<=[{session.count}]}}'
+    expect(placement == expected,
+           f'with {first} first the result is {placement}, not {expected}')
+    placements.append(f'{first} first: {placement}')
+  return '; '.join(placements)
 
 
-def cases() -> tuple[Case, ...]:
-  return (Case(
-      'priorities.flip', 'priorities do nothing: the same conflict is '
-      'always settled in the same way',
-      _flip,
-      tuple(_CONFLICTS),
-      devices=2),)
+CASES: tuple[Case, ...] = (Case(
+    'priorities.flip', 'priorities do nothing: the same conflict is '
+    'always settled in the same way',
+    _flip,
+    tuple(_CONFLICTS),
+    devices=2),)

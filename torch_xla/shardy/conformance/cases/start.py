@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
+import functools
 
 from ..case import Case, expect
 from ..context import Context
@@ -138,24 +138,23 @@ def _struct_sizes(context: Context, part: str) -> str:
   return f'{tried} functions'
 
 
-def cases() -> tuple[Case, ...]:
-  made = (
-      Case(
-          'start.version',
-          'torch_xla and the plugin call each other wrongly',
-          _version,
-          devices=0),
-      Case(
-          'start.functions',
-          'a call into nothing ends the process',
-          _functions,
-          devices=0),
-      Case(
-          'start.twice', 'a second start in one process, as in tests and in '
-          'notebooks, fails', _twice, ('library', 'client')),
-      Case('start.devices', 'meshes are made of the wrong devices', _devices),
-      Case('start.formats', 'no program can be compiled', _formats),
-      Case('start.struct_sizes', 'a framework older than the plugin gets its '
-           'memory overwritten', _struct_sizes),
-  )
-  return tuple(dataclasses.replace(case, compiles=False) for case in made)
+_case = functools.partial(Case, compiles=False)
+CASES: tuple[Case, ...] = (
+    _case(
+        'start.version',
+        'torch_xla and the plugin call each other wrongly',
+        _version,
+        devices=0),
+    _case(
+        'start.functions',
+        'a call into nothing ends the process',
+        _functions,
+        devices=0),
+    _case(
+        'start.twice', 'a second start in one process, as in tests and in '
+        'notebooks, fails', _twice, ('library', 'client')),
+    _case('start.devices', 'meshes are made of the wrong devices', _devices),
+    _case('start.formats', 'no program can be compiled', _formats),
+    _case('start.struct_sizes', 'a framework older than the plugin gets its '
+          'memory overwritten', _struct_sizes),
+)

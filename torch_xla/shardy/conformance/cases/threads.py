@@ -69,12 +69,12 @@ def _case(context: Context, part: str) -> str:
         own = client.compile(context.program(Elementwise((size,)), client))
         left = client.put(floats([float(size)] * size))
         (result,), = own.execute([[left, left]])
-        found = read_floats(result, size)
+        sums = read_floats(result, size)
         destroy((left, result))
         own.destroy()
         expect(
-            found == (2. * size,) * size, f'thread {number}: a program '
-            f'compiled beside others gave {set(found)}, not {2. * size}')
+            sums == (2. * size,) * size, f'thread {number}: a program '
+            f'compiled beside others gave {set(sums)}, not {2. * size}')
 
     _together(execute if part == 'executions' else compile_)
     loaded.destroy()
@@ -82,6 +82,7 @@ def _case(context: Context, part: str) -> str:
   return f'{_THREADS} threads, {rounds} rounds'
 
 
-def cases() -> tuple[Case, ...]:
-  return (Case('threads.together', 'numbers change when threads work at once',
-               _case, ('transfers', 'executions', 'compiles')),)
+CASES: tuple[Case,
+             ...] = (Case('threads.together',
+                          'numbers change when threads work at once', _case,
+                          ('transfers', 'executions', 'compiles')),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import numpy as np
 import torch
@@ -58,7 +59,7 @@ def _train(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   plain = _model()
-  wanted = _on_cpu(copy.deepcopy(plain))
+  cpu_losses = _on_cpu(copy.deepcopy(plain))
   model = plain.to(session.device)
   if part == 'fsdp':
     mesh = session.mesh((session.count, 1), ('fsdp', MODEL))
@@ -87,11 +88,11 @@ def _train(context: Context, part: str) -> str:
       loss.item()
       for loss in _losses(run, batches, lambda: torch_xla.sync(wait=True))
   ]
-  worst = max(abs(a - b) for a, b in zip(losses, wanted))
+  worst = max(abs(a - b) for a, b in zip(losses, cpu_losses))
   expect(
       worst <= _TOLERANCE and all(np.isfinite(losses)),
       f'losses {_listed(losses)} differ from those of the CPU, '
-      f'{_listed(wanted)}, by {worst:.3g}; {_TOLERANCE} is allowed')
+      f'{_listed(cpu_losses)}, by {worst:.3g}; {_TOLERANCE} is allowed')
   return f'{_STEPS} steps, losses within {worst:.2g} of the CPU\'s'
 
 
@@ -121,22 +122,13 @@ def _specs(context: Context, part: str) -> str:
   return spec or 'none'
 
 
-def cases() -> tuple[Case, ...]:
-  parts = ('replicated', 'sharded', 'fsdp', 'torch.compile')
-  wrong = 'a model trains otherwise than on the CPU'
-  return (
-      Case('training.losses', wrong, _train, parts, devices=2, seconds=180),
-      Case(
-          'training.losses_gspmd',
-          wrong,
-          _train,
-          parts,
-          Mode.V2,
-          devices=2,
-          seconds=180),
-      Case(
-          'training.specs',
-          'tools read shardings that are not there',
-          _specs, ('annotated', 'cleared'),
-          devices=2),
-  )
+_case = functools.partial(Case, devices=2)
+_PARTS = ('replicated', 'sharded', 'fsdp', 'torch.compile')
+_WRONG = 'a model trains otherwise than on the CPU'
+CASES: tuple[Case, ...] = (
+    _case('training.losses', _WRONG, _train, _PARTS, seconds=180),
+    _case(
+        'training.losses_gspmd', _WRONG, _train, _PARTS, Mode.V2, seconds=180),
+    _case('training.specs', 'tools read shardings that are not there', _specs,
+          ('annotated', 'cleared')),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
@@ -105,19 +105,18 @@ def _reused(context: Context, part: str) -> str:
   return f'{_ROUNDS} rounds'
 
 
-def cases() -> tuple[Case, ...]:
-  made = (
-      Case('transfers.types', 'tensors of a type change on their way', _types,
-           tuple(TYPES)),
-      Case('transfers.large', 'large tensors change on their way', _large),
-      Case('transfers.strides', 'views and transposed tensors arrive wrong',
-           _strides),
-      Case(
-          'transfers.between',
-          'copies between devices are wrong',
-          _between,
-          devices=2),
-      Case('transfers.reused', 'a tensor is read as another one that was in '
-           'its place', _reused),
-  )
-  return tuple(dataclasses.replace(case, compiles=False) for case in made)
+_case = functools.partial(Case, compiles=False)
+CASES: tuple[Case, ...] = (
+    _case('transfers.types', 'tensors of a type change on their way', _types,
+          tuple(TYPES)),
+    _case('transfers.large', 'large tensors change on their way', _large),
+    _case('transfers.strides', 'views and transposed tensors arrive wrong',
+          _strides),
+    _case(
+        'transfers.between',
+        'copies between devices are wrong',
+        _between,
+        devices=2),
+    _case('transfers.reused', 'a tensor is read as another one that was in '
+          'its place', _reused),
+)

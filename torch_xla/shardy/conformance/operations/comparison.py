@@ -93,22 +93,22 @@ def compare_shards(expected: torch.Tensor, shards: Iterable[Shard],
 def _compare_floats(expected: torch.Tensor, actual: torch.Tensor,
                     tolerance: Tolerance) -> float:
   dtype = expected.dtype
-  wanted, got = expected.double(), actual.double()
-  not_numbers = wanted.isnan()
+  reference, got = expected.double(), actual.double()
+  not_numbers = reference.isnan()
   _refuse(not_numbers != got.isnan(), expected, actual, 'NaN must be the same')
-  infinite = wanted.isinf() | got.isinf()
-  _refuse(infinite & (wanted != got), expected, actual,
+  infinite = reference.isinf() | got.isinf()
+  _refuse(infinite & (reference != got), expected, actual,
           'infinities must be the same')
   finite = ~(not_numbers | infinite)
   if tolerance.signed_zeros:
-    _refuse(finite & (wanted == 0) & (wanted.signbit() != got.signbit()),
+    _refuse(finite & (reference == 0) & (reference.signbit() != got.signbit()),
             expected, actual, '0.0 and -0.0 are not the same here')
     smallest = 0.0
   else:
     smallest = torch.finfo(dtype).smallest_normal
-  error = torch.where(finite, (got - wanted).abs(), 0.0)
+  error = torch.where(finite, (got - reference).abs(), 0.0)
   error = torch.where(error < smallest, 0.0, error)
-  scale = wanted.abs().clamp(min=tolerance.floor)
+  scale = reference.abs().clamp(min=tolerance.floor)
   wrong = finite & (error > tolerance.ratio(dtype) * scale)
   _refuse(wrong, expected, actual, tolerance.text(dtype))
   relative = torch.where(finite & (error > 0), error / scale, 0.0)

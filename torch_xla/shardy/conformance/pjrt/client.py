@@ -39,16 +39,16 @@ class Client:
   def of(cls, table: Table, options: Mapping[str, Any]) -> Iterator[Client]:
     """Starts a client, and ends it behind the block."""
     with named_values(dict(options)) as (address, count):
-      made = table.call(
+      client = table.call(
           'Client_Create', create_options=address, num_options=count).client
     try:
-      told = table.call('Client_AddressableDevices', client=made)
+      told = table.call('Client_AddressableDevices', client=client)
       devices = sorted((_id(table, device), device) for device in pointers(
           told.addressable_devices, told.num_addressable_devices))
-      yield cls(table, made, tuple(d for _, d in devices),
+      yield cls(table, client, tuple(d for _, d in devices),
                 tuple(i for i, _ in devices))
     finally:
-      table.call('Client_Destroy', client=made)
+      table.call('Client_Destroy', client=client)
 
   def put(self,
           array: HostArray,
@@ -62,7 +62,7 @@ class Client:
     data = ctypes.create_string_buffer(array.data, max(1, len(array.data)))
     dims = (ctypes.c_int64 * max(1, len(array.dims)))(*array.dims)
     steps = (ctypes.c_int64 * max(1, len(strides)))(*strides)
-    given = self.table.call(
+    transfer = self.table.call(
         'Client_BufferFromHostBuffer',
         client=self.address,
         data=ctypes.addressof(data),
@@ -73,8 +73,8 @@ class Client:
         num_byte_strides=len(strides),
         host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
         device=self.devices[device])
-    self.table.await_event(given.done_with_host_buffer)
-    return Buffer(self.table, given.buffer)
+    self.table.await_event(transfer.done_with_host_buffer)
+    return Buffer(self.table, transfer.buffer)
 
   def compile(self, program: Program) -> Loaded:
     """Compiles a program.
@@ -95,12 +95,12 @@ class Client:
       PjrtError: the plugin refuses it.
     """
     data = ctypes.create_string_buffer(serialized, max(1, len(serialized)))
-    made = self.table.call(
+    executable = self.table.call(
         'Executable_DeserializeAndLoad',
         client=self.address,
         serialized_executable=ctypes.addressof(data),
         serialized_executable_size=len(serialized))
-    return Loaded(self.table, made.loaded_executable)
+    return Loaded(self.table, executable.loaded_executable)
 
   @property
   def platform(self) -> str:

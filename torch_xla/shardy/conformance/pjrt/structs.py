@@ -84,11 +84,11 @@ def make(name: str, room: bool = True, **values: object) -> ctypes.Structure:
   size = ctypes.sizeof(kind)
   if room and name != 'NamedValue':  # These stand in arrays.
     memory = (ctypes.c_char * max(_ROOM, size))()
-    made = kind.from_buffer(memory)
-    made.struct_size = len(memory)
+    instance = kind.from_buffer(memory)
+    instance.struct_size = len(memory)
   else:
-    made = kind()
-    made.struct_size = size
+    instance = kind()
+    instance.struct_size = size
   for field, value in values.items():
-    setattr(made, field, value)
-  return made
+    setattr(instance, field, value)
+  return instance

@@ -230,10 +230,10 @@ def named_values(options: dict[str, Any]) -> Iterator[tuple[int, int]]:
   """(address, count) of an array of PJRT_NamedValue, while in the block."""
   kind = structs.struct('NamedValue')
   array = (kind * len(options))()
-  kept = []
+  buffers = []
   for entry, (name, value) in zip(array, options.items()):
     label = ctypes.create_string_buffer(name.encode())
-    kept.append(label)
+    buffers.append(label)
     entry.struct_size = ctypes.sizeof(kind)
     entry.name, entry.name_size = ctypes.addressof(label), len(name.encode())
     where = ctypes.addressof(entry) + kind.int64_value.offset
@@ -248,12 +248,12 @@ def named_values(options: dict[str, Any]) -> Iterator[tuple[int, int]]:
       ctypes.c_float.from_address(where).value = value
     elif isinstance(value, str):
       words = ctypes.create_string_buffer(value.encode())
-      kept.append(words)
+      buffers.append(words)
       entry.type, entry.int64_value = 0, ctypes.addressof(words)
       entry.value_size = len(value.encode())
     else:
       numbers = (ctypes.c_int64 * len(value))(*value)
-      kept.append(numbers)
+      buffers.append(numbers)
       entry.type, entry.int64_value = 2, ctypes.addressof(numbers)
       entry.value_size = len(value)
   yield ctypes.addressof(array), len(options)

@@ -76,13 +76,13 @@ def _cases(results: Sequence[Result]) -> Iterator[str]:
 
 def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
   """Why parts were skipped that were begun, and which cases have some."""
-  found: dict[str, list[str]] = {}
+  cases_by_reason: dict[str, list[str]] = {}
   for result in results:
     if result.status is Status.SKIPPED and result.seconds:
-      cases = found.setdefault(result.text, [])
+      cases = cases_by_reason.setdefault(result.text, [])
       if result.case not in cases:
         cases.append(result.case)
-  return found
+  return cases_by_reason
 
 
 def _findings(report: ConformanceReport) -> Iterator[str]:

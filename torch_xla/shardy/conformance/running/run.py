@@ -128,17 +128,17 @@ class Runner:
       if self._stopped:
         return
       seconds = time.monotonic() - begun
-      said = _said(log)
+      log_text = _said(log)
     if message is None:
       when = f' behind {part or case.name}' if part in ended else ''
       yield Result(case.name, _rest(part, ended), Status.HUNG,
-                   f'no end after {limit:g} s{when}{said}', seconds)
+                   f'no end after {limit:g} s{when}{log_text}', seconds)
     elif failed and message['exit'] > 0:
       pass  # Its end meets with what failed again.
     elif message['exit'] != 0 or not complete:
       how = how_ended(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
-                   f'the process {how}{said}', seconds)
+                   f'the process {how}{log_text}', seconds)
 
   def run_all(self, chosen: Sequence[tuple[Case, Sequence[str]]],
               capabilities: Mapping[str, Any], jobs: int,
@@ -275,18 +275,18 @@ class _Server:
 
 def _environment(mode: Mode) -> dict[str, str]:
   """The user's, with just this mode, and no runtime chosen yet."""
-  made = {
+  variables = {
       name: value
       for name, value in os.environ.items()
       if name not in (*SHARDY_VARIABLES, V2_VARIABLE, 'PJRT_DEVICE',
                       'XLA_PERSISTENT_CACHE_PATH')
   }
-  made[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
-  made.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+  variables[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
+  variables.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   # There is no metadata server to ask for a TPU on most machines, and libtpu
   # would ask for minutes.
-  made.setdefault('TPU_SKIP_MDS_QUERY', '1')
-  made.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')
+  variables.setdefault('TPU_SKIP_MDS_QUERY', '1')
+  variables.setdefault('ALLOW_MULTIPLE_LIBTPU_LOAD', '1')
   # XLA's CPU plugin sizes its pools by it: see `door.device_plugins`.
-  made.setdefault('NPROC', '32')
-  return made
+  variables.setdefault('NPROC', '32')
+  return variables
