@@ -72,7 +72,7 @@ def _strides(context: Context, part: str) -> str:
 
 
 def _between(context: Context, part: str) -> str:
-  """From each device to the next, and from the last to the first."""
+  """Copies buffers from each device to the next, and on to the first."""
   context.needs('Buffer_CopyToDevice')
   with context.client() as client:
     count = len(client.ids)
