@@ -17,7 +17,7 @@ ENVIRONMENT = {}  # Beside the tests that need no child.
 
 
 def _run(shardy: bool, first: bool) -> tuple[int, str]:
-  """As a script does, where nothing is set."""
+  """Runs a script where nothing is set."""
   if first:
     torch_xla.shardy.virtual_devices(8)
   if shardy:
