@@ -76,8 +76,8 @@ check_machine() {
 
 need_debootstrap() {
   command -v debootstrap > /dev/null && return
-  echo "==> installing Debian's packages debootstrap and debian-archive-keyring," \
-    'which make the root' >&2
+  echo "==> installing Debian's packages debootstrap and" \
+    'debian-archive-keyring, which make the root' >&2
   apt-get update -qq
   # With the keys of releases that came after this machine's.
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \

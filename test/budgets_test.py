@@ -71,6 +71,7 @@ def test_takes_time():
     (['test'], True),
     (['test', '--tier=all'], False),
     (['test', '-k', 'takes'], False),
+    (['test', '-p', 'no:budgets'], False),
     (['test/a_test.py'], False),
 ])
 @pytest.mark.slow

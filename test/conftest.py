@@ -65,8 +65,10 @@ def pytest_configure(config: pytest.Config) -> None:
   else:
     counted = config.stash[_CPU_KEY] = CpuSeconds()
     children = config.stash[_KEY] = _Children(config)
-    for plugin in (tiers, children, counted, Budgets(config, counted)):
+    for plugin in (tiers, children, counted):
       config.pluginmanager.register(plugin)
+    # By name, for `-p no:budgets`.
+    config.pluginmanager.register(Budgets(config, counted), 'budgets')
     if config.getoption('--tier') == tiers.ALL:
       os.environ[fork_server.END_VARIABLE] = 'whole'
 

@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parents[1]
 PICTURES = _ROOT / 'docs/pictures'
 # Pixels of the page; wide enough for its tables.
 _WIDTH = 1180
-SCALE = 0.8
+SCALE = 0.72
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Run:
   """A run of a tool, in a folder with `examples` and the audited `train.py`.
 
   Attributes:
-    arguments: of `python -m`; they have it write `page.html`.
+    arguments: of `torch-xla-shardy`; they have it write `page.html`.
     height: how much of the page is seen, in its pixels.
   """
   arguments: tuple[str, ...]
@@ -40,19 +40,19 @@ class Run:
 
 RUNS = {
     'audit':
-        Run(('torch_xla.distributed.spmd.audit', 'train.py', '--tolerance',
-             '12000', '--html', 'page.html'), {
+        Run(('audit', '--tolerance', '12000', '--html', 'page.html',
+             'train.py'), {
                  'PJRT_DEVICE': 'CPU',
                  'CPU_NUM_DEVICES': '8',
                  'XLA_USE_SHARDY': '1'
-             }, 1000),
+             }, 1240),
     'aot':
-        Run(('torch_xla.shardy.aot', '--topology', 'v5e:2x4', '--html',
-             'page.html', 'examples/ahead_of_time.py', '--first', 'batch'),
+        Run(('aot', '--topology', 'v5e:2x4', '--html', 'page.html',
+             'examples/ahead_of_time.py', '--first', 'batch'),
             {'XLA_USE_SHARDY': '1'}, 900),
     'conformance':
-        Run(('torch_xla.shardy.conformance', '--device', 'XLACPU', '--only',
-             'start.*', 'donation.*', 'priorities.*', '--page', 'page.html'),
+        Run(('conformance', '--device', 'XLACPU', '--only', 'start.*',
+             'donation.*', 'priorities.*', '--html', 'page.html'),
             {'CPU_NUM_DEVICES': '8'}, 900),
 }
 
@@ -75,7 +75,7 @@ def take(name: str, pictures: Path) -> Path:
     script = next(
         b for b in blocks_of('docs/audit.md') if b.language == 'python')
     Path(folder, 'train.py').write_text(script.text)
-    subprocess.run([sys.executable, '-m', *run.arguments],
+    subprocess.run([sys.executable, '-m', 'torch_xla.shardy', *run.arguments],
                    cwd=folder,
                    env=clean_environment(**run.variables),
                    check=True)

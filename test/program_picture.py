@@ -119,7 +119,7 @@ def reduced(table: Table, layers: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def check(table: Table) -> None:
-  """Checks that each layer has its place, and each step may be joined.
+  """Holds the drawing to the table of layers.
 
   Raises:
     PictureError: a layer has no place here or is not in the table, or a step

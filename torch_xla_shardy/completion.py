@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+import re
 
 from . import commands
 from .parser import Parser, PROGRAM
@@ -76,12 +77,12 @@ def _actions(name: str) -> Iterator[argparse.Action]:
 
 
 def _words(action: argparse.Action) -> list[str]:
-  """The names of an option, or the values of an argument."""
+  """Of an option its names, of an argument its values."""
   return [*action.option_strings] or [*map(str, action.choices or ())]
 
 
 def _specs(action: argparse.Action) -> Iterator[str]:
-  """The specifications for zsh's `_arguments`: '--json[help]:FILE:_files'."""
+  """As `_arguments` wants them: '--json[help]:FILE:_files'."""
   values = f'({" ".join(map(str, action.choices))})' if action.choices else (
       '_files')
   if not action.option_strings:
@@ -99,8 +100,8 @@ def _specs(action: argparse.Action) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-  """The text without the characters that `_arguments` reads otherwise."""
-  return ' '.join(text.translate(str.maketrans('', '', '[]:\\')).split())
+  """The text with a backslash before what `_arguments` reads otherwise."""
+  return re.sub(r'([\[\]:\\])', r'\\\1', ' '.join(text.split()))
 
 
 def _quoted(text: str) -> str:

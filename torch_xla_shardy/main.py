@@ -26,7 +26,20 @@ not.
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
   """Runs a command line; returns its exit status."""
-  name, *rest = (sys.argv[1:] if arguments is None else arguments) or ['']
+  try:
+    status = _run(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout:  # Some start it without one.
+      sys.stdout.flush()
+    return status
+  except KeyboardInterrupt:
+    return INTERRUPTED
+  except BrokenPipeError:  # As of `| head`.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> int:
+  name, *rest = arguments or ['']
   if name in ('-h', '--help'):
     _all().print_help()
     return 0
@@ -39,18 +52,11 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     _all().error(f'there is no command {name!r}' + (
         f': did you mean {near[0]}?' if near else f', but {", ".join(known)}')
                  if name else f'name a command: {", ".join(known)}')
-  parser, module = commands.parser(name), commands.module(name)
+  parser = commands.parser(name)
   options = parser.parse(rest)
-  try:
-    status: int = importlib.import_module(module.IMPLEMENTATION).run(
-        parser, options)
-    sys.stdout.flush()
-    return status
-  except KeyboardInterrupt:
-    return INTERRUPTED
-  except BrokenPipeError:  # As of `| head`.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
+  command = importlib.import_module(commands.module(name).IMPLEMENTATION)
+  status: int = command.run(parser, options)
+  return status
 
 
 def _all() -> Parser:

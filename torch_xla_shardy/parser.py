@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import os
 import sys
 import textwrap
-from typing import NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from . import terminal
 
@@ -83,18 +83,37 @@ class Parser(argparse.ArgumentParser):
       os.dup2(2, 1)
     return options
 
+  def flag(self, name: str, told: str) -> None:
+    self.add_argument(name, action='store_true', help=told)
+
+  def takes(self,
+            name: str,
+            what: str,
+            told: str,
+            of: Callable[[str], Any] = str,
+            default: Any = None) -> None:
+    """An option with a value: what that is, what it does, how it is read."""
+    self.add_argument(name, metavar=what, help=told, type=of, default=default)
+
+  def takes_several(self,
+                    name: str,
+                    what: str,
+                    told: str,
+                    of: Callable[[str], Any] = str) -> None:
+    """Likewise; it may be given again, and its value is a list."""
+    self.add_argument(
+        name, metavar=what, help=told, type=of, action='append', default=[])
+
   def add_quiet(self, what: str = 'say only what is wrong') -> None:
     self.add_argument('-q', '--quiet', action='store_true', help=what)
 
   def add_reports(self, *others: str) -> None:
     """--quiet, --json, and whatever of `html` and `junit` there is."""
     self.add_quiet('print findings and errors only')
-    self.add_argument(
-        '--json',
-        type=json_file,
-        metavar='FILE',
-        help='write the report as JSON; - for standard output, where nothing '
-        'else is then')
+    self.takes(
+        '--json', 'FILE',
+        'write the report as JSON; - for standard output, where nothing '
+        'else is then', json_file)
     for name, what in (('html', 'the report as one HTML page'),
                        ('junit', "the findings as JUnit's XML")):
       if name in others:
@@ -116,27 +135,19 @@ class Parser(argparse.ArgumentParser):
 
   def add_gate(self) -> None:
     """What a report is held to."""
-    self.add_argument(
-        '--golden',
-        metavar='FILE',
-        help='fail if anything differs from this file, which --update-golden '
+    self.takes(
+        '--golden', 'FILE',
+        'fail if anything differs from this file, which --update-golden '
         'wrote')
-    self.add_argument(
-        '--golden-sections',
-        type=_sections,
-        metavar='NAMES',
-        help=f'what of it counts, of {",".join(SECTIONS)} (default: all but '
-        'counts)')
-    self.add_argument(
-        '--update-golden',
-        action='store_true',
-        help='write that file instead, and say what changed')
-    self.add_argument(
-        '--require',
-        action='append',
-        default=[],
-        metavar='REQUIREMENT',
-        help="fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
+    self.takes(
+        '--golden-sections', 'NAMES',
+        f'what of it counts, of {",".join(SECTIONS)} (default: all but '
+        'counts)', _sections)
+    self.flag('--update-golden',
+              'write that file instead, and say what changed')
+    self.takes_several(
+        '--require', 'REQUIREMENT',
+        "fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
         '--require help lists the quantities')
 
   def check_gate(self, options: argparse.Namespace) -> None:

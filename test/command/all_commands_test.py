@@ -27,7 +27,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_help_tells_of_every_command(capsys: pytest.CaptureFixture[str]):
   assert main.main(['--help']) == 0
   told = capsys.readouterr().out
-  assert {'aot', 'audit', 'cache', 'doctor', 'explain'} <= {*_NAMES}
+  assert {'audit', 'cache', 'doctor', 'explain'} <= {*_NAMES}
   for name in _NAMES:
     assert f'  {name} ' in told
     assert commands.module(name).SUMMARY.split()[0] in told
@@ -80,7 +80,7 @@ def test_the_installed_command_and_the_module_are_the_same():
     (['audit', '--update-golden', __file__], 'are of --golden FILE'),
     (['audit', '--golden', 'no/where', '--update-golden', __file__
      ], '--golden: no directory for no/where'),
-    (['aot', '--golden-sections', 'memory,all'
+    (['audit', '--golden-sections', 'memory,all'
      ], "no section 'all', but placements, "),
 ])
 def test_wrong_usage(arguments: list[str], said: str,
@@ -129,6 +129,18 @@ def test_an_interrupted_command(monkeypatch: pytest.MonkeyPatch):
 
   monkeypatch.setattr(completion, 'run', interrupted)
   assert main.main(['completion', 'bash']) == 130
+
+
+def _to_nobody() -> int:
+  read, write = os.pipe()
+  os.close(read)
+  os.dup2(write, 1)
+  return main.main(['--help'])
+
+
+def test_a_closed_pipe_is_no_error():
+  called = processes.call(_to_nobody)
+  assert (called.value, called.stderr) == (0, '')
 
 
 class _Terminal:
@@ -198,7 +210,8 @@ def _completed(words: list[str]) -> list[str]:
 def test_bash_completes():
   assert _completed(['x', 'do']) == ['doctor']
   assert {*_completed(['x', ''])} == {*_NAMES, '--help'}
-  assert _completed(['x', 'aot', '--top']) == ['--topology', '--topologies']
+  assert _completed(['x', 'audit',
+                     '--gold']) == ['--golden', '--golden-sections']
   assert _completed(['x', 'cache', 'ver']) == ['verify']
   assert _completed(['x', 'explain', 'all']) == ['all_commands_test.py']
 
@@ -212,6 +225,6 @@ def test_zsh_completes_every_option():
         assert f'{option}[' in line
   assert "'--json[write the report as JSON; - for" in script
   assert "'1:" not in script and "':shell:(bash zsh)'" in script
+  assert '[end the probe after so long (default\\: 120)]:SECONDS:' in script
   # What a shell would read in quotes.
-  assert "'--require[fail unless it holds '\\''all-gather" in script or (
-      "'*--require[fail unless it holds '\\''all-gather" in script)
+  assert "'*--require[fail unless it holds\\: '\\''all-gather" in script

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import numpy as np
@@ -11,17 +12,22 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import DeviceCountError, device_count, TooLateError
+from torch_xla.shardy import (device_count, DeviceCountError, Mode,
+                              TooLateError)
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 
+_IN_SHARDY = pytest.mark.skipif(
+    importlib.util.find_spec('torch_xla.shardy.bind') is None,
+    reason='needs the series that mode Shardy comes from')
 
-def _run(shardy: bool, first: bool) -> tuple[int, str]:
+
+def _run(mode: Mode, first: bool) -> tuple[int, str]:
   """Runs a script where nothing is set."""
   if first:
     torch_xla.shardy.virtual_devices(8)
-  if shardy:
-    xr.use_shardy()
+  if mode is not Mode.OFF:
+    torch_xla.shardy.switch_on(mode)
   if not first:
     torch_xla.shardy.virtual_devices(8)
   xr.use_spmd()
@@ -38,10 +44,13 @@ def _run(shardy: bool, first: bool) -> tuple[int, str]:
   return xr.global_runtime_device_count(), str(weight.sum().item())
 
 
-@pytest.mark.parametrize('shardy, first', [(True, True), (True, False),
-                                           (False, True)])
-def test_where_nothing_is_set(shardy: bool, first: bool):
-  assert processes.call(_run, shardy, first).value == (8, '128.0')
+@pytest.mark.parametrize('mode, first', [
+    pytest.param(Mode.SHARDY, True, marks=_IN_SHARDY),
+    (Mode.V2, False),
+    (Mode.OFF, True),
+])
+def test_where_nothing_is_set(mode: Mode, first: bool):
+  assert processes.call(_run, mode, first).value == (8, '128.0')
 
 
 def _mesh() -> str:

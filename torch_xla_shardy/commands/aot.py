@@ -36,58 +36,34 @@ def add_options(parser: Parser) -> None:
       dest='module',
       metavar='MODULE',
       help='a module in place of a file, and its own arguments')
-  parser.add_argument(
-      '--topology',
-      action='append',
-      default=[],
-      metavar='NAME',
-      help="such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
+  parser.takes_several(
+      '--topology', 'NAME',
+      "such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
       'the script is run for each and the reports are compared')
-  parser.add_argument(
-      '--topologies', action='store_true', help='list what is known, and stop')
-  parser.add_argument(
-      '--steps',
-      type=count,
-      default=0,
-      metavar='N',
-      help='stop the script after N steps: for loops that wait for a value')
-  parser.add_argument(
-      '--strict',
-      action='store_true',
-      help='reading a value is an error instead of zeros')
-  parser.add_argument(
-      '--host',
-      type=count,
-      default=0,
-      metavar='N',
-      help='play the process of host N (default: 0)')
-  parser.add_argument(
+  parser.flag('--topologies', 'list what is known, and stop')
+  parser.takes(
+      '--steps', 'N',
+      'stop the script after N steps: for loops that wait for a value', count,
+      0)
+  parser.flag('--strict', 'reading a value is an error instead of zeros')
+  parser.takes('--host', 'N', 'play the process of host N (default: 0)', count,
+               0)
+  parser.flag(
       '--one-process',
-      action='store_true',
-      help='tell the script that it is the only process, for those that wait '
+      'tell the script that it is the only process, for those that wait '
       'for others, such as checkpoint managers; the default is the truth, a '
       'process per host')
-  parser.add_argument(
-      '--largest',
-      metavar='NAME=LOW..HIGH',
-      help="find the largest that fits of the values of the script's argument "
+  parser.takes(
+      '--largest', 'NAME=LOW..HIGH',
+      "find the largest that fits of the values of the script's argument "
       '--NAME, the multiples of LOW; each try runs the script')
-  parser.add_argument(
-      '--largest-batch',
-      action='store_true',
-      help='the same for the batch size that the script is given')
+  parser.flag('--largest-batch',
+              'the same for the batch size that the script is given')
   parser.add_reports('html', 'junit')
-  parser.add_argument(
-      '--compare',
-      action='append',
-      default=[],
-      type=input_file,
-      metavar='FILE',
-      help='show the reports of an earlier --json beside these')
+  parser.takes_several('--compare', 'FILE',
+                       'show the reports of an earlier --json beside these',
+                       input_file)
   parser.add_gate()
-  parser.add_argument(
-      '--tolerance',
-      action='append',
-      default=[],
-      metavar='QUANTITY=VALUE',
-      help="what may differ from --golden: 'cycles=5%%', 'programs=1'")
+  parser.takes_several(
+      '--tolerance', 'QUANTITY=VALUE',
+      "what may differ from --golden: 'cycles=5%%', 'programs=1'")

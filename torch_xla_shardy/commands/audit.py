@@ -32,21 +32,16 @@ IMPLEMENTATION = 'torch_xla.distributed.spmd.audit.command'
 
 def add_options(parser: Parser) -> None:
   parser.add_script(required=False)
-  parser.add_argument(
-      '--policy',
-      type=input_file,
-      metavar='FILE',
-      help='the policy, as TOML, that the model is held to (default: the one '
-      'that was applied to it, or its own marks)')
-  parser.add_argument(
-      '--capture',
-      type=output_file,
-      metavar='FILE',
-      help='write the policy that the model has in the end, as TOML')
-  parser.add_argument(
-      '--tolerance',
-      metavar='BYTES|PERCENT%',
-      help='fail if all devices together hold more than this beyond one copy '
+  parser.takes(
+      '--policy', 'FILE',
+      'the policy, as TOML, that the model is held to (default: the one '
+      'that was applied to it, or its own marks)', input_file)
+  parser.takes('--capture', 'FILE',
+               'write the policy that the model has in the end, as TOML',
+               output_file)
+  parser.takes(
+      '--tolerance', 'BYTES|PERCENT%',
+      'fail if all devices together hold more than this beyond one copy '
       "of each tensor, or than this part of one copy of all, as '2%%' "
       '(default: no limit)')
   parser.add_argument(

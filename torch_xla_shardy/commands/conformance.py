@@ -57,21 +57,13 @@ def add_options(parser: Parser) -> None:
       default=[],
       metavar='PATTERN',
       help='cases to leave out')
-  parser.add_argument(
-      '--list', action='store_true', help='list the cases, and stop')
-  parser.add_argument(
-      '--jobs',
-      type=int,
-      default=1,
-      metavar='N',
-      help='cases at a time (default: 1, for a device of one process)')
-  parser.add_argument(
-      '--timeout',
-      type=float,
-      metavar='SECONDS',
-      help='of each part of a case (default: 60, more for long ones)')
-  parser.add_argument(
-      '--expected-failures',
-      metavar='FILE',
-      help='of lines "NAME REASON"; what no longer fails is a finding')
+  parser.flag('--list', 'list the cases, and stop')
+  parser.takes('--jobs', 'N',
+               'cases at a time (default: 1, for a device of one process)', int,
+               1)
+  parser.takes('--timeout', 'SECONDS',
+               'of each part of a case (default: 60, more for long ones)',
+               float)
+  parser.takes('--expected-failures', 'FILE',
+               'of lines "NAME REASON"; what no longer fails is a finding')
   parser.add_reports('html', 'junit')

@@ -18,16 +18,10 @@ _PROBE_SECONDS = 120.0
 
 def add_options(parser: Parser) -> None:
   parser.add_reports()
-  parser.add_argument(
-      '--no-probe',
-      action='store_true',
-      help='check only, and start no runtime')
-  parser.add_argument(
-      '--timeout',
-      type=_seconds,
-      default=_PROBE_SECONDS,
-      metavar='SECONDS',
-      help='end the probe after so long (default: %(default)g)')
+  parser.flag('--no-probe', 'check only, and start no runtime')
+  parser.takes('--timeout', 'SECONDS',
+               'end the probe after so long (default: %(default)g)', _seconds,
+               _PROBE_SECONDS)
 
 
 def _seconds(text: str) -> float:

@@ -23,10 +23,9 @@ IMPLEMENTATION = 'torch_xla.shardy.explained_script'
 
 
 def add_options(parser: Parser) -> None:
-  parser.add_argument(
-      '--tensor',
-      metavar='GLOB',
-      help='show the tensors, too, whose names match: their shardings, and the '
+  parser.takes(
+      '--tensor', 'GLOB',
+      'show the tensors, too, whose names match: their shardings, and the '
       'way that each axis came')
   parser.add_argument(
       '--why-not',
@@ -34,27 +33,18 @@ def add_options(parser: Parser) -> None:
       metavar=('TENSOR', 'SPEC'),
       help="whether a tensor, as --tensor shows it, can be split so ('(None, "
       '"model")\'), who has its place, and the price')
-  parser.add_argument(
-      '--whole',
-      metavar='BYTES',
-      type=count,
-      help='show computed tensors of that size that each device has whole')
+  parser.takes('--whole', 'BYTES',
+               'show computed tensors of that size that each device has whole',
+               count)
   parser.add_reports('html')
-  parser.add_argument(
-      '--graph',
-      type=output_file,
-      metavar='FILE',
-      help='write the programs for Model Explorer')
-  parser.add_argument(
-      '--against',
-      type=input_file,
-      metavar='FILE',
-      help='show what differs from what --json wrote, at another commit or with '
-      'other priorities')
-  parser.add_argument(
-      '--no-implicit-collectives',
-      metavar='BYTES',
-      type=count,
-      help='fail if two annotations disagree so that so many bytes have to move, '
-      'as the guard of this name does')
+  parser.takes('--graph', 'FILE', 'write the programs for Model Explorer',
+               output_file)
+  parser.takes(
+      '--against', 'FILE',
+      'show what differs from what --json wrote, at another commit or with '
+      'other priorities', input_file)
+  parser.takes(
+      '--no-implicit-collectives', 'BYTES',
+      'fail if two annotations disagree so that so many bytes have to move, '
+      'as the guard of this name does', count)
   parser.add_script()

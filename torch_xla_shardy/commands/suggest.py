@@ -30,23 +30,12 @@ _UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
 
 
 def add_options(parser: Parser) -> None:
-  parser.add_argument(
-      '--budget',
-      metavar='TIME',
-      type=_seconds,
-      default=60,
-      help='for the search, without runs of the script: 90, 90s, 10m (60)')
-  parser.add_argument(
-      '--best',
-      metavar='N',
-      type=positive,
-      default=3,
-      help='how many are compiled and run (3)')
-  parser.add_argument(
-      '--write',
-      type=output_file,
-      metavar='FILE',
-      help='write the best as a policy in TOML')
+  parser.takes('--budget', 'TIME',
+               'for the search, without runs of the script: 90, 90s, 10m (60)',
+               _seconds, 60)
+  parser.takes('--best', 'N', 'how many are compiled and run (3)', positive, 3)
+  parser.takes('--write', 'FILE', 'write the best as a policy in TOML',
+               output_file)
   parser.add_quiet('do not say how far it is')
   parser.add_script()
 

@@ -23,10 +23,10 @@ class Generation:
     others: what else users call it.
     rank: of the torus in which its chips are connected.
     accelerator: before the dash of an accelerator type, 'v5litepod'.
-    counts_cores: whether the number behind the dash is of cores, two a chip.
+    counts_cores: whether the number behind the dash is of cores, two a chip;
+      where it is of chips, 8 of them are one host.
     memory: of a device, in letters of 1024.
     longest: the most chips along an axis; libtpu ends the process of more.
-    one_host_of_8: whether the accelerator type of 8 chips is one host.
     cores_apart: whether each chip is two devices.
     chip_config: libtpu's setting for the devices that torch_xla would see.
   """
@@ -37,7 +37,6 @@ class Generation:
   counts_cores: bool
   memory: str
   longest: Optional[int] = None
-  one_host_of_8: bool = False
   cores_apart: bool = False
   chip_config: Optional[str] = None
 
@@ -55,17 +54,9 @@ GENERATIONS = (
         'v5litepod',
         False,
         '15.75G',
-        longest=16,
-        one_host_of_8=True),
+        longest=16),
     Generation('v5p', (), 3, 'v5p', True, '95.74G'),
-    Generation(
-        'v6e', ('trillium',),
-        2,
-        'v6e',
-        False,
-        '31.25G',
-        longest=16,
-        one_host_of_8=True),
+    Generation('v6e', ('trillium',), 2, 'v6e', False, '31.25G', longest=16),
     Generation(
         'tpu7x', ('v7x', 'ironwood'),
         3,
@@ -147,7 +138,8 @@ def parse(text: str) -> TopologyName:
   generation = _generation(name, text)
   if size is not None:
     dims = _layout_of(generation, int(size), text)
-    host = (2, 4, 1) if generation.one_host_of_8 and size == '8' else None
+    is_host = size == '8' and not generation.counts_cores
+    host = (2, 4, 1) if is_host else None
   else:
     dims, host = tuple(map(int, layout.split('x'))), None
     _check(generation, dims, text)

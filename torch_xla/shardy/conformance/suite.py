@@ -24,7 +24,7 @@ Chosen = tuple[Case, tuple[str, ...]]
 @functools.lru_cache(maxsize=None)
 def cases() -> tuple[Case, ...]:
   """Every case, in the order in which they are run."""
-  return tuple(case for module in _MODULES for case in module.cases())
+  return tuple(case for module in _MODULES for case in module.CASES)
 
 
 def with_capabilities() -> tuple[Case, ...]:

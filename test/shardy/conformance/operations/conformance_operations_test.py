@@ -20,7 +20,7 @@ from torch_xla.shardy.conformance.operations.tolerance import SAME_BITS
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _OPERATIONS = {operation.name: operation for operation in operations()}
-_CASES = {case.name: case for case in cases_module.cases()}
+_CASES = {case.name: case for case in cases_module.CASES}
 _SPMD = {
     'PJRT_DEVICE': 'CPU',
     'CPU_NUM_DEVICES': '8',

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import contextlib
 import ctypes
 import dataclasses
+import functools
 
 from ...hlo.compile_options import Partitioner
 from ...sharding.text import parse_sharding
@@ -136,20 +137,10 @@ def _damaged(context: Context, part: str) -> str:
   raise Failure('a truncated program was compiled')
 
 
-def cases() -> tuple[Case, ...]:
-  nothing = 'programs cannot be tried for machines that are not there'
-  return (
-      Case('ahead.devices', nothing, _devices, devices=0, seconds=_SECONDS),
-      Case(
-          'ahead.compile',
-          nothing,
-          _compile, ('v1', 'v2', 'shardy'),
-          devices=0,
-          seconds=_SECONDS),
-      Case(
-          'ahead.damaged',
-          'a damaged program ends the process',
-          _damaged,
-          devices=0,
-          seconds=_SECONDS),
-  )
+_case = functools.partial(Case, devices=0, seconds=_SECONDS)
+_NOTHING = 'programs cannot be tried for machines that are not there'
+CASES: tuple[Case, ...] = (
+    _case('ahead.devices', _NOTHING, _devices),
+    _case('ahead.compile', _NOTHING, _compile, ('v1', 'v2', 'shardy')),
+    _case('ahead.damaged', 'a damaged program ends the process', _damaged),
+)

@@ -18,7 +18,7 @@ from ..pjrt.client import Client
 from ..pjrt.executable import serialize
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import check_equal, DATA, MODEL, numbers
+from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
 _VALUES = tuple(float(i) for i in range(16))
 
@@ -82,9 +82,7 @@ def _retrace(context: Context, part: str) -> str:
   """A step is compiled once, lazily and by torch.compile."""
   session = context.torch()
   mesh = session.grid()
-  weight = session.to_device(numbers(16, 8))
-  xs.mark_sharding(weight, mesh, (MODEL, None))
-  torch_xla.sync(wait=True)
+  weight = annotated(session.to_device(numbers(16, 8)), mesh, (MODEL, None))
 
   def step(batch: torch.Tensor) -> torch.Tensor:
     return torch.relu(batch @ weight).sum(1)
@@ -147,26 +145,25 @@ def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
   return store.report()
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case('caching.reload', 'a program from the cache is another one', _reload,
-           ('same client', 'next client')),
-      Case(
-          'caching.same', 'hosts, or runs, that compile the same program '
-          'compute different things', _same),
-      Case(
-          'caching.retrace',
-          'each step is compiled again',
-          _retrace, ('lazy', 'torch.compile'),
-          devices=2,
-          seconds=120),
-      Case(
-          'caching.apart', 'wrong numbers, where a graph is like one before '
-          'but for which tensor it uses where: a fault of torch_xla, if the '
-          'doctor warns of it', _apart),
-      Case(
-          'caching.cache',
-          'each start of a training compiles all again',
-          _cache,
-          devices=2),
-  )
+CASES: tuple[Case, ...] = (
+    Case('caching.reload', 'a program from the cache is another one', _reload,
+         ('same client', 'next client')),
+    Case(
+        'caching.same', 'hosts, or runs, that compile the same program '
+        'compute different things', _same),
+    Case(
+        'caching.retrace',
+        'each step is compiled again',
+        _retrace, ('lazy', 'torch.compile'),
+        devices=2,
+        seconds=120),
+    Case(
+        'caching.apart', 'wrong numbers, where a graph is like one before '
+        'but for which tensor it uses where: a fault of torch_xla, if the '
+        'doctor warns of it', _apart),
+    Case(
+        'caching.cache',
+        'each start of a training compiles all again',
+        _cache,
+        devices=2),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import functools
 import random
 
 import torch
@@ -11,7 +12,7 @@ import torch_xla.distributed.spmd as xs
 
 from ..case import Case, expect
 from ..context import Context
-from ..torch_session import (check_equal, check_shards, DATA, MODEL,
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              TorchSession)
 
 # What it is stored as, and what it becomes.
@@ -57,13 +58,9 @@ def _move(context: Context, part: str) -> str:
   mesh = session.grid(device_ids(session, mesh_name))
   before, after = _MOVES[move]
   host = session.even_numbers()
-  tensor = session.to_device(host)
-  xs.mark_sharding(tensor, mesh, before)
-  torch_xla.sync(wait=True)
+  tensor = annotated(session.to_device(host), mesh, before)
   with torch_xla.shardy.record() as programs:
-    moved = tensor + 1
-    xs.mark_sharding(moved, mesh, after)
-    torch_xla.sync(wait=True)
+    moved = annotated(tensor + 1, mesh, after)
   check_shards(tensor, host, mesh, before, 'before')
   check_shards(moved, host + 1, mesh, after, 'after')
   check_equal(moved.cpu(), host + 1, 'as a whole')
@@ -77,14 +74,10 @@ def _sum(context: Context, part: str) -> str:
   left_spec, right_spec, result_spec = _SUMS[kind]
   left = session.even_numbers() % 8
   right = session.even_numbers().T.contiguous() % 8
-  lhs, rhs = session.to_device(left), session.to_device(right)
-  xs.mark_sharding(lhs, mesh, left_spec)
-  xs.mark_sharding(rhs, mesh, right_spec)
-  torch_xla.sync(wait=True)
+  lhs = annotated(session.to_device(left), mesh, left_spec)
+  rhs = annotated(session.to_device(right), mesh, right_spec)
   with torch_xla.shardy.record() as programs:
-    result = lhs @ rhs
-    xs.mark_sharding(result, mesh, result_spec)
-    torch_xla.sync(wait=True)
+    result = annotated(lhs @ rhs, mesh, result_spec)
   check_shards(result, left @ right, mesh, result_spec, 'the product')
   check_equal(result.cpu(), left @ right, 'as a whole')
   return _collectives(programs)
@@ -123,24 +116,12 @@ def _parts(kinds: Sequence[str]) -> tuple[str, ...]:
   return tuple(f'{mesh}.{kind}' for mesh in MESHES for kind in kinds)
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'collectives.moves', 'tensors are mixed up on their way between '
-          'devices',
-          _move,
-          _parts(tuple(_MOVES)),
-          devices=4),
-      Case(
-          'collectives.sums',
-          'gradients and products are wrong',
-          _sum,
-          _parts(tuple(_SUMS)),
-          devices=4),
-      Case(
-          'collectives.groups',
-          'devices of other groups are summed, too',
-          _groups,
-          MESHES,
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+CASES: tuple[Case, ...] = (
+    _case('collectives.moves', 'tensors are mixed up on their way between '
+          'devices', _move, _parts(tuple(_MOVES))),
+    _case('collectives.sums', 'gradients and products are wrong', _sum,
+          _parts(tuple(_SUMS))),
+    _case('collectives.groups', 'devices of other groups are summed, too',
+          _groups, MESHES),
+)

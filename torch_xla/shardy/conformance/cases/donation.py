@@ -113,15 +113,14 @@ def _steps(context: Context, part: str) -> str:
   return '5 updates'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'donation.real', 'a step needs the memory of its weights twice, or '
-          'loses tensors that are still in use', _real, ('taken', 'refused')),
-      Case('donation.in_place', 'a step needs the memory of its weights twice',
-           _in_place),
-      Case('donation.unasked', 'a tensor is gone that is still in use',
-           _undonated),
-      Case('donation.steps', 'weights or gradients are wrong after a step',
-           _steps),
-  )
+CASES: tuple[Case, ...] = (
+    Case(
+        'donation.real', 'a step needs the memory of its weights twice, or '
+        'loses tensors that are still in use', _real, ('taken', 'refused')),
+    Case('donation.in_place', 'a step needs the memory of its weights twice',
+         _in_place),
+    Case('donation.unasked', 'a tensor is gone that is still in use',
+         _undonated),
+    Case('donation.steps', 'weights or gradients are wrong after a step',
+         _steps),
+)

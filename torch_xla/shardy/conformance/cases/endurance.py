@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import Optional
@@ -107,16 +108,10 @@ def _compiles(context: Context, part: str) -> str:
   return f'{_COMPILES} programs, {each / 2**10:+.0f} KiB each'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'endurance.steps',
-          'a long training runs out of memory or becomes slower',
-          _steps,
-          seconds=300),
-      Case(
-          'endurance.compiles',
-          'a run whose shapes change runs out of memory',
-          _compiles,
-          seconds=300),
-  )
+_case = functools.partial(Case, seconds=300)
+CASES: tuple[Case, ...] = (
+    _case('endurance.steps',
+          'a long training runs out of memory or becomes slower', _steps),
+    _case('endurance.compiles', 'a run whose shapes change runs out of memory',
+          _compiles),
+)

@@ -210,20 +210,19 @@ def _serialized(context: Context, part: str) -> str:
   return error.code
 
 
-def cases() -> tuple[Case, ...]:
-  ends = 'a mistake ends the process, with all that was computed'
-  return (
-      Case(
-          'errors.programs', 'a program that cannot be compiled ends the '
-          'process, or another one runs', _damaged,
-          ('truncated', 'random', 'empty', 'format', 'options', 'operation')),
-      Case('errors.arguments', 'a wrong argument ends the process, or gives '
-           'wrong numbers', _arguments,
-           ('few', 'many', 'none', 'size', 'deleted')),
-      Case('errors.memory', ends, _memory, ('buffer', 'program')),
-      Case('errors.readback', ends, _readback, ('deleted', 'small')),
-      Case('errors.asynchronous', 'what has failed is taken for a result',
-           _asynchronous, ('read', 'executed')),
-      Case('errors.executables', 'a damaged cache entry ends the process, or '
-           'is run', _serialized, ('random', 'empty')),
-  )
+_ENDS = 'a mistake ends the process, with all that was computed'
+CASES: tuple[Case, ...] = (
+    Case(
+        'errors.programs', 'a program that cannot be compiled ends the '
+        'process, or another one runs', _damaged,
+        ('truncated', 'random', 'empty', 'format', 'options', 'operation')),
+    Case('errors.arguments', 'a wrong argument ends the process, or gives '
+         'wrong numbers', _arguments,
+         ('few', 'many', 'none', 'size', 'deleted')),
+    Case('errors.memory', _ENDS, _memory, ('buffer', 'program')),
+    Case('errors.readback', _ENDS, _readback, ('deleted', 'small')),
+    Case('errors.asynchronous', 'what has failed is taken for a result',
+         _asynchronous, ('read', 'executed')),
+    Case('errors.executables', 'a damaged cache entry ends the process, or '
+         'is run', _serialized, ('random', 'empty')),
+)

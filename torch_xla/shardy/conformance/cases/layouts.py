@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
 from ..case import Case, expect
 from ..context import Context
-from ..torch_session import check_equal, check_shards, DATA, MODEL, numbers
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             numbers)
 
 # Dimensions, if they are not to be even, and what they are split over.
 _SPECS = {
@@ -24,25 +27,21 @@ def _parameters(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = (numbers(*dims) if dims else session.even_numbers()) % 16
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
+  stored = annotated(session.to_device(host), mesh, spec)
   right = numbers(host.shape[1], 8) % 4
   other = session.to_device(right)
   with torch_xla.shardy.record() as programs:
     result = stored @ other
     torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ right, 'the product')
-  parameters = []
+  told = []
   for program in programs:
     expect(not program.note, f'{program.name}: {program.note}')
-    parameters += [
-        t for t in program.tensors if t.parameter is not None and t.spec
-    ]
+    told += [t for t in program.tensors if t.parameter is not None and t.spec]
   expect(
-      bool(parameters) and all(t.local_shape is not None for t in parameters),
+      bool(told) and all(t.local_shape is not None for t in told),
       'the plugin does not tell how it lays parameters out')
-  return ', '.join(f'{t.placement}: {t.local_shape}' for t in parameters)
+  return ', '.join(f'{t.placement}: {t.local_shape}' for t in told)
 
 
 def _results(context: Context, part: str) -> str:
@@ -51,33 +50,25 @@ def _results(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = numbers(*dims) if dims else session.even_numbers()
-  stored = session.to_device(host)
-  xs.mark_sharding(stored, mesh, spec)
-  torch_xla.sync(wait=True)
-  annotated = stored + 1
-  xs.mark_sharding(annotated, mesh, spec)
+  stored = annotated(session.to_device(host), mesh, spec)
+  asked = stored + 1
+  xs.mark_sharding(asked, mesh, spec)
   free = stored * 2
   torch_xla.sync(wait=True)
-  check_shards(annotated, host + 1, mesh, spec, 'annotated')
+  check_shards(asked, host + 1, mesh, spec, 'annotated')
   check_equal(free.cpu(), host * 2, 'not annotated')
-  again = free + annotated
+  again = free + asked
   torch_xla.sync(wait=True)
   check_equal(again.cpu(), host * 3 + 1, 'used again')
   return f'{spec}'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'layouts.parameters', 'programs read weights in another layout than '
-          'they are stored in, or Shardy has to be given up',
-          _parameters,
-          tuple(_SPECS),
-          devices=4),
-      Case(
-          'layouts.results', 'the next program reads results in another '
-          'layout than they have',
-          _results,
-          tuple(_SPECS),
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+CASES: tuple[Case, ...] = (
+    _case(
+        'layouts.parameters', 'programs read weights in another layout than '
+        'they are stored in, or Shardy has to be given up', _parameters,
+        tuple(_SPECS)),
+    _case('layouts.results', 'the next program reads results in another '
+          'layout than they have', _results, tuple(_SPECS)),
+)

@@ -29,7 +29,7 @@ _ALONE = 'alone'
 _SHARDINGS: Mapping[str, _Split] = {_ALONE: None, **SPECS}
 
 
-def cases() -> tuple[Case, ...]:
+def _cases() -> tuple[Case, ...]:
   """A case for each family and sharding, whose parts are the operations.
 
   Under shardings some operations stand for others: see `sharded`.
@@ -156,3 +156,6 @@ def _tuple(
     results: Union[torch.Tensor, tuple[torch.Tensor, ...]]
 ) -> tuple[torch.Tensor, ...]:
   return results if isinstance(results, tuple) else (results,)
+
+
+CASES: tuple[Case, ...] = _cases()

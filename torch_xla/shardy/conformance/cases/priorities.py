@@ -99,10 +99,9 @@ def _flip(context: Context, part: str) -> str:
   return '; '.join(placements)
 
 
-def cases() -> tuple[Case, ...]:
-  return (Case(
-      'priorities.flip', 'priorities do nothing: the same conflict is '
-      'always settled in the same way',
-      _flip,
-      tuple(_CONFLICTS),
-      devices=2),)
+CASES: tuple[Case, ...] = (Case(
+    'priorities.flip', 'priorities do nothing: the same conflict is '
+    'always settled in the same way',
+    _flip,
+    tuple(_CONFLICTS),
+    devices=2),)

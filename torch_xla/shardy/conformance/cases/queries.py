@@ -133,24 +133,21 @@ def _sizes(context: Context, part: str) -> str:
   return f'{nbytes} bytes on the device'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case(
-          'queries.optimized_program', 'results cannot be read back in their '
-          'layout, and Shardy cannot be trusted', _optimized),
-      Case('queries.outputs', 'results are counted wrongly', _outputs),
-      Case(
-          'queries.buffers',
-          'memory is reckoned wrongly',
-          _sizes,
-          compiles=False),
-      Case('queries.cost_analysis', 'profilers and the audit tell wrong flops',
-           _cost),
-      Case('queries.compiled_memory', 'nobody can say whether a program fits',
-           _compiled_memory),
-      Case(
-          'queries.memory',
-          'nobody can say how much memory is free',
-          _memory,
-          compiles=False),
-  )
+CASES: tuple[Case, ...] = (
+    Case(
+        'queries.optimized_program', 'results cannot be read back in their '
+        'layout, and Shardy cannot be trusted', _optimized),
+    Case('queries.outputs', 'results are counted wrongly', _outputs),
+    Case(
+        'queries.buffers', 'memory is reckoned wrongly', _sizes,
+        compiles=False),
+    Case('queries.cost_analysis', 'profilers and the audit tell wrong flops',
+         _cost),
+    Case('queries.compiled_memory', 'nobody can say whether a program fits',
+         _compiled_memory),
+    Case(
+        'queries.memory',
+        'nobody can say how much memory is free',
+        _memory,
+        compiles=False),
+)

@@ -10,7 +10,8 @@ from ..case import Case, expect
 from ..context import Context
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import check_equal, check_shards, DATA, MODEL, SPECS
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             SPECS)
 
 _ROUNDS = 20
 _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
@@ -55,31 +56,27 @@ def _sharded(context: Context, part: str) -> str:
   mesh, spec = session.grid(), _SPECS[part]
   for kind in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
     host = (session.even_numbers() % 251).to(kind)
-    tensor = session.to_device(host)
-    xs.mark_sharding(tensor, mesh, spec)
-    torch_xla.sync(wait=True)
+    tensor = annotated(session.to_device(host), mesh, spec)
     check_shards(tensor, host, mesh, spec, str(kind))
     check_equal(tensor.cpu(), host, f'{kind} as a whole')
-    result = tensor.clone() if kind is torch.bool else tensor * 1
-    xs.mark_sharding(result, mesh, spec)
-    torch_xla.sync(wait=True)
+    result = annotated(tensor.clone() if kind is torch.bool else tensor * 1,
+                       mesh, spec)
     check_shards(result, host, mesh, spec, f'{kind}, computed')
     check_equal(result.cpu(), host, f'{kind} as a whole, computed')
   return 'float32, bfloat16, int64, bool'
 
 
-def cases() -> tuple[Case, ...]:
-  return (
-      Case('readback.fresh', 'a result is that of an earlier step', _fresh),
-      Case(
-          'readback.in_place',
-          'a weight is read as it was before its update',
-          _in_place,
-          devices=1),
-      Case(
-          'readback.sharded', 'checkpoints and losses of sharded tensors are '
-          'wrong',
-          _sharded,
-          tuple(_SPECS),
-          devices=2),
-  )
+CASES: tuple[Case, ...] = (
+    Case('readback.fresh', 'a result is that of an earlier step', _fresh),
+    Case(
+        'readback.in_place',
+        'a weight is read as it was before its update',
+        _in_place,
+        devices=1),
+    Case(
+        'readback.sharded', 'checkpoints and losses of sharded tensors are '
+        'wrong',
+        _sharded,
+        tuple(_SPECS),
+        devices=2),
+)

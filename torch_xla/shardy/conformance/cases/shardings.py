@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
@@ -13,7 +15,8 @@ from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
-from ..torch_session import (check_equal, check_shards, DATA, MODEL, numbers)
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             numbers)
 from .collectives import device_ids, MESHES
 
 # Shardings of eight devices; the last is no reshape and transpose of them.
@@ -108,13 +111,9 @@ def _mesh(context: Context, part: str) -> str:
   with torch_xla.shardy.record() as programs:
     for spec in ((DATA, MODEL), (MODEL, DATA), ((DATA, MODEL), None), (None,
                                                                        MODEL)):
-      tensor = session.to_device(host)
-      xs.mark_sharding(tensor, mesh, spec)
-      torch_xla.sync(wait=True)
+      tensor = annotated(session.to_device(host), mesh, spec)
       check_shards(tensor, host, mesh, spec, f'{spec}')
-      result = tensor * 3 + 1
-      xs.mark_sharding(result, mesh, spec)
-      torch_xla.sync(wait=True)
+      result = annotated(tensor * 3 + 1, mesh, spec)
       check_shards(result, host * 3 + 1, mesh, spec, f'{spec}, computed')
   for program in programs:
     expect(not program.note, f'{program.name}: {program.note}')
@@ -129,9 +128,7 @@ def _uneven(context: Context, part: str) -> str:
   host = numbers(rows, columns)
   for spec in ((DATA, None), (None, MODEL), (MODEL, DATA), ((DATA, MODEL),
                                                             None)):
-    tensor = session.to_device(host)
-    xs.mark_sharding(tensor, mesh, spec)
-    torch_xla.sync(wait=True)
+    tensor = annotated(session.to_device(host), mesh, spec)
     check_shards(tensor, host, mesh, spec, f'{spec}')
     result = tensor + 1
     torch_xla.sync(wait=True)
@@ -165,27 +162,20 @@ def _shardy(context: Context, part: str) -> str:
   return f'{len(sharded)} program(s)'
 
 
-def cases() -> tuple[Case, ...]:
-  lies = 'a device computes with another device\'s part'
-  return (
-      Case('shardings.forms', lies, _forms, tuple(_FORMS), devices=8),
-      *(Case(f'shardings.meshes{by}', lies, _mesh, MESHES, mode, devices=4)
-        for by, mode in _MODES),
-      *(Case(
-          f'shardings.uneven{by}',
-          'dimensions that are not divisible give wrong numbers',
-          _uneven,
-          _UNEVEN,
-          mode,
-          devices=4) for by, mode in _MODES),
-      Case(
-          'shardings.assignment',
-          lies,
-          _assignment, ('last', 'reversed'),
-          devices=2),
-      Case(
-          'shardings.shardy', 'programs are partitioned by GSPMD, and '
-          'priorities do nothing',
-          _shardy,
-          devices=4),
-  )
+_case = functools.partial(Case, devices=4)
+_LIES = 'a device computes with another device\'s part'
+CASES: tuple[Case, ...] = (
+    _case('shardings.forms', _LIES, _forms, tuple(_FORMS), devices=8),
+    *(_case(f'shardings.meshes{by}', _LIES, _mesh, MESHES, mode)
+      for by, mode in _MODES),
+    *(_case(f'shardings.uneven{by}',
+            'dimensions that are not divisible give wrong numbers', _uneven,
+            _UNEVEN, mode) for by, mode in _MODES),
+    _case(
+        'shardings.assignment',
+        _LIES,
+        _assignment, ('last', 'reversed'),
+        devices=2),
+    _case('shardings.shardy', 'programs are partitioned by GSPMD, and '
+          'priorities do nothing', _shardy),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import dataclasses
+import functools
 
 from ..case import Case, expect
 from ..context import Context
@@ -72,12 +72,12 @@ def _devices(context: Context, part: str) -> str:
   table = context.table
   with context.client() as client:
     told = table.call('Client_Devices', client=client.address)
-    all_devices = pointers(told.devices, told.num_devices)
+    known = pointers(told.devices, told.num_devices)
     expect(
         len(set(client.ids)) == len(client.ids),
         f'two devices have the same id: {client.ids}')
     expect(
-        set(client.devices) <= set(all_devices),
+        set(client.devices) <= set(known),
         'an addressable device is not among all devices')
     for device, number in zip(client.devices, client.ids):
       expect(
@@ -89,24 +89,21 @@ def _devices(context: Context, part: str) -> str:
           'DeviceDescription_Kind', device_description=description)
       expect(kind.device_kind_size, f'device {number} has no kind')
       table.call('Device_DefaultMemory', device=device)
-    expected_count = context.options.get('cpu_device_count', len(client.ids))
+    asked = context.options.get('cpu_device_count', len(client.ids))
     expect(
-        expected_count == len(client.ids),
-        f'{expected_count} devices were asked for, '
+        asked == len(client.ids), f'{asked} devices were asked for, '
         f'{len(client.ids)} are addressable')
-    return (f'{len(client.ids)} of {len(all_devices)} addressable, '
+    return (f'{len(client.ids)} of {len(known)} addressable, '
             f'{text(kind.device_kind, kind.device_kind_size)}')
 
 
 def _formats(context: Context, part: str) -> str:
-  capabilities = context.capabilities
+  found = context.capabilities
   expect(
-      bool(capabilities.get('format')),
-      'a sum of eight numbers is refused in HLO '
-      f'({capabilities.get("hlo")}), as StableHLO\'s text '
-      f'({capabilities.get("mlir")}) and as an artifact '
-      f'({capabilities.get("artifacts")})')
-  return f'programs go to it in {capabilities["format"]}'
+      bool(found.get('format')), 'a sum of eight numbers is refused in HLO '
+      f'({found.get("hlo")}), as StableHLO\'s text ({found.get("mlir")}) and as '
+      f'an artifact ({found.get("artifacts")})')
+  return f'programs go to it in {found["format"]}'
 
 
 def _struct_sizes(context: Context, part: str) -> str:
@@ -141,24 +138,23 @@ def _struct_sizes(context: Context, part: str) -> str:
   return f'{tried} functions'
 
 
-def cases() -> tuple[Case, ...]:
-  all_cases = (
-      Case(
-          'start.version',
-          'torch_xla and the plugin call each other wrongly',
-          _version,
-          devices=0),
-      Case(
-          'start.functions',
-          'a call into nothing ends the process',
-          _functions,
-          devices=0),
-      Case(
-          'start.twice', 'a second start in one process, as in tests and in '
-          'notebooks, fails', _twice, ('library', 'client')),
-      Case('start.devices', 'meshes are made of the wrong devices', _devices),
-      Case('start.formats', 'no program can be compiled', _formats),
-      Case('start.struct_sizes', 'a framework older than the plugin gets its '
-           'memory overwritten', _struct_sizes),
-  )
-  return tuple(dataclasses.replace(case, compiles=False) for case in all_cases)
+_case = functools.partial(Case, compiles=False)
+CASES: tuple[Case, ...] = (
+    _case(
+        'start.version',
+        'torch_xla and the plugin call each other wrongly',
+        _version,
+        devices=0),
+    _case(
+        'start.functions',
+        'a call into nothing ends the process',
+        _functions,
+        devices=0),
+    _case(
+        'start.twice', 'a second start in one process, as in tests and in '
+        'notebooks, fails', _twice, ('library', 'client')),
+    _case('start.devices', 'meshes are made of the wrong devices', _devices),
+    _case('start.formats', 'no program can be compiled', _formats),
+    _case('start.struct_sizes', 'a framework older than the plugin gets its '
+          'memory overwritten', _struct_sizes),
+)

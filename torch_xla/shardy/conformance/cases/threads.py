@@ -82,6 +82,7 @@ def _case(context: Context, part: str) -> str:
   return f'{_THREADS} threads, {rounds} rounds'
 
 
-def cases() -> tuple[Case, ...]:
-  return (Case('threads.together', 'numbers change when threads work at once',
-               _case, ('transfers', 'executions', 'compiles')),)
+CASES: tuple[Case,
+             ...] = (Case('threads.together',
+                          'numbers change when threads work at once', _case,
+                          ('transfers', 'executions', 'compiles')),)

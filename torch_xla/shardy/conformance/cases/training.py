@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import numpy as np
 import torch
@@ -121,22 +122,13 @@ def _specs(context: Context, part: str) -> str:
   return spec or 'none'
 
 
-def cases() -> tuple[Case, ...]:
-  parts = ('replicated', 'sharded', 'fsdp', 'torch.compile')
-  wrong = 'a model trains otherwise than on the CPU'
-  return (
-      Case('training.losses', wrong, _train, parts, devices=2, seconds=180),
-      Case(
-          'training.losses_gspmd',
-          wrong,
-          _train,
-          parts,
-          Mode.V2,
-          devices=2,
-          seconds=180),
-      Case(
-          'training.specs',
-          'tools read shardings that are not there',
-          _specs, ('annotated', 'cleared'),
-          devices=2),
-  )
+_case = functools.partial(Case, devices=2)
+_PARTS = ('replicated', 'sharded', 'fsdp', 'torch.compile')
+_WRONG = 'a model trains otherwise than on the CPU'
+CASES: tuple[Case, ...] = (
+    _case('training.losses', _WRONG, _train, _PARTS, seconds=180),
+    _case(
+        'training.losses_gspmd', _WRONG, _train, _PARTS, Mode.V2, seconds=180),
+    _case('training.specs', 'tools read shardings that are not there', _specs,
+          ('annotated', 'cleared')),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
@@ -32,13 +32,12 @@ def _types(context: Context, part: str) -> str:
           if part in _REQUIRED:
             raise
           raise NotApplicable(f'the plugin does not take {part}: {e}') from e
-        difference = sent.first_difference(buffer.read(part, dims))
+        found = sent.first_difference(buffer.read(part, dims))
         buffer.destroy()
-        if difference and part in _EMULATED and context.capabilities.get(
+        if found and part in _EMULATED and context.capabilities.get(
             'platform') == 'tpu':
           raise NotApplicable('a TPU keeps a float64 as two float32')
-        expect(not difference,
-               f'{part}{list(dims)} on device {number}: {difference}')
+        expect(not found, f'{part}{list(dims)} on device {number}: {found}')
     return f'{len(_SHAPES)} shapes on {len(client.ids)} device(s)'
 
 
@@ -59,15 +58,14 @@ def _strides(context: Context, part: str) -> str:
   with context.client() as client:
     lying = HostArray.of_any_bits('S32', (columns, rows), context.seed)
     words = [lying.data[i:i + 4] for i in range(0, len(lying.data), 4)]
-    expected = HostArray(
+    wanted = HostArray(
         'S32', (rows, columns), b''.join(
             words[c * rows + r] for r in range(rows) for c in range(columns)))
     buffer = client.put(
         HostArray('S32', (rows, columns), lying.data), strides=(4, 4 * rows))
-    difference = expected.first_difference(buffer.read('S32', (rows, columns)))
+    found = wanted.first_difference(buffer.read('S32', (rows, columns)))
     buffer.destroy()
-    expect(not difference,
-           f'byte_strides {(4, 4 * rows)} were not heeded: {difference}')
+    expect(not found, f'byte_strides {(4, 4 * rows)} were not heeded: {found}')
   return 'a transposed matrix'
 
 
@@ -79,17 +77,16 @@ def _between(context: Context, part: str) -> str:
     for device, number in enumerate(client.ids):
       following = (device + 1) % count
       sent = HostArray.of_any_bits('F32', (3, 5), context.seed + device)
-      original = client.put(sent, device)
+      given = client.put(sent, device)
       copy = Buffer(
           context.table,
           context.table.call(
               'Buffer_CopyToDevice',
-              buffer=original.address,
+              buffer=given.address,
               dst_device=client.devices[following]).dst_buffer)
-      difference = sent.first_difference(copy.read('F32', (3, 5)))
-      destroy((original, copy))
-      expect(not difference,
-             f'device {number} to {client.ids[following]}: {difference}')
+      found = sent.first_difference(copy.read('F32', (3, 5)))
+      destroy((given, copy))
+      expect(not found, f'device {number} to {client.ids[following]}: {found}')
     return f'between {count} devices'
 
 
@@ -108,19 +105,18 @@ def _reused(context: Context, part: str) -> str:
   return f'{_ROUNDS} rounds'
 
 
-def cases() -> tuple[Case, ...]:
-  all_cases = (
-      Case('transfers.types', 'tensors of a type change on their way', _types,
-           tuple(TYPES)),
-      Case('transfers.large', 'large tensors change on their way', _large),
-      Case('transfers.strides', 'views and transposed tensors arrive wrong',
-           _strides),
-      Case(
-          'transfers.between',
-          'copies between devices are wrong',
-          _between,
-          devices=2),
-      Case('transfers.reused', 'a tensor is read as another one that was in '
-           'its place', _reused),
-  )
-  return tuple(dataclasses.replace(case, compiles=False) for case in all_cases)
+_case = functools.partial(Case, compiles=False)
+CASES: tuple[Case, ...] = (
+    _case('transfers.types', 'tensors of a type change on their way', _types,
+          tuple(TYPES)),
+    _case('transfers.large', 'large tensors change on their way', _large),
+    _case('transfers.strides', 'views and transposed tensors arrive wrong',
+          _strides),
+    _case(
+        'transfers.between',
+        'copies between devices are wrong',
+        _between,
+        devices=2),
+    _case('transfers.reused', 'a tensor is read as another one that was in '
+          'its place', _reused),
+)
