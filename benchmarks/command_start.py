@@ -27,13 +27,13 @@ _WITH_TORCH = 'python -c "import torch_xla"'
 
 def starts() -> dict[str, list[str]]:
   """The command lines, by what they are called."""
-  said = [['--help'], ['--version']]
-  said += ([name, '--help'] for name in commands.names())
+  word_lists = [['--help'], ['--version']]
+  word_lists += ([name, '--help'] for name in commands.names())
   return {
       _PYTHON: [sys.executable, '-c', 'pass']
   } | {
       ' '.join(['torch-xla-shardy', *words]): [_PROGRAM, *words]
-      for words in said
+      for words in word_lists
   }
 
 
@@ -42,14 +42,14 @@ def measured(lines: dict[str, list[str]],
   """Seconds of each round."""
   # Their own wheel's command, wherever this was started.
   environment = clean_environment()
-  found: dict[str, list[float]] = {name: [] for name in lines}
+  seconds: dict[str, list[float]] = {name: [] for name in lines}
   for _ in range(rounds):
     for name, line in lines.items():
       start = time.perf_counter()
       subprocess.run(
           line, env=environment, stdout=subprocess.DEVNULL, check=True)
-      found[name].append(time.perf_counter() - start)
-  return found
+      seconds[name].append(time.perf_counter() - start)
+  return seconds
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ def run_step(decay: float = 0) -> None:
 
 
 def traced_step() -> bytes:
-  """`run_step` in V1, as `_XLAC` sends it.
+  """The program of `run_step` in V1, as `_XLAC` sends it.
 
   Needs a mode on, besides.
   """
@@ -53,7 +53,7 @@ def traced_step() -> bytes:
 
 
 def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
-  """`program`, traced on MESH, as it would be on `mesh`; in V1.
+  """The program as it would be on `mesh`, from one traced on MESH; in V1.
 
   Raises:
     ValueError: a sharding is of no partition spec that uses one axis per dim.

@@ -17,7 +17,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
 VOCABULARY, LENGTH, WIDTH = 256, 128, 128
-# Of the batch and of the weights.
+# Priorities of the batch and of the weights.
 PRIORITIES = {'none': (None, None), 'batch': (0, 1), 'weights': (1, 0)}
 
 

@@ -28,7 +28,7 @@ from torch_xla.shardy.compile.record import columns, ProgramRecord
 from torch_xla.shardy.sharding.text import parse_sharding
 
 VOCABULARY, CLASSES, LENGTH = 4096, 16, 32
-# Of each device.
+# Sizes for each device.
 FEATURES, SEQUENCES = 16, 8
 
 

@@ -11,7 +11,7 @@ _EXAMPLE = re.compile(r'^( *)>>> .*\n?(?:^ *\S.*\n?)*', re.MULTILINE)
 
 
 def _fenced(docstring: str) -> str:
-  """With fences around the examples, each of which ends at an empty line."""
+  """Puts fences around the examples, each of which ends at an empty line."""
   return _EXAMPLE.sub(
       lambda m: f'{m[1]}```python\n{m[0].rstrip()}\n{m[1]}```\n', docstring)
 

@@ -43,21 +43,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
   """Gives each file its place in the checkout, and adds those beyond docs/."""
   root = Path(config.config_file_path).resolve().parent
   names = {name for name in _listed(config.nav) if (root / name).is_file()}
-  kept = []
+  pages = []
   for file in files:
     if file.src_dir == config.docs_dir:
       names.add(f'docs/{file.src_uri}')
     else:
-      kept.append(file)
+      pages.append(file)
   for name in sorted(names):
     if name.endswith('.md'):
       names.update(_linked(root / name, root))
-  kept += [
+  pages += [
       File.generated(config, name, abs_src_path=str(root / name))
       for name in sorted(names)
   ]
   for name in _listed(config.nav):
     if name.startswith(_REFERENCE):
       module = name.removeprefix(_REFERENCE).removesuffix('.md')
-      kept.append(File.generated(config, name, content=f'::: {module}\n'))
-  return Files(kept)
+      pages.append(File.generated(config, name, content=f'::: {module}\n'))
+  return Files(pages)

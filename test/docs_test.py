@@ -91,7 +91,7 @@ def environment_of(page: str) -> dict[str, str]:
 
 
 def marks_of(page: str) -> list[pytest.MarkDecorator]:
-  """In a process of its own, and in the core where it is quick."""
+  """The marks of an example: a process of its own; core where it is quick."""
   environment = environment_of(page)
   # What Shardy partitions takes longest to compile.
   slow = [pytest.mark.slow] if 'XLA_USE_SHARDY' in environment else []

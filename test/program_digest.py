@@ -60,7 +60,7 @@ def _sort_attributes(module: Any) -> None:
 
 
 def _order_instructions(module: Any) -> None:
-  """As they are scheduled, or by use: on the wire they are in any order.
+  """Orders them as scheduled, or by use: on the wire they are in any order.
 
   Parameters come first, by number: when they are scheduled means nothing.
   """

@@ -37,7 +37,7 @@ class Asked:
 
   @classmethod
   def of(cls, config: pytest.Config) -> Asked:
-    """By the options and arguments of a session."""
+    """The tier that the options and arguments of a session ask for."""
     tier = config.getoption('--tier')
     folders, files, nodes = set(), set(), set()
     for argument in config.args:

@@ -77,12 +77,12 @@ def _actions(name: str) -> Iterator[argparse.Action]:
 
 
 def _words(action: argparse.Action) -> list[str]:
-  """Of an option its names, of an argument its values."""
+  """The names of an option, or the values of an argument."""
   return [*action.option_strings] or [*map(str, action.choices or ())]
 
 
 def _specs(action: argparse.Action) -> Iterator[str]:
-  """As `_arguments` wants them: '--json[help]:FILE:_files'."""
+  """The specifications for zsh's `_arguments`: '--json[help]:FILE:_files'."""
   values = f'({" ".join(map(str, action.choices))})' if action.choices else (
       '_files')
   if not action.option_strings:
@@ -100,7 +100,7 @@ def _specs(action: argparse.Action) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-  """With a backslash before what `_arguments` reads otherwise."""
+  """The text with a backslash before what `_arguments` reads otherwise."""
   return re.sub(r'([\[\]:\\])', r'\\\1', ' '.join(text.split()))
 
 

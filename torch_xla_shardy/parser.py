@@ -13,7 +13,7 @@ from . import terminal
 
 PROGRAM = 'torch-xla-shardy'
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
-# Of a golden file.
+# Sections of a golden file.
 SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 
 _STDOUT = '-'
@@ -162,7 +162,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f'--golden: {e}')
 
   def actions(self) -> Iterator[argparse.Action]:
-    """Its options and arguments, in order."""
+    """The parser's options and arguments, in order."""
     return iter(self._actions)
 
 
@@ -173,14 +173,14 @@ def script_file(text: str) -> str:
 
 
 def input_file(text: str) -> str:
-  """Its whole path: a script may change the folder."""
+  """The whole path of a file that is there: a script may change the folder."""
   if not os.path.isfile(text):
     raise argparse.ArgumentTypeError(f'there is no file {text!r}')
   return os.path.abspath(text)
 
 
 def output_file(text: str) -> str:
-  """Likewise; one that is there is replaced."""
+  """The whole path of a file to write; one that is there is replaced."""
   path = os.path.abspath(text)
   folder = os.path.dirname(path)
   if not os.path.isdir(folder):
@@ -196,7 +196,7 @@ def json_file(text: str) -> str:
 
 
 def count(text: str) -> int:
-  """At least 0."""
+  """Parses a number that is 0 or more."""
   if not text.isdecimal():
     raise argparse.ArgumentTypeError(f'{text!r} is no number, 0 or more')
   return int(text)

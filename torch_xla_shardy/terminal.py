@@ -21,7 +21,10 @@ _STATUS = re.compile(rf'^({"|".join(_STYLES)})\b', re.MULTILINE)
 
 
 def has_colours(stream: Optional[TextIO]) -> bool:
-  """As https://no-color.org has it; FORCE_COLOR=1 is for CI systems."""
+  """Whether to write in colours.
+
+  As https://no-color.org has it; FORCE_COLOR=1 is for CI systems.
+  """
   if stream is None or os.environ.get('NO_COLOR'):
     return False
   if os.environ.get('FORCE_COLOR'):

@@ -20,7 +20,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
 VOCABULARY, EXPERTS = 4096, 8
-# Of the experts and of the batch.
+# Priorities of the experts and of the batch.
 PRIORITIES = {'none': (None, None), 'experts': (0, 1), 'tokens': (1, 0)}
 Mark = Callable[[torch.Tensor], torch.Tensor]
 

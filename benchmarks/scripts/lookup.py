@@ -17,7 +17,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-# Of the table and of the tokens.
+# Priorities of the table and of the tokens.
 PRIORITIES = {'none': (None, None), 'table': (0, 1), 'tokens': (1, 0)}
 
 

@@ -20,7 +20,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
 GROUP = 8
-# Of the table and of the tokens.
+# Priorities of the table and of the tokens.
 PRIORITIES = {'none': (None, None), 'table': (0, 1), 'tokens': (1, 0)}
 
 

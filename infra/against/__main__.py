@@ -21,7 +21,7 @@ from infra.errors import BuildError, Say
 from infra.patchset import files
 from infra.patchset.manifest import load_manifest
 
-# As no verdict has it.
+# An exit status that no verdict has.
 _NO_TARGET = 2
 
 

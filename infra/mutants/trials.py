@@ -17,7 +17,7 @@ from infra.mutants.faults import Fault
 
 _SECONDS = 900
 _LAST = 3000  # Characters of what tests printed.
-# Of a fault that does not run, rather than one that does something wrong.
+# Errors of a fault that does not run, rather than does something wrong.
 _BROKEN = re.compile(r'\b(SyntaxError|IndentationError|ImportError|NameError|'
                      r'ModuleNotFoundError|UnboundLocalError)\b')
 

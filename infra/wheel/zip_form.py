@@ -14,7 +14,7 @@ import zlib
 from infra.wheel import archive
 from infra.wheel.verdict import Problem
 
-# For what belongs to no file of the archive.
+# The name given for what belongs to no file of the archive.
 ARCHIVE = '(archive)'
 # What is raised for damaged, encrypted and exotic members.
 UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError,

@@ -10,7 +10,7 @@ for _module in ('marks', 'placements'):
 
 @pytest.fixture(name='mesh')
 def mesh_fixture():
-  """Of two by four devices, with axes x and y."""
+  """A mesh of two by four devices, with axes x and y."""
   # Not before a test runs: a process that only collects has no runtime.
   import numpy as np
   import torch_xla.distributed.spmd as xs

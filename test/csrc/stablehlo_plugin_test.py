@@ -268,7 +268,7 @@ def _hand_on(compilation: door.Compilation, rest: door.Compiler) -> None:
 
 @_RUNTIME
 def test_torch_xla_takes_the_text(build: Build) -> None:
-  """As the runtime does without us: nothing at the door changes a program."""
+  """The runtime does so without us: nothing at the door changes a program."""
   del build
   undo = door.wrap(_hand_on)
   xr.use_spmd()

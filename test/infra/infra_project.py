@@ -221,7 +221,7 @@ class Project:
     return self.file(f'patches/{name}', f'{head}{diff}\n')
 
   def laid(self, series: str, form: str, path: str) -> bytes:
-    """As `laid_here`, of a series that may be new."""
+    """Lays a series, which may be new, as `laid_here` does."""
     self.series(series)
     return self.laid_here(series, form, path)
 

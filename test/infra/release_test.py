@@ -422,7 +422,7 @@ def test_what_does_not_work_is_not_written(small):
 
 @pytest.mark.nightly
 def test_a_dry_run_of_this_checkout(built_plugins):
-  """For this Python: builds, verifies, installs and trains."""
+  """It builds, verifies, installs and trains, for this Python."""
   python = running_python()
   result = release.make_release(
       ROOT, pythons=[python], built_plugins=built_plugins, say=print)

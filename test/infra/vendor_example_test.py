@@ -215,7 +215,7 @@ def test_what_the_doctor_says_and_a_call_does(environ, mode, device, profile,
 
 @pytest.mark.nightly
 def test_the_conformance_suite_runs_on_it(python, vendors_folder):
-  """As the CI file has it, but for how many cases."""
+  """The CI file runs it so, but for how many cases."""
   (vendors_folder / 'shardy').symlink_to(ROOT)
   said = run_step(
       'Conformance', python, '--only', 'start.version', cwd=vendors_folder)

@@ -23,7 +23,7 @@ _IN_SHARDY = pytest.mark.skipif(
 
 
 def _run(mode: Mode, first: bool) -> tuple[int, str]:
-  """As a script does, where nothing is set."""
+  """Runs a script where nothing is set."""
   if first:
     torch_xla.shardy.virtual_devices(8)
   if mode is not Mode.OFF:

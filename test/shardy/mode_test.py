@@ -51,7 +51,7 @@ def test_mode_from_environment(environment, mode):
     ('-1', True),
 ])
 def test_leaves_as_stablehlo(text, expected):
-  """As `_XLAC` reads it: bind/stablehlo_compile_test.py asks it."""
+  """It is read as by `_XLAC`, which bind/stablehlo_compile_test.py asks."""
   name = 'XLA_STABLEHLO_COMPILE'
   environment = {} if text is None else {name: text}
   assert leaves_as_stablehlo(environment) is expected

@@ -227,7 +227,7 @@ for planner in planners:
 
 
 def test_it_runs_without_torch():
-  """In a new process: these modules, and programs planned by them."""
+  """A new process imports these modules, and plans programs by them."""
   modules = list(_pure_modules())
   modules += [f'{_SHARDY}.{m}' for m in ('door', 'door.chain', 'door.shim')]
   processes.output_of(

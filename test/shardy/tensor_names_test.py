@@ -22,7 +22,7 @@ class Net(torch.nn.Module):
 
 
 class Wrapper(torch.nn.Module):
-  """As SpmdFullyShardedDataParallel holds what it wraps."""
+  """A wrapper that holds its module as SpmdFullyShardedDataParallel does."""
 
   def __init__(self, module):
     super().__init__()
@@ -31,7 +31,7 @@ class Wrapper(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def fresh_fixture(monkeypatch):
-  """As in a process that has not looked yet."""
+  """The state of a process that has not looked yet."""
   gc.collect()  # The models of other tests.
   monkeypatch.setattr(tensor_names, '_living', tensor_names._Living())
 

@@ -45,21 +45,21 @@ def virtual_devices(count: int) -> None:
   os.environ[_COUNT_VARIABLE] = str(count)
 
 
-def check_mesh(wanted: int, there: int) -> None:
+def check_mesh(count: int, there: int) -> None:
   """Checks that a mesh has as many devices as there are.
 
   Raises:
     DeviceCountError: it has more, or fewer.
   """
-  if wanted == there:
+  if count == there:
     return
   remedy = f'make a mesh of {_devices(there)}'
   if os.environ.get(_DEVICE_VARIABLE) in _CPUS:
-    remedy = (f'call torch_xla.shardy.virtual_devices({wanted}) before the '
+    remedy = (f'call torch_xla.shardy.virtual_devices({count}) before the '
               'first XLA tensor, device or mesh, or set '
-              f'{_COUNT_VARIABLE}={wanted} in the environment; or {remedy}')
+              f'{_COUNT_VARIABLE}={count} in the environment; or {remedy}')
   raise DeviceCountError(
-      f'Number of device IDs ({wanted}) must match the global number of devices '
+      f'Number of device IDs ({count}) must match the global number of devices '
       f'({there}): {remedy}')
 
 

@@ -25,7 +25,7 @@ def signal_name(number: int) -> str:
 
 
 def how_ended(status: int) -> str:
-  """Of an exit status as `subprocess` has it, for behind 'the process'."""
+  """Says how a process ended, from its status, for behind 'the process'."""
   if status < 0:
     return f'was ended by {signal_name(-status)}'
   return f'ended with status {status}'

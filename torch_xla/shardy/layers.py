@@ -43,6 +43,6 @@ def names_text(names: Sequence[str]) -> str:
 
 
 def many_text(names: Sequence[str], more: str = '') -> str:
-  """`names_text`, and how many they are, and what `more` says of them."""
+  """The names in short, how many they are, and what `more` says of them."""
   count = f' ({len(names):,} in all{more})' if len(names) > 1 else ''
   return names_text(names) + count

@@ -74,7 +74,7 @@ class ModeSetting:
           'set up for the mode before; switch first')
 
 
-# Of this process.
+# The mode of this process.
 setting = ModeSetting()
 
 

@@ -27,7 +27,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
                      '_fsdp_wrapped_module'))
 
-# Of this process: a name is of use wherever its tensor goes.
+# The names of this process: each is of use wherever its tensor goes.
 _names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 

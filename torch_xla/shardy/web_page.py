@@ -87,7 +87,7 @@ td.differs { color: var(--bad); font-weight: 600; }
   td > span { min-width: 0; } }
 '''
 
-# Of the field before a table: rows without its text are hidden.
+# Script of the field before a table: rows without its text are hidden.
 _FILTER = ("for(const row of this.closest('p').nextElementSibling."
            "querySelectorAll('tbody tr'))row.hidden=!row.textContent."
            "toLowerCase().includes(this.value.toLowerCase())")

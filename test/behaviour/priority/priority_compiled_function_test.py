@@ -88,7 +88,7 @@ def test_inputs_of_different_priorities(mesh):
     'order, winner', [(_X_FIRST, 'x'), (_Y_FIRST, 'y')],
     ids=['x first', 'y first'])
 def test_of_marks_inside(order, winner, mesh, traces):
-  """By the operator that can stay in a graph; it takes priorities as text."""
+  """Marks by the operator that can stay in a graph; priorities are text."""
   w, where = put(mesh, (8, 40), _OVER_Y, order[1]), str(mesh)
 
   def g(x):

@@ -21,7 +21,7 @@ _OVER_X, _OVER_Y = ('x', None), ('y', None)
 
 
 def _adds(mesh, a, b, orders):
-  """For each order of priorities: compiles, and the placement of the sum."""
+  """The compiles and the placement of the sum, for each order of priorities."""
   expected, seen = a.cpu() + b.cpu(), []
   for of_a, of_b in orders:
     xs.mark_sharding(a, mesh, _OVER_X, priority=of_a)

@@ -314,7 +314,7 @@ def _add_many(mesh, scalars):
 
 @pytest.mark.environment(XLA_PARAMETER_WRAPPING_THREADSHOLD='2')
 def test_parameters_that_come_as_one_tuple(mesh):
-  """As from 3200 parameters on."""
+  """The runtime hands them over so from 3200 parameters on."""
   _add_many(mesh, 2)
 
 

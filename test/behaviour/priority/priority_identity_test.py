@@ -22,12 +22,12 @@ _ORDERS = [(_FIRST, _LAST), (_LAST, _FIRST)]
 
 
 def _outer(a, b):
-  """Of both a dimension is over y, and the result can have one of them."""
+  """A sum of products of which either's dimension over y may stay split."""
   return a[:, None, :] * b[None, :, :]
 
 
 def _winners(mesh, rounds, compute=_outer):
-  """For each of the tensors of `rounds`: compiles, and whose split won."""
+  """The compiles, and whose split won, for each of the tensors of `rounds`."""
   a, b = (
       placements.of_spec(mesh, spec)
       for spec in (('y', None, None), (None, 'y', None)))

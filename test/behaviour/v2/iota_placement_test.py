@@ -55,7 +55,7 @@ def _of_args(args, rank):
 
 @pytest.mark.parametrize('shape', _SHAPES, ids=str)
 def test_arguments_say_what_the_spec_asks_for(shape):
-  """Of devices in plain order, as on master; others need not have any."""
+  """Devices in plain order have them, as on master; others need not."""
   mesh = _mesh(shape)
   for spec in _every_spec(mesh):
     args = mesh._get_op_sharding_args_v2(spec)

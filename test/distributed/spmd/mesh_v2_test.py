@@ -66,7 +66,7 @@ def v1_text(mesh, spec):
 
 
 def tiles_by_device(mesh, spec):
-  """For each device the index of its tile, from its place in the mesh."""
+  """The index of each device's tile, from its place in the mesh."""
   tiles = {}
   for place, device in np.ndenumerate(mesh.get_logical_mesh()):
     tile = []
@@ -82,7 +82,7 @@ def tiles_by_device(mesh, spec):
 
 
 def tiles_in(sharding, rank, devices):
-  """For each device the index of its tile, from the expanded device list."""
+  """The index of each device's tile, from the expanded device list."""
   if sharding.tiles is None:
     assert str(sharding) == '{replicated}'
     return {device: (0,) * rank for device in range(devices)}
@@ -231,7 +231,7 @@ def test_device_ids_count(shape, order, spec, text):
 
 
 def slice_of(coords, first, index=None):
-  """Attributes of a TPU slice whose devices stand at `coords`, in order."""
+  """The attributes of a TPU slice whose devices stand at `coords`, in order."""
   extra = {} if index is None else {'slice_index': index}
   return [{
       'name': f'TPU:{first + i}',

@@ -67,7 +67,7 @@ def cycles(run: Run) -> Seen:
 
 
 def cycles_collected_now_and_then(run: Run) -> Seen:
-  """As often as the collector runs, were its threshold this low."""
+  """Collects cycles as often as the collector would with so low a threshold."""
   count = iter(range(_STEPS))
 
   def keep(x: torch.Tensor) -> None:
@@ -128,7 +128,7 @@ _SAID = [('shardy', [("('x', None)", (0, None)), ("('y', None)", (1, None))])]
     pytest.param(prefetched, marks=pytest.mark.slow),
 ])
 def test_what_else_lives_costs_nothing(section, ways):
-  """As many programs as with V2 alone: one, after which nothing compiles."""
+  """There are as many programs as with V2 alone: one, and then none."""
   assert ways.on(section).said == _SAID
 
 

@@ -183,7 +183,7 @@ def buffers(run: Run) -> Seen:
 
 @pytest.mark.parametrize('section', [buffers])
 def test_buffers_updated_in_place(section, ways):
-  """As without priorities once it has settled: two compiles more before.
+  """Once settled it is as without priorities: two compiles more before.
 
   The bridge keeps the first step's input alive, and that is annotated, too.
   """
@@ -214,7 +214,7 @@ def graph_break(run: Run) -> Seen:
 
 @pytest.mark.parametrize('section', [graph_break])
 def test_graph_breaks(section, ways):
-  """In the first step dynamo clears the counters."""
+  """The first step is left out: dynamo clears the counters in it."""
   tensors = [tensors for _, tensors in ways.on(section).said]
   assert tensors.count([_X, ("(None, 'y')", (None, 3))]) == 1
   assert all(("(None, 'y')", (None, 3)) in t for t in tensors)
@@ -267,7 +267,7 @@ def no_syncs(run: Run) -> Seen:
 @pytest.mark.nightly
 @pytest.mark.parametrize('section', [no_syncs])
 def test_inference_without_syncs_holds_few_inputs(section, ways):
-  """Of large ones the last, of small ones no more after the tenth call."""
+  """Only the last large one is held, and no small one after the tenth call."""
   ways.on(section)
 
 

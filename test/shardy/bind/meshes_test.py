@@ -33,7 +33,7 @@ def _mesh(shape, names=None, ids=range(8)) -> xs.Mesh:
 
 
 def _meshes(programs) -> set[str]:
-  """As the backend got them."""
+  """The meshes as the backend got them."""
   found = set()
   for program in programs:
     if program.format == 'hlo':

@@ -117,7 +117,7 @@ _CASES: dict[_Case, int] = {
 
 
 def _seen() -> dict[str, tuple[int, int, list[float]]]:
-  """Of each case the results, the first tensor's bytes on a device, and sums."""
+  """The results of each case, the first one's bytes on a device, and sums."""
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
@@ -138,7 +138,7 @@ def _seen() -> dict[str, tuple[int, int, list[float]]]:
 
 
 def _results_of(trace: Callable[[], None]) -> int:
-  """Of all programs that a trace and a sync execute, bindings aside."""
+  """The results of all that a trace and a sync execute, bindings aside."""
   path = os.environ.get('XLA_SAVE_TENSORS_FILE')
   if path is None:
     with torch_xla.shardy.record() as programs:

@@ -157,7 +157,7 @@ class Ways:
       }
 
   def on(self, section: Callable[[Run], Seen]) -> Seen:
-    """With Shardy; checks what holds for any section, and fails as it did."""
+    """Runs a section with Shardy; checks what any has; fails as it did."""
     outcomes = {way: self._outcomes[way][section] for way in Way}
     for way, outcome in outcomes.items():
       if outcome.error:

@@ -59,7 +59,7 @@ def net():
 
 
 def losses_of(model, device, mark=lambda x: None):
-  """Of some steps; with it the weights after them."""
+  """The losses of some steps, and the weights after them."""
   optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
   losses = []
   for step in range(2):
@@ -84,7 +84,7 @@ def check_trains(model, mark=lambda x: None):
 
 
 def partition(priority):
-  """For the one weight by its rows, for the other by its columns."""
+  """Splits one weight by its rows, the other by its columns."""
 
   def placed(name, module, device_mesh):
     if isinstance(module, torch.nn.Linear):

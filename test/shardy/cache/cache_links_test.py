@@ -152,7 +152,7 @@ def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, share, spoil,
 
 @needs_root
 def test_a_mount_that_gives_files_to_another_user(tmp_path, monkeypatch):
-  """As NFS does with what root makes; it costs the entry, not the program."""
+  """NFS does so with what root makes; it costs the entry, not the program."""
   opened = open_cache(tmp_path)
   real = os.open
 

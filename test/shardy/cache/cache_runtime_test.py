@@ -74,7 +74,7 @@ def test_the_next_process_compiles_nothing(cold):
 
 @pytest.mark.nightly
 def test_processes_of_other_hash_seeds_share_programs(tmp_path):
-  """In new processes, as all forks of one share its seed."""
+  """They are new processes, as all forks of one share its seed."""
   folders = [os.path.dirname(m) for m in (__file__, processes.__file__)]
   script = (f'import sys; sys.path[:0] = {folders!r}\n'
             'import json, cache_runtime_test\n'

@@ -390,7 +390,7 @@ def test_a_backend_that_does_not_tell_gets_what_is_for_such(caplog):
 
 
 def test_a_backend_that_never_tells_is_asked_once():
-  """By the status that it gives: it has no such function."""
+  """The status that it gives says so: it has no such function."""
   first, second = _NeverTells(), _NeverTells()
   _compile(_told_and_untold(), first, second)
   assert _tried(first) == ['told', 'untold']
@@ -398,7 +398,7 @@ def test_a_backend_that_never_tells_is_asked_once():
 
 
 def test_a_backend_that_once_does_not_tell_is_asked_again():
-  """Of one program: by another status, or by saying nothing of results."""
+  """Of one program it gives another status, or says nothing of results."""
 
   class Refuses(FakeCompilation):
 
@@ -514,7 +514,7 @@ def test_what_the_runtime_reads():
 
 
 def test_what_the_runtime_reads_is_the_backends_own():
-  """In V1, once for all of its readings."""
+  """It reads V1, made once for all of its readings."""
   v2, v1 = map(parse_sharding,
                ('{devices=[2,4]<=[8]}', '{devices=[2,4]0,1,2,3,4,5,6,7}'))
   compilation = FakeCompilation([made_of(op_sharding.to_bytes(v2))])

@@ -47,8 +47,9 @@ class FakeCompilation:
                options: Optional[bytes] = None,
                seconds: float = 0.,
                kept: Optional[set[int]] = None):
-    """Args:
+    """Hands a program to a backend that answers as it is told.
 
+    Args:
       made: what the backend makes of what it is handed, in order.
       seconds: what it takes each time.
       kept: the numbers of what the runtime has dropped.
@@ -67,7 +68,7 @@ class FakeCompilation:
     return number in self._kept
 
   def keep(self, number: int) -> None:
-    """As if the runtime dropped at once what it gets."""
+    """Keeps it, as if the runtime dropped at once what it gets."""
     self._kept.add(number)
 
   def compile(self,

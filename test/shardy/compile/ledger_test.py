@@ -68,7 +68,7 @@ def test_recordings_nest_and_overlap():
 
 
 def test_ending_one_of_two_equal_recordings():
-  """As long as nothing was compiled, all recordings are equal."""
+  """All recordings are equal as long as nothing was compiled."""
   books = Ledger()
   with books.collect() as outer:
     with books.collect() as inner:

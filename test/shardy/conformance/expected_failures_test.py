@@ -19,7 +19,7 @@ def made(case: str, part: str, status: Status) -> Result:
 def judged(results: list[Result],
            line: Line,
            path: str = 'f') -> tuple[Result, ...]:
-  """Of a suite that has two cases."""
+  """The results of a suite that has two cases."""
   names = ('donation.real/taken', 'donation.real/refused')
 
   def matching(pattern: str) -> set[str]:
@@ -83,7 +83,7 @@ def test_a_stale_line_is_a_finding() -> None:
 
 
 def test_a_line_is_not_stale_while_a_part_was_not_run() -> None:
-  """As with --only, or in a run that was interrupted."""
+  """Not with --only, nor in a run that was interrupted."""
   line = Line(4, 'donation.*', 'it is emulated')
   passed = made('donation.real', 'taken', Status.PASSED)
   assert judged([passed], line) == (passed,)

@@ -167,7 +167,7 @@ def _operation(family: str,
                part: str,
                opcode: str = '',
                passes: str = '') -> Row:
-  """Of each family, an operation that is wrong, and one that is not."""
+  """An operation of each family that is wrong, and one that is not."""
   name = f'operations.{family}.alone'
   return failed(
       'wrong-op',

@@ -117,7 +117,7 @@ def test_every_fault_is_looked_for() -> None:
 
 
 def _parts(names: set[str]) -> set[str]:
-  """Of operations, the family and the sharding: all have one function."""
+  """An operation's family and sharding: all operations have one function."""
   return {
       part for name in names for part in (
           name.split('.')[1:] if name.startswith('operations.') else [name])

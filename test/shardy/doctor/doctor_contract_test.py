@@ -23,7 +23,7 @@ own_process = pytest.mark.environment
 
 
 def attributes() -> list[dict]:
-  """Where tracking would put functions of its own."""
+  """The attributes where tracking would put functions of its own."""
   return [dict(vars(owner)) for owner in (torch_xla._XLAC, torch, torch.Tensor)]
 
 
@@ -48,7 +48,7 @@ def doctor(request: pytest.FixtureRequest,
 
 
 def checks(doctor: ModuleType) -> dict[str, list[tuple[str, str]]]:
-  """By check: the status, and what was found with what is to be done."""
+  """The status of each check, what was found and what is to be done."""
   found: dict[str, list[tuple[str, str]]] = {}
   for finding in doctor.check().findings:
     found.setdefault(finding.check, []).append(

@@ -89,7 +89,7 @@ def test_each_has_a_program_of_its_own():
 
 @pytest.mark.environment(**_OFF)
 def test_a_node_that_is_there_twice_is_one_that_is_used_twice():
-  """As the second of a model's training steps may have it."""
+  """The second of a model's training steps may have it."""
   a, b = _put(is_spmd=False)
   once = a - b
   first, second = (

@@ -182,7 +182,7 @@ def test_training_matches_one_device(mesh):
 
 @pytest.mark.slow
 def test_400_queued_collective_steps(mesh):
-  """With as many threads as devices this aborts: see device_plugins.py."""
+  """It aborts with as many threads as devices: see device_plugins.py."""
   torch.manual_seed(0)
   up, down = (torch.randn(1024, 1024).to('xla') for _ in range(2))
   x = torch.zeros(256, 1024).to('xla')

@@ -25,7 +25,7 @@ _SETTINGS = dict(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
 
 
 def _refused(explained: explanation.Explanation) -> list[tuple[str, Reason]]:
-  """By axis, where nobody said it to be otherwise."""
+  """The refusals by axis, where nobody said it to be otherwise."""
   return [(one.axis, one.reason)
           for one in conflicts.refusals(explained.propagation)
           if one.reason is not Reason.SAID]

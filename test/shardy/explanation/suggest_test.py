@@ -35,7 +35,7 @@ def test_all_orders_of_two():
   assert tried[0].changed == 0
   assert {tuple(level for _, level in one.priorities) for one in tried
          } == {(0, 0), (0, 1), (1, 0)}
-  own = sum(move.nbytes for move in programs[0].found.moves)
+  own = sum(move.nbytes for move in programs[0].propagation.moves)
   assert tried[0].nbytes == own
   best, = search.best_of(tried, 3)
   assert best.nbytes < own

@@ -70,7 +70,7 @@ def test_programs():
 
 @pytest.mark.slow
 def test_a_wrong_number_is_found():
-  """By the seed of its program, which is made smaller."""
+  """The seed of its program finds it, and the program is made smaller."""
   seeds = [s for s in range(40) if ' + ' in str(make(s))][:4]
   found = list(batches.of_seeds(seeds, spoil=_break_sums))
   wrong = [o for o in found if o.status is Status.WRONG]

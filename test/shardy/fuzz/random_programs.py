@@ -162,7 +162,7 @@ class Draft:
     return self.dice.random() < probability
 
   def size(self) -> int:
-    """Of a dimension; one in a program of even sizes fits every axis."""
+    """The size of a dimension; in a program of even sizes it fits any axis."""
     even = self.chance(self._evenness)
     return self.dice.choice(_EVEN_SIZES if even else _UNEVEN_SIZES)
 

@@ -17,7 +17,7 @@ add {
 
 
 def _started(body: str, result: str, name: str = 'fused'):
-  """Of a fusion, and of the program around it: (kind, bytes) of each."""
+  """The (kind, bytes) of a fusion's collectives, and of those around it."""
   module = messages.parse(
       protos.HloModuleProto,
       hlo.hlo_module_from_text(f'''HloModule m

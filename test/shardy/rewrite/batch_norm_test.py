@@ -28,7 +28,7 @@ def spmd_fixture():
 
 
 def _print(module) -> str:
-  """As XLA prints it, with what is added numbered as it comes."""
+  """The text that XLA prints, with what is added numbered as it comes."""
   text = hlo.HloModule.from_serialized_hlo_module_proto(
       module.SerializeToString()).to_string()
   text = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text.partition('\n')[2])
@@ -138,7 +138,7 @@ def test_inference():
 
 
 def test_grad():
-  """Where the tuple itself is used, it stays one."""
+  """The tuple stays one where it is used itself."""
   text = _body('''
     x = f64[4,2] parameter(0)
     s = f64[2] parameter(1)
@@ -257,7 +257,7 @@ def test_element_with_a_sharding():
 
 
 def test_inner_computations():
-  """Of a loop, and called; with one addition for each element type."""
+  """A loop and a called one have one addition for each element type."""
   text = _expand(
       '''
     x = f32[4,2] parameter(0)

@@ -68,7 +68,7 @@ def test_what_one_side_alone_has_merged_stays():
 
 
 def test_heads():
-  """Of a product with a batch; a transpose of what is merged is in it."""
+  """A product with a batch; a transpose of what is merged is in it."""
   assert _unmerged('''
     q = f32[8,4,5,16] parameter(0)
     k = f32[8,4,7,16] parameter(1)
@@ -124,7 +124,7 @@ rhs_contracting_dims={0,1}'''
 
 
 def test_a_transposed_result_that_is_split():
-  """As the gradient of keys: transposed in its merged form."""
+  """The gradient of keys is transposed in its merged form."""
   assert _unmerged('''
     q = f32[8,4,5,16] parameter(0)
     g = f32[8,4,5,7] parameter(1)

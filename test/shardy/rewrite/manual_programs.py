@@ -206,7 +206,7 @@ def all_reduce() -> Tensors:
 
 
 class _Cube(torch.autograd.Function):
-  """As kernels are written: both ways begin and end a region."""
+  """A kernel as they are written: both ways begin and end a region."""
 
   @staticmethod
   def forward(ctx, x, mesh):

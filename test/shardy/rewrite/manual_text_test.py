@@ -45,7 +45,7 @@ def _lower(entry: str, others: str = ''):
 
 
 def _print(module) -> str:
-  """As XLA prints it, with names of what is new numbered as they come."""
+  """The text that XLA prints, with new names numbered as they come."""
   text = hlo.HloModule.from_serialized_hlo_module_proto(
       module.SerializeToString()).to_string()
   text = text.partition('\n')[2].replace('%', '').replace('\\"', "'")

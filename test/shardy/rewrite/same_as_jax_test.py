@@ -166,7 +166,7 @@ def _by_torch(case: Case, first: int, mesh: xs.Mesh):
 
 
 def _placement(spec: programs.Spec) -> str:
-  """As torch_xla reads a placement over the mesh of these programs."""
+  """The placement over the mesh of these programs, as torch_xla reads it."""
   axes = tuple(programs.AXES)
   numbers = tuple(None if a is None else axes.index(a) for a in spec)
   return str(sharding_of((2, 4), None, numbers).to_v1())

@@ -27,7 +27,7 @@ def _say(spec, priority=None, mesh=_MESH) -> Annotation:
 
 
 def _print(module) -> str:
-  """As XLA prints it, with little of what is not looked at here."""
+  """The text that XLA prints, with little of what is not looked at here."""
   text = hlo.HloModule.from_serialized_hlo_module_proto(
       module.SerializeToString()).to_string()
   header, _, body = text.partition('\n')
@@ -202,7 +202,7 @@ def test_open_result_is_left_to_shardy():
 
 
 def test_sharding_on_an_operation_becomes_a_constraint():
-  """As on the program with which torch_xla reads a tensor."""
+  """The program with which torch_xla reads a tensor has one."""
   text, lowering = _lower(f'''
     p0 = {_F} parameter(0), sharding={_X}
     b = f32[] custom-call(p0), {_bind(_say((0, None), (0, None)))}

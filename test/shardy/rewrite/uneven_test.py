@@ -138,7 +138,7 @@ ENTRY e (p: f32[10,6]) -> f32[6,16] {
 
 
 def test_what_shardy_is_asked():
-  """Of a free result that may be split unevenly; all others stay alive."""
+  """It is asked of a free result that may be uneven; all others stay alive."""
   entry = f'''
     p = f32[10,6] parameter(0)
     c = f32[10,6] custom-call(p), custom_call_target="Sharding",
@@ -210,7 +210,7 @@ def _attempts(promised=lambda outcome: None):
     told.append(tiles)
     attempt = Attempt(b'', Partitioner.SHARDY, promise=promised)
     if tiles is None:
-      return Made(attempt, asked={1: (10, 6)})
+      return Made(attempt, open_results={1: (10, 6)})
     to = {n: ((10, 6), free_results.padded((10, 6), t))
           for n, t in tiles.items()}  # yapf: disable
     return Made(attempt, padded=to)
@@ -340,7 +340,7 @@ def test_numbers_and_layouts_in_stablehlo():
 
 
 def _check_flip() -> None:
-  """Of two inputs the one with the lower priority is moved."""
+  """Checks that of two inputs the one with the lower priority is moved."""
   mesh = _mesh()
   a, b = torch.randn(10, 8), torch.randn(10, 8)
   placed = {}
@@ -428,7 +428,7 @@ def test_unevenly_split_indices_in_stablehlo():
 
 @pytest.mark.parametrize('count, whole', [(10, ['i']), (16, [])])
 def test_only_indices_that_are_split_unevenly_stay_whole(count, whole):
-  """Of two operands: what comes before the indices is another operand."""
+  """What comes before the indices is another operand."""
   add = """add {
     a = f32[] parameter(0)
     b = f32[] parameter(1)

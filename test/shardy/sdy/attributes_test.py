@@ -146,7 +146,7 @@ def test_axis_names_that_stay_out_of_the_text(name):
 
 
 def test_plain_device_order_is_left_out():
-  """As Shardy itself does."""
+  """Shardy itself leaves it out."""
   with pytest.raises(SdyError, match='must be left out'):
     Mesh((('x', 2),), (0, 1))
   listed = str(_mesh((('x', 2),), (0, 1)))

@@ -183,6 +183,6 @@ def test_mesh_of_other_devices(num_devices):
     '{devices=[8,1]7,1,2,3,4,5,6,0}', '{devices=[2,1,4]<=[8]}'
 ])
 def test_what_cannot_be_said(text):
-  """Of other devices, in another order, or no tiles at all."""
+  """Other devices, another order of them, or no tiles at all cannot be."""
   with pytest.raises(InexpressibleError):
     _lower(_placed(text), _said(_say((0, None))))

@@ -22,7 +22,7 @@ def test_docstring():
 
 @st.composite
 def _meshes(draw, num_devices=8) -> UserMesh:
-  """Of as many devices, in any order; axes of size 1 among others."""
+  """Meshes of as many devices, in any order; axes of size 1 among others."""
   shape, left = [], num_devices
   while left > 1:
     size = draw(
@@ -69,7 +69,7 @@ def test_what_is_written_is_read(annotation):
 @examples(150)
 @given(_annotations(), _meshes())
 def test_what_is_written_over_another_mesh_is_read(annotation, other):
-  """By sub-axes; where no mesh says it there is nothing to read."""
+  """It is read by sub-axes; where no mesh says it there is nothing to read."""
   mesh = mesh_axes.mesh_of(other)
   rank = len(annotation.partition_spec)
   try:

@@ -98,7 +98,7 @@ def _programs(draw) -> list[Node[int]]:
 @properties.examples(300)
 @hypothesis.given(_programs())
 def test_regions_can_run_one_after_the_other(nodes):
-  """By stage: what is not manual, in order, then the regions."""
+  """Each stage has what is not manual, in order, then the regions."""
   cut = manual_graph.cut(nodes)
   by_key = {node.key: node for node in nodes}
   region_of = {}

@@ -257,7 +257,7 @@ def test_priorities_and_open_dimensions(shape, spec, priority, expected):
     (('{devices=[2,4]<=[8]}', '{devices=[2,4]0,1,2,3,4,5,6,7}'), (2, 4)),
 ])  # yapf: disable
 def test_mesh_of_placements(placements, axes):
-  """As few axes as do, over plain devices."""
+  """The mesh has as few axes as do, over plain devices."""
   parsed = tuple(map(parse_sharding, placements))
   mesh = mesh_axes.mesh_of_placements(parsed, 8)
   assert mesh == attributes.Mesh(

@@ -40,7 +40,7 @@ def partition_specs(mesh_rank, max_rank=3):
 
 
 def tiles_of_devices(mesh_shape, device_ids, partition_spec):
-  """For each device, the index of its tile, from its own mesh coordinates."""
+  """The index of each device's tile, from its own mesh coordinates."""
   tiles = {}
   positions = itertools.product(*map(range, mesh_shape))
   for device, position in zip(device_ids, positions):
@@ -55,7 +55,7 @@ def tiles_of_devices(mesh_shape, device_ids, partition_spec):
 
 
 def tiles_in(sharding, rank, num_devices):
-  """For each device, the index of its tile, as `sharding` lists them."""
+  """The index of each device's tile, as `sharding` lists them."""
   if sharding.type == ShardingType.REPLICATED:
     return {device: (0,) * rank for device in range(num_devices)}
   array = sharding.to_v1().tiles.to_array()

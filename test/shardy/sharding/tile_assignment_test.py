@@ -197,7 +197,7 @@ _MILLION = [((2,) * 20, tuple(range(19, -1, -1))),
 
 @pytest.mark.parametrize('reshape_dims, perm', _MILLION)
 def test_finds_the_iota_of_a_million_devices(reshape_dims, perm):
-  """In a search quadratic in the devices this would not come to an end."""
+  """A search quadratic in the devices would not come to an end."""
   tiles = IotaTileAssignment((2**20,), reshape_dims, perm)
   assert from_array(tiles.to_array()) == tiles
 

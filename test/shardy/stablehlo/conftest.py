@@ -15,6 +15,6 @@ from sections import Run  # pylint: disable=wrong-import-position
 
 @pytest.fixture(name='run')
 def run_fixture() -> Iterator[Run]:
-  """For a test with an environment."""
+  """Runs a section, for a test with an environment."""
   with Run.start() as run:
     yield run

@@ -232,7 +232,7 @@ def test_a_vendors_dialect_in_the_generic_form():
 
 
 def test_collectives():
-  """As many bytes as the bigger side has, by kind."""
+  """Each kind has as many bytes as the bigger side has."""
   group = 'dense<[[0, 1]]> : tensor<1x2xi64>'
   handle = '#stablehlo.channel_handle<handle = 1, type = 0>'
   body = f'''

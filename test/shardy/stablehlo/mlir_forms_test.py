@@ -60,7 +60,7 @@ module @m {
 
 
 def test_attributes():
-  """As XLA's own importer reads them (round_trip_import)."""
+  """XLA's own importer reads them so (round_trip_import)."""
   assert_printed(
       _written(Form.ATTRIBUTES), '''\
 module @m attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh =
@@ -85,7 +85,7 @@ module @m attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh =
 
 
 def test_plain():
-  """Of a program with shardings of arguments, results, operations and calls."""
+  """The program has shardings of arguments, results, operations and calls."""
   program = modules.in_hlo(_module())
   extract.take(program)
   assert_printed(
@@ -168,7 +168,7 @@ def _v2(arguments: str, results: str, body: str):
 
 
 def test_v2():
-  """Of arguments, results, operations and calls; bindings and tags go."""
+  """Arguments, results, operations and calls have V2; bindings and tags go."""
   program, counts = _v2(
       f'%arg0: F {{mhlo.sharding = "{_X_V1}"}}',
       f'F {{mhlo.sharding = "{_Y_V1}"}}, tensor<f32>', f'''
@@ -225,7 +225,7 @@ def test_pinned_results_in_v2():
 
 
 def test_a_program_without_our_calls():
-  """As it is handed on where jaxlib cannot convert it, and as it is printed."""
+  """It is handed on so where jaxlib cannot convert it, and printed so."""
   text = _main(
       '%arg0: F, %arg1: F', 'F, tensor<f32>', f'''
     %b = {modules.bind(_say((0, None)), _say((1, None)), of=('%arg0', '%arg1'))}

@@ -249,7 +249,7 @@ def test_what_is_kept():
 
 @pytest.mark.parametrize('operation', ['erf', 'topk'])
 def test_what_stablehlo_lacks_is_a_custom_call(operation):
-  """As in what `_XLAC` writes: no dialect that a plugin need not know."""
+  """`_XLAC` writes it so, too: no dialect that a plugin need not know."""
   attributes = '{}' if operation == 'erf' else '{k = 2 : i64, largest = true}'
   results = 'F' if operation == 'erf' else '(tensor<8x2xf32>, tensor<8x2xi32>)'
   kinds = results.strip('()')
@@ -314,7 +314,7 @@ def _unwrapped(body: str):
 
 
 def test_the_function_that_main_merely_calls_is_the_program():
-  """As of 3,200 parameters and more; their shardings are said of it."""
+  """It is so from 3,200 parameters on; their shardings are said of it."""
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
   told = to_sdy.tell(program, extract.take(program), 8)

@@ -85,7 +85,7 @@ module @m {
 
 
 def test_region_as_attributes():
-  """With results in place of a tuple of them."""
+  """It has results in place of a tuple of them."""
   module, _ = _region(Form.ATTRIBUTES)
   text = dialects.text(module)
   assert 'sdy.manual_computation(' not in text and 'tuple' not in text
@@ -162,7 +162,7 @@ def test_as_hlo(name, ran):
 
 
 def test_two_regions_of_one_body():
-  """As others write it: each region has its own."""
+  """Others write it so: each region has its own."""
   said = '"#sdy.sharding_per_value<[<@mesh, [{\\22x\\22}, {}]>]>"'
   axes = 'xla.sdy.manual_axes = "#sdy<manual_axes{\\22x\\22}>"'
 

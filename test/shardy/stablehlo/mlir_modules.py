@@ -20,7 +20,7 @@ F = 'tensor<8x8xf32>'
 
 
 def quoted(text: str) -> str:
-  """As a string in MLIR."""
+  """The text as a string in MLIR."""
   return '"' + text.replace('\\', '\\5C').replace('"', '\\22') + '"'
 
 

@@ -128,7 +128,7 @@ print(json.dumps(told))
 
 @functools.lru_cache(maxsize=1)
 def _jax_modules() -> list[tuple[str, Optional[str]]]:
-  """For each case the text of a constraint's module, and of an argument's."""
+  """The text of a constraint's module, and of an argument's, for each case."""
   cases = json.dumps([(c.shape, c.names, c.device_ids, c.spec) for c in _CASES])
   told = processes.output_of(
       _JAX.format(cases=cases),

@@ -64,7 +64,7 @@ def test_annotations_are_not_lost_in_silence():
 
 
 def test_what_cannot_be_converted_goes_without_our_calls():
-  """As from the official wheel: its shardings as they came."""
+  """Its shardings go as they came, as from the official wheel."""
   said = Annotation.of(UserMesh.of((8,), ('x',)), (0,), (1,))
   program = modules.main(
       '%a: F {mhlo.sharding = "{devices=[2,2,2]<=[8]}"}', 'F', f'''

@@ -88,7 +88,7 @@ WAYS = {
 
 
 def form_of(way: str) -> str:
-  """Of the programs that Shardy gets by a way."""
+  """The form of the programs that Shardy gets by a way."""
   return 'attributes' if way == 'attributes' else 'sdy'
 
 
@@ -248,7 +248,7 @@ def _compiled_told_by(dump: Optional[Dump]) -> Iterator[None]:
 
 
 def annotated(ended: Ended) -> list[tuple[Any, ...]]:
-  """Of programs with annotated tensors: what was asked, and what came of it.
+  """The programs with annotated tensors: what was asked, and what came of it.
 
   Without the reason where every attempt failed: these are not the same.
   """
@@ -352,7 +352,7 @@ def cases_of(module: ModuleType,
 
 def run_asked(request: pytest.FixtureRequest, *ways:
               str) -> dict[tuple[str, Section], Ended]:
-  """By way and section: what this session's tests of the module ask for.
+  """Runs what this session's tests of the module ask for, by way and section.
 
   They do by their parameters `way` and `section`.
 

@@ -46,7 +46,7 @@ class _Example:
 
 @functools.lru_cache(maxsize=None)
 def _ended(way: str, example: _Example) -> vendor.Ended:
-  """In a process of its own: what one leaves alive others are told of."""
+  """How an example ends in a process of its own: others see what it leaves."""
   return vendor.run(vendor.WAYS[way], example)[example]
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 def results(run: Run) -> Seen:
-  """Of one program: of a free result, of a marked one, of a reduced one."""
+  """The results of one program: a free one, a marked one, a reduced one."""
   a = torch.randn(8, 8)
   x = a.to('xla')
   run.mark(x, ('x', 'y'), (0, 0))

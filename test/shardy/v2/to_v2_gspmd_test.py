@@ -85,7 +85,7 @@ def test_all_replicated(both, mesh):
     ([7, 6, 5, 4, 3, 2, 1, 0], 1),
 ])
 def test_permuted_meshes(both, devices, v1):
-  """Where no iota gives the order, V1 goes on, and the record says so."""
+  """V1 goes on where no iota gives the order, and the record says so."""
   mesh = xs.Mesh(np.array(devices), (2, 4), _AXES)
   _matmul(mesh, ('x', None), (None, 'y'), ('x', 'y'))
   check_same(both, v2=0)

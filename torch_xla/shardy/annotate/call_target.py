@@ -22,7 +22,7 @@ import json
 from .annotation import Annotation, UserMesh
 from .priority import check_priority
 
-# Of every call that must not leave this process.
+# The target of every call that must not leave this process begins so.
 PREFIX = 'torch_xla.shardy.'
 _BINDING = f'{PREFIX}bind '
 _TAG = f'{PREFIX}tag '

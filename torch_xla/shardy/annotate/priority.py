@@ -29,7 +29,7 @@ class PriorityTypeError(PriorityError, TypeError):
 
 
 def check_priority(priority: Any, rank: int) -> Optional[Priority]:
-  """`priority` as a tuple with an int or None for each of `rank` dimensions.
+  """The priority as a tuple of an int or None for each of `rank` dimensions.
 
   Raises:
     PriorityLengthError: not one entry per dimension.

@@ -71,7 +71,7 @@ class Binder:
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
     self._binding_of_sync: Optional[torch.Tensor] = None
-    # Of the last bindings, as a text takes longer to make than to compare.
+    # Texts of the last bindings: one takes longer to make than to compare.
     self._targets: tuple[tuple[list[Annotation], str], ...] = ()
     self._partial_syncs_before: tuple[Optional[int],
                                       Optional[int]] = (None, None)

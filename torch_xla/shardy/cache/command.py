@@ -31,17 +31,18 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   except CacheError as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
-  for told in caches:
+  for status in caches:
     if not options.quiet:
-      terminal.show('{path}: {entries} entries, {bytes:,} bytes'.format(**told))
-    for finding in told['findings']:
+      terminal.show(
+          '{path}: {entries} entries, {bytes:,} bytes'.format(**status))
+    for finding in status['findings']:
       terminal.show(f'error: {finding}')
   if not caches and not options.quiet:
     terminal.show(f'{options.root}: there is no compilation cache in it')
   if options.json:
     with open(options.json, 'w', encoding='utf-8') as file:
       json.dump(caches, file, indent=1)
-  return int(any(told['findings'] for told in caches))
+  return int(any(status['findings'] for status in caches))
 
 
 def _directories(above: Directory) -> Iterator[Directory]:

@@ -255,7 +255,10 @@ class Store:
       self._counts['evicted'] += 1
 
   def _files(self) -> list[tuple[bool, int, int, str]]:
-    """(is whole, time of last use, bytes, name): first to be evicted first."""
+    """The files, the first to be evicted first.
+
+    As (is whole, time of last use, bytes, name).
+    """
     files = []
     for name in os.listdir(self._file):
       if name.endswith((_ENTRY, _DAMAGED)):

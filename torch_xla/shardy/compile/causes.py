@@ -13,7 +13,7 @@ from .record import ProgramRecord
 # An instruction's number changes with any other instruction.
 _NUMBER = re.compile(r'[._]\d+$')
 _UNKNOWN = 'a source that metadata do not tell'
-# Of an operation: as many weights as it may be of.
+# How many named weights of an operation are told.
 _MOST = 2
 
 

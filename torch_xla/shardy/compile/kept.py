@@ -19,7 +19,7 @@ from .record import ProgramRecord
 
 # Whatever a program holds as constants, its executable holds on the device.
 _LARGEST_PROGRAM = 16 * 1024
-# As many as the shim keeps.
+# How many programs are kept: as many as the shim keeps.
 _MOST = 64
 
 

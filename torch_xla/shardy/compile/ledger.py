@@ -12,7 +12,7 @@ import zlib
 
 from .record import ProgramRecord, TensorRecord
 
-# Of what was sent, for who asks what a later program differs in.
+# How many sent programs are kept, to tell what a later one differs in.
 _MOST_SENT = 64
 
 
@@ -128,5 +128,5 @@ def _used_again(program: ProgramRecord) -> ProgramRecord:
   return dataclasses.replace(program, reused=program.reused + 1)
 
 
-# Of the programs that go through this process's door.
+# The ledger of the programs that go through this process's door.
 of_process = Ledger()

@@ -53,7 +53,7 @@ class TensorRecord:
 def with_compiled(
     tensors: tuple[TensorRecord, ...],
     compiled: Optional[CompiledProgram]) -> tuple[TensorRecord, ...]:
-  """`tensors` with what is known of them in the compiled program."""
+  """The tensors with what the compiled program says of them."""
   if compiled is None:
     return tensors
   shardings = compiled.parameters or ()

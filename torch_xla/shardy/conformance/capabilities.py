@@ -26,7 +26,7 @@ from .pjrt.sdy_programs import with_attributes, with_dialect
 from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
 from .result import CAPABILITIES
 
-# Of a compiler's words, which may hold a whole program.
+# Characters that are kept of an error, which may hold a whole program.
 _LONGEST = 500
 _COUNT = 8
 
@@ -245,7 +245,7 @@ def _words(error: Exception) -> str:
 
 
 def _answer(call: Callable[..., Any], *args: Any, **values: Any) -> Any:
-  """None where the plugin cannot or will not."""
+  """The call's answer; None where the plugin cannot or will not."""
   try:
     return call(*args, **values)
   except (PjrtError, MissingError):

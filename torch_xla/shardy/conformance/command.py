@@ -76,8 +76,8 @@ def _judge(options: argparse.Namespace,
   if options.timeout is not None and not 0 < options.timeout <= _LONGEST:
     raise ConformanceError(f'--timeout {options.timeout:g}: it must be '
                            f'positive, and at most {_LONGEST}')
-  given = sum(options.options, [])
-  if options.device and given:
+  client_options = sum(options.options, [])
+  if options.device and client_options:
     raise ConformanceError('--options go with --plugin; a registered plugin '
                            'tells its own')
   paths = [p for p in (options.json, options.junit, options.html) if p]
@@ -88,7 +88,7 @@ def _judge(options: argparse.Namespace,
       if options.expected_failures else ())
   for line in lines:
     suite.check_expected(line.pattern)
-  parsed = parse_options(given)
+  parsed = parse_options(client_options)
   if options.plugin:
     subject = Subject.of_library(options.plugin, parsed, options.topology)
   else:

@@ -81,7 +81,7 @@ def counts(results: Sequence[Result]) -> dict[Status, int]:
 
 
 def counts_text(results: Sequence[Result]) -> str:
-  """'3 passed, 1 skipped'."""
+  """The counts of the outcomes as text: '3 passed, 1 skipped'."""
   return ', '.join(
       f'{n} {status.value}' for status, n in counts(results).items())
 

@@ -76,22 +76,23 @@ def annotated(tensor: torch.Tensor, mesh: xs.Mesh,
   return tensor
 
 
-def check_equal(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
+def check_equal(actual: torch.Tensor, expected: torch.Tensor,
+                what: str) -> None:
   """Compares element by element; zeros of either sign are equal.
 
   Raises:
     Failure: they differ; it says where first.
   """
-  expect((found.dtype, found.shape) == (wanted.dtype, wanted.shape),
-         f'{what}: {found.dtype} {list(found.shape)} in place of '
-         f'{wanted.dtype} {list(wanted.shape)}')
-  wrong = (found != wanted).nonzero().tolist()
+  expect((actual.dtype, actual.shape) == (expected.dtype, expected.shape),
+         f'{what}: {actual.dtype} {list(actual.shape)} in place of '
+         f'{expected.dtype} {list(expected.shape)}')
+  wrong = (actual != expected).nonzero().tolist()
   if not wrong:
     return
   at = tuple(wrong[0])
-  raise Failure(f'{what}: {len(wrong)} of {wanted.numel()} elements differ, '
-                f'first at {list(at)}: {found[at].item()} in place of '
-                f'{wanted[at].item()}')
+  raise Failure(f'{what}: {len(wrong)} of {expected.numel()} elements differ, '
+                f'first at {list(at)}: {actual[at].item()} in place of '
+                f'{expected[at].item()}')
 
 
 def shards(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
@@ -113,7 +114,7 @@ def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
   """
   names = list(mesh.axis_names)
   ids = mesh.device_ids.reshape(mesh.mesh_shape)
-  held = {}
+  shards_by_device = {}
   for place in np.ndindex(*mesh.mesh_shape):
     part = host
     for dim, entry in enumerate(spec):
@@ -127,8 +128,8 @@ def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
       begin = min(number * size, host.shape[dim])
       end = min(begin + size, host.shape[dim])
       part = part.narrow(dim, begin, end - begin)
-    held[int(ids[place])] = part
-  return held
+    shards_by_device[int(ids[place])] = part
+  return shards_by_device
 
 
 def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
@@ -139,12 +140,12 @@ def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
     Failure: a device holds something else than its part of `host`.
   """
   spec = tuple(spec)
-  wanted = expected_shards(host, mesh, spec)
-  found = shards(tensor)
-  if not found:
+  expected = expected_shards(host, mesh, spec)
+  actual = shards(tensor)
+  if not actual:
     raise NotApplicable('no device of this process holds a part')
-  for device, part in sorted(found.items()):
-    check_equal(part, wanted[device], f'{what}, device {device}')
+  for device, part in sorted(actual.items()):
+    check_equal(part, expected[device], f'{what}, device {device}')
 
 
 def numbers(*shape: int, start: int = 0) -> torch.Tensor:

@@ -28,12 +28,12 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     report += probe_in_child(
         environ, options.timeout,
         (lambda step: None) if options.quiet else _progress)
-  shown = report if not options.quiet else Diagnosis(
+  diagnosis = report if not options.quiet else Diagnosis(
       tuple(
           f for f in report.findings
           if f.status in (Status.WARNING, Status.ERROR)))
-  if shown.findings:
-    terminal.show(str(shown))
+  if diagnosis.findings:
+    terminal.show(str(diagnosis))
   if options.json:
     with open(options.json, 'w', encoding='utf-8') as file:
       print(report.to_json(), file=file)

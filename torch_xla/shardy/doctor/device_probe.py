@@ -136,7 +136,7 @@ def _mesh() -> xs.Mesh:
 
 
 def _on_devices(host: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
-  """`host`, a row to each device, as (device, rows on an XLA device)."""
+  """The rows of `host` on XLA devices: (device, tensor of its rows)."""
   if xr.is_spmd():
     tensor = host.to('xla')
     xs.mark_sharding(tensor, _mesh(), (_AXIS,) + (None,) * (host.dim() - 1))

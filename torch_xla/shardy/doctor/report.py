@@ -86,7 +86,7 @@ class Diagnosis:
 
 
 def one_line(text: str, limit: int = 400) -> str:
-  """`text` on one line, cut to `limit` characters."""
+  """A text on one line, cut to `limit` characters."""
   text = re.sub(r'\s+', ' ', text).strip()
   return text if len(text) <= limit else text[:limit - 3] + '...'
 

@@ -25,7 +25,7 @@ LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
 _VERSION = 5
 _MESSAGE_SIZE = 4096
-# Of PJRT_Error_Code.
+# Values of PJRT_Error_Code.
 _INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
 
 _ATTRIBUTE_REASONS = {
@@ -66,7 +66,7 @@ _sized = ctypes.c_char_p, _size
 _to_int64, _to_size, _to_memory = map(ctypes.POINTER,
                                       (ctypes.c_int64, _size, _Memory))
 _to_sized = ctypes.POINTER(_handle), _to_size
-# Of each function of the library: what it gives, and what it takes.
+# For each function of the library: what it gives, and what it takes.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     'Open': (_int, ctypes.c_char_p, *_sized),
     'SetCompileCallback': (None, _handle, _handle),

@@ -19,7 +19,7 @@ from ..stablehlo import dialects
 from .propagation import Origin, Propagation
 
 _BEFORE, _AFTER = '01.before_propagation.mlir', '02.after_propagation.mlir'
-# Of the modules themselves none is written, as none has that name.
+# No whole module is written, as none has that name.
 _FLAGS = ('--xla_dump_to={} --xla_dump_hlo_pass_re=shardy.* '
           '--xla_dump_hlo_module_re=^none$')
 # What XLA_IR_DEBUG sets, which torch_xla reads as it is imported.

@@ -12,7 +12,7 @@ from .propagation import Propagation, Tensor, whole_axis
 
 _MOST = 5
 
-# As `mark_sharding` takes it, with axes by their names.
+# A spec as `mark_sharding` takes it, with axes by their names.
 Spec = Sequence[Union[None, str, Sequence[str]]]
 
 

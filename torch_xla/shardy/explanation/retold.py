@@ -25,7 +25,7 @@ from ..hlo.protos import HloModuleProto
 from ..layers import group_of
 from ..mode import Mode
 
-# By group and dimension; of a group that is not here nothing is changed.
+# Priorities by group and dimension; groups that are not here stay so.
 _Priorities = Mapping[str, Mapping[int, Optional[int]]]
 
 

@@ -12,7 +12,7 @@ from ..layers import folded, group_of
 from .propagation import Origin
 from .search import is_named, Program, Tried
 
-# By group and dimension; None: said without a priority.
+# Priorities by group and dimension; None: said without a priority.
 Priorities = Mapping[str, Mapping[int, Optional[int]]]
 
 _TOLERANCE = 1e-3

@@ -12,7 +12,7 @@ from ..stablehlo.mlir import ir, sdy
 from .conflicts import Conflict
 from .propagation import Move, Propagation, Tensor
 
-# By origin and dimension.
+# Priorities by origin and dimension.
 Priorities = Mapping[tuple[str, int], int]
 
 

@@ -31,7 +31,7 @@ def entry_of(module: HloModuleProto) -> HloComputationProto:
 
 
 def instructions_of(module: HloModuleProto) -> Iterator[HloInstructionProto]:
-  """Those of all computations."""
+  """The instructions of all computations."""
   for computation in module.computations:
     yield from computation.instructions
 

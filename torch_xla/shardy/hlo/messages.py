@@ -81,7 +81,7 @@ def parse(kind: type[M], data: bytes) -> M:
         f'not a valid {kind.__name__} ({len(data)} bytes): {e}') from e
 
 
-# Of the answers that `parse_compiled` reads.
+# The formats of the answers that `parse_compiled` reads.
 HLO_FORMATS = ('hlo', 'hlo_with_config')
 
 

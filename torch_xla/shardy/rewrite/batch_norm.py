@@ -89,11 +89,11 @@ class _Computation:
     self._ordered = _in_control_edges(computation)
     self._needed_ids = self._ordered | _used_as_a_whole(computation)
     self._instructions: list[HloInstructionProto] = []
-    # By the id of what is expanded: its results.
+    # The results of what is expanded, by its id.
     self._results: dict[int, Sequence[HloInstructionProto]] = {}
-    # By id: what users use instead.
+    # The id of what users use instead, by id.
     self._replaced: dict[int, int] = {}
-    # By id: the same value as it was before it was put in its shape.
+    # The value before it was put in its shape, by id.
     self._unshaped: dict[int, HloInstructionProto] = {}
 
   def expand(self, batch_norms: Collection[int]) -> None:

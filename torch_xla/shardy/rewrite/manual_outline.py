@@ -96,7 +96,7 @@ class _ComputationWriter:
     self._constraints = constraints
     self._source = source
     self._written: list[HloInstructionProto] = []
-    # By the id before: of what ends a region, and of a manual value.
+    # What came of the ends of regions and of manual values, by their ids.
     self._ended: dict[int, int] = {}
     self._stacked: dict[int, HloInstructionProto] = {}
     self._local: dict[int, bytes] = {}  # Shapes of manual parameters.

@@ -74,7 +74,7 @@ class Formula:
   operands: int
 
 
-# By opcode.
+# Formulas by opcode.
 FORMULAS = {
     'batch-norm-training': Formula(training, 3),
     'batch-norm-inference': Formula(inference, 5),

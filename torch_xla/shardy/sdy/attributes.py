@@ -150,7 +150,7 @@ def check(mesh: Mesh, dims: TensorSharding) -> None:
 
 
 def text(mesh: Mesh, dims: TensorSharding) -> str:
-  """`<@mesh, [..]>`, checked; raises SdyError."""
+  """The text `<@mesh, [..]>` of a checked sharding; raises SdyError."""
   check(mesh, dims)
   return f'<@{MESH_NAME}, [{", ".join(map(str, dims))}]>'
 

@@ -79,7 +79,7 @@ def drawable(text: str) -> str:
 
 def console_width(cells: Iterable[Union[int, Sequence[int]]], columns: int,
                   device_kind: str, max_width: int, lines: bool) -> int:
-  """`max_width`, or more where device ids would not fit.
+  """The width to draw in: `max_width`, or more if ids would not fit.
 
   A table that is too wide is squeezed until its columns are equally narrow, and
   what is longer than a column is cut off, so that ids end as `1…` or vanish.

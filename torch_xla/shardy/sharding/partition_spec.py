@@ -97,7 +97,7 @@ def in_plain_order(device_ids: np.ndarray) -> bool:
 
 def uneven_dims(shape: Sequence[int],
                 tiles: Sequence[int]) -> list[tuple[int, int]]:
-  """(dimension, tiles) wherever a dimension is not split into equal tiles.
+  """The dimensions that are not split into equal tiles: (dimension, tiles).
 
   Args:
     shape: of a tensor.

@@ -256,7 +256,7 @@ class Attempts:
         shardings=v2.shardings), v2.note
 
   def _untold_v2(self) -> Iterator[Attempt]:
-    """None for manual sharding: XLA aborts on results of it that are pinned."""
+    """The V2 attempt with pinned results; none if manual: XLA would abort."""
     if not any(
         i.custom_call_target in MANUAL_TARGETS
         for i in instructions_of(self._read())):

@@ -33,8 +33,8 @@ from .functions import (ARGUMENTS, array_of, attributes_of, CUSTOM_CALL,
                         set_attributes, SHARDING_ATTRIBUTE, target_of)
 from .mlir import ir
 
-# Of a module. Without the first two a plugin knows a program of torch_xla; the
-# others say nothing unless they are.
+# Attributes of a module. Without the first two a plugin knows a program of
+# torch_xla; the others say nothing unless they are.
 _NOT_IN_TORCH_XLA = ('mhlo.num_partitions', 'mhlo.num_replicas')
 _SAYS_NOTHING = {
     'mhlo.cross_program_prefetches': '[]',

@@ -59,7 +59,7 @@ def part(module: HloModuleProto) -> int:
 
 def _part_in(computation: HloComputationProto, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
-  # By operand and window, the operand for each value.
+  # The operand for each value, by operand and window.
   operands: dict[tuple[object, ...], dict[Union[bytes, int], int]] = {}
 
   def parted(

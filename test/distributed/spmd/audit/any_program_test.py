@@ -228,7 +228,7 @@ class Named(torch.nn.Module):
 
 @dataclasses.dataclass
 class Result(collections.OrderedDict):
-  """As transformers' are: their entries are attributes, too."""
+  """A result as transformers' models have it: entries are attributes, too."""
   logits: torch.Tensor = None
   loss: torch.Tensor = None
 

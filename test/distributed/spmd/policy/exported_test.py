@@ -63,7 +63,7 @@ def module_of(text):
 
 
 def held_here(policy, mesh):
-  """By tensor, what each device holds."""
+  """What each device holds, by tensor."""
   model, claims = Holder(), policy.claims(Holder(), mesh)[0]
   held = {}
   for name, t in model.named_parameters(remove_duplicate=False):
@@ -103,7 +103,7 @@ def held_by_dtensor(text):
 
 
 def held_by_jax(texts):
-  """In a process of its own: jax's devices are there once."""
+  """What jax's devices hold, in a process of its own: they are there once."""
   import jax
   results = []
   for text in texts:

@@ -13,7 +13,7 @@ _REPLICAS = ('channel_id=1, to_apply=add, replica_groups=[1,8]<=[8], '
 
 
 def _estimated(count) -> str:
-  """As libtpu writes it: numbers are strings."""
+  """An estimate as libtpu writes it: numbers are strings."""
   return (f', backend_config={{"flag_configs":[],"window_config":'
           f'{{"estimated_cycles":"{count}","iteration_bounds":["1"]}}}}')
 

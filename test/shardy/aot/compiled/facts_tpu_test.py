@@ -175,7 +175,7 @@ def test_the_trips_of_a_loop_that_counts_in_64_bits_are_found():
 
 
 def test_estimates_are_summed_as_they_stand_in_the_text():
-  """By the text alone: the loop's is the computation with the counter."""
+  """The text alone tells the loop's: the computation with the counter."""
   compiled = _scan()
   module = compiled.module
   total = 0

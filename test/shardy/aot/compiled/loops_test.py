@@ -115,7 +115,7 @@ def test_what_is_no_whole_number_or_from_elsewhere_is_not_told(condition):
 
 
 def test_a_counter_of_64_bits_in_two_halves():
-  """As libtpu writes the counters of torch_xla's own loops."""
+  """libtpu writes the counters of torch_xla's own loops so."""
   state = '(u32[], u32[])'
   body = f'''
   low = u32[] get-tuple-element(p), index=0

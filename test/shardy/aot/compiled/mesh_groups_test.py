@@ -78,7 +78,7 @@ def test_axes_of_pairs(pairs, names):
     seed=st.integers(0, 2**32))
 @properties.examples(200)
 def test_the_groups_of_any_axes_are_these_axes(shape, seed):
-  """In a mesh of any order, for each set of axes, in any order."""
+  """It holds in a mesh of any order, for each set of axes, in any order."""
   choose = random.Random(seed)
   ids = list(range(int(np.prod(shape))))
   choose.shuffle(ids)

@@ -88,7 +88,7 @@ def refused(**changes: Any) -> Program:
 
 
 def report(*programs: Program, **changes: Any) -> AotReport:
-  """Of a script that took three steps and compiled in the first alone.
+  """The report of a script of three steps that compiled in the first alone.
 
   Its usual step is what was executed in each step since it was compiled.
   """
@@ -118,7 +118,7 @@ def report(*programs: Program, **changes: Any) -> AotReport:
 
 
 def empty(**changes: Any) -> AotReport:
-  """Of a script that compiled nothing."""
+  """The report of a script that compiled nothing."""
   return dataclasses.replace(
       report(), programs=(), steps=0, usual_step=(), usual_steps=0, **changes)
 

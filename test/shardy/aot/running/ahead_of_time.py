@@ -42,7 +42,7 @@ def report_of(script: str,
 
 def run(script: str, arguments: tuple[str, ...], topology: str,
         wanted: dict[str, Any]) -> AotReport:
-  """As `bootstrap` does, in this process."""
+  """Runs a script as `bootstrap` does, in this process."""
   path = str(SCRIPTS / script)
   name = topologies.parse(topology)
   with tempfile.TemporaryDirectory() as folder:

@@ -141,7 +141,7 @@ def test_a_process_that_ends_itself(way: str, said: str,
 
 @pytest.mark.slow
 def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
-  """With mode shardy, where neither XLA's CPU plugin nor JAX is installed."""
+  """Mode shardy works where neither XLA's CPU plugin nor JAX is installed."""
   (tmp_path / 'sitecustomize.py').write_text(
       'import importlib.abc\n'
       'import sys\n'
@@ -176,7 +176,7 @@ def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
 @pytest.mark.parametrize(
     'to_group', [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
-  """As by ctrl-C in a terminal, which both processes get, or by kill."""
+  """By ctrl-C in a terminal, which both processes get, or by kill."""
   process = subprocess.Popen(
       [*_COMMAND, '--topology', 'v5e:2x2',
        str(SCRIPTS / 'ends.py'), 'wait'],
@@ -201,7 +201,7 @@ def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:
 
 @pytest.mark.nightly
 def test_ended_before_anything_was_compiled(temporary: Path) -> None:
-  """In the background, where a shell has interrupts ignored."""
+  """It runs in the background, where a shell has interrupts ignored."""
   process = subprocess.Popen(
       [*_COMMAND, '--topology', 'v5e:2x2',
        str(SCRIPTS / 'ends.py'), 'wait'],

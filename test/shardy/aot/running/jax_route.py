@@ -16,7 +16,7 @@ Program = tuple[bytes, bytes]
 
 def digests(programs: list[Program], topology: str,
             init_args: str) -> list[str]:
-  """Of the programs as jaxlib's client for a topology compiles them.
+  """The programs' digests as jaxlib's client for a topology compiles them.
 
   Args:
     init_args: LIBTPU_INIT_ARGS, the compiler's settings.

@@ -151,7 +151,7 @@ def test_a_call_leaves_its_inputs_as_they_were(name):
 @pytest.mark.parametrize(
     'name', ['matmul_bfloat16', 'linear', 'conv2d', 'linear_gradient'])
 def test_contractions_are_exact_with_factors_in_bfloat16(name):
-  """As devices multiply that pass for float32."""
+  """Devices that pass for float32 may multiply so."""
   operation = _OPERATIONS[name]
   inputs, _ = expected_of(operation, 3)
   assert all(

@@ -8,7 +8,7 @@ import math
 from .folding import Fold, folded
 from .report import AuditReport, TensorRow
 
-# Of tensors, the largest first.
+# How many tensors are shown, the largest first.
 _SHOWN = 5
 
 
@@ -33,7 +33,7 @@ def of(report: AuditReport) -> list[str]:
 
 def splits(row: TensorRow,
            mesh: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
-  """(axis, its size, dimension) that a tensor could be split by further.
+  """The further splits of a tensor: (axis, its size, dimension).
 
   Axes that do not split it, the largest first, each on the dimension of which a
   device has most by then, where it divides that.

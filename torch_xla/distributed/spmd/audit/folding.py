@@ -10,7 +10,7 @@ from torch_xla.shardy.layers import group_of, many_text
 
 from .report import AuditReport, Difference, Kind, TensorRow
 
-# Of these no size says how bad they are.
+# Causes that come first: no size says how bad they are.
 _FIRST = (Kind.NOTHING_RAN, Kind.FALLBACK, Kind.POLICY, Kind.UNTIED)
 
 

@@ -37,7 +37,10 @@ def table(report: AuditReport) -> list[tuple[str, ...]]:
 
 
 def _parts(report: AuditReport) -> Iterator[tuple[str, int, Optional[int]]]:
-  """(module, column after its name, bytes on a device; None: not known)."""
+  """The bytes on a device of each tensor, by its module and column.
+
+  As (module, column after its name, bytes; None: not known).
+  """
   for row in report.tensors:
     module = row.name.rpartition('.')[0]
     yield module, 0, row.local_nbytes

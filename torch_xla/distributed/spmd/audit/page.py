@@ -170,7 +170,7 @@ def _tensors(report: AuditReport, tags: dict[str, str]) -> Iterator[str]:
 
 
 def _cells(fold: Fold, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
-  """(markup, whether it is no good) of each column."""
+  """The markup of each column, and whether what it shows is no good."""
   row = fold.row
   # A long name may break after its dots.
   yield escape(fold.name).replace('.', '.<wbr>') + _all_names(fold.names), False

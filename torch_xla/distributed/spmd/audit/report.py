@@ -324,7 +324,10 @@ def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
 
 
 def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
-  """(kind, cause, count, nbytes) over all programs, the smallest each first."""
+  """The causes of all programs' collectives, the smallest each first.
+
+  As (kind, cause, count, nbytes).
+  """
   sums_by_cause: dict[tuple[str, str], tuple[int, int]] = {}
   for _, row in collectives(report):
     for cause, count, nbytes in row.causes:
@@ -335,7 +338,7 @@ def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
 
 
 def collectives(report: AuditReport) -> list[tuple[str, CollectiveRow]]:
-  """(program, its collectives of one kind)."""
+  """Each program with its collectives of one kind."""
   return [(program.name, row)
           for program in report.programs or ()
           for row in program.collectives or ()]

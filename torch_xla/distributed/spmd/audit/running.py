@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-# As `standard.Moved`, which is not imported before the script has run.
+# The same as `standard.Moved`, which is not imported before the script has run.
 Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
 
 

@@ -215,7 +215,7 @@ def _check(t: torch.Tensor, name: str) -> None:
 
 
 def _accumulable(t: torch.Tensor) -> torch.Tensor:
-  """`t` in a dtype in which sums lose little, as a plain tensor."""
+  """The tensor in a dtype in which sums lose little, as a plain one."""
   t = global_values.plain(t)
   if not t.is_floating_point():
     return t.to(torch.int64)

@@ -110,7 +110,7 @@ def _has_cpu_backend() -> bool:
 
 
 def plain(t: torch.Tensor) -> torch.Tensor:
-  """`t` without its wrapper, if it has one, and without its gradient."""
+  """The tensor without its wrapper, if it has one, and its gradient."""
   if isinstance(t, XLAShardedTensor):
     t = t.global_tensor
   return t.detach()

@@ -59,7 +59,7 @@ class Counts(NamedTuple):
 
 
 class _Marked(torch.autograd.Function):
-  """`xs.mark_sharding_with_gradients` with its arguments as text.
+  """Marks a tensor and its gradient; the arguments are text.
 
   torch.compile traces hooks, and cannot trace how a mesh becomes text.
   """
@@ -179,7 +179,7 @@ class Applied:
 
 _applied: weakref.WeakKeyDictionary[torch.nn.Module, Applied] = (
     weakref.WeakKeyDictionary())
-# By tensor, as long as it lives.
+# Names in records, by tensor, as long as it lives.
 _record_names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 _kept: list[torch.nn.Module] = []
 

@@ -107,7 +107,7 @@ def warn_untied(model: torch.nn.Module) -> None:
 
 
 def _said_tied(module: torch.nn.Module) -> Iterator[tuple[str, str]]:
-  """(name, name of what it is tied to), as transformers' models say."""
+  """The names that a model says are tied: (name, what it is tied to)."""
   keys = getattr(module, '_tied_weights_keys', None)
   config = getattr(module, 'config', None)
   if not keys or not getattr(config, 'tie_word_embeddings', False):

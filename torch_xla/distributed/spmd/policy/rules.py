@@ -102,7 +102,7 @@ def axes_of(entry: SpecEntry) -> tuple[str, ...]:
 
 def uneven(shape: Sequence[int], spec: Spec,
            axes: Mapping[str, int]) -> list[tuple[int, int]]:
-  """(dimension, tiles) of dimensions that do not divide into their tiles."""
+  """The dimensions that do not divide into their tiles: (dimension, tiles)."""
   tiles = [math.prod(axes[axis] for axis in axes_of(entry)) for entry in spec]
   return uneven_dims(shape, tiles)
 

@@ -55,7 +55,7 @@ def groups_of(instruction: Any, kind: str, replicas: int,
 
 
 def pairs_of(instruction: Any, replicas: int, partitions: int) -> Groups:
-  """(source, target) of each device that a collective-permute sends from."""
+  """The pairs (source, target) of devices of a collective-permute."""
   pairs = [(p.source, p.target) for p in instruction.source_target_pairs]
   if instruction.channel_id > 0:
     return tuple((r * partitions + source, r * partitions + target)
@@ -138,7 +138,7 @@ def _rows(devices: np.ndarray, size: int) -> Groups:
 
 
 def text_of(groups: Sequence[Sequence[int]]) -> str:
-  """'16 groups of 16'; the sizes are listed where they differ."""
+  """The groups as text: '16 groups of 16'; sizes are listed if they differ."""
   sizes = sorted({len(group) for group in groups})
   plural = '' if len(groups) == 1 else 's'
   return (f'{len(groups)} group{plural} of '

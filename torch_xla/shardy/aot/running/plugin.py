@@ -252,7 +252,7 @@ def program_facts(number: int) -> ProgramFacts:
 
 
 def executions() -> Iterator[tuple[int, int]]:
-  """Of each in order: the program, and how many steps had ended."""
+  """Each execution in order: its program, and how many steps had ended."""
   first, capacity = 0, 4096
   programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
   while True:

@@ -217,7 +217,7 @@ class Session:
 
 
 def begin(settings: str, chosen_device: Optional[str]) -> Session:
-  """Called when torch_xla has been imported.
+  """Begins the session, once torch_xla has been imported.
 
   Args:
     settings: `Settings.to_json`.

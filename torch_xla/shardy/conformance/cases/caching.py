@@ -119,7 +119,7 @@ def _apart(context: Context, part: str) -> str:
 
 
 def _cache(context: Context, part: str) -> str:
-  """`torch_xla.shardy.cache`: a second process loads what the first stored."""
+  """Checks that a second process loads what the first one has stored."""
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   with tempfile.TemporaryDirectory(prefix='conformance-') as folder:

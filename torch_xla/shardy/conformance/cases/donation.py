@@ -78,7 +78,7 @@ def _in_place(context: Context, part: str) -> str:
 
 
 def _undonated(context: Context, part: str) -> str:
-  """Without donation arguments can be used again."""
+  """Checks that arguments that nobody donated can be used again."""
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((8,)), client))
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))

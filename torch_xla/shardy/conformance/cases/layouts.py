@@ -34,14 +34,16 @@ def _parameters(context: Context, part: str) -> str:
     result = stored @ other
     torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ right, 'the product')
-  told = []
+  parameters = []
   for program in programs:
     expect(not program.note, f'{program.name}: {program.note}')
-    told += [t for t in program.tensors if t.parameter is not None and t.spec]
+    parameters += [
+        t for t in program.tensors if t.parameter is not None and t.spec
+    ]
   expect(
-      bool(told) and all(t.local_shape is not None for t in told),
+      bool(parameters) and all(t.local_shape is not None for t in parameters),
       'the plugin does not tell how it lays parameters out')
-  return ', '.join(f'{t.placement}: {t.local_shape}' for t in told)
+  return ', '.join(f'{t.placement}: {t.local_shape}' for t in parameters)
 
 
 def _results(context: Context, part: str) -> str:

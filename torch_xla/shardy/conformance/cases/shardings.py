@@ -19,7 +19,7 @@ from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              numbers)
 from .collectives import device_ids, MESHES
 
-# Of eight devices; the last is no reshape and transpose of them.
+# Shardings of eight devices; the last is no reshape and transpose of them.
 _FORMS = {
     'iota': 'devices=[8]<=[8]',
     'turned': 'devices=[8]<=[2,4]T(1,0)',
@@ -27,7 +27,7 @@ _FORMS = {
     'list': 'devices=[8]3,1,7,0,2,6,4,5',
 }
 _UNEVEN = ('7x16', '9x8', '13x5', '3x3', '1x9')
-# By the end of a case's name.
+# The mode by the end of a case's name.
 _MODES = (('', Mode.SHARDY), ('_gspmd', Mode.V2))
 
 

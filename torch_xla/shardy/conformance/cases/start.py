@@ -72,12 +72,12 @@ def _devices(context: Context, part: str) -> str:
   table = context.table
   with context.client() as client:
     told = table.call('Client_Devices', client=client.address)
-    known = pointers(told.devices, told.num_devices)
+    all_devices = pointers(told.devices, told.num_devices)
     expect(
         len(set(client.ids)) == len(client.ids),
         f'two devices have the same id: {client.ids}')
     expect(
-        set(client.devices) <= set(known),
+        set(client.devices) <= set(all_devices),
         'an addressable device is not among all devices')
     for device, number in zip(client.devices, client.ids):
       expect(
@@ -89,21 +89,24 @@ def _devices(context: Context, part: str) -> str:
           'DeviceDescription_Kind', device_description=description)
       expect(kind.device_kind_size, f'device {number} has no kind')
       table.call('Device_DefaultMemory', device=device)
-    asked = context.options.get('cpu_device_count', len(client.ids))
+    expected_count = context.options.get('cpu_device_count', len(client.ids))
     expect(
-        asked == len(client.ids), f'{asked} devices were asked for, '
+        expected_count == len(client.ids),
+        f'{expected_count} devices were asked for, '
         f'{len(client.ids)} are addressable')
-    return (f'{len(client.ids)} of {len(known)} addressable, '
+    return (f'{len(client.ids)} of {len(all_devices)} addressable, '
             f'{text(kind.device_kind, kind.device_kind_size)}')
 
 
 def _formats(context: Context, part: str) -> str:
-  found = context.capabilities
+  capabilities = context.capabilities
   expect(
-      bool(found.get('format')), 'a sum of eight numbers is refused in HLO '
-      f'({found.get("hlo")}), as StableHLO\'s text ({found.get("mlir")}) and as '
-      f'an artifact ({found.get("artifacts")})')
-  return f'programs go to it in {found["format"]}'
+      bool(capabilities.get('format')),
+      'a sum of eight numbers is refused in HLO '
+      f'({capabilities.get("hlo")}), as StableHLO\'s text '
+      f'({capabilities.get("mlir")}) and as an artifact '
+      f'({capabilities.get("artifacts")})')
+  return f'programs go to it in {capabilities["format"]}'
 
 
 def _struct_sizes(context: Context, part: str) -> str:

@@ -18,7 +18,7 @@ from ..context import Context
 from ..torch_session import DATA, MODEL, TorchSession
 
 _STEPS = 4
-# Of losses in float32 after some steps; products may be of bfloat16 inputs.
+# Allows for losses in float32 after some steps, with products of bfloat16.
 _TOLERANCE = 2e-2
 
 

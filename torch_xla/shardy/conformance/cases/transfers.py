@@ -32,12 +32,13 @@ def _types(context: Context, part: str) -> str:
           if part in _REQUIRED:
             raise
           raise NotApplicable(f'the plugin does not take {part}: {e}') from e
-        found = sent.first_difference(buffer.read(part, dims))
+        difference = sent.first_difference(buffer.read(part, dims))
         buffer.destroy()
-        if found and part in _EMULATED and context.capabilities.get(
+        if difference and part in _EMULATED and context.capabilities.get(
             'platform') == 'tpu':
           raise NotApplicable('a TPU keeps a float64 as two float32')
-        expect(not found, f'{part}{list(dims)} on device {number}: {found}')
+        expect(not difference,
+               f'{part}{list(dims)} on device {number}: {difference}')
     return f'{len(_SHAPES)} shapes on {len(client.ids)} device(s)'
 
 
@@ -58,35 +59,37 @@ def _strides(context: Context, part: str) -> str:
   with context.client() as client:
     lying = HostArray.of_any_bits('S32', (columns, rows), context.seed)
     words = [lying.data[i:i + 4] for i in range(0, len(lying.data), 4)]
-    wanted = HostArray(
+    expected = HostArray(
         'S32', (rows, columns), b''.join(
             words[c * rows + r] for r in range(rows) for c in range(columns)))
     buffer = client.put(
         HostArray('S32', (rows, columns), lying.data), strides=(4, 4 * rows))
-    found = wanted.first_difference(buffer.read('S32', (rows, columns)))
+    difference = expected.first_difference(buffer.read('S32', (rows, columns)))
     buffer.destroy()
-    expect(not found, f'byte_strides {(4, 4 * rows)} were not heeded: {found}')
+    expect(not difference,
+           f'byte_strides {(4, 4 * rows)} were not heeded: {difference}')
   return 'a transposed matrix'
 
 
 def _between(context: Context, part: str) -> str:
-  """From each device to the next, and from the last to the first."""
+  """Copies buffers from each device to the next, and on to the first."""
   context.needs('Buffer_CopyToDevice')
   with context.client() as client:
     count = len(client.ids)
     for device, number in enumerate(client.ids):
       following = (device + 1) % count
       sent = HostArray.of_any_bits('F32', (3, 5), context.seed + device)
-      given = client.put(sent, device)
+      original = client.put(sent, device)
       copy = Buffer(
           context.table,
           context.table.call(
               'Buffer_CopyToDevice',
-              buffer=given.address,
+              buffer=original.address,
               dst_device=client.devices[following]).dst_buffer)
-      found = sent.first_difference(copy.read('F32', (3, 5)))
-      destroy((given, copy))
-      expect(not found, f'device {number} to {client.ids[following]}: {found}')
+      difference = sent.first_difference(copy.read('F32', (3, 5)))
+      destroy((original, copy))
+      expect(not difference,
+             f'device {number} to {client.ids[following]}: {difference}')
     return f'between {count} devices'
 
 

@@ -38,12 +38,12 @@ def _dividend(g: torch.Generator) -> torch.Tensor:
 
 
 def _divisor(g: torch.Generator) -> torch.Tensor:
-  """With `_dividend` no quotient is so near a whole number as to be one."""
+  """Divisors of both signs; no quotient is close to a whole number."""
   sign = torch.where(mask(*_SHAPE)(g), 1.0, -1.0)
   return sign * 23 / 16 * 2**whole(*_SHAPE, largest=1)(g)
 
 
-# Of equal shapes, broadcast shapes, scalars and other dtypes.
+# Operations on equal and broadcast shapes, scalars and other dtypes.
 OPERATIONS: tuple[Operation, ...] = (
     # Of whole numbers.
     _exact('add', torch.add, *_whole_pair(*_SHAPE)),

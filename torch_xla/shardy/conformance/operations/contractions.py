@@ -33,7 +33,7 @@ def _attention(query: torch.Tensor, key: torch.Tensor,
   return weights @ value
 
 
-# Of whole numbers, which every device multiplies and adds exactly.
+# Contractions of whole numbers, which every device computes exactly.
 OPERATIONS: tuple[Operation, ...] = (
     # Products.
     _exact('matmul', torch.matmul, whole(8, 16), whole(16, 8)),

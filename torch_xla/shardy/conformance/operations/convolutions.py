@@ -15,7 +15,7 @@ _exact = functools.partial(operation, 'convolutions', EXACT)
 _whole = functools.partial(whole, largest=3)
 _IMAGE = _whole(8, 8, 6, 6)
 
-# Of whole numbers, which every device convolves exactly.
+# Convolutions of whole numbers, which every device computes exactly.
 OPERATIONS: tuple[Operation, ...] = (
     # Plain.
     _exact('conv1d', F.conv1d, _whole(8, 8, 12), _whole(16, 8, 3), _whole(16)),

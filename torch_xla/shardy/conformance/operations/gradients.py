@@ -51,7 +51,7 @@ _compound = functools.partial(_operation, COMPOUND)
 _exact = functools.partial(_operation, EXACT)
 _proportion = functools.partial(_operation, PROPORTION)
 
-# Of layers, of functions and of losses.
+# Gradients of layers, of functions and of losses.
 #
 # The last input is the gradient of the function's result, or is to be one.
 OPERATIONS: tuple[Operation, ...] = (

@@ -47,7 +47,7 @@ def indices(count: int, *shape: int) -> Make:
 
 
 def different_indices(count: int, chosen: int) -> Make:
-  """`chosen` different indices of a dimension of `count`, in any order."""
+  """Different indices of a dimension of `count`, in any order."""
   return lambda g: torch.randperm(count, generator=g)[:chosen]
 
 

@@ -26,7 +26,7 @@ def _random(count: int, dtype: torch.dtype) -> Make:
 
 
 def _divisor(dtype: torch.dtype) -> Make:
-  """Of both signs, and never zero."""
+  """Divisors of both signs, which are never zero."""
 
   def make(g: torch.Generator) -> torch.Tensor:
     divisor = whole(*_SHAPE, largest=7, dtype=dtype)(g)

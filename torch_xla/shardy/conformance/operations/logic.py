@@ -25,7 +25,7 @@ def _whole_pair(dtype: torch.dtype = torch.float32) -> Inputs:
   return (whole(*_SHAPE, largest=3, dtype=dtype),) * 2
 
 
-# Of floats, ints and bools; none of them rounds.
+# Operations on floats, ints and bools; none of them rounds.
 OPERATIONS: tuple[Operation, ...] = (
     *(_same_bits(function.__name__, function, *_whole_pair())
       for function in _COMPARISONS),

@@ -21,7 +21,7 @@ def _labels(g: torch.Generator) -> torch.Tensor:
   return mask(*_SHAPE)(g).float()
 
 
-# Of classes, of numbers and of probabilities.
+# Losses of classes, of numbers and of probabilities.
 OPERATIONS: tuple[Operation, ...] = (
     # Of classes.
     _compound('cross_entropy', F.cross_entropy, *_LOGITS),

@@ -43,9 +43,9 @@ def operation(family: str, tolerance: Tolerance, name: str, call: Call, *inputs:
   return Operation(family, tolerance, name, call, inputs)
 
 
-def expected_of(wanted: Operation,
+def expected_of(operation: Operation,
                 seed: int) -> tuple[tuple[torch.Tensor, ...], Results]:
   """The inputs that a seed gives, and what torch makes of them on the CPU."""
-  inputs = wanted.given(seed)
+  inputs = operation.given(seed)
   # What a call writes into its inputs must not reach the device's.
-  return inputs, wanted.call(*(tensor.clone() for tensor in inputs))
+  return inputs, operation.call(*(tensor.clone() for tensor in inputs))

@@ -15,7 +15,7 @@ _SHAPE = (8, 16)
 _UNEVEN = (7, 9)
 _MATRIX = whole(*_SHAPE)
 _DIFFERENT_ROWS: Inputs = (_MATRIX, different_indices(8, 4), whole(4, 16))
-# For each of a matrix's rows a permutation.
+# A permutation for each of a matrix's rows.
 _PERMUTED: Inputs = (_MATRIX,
                      lambda g: torch.rand(*_SHAPE, generator=g).argsort(1),
                      _MATRIX)

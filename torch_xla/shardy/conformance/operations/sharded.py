@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .operation import Operation
 
-# Of functions of single elements, which XLA and Shardy partition by one rule,
+# For functions of single elements, which XLA and Shardy partition by one rule,
 # these stand for all: shapes, dtypes and broadcasts of every kind are there.
 _STANDING_FOR = {
     'unary': ('exp', 'exp_bfloat16', 'exp_rank_1', 'exp_scalar', 'log_uneven',

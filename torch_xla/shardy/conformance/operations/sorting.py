@@ -16,7 +16,7 @@ _UNEVEN = (7, 9)
 # Short rows are sorted stably by chance: many sorts insert there.
 _LONG = (3, 517)
 
-# Of different numbers, and of equal ones where the order is stable.
+# Sorts of different numbers, and of equal ones where they are stable.
 OPERATIONS: tuple[Operation, ...] = (
     # Sorts.
     _same_bits('sort_dim_0', lambda x: tuple(x.sort(0)), distinct(*_SHAPE)),

@@ -20,7 +20,7 @@ _same_bits = functools.partial(operation, 'unary', SAME_BITS)
 
 
 def _halves(g: torch.Generator) -> torch.Tensor:
-  """Of whole numbers: some go to the even one of two."""
+  """Halves of whole numbers: some are rounded to the even one of two."""
   return whole(8, 16, largest=9)(g) / 2
 
 

@@ -28,7 +28,7 @@ TYPES = {
     'F8E4M3FN': (17, 8),
 }
 
-# Of IEEE's formats, bits of the exponent and of the fraction.
+# Bits of the exponent and of the fraction in each floating-point format.
 _FLOATS = {'F16': (5, 10), 'BF16': (8, 7), 'F32': (8, 23), 'F64': (11, 52)}
 
 

@@ -227,7 +227,7 @@ def _value(entry: Any) -> Any:
 
 @contextlib.contextmanager
 def named_values(options: dict[str, Any]) -> Iterator[tuple[int, int]]:
-  """(address, count) of an array of PJRT_NamedValue, while in the block."""
+  """The address and count of an array of PJRT_NamedValue, in the block."""
   kind = structs.struct('NamedValue')
   array = (kind * len(options))()
   buffers = []
