@@ -119,7 +119,9 @@ def reduced(table: Table, layers: Iterable[str]) -> set[tuple[str, str]]:
 
 
 def check(table: Table) -> None:
-  """Raises:
+  """Holds the drawing to the table of layers.
+
+  Raises:
     PictureError: a layer has no place here or is not in the table, or a step
       joins two that may not import each other.
   """

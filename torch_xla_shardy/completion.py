@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+import re
 
 from . import commands
 from .parser import Parser, PROGRAM
@@ -99,8 +100,8 @@ def _specs(action: argparse.Action) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-  """Without what `_arguments` reads otherwise."""
-  return ' '.join(text.translate(str.maketrans('', '', '[]:\\')).split())
+  """With a backslash before what `_arguments` reads otherwise."""
+  return re.sub(r'([\[\]:\\])', r'\\\1', ' '.join(text.split()))
 
 
 def _quoted(text: str) -> str:

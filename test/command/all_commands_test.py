@@ -225,6 +225,6 @@ def test_zsh_completes_every_option():
         assert f'{option}[' in line
   assert "'--json[write the report as JSON; - for" in script
   assert "'1:" not in script and "':shell:(bash zsh)'" in script
+  assert '[end the probe after so long (default\\: 120)]:SECONDS:' in script
   # What a shell would read in quotes.
-  assert "'--require[fail unless it holds '\\''all-gather" in script or (
-      "'*--require[fail unless it holds '\\''all-gather" in script)
+  assert "'*--require[fail unless it holds\\: '\\''all-gather" in script

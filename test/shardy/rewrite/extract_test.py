@@ -132,7 +132,7 @@ def test_tag():
       sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
     ROOT r = {_F} add(c, p0)''')
   taken = extract.take(module)
-  assert taken.found and not taken.parameters and not taken.bindings
+  assert taken.has_calls and not taken.parameters and not taken.bindings
   assert _names(module, taken.constraints) == {'c': _A}
   assert_printed(
       _text(module), '''\
@@ -172,7 +172,7 @@ def test_tag_as_root():
     s = {_F} negate(p0)
     k = {_F} custom-call(s), {_tag(_A)}
     ROOT l = {_F} custom-call(k), {_tag(_B)}''')
-  assert extract.take(module).found
+  assert extract.take(module).has_calls
   assert _text(module) == '''\
 ENTRY e (p0: f32[8,8]) -> f32[8,8] {
   p0 = f32[8,8]{1,0} parameter(0)

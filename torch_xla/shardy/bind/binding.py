@@ -166,11 +166,11 @@ class Binder:
     # Of a sync that failed: no other would get past them.
     self._binding_of_sync = None
     failed, self._syncing = self._syncing, Found()
-    for one in failed.overwritten:
-      if (t := tensor_of(one.ref)) is None:
-        self._tensors.drop(one)
+    for annotated in failed.overwritten:
+      if (t := tensor_of(annotated.ref)) is None:
+        self._tensors.drop(annotated)
       else:
-        one.hold(one.current_of(t), is_own=False)
+        annotated.hold(annotated.current_of(t), is_own=False)
     self._pending_marks.settle(self._tensors, is_unused=False)
     if not self._tensors:
       return
@@ -179,7 +179,9 @@ class Binder:
     placing.keep(inputs)
     if self._is_bound(inputs):
       self._binding_of_sync = self._bind(told_apart(inputs.operands))
-    usage.forget_use(one.inner for one in inputs.used if one.is_own)
+    usage.forget_use(annotated.inner
+                     for annotated in inputs.used_tensors
+                     if annotated.is_own)
     self._tensors.drop_dead()
 
   def _after_sync(self) -> None:
@@ -190,12 +192,12 @@ class Binder:
     self._partial_syncs_before = partial_syncs()
     self._since = Since()
     self._annotated_since = self._bytes_since = 0
-    for one in synced.used:
-      one.is_own = True
-    for one, inner in synced.updated:
-      one.hold(inner, is_own=True)
-    for one in synced.overwritten:
-      one.is_own = True
+    for annotated in synced.used_tensors:
+      annotated.is_own = True
+    for annotated, inner in synced.updated:
+      annotated.hold(inner, is_own=True)
+    for annotated in synced.overwritten:
+      annotated.is_own = True
     registry.hold_seconds(synced.overwritten)
     self._pending_marks.settle(self._tensors, is_unused=True)
 
@@ -278,7 +280,8 @@ class Binder:
     self._annotated_since = self._bytes_since = 0
     self._tensors.drop_dead()
     inputs = self._find_operands(self._tensors.all())
-    usage.forget_use_at_once([one.inner for one in inputs.used if one.is_own])
+    usage.forget_use_at_once(
+        [one.inner for one in inputs.used_tensors if one.is_own])
 
   def _is_bound(self, inputs: Found) -> bool:
     """Whether to bind; an idle sync, with nothing pending, runs nothing."""

@@ -32,14 +32,14 @@ class Found:
       is none, until a sync gives it data of its own.
     any_pending: whether any annotated tensor has yet to be computed.
     any_unknown: whether one is pending and starts from data that is not known.
-    used: those that still have the data they had, which was used.
+    used_tensors: those that still have the data they had, which was used.
     updated: those that have another inner tensor by now, and which.
     overwritten: those whose inner tensor itself was updated.
   """
   operands: list[Operand] = dataclasses.field(default_factory=list)
   any_pending: bool = False
   any_unknown: bool = False
-  used: list[Annotated] = dataclasses.field(default_factory=list)
+  used_tensors: list[Annotated] = dataclasses.field(default_factory=list)
   updated: list[Operand] = dataclasses.field(default_factory=list)
   overwritten: list[Annotated] = dataclasses.field(default_factory=list)
 
@@ -58,47 +58,48 @@ class Since:
   updated: bool = False
 
 
-def find_operands(ones: Iterable[Annotated], since: Since) -> Found:
+def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
   """What pending graphs start from."""
-  ones = list(ones)
-  living = [tensor_of(one.ref) for one in ones]
+  entries = list(entries)
+  living = [tensor_of(entry.ref) for entry in entries]
   current = [
-      one.inner if t is None else one.current_of(t)
-      for one, t in zip(ones, living, strict=True)
+      entry.inner if t is None else entry.current_of(t)
+      for entry, t in zip(entries, living, strict=True)
   ]
-  is_held_pending = are_pending([one.inner for one in ones])
+  is_held_pending = are_pending([entry.inner for entry in entries])
   is_pending = are_pending(current)
   inputs = Found(any_pending=any(is_pending))
   if any(is_held_pending):
     # The sync would wait for the one before, too.
     torch_xla._XLAC._xla_wait_device_ops([])
   is_doubtful = since.read or since.updated
-  for one, t, now, held_waits, waits in zip(
-      ones, living, current, is_held_pending, is_pending, strict=True):
-    is_other = now is not one.inner
+  for entry, t, now, held_waits, waits in zip(
+      entries, living, current, is_held_pending, is_pending, strict=True):
+    is_other = now is not entry.inner
     if held_waits:
-      inputs.overwritten.append(one)
-      inputs.any_unknown |= one.second is None
-      if one.second is not None and was_used(one.inner, one.second):
-        inputs.operands.append((one, one.second))
-    elif is_used(one.inner):
+      inputs.overwritten.append(entry)
+      inputs.any_unknown |= entry.second is None
+      if entry.second is not None and was_used(entry.inner, entry.second):
+        inputs.operands.append((entry, entry.second))
+    elif is_used(entry.inner):
       if not is_other:
-        inputs.used.append(one)
+        inputs.used_tensors.append(entry)
       is_there = True
       if is_doubtful and (is_other or t is None):
         is_certain = (
-            waits and not since.updated and _starts_from(now, one.inner))
-        is_there = is_certain or has_data(one.inner)
+            waits and not since.updated and _starts_from(now, entry.inner))
+        is_there = is_certain or has_data(entry.inner)
         inputs.any_unknown |= waits and not (is_certain or
                                              since.updated and is_there)
-      if (is_there and one.owns_data() and not _was_donated(one.inner, since)):
+      if (is_there and entry.owns_data() and
+          not _was_donated(entry.inner, since)):
         inputs.operands.append(
-            (one, one.inner if one.second is None else one.second))
+            (entry, entry.inner if entry.second is None else entry.second))
     if is_other:
-      inputs.updated.append((one, now))
+      inputs.updated.append((entry, now))
       if (not waits and is_used(now) and not is_shared(now) and
           not _was_donated(now, since)):
-        inputs.operands.append((one, now))
+        inputs.operands.append((entry, now))
   inputs.operands.sort(key=lambda operand: operand[0].order)
   return inputs
 

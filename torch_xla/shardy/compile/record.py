@@ -189,12 +189,12 @@ def summary(record: ProgramRecord) -> str:
           (f', used again {record.reused} time(s)' if record.reused else ''))
 
 
-def collectives(found: Optional[Sequence[Collective]]) -> str:
+def collectives(each_kind: Optional[Sequence[Collective]]) -> str:
   """The collectives by kind: '2 all-reduce (1,024 bytes)'."""
-  if found is None:
+  if each_kind is None:
     return 'the backend does not tell'
   return ', '.join(
-      f'{c.count} {c.kind} ({c.nbytes:,} bytes)' for c in found) or 'none'
+      f'{c.count} {c.kind} ({c.nbytes:,} bytes)' for c in each_kind) or 'none'
 
 
 def is_replicated(tensor: TensorRecord) -> bool:

@@ -63,13 +63,13 @@ class Explanation:
   def lines(self) -> Iterator[str]:
     """What is printed, each conflict's as soon as it was tried to be turned."""
     propagation = self.propagation
-    said = sum(
+    splitting = sum(
         bool(list(text.axes_of(o.dims))) for o in propagation.origins.values())
     mesh = ', '.join(
         f'{name}={size}' for name, size in propagation.mesh.items())
     yield (f'{self.name}: {sum(bool(o.rule) for o in propagation.operations)} '
-           f'operations over {mesh}, {said} annotations that split; conflicts: '
-           f'{len(self.conflicts)}')
+           f'operations over {mesh}, {splitting} annotations that split; '
+           f'conflicts: {len(self.conflicts)}')
     if propagation.is_inferred:
       yield text.INFERRED
     if self.backend:
@@ -153,12 +153,12 @@ def of_records(records: Iterable[ProgramRecord],
         record.sent is not None and record.sent not in seen):
       seen.add(record.sent)
       try:
-        one = of(record)
+        explanation = of(record)
         yield dataclasses.replace(
-            one,
+            explanation,
             backend=backend.compared(
-                backend_folder, one.name,
-                one.propagation)) if backend_folder else one
+                backend_folder, explanation.name,
+                explanation.propagation)) if backend_folder else explanation
       except dialects.ProgramTextError as e:
         logger.warning('%s: %s', record.name, e)
 

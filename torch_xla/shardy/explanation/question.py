@@ -83,13 +83,14 @@ def _standing(propagation: Propagation, tensor: Tensor, dim: int,
   if axis in map(whole_axis, tensor.dims[dim].axes):
     return
   number = propagation.tensors.index(tensor)
-  for one in conflicts.refusals(propagation):
-    if (one.target, one.dim, whole_axis(one.axis)) == (number, dim, axis):
-      winner = propagation.origins.get(one.winner)
-      yield (
-          f'  {axis!r} was refused at '
-          f'{propagation.operations[one.operation].name}: it {one.reason.value}'
-          + (f', by {winner.name}' if winner else ''))
+  for refusal in conflicts.refusals(propagation):
+    if (refusal.target, refusal.dim, whole_axis(refusal.axis)) == (number, dim,
+                                                                   axis):
+      winner = propagation.origins.get(refusal.winner)
+      yield (f'  {axis!r} was refused at '
+             f'{propagation.operations[refusal.operation].name}: '
+             f'it {refusal.reason.value}' +
+             (f', by {winner.name}' if winner else ''))
       return
   if axis in map(whole_axis, tensor.axes):
     origin = propagation.origins.get(tensor.origin_of(axis))

@@ -29,7 +29,7 @@ _LEVELS = 3
 class Program(NamedTuple):
   """One to be priced: a module in Shardy's dialect, and what it becomes."""
   data: bytes
-  found: Propagation
+  propagation: Propagation
 
 
 class Tried(NamedTuple):

@@ -118,13 +118,13 @@ def _candidates(propagation: Propagation,
     else:
       yield {(conflict.loser, loser): 0, (conflict.winner, winner): 1}
   first = (conflict.loser, loser)
-  others = {
+  behind = {
       (key, n): (dim.priority or 0) + 1
       for key, origin in propagation.origins.items()
       for n, dim in enumerate(origin.dims)
       if dim.axes and (key, n) != first
   }
-  yield {first: 0, **others}
+  yield {first: 0, **behind}
 
 
 def _say(module: ir.Module, priorities: Priorities) -> None:

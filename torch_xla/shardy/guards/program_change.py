@@ -114,16 +114,16 @@ def _paired(
   same = collections.Counter(before) & collections.Counter(after)
   kept = same.copy()
   gone = []
-  for one in before:
-    if kept[one]:
-      kept[one] -= 1
+  for argument in before:
+    if kept[argument]:
+      kept[argument] -= 1
     else:
-      gone.append(one)
-  for number, one in enumerate(after):
-    if same[one]:
-      same[one] -= 1
+      gone.append(argument)
+  for number, argument in enumerate(after):
+    if same[argument]:
+      same[argument] -= 1
     else:
-      yield number, gone.pop(0), one
+      yield number, gone.pop(0), argument
 
 
 def _counted(before: collections.Counter[str], after: collections.Counter[str],

@@ -44,8 +44,8 @@ def expand(module: HloModuleProto) -> int:
   """
   adders = Adders(Editor(module))
   expanded = sum(_expand_in(c, adders) for c in module.computations)
-  if adders.made:
-    adders.editor.add_computations(list(adders.made.values()))
+  if adders.computations:
+    adders.editor.add_computations(list(adders.computations.values()))
   return expanded
 
 
@@ -118,9 +118,9 @@ class _Computation:
     """Makes what it computes; whether it stays, as something else."""
     writer = Writer(instruction, self._by_id, self._message, self._adders)
     results = writer.run(FORMULAS[instruction.opcode].compute)
-    self._instructions.extend(writer.made)
-    self._by_id.update((i.id, i) for i in writer.made)
-    self._unshaped.update(writer.seen)
+    self._instructions.extend(writer.instructions)
+    self._by_id.update((i.id, i) for i in writer.instructions)
+    self._unshaped.update(writer.unshaped)
     if not array_shape.is_tuple(instruction.shape):
       last = self._instructions.pop()
       _become(instruction, last.opcode, last.operand_ids)
@@ -144,12 +144,12 @@ class _Computation:
 
   def _without_unused_shapes(self) -> list[HloInstructionProto]:
     """The instructions but for unused shapes, which Shardy would reconcile."""
-    used = self._ordered | {self._message.root_id}
+    used_ids = self._ordered | {self._message.root_id}
     for instruction in self._instructions:
-      used.update(instruction.operand_ids)
+      used_ids.update(instruction.operand_ids)
     return [
         i for i in self._instructions
-        if i.id not in self._unshaped or i.id in used
+        if i.id not in self._unshaped or i.id in used_ids
     ]
 
 

@@ -42,13 +42,13 @@ class Taken:
   """What the calls of a program said.
 
   Attributes:
-    found: whether there was any.
+    has_calls: whether there was any.
     parameters: annotation by parameter number of the entry computation.
     constraints: annotation of `Sharding` calls.
     bindings: in order.
     unused: the numbers of parameters that only bindings used.
   """
-  found: bool = False
+  has_calls: bool = False
   parameters: dict[int, Annotation] = dataclasses.field(default_factory=dict)
   constraints: dict[InstructionKey,
                     Annotation] = dataclasses.field(default_factory=dict)
@@ -121,7 +121,7 @@ def take(module: HloModuleProto) -> Taken:
   _keep_undonated(module, unused)
   return dataclasses.replace(
       annotations,
-      found=has_calls,
+      has_calls=has_calls,
       bindings=tuple(found_bindings),
       unused=frozenset(unused))
 

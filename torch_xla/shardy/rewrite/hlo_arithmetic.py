@@ -32,11 +32,11 @@ class Adders:
 
   def __init__(self, editor: Editor):
     self.editor = editor
-    self.made: dict[bytes, HloComputationProto] = {}
+    self.computations: dict[bytes, HloComputationProto] = {}
 
   def of(self, scalar: bytes) -> int:
     """The id of the one for a shape."""
-    if scalar not in self.made:
+    if scalar not in self.computations:
       adder = self.editor.computation('shardy.add')
       operands = [
           self.editor.make(adder, 'parameter', scalar, parameter_number=number)
@@ -48,8 +48,8 @@ class Adders:
       adder.program_shape.parameters.extend([scalar, scalar])
       adder.program_shape.result = scalar
       adder.program_shape.parameter_names.extend(i.name for i in operands)
-      self.made[scalar] = adder
-    return self.made[scalar].id
+      self.computations[scalar] = adder
+    return self.computations[scalar].id
 
 
 class Writer:
@@ -61,15 +61,16 @@ class Writer:
   Attributes:
     epsilon: for each feature, the number that a variance is kept from 0 by.
     count: for each feature, how many elements it has.
-    made: instructions, in order.
-    seen: by the id of a result that was put in its shape, what it was before.
+    instructions: the new ones, in order.
+    unshaped: by the id of a result that was put in its shape, what it was
+      before.
   """
 
   def __init__(self, instruction: HloInstructionProto,
                by_id: Mapping[int, HloInstructionProto],
                computation: HloComputationProto, adders: Adders):
-    self.made: list[HloInstructionProto] = []
-    self.seen: dict[int, HloInstructionProto] = {}
+    self.instructions: list[HloInstructionProto] = []
+    self.unshaped: dict[int, HloInstructionProto] = {}
     self._instruction = instruction
     self._by_id = by_id
     self._computation = computation
@@ -109,7 +110,7 @@ class Writer:
       value = self._converted(value, array.dtype)
       results.append(self._put(value, array.dims))
       if results[-1].id != value.id:
-        self.seen[results[-1].id] = value
+        self.unshaped[results[-1].id] = value
     return results
 
   def _source(self, value: HloInstructionProto) -> HloInstructionProto:
@@ -182,7 +183,7 @@ class Writer:
     made = self._adders.editor.make(self._computation, opcode, shape,
                                     [o.id for o in operands],
                                     **self._common_fields, **fields)
-    self.made.append(made)
+    self.instructions.append(made)
     return made
 
 

@@ -40,12 +40,12 @@ class Made(NamedTuple):
   """An attempt, and the results that nobody placed, by number.
 
   Attributes:
-    asked: the dimensions of those that the attempt is a question about, in the
-      order of its own results; empty where it is the program itself.
+    open_results: the dimensions of those that the attempt is a question about,
+      in the order of its own results; empty where it is the program itself.
     padded: the dimensions, before and after, of those that were padded.
   """
   attempt: Attempt
-  asked: Mapping[int, Dims] = {}
+  open_results: Mapping[int, Dims] = {}
   padded: Mapping[int, tuple[Dims, Dims]] = {}
 
 
@@ -107,12 +107,12 @@ def attempts(make: MakeAttempt) -> Iterator[Attempt]:
   The last only where the second fails for the padding.
   """
   candidate = make(None)
-  if candidate.asked:
-    answer = _Answer(candidate.asked)
+  if candidate.open_results:
+    answer = _Answer(candidate.open_results)
     yield dataclasses.replace(
         candidate.attempt,
         promise=answer,
-        asks=f'asked how it splits {len(candidate.asked)} results')
+        asks=f'asked how it splits {len(candidate.open_results)} results')
     candidate = make(answer.tiles)
   kept = _Kept(candidate)
   yield dataclasses.replace(candidate.attempt, promise=kept)

@@ -56,8 +56,8 @@ class _Lowered(NamedTuple):
     note: what else was changed.
   """
   module: HloModuleProto
-  taken: extract.Taken
-  told: SdyProgram
+  annotations: extract.Taken
+  sdy: SdyProgram
   padded: Padded
   note: str
 
@@ -69,7 +69,7 @@ class _V2(NamedTuple):
     is_changed: whether that is another than came.
   """
   module: HloModuleProto
-  taken: extract.Taken
+  annotations: extract.Taken
   shardings: ShardingCounts
   note: str
   is_changed: bool
@@ -208,7 +208,7 @@ class Attempts:
       try:
         tiles = question.tiles(
             self._in_form(self._lowered(num_devices, whole).module, Form.SDY),
-            in_question, lowered.told.mesh)
+            in_question, lowered.sdy.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
       lowered = self._lowered(num_devices, tiles or {})
@@ -229,17 +229,17 @@ class Attempts:
 
   def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
     v2 = self._to_v2()
-    taken = v2.taken.of_used()
+    taken = v2.annotations.of_used()
     told, padded = planner.lower(v2.module, taken, num_devices, tiles,
                                  self.meshes(), self.rewrites)
     return _Lowered(v2.module, taken, told, padded, v2.note)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
     v2 = self._to_v2()
-    names = v2.taken.names(self.names_of)
-    stored = _stored(v2.module, v2.taken)
+    names = v2.annotations.names(self.names_of)
+    stored = _stored(v2.module, v2.annotations)
     noted = (*records(stored, names),
-             *(t for t in planner.annotated(v2.module, v2.taken, names)
+             *(t for t in planner.annotated(v2.module, v2.annotations, names)
                if t.parameter is None))
     pinned = None
     if not is_told:
@@ -272,7 +272,7 @@ class Attempts:
     module = self._read()
     taken = extract.take(module)
     is_changed, shardings, note = to_v2.emit_in_place(module, self.rewrites)
-    return _V2(module, taken, shardings, note, is_changed or taken.found)
+    return _V2(module, taken, shardings, note, is_changed or taken.has_calls)
 
   def _write_v2(self, v2: _V2) -> bytes:
     if self.original is not None and not v2.is_changed:

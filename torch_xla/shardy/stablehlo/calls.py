@@ -41,14 +41,14 @@ def without(program: bytes, trims: bool = False) -> bytes:
 
 def trimmed(
     program: bytes,
-    known: Mapping[int, str],
+    result_names: Mapping[int, str],
     is_ordered: bool,
     names_of: NamesOf,
 ) -> tuple[bytes, dict[int, str]]:
   """A program as its user wrote it, but for what is said of its tensors.
 
   Args:
-    known: the numbers of results that are arguments as they come, which are
+    result_names: by number, of results that are arguments as they come and are
       there to tell their names and go.
     is_ordered: whether such arguments stay if nothing uses them.
     names_of: the users' names of a binding's operands.
@@ -68,10 +68,11 @@ def trimmed(
       found = zip(operation.operands, names_of(target), strict=False)
       names.update(_numbered(found))
   end = returned_by(main_of(module)).operands
-  passed = _numbered((end[number], name) for number, name in known.items())
+  passed = _numbered(
+      (end[number], name) for number, name in result_names.items())
   names |= passed
   count = len(block.arguments)
-  dropped = trim(module, known, passed if is_ordered else ())
+  dropped = trim(module, result_names, passed if is_ordered else ())
   kept = [n for n in range(count) if n not in dropped]
   return _like(program, module), {
       now: names[before] for now, before in enumerate(kept) if names.get(before)

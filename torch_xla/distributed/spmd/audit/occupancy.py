@@ -42,12 +42,12 @@ class Occupancy:
               for key, t in state.items()
               if isinstance(t, torch.Tensor) and t.device.type == 'xla')
     seen = _ids(own) | _ids(
-        t for some in self._beside.values() for _, t in some)
+        t for states in self._beside.values() for _, t in states)
     alike = collections.Counter(_others(seen))
     self.others = tuple(
         dataclasses.replace(row, count=count) for row, count in sorted(
-            alike.items(), key=lambda some:
-            (-some[0].local_nbytes, repr(some))))
+            alike.items(), key=lambda item:
+            (-item[0].local_nbytes, repr(item))))
 
   def beside(self, weight: torch.Tensor) -> tuple[Beside, ...]:
     """A weight's gradient and its state in optimizers."""

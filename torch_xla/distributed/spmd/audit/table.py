@@ -183,9 +183,9 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
   header, *rest = rows
   return [
       line for name, *cells in rest for line in (name, *_filled(
-          ',  '.join(
-              f'{head} {cell}'
-              for head, cell in zip(header[1:], cells, strict=True)), '    '))
+          ',  '.join(f'{head} {cell}'
+                     for head, cell in zip(header[1:], cells, strict=True)
+                     if cell != '-'), '    '))
   ]
 
 
