@@ -54,7 +54,10 @@ def _run(arguments: Sequence[str]) -> int:
                  if name else f'name a command: {", ".join(known)}')
   parser = commands.parser(name)
   options = parser.parse(rest)
-  command = importlib.import_module(commands.module(name).IMPLEMENTATION)
+  module = commands.module(name)
+  for variable, value in getattr(module, 'ENVIRONMENT', {}).items():
+    os.environ.setdefault(variable, value)
+  command = importlib.import_module(module.IMPLEMENTATION)
   status: int = command.run(parser, options)
   return status
 

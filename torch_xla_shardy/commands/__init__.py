@@ -2,7 +2,8 @@
 
 A module has SUMMARY, a line; DESCRIPTION; IMPLEMENTATION, the module whose
 `run(parser, options)` does it; `add_options(parser)`; and, where there is more to
-say, USAGE, EPILOG and ENDS, what an exit status means.
+say, USAGE, EPILOG and ENDS, what an exit status means. ENVIRONMENT is what holds
+where the user's says nothing.
 """
 
 from __future__ import annotations

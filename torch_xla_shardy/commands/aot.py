@@ -26,6 +26,9 @@ ENDS = {
     2: 'for wrong usage or a compiler that is missing',
 }
 IMPLEMENTATION = 'torch_xla.shardy.aot.command'
+# The script's process has its own; this one computes nothing, and would say that
+# it chose this.
+ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
 
 
 def add_options(parser: Parser) -> None:

@@ -27,7 +27,8 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
       type(m).__name__: m for m in applied_to
   } or standard.models_in(model for model, _ in moved))
   if not models:
-    return _usage(f'{script} left no model on the device xla')
+    return _usage(f'{script} left no model on the device xla: the audit is of '
+                  'a torch.nn.Module that lives when the script has ended')
   is_one = max(len(models), len(applied_to)) == 1
   if not is_one and (applied_to or options['policy'] or options['capture']):
     return _usage(f'{script} left several models, as {", ".join(models)}, and '
