@@ -36,7 +36,7 @@ def run(script: str, arguments: list[str]) -> dict[str, Any]:
       leave(status or _FAILED)
     sys.exit(status)
 
-  os._exit = end  # type: ignore[assignment]
+  os._exit = end
   try:
     return runpy.run_path(path, run_name='__main__')
   finally:
