@@ -46,9 +46,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
     'metrics': ((), ()),
     'policy': (('annotate', 'bind', 'layers', 'sharding', 'tensor_names'), ()),
-    'explanation': (
-        ('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo', 'switch',
-         'tensor_names', 'web_page', 'layers'), ('policy',)),
+    'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
+                     'switch', 'tensor_names', 'torch_xla_shardy', 'web_page',
+                     'layers'), ('policy',)),
     'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
     'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
                'mode', 'policy', 'process_environment', 'sharding',

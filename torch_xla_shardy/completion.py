@@ -18,7 +18,10 @@ _torch_xla_shardy() {
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
   if [[ -n $command && $current != -* ]]; then
-    COMPREPLY+=($(compgen -f -- "$current"))
+    local file
+    while IFS= read -r file; do
+      COMPREPLY+=("$file")
+    done < <(compgen -f -- "$current")
   fi
 }
 complete -o filenames -F _torch_xla_shardy %s

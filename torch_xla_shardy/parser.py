@@ -76,6 +76,8 @@ class Parser(argparse.ArgumentParser):
     """
     options = self.parse_args(arguments)
     if getattr(options, 'json', None) == _STDOUT:
+      if not sys.stdout:
+        self.error('--json -: standard output is closed')
       sys.stdout.flush()
       # A number is what `open` takes as well; a script's process inherits it.
       options.json = os.dup(1)

@@ -207,6 +207,24 @@ def _completed(words: list[str]) -> list[str]:
                         cwd=os.path.dirname(__file__)).stdout.split()
 
 
+def test_bash_completes_a_name_with_a_space(tmp_path: Path):
+  (tmp_path / 'my train.py').touch()
+  script = (f'{completion.bash()}\nCOMP_WORDS=(x audit my)\nCOMP_CWORD=2\n'
+            '_torch_xla_shardy\nprintf "%s\\n" "${COMPREPLY[@]}"\n')
+  assert subprocess.check_output(['bash', '-c', script],
+                                 text=True,
+                                 cwd=tmp_path) == 'my train.py\n'
+
+
+def test_json_to_a_closed_standard_output(monkeypatch: pytest.MonkeyPatch,
+                                          capsys: pytest.CaptureFixture[str]):
+  monkeypatch.setattr(sys, 'stdout', None)
+  with pytest.raises(SystemExit) as ended:
+    commands.parser('cache').parse(['list', '.', '--json', '-'])
+  assert ended.value.code == 2
+  assert '--json -: standard output is closed' in capsys.readouterr().err
+
+
 def test_bash_completes():
   assert _completed(['x', 'do']) == ['doctor']
   assert {*_completed(['x', ''])} == {*_NAMES, '--help'}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from typing import Any
 
 import numpy as np
 import processes
@@ -78,6 +79,8 @@ def test_there_are_no_virtual_tpus(monkeypatch: pytest.MonkeyPatch):
     device_count.check_mesh(8, 4)
 
 
-def test_a_count_that_is_none():
-  with pytest.raises(ValueError, match='give 1 or more'):
-    torch_xla.shardy.virtual_devices(0)
+@pytest.mark.parametrize('count', [0, -1, True, '8', 8.0])
+def test_a_count_that_is_none(count: Any, monkeypatch: pytest.MonkeyPatch):
+  monkeypatch.setenv('PJRT_DEVICE', 'CPU')
+  with pytest.raises(ValueError, match='give an integer, 1 or more'):
+    torch_xla.shardy.virtual_devices(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 
 from .errors import DeviceCountError, TooLateError
@@ -22,11 +23,12 @@ def virtual_devices(count: int) -> None:
   Raises:
     DeviceCountError: the process runs on something else than a CPU.
     TooLateError: the runtime is up, with another number of devices.
-    ValueError: `count` is below 1.
+    ValueError: `count` is no integer, or below 1.
   """
   import torch_xla
-  if count < 1:
-    raise ValueError(f'virtual_devices({count}): give 1 or more')
+  if not isinstance(count, numbers.Integral) or isinstance(count,
+                                                           bool) or count < 1:
+    raise ValueError(f'virtual_devices({count!r}): give an integer, 1 or more')
   device = os.environ.get(_DEVICE_VARIABLE, 'CPU')
   if device not in _CPUS:
     raise DeviceCountError(

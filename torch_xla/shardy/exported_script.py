@@ -17,7 +17,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   from . import export_stablehlo
   from .errors import DoorError
   # The script may change the directory.
-  folder = os.path.abspath(options.folder)
+  start, folder = os.getcwd(), os.path.abspath(options.folder)
   suffix = '.mlir' if options.artifact is None else '.mlirbc'
   try:
     from .explanation import script
@@ -33,7 +33,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
           version=options.artifact or None,
           stage=options.stage)
       if not options.quiet:
-        print(os.path.relpath(path), flush=True)
+        print(os.path.relpath(path, start), flush=True)
   except (DoorError, ImportError, OSError, ValueError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2

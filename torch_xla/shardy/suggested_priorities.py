@@ -25,7 +25,8 @@ _FEW = 3
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
   say = (lambda line: None) if options.quiet else _say
-  command = [options.script, *options.arguments]
+  # The script may change the directory, and is run again where it was.
+  start, command = os.getcwd(), [options.script, *options.arguments]
   from .errors import DoorError
   try:
     from .explanation import of_records, script, search, suggestion
@@ -71,7 +72,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   ran_as = []
   for number, row in enumerate(rows, 1):
     say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
-    ran_as.append(_run(command, row.priorities))
+    ran_as.append(_run(command, start, row.priorities))
   print('\n'.join(suggestion.table(rows, ran_as)))
   found = suggestion.chosen(rows, ran_as)
   if found is None:
@@ -90,7 +91,8 @@ def _say(line: str) -> None:
   print(line, file=sys.stderr, flush=True)
 
 
-def _run(command: list[str], priorities: Any) -> Optional[dict[str, Any]]:
+def _run(command: list[str], start: str,
+         priorities: Any) -> Optional[dict[str, Any]]:
   """What `retold` says; None if it failed."""
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'retold.json')
@@ -102,7 +104,8 @@ def _run(command: list[str], priorities: Any) -> Optional[dict[str, Any]]:
     ],
                            capture_output=True,
                            text=True,
-                           check=False)
+                           check=False,
+                           cwd=start)
     if ended.returncode:
       _say(ended.stderr[-2000:])
       return None

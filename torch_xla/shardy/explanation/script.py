@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import runpy
 import sys
 from typing import NamedTuple
 
 import torch
 import torch_xla
 from torch_xla import runtime
+from torch_xla_shardy import script_process
 
 from .. import door, mode, tensor_names
 from ..compile.record import ProgramRecord
@@ -50,10 +49,8 @@ def run(script: str, arguments: list[str]) -> Ran:
 
   undo = door.wrap(keep)
   with torch_xla.shardy.record() as programs:
-    sys.argv[:] = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
     try:
-      runpy.run_path(script, run_name='__main__')
+      script_process.run(script, arguments)
     except SystemExit as e:
       has_failed = e.code not in (None, 0)
       if isinstance(e.code, str):

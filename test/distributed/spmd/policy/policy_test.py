@@ -102,7 +102,7 @@ def test_any_name_has_a_pattern(name):
 
 @pytest.mark.parametrize('pattern', [
     'a..b', 'a.', '.a', 'a**', '**.**', 'a.**b', 'a[0]', '{a', 'a}', '{a.b}',
-    '{{a}', 3
+    '{{a}', 3, ['a']
 ])
 def test_malformed_patterns_are_errors(pattern):
   with pytest.raises(PatternError, match='pattern'):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import runpy
 import sys
 import traceback
 from typing import Any
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch_xla_shardy import script_process
 
 # The same as `standard.Moved`, which is not imported before the script has run.
 Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
@@ -56,13 +55,11 @@ def main() -> int:
   """Runs the script that the first argument tells of; the exit status."""
   options = json.loads(sys.argv[1])
   script = options['script']
-  sys.argv[:] = [script, *options['arguments']]
-  sys.path[0] = os.path.dirname(os.path.abspath(script))
   moved, options['optimizers'] = keep_moved(), keep_stepped()
   status: Any = 0
   try:
     # What the script left is alive as long as its globals are.
-    options['globals'] = runpy.run_path(script, run_name='__main__')
+    options['globals'] = script_process.run(script, options['arguments'])
   except SystemExit as e:
     status = e.code
     if status and not isinstance(status, int):

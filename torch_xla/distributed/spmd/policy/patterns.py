@@ -43,15 +43,20 @@ def matches(pattern: str, name: str) -> bool:
   return compile_pattern(pattern).fullmatch(name) is not None
 
 
-@functools.lru_cache(maxsize=None)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
   """The regular expression that a whole name has to match.
 
   Raises:
     PatternError: malformed.
   """
+  # Before the cache, which takes no list.
   if not isinstance(pattern, str):
     raise PatternError(f'pattern {pattern!r} is not text')
+  return _compiled(pattern)
+
+
+@functools.lru_cache(maxsize=None)
+def _compiled(pattern: str) -> re.Pattern[str]:
   if pattern == '':
     return re.compile('')
   parts = pattern.split('.')
