@@ -122,7 +122,7 @@ def test_bytes_by_module(mesh):
       *(torch.nn.Linear(8, 8, bias=False) for _ in range(3))).to('xla')
   for layer in model:
     xs.mark_sharding(layer.weight, mesh, SPEC)
-  model.head = torch.nn.Linear(8, 1).to('xla')
+  model.head = torch.nn.Sequential(torch.nn.Linear(8, 1)).to('xla')
   optimizer = torch.optim.SGD(model.parameters(), momentum=0.9)
   model(torch.ones(4, 8, device='xla')).sum().backward()
   optimizer.step()
@@ -130,7 +130,7 @@ def test_bytes_by_module(mesh):
   report = examine(model)
   assert modules.table(report)[1:] == [
       ('* (3)', '192', '192', '192', '-'),
-      ('head', '12', '12', '12', '-'),  # Split by the compiler.
+      ('head.0', '12', '12', '12', '-'),  # Split by the compiler.
       ('together', '204', '204', '204', '0'),
   ]
   (held,) = (h for h in report.held if h.what == 'gradients')

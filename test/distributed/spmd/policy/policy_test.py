@@ -116,6 +116,8 @@ def test_malformed_patterns_are_errors(pattern):
     (lambda: Rule('a', (0, None)), '0 in spec'),
     (lambda: Rule('a', ('x', ('y', 'x'))), 'twice'),
     (lambda: Rule('a', REPLICATED, (0,)), 'takes no priority'),
+    (lambda: Rule('a', REPLICATED, uneven=True), 'leave uneven out'),
+    (lambda: Rule('a', ('x',), uneven=1), 'neither True nor False'),
     (lambda: Boundary('a', REPLICATED), 'write the spec out'),
     (lambda: Boundary('a', ('x',), output=True), 'output=True'),
     (lambda: ShardingPolicy(default='model'), 'default'),
@@ -202,8 +204,9 @@ def _said(draw):
 
 
 _patterns = st.text(min_size=1).filter(lambda s: not set(s) & set('.[]{}*'))
-_rules = st.builds(lambda p, s: Rule(p, *s), _patterns, _said()) | st.builds(
-    Rule, _patterns, st.just(REPLICATED))
+_rules = st.builds(lambda p, s, u: Rule(p, *s, u), _patterns, _said(),
+                   st.booleans()) | st.builds(Rule, _patterns,
+                                              st.just(REPLICATED))
 _boundaries = st.builds(lambda m, s, o: Boundary(m, *s, o), _patterns, _said(),
                         st.none() | st.integers(-3, 3))
 

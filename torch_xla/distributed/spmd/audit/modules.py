@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 from torch_xla.shardy.layers import folded, group_of
@@ -24,16 +23,22 @@ def table(report: AuditReport) -> list[tuple[str, ...]]:
     is_known = is_known and nbytes is not None
     sums.setdefault(f'{module}.', [0] * 4)[column] += nbytes or 0
   alike = folded({name: tuple(row) for name, row in sums.items()})
-  layers = collections.Counter(
-      name if name in alike else group_of(name) for name in sums)
-  rows = [(name[:-1] + f' ({layers[name]})' * (layers[name] > 1) or
-           _MODEL, *(f'{n * layers[name]:,}' if n else '-'
-                     for n in row))
-          for name, row in alike.items()]
+  names: dict[str, list[str]] = {}
+  for name in sums:
+    names.setdefault(name if name in alike else group_of(name), []).append(name)
+  rows = [(_title(group,
+                  names[group]), *(f'{n * len(names[group]):,}' if n else '-'
+                                   for n in row))
+          for group, row in alike.items()]
   together = [f'{sum(column):,}' for column in zip([0] * 4, *sums.values())]
   if not is_known:
     together[-1] += ', without those that torch.compile traced'
   return [_HEADER, *rows, ('together', *together)]
+
+
+def _title(group: str, names: Sequence[str]) -> str:
+  title = group if len(names) > 1 else names[0]
+  return title[:-1] + f' ({len(names)})' * (len(names) > 1) or _MODEL
 
 
 def _parts(report: AuditReport) -> Iterator[tuple[str, int, Optional[int]]]:

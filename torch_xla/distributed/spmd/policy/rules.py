@@ -58,6 +58,9 @@ class Rule:
     if not isinstance(self.uneven, bool):
       raise RuleError(f'rule {self.pattern!r}: uneven={self.uneven!r} is '
                       'neither True nor False')
+    if self.uneven and self.spec is REPLICATED:
+      raise RuleError(f'rule {self.pattern!r}: REPLICATED splits nothing, so '
+                      'nothing can be uneven: leave uneven out')
     _set_spec(self, f'rule {self.pattern!r}')
 
 
