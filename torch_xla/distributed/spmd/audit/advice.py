@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 import math
 
 from .folding import Fold, folded
@@ -55,9 +55,5 @@ def _saved(fold: Fold, parts: Sequence[tuple[str, int, int]]) -> int:
 
 
 def _text(parts: Sequence[tuple[str, int, int]]) -> str:
-
-  def each() -> Iterator[str]:
-    for axis, size, dim in parts:
-      yield f'{axis} ({size}) could split dimension {dim}'
-
-  return ', '.join(each())
+  return ', '.join(f'{axis} ({size}) could split dimension {dim}'
+                   for axis, size, dim in parts)

@@ -27,8 +27,8 @@ from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, claims as policy_claims, rules
 from . import placed
 from .occupancy import held, Occupancy
-from .report import (Activation, Beside, BoundaryRow, CollectiveRow, GRADIENT,
-                     Held, ProgramRow, Seen, TensorRow)
+from .report import (Activation, BoundaryRow, CollectiveRow, GRADIENT, Held,
+                     ProgramRow, Seen, TensorRow)
 from .standard import Standard
 
 NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
@@ -52,7 +52,7 @@ class Collector:
     self._axes = spmd_policy.axes(standard.mesh)
     self._mode = torch_xla.shardy.current_mode()
     self._records = torch_xla.shardy.programs()[standard.start.programs:]
-    self._occupancy = Occupancy(model)
+    self.occupancy = Occupancy(model)
     self._by_name: dict[str, list[tuple[str, TensorRecord, ProgramRecord]]] = {}
     for record in self._records:
       for tensor in record.tensors:
@@ -80,13 +80,9 @@ class Collector:
           for row in rows
           for beside in row.beside),
         *((other.role, other.nbytes, other.local_nbytes)
-          for other in self._occupancy.others
+          for other in self.occupancy.others
           for _ in range(other.count))
     ])
-
-  def others(self) -> tuple[Beside, ...]:
-    """What lives and belongs to no tensor of the model, the largest first."""
-    return self._occupancy.others
 
   def boundaries(
       self) -> tuple[tuple[BoundaryRow, ...], list[policy_claims.Problem]]:
@@ -157,7 +153,7 @@ class Collector:
         fallbacks=_unique(
             r.note for _, _, r in records if self._is_fallback(r)),
         unused_axes=() if annotation is None else self._unused(annotation),
-        beside=self._occupancy.beside(t))
+        beside=self.occupancy.beside(t))
 
   def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
     if claim is None:

@@ -60,7 +60,7 @@ def examine(
           sum(row.replicated_nbytes for row in tensors),
           differences.allowed(tolerance, nbytes)),
       held=collector.held(tensors),
-      others=collector.others())
+      others=collector.occupancy.others)
   all_differences = differences.find(report, [*problems, *boundary_problems],
                                      held.untied(model, tied))
   for one in require:

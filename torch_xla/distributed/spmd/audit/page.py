@@ -73,12 +73,10 @@ def _all_names(names: Sequence[str]) -> str:
 
 def _totals(report: AuditReport) -> str:
   t = report.totals
-  limit = ('no tolerance was given'
-           if t.tolerance is None else f'tolerance {t.tolerance:,}')
   return '<h2>Bytes</h2>' + figures(
       [(f'{t.nbytes:,}', 'in all tensors'),
        (f'{t.local_nbytes:,}', 'on each device'),
-       (f'{t.replicated_nbytes:,}', f'replicated over all devices, {limit}')])
+       (f'{t.replicated_nbytes:,}', f'replicated over all devices, {t.limit}')])
 
 
 def _held(report: AuditReport) -> Iterator[str]:

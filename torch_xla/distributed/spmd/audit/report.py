@@ -229,6 +229,12 @@ class Totals:
   replicated_nbytes: int
   tolerance: Optional[int]
 
+  @property
+  def limit(self) -> str:
+    """The tolerance, for people."""
+    return ('no tolerance was given'
+            if self.tolerance is None else f'tolerance {self.tolerance:,}')
+
 
 @dataclasses.dataclass(frozen=True)
 class AuditReport:

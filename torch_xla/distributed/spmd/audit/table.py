@@ -75,10 +75,8 @@ def heading(report: AuditReport) -> str:
 def totals(report: AuditReport) -> str:
   """Bytes of all tensors, and the tolerance."""
   t = report.totals
-  limit = ('no tolerance was given'
-           if t.tolerance is None else f'tolerance {t.tolerance:,}')
   return (f'{t.nbytes:,} bytes, {t.local_nbytes:,} on each device, '
-          f'{t.replicated_nbytes:,} replicated over all devices ({limit})')
+          f'{t.replicated_nbytes:,} replicated over all devices ({t.limit})')
 
 
 def held_text(report: AuditReport) -> str:
