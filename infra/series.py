@@ -17,7 +17,7 @@ from infra.patchset.export import export, newest_base
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import load_manifest, Series, WHEEL
 from infra.patchset.patch import wheel_patches
-from infra.patchset.pull_request import pull_request
+from infra.patchset.pull_request import pull_request, read_cover
 from infra.patchset.standalone import check_alone, CORE, WHOLE
 from infra.wheel import official, pins
 from infra.wheel.build import running_python
@@ -64,6 +64,14 @@ def _parser() -> argparse.ArgumentParser:
       'series on each of its bases, in a clone of DIR in build/upstream/, and '
       'look for names that are defined twice, at the formatting and at the '
       'tests')
+  command.add_argument(
+      '--base',
+      metavar='BASE',
+      help='with --upstream: on this base alone, or on any commit of DIR, which '
+      'then also has the commits of the bases. Tells which series apply there, '
+      'which commits of upstream they need, and each hunk that meets a change '
+      'of the tree, with the lines there and the commits that wrote them. Takes '
+      'a minute or two')
   what = command.add_mutually_exclusive_group()
   what.add_argument(
       '--no-run', action='store_true', help='import nothing and run no tests')
@@ -104,7 +112,10 @@ def _parser() -> argparse.ArgumentParser:
   form.add_argument(
       '--base',
       metavar='BASE',
-      help='the base (default: the newest that the series has patches for)')
+      help='the base (default: the newest that the series has patches for), or '
+      'any commit of CHECKOUT, such as your own branch, where the series then is '
+      'merged; CHECKOUT also has the commits of the bases. Says each hunk that '
+      'meets a change of yours, and makes no branch then')
   form.add_argument(
       '--wheel',
       action='store_const',
@@ -184,8 +195,10 @@ def _check(root: Path, options: argparse.Namespace) -> int:
   say = functools.partial(print, flush=True)
   if options.upstream:
     return _report(
-        check_upstream(root, options.upstream, options.only, say),
-        'the series are in order on their bases')
+        check_upstream(root, options.upstream, options.only, say, options.base),
+        f'the series are in order on {options.base or "their bases"}')
+  if options.base:
+    raise BuildError('--base takes the source, which --upstream names')
   if options.wheel and not options.wheel.is_dir():
     raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
   folder = options.wheel or _unpacked_wheel(root, options.no_run)
@@ -231,13 +244,14 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   manifest = load_manifest(root)
   form = options.wheel or options.base or newest_base(
       manifest.find(options.series))
-  text = ''
   if form != WHEEL:
-    start = options.onto or f'{form}, {manifest.find_base(form).commit}'
-    text = pull_request(root, manifest, options.series, form, start)
+    read_cover(root, options.series)
   branch = export(root, options.upstream, options.series, form, options.onto,
                   options.branch)
-  if text:
+  if form != WHEEL:
+    start = options.onto or f'{form}, {branch.start}'
+    text = pull_request(root, manifest, options.series, branch.form, start,
+                        branch.picked)
     file = options.pr or root / 'build' / 'pr' / f'{options.series}.md'
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding='utf-8')

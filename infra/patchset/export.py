@@ -11,6 +11,7 @@ from infra.patchset.lay import (base_of, check_sources, commit, commit_patch,
 from infra.patchset.manifest import Base, load_manifest, Manifest, Series, WHEEL
 from infra.patchset.meaning import broken
 from infra.patchset.patch import load_patches
+from infra.patchset.port import Ground, port, resolve
 
 BRANCH_PREFIX = 'fork/'
 _BASE_MESSAGE = """\
@@ -27,9 +28,13 @@ class Exported:
 
   Attributes:
     start: the commit behind which the branch's own commits stand.
+    form: of the patches.
+    picked: commits of upstream's that come first on it.
   """
   branch: str
   start: str
+  form: str
+  picked: tuple[str, ...]
 
   def following(self, upstream: Path) -> str:
     """The command that comes next."""
@@ -50,7 +55,8 @@ def export(root: Path,
     root: the checkout of this project.
     upstream: the user's checkout of upstream. Its work tree is not touched.
     name: the series. What it depends on comes first.
-    form: a base; or the wheel's form, with which come new files and tests.
+    form: a base, or any commit of the checkout; or the wheel's form, with which
+      come new files and tests.
     onto: a commit of the checkout to rebase the branch onto.
     branch: the branch's name, by default fork/<series>.
     say: is told about progress.
@@ -61,6 +67,11 @@ def export(root: Path,
       In the last two cases the branch stays on its base.
   """
   manifest = load_manifest(root)
+  if form != WHEEL and form not in {base.name for base in manifest.bases}:
+    if onto:
+      raise BuildError(f'{form} is no base, and only a branch on a base is '
+                       'rebased by --onto: name the commit by --base alone')
+    return _export_elsewhere(root, upstream, manifest, name, form, branch, say)
   chosen = manifest.with_dependencies(name)
   patches = {s.name: load_patches(root, s, form) for s in chosen}
   base = base_of(manifest, form)
@@ -86,7 +97,35 @@ def export(root: Path,
     end = onto or (base.name if form == WHEEL else base.commit)
     say(f'branch {branch} on {onto or base.name}, commits: '
         f'{_count_commits(tree, end)}')
-  return Exported(branch, end)
+  return Exported(branch, end, form, base.cherry_pick)
+
+
+def _export_elsewhere(root: Path, upstream: Path, manifest: Manifest, name: str,
+                      ref: str, branch: str | None, say: Say) -> Exported:
+  """Makes a branch of a series on a commit that is no base."""
+  branch = branch or f'{BRANCH_PREFIX}{name}'
+  target = resolve(upstream, manifest, ref)
+  _check_checkout(upstream, branch, None)
+  with work_tree(upstream, target) as tree:
+    made = port(Ground(root, manifest, tree, target), manifest.find(name), say)
+    say(made.summary())
+    if made.meetings:
+      for meeting in made.meetings:
+        for line in meeting.report():
+          say(line)
+      raise BuildError(
+          f'{name} on {ref}: {len(made.meetings)} hunks meet changes of the '
+          f'tree, as told above. To solve them by hand, make the branch on '
+          f'{made.form} by --base {made.form} --branch NAME, and then git rebase '
+          f'--onto {ref} {manifest.find_base(made.form).commit[:12]} NAME')
+    wrong = broken(tree, target)
+    if wrong:
+      found = '\n  '.join(wrong)
+      raise BuildError(f'{name} on {ref} meets no change of the tree, and the '
+                       f'result is wrong all the same:\n  {found}')
+    git.need(tree, *CONFIG, 'switch', '--quiet', '--create', branch)
+    say(f'branch {branch} on {ref}, commits: {_count_commits(tree, target)}')
+  return Exported(branch, target, made.form, made.picked)
 
 
 def newest_base(series: Series) -> str:

@@ -69,6 +69,14 @@ def work_tree(upstream: Path, commit: str) -> Iterator[Path]:
       git.run(upstream, 'worktree', 'remove', '--force', str(tree))
 
 
+def go_to(tree: Path, commit: str) -> None:
+  """Puts a work tree at a commit, whatever state it was left in."""
+  # A pick that conflicted may be left from the last time.
+  git.run(tree, *CONFIG, 'cherry-pick', '--quit')
+  git.need(tree, *CONFIG, 'checkout', '--quiet', '--force', '--detach', commit)
+  git.need(tree, 'clean', '-ffdxq')
+
+
 def pick(tree: Path, base: Base) -> None:
   """Picks on a work tree, at the commit of a base, what the base has besides.
 
@@ -107,11 +115,16 @@ def commit(tree: Path, message: str) -> None:
   git.need(tree, *CONFIG, 'commit', '--quiet', '--file=-', given=message)
 
 
+def blob_of(tree: Path, path: str) -> str:
+  """The blob of a staged file, or an empty text."""
+  done = git.run(tree, 'rev-parse', '--verify', '--quiet', f':{path}')
+  return done.stdout.strip()
+
+
 def _check_blob(tree: Path, patch: Patch, path: str, expected: str,
                 verb: str) -> None:
   """Raises BuildError if a staged file is not the expected blob."""
-  done = git.run(tree, 'rev-parse', '--verify', '--quiet', f':{path}')
-  actual = done.stdout.strip() or 'none'
+  actual = blob_of(tree, path) or 'none'
   if actual != expected:
     raise BuildError(f'patch {patch.name} {verb} blob {expected} of {path}, '
                      f'and the checkout has {actual}')

@@ -237,6 +237,9 @@ def _base(entry: dict[str, Any]) -> Base:
   name = _text(entry['name'], 'name of a base')
   if name == WHEEL:
     raise BuildError(f'{FILE}: no base can be called {name}')
+  if ',' in name:
+    raise BuildError(f'{FILE}: the name of base {name} has a comma, which '
+                     'patches have between names')
   picks = _texts(entry['cherry_pick'], f'cherry_pick of {name}')
   for commit in (entry['commit'], *picks):
     if not _COMMIT.fullmatch(str(commit)):

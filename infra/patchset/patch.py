@@ -110,14 +110,14 @@ def text_for(text: str, form: str) -> str:
   """The text of a patch file as one of the forms that share it has it.
 
   Behind a line that names blobs, or where a hunk lies, may stand what it is for
-  another form: `master @@ -3,0 +4 @@`.
+  other forms: `r2.10,master @@ -3,0 +4 @@`.
   """
   lines: list[str] = []
   for line in text.split('\n'):
     own = _OWN_PLACE.fullmatch(line)
     if not own:
       lines.append(line)
-    elif own[1] == form:
+    elif form in own[1].split(','):
       lines[-1] = own[2]
   return '\n'.join(lines)
 
@@ -128,10 +128,11 @@ def shared_text(texts: Mapping[str, str]) -> str:
   shared = []
   for lines in zip(*(text.split('\n') for text in texts.values()), strict=True):
     shared += [lines[0]]
-    shared += [
-        f'{form} {line}' for (form, _), line in zip(other_texts, lines[1:])
-        if line != lines[0]
-    ]
+    others: dict[str, list[str]] = {}
+    for (form, _), line in zip(other_texts, lines[1:]):
+      if line != lines[0]:
+        others.setdefault(line, []).append(form)
+    shared += [f'{",".join(forms)} {line}' for line, forms in others.items()]
   return '\n'.join(shared)
 
 

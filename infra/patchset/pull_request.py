@@ -1,5 +1,6 @@
 """Makes the text of a pull request of a series' cover letter."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from infra.errors import BuildError
@@ -31,7 +32,7 @@ def read_cover(root: Path, series: str) -> tuple[str, str]:
 
 
 def pull_request(root: Path, manifest: Manifest, name: str, base: str,
-                 start: str) -> str:
+                 start: str, picked: Sequence[str]) -> str:
   """The text of the pull request for a branch.
 
   Args:
@@ -40,13 +41,14 @@ def pull_request(root: Path, manifest: Manifest, name: str, base: str,
     name: the series that the branch is of.
     base: of its patches.
     start: the commit that the branch is on, as it is told.
+    picked: commits of upstream's that come first on it.
 
   Raises:
     BuildError: as `read_cover`, or a patch cannot be read.
   """
   title, body = read_cover(root, name)
   lines = [f'# {title}', '', body, '', '## Commits', '', f'On {start}:', '']
-  for commit in manifest.find_base(base).cherry_pick:
+  for commit in picked:
     lines.append(f'- {commit}, as it is upstream')
   for series in manifest.with_dependencies(name):
     mark = '' if series.name == name else f' (of {series.bug})'

@@ -185,7 +185,7 @@ def test_export_refuses(project, sources, capsys):
   found = refused('two', '--base', MASTER)
   assert 'series two has no patches for the base master' in found
   assert 'bases that it has some for: v2.9.0+feature' in found
-  assert 'there is no base v3' in refused('two', '--base', 'v3')
+  assert 'has no commit v3, and it is no base' in refused('two', '--base', 'v3')
   found = refused('three')
   assert 'series three has no patches for people with the source' in found
   cover = project.root / 'patches/upstream/one/COVER.md'
