@@ -11,7 +11,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import (audit, AuditError, examination,
-                                              examine, Kind)
+                                              examine, Kind, standard)
 from torch_xla.distributed.spmd.policy import (Boundary, BoundaryError,
                                                PolicyError, REPLICATED, Rule,
                                                ShardingPolicy, tie,
@@ -126,6 +126,26 @@ def test_a_captured_policy_gives_a_fresh_model_the_same(mesh):
   } == {
       name: is_[name] for name in marked
   }
+
+
+def test_several_models_are_audited_as_one(mesh):
+  models = [torch.nn.Linear(8, 8, bias=False).to('xla') for _ in range(2)]
+  for model in models:
+    xs.mark_sharding(model.weight, mesh, ('model', None))
+  torch_xla.sync()
+  living = standard.models_in(models)
+  titles = [
+      title for title, model in living.items()
+      if any(model is m for m in models)
+  ]
+  assert len(titles) == 2 and all(t.startswith('Linear') for t in titles)
+  both, tied = standard.as_one({
+      'Linear': models[0],
+      'Linear_2': models[1]
+  }, [(models[1], [('a', 'b')])])
+  assert [row.name for row in examine(both).tensors
+         ] == ['Linear.weight', 'Linear_2.weight']
+  assert tied == (['Linear_2.a', 'Linear_2.b'],)
 
 
 def test_a_captured_policy_has_uneven_weights(mesh):

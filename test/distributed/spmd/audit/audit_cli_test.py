@@ -203,7 +203,7 @@ def test_a_script_without_a_policy(project):
   assert (project / 'captured.toml').read_text() == POLICY.replace('[[', '\n[[')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly  # any_program_test has the same without a process.
 def test_a_script_with_two_models(project):
   done = run(project, 'two.py')
   assert done.returncode == 0, done.stderr
