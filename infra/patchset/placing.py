@@ -4,6 +4,7 @@ What is the same in several forms lies once.
 """
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 from pathlib import Path
 
 from infra.errors import BuildError, Say
@@ -48,6 +49,7 @@ def place(root: Path, manifest: Manifest, edit: Edit,
       }
   }
   for other in series.forms():
+    edit_there = edit
     later = dependents(manifest, series, other)
     if other == form:
       # Those on the branch come with an import of their own.
@@ -61,16 +63,24 @@ def place(root: Path, manifest: Manifest, edit: Edit,
       apart = _apart(edit, other)
       if apart:
         say(f'{other} has patches of its own, which stay: {", ".join(apart)}')
+        edit_there = dataclasses.replace(
+            edit,
+            texts={
+                file: text
+                for file, text in edit.texts.items()
+                if file not in map(file_of, apart)
+            })
     if not file_names:
       continue
-    if _same_diffs(edit, own):
+    if _same_diffs(edit_there, own):
       new[series.name, other] = {
-          file: edit.texts.get(file) or now[series.name, other][file]
+          file: edit_there.texts.get(file) or now[series.name, other][file]
           for file in file_names
       }
       continue
     try:
-      replayed = replay(root, manifest, now, edit, other, file_names, later)
+      replayed = replay(root, manifest, now, edit_there, other, file_names,
+                        later)
     except NotClean as error:
       if other == form:
         names = ', '.join(s.name for s in later)
