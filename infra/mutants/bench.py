@@ -48,7 +48,7 @@ class Bench:
 
   def __init__(self, root: Path, folder: Path):
     self._root = root
-    self.checkout, self._site = folder / 'checkout', folder / 'site'
+    self.checkout, self._site = folder / 'checkout', folder / 'site-packages'
     self._temporary, self._originals = folder / 'tmp', folder / 'kept'
     self._result, self._output = folder / 'result', folder / 'output'
     self._temporary.mkdir(parents=True)
