@@ -171,7 +171,7 @@ def test_a_tool_that_is_ended(end, root):
 def test_installed_torch_xla_runs_the_copys_files(tmp_path):
   """Each fault of the table is one, and makes Python of Python."""
   bench = Bench(ROOT, tmp_path / 'bench')
-  package = tmp_path / 'bench/site/torch_xla'
+  package = tmp_path / 'bench/site-packages/torch_xla'
   mode = bench.checkout / 'torch_xla/shardy/mode.py'
   assert (package / 'shardy/mode.py').samefile(mode)
   assert not mode.samefile(ROOT / 'torch_xla/shardy/mode.py')
