@@ -7,7 +7,7 @@ patches and the plugins in C, stays as it was built.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 import csv
 from pathlib import Path
 import shutil
@@ -22,49 +22,72 @@ from infra.errors import BuildError
 from infra.wheel import official, pins
 from infra.wheel.build import running_python
 from infra.wheel.overlay import check_clashes, wheel_files
+from infra.wheel.pure_wheel import files_of, PureWheel
+from infra.wheel.tools import TOOLS
 
 
-def link(root: Path, site: Path, official_names: Collection[str]) -> int:
-  """Has every overlay file of an installed wheel be a link to the checkout's.
+def link(root: Path,
+         site: Path,
+         official_names: Collection[str],
+         tools: Sequence[PureWheel] = TOOLS) -> int:
+  """Has every overlay file of installed wheels be a link to the checkout's.
 
   Files are linked, not folders, and the links stand in the wheel's RECORD: so
   pip takes all of them away, and never what they point to.
 
   Args:
     root: the checkout.
-    site: where the wheel is installed: the folder that holds torch_xla.
+    site: where the wheels are installed: the folder that holds torch_xla.
     official_names: the files of the official wheel.
+    tools: the wheels beside that of torch_xla.
 
   Returns:
     How many links were made, and files taken away.
 
   Raises:
-    BuildError: no wheel of this project is installed there, or a file of the
+    BuildError: a wheel of this project is not installed there, or a file of the
       checkout would take the place of an official one.
   """
-  record = site / f'{pins.PACKAGE}-{pins.VERSION}.dist-info' / 'RECORD'
+  own = {name: root / name for name in wheel_files(root)}
+  check_clashes(own, official_names)
+  info = f'{pins.PACKAGE}-{pins.VERSION}.dist-info'
+  changed = _link(site, info, own, {*official_names, *pins.PLUGINS},
+                  pins.PACKAGES)
+  for tool in tools:
+    changed += _link(site, tool.info, files_of(root, tool), (), tool.packages)
+  return changed
+
+
+def _link(site: Path, info: str, own: Mapping[str, Path],
+          others: Collection[str], packages: Collection[str]) -> int:
+  """Links one wheel's files, `own`, and takes away what it no longer has.
+
+  Args:
+    info: the folder of its metadata.
+    others: its files in `packages` that are not of the checkout.
+    packages: those in which what is in neither is taken away.
+  """
+  record = site / info / 'RECORD'
   if not record.is_file():
-    raise BuildError(f'{site} has no {pins.PACKAGE} {pins.VERSION}: build the '
-                     'wheel and install it first (infra/develop.sh does)')
-  own_names = wheel_files(root)
-  check_clashes(own_names, official_names)
+    name, version = info.removesuffix('.dist-info').split('-')
+    raise BuildError(f'{site} has no {name} {version}: build the wheel and '
+                     'install it first (infra/develop.sh does)')
   rows = list(csv.reader(record.read_text(encoding='utf-8').splitlines()))
   installed = {row[0] for row in rows}
-  names = {*official_names, *own_names, *pins.PLUGINS}
   gone = {
-      name for name in installed - names
-      if name.split('/')[0] in pins.PACKAGES and '__pycache__' not in name
+      name for name in installed - {*others, *own}
+      if name.split('/')[0] in packages and '__pycache__' not in name
   }
   rows = [row for row in rows if row[0] not in gone]
-  rows += [[name, '', ''] for name in own_names if name not in installed]
+  rows += [[name, '', ''] for name in own if name not in installed]
   with record.open('w', encoding='utf-8', newline='') as file:
     csv.writer(file, lineterminator='\n').writerows(rows)
 
   for name in gone:
     _take_away(site / name)
   changed = len(gone)
-  for name in own_names:
-    path, target = site / name, root / name
+  for name, target in own.items():
+    path = site / name
     if path.is_symlink() and path.readlink() == target:
       continue
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -84,6 +84,9 @@ readonly BUILD_INPUTS=(
   BUILD WORKSPACE .bazelrc .bazelversion
 )
 
+# The Python that can be linked to; torch_xla/csrc is none.
+readonly OVERLAY=(torch_xla torch_xla_shardy)
+
 # is_stamp FILE TEXT: whether FILE says TEXT.
 is_stamp() {
   [[ -f "$1" && $(< "$1") == "$2" ]]
@@ -115,13 +118,15 @@ set_up() {
   local linked='' inputs overlay
   if [[ -L "$INSTALLED" ]]; then linked=1; fi
   inputs=$(files_digest "${BUILD_INPUTS[@]}")
-  overlay=$(files_digest torch_xla torch_xla_shardy -not -path 'torch_xla/csrc/*')
+  overlay=$(files_digest "${OVERLAY[@]}" -not -path 'torch_xla/csrc/*')
   if ! is_stamp .venv/wheel-inputs "$inputs"; then
-    step 'building the wheel into dist/' 'the message above names the reason'
+    step 'building the wheels into dist/' 'the message above names the reason'
     "$VENV_PYTHON" setup.py bdist_wheel
-    step 'installing the wheel into .venv' "see pip's message above"
+    "$VENV_PYTHON" -m infra.wheel tools
+    step 'installing the wheels into .venv' "see pip's message above"
     "$VENV_PYTHON" -m pip install --quiet --disable-pip-version-check \
-      --force-reinstall --no-deps dist/torch_xla-*-cp311-*.whl
+      --force-reinstall --no-deps dist/torch_xla-*-cp311-*.whl \
+      $(find dist -name 'torch_xla_*-none-any.whl')
     "$VENV_PYTHON" -m pip check
     printf '%s\n' "$inputs" > .venv/wheel-inputs
     printf '%s\n' "$overlay" > .venv/overlay-inputs

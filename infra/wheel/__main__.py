@@ -1,4 +1,8 @@
-"""Looks into built wheels: python -m infra.wheel verify FILE.whl."""
+"""Looks into built wheels, and builds those that lie beside torch_xla's.
+
+python -m infra.wheel verify FILE.whl
+python -m infra.wheel tools
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ if __name__ == '__main__':
 
 from infra.errors import BuildError
 from infra.wheel.profile import load_profile
+from infra.wheel.pure_wheel import build_pure_wheel
+from infra.wheel.tools import TOOLS
 from infra.wheel.verify import verify_wheel
 
 _EPILOG = """\
@@ -26,8 +32,10 @@ in the checkout that the wheel was built from, with the compiler of then.
 def main(arguments: list[str] | None = None) -> int:
   """Runs the command line and returns the exit status."""
   parser = argparse.ArgumentParser(
-      prog='python -m infra.wheel', description='Looks into built wheels.')
-  commands = parser.add_subparsers(required=True, metavar='verify')
+      prog='python -m infra.wheel',
+      description="Looks into built wheels, and builds those beside torch_xla's."
+  )
+  commands = parser.add_subparsers(required=True, metavar='verify|tools')
   command = commands.add_parser(
       'verify',
       help='compare each file of a wheel with what it should be',
@@ -46,20 +54,44 @@ def main(arguments: list[str] | None = None) -> int:
       type=Path,
       help='write the same for programs: every file, where it is from, problems'
   )
+  command.set_defaults(run=_verify)
+  command = commands.add_parser(
+      'tools',
+      help='build the wheels of Python alone that lie beside that of torch_xla',
+      description='Builds the wheels of Python alone that lie beside that of '
+      'torch_xla.')
+  command.add_argument(
+      '-d',
+      '--dist-dir',
+      metavar='FOLDER',
+      type=Path,
+      default=_ROOT / 'dist',
+      help='where the wheels go (default: dist)')
+  command.set_defaults(run=_build_tools)
   options = parser.parse_args(arguments)
   try:
-    profile = load_profile(options.profile) if options.profile else None
-    verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
-    if options.json:
-      options.json.write_text(verdict.to_json(), encoding='utf-8')
+    return options.run(options)
   except (BuildError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 2
   except KeyboardInterrupt:
-    print('error: interrupted; nothing was judged', file=sys.stderr)
+    print('error: interrupted', file=sys.stderr)
     return 130
+
+
+def _verify(options: argparse.Namespace) -> int:
+  profile = load_profile(options.profile) if options.profile else None
+  verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
+  if options.json:
+    options.json.write_text(verdict.to_json(), encoding='utf-8')
   print(verdict)
   return 0 if verdict.ok else 1
+
+
+def _build_tools(options: argparse.Namespace) -> int:
+  for tool in TOOLS:
+    print(build_pure_wheel(_ROOT, options.dist_dir, tool))
+  return 0
 
 
 def _say(line: str) -> None:

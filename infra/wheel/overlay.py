@@ -27,10 +27,12 @@ def wheel_files(root: Path) -> list[str]:
 
 def of_wheel(names: list[str]) -> list[str]:
   """The names among `names` that go into the wheel."""
-  return [
-      name for name in names if not name.startswith(_SOURCES) and
-      name.rsplit('/', 1)[-1] not in _BAZEL_FILES
-  ]
+  return [n for n in without_bazel(names) if not n.startswith(_SOURCES)]
+
+
+def without_bazel(names: list[str]) -> list[str]:
+  """The names among `names` that are no files of Bazel's."""
+  return [n for n in names if n.rsplit('/', 1)[-1] not in _BAZEL_FILES]
 
 
 def check_clashes(names: Iterable[str], official_names: Iterable[str]) -> None:

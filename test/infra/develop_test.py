@@ -88,12 +88,12 @@ def targets(checkout: Project) -> dict[str, Path]:
 
 
 def test_pip_takes_away_links_and_not_what_they_point_to(checkout, site):
-  assert develop.link(checkout.root, site, OFFICIAL) == 4
+  assert develop.link(checkout.root, site, OFFICIAL, ()) == 4
   # A file that came after the wheel was built.
   checkout.file('torch_xla/shardy/new/b.py')
-  assert develop.link(checkout.root, site, OFFICIAL) == 1
+  assert develop.link(checkout.root, site, OFFICIAL, ()) == 1
   assert links_in(site) == targets(checkout)
-  assert develop.link(checkout.root, site, OFFICIAL) == 0
+  assert develop.link(checkout.root, site, OFFICIAL, ()) == 0
 
   before = sorted(checkout.root.rglob('*'))
   pip(site.parents[2], 'uninstall', '--yes', 'torch_xla')
@@ -104,7 +104,7 @@ def test_pip_takes_away_links_and_not_what_they_point_to(checkout, site):
 
 
 def test_pip_installs_over_links(checkout, site, wheel):
-  develop.link(checkout.root, site, OFFICIAL)
+  develop.link(checkout.root, site, OFFICIAL, ())
   checkout.file('torch_xla/shardy/old/a.py', 'edited = True\n')
   pip(site.parents[2], 'install', '--no-deps', '--force-reinstall', str(wheel))
   assert not links_in(site)
@@ -118,7 +118,7 @@ def test_removed_files_go_and_other_files_stay(checkout, site):
   cache.mkdir(exist_ok=True)
   (cache / 'a.cpython-311.pyc').write_bytes(b'')
   shutil.rmtree(checkout.root / 'torch_xla/shardy/old')
-  assert develop.link(checkout.root, site, OFFICIAL) == 4
+  assert develop.link(checkout.root, site, OFFICIAL, ()) == 4
   # Not even an empty package is left that could be imported.
   assert not (site / 'torch_xla/shardy/old').exists()
   assert links_in(site) == targets(checkout)
@@ -126,16 +126,16 @@ def test_removed_files_go_and_other_files_stay(checkout, site):
     assert (site / name).is_file()
   # Likewise of a file that was linked.
   (checkout.root / 'torch_xla/shardy/__init__.py').unlink()
-  assert develop.link(checkout.root, site, OFFICIAL) == 1
+  assert develop.link(checkout.root, site, OFFICIAL, ()) == 1
   assert links_in(site) == targets(checkout)
 
 
 def test_nothing_is_linked_where_it_would_be_wrong(checkout, site, tmp_path):
   with pytest.raises(BuildError, match='infra/develop.sh does'):
-    develop.link(checkout.root, tmp_path, OFFICIAL)
+    develop.link(checkout.root, tmp_path, OFFICIAL, ())
   checkout.file('torch_xla/runtime.py')
   with pytest.raises(BuildError, match='runtime.py would overwrite'):
-    develop.link(checkout.root, site, OFFICIAL)
+    develop.link(checkout.root, site, OFFICIAL, ())
   assert not links_in(site)
 
 

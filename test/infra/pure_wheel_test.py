@@ -1,0 +1,99 @@
+"""Wheels of Python alone, which take files from where the checkout has them."""
+
+from pathlib import Path
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from infra import develop
+from infra.errors import BuildError
+from infra.wheel import pins
+from infra.wheel.pure_wheel import build_pure_wheel, files_of, PureWheel
+
+WHEEL = PureWheel(
+    'torch-xla-tool',
+    'A tool.',
+    'docs/tool.md', ('numpy',), {
+        'torch_xla_tool': 'tool',
+        'torch_xla_tool/shared.py': 'torch_xla/shared.py'
+    },
+    extras={'more': ('jaxlib',)},
+    entry_points={'console_scripts': {
+        'tool': 'torch_xla_tool.main:main'
+    }})
+
+
+@pytest.fixture(name='root')
+def root_fixture(tmp_path) -> Path:
+  root = tmp_path / 'checkout'
+  for name, text in {
+      'tool/__init__.py': '',
+      'tool/main.py': 'from .shared import VALUE\n',
+      'tool/BUILD': 'py_library()\n',
+      'torch_xla/shared.py': 'VALUE = 3\n',
+      'docs/tool.md': '# A tool\n',
+      'LICENSE': 'BSD\n'
+  }.items():
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+  return root
+
+
+def test_a_wheel_has_files_from_where_the_checkout_has_them(root, tmp_path):
+  wheel = build_pure_wheel(root, tmp_path, WHEEL)
+  assert wheel.name == f'torch_xla_tool-{pins.VERSION}-py3-none-any.whl'
+  with zipfile.ZipFile(wheel) as archive:
+    assert archive.namelist() == [
+        'torch_xla_tool/__init__.py', 'torch_xla_tool/main.py',
+        'torch_xla_tool/shared.py', f'{WHEEL.info}/METADATA',
+        f'{WHEEL.info}/WHEEL', f'{WHEEL.info}/entry_points.txt',
+        f'{WHEEL.info}/licenses/LICENSE', f'{WHEEL.info}/top_level.txt',
+        f'{WHEEL.info}/RECORD'
+    ]
+    assert archive.read(f'{WHEEL.info}/METADATA').decode() == (
+        f'Metadata-Version: 2.4\nName: torch-xla-tool\n'
+        f'Version: {pins.VERSION}\nSummary: A tool.\n'
+        'License-Expression: BSD-3-Clause\nLicense-File: LICENSE\n'
+        'Requires-Python: >=3.10\nRequires-Dist: numpy\nProvides-Extra: more\n'
+        'Requires-Dist: jaxlib; extra == "more"\n'
+        'Description-Content-Type: text/markdown\n\n# A tool\n')
+
+
+def test_the_same_checkout_makes_the_same_bytes(root, tmp_path):
+  first = build_pure_wheel(root, tmp_path / '1', WHEEL).read_bytes()
+  assert build_pure_wheel(root, tmp_path / '2', WHEEL).read_bytes() == first
+
+
+def test_pip_installs_it_and_links_take_its_place(root, tmp_path):
+  wheel = build_pure_wheel(root, tmp_path, WHEEL)
+  site = tmp_path / 'site'
+  subprocess.run([
+      sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check',
+      'install', '--no-deps', '--no-index', '--target', site, wheel
+  ],
+                 check=True)
+  info = site / f'torch_xla-{pins.VERSION}.dist-info'
+  info.mkdir()
+  (info / 'RECORD').write_text('')
+  (root / 'tool' / 'main.py').rename(root / 'tool' / 'moved.py')
+  develop.link(root, site, (), (WHEEL,))
+  package = site / 'torch_xla_tool'
+  assert not (package / 'main.py').exists()
+  assert (package / 'moved.py').readlink() == root / 'tool' / 'moved.py'
+  assert (package / 'shared.py').readlink() == root / 'torch_xla' / 'shared.py'
+  assert develop.link(root, site, (), (WHEEL,)) == 0
+
+
+def test_a_source_that_is_missing_is_named(root):
+  (root / 'torch_xla' / 'shared.py').unlink()
+  with pytest.raises(BuildError, match=r'torch_xla/shared.py is missing'):
+    files_of(root, WHEEL)
+
+
+def test_two_sources_for_one_place_are_named(root):
+  (root / 'tool' / 'shared.py').write_text('')
+  with pytest.raises(BuildError, match='torch_xla_tool/shared.py'):
+    files_of(root, WHEEL)
