@@ -34,10 +34,10 @@ def _route() -> switch.Route:
   binder.follow_copies()
   # Asked once, when the first program comes.
   left_out = functools.cache(_left_out)
+  meshes = binder.meshes.in_order
   return switch.Route(
-      ShardyPlanner(binder.names.of, binder.meshes.in_order,
-                    left_out), binder.pending_bindings, binder.meshes.in_order,
-      binder.names.of, left_out)
+      ShardyPlanner(binder.names.of, meshes, left_out), binder.pending_bindings,
+      meshes, binder.names.of, left_out)
 
 
 def _check(plugin: Any) -> None:

@@ -70,18 +70,19 @@ def left_out(plugin: Any) -> frozenset[str]:
   if method is None:
     return frozenset()
   said = method()
-  what = f'{type(plugin).__name__}.rewrites()'
+  who = type(plugin).__name__
   names = ', '.join(map(repr, FOR_SHARDINGS))
   if not isinstance(said, Mapping) or not all(
       isinstance(is_applied, bool) for is_applied in said.values()):
     raise DoorError(
-        f'{what} gives {said!r}; it must be a dict that says of some of '
-        f'{names} whether they are applied, True or False')
+        f'{who}.rewrites() gives {said!r}; it must be a dict that says of some '
+        f'of {names} whether they are applied, True or False')
   for name in said:
     if name in ALWAYS:
       raise DoorError(
-          f'{what} names {name!r}, which is always applied: without it results '
-          f'would be wrong, or a program not be compiled. It can name {names}')
+          f'{who}.rewrites() names {name!r}, which is always applied: without '
+          'it results would be wrong, or a program not be compiled. It can '
+          f'name {names}')
     if name not in FOR_SHARDINGS:
-      raise DoorError(f'{what} names {name!r}; it can name {names}')
+      raise DoorError(f'{who}.rewrites() names {name!r}; it can name {names}')
   return frozenset(name for name, is_applied in said.items() if not is_applied)
