@@ -66,8 +66,12 @@ _WHOLE = {
 }
 
 
-@pytest.mark.parametrize('way', ['sdy', 'converted'])
-@pytest.mark.parametrize('is_applied', [False, True])
+@pytest.mark.parametrize('way, is_applied', [
+    ('sdy', False),
+    pytest.param('sdy', True, marks=pytest.mark.nightly),
+    pytest.param('converted', False, marks=pytest.mark.nightly),
+    pytest.param('converted', True, marks=pytest.mark.nightly),
+])
 def test_what_arrives(way, is_applied):
   vendor.build_once()
   way = vendor.WAYS[way]
