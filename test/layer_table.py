@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
              'hlo', 'layers', 'mode', 'process_environment', 'progress',
              'sharding', 'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
-    'conformance': (
+    'torch_xla_conformance': (
         ('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode', 'sharding',
          'stablehlo', 'torch_xla_shardy', 'web_page'), ()),
 }

@@ -74,7 +74,7 @@ _BESIDE = (
     ('says and checks', ('policy', 'audit', 'metrics', 'guards')),
     ('tells why', ('explanation', 'explained_script', 'suggested_priorities',
                    'exported_script', 'preview')),
-    ('whole tools', ('aot', 'conformance', '__main__')),
+    ('whole tools', ('aot', 'torch_xla_conformance', '__main__')),
 )
 _BELOW = ('serves them all',
           ('errors', 'said_once', 'callers', 'progress', 'layers',

@@ -20,7 +20,7 @@ ENDS = {
        'could not be written',
     3: 'if it starts no client here and nothing else was found',
 }
-IMPLEMENTATION = 'torch_xla.shardy.conformance.command'
+IMPLEMENTATION = 'torch_xla_conformance.command'
 
 
 def add_options(parser: Parser) -> None:

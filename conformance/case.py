@@ -1,0 +1,53 @@
+"""A case: one behaviour of a plugin, and what it means for a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from .shared.mode import Mode
+
+
+class Failure(Exception):
+  """The plugin did something else than it should have; the text says what."""
+
+
+class NotApplicable(Exception):
+  """The case does not apply to this plugin or machine; the text says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """One behaviour, tried in a process of its own.
+
+  Attributes:
+    name: with its group before the first dot: 'donation.real'.
+    means: what it is for a user if the plugin fails.
+    run: tries one part; returns what was measured, in a few words. Raises
+      Failure, NotApplicable, or whatever the plugin made of it.
+    parts: tried one after the other in the same process, each a finding of its
+      own; a case without parts has one that has no name.
+    mode: that torch_xla runs in.
+    seconds: that a part may take.
+    devices: how many it needs at least; 0: it starts no client.
+    compiles: whether it is about programs that are compiled.
+  """
+  name: str
+  means: str
+  run: Callable[[Any, str], str]
+  parts: tuple[str, ...] = ('',)
+  mode: Mode = Mode.SHARDY
+  seconds: float = 60
+  devices: int = 1
+  compiles: bool = True
+
+  @property
+  def group(self) -> str:
+    return self.name.split('.')[0]
+
+
+def expect(right: bool, otherwise: str) -> None:
+  """Raises a Failure with the text `otherwise` unless `right`."""
+  if not right:
+    raise Failure(otherwise)
