@@ -10,6 +10,7 @@ import sys
 import time
 
 from . import expected_failures, session, suite
+from .case import Needs
 from .errors import ConformanceError
 from .reporting import json_form, junit, page, table
 from .result import ConformanceReport
@@ -17,6 +18,7 @@ from .running.run import Servers
 from .shared import terminal
 from .shared.parser import Parser
 from .subject import parse_options, Subject
+from .torch_modules import missing
 
 _LONGEST = 86400  # A day, in seconds.
 # The exit status, whatever the verdict is.
@@ -70,6 +72,9 @@ def _judge(options: argparse.Namespace,
   """
   if not options.plugin and not options.device:
     raise ConformanceError('give --plugin FILE or --device NAME')
+  if options.device and (lacking := missing(Needs.TORCH_XLA)):
+    raise ConformanceError(f'--device {options.device}: {lacking}; or give '
+                           '--plugin FILE, which needs nothing else')
   if options.jobs < 1:
     raise ConformanceError(f'--jobs {options.jobs}: at least one at a time')
   if options.timeout is not None and not 0 < options.timeout <= _LONGEST:

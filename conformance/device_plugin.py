@@ -6,9 +6,10 @@ from typing import Any
 
 from torch_xla.experimental import plugins
 
-from torch_xla.shardy.door import device_plugins
+from .case import Needs
 from .errors import ConformanceError
 from .subject import Subject
+from .torch_modules import missing
 
 
 class SubjectPlugin(plugins.DevicePlugin):
@@ -43,10 +44,18 @@ def of(subject: Subject, takes_mlir_only: bool) -> Any:
     plugins.register_plugin(subject.device, plugin)
     return plugin
   plugins.register_installed_plugins()
-  plugin = device_plugins.registered(subject.device)
+  plugin = _registered(subject.device)
   if plugin is None:
     known = sorted(plugins._plugin_registry)
     raise ConformanceError(
         f'--device {subject.device}: no plugin has that name; registered are '
         f'{", ".join(known) or "none"}')
   return plugin
+
+
+def _registered(device: str) -> Any:
+  """The plugin of a device, without the door of this project's torch_xla."""
+  if missing(Needs.MODES):
+    return plugins._plugin_registry.get(device)
+  from torch_xla.shardy.door import device_plugins
+  return device_plugins.registered(device)

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Optional
 
-from . import capabilities, expected_failures, suite
+from . import capabilities, expected_failures, suite, torch_modules
 from .case import Case
 from .result import NO_DEVICE, printable, ConformanceReport, Result, Status
 from .running.run import Runner, Servers
@@ -116,6 +116,8 @@ def _split(
 def _obstacle(case: Case, facts: Mapping[str, Any],
               measured: Sequence[Result]) -> str:
   """Why a case cannot be run; empty if it can."""
+  if lacking := torch_modules.missing(case.needs):
+    return lacking
   failed = {
       result.part: result.text
       for result in measured

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
+from typing import Any
 
 from . import capabilities
-from .case import Case
+from .case import Case, Needs
 from .cases import (ahead, caching, collectives, donation, endurance, errors,
-                    layouts, operations, priorities, queries, readback,
-                    shardings, start, threads, training, transfers)
+                    layouts, priorities, queries, readback, shardings, start,
+                    threads, training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
+from .torch_modules import missing
 
-_MODULES = (start, transfers, readback, queries, donation, errors, threads,
-            endurance, caching, operations, collectives, shardings, layouts,
-            priorities, training, ahead)
+# Those before the operations, and those behind.
+_FIRST = (start, transfers, readback, queries, donation, errors, threads,
+          endurance, caching)
+_LAST = (collectives, shardings, layouts, priorities, training, ahead)
+_OPERATIONS = 'operations.'
+# Operations are torch's functions: without torch this case stands for all.
+_UNKNOWN = Case(
+    f'{_OPERATIONS}all',
+    'models compute something else than on a CPU',
+    lambda context, part: '',
+    needs=Needs.TORCH_XLA)
 
 Chosen = tuple[Case, tuple[str, ...]]
 
@@ -24,7 +34,18 @@ Chosen = tuple[Case, tuple[str, ...]]
 @functools.lru_cache(maxsize=None)
 def cases() -> tuple[Case, ...]:
   """Every case, in the order in which they are run."""
-  return tuple(case for module in _MODULES for case in module.CASES)
+  return (*_of(_FIRST), *_operations(), *_of(_LAST))
+
+
+def _of(modules: Iterable[Any]) -> tuple[Case, ...]:
+  return tuple(case for module in modules for case in module.CASES)
+
+
+def _operations() -> tuple[Case, ...]:
+  if missing(Needs.TORCH_XLA):
+    return (_UNKNOWN,)
+  from .cases import operations
+  return operations.CASES
 
 
 def with_capabilities() -> tuple[Case, ...]:
@@ -33,7 +54,16 @@ def with_capabilities() -> tuple[Case, ...]:
 
 
 def named(name: str) -> Case:
-  return {case.name: case for case in with_capabilities()}[name]
+  """The case of that name; torch is not imported for one that needs none."""
+  candidates = _operations() if name.startswith(_OPERATIONS) else (
+      capabilities.CASE, *_of(_FIRST), *_of(_LAST))
+  return {case.name: case for case in candidates}[name]
+
+
+def _matches(pattern: str, case: Case, part: str) -> bool:
+  """Whether a pattern is of a part; of one that is not known, if it may be."""
+  return matches(pattern, case.name, part) or (case.name == _UNKNOWN.name and
+                                               pattern.startswith(_OPERATIONS))
 
 
 def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
@@ -53,8 +83,8 @@ def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
   for case in cases():
     parts = tuple(
         part for part in case.parts
-        if (not only or any(matches(p, case.name, part) for p in only)) and
-        not any(matches(p, case.name, part) for p in skip))
+        if (not only or any(_matches(p, case, part) for p in only)) and not any(
+            _matches(p, case, part) for p in skip))
     if parts:
       chosen.append((case, parts))
   if not chosen:
@@ -69,7 +99,7 @@ def check_pattern(pattern: str, candidates: Iterable[Case]) -> None:
     ConformanceError: it names nothing of what is known.
   """
   if not any(
-      matches(pattern, case.name, part)
+      _matches(pattern, case, part)
       for case in candidates
       for part in case.parts):
     raise ConformanceError(
@@ -97,6 +127,5 @@ def names(pattern: str) -> set[str]:
       full_name(case.name, part)
       for case in with_capabilities()
       for part in case.parts
-      if matches(pattern, case.name, part) or
-      matches(pattern, case.name, AT_EXIT)
+      if _matches(pattern, case, part) or _matches(pattern, case, AT_EXIT)
   }

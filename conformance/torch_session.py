@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+import contextlib
 import functools
+from typing import Any
 import numpy as np
-import torch
-import torch_xla
-import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
-from .case import expect, Failure, NotApplicable
+from .case import expect, Failure, Needs, NotApplicable
+from .torch_modules import missing, torch, torch_xla, xr, xs
 
 DATA, MODEL = 'data', 'model'
 # How the first two dimensions of a tensor can be split over `TorchSession.grid`.
@@ -66,6 +65,13 @@ class TorchSession:
 
   def to_device(self, host: torch.Tensor) -> torch.Tensor:
     return host.to(self.device)
+
+
+def recorded() -> contextlib.AbstractContextManager[list[Any]]:
+  """Collects the programs of the block, where torch_xla can: else none."""
+  if missing(Needs.MODES):
+    return contextlib.nullcontext([])
+  return torch_xla.shardy.record()
 
 
 def annotated(tensor: torch.Tensor, mesh: xs.Mesh,

@@ -5,19 +5,15 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import tempfile
+from typing import Any
 
-import torch
-import torch_xla
-import torch_xla.debug.metrics as metrics
-import torch_xla.distributed.spmd as xs
-
-from torch_xla.shardy import cache
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import serialize
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
+from ..torch_modules import metrics, torch, torch_xla, xs
 from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
 _VALUES = tuple(float(i) for i in range(16))
@@ -133,7 +129,9 @@ def _cache(context: Context, part: str) -> str:
   return f'{report.loaded} loaded, {report.missing} compiled'
 
 
-def _step_with_cache(context: Context, folder: str) -> cache.CacheReport:
+def _step_with_cache(context: Context, folder: str) -> Any:
+  """Computes, and returns the report of the cache."""
+  from torch_xla.shardy import cache
   store = cache.use(folder)
   session = context.torch()
   host = numbers(16, 8)
@@ -156,14 +154,18 @@ CASES: tuple[Case, ...] = (
         'each step is compiled again',
         _retrace, ('lazy', 'torch.compile'),
         devices=2,
-        seconds=120),
+        seconds=120,
+        needs=Needs.TORCH_XLA),
     Case(
         'caching.apart', 'wrong numbers, where a graph is like one before '
         'but for which tensor it uses where: a fault of torch_xla, if the '
-        'doctor warns of it', _apart),
+        'doctor warns of it',
+        _apart,
+        needs=Needs.TORCH_XLA),
     Case(
         'caching.cache',
         'each start of a training compiles all again',
         _cache,
-        devices=2),
+        devices=2,
+        needs=Needs.MODES),
 )

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 import functools
 import random
 
-import torch
-import torch_xla
-import torch_xla.distributed.spmd as xs
-
-from ..case import Case, expect
+from ..case import Case, expect, Needs
 from ..context import Context
+from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
-                             TorchSession)
+                             recorded, TorchSession)
 
 # What it is stored as, and what it becomes.
 _MOVES = {
@@ -59,7 +56,7 @@ def _move(context: Context, part: str) -> str:
   before, after = _MOVES[move]
   host = session.even_numbers()
   tensor = annotated(session.to_device(host), mesh, before)
-  with torch_xla.shardy.record() as programs:
+  with recorded() as programs:
     moved = annotated(tensor + 1, mesh, after)
   check_shards(tensor, host, mesh, before, 'before')
   check_shards(moved, host + 1, mesh, after, 'after')
@@ -76,7 +73,7 @@ def _sum(context: Context, part: str) -> str:
   right = session.even_numbers().T.contiguous() % 8
   lhs = annotated(session.to_device(left), mesh, left_spec)
   rhs = annotated(session.to_device(right), mesh, right_spec)
-  with torch_xla.shardy.record() as programs:
+  with recorded() as programs:
     result = annotated(lhs @ rhs, mesh, result_spec)
   check_shards(result, left @ right, mesh, result_spec, 'the product')
   check_equal(result.cpu(), left @ right, 'as a whole')
@@ -116,7 +113,7 @@ def _parts(kinds: Sequence[str]) -> tuple[str, ...]:
   return tuple(f'{mesh}.{kind}' for mesh in MESHES for kind in kinds)
 
 
-_case = functools.partial(Case, devices=4)
+_case = functools.partial(Case, devices=4, needs=Needs.TORCH_XLA)
 CASES: tuple[Case, ...] = (
     _case('collectives.moves', 'tensors are mixed up on their way between '
           'devices', _move, _parts(tuple(_MOVES))),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import torch_xla
-
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
+from ..torch_modules import torch_xla
 from ..torch_session import check_equal, numbers
 
 _VALUES = tuple(float(i) for i in range(8))
@@ -121,6 +120,9 @@ CASES: tuple[Case, ...] = (
          _in_place),
     Case('donation.unasked', 'a tensor is gone that is still in use',
          _undonated),
-    Case('donation.steps', 'weights or gradients are wrong after a step',
-         _steps),
+    Case(
+        'donation.steps',
+        'weights or gradients are wrong after a step',
+        _steps,
+        needs=Needs.TORCH_XLA),
 )

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import functools
 
-import torch_xla
-import torch_xla.distributed.spmd as xs
-
-from ..case import Case, expect
+from ..case import Case, expect, Needs
 from ..context import Context
+from ..torch_modules import torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
-                             numbers)
+                             numbers, recorded)
 
 # Dimensions, if they are not to be even, and what they are split over.
 _SPECS = {
@@ -30,7 +28,7 @@ def _parameters(context: Context, part: str) -> str:
   stored = annotated(session.to_device(host), mesh, spec)
   right = numbers(host.shape[1], 8) % 4
   other = session.to_device(right)
-  with torch_xla.shardy.record() as programs:
+  with recorded() as programs:
     result = stored @ other
     torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ right, 'the product')
@@ -69,8 +67,14 @@ _case = functools.partial(Case, devices=4)
 CASES: tuple[Case, ...] = (
     _case(
         'layouts.parameters', 'programs read weights in another layout than '
-        'they are stored in, or Shardy has to be given up', _parameters,
-        tuple(_SPECS)),
-    _case('layouts.results', 'the next program reads results in another '
-          'layout than they have', _results, tuple(_SPECS)),
+        'they are stored in, or Shardy has to be given up',
+        _parameters,
+        tuple(_SPECS),
+        needs=Needs.MODES),
+    _case(
+        'layouts.results', 'the next program reads results in another '
+        'layout than they have',
+        _results,
+        tuple(_SPECS),
+        needs=Needs.TORCH_XLA),
 )

@@ -13,7 +13,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
-from ..case import Case, Failure, NotApplicable
+from ..case import Case, Failure, Needs, NotApplicable
 from ..context import Context
 from ..operations import dtypes, operations, sharded
 from ..operations.comparison import (check_type, compare_shards, Mismatch,
@@ -55,7 +55,8 @@ def _case(family: str, members: Iterable[Operation], name: str,
       means=_meaning(family, split),
       run=functools.partial(_run, tried, split),
       parts=tuple(tried),
-      devices=1 if split is None else 2)
+      devices=1 if split is None else 2,
+      needs=Needs.TORCH_XLA)
 
 
 def _meaning(family: str, split: _Split) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import torch
-import torch_xla
-import torch_xla.distributed.spmd as xs
+from typing import TypeAlias
 
 from ..shared.sharding.text import parse_sharding
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
+from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import check_equal, DATA, numbers, TorchSession
 
 # The result, and the dimension of it that is to be split.
-_Placed = tuple[torch.Tensor, int]
+_Placed: TypeAlias = 'tuple[torch.Tensor, int]'
 
 
 def _lookup(session: TorchSession, first: str) -> _Placed:
@@ -104,4 +102,5 @@ CASES: tuple[Case, ...] = (Case(
     'always settled in the same way',
     _flip,
     tuple(_CONFLICTS),
-    devices=2),)
+    devices=2,
+    needs=Needs.MODES),)

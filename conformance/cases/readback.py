@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import torch
-import torch_xla
-import torch_xla.distributed.spmd as xs
-
-from ..case import Case, expect
+from ..case import Case, expect, Needs
 from ..context import Context
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
+from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              SPECS)
 
@@ -72,11 +69,13 @@ CASES: tuple[Case, ...] = (
         'readback.in_place',
         'a weight is read as it was before its update',
         _in_place,
-        devices=1),
+        devices=1,
+        needs=Needs.TORCH_XLA),
     Case(
         'readback.sharded', 'checkpoints and losses of sharded tensors are '
         'wrong',
         _sharded,
         tuple(_SPECS),
-        devices=2),
+        devices=2,
+        needs=Needs.TORCH_XLA),
 )

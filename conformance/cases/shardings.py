@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import functools
 
-import torch_xla
-import torch_xla.distributed.spmd as xs
-
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.mode import Mode
 from ..shared.sharding.text import parse_sharding
-from ..case import Case, expect
+from ..case import Case, expect, Needs
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise
+from ..torch_modules import torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
-                             numbers)
+                             numbers, recorded)
 from .collectives import device_ids, MESHES
 
 # Shardings of eight devices; the last is no reshape and transpose of them.
@@ -27,8 +25,8 @@ _FORMS = {
     'list': 'devices=[8]3,1,7,0,2,6,4,5',
 }
 _UNEVEN = ('7x16', '9x8', '13x5', '3x3', '1x9')
-# The mode by the end of a case's name.
-_MODES = (('', Mode.SHARDY), ('_gspmd', Mode.V2))
+# The mode by the end of a case's name. Without modes there is GSPMD alone.
+_MODES = (('', Mode.SHARDY, Needs.TORCH_XLA), ('_gspmd', Mode.V2, Needs.MODES))
 
 
 def _forms(context: Context, part: str) -> str:
@@ -108,7 +106,7 @@ def _mesh(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid(device_ids(session, part))
   host = session.even_numbers()
-  with torch_xla.shardy.record() as programs:
+  with recorded() as programs:
     for spec in ((DATA, MODEL), (MODEL, DATA), ((DATA, MODEL), None), (None,
                                                                        MODEL)):
       tensor = annotated(session.to_device(host), mesh, spec)
@@ -144,7 +142,7 @@ def _shardy(context: Context, part: str) -> str:
   session = context.torch()
   mesh = session.grid()
   host = session.even_numbers() % 8
-  with torch_xla.shardy.record() as programs:
+  with recorded() as programs:
     left, right = session.to_device(host), session.to_device(host.T)
     xs.mark_sharding(left, mesh, (DATA, None))
     xs.mark_sharding(right, mesh, (None, MODEL))
@@ -166,16 +164,23 @@ _case = functools.partial(Case, devices=4)
 _LIES = 'a device computes with another device\'s part'
 CASES: tuple[Case, ...] = (
     _case('shardings.forms', _LIES, _forms, tuple(_FORMS), devices=8),
-    *(_case(f'shardings.meshes{by}', _LIES, _mesh, MESHES, mode)
-      for by, mode in _MODES),
-    *(_case(f'shardings.uneven{by}',
-            'dimensions that are not divisible give wrong numbers', _uneven,
-            _UNEVEN, mode) for by, mode in _MODES),
+    *(_case(f'shardings.meshes{by}', _LIES, _mesh, MESHES, mode, needs=needs)
+      for by, mode, needs in _MODES),
+    *(_case(
+        f'shardings.uneven{by}',
+        'dimensions that are not divisible give wrong numbers',
+        _uneven,
+        _UNEVEN,
+        mode,
+        needs=needs) for by, mode, needs in _MODES),
     _case(
         'shardings.assignment',
         _LIES,
         _assignment, ('last', 'reversed'),
         devices=2),
-    _case('shardings.shardy', 'programs are partitioned by GSPMD, and '
-          'priorities do nothing', _shardy),
+    _case(
+        'shardings.shardy', 'programs are partitioned by GSPMD, and '
+        'priorities do nothing',
+        _shardy,
+        needs=Needs.MODES),
 )

@@ -6,15 +6,11 @@ import copy
 import functools
 
 import numpy as np
-import torch
-import torch_xla
-import torch_xla.distributed.spmd as xs
-from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
-    SpmdFullyShardedDataParallel)
 
 from ..shared.mode import Mode
-from ..case import Case, expect
+from ..case import Case, expect, Needs
 from ..context import Context
+from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import DATA, MODEL, TorchSession
 
 _STEPS = 4
@@ -62,6 +58,8 @@ def _train(context: Context, part: str) -> str:
   cpu_losses = _on_cpu(copy.deepcopy(plain))
   model = plain.to(session.device)
   if part == 'fsdp':
+    from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
+        SpmdFullyShardedDataParallel)
     mesh = session.mesh((session.count, 1), ('fsdp', MODEL))
     xs.set_global_mesh(mesh)
     model = SpmdFullyShardedDataParallel(
@@ -122,13 +120,19 @@ def _specs(context: Context, part: str) -> str:
   return spec or 'none'
 
 
-_case = functools.partial(Case, devices=2)
+_case = functools.partial(Case, devices=2, needs=Needs.TORCH_XLA)
 _PARTS = ('replicated', 'sharded', 'fsdp', 'torch.compile')
 _WRONG = 'a model trains otherwise than on the CPU'
 CASES: tuple[Case, ...] = (
     _case('training.losses', _WRONG, _train, _PARTS, seconds=180),
     _case(
-        'training.losses_gspmd', _WRONG, _train, _PARTS, Mode.V2, seconds=180),
+        'training.losses_gspmd',
+        _WRONG,
+        _train,
+        _PARTS,
+        Mode.V2,
+        seconds=180,
+        needs=Needs.MODES),
     _case('training.specs', 'tools read shardings that are not there', _specs,
           ('annotated', 'cleared')),
 )

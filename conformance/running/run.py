@@ -17,7 +17,7 @@ from typing import Any, IO, Optional
 
 from ..shared.ended_process import how_ended, last_words
 from ..shared.mode import Mode, SHARDY_VARIABLES, V2_VARIABLE
-from ..case import Case
+from ..case import Case, Needs
 from ..errors import ConformanceError
 from ..result import AT_EXIT, printable, Result, Status
 from ..subject import Subject
@@ -29,7 +29,8 @@ _KILL_SECONDS = 20
 
 
 class Servers:
-  """The processes that workers are forked from, one for each mode.
+  """The processes that workers are forked from: one for each mode of torch_xla,
+  and one without it.
 
   They start when they are first needed and know no plugin: several runners can
   share them.
@@ -37,10 +38,10 @@ class Servers:
 
   def __init__(self):
     self._mutex = threading.Lock()
-    self._of_mode: dict[Mode, _Server] = {}
+    self._of_mode: dict[Optional[Mode], _Server] = {}
 
-  def of(self, mode: Mode) -> _Server:
-    """The server of a mode, started if there is none.
+  def of(self, mode: Optional[Mode]) -> _Server:
+    """The server of a mode, or without torch_xla; started if there is none.
 
     Raises:
       ConformanceError: torch_xla cannot be imported.
@@ -106,7 +107,7 @@ class Runner:
         'capabilities': dict(capabilities),
     }
     with tempfile.TemporaryFile() as log:
-      with self._servers.of(case.mode).work(request, log) as worker:
+      with self._servers.of(self._mode(case)).work(request, log) as worker:
         part, begun = parts[0], time.monotonic()
         ended = []
         complete = failed = False
@@ -139,6 +140,15 @@ class Runner:
       how = how_ended(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
                    f'the process {how}{log_text}', seconds)
+
+  def _mode(self, case: Case) -> Optional[Mode]:
+    """torch_xla's for a case; None: it does without torch_xla.
+
+    A registered plugin is known by torch_xla alone.
+    """
+    if case.needs is Needs.PLUGIN and self._subject.library:
+      return None
+    return case.mode
 
   def run_all(self, chosen: Sequence[tuple[Case, Sequence[str]]],
               capabilities: Mapping[str, Any], jobs: int,
@@ -216,27 +226,28 @@ class _Worker:
 
 
 class _Server:
-  """A process that has imported torch_xla in a mode."""
+  """A process that has imported torch_xla in a mode, or just the cases."""
 
-  def __init__(self, mode: Mode):
+  def __init__(self, mode: Optional[Mode]):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     self._log = tempfile.TemporaryFile()
     self._control = ours
     with theirs:
-      self._process = subprocess.Popen(
-          [sys.executable, '-m', server.__name__,
-           str(theirs.fileno())],
-          env=_environment(mode),
-          pass_fds=(theirs.fileno(),),
-          stdin=subprocess.DEVNULL,
-          stdout=self._log,
-          stderr=self._log,
-          start_new_session=True)
+      self._process = subprocess.Popen([
+          sys.executable, '-m', server.__name__,
+          str(theirs.fileno()), *([server.WITH_TORCH_XLA] if mode else [])
+      ],
+                                       env=_environment(mode),
+                                       pass_fds=(theirs.fileno(),),
+                                       stdin=subprocess.DEVNULL,
+                                       stdout=self._log,
+                                       stderr=self._log,
+                                       start_new_session=True)
     self._mutex = threading.Lock()
     self._ready = False
 
   def wait_until_ready(self) -> None:
-    """Waits until the server has imported torch_xla.
+    """Waits until the server has imported what its workers need.
 
     Raises:
       ConformanceError: torch_xla cannot be imported.
@@ -273,15 +284,16 @@ class _Server:
       self._process.wait()
 
 
-def _environment(mode: Mode) -> dict[str, str]:
-  """The user's, with just this mode, and no runtime chosen yet."""
+def _environment(mode: Optional[Mode]) -> dict[str, str]:
+  """The user's, with at most this mode, and no runtime chosen yet."""
   variables = {
       name: value
       for name, value in os.environ.items()
       if name not in (*SHARDY_VARIABLES, V2_VARIABLE, 'PJRT_DEVICE',
                       'XLA_PERSISTENT_CACHE_PATH')
   }
-  variables[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
+  if mode:
+    variables[V2_VARIABLE if mode is Mode.V2 else SHARDY_VARIABLES[0]] = '1'
   variables.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
   # There is no metadata server to ask for a TPU on most machines, and libtpu
   # would ask for minutes.

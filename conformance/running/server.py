@@ -1,4 +1,4 @@
-"""The process that workers are forked from: it has torch_xla, and no runtime.
+"""The process that workers are forked from: it has no runtime yet.
 
     run <-> server: {"case", "parts", ...}, with a socket and a file for output
     worker -> run, over that socket: {"pid"}, then {"begin"}, {"end"} of each part
@@ -18,6 +18,9 @@ import sys
 from typing import Any, Optional
 
 from .packets import receive, send
+
+# Behind the number of the socket, where workers need it.
+WITH_TORCH_XLA = 'torch_xla'
 
 
 def main(control: socket.socket) -> Optional[tuple[dict[str, Any], Any]]:
@@ -86,7 +89,8 @@ def _kill(pid: int) -> None:
 
 if __name__ == '__main__':
   # Imported once, for all workers.
-  import torch_xla.distributed.spmd  # noqa: F401
+  if sys.argv[2:] == [WITH_TORCH_XLA]:
+    import torch_xla.distributed.spmd  # noqa: F401
   from torch_xla_conformance.running import worker
   # An interrupt is for the run, which ends this process by its connection.
   signal.signal(signal.SIGINT, signal.SIG_IGN)

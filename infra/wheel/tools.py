@@ -21,8 +21,8 @@ _SHARED = {
     'torch_xla/shardy':
         ('door/extras.py', 'ended_process.py', 'errors.py', 'gate/junit.py',
          'hlo/array_shape.py', 'hlo/compile_options.py', 'hlo/messages.py',
-         'hlo/op_sharding.py', 'hlo/protos.py', 'mode.py', 'pjrt_abi.inc',
-         'sharding/hlo_sharding.py', 'sharding/text.py',
+         'hlo/op_sharding.py', 'hlo/protos.py', 'late_module.py', 'mode.py',
+         'pjrt_abi.inc', 'sharding/hlo_sharding.py', 'sharding/text.py',
          'sharding/tile_assignment.py', 'stablehlo/dialects.py',
          'stablehlo/mlir.py', 'web_page.py'),
     pins.COMMAND_PACKAGE: ('parser.py', 'terminal.py'),
@@ -37,6 +37,12 @@ CONFORMANCE = PureWheel(
     sources={
         _CONFORMANCE: 'conformance',
         **_copies(f'{_CONFORMANCE}/shared', _SHARED)
+    },
+    extras={'stablehlo': pins.EXTRAS['stablehlo']},
+    entry_points={
+        pins.SCRIPT_GROUP: {
+            'torch-xla-conformance': f'{_CONFORMANCE}.main:main'
+        }
     })
 
 TOOLS: tuple[PureWheel, ...] = (CONFORMANCE,)

@@ -23,7 +23,7 @@ _CONFORMANCE = 'torch_xla_conformance'
 
 # What needs no torch and no device: it also runs where neither is installed.
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
-         'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
+         'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page', 'late_module',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
          'gate', _COMMAND, _CONFORMANCE)
 # But for these, which ask the runtime what there is to be lowered, and for whom,
@@ -32,8 +32,9 @@ _EDGE = (*(f'{_SHARDY}.{name}'
            for name in ('stablehlo.exports', 'stablehlo.for_plugin',
                         'stablehlo.printed', 'aot.running')),
          *(f'{_CONFORMANCE}.{name}'
-           for name in ('cases', 'operations', 'torch_session', 'device_plugin',
-                        'suite', 'session', 'running', 'command')))
+           for name in ('cases.caching', 'cases.operations', 'cases.training',
+                        'device_plugin', 'operations', 'running.server',
+                        'torch_modules')))
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
