@@ -4,17 +4,20 @@
     operations.data_none/scatter.*   the partitioner aborts on these
 
 A line is a name, or a pattern with * and ?, and behind blanks the reason. A
-line of which nothing fails any more is a finding: STALE.
+line of which nothing fails any more is a finding: STALE. A reason that begins
+with an issue, as #17, acme#17, acme/plugin#17 or an address, is counted by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 import dataclasses
+import re
 
 from .errors import ConformanceError
 from .result import matches, Result, Status
 
+_ISSUE = re.compile(r'(https?://\S*\w|([\w.-]+/)?[\w.-]*#\d+)\b')
 _FAILED = (Status.FAILED, Status.CRASHED, Status.HUNG)
 
 
@@ -24,6 +27,12 @@ class Line:
   number: int
   pattern: str
   reason: str
+
+  @property
+  def issue(self) -> str:
+    """The issue that the reason begins with; empty if it names none."""
+    named = _ISSUE.match(self.reason)
+    return named[0] if named else ''
 
   def matches(self, result: Result) -> bool:
     return matches(self.pattern, result.case, result.part)
@@ -73,7 +82,8 @@ def judge(results: Iterable[Result], lines: Sequence[Line],
       result = dataclasses.replace(
           result,
           status=Status.EXPECTED,
-          text=f'{line.reason} ({result.status.value}: {result.text})')
+          text=f'{line.reason} ({result.status.value}: {result.text})',
+          issue=line.issue)
     elif result.status is Status.PASSED:
       passed[result.name] = result
     judged.append(result)

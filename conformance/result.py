@@ -45,12 +45,14 @@ class Result:
     part: its name; empty for a case without parts.
     text: what was measured, what was wrong, or why it was skipped.
     seconds: that it took.
+    issue: that explains an expected failure; empty if none is named.
   """
   case: str
   part: str
   status: Status
   text: str
   seconds: float
+  issue: str = ''
 
   @property
   def name(self) -> str:
@@ -84,6 +86,18 @@ def counts_text(results: Sequence[Result]) -> str:
   """The counts of the outcomes as text: '3 passed, 1 skipped'."""
   return ', '.join(
       f'{n} {status.value}' for status, n in counts(results).items())
+
+
+def counts_by_issue(results: Sequence[Result]) -> dict[str, int]:
+  """How many expected failures each issue explains, the most first.
+
+  Those that name no issue are counted under ''. Empty if none names one.
+  """
+  found = collections.Counter(
+      r.issue for r in results if r.status is Status.EXPECTED)
+  if not any(found):
+    return {}
+  return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
 class Verdict(enum.Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from ..result import ConformanceReport, Result
+from ..result import ConformanceReport, counts_by_issue, Result
 
 SCHEMA = 1
 
@@ -17,6 +17,7 @@ def text(report: ConformanceReport) -> str:
           'subject': report.subject,
           'verdict': report.verdict.name.lower(),
           'seconds': round(report.seconds, 3),
+          'expected_by_issue': counts_by_issue(report.results),
           'capabilities': report.capabilities,
           'results': [_result(report, result) for result in report.results],
       },

@@ -1,13 +1,13 @@
 """A report as JUnit's XML, which CI systems read.
 
 A case is a class, each of its parts a test. What was expected to fail is
-skipped, with its reason.
+skipped, with its reason; how many are by an issue is a property.
 """
 
 from __future__ import annotations
 
 from ..shared.gate import junit
-from ..result import ConformanceReport, Result, Status
+from ..result import ConformanceReport, counts_by_issue, Result, Status
 
 
 def text(report: ConformanceReport) -> str:
@@ -16,7 +16,11 @@ def text(report: ConformanceReport) -> str:
     tests.append(
         junit.Test('conformance', 'interrupted', 'error',
                    'interrupted before the last case'))
-  return junit.xml(report.subject, tests, report.seconds)
+  issues = {
+      f'expected to fail: {issue or "without an issue"}': str(n)
+      for issue, n in counts_by_issue(report.results).items()
+  }
+  return junit.xml(report.subject, tests, report.seconds, issues)
 
 
 def _test(report: ConformanceReport, result: Result) -> junit.Test:

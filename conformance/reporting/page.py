@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from ..shared import web_page
-from ..result import ConformanceReport, counts, Verdict
+from ..result import ConformanceReport, counts, counts_by_issue, Verdict
 from . import table
 
 
@@ -28,6 +28,11 @@ def _body(report: ConformanceReport) -> Iterator[str]:
              f'<p>{escape(result.text)}</p><p class="soft">for a user: '
              f'{escape(report.means[result.case])}</p></li>')
     yield '</ul>'
+  if known := counts_by_issue(report.results):
+    yield '<h2>Expected to fail</h2>'
+    yield web_page.table([('issue', 'head'), ('failures', 'num')],
+                         [[(_linked(issue), False), (str(n), False)]
+                          for issue, n in known.items()])
   yield '<h2>Capabilities</h2>'
   yield web_page.table([('capability', 'head'), ('measured', '')],
                        [[(escape(name.replace('_', ' ')), False),
@@ -41,3 +46,9 @@ def _body(report: ConformanceReport) -> Iterator[str]:
                          (escape(result.text), False),
                          (f'{result.seconds:.1f}', False)]
                         for result in report.results])
+
+
+def _linked(issue: str) -> str:
+  """The markup of an issue, which may be an address."""
+  told = escape(issue or 'without an issue')
+  return f'<a href="{told}">{told}</a>' if '://' in issue else told

@@ -7,7 +7,7 @@ import itertools
 import textwrap
 from typing import Any
 
-from ..result import ConformanceReport, counts_text, Result, Status
+from ..result import ConformanceReport, counts_by_issue, counts_text, Result, Status
 
 _WIDTH = 80
 _LISTED = 12
@@ -17,7 +17,7 @@ def text(report: ConformanceReport) -> str:
   """The capabilities, a line for each case, each finding, and the verdict."""
   return '\n'.join([
       report.subject, '', *capabilities(report.capabilities), '',
-      *_cases(report.results), *_findings(report),
+      *_cases(report.results), *_findings(report), *_issues(report.results),
       report.verdict_text()
   ])
 
@@ -83,6 +83,16 @@ def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
       if result.case not in cases:
         cases.append(result.case)
   return cases_by_reason
+
+
+def _issues(results: Sequence[Result]) -> Iterator[str]:
+  """How many failures are known by which issue, if one is named."""
+  if found := counts_by_issue(results):
+    known = ', '.join(
+        f'{issue or "without an issue"}: {n}' for issue, n in found.items())
+    yield from wrapped(
+        f'expected to fail: {sum(found.values())} ({known})', indent='')
+    yield ''
 
 
 def _findings(report: ConformanceReport) -> Iterator[str]:

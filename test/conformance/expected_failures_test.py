@@ -45,6 +45,20 @@ donation.*   donation is emulated, #12
                                                     'there is no F64'))
 
 
+@pytest.mark.parametrize('reason, issue', [
+    ('#17', '#17'),
+    ('acme#17: the partitioner aborts', 'acme#17'),
+    ('acme/plugin-a.b#17, of old', 'acme/plugin-a.b#17'),
+    ('https://acme.example/i/17: so', 'https://acme.example/i/17'),
+    ('donation is emulated, #12', ''),
+    ('#first is not there', ''),
+])
+def test_an_issue_that_a_reason_begins_with(reason: str, issue: str) -> None:
+  line = Line(1, 'donation.*', reason)
+  result, = judged([made('donation.real', 'taken', Status.FAILED)], line)
+  assert (line.issue, result.issue) == (issue, issue)
+
+
 def test_a_line_needs_a_reason(tmp_path: Path) -> None:
   path = tmp_path / 'known.txt'
   path.write_text('# fine\ndonation.real\n')

@@ -97,8 +97,38 @@ def test_json_has_all_there_is() -> None:
       'status': 'failed',
       'text': 'the argument <lives> on\x1b',
       'seconds': 2.0,
+      'issue': '',
       'means': 'donation.real is wrong'
   }
+
+
+def test_known_failures_are_counted_by_issue() -> None:
+  report = make.with_issues()
+  assert table.text(report).endswith('''
+expected to fail: 4 (acme#17: 2, without an issue: 1, https://acme.example/21:
+  1)
+
+conforms (1 passed, 4 expected)''')
+  told = json.loads(json_form.text(report))
+  assert told['expected_by_issue'] == {
+      'acme#17': 2,
+      '': 1,
+      'https://acme.example/21': 1
+  }
+  assert told['results'][1]['issue'] == 'acme#17'
+  suite = ElementTree.fromstring(junit.text(report))
+  assert {
+      p.get('name'): p.get('value') for p in suite.iter('property')
+  } == {
+      'expected to fail: acme#17': '2',
+      'expected to fail: without an issue': '1',
+      'expected to fail: https://acme.example/21': '1'
+  }
+  html = page.text(report)
+  assert '<a href="https://acme.example/21">' in html and 'acme#17' in html
+  assert 'Expected to fail' not in page.text(make.right())
+  assert ElementTree.fromstring(junit.text(
+      make.right())).find('properties') is None
 
 
 def test_junit() -> None:

@@ -42,6 +42,15 @@ def with_all() -> ConformanceReport:
   return of(*_RESULTS)
 
 
+def with_issues() -> ConformanceReport:
+  """One of failures that are expected, most of them by an issue."""
+  issues = ('acme#17', 'https://acme.example/21', 'acme#17', '')
+  return of(
+      *_RESULTS[:1],
+      *(Result('ahead.compile', str(n), Status.EXPECTED, 'known (failed: x)',
+               .1, issue) for n, issue in enumerate(issues)))
+
+
 def right() -> ConformanceReport:
   return of(*_RESULTS[:3])
 
