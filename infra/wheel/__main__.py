@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _verify(options: argparse.Namespace) -> int:
   profile = load_profile(options.profile) if options.profile else None
   tool = next((t for t in TOOLS if t.wheel_name == options.wheel.name), None)
-  if tool and not profile:
+  if tool:  # No profile changes it.
     verdict = verify_pure_wheel(_ROOT, options.wheel, tool)
   else:
     verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)

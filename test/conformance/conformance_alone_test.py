@@ -6,6 +6,7 @@ import importlib.util
 import json
 from pathlib import Path
 import subprocess
+import sys
 import venv
 import zipfile
 
@@ -16,13 +17,14 @@ from torch_xla_conformance.shared.hlo import messages as copied
 from torch_xla_conformance.shared.hlo import protos as copied_protos
 import xla_plugins.xla_cpu_pjrt
 
-pure_wheel = pytest.importorskip(
-    'infra.wheel.pure_wheel',
-    reason='needs the project, which builds the wheel')
-
-from infra.wheel.tools import CONFORMANCE  # pylint: disable=wrong-import-position
-
 _ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(_ROOT))
+
+# pylint: disable=wrong-import-position
+from infra.wheel.pure_wheel import build_pure_wheel
+from infra.wheel.tools import CONFORMANCE
+# pylint: enable=wrong-import-position
+
 _LIBRARY = str(
     Path(xla_plugins.xla_cpu_pjrt.__file__).parent / 'xla_cpu_pjrt.so')
 _SHARED = 'torch_xla_conformance.shared.'
@@ -37,8 +39,7 @@ def site_fixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
   environment = folder / 'environment'
   venv.create(environment)
   [site] = environment.glob('lib/python*/site-packages')
-  with zipfile.ZipFile(pure_wheel.build_pure_wheel(_ROOT, folder,
-                                                   CONFORMANCE)) as wheel:
+  with zipfile.ZipFile(build_pure_wheel(_ROOT, folder, CONFORMANCE)) as wheel:
     wheel.extractall(site)
   for name in ('numpy', 'numpy.libs', 'google'):
     spec = importlib.util.find_spec(name.removesuffix('.libs'))
