@@ -218,7 +218,7 @@ def test_commands_name_what_exists(page):
     # What a page calls train.py is the reader's, and so are its arguments.
     own = command.split(' train.py ')[0]
     options = re.findall(r'(?<=\s)(--[a-z][\w-]*)', own)
-    if name := re.search(r'torch-xla-shardy (\w+)', own):
+    if name := re.search(r'torch-xla-(?:shardy )?(?!shardy)(\w+)', own):
       text = commands.parser(name[1]).format_help()
       for script in re.findall(r'\b(?:examples|benchmarks)/\S+\.py', own):
         text += (ROOT / script).read_text()
