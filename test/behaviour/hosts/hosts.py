@@ -19,6 +19,10 @@ import tempfile
 import traceback
 from typing import Any
 
+from answered_table import AnsweredTable, Handles
+from jaxlib_buffers import Buffers
+from jaxlib_devices import Devices
+from jaxlib_programs import Programs
 import processes
 import torch_xla
 
@@ -53,17 +57,14 @@ def free_port() -> int:
     return listener.getsockname()[1]
 
 
-def join(host: int, port: int) -> None:
+def join(host: int, port: int, kind: type[Devices] = Devices) -> Devices:
   """Makes this process a host, before its runtime is up; the first is 0."""
-  from answered_table import AnsweredTable, Handles
-  from jaxlib_buffers import Buffers
-  from jaxlib_devices import Devices
-  from jaxlib_programs import Programs
   handles = Handles()
-  devices = Devices(handles, lambda: _connect(host, port))
+  devices = kind(handles, lambda: _connect(host, port))
   AnsweredTable(handles, devices, Buffers(handles, devices),
                 Programs(handles,
                          devices)).give_to(os.environ['PJRT_LIBRARY_PATH'])
+  return devices
 
 
 def _connect(host: int, port: int) -> Any:
