@@ -27,7 +27,7 @@ def on_one_device() -> Trained:
 
 
 def over_all(before_sync: Optional[Callable[[int], None]] = None) -> Trained:
-  """Trained over all devices, whose groups have devices of both hosts.
+  """Trained over all devices, of a mesh with one axis across both hosts.
 
   Args:
     before_sync: called with the number of each step, before it runs.
