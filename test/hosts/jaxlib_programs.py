@@ -10,7 +10,7 @@ from answered_table import AnsweredTable, Handles
 from jaxlib_buffers import Buffer, NUMBERS
 from jaxlib_devices import Devices
 import numpy as np
-from torch_xla.shardy.conformance.pjrt import structs, table
+from torch_xla_conformance.pjrt import structs, table
 from torch_xla.shardy.hlo import messages, protos
 
 _FORMAT = 'hlo_with_config'

@@ -9,7 +9,7 @@ from answered_table import AnsweredTable, Handles
 from jaxlib_devices import Devices
 import ml_dtypes
 import numpy as np
-from torch_xla.shardy.conformance.pjrt import host_array
+from torch_xla_conformance.pjrt import host_array
 
 _TYPES = {
     host_array.TYPES[name][0]: np.dtype(kind) for name, kind in {

@@ -28,7 +28,7 @@ import torch_xla
 
 COUNT, DEVICES_EACH = 2, 4
 _SOURCE = Path(__file__).with_name('given_table.c')
-_FOLDER = Path(__file__).parents[3] / 'build/given_table'
+_FOLDER = Path(__file__).parents[2] / 'build/given_table'
 _COMMAND = ('gcc', '-std=c11', '-Wall', '-Wextra', '-Werror', '-O1', '-fPIC',
             '-shared', '-fvisibility=hidden')
 

@@ -81,7 +81,7 @@ def test_hosts_train_as_one(mode: str) -> None:
 def _ask_the_plugin_of_xla() -> tuple[list[int], list[int]]:
   """The processes of its devices, and how often it used the store of keys."""
   import ctypes
-  from torch_xla.shardy.conformance.pjrt import table
+  from torch_xla_conformance.pjrt import table
   from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
   plugin = table.Table.open(XlaCpuPlugin().library_path())
   used: list[int] = []

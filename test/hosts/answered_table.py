@@ -7,7 +7,7 @@ import ctypes
 import itertools
 from typing import Any, Optional
 
-from torch_xla.shardy.conformance.pjrt import structs, table
+from torch_xla_conformance.pjrt import structs, table
 
 _API = (0, 81)
 _CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
