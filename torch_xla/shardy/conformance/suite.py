@@ -8,15 +8,17 @@ import functools
 
 from . import capabilities
 from .case import Case
-from .cases import (ahead, caching, collectives, donation, endurance, errors,
-                    layouts, operations, priorities, queries, readback,
-                    shardings, start, threads, training, transfers)
+from .cases import (ahead, caching, collectives, counts, donation, endurance,
+                    errors, groups, layouts, loading, operations, priorities,
+                    queries, readback, rounding, shardings, sizes, start,
+                    threads, training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 
-_MODULES = (start, transfers, readback, queries, donation, errors, threads,
-            endurance, caching, operations, collectives, shardings, layouts,
-            priorities, training, ahead)
+_MODULES = (start, transfers, sizes, readback, queries, donation, counts,
+            errors, threads, endurance, caching, loading, operations, rounding,
+            collectives, groups, shardings, layouts, priorities, training,
+            ahead)
 
 Chosen = tuple[Case, tuple[str, ...]]
 
