@@ -174,8 +174,8 @@ static PJRT_Error* WithoutError(AbiEventOnReadyArgs* args) {
   return CallInner(kSlotEventOnReady, &changed);
 }
 
-#define EARLY(slot, function)                               \
-  {SPOILS(slot, function), SPOILS(EventAwait, Await),       \
+#define EARLY(slot, function)                                    \
+  {SPOILS(slot, function), SPOILS(EventAwait, Await),            \
    SPOILS(EventIsReady, IsReady), SPOILS(EventOnReady, OnReady), \
    SPOILS(EventDestroy, Destroy)}
 #define CALLBACKS(function) \

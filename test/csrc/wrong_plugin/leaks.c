@@ -19,10 +19,10 @@ static void Lose(void) {
   memset(lost, 1, size);
 }
 
-#define LOSES(slot)                             \
-  static PJRT_Error* Lose##slot(void* args) {   \
-    Lose();                                     \
-    return CallInner(kSlot##slot, args);        \
+#define LOSES(slot)                           \
+  static PJRT_Error* Lose##slot(void* args) { \
+    Lose();                                   \
+    return CallInner(kSlot##slot, args);      \
   }
 
 LOSES(LoadedExecutableExecute)

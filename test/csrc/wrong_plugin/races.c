@@ -69,7 +69,8 @@ static PJRT_Error* Compile(AbiClientCompileArgs* args) {
 }
 
 static PJRT_Error* Load(AbiExecutableDeserializeAndLoadArgs* args) {
-  if (!Overlapped(args)) return CallInner(kSlotExecutableDeserializeAndLoad, args);
+  if (!Overlapped(args))
+    return CallInner(kSlotExecutableDeserializeAndLoad, args);
   return Refuse(kAbiInternal, "another thread is in the way");
 }
 

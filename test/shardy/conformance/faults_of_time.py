@@ -1,5 +1,5 @@
-"""Faults that show by and by: what is never given back, what comes too early or
-never, and what goes wrong when two threads meet."""
+"""Faults of time: memory is never free again, events come early or never, and
+threads meet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from fault_rows import crashed, failed, Found, Row
 
 def _leak(fault: str, part: str, *passes: str, number: str = '') -> Row:
   return failed(
-      fault, f'leaks.kinds/{part}', ' grew by ',
-      *(f'leaks.kinds/{part}' for part in passes), opcode=number)
+      fault,
+      f'leaks.kinds/{part}',
+      ' grew by ',
+      *(f'leaks.kinds/{part}' for part in passes),
+      opcode=number)
 
 
 _LEAKS = (
@@ -51,20 +54,65 @@ _LEAKS = (
 )
 
 
-def _early(fault: str, *parts: str, passes: str = 'data/sent') -> Row:
-  return Row(
-      fault,
-      tuple(Found(f'readiness.{part}', 'ready, by ') for part in parts),
-      (f'readiness.{passes}',))
+def _early(fault: str, *parts: str) -> Row:
+  return Row(fault,
+             tuple(Found(f'readiness.{part}', 'ready, by ') for part in parts),
+             ('errors.asynchronous/read',))
+
+
+def _lost(fault: str, found: str, *parts: str) -> Row:
+  return Row(fault, tuple(Found(f'callbacks.{part}', found) for part in parts),
+             ('errors.asynchronous/read',))
 
 
 _EVENTS = (
     _early('early-execution', 'data/executed', 'waits/executed'),
     _early('early-buffer', 'data/result', 'data/arrived', 'data/copied',
            'waits/result', 'waits/output'),
-    _early('early-read', 'data/read', 'waits/read', passes='data/executed'),
-    _early('early-done', 'data/sent', passes='data/executed'),
-    _early('early-await', 'data/executed', 'data/result', 'data/copied',
-           'waits/result', 'waits/read', 'waits/executed', 'waits/output',
-           passes='data/arrived'),
+    _early('early-read', 'data/read', 'waits/read'),
+    _early('early-done', 'data/sent'),
+    _early('early-await', 'data/executed', 'data/read', 'waits/result',
+           'waits/read'),
+    _early('early-is-ready', 'data/result', 'waits/executed'),
+    _early('early-callback', 'data/copied', 'data/sent', 'waits/output'),
+    _lost('callback-lost', 'was not called in 5 s', 'called/arrived',
+          'failed/read'),
+    _lost('callback-lost-if-ready', 'one added when it was ready',
+          'called/executed', 'failed/result'),
+    _lost('callback-lost-if-waiting', 'was not called in 5 s', 'called/read',
+          'failed/output'),
+    _lost('callback-lost-of-second', '(the second', 'called/copied',
+          'failed/executed'),
+    _lost('callback-lost-of-reads', 'was not called in 5 s', 'called/read'),
+    _lost('callback-twice', 'was called 2 times', 'called/result',
+          'failed/result'),
+    _lost('callback-without-error', 'got no error', 'failed/result',
+          'failed/read', 'failed/executed', 'failed/output'),
 )
+
+
+def _race(of: str, part: str, microseconds: str = '') -> Row:
+  return failed(
+      f'race-of-{of}',
+      f'races.meeting/{part}',
+      'beside calls of three other threads',
+      'threads.together/transfers',
+      opcode=microseconds)
+
+
+_RACES = (
+    _race('executions', 'execute'),
+    _race('executions', 'execute', '5'),
+    _race('uploads', 'upload'),
+    _race('reads', 'read'),
+    _race('compiles', 'compile'),
+    _race('loads', 'load'),
+    crashed('race-of-destroys', 'races.meeting/destroy', 'caching.same'),
+    _race('upload-and-destroy', 'upload'),
+    _race('execute-and-upload', 'execute'),
+    _race('compile-and-execute', 'compile'),
+    _race('load-and-execute', 'load'),
+    _race('await-and-destroy', 'await'),
+)
+
+ROWS = (*_LEAKS, *_EVENTS, *_RACES)

@@ -8,15 +8,16 @@ import functools
 
 from . import capabilities
 from .case import Case
-from .cases import (ahead, caching, callbacks, collectives, donation, endurance, errors,
-                    layouts, leaks, operations, priorities, queries, races, readback, readiness,
-                    shardings, start, threads, training, transfers)
+from .cases import (ahead, caching, callbacks, collectives, donation, endurance,
+                    errors, layouts, leaks, operations, priorities, queries,
+                    races, readback, readiness, shardings, start, threads,
+                    training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 
-_MODULES = (start, transfers, readback, queries, donation, errors, threads, races,
-            readiness, callbacks, endurance, leaks, caching, operations, collectives, shardings, layouts,
-            priorities, training, ahead)
+_MODULES = (start, transfers, readback, queries, donation, errors, threads,
+            races, readiness, callbacks, endurance, leaks, caching, operations,
+            collectives, shardings, layouts, priorities, training, ahead)
 
 Chosen = tuple[Case, tuple[str, ...]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
-import ctypes
 import dataclasses
 
 from ...hlo.compile_options import Partitioner
@@ -103,8 +102,8 @@ def _executed(context: Context, client: Client) -> Iterator[Step]:
   programs = []
   for dims in _DIMS.values():
     argument = client.put(_zeros('F32', dims))
-    programs.append(
-        (client.compile(context.program(Elementwise(dims), client)), argument))
+    programs.append((client.compile(context.program(Elementwise(dims),
+                                                    client)), argument))
 
   def step(number: int) -> None:
     loaded, argument = programs[number % len(programs)]
@@ -243,7 +242,9 @@ class _Kind:
 
 
 _KINDS: Mapping[str, _Kind] = {
-    **{f'upload_rank_{rank}': _Kind(_uploads(rank), 20_000) for rank in _DIMS},
+    **{
+        f'upload_rank_{rank}': _Kind(_uploads(rank), 20_000) for rank in _DIMS
+    },
     'read': _Kind(_read, 10_000),
     'copied': _Kind(_copied, 20_000),
     'deleted': _Kind(_deleted, 20_000),
@@ -269,6 +270,7 @@ def _leak(context: Context, part: str) -> str:
 
 
 def _clients(context: Context, part: str) -> str:
+
   def step(number: int) -> None:
     with context.client():
       pass
@@ -286,6 +288,5 @@ CASES: tuple[Case, ...] = (
         _leak,
         tuple(_KINDS),
         seconds=180),
-    Case('leaks.clients', 'a process that starts again loses memory',
-         _clients),
+    Case('leaks.clients', 'a process that starts again loses memory', _clients),
 )

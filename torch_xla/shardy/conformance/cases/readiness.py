@@ -21,9 +21,10 @@ from ..pjrt.programs import Elementwise
 from ..pjrt.promises import LongWork, Promise
 from ..pjrt.table import MissingError, PjrtError
 
-# Of each way of waiting. That none of 500 events is early where one in fifty is
-# has a probability of 0.98 ** 500, 0.004 %.
-_ROUNDS = 500
+# Of each way of waiting. That none of 300 is early where one in fifty is has a
+# probability of 0.98 ** 300, 0.2 %.
+_ONE_IN = 50
+_ROUNDS = 300
 COUNT = 8
 # That a plugin may hold the caller, and that an early event is waited for.
 _HELD, _MOMENT = 5., 1e-3
@@ -74,7 +75,8 @@ def _data(context: Context, part: str) -> str:
             f'{wrong}')
         promise.event.destroy()
         promise.end()
-  return (f'{len(WAYS)} x {_ROUNDS} events, {waiting} of which were waited for')
+  return (f'{len(WAYS)} x {_ROUNDS} events, {waiting} waited for: that one in '
+          f'{_ONE_IN} is early is missed with {(1 - 1 / _ONE_IN)**waiting:.0e}')
 
 
 @contextlib.contextmanager
@@ -152,15 +154,16 @@ def _waits(context: Context, part: str) -> str:
         with on_pending(client, loaded, part, buffer, other, fail) as event:
           said = _said(event, callbacks, pool, fail)
       expect(
-          not said, f'round {number}: an input has not come, and what waits for '
+          not said,
+          f'round {number}: an input has not come, and what waits for '
           f'it is ready, by {said}')
     other.destroy()
     loaded.destroy()
   return f'{_ROUNDS} events'
 
 
-def _said(event: Event, callbacks: Callbacks,
-          pool: concurrent.futures.Executor, fail: Callable[[], None]) -> str:
+def _said(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
+          fail: Callable[[], None]) -> str:
   """By which way an event says that it is ready before `fail` ends the wait."""
   callbacks.add(event, 0)
   waiter = pool.submit(event.wait)
@@ -175,7 +178,8 @@ def _said(event: Event, callbacks: Callbacks,
     waiter.result()
   if not any(told.values()):
     expect(
-        not callbacks.missing((0,), _HELD), 'the callback of an event was not called '
+        not callbacks.missing((0,), _HELD),
+        'the callback of an event was not called '
         f'{_HELD:g} s after its transfer had failed')
   callbacks.taken()
   return ' and '.join(way for way, early in told.items() if early)

@@ -39,5 +39,6 @@ def at_once(table: Table,
 
   with concurrent.futures.ThreadPoolExecutor(len(lists)) as pool:
     told = list(pool.map(make, lists))
-  return [[table.error_of(error) if error else None for error in errors]
+  return [[table.error_of(error) if error else None
+           for error in errors]
           for errors in told]

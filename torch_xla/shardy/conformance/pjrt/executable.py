@@ -120,10 +120,13 @@ class Loaded:
         num_args=count,
         output_lists=ctypes.addressof(output_lists),
         device_complete_events=ctypes.addressof(events))
+
     def made(*_: object) -> Execution:
-      return Execution(self.table, [[
-          Buffer(self.table, address) for address in of_device[:outputs]
-      ] for of_device in results], tuple(events))
+      return Execution(
+          self.table,
+          [[Buffer(self.table, address)
+            for address in of_device[:outputs]]
+           for of_device in results], tuple(events))
 
     # What the struct points to goes with the function.
     return call, functools.partial(made, lists, numbers, options,

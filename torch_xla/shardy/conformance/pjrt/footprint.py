@@ -37,10 +37,11 @@ _KINDS = {
 
 class _Mallinfo(ctypes.Structure):
   """glibc's struct mallinfo2."""
-  _fields_ = [(name, ctypes.c_size_t)
-              for name in ('arena', 'ordblks', 'smblks', 'hblks', 'hblkhd',
-                           'usmblks', 'fsmblks', 'uordblks', 'fordblks',
-                           'keepcost')]
+  _fields_ = [
+      (name, ctypes.c_size_t)
+      for name in ('arena', 'ordblks', 'smblks', 'hblks', 'hblkhd', 'usmblks',
+                   'fsmblks', 'uordblks', 'fordblks', 'keepcost')
+  ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +68,8 @@ class Growth:
                      for name, span in self.spans.items())
 
 
-def growth(client: Optional[Client], steps: int, step: Callable[[int],
-                                                                None]) -> Growth:
+def growth(client: Optional[Client], steps: int,
+           step: Callable[[int], None]) -> Growth:
   """Runs `step(number)` in three spans of `steps`, and measures the last two.
 
   Args:

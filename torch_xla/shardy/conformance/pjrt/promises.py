@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 import ctypes
 import dataclasses
 import random
@@ -19,6 +19,7 @@ from .programs import Elementwise
 # A call of ours takes some ten microseconds: what comes before the work is done
 # is seen to come early.
 _SECONDS = 5e-4
+_TRIES = 10
 _LEAST, _MOST = 1 << 20, 1 << 26
 _PLACES = 16
 _ALIGNMENT = 64
@@ -46,7 +47,7 @@ class LongWork:
   """
 
   def __init__(self, client: Client, form: str):
-    """Finds a size with which a step takes half a millisecond at least."""
+    """Finds sizes with which a step and an upload take long enough."""
     self._client = client
     self._form = form
     self._random = random.Random(17)
@@ -56,13 +57,15 @@ class LongWork:
         Elementwise((1,)).program(form, client.ids[:1]))
     self._size = _LEAST
     self._begin()
-    while self._seconds() < _SECONDS and self._size < _MOST:
+    while _least_seconds(self._step) < _SECONDS and self._size < _MOST:
       self._leave()
       self._size *= 2
       self._begin()
-    # What the host sends and gets, with room to move it off its alignment.
-    self._sent = (ctypes.c_char * (4 * self._size + 2 * _ALIGNMENT))()
-    self._got = (ctypes.c_char * (4 * self._size))()
+    self._sent_size = _LEAST
+    self._make_room()
+    while _least_seconds(self._upload) < _SECONDS and self._sent_size < _MOST:
+      self._sent_size *= 2
+      self._make_room()
 
   def close(self) -> None:
     self._leave()
@@ -74,8 +77,8 @@ class LongWork:
     """Whether the host can look into the memory of the devices."""
     table = self._client.table
     return (table.has('Buffer_UnsafePointer') and
-            table.has('Buffer_IsOnCpu') and table.call(
-                'Buffer_IsOnCpu', buffer=self._state.address).is_on_cpu)
+            table.has('Buffer_IsOnCpu') and
+            table.call('Buffer_IsOnCpu', buffer=self._state.address).is_on_cpu)
 
   def stir(self) -> None:
     """Other events of each kind, in a number that no period goes with.
@@ -92,35 +95,36 @@ class LongWork:
   def executed(self) -> Promise:
     """The completion of an execution."""
     event = self._step()
-    return Promise(event, lambda: self._differs(self._state.pointer, self._word
-                                               ), _nothing)
+    return Promise(
+        event, lambda: _differs(self._state.pointer, self._size, self._word),
+        _nothing)
 
   def result(self) -> Promise:
     """The readiness of its result."""
     self._step().destroy()
     return Promise(
-        self._ready(self._state), lambda: self._differs(self._state.pointer,
-                                                        self._word), _nothing)
+        self._ready(self._state),
+        lambda: _differs(self._state.pointer, self._size, self._word), _nothing)
 
   def read(self) -> Promise:
     """A copy of its result to the host."""
     self._step().destroy()
-    ctypes.memset(self._got, 0, ctypes.sizeof(self._got))
+    _write(ctypes.addressof(self._got), self._size, 0)
     return Promise(
-        self._copy_of(self._state), lambda: self._differs(
-            ctypes.addressof(self._got), self._word), _nothing)
+        self._copy_of(self._state),
+        lambda: _differs(ctypes.addressof(self._got), self._size, self._word),
+        _nothing)
 
   def sent(self) -> Promise:
     """The host may write its array again, which it has sent."""
     event, buffer, word = self._send()
 
     def wrong() -> str:
-      # From the end: what is copied in order has not come there yet.
-      self._write(reversed(range(_PLACES)), 0)
+      _write(self._data, self._sent_size, 0)
       copy = self._copy_of(buffer)
       copy.wait()
       copy.destroy()
-      return self._differs(ctypes.addressof(self._got), word)
+      return _differs(ctypes.addressof(self._got), self._sent_size, word)
 
     return Promise(event, wrong, buffer.destroy)
 
@@ -134,7 +138,8 @@ class LongWork:
       buffer.destroy()
 
     return Promise(
-        self._ready(buffer), lambda: self._differs(buffer.pointer, word), end)
+        self._ready(buffer),
+        lambda: _differs(buffer.pointer, self._sent_size, word), end)
 
   def copied(self) -> Promise:
     """The readiness of a copy on the next device."""
@@ -146,8 +151,8 @@ class LongWork:
             buffer=self._state.address,
             dst_device=self._client.devices[1]).dst_buffer)
     return Promise(
-        self._ready(copy), lambda: self._differs(copy.pointer, self._word),
-        copy.destroy)
+        self._ready(copy),
+        lambda: _differs(copy.pointer, self._size, self._word), copy.destroy)
 
   def _begin(self) -> None:
     ones = floats([1.] * self._size)
@@ -161,16 +166,10 @@ class LongWork:
     self._one.destroy()
     self._sum.destroy()
 
-  def _seconds(self) -> float:
-    """What a step takes, at the best."""
-    spent = []
-    for _ in range(5):
-      begun = time.perf_counter()
-      event = self._step()
-      event.wait()
-      spent.append(time.perf_counter() - begun)
-      event.destroy()
-    return min(spent)
+  def _make_room(self) -> None:
+    # What the host sends and gets, with room to move it off its alignment.
+    self._sent = (ctypes.c_char * (4 * self._sent_size + 2 * _ALIGNMENT))()
+    self._got = (ctypes.c_char * (4 * max(self._size, self._sent_size)))()
 
   def _step(self) -> Event:
     """Starts an execution that waits for another one; when it is done."""
@@ -202,9 +201,8 @@ class LongWork:
   def _send(self) -> tuple[Event, Buffer, int]:
     """Starts an upload: when it is done, its buffer, and the word in it."""
     self._uploads += 1
-    byte = 1 + self._uploads % 250
-    ctypes.memset(self._sent, byte, ctypes.sizeof(self._sent))
-    dims = (ctypes.c_int64 * 1)(self._size)
+    _write(self._data, self._sent_size, self._uploads)
+    dims = (ctypes.c_int64 * 1)(self._sent_size)
     transfer = self._client.table.call(
         'Client_BufferFromHostBuffer',
         client=self._client.address,
@@ -215,7 +213,12 @@ class LongWork:
         host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
         device=self._client.devices[0])
     return (Event(self._client.table, transfer.done_with_host_buffer),
-            Buffer(self._client.table, transfer.buffer), byte * 0x01010101)
+            Buffer(self._client.table, transfer.buffer), self._uploads)
+
+  def _upload(self) -> Event:
+    event, buffer, _ = self._send()
+    buffer.destroy()
+    return event
 
   @property
   def _data(self) -> int:
@@ -227,22 +230,35 @@ class LongWork:
   def _word(self) -> int:
     return int.from_bytes(struct.pack('<f', self._value), 'little')
 
-  def _offset(self, place: int) -> int:
-    return place * (self._size - 1) // (_PLACES - 1) * 4
 
-  def _write(self, places: Iterable[int], word: int) -> None:
-    for place in places:
-      ctypes.c_uint32.from_address(self._data +
-                                   self._offset(place)).value = word
+def _places(address: int, size: int) -> Iterator[ctypes.c_uint32]:
+  """Words of an array, from its end: what is made in order comes there last."""
+  for place in reversed(range(_PLACES)):
+    yield ctypes.c_uint32.from_address(address + place * (size - 1) //
+                                       (_PLACES - 1) * 4)
 
-  def _differs(self, address: int, word: int) -> str:
-    # From the end, to which the work comes last.
-    found = [
-        ctypes.c_uint32.from_address(address + self._offset(place)).value
-        for place in reversed(range(_PLACES))
-    ]
-    wrong = sum(each != word for each in found)
-    return f'{wrong} of {_PLACES} places differ' if wrong else ''
+
+def _write(address: int, size: int, word: int) -> None:
+  for place in _places(address, size):
+    place.value = word
+
+
+def _differs(address: int, size: int, word: int) -> str:
+  found = [place.value for place in _places(address, size)]
+  wrong = _PLACES - found.count(word)
+  return f'{wrong} of {_PLACES} places differ' if wrong else ''
+
+
+def _least_seconds(start: Callable[[], Event]) -> float:
+  """What work takes, at the best."""
+  spent = []
+  for _ in range(_TRIES):
+    begun = time.perf_counter()
+    event = start()
+    event.wait()
+    spent.append(time.perf_counter() - begun)
+    event.destroy()
+  return min(spent)
 
 
 def _nothing() -> None:
