@@ -31,7 +31,8 @@ _LEAKS = (
     Row('leak-of-own-pages',
         (Found('leaks.kinds/executed', 'the process grew by'),),
         ('leaks.kinds/read',)),
-    _leak('leak-of-uploads', 'upload_rank_1', 'events'),
+    failed('leak-of-uploads', 'leaks.kinds/upload_rank_1', ' grew by ',
+           'donation.unasked'),
     _leak('leak-of-reads', 'read', 'copied'),
     _leak('leak-of-copies', 'copied', 'read'),
     _leak('leak-of-deletes', 'deleted', 'upload_rank_2'),
@@ -96,7 +97,7 @@ def _race(of: str, part: str, microseconds: str = '') -> Row:
       f'race-of-{of}',
       f'races.meeting/{part}',
       'beside calls of three other threads',
-      'threads.together/transfers',
+      'donation.unasked',
       opcode=microseconds)
 
 
