@@ -24,7 +24,7 @@ class _Kind:
     beside: calls of other kinds by each of two more threads in that time.
   """
   make: Callable[[Bench], Work]
-  times: int = 2000
+  times: int = 4000
   batch: int = 100
   beside: int = 100
 

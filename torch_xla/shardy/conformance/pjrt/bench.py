@@ -32,11 +32,13 @@ class Work:
     wrong: looks at what the call gave, and destroys it; empty: all is right.
     end: destroys the rest, whatever came of the call.
     refused: the code of the error that it has to give.
+    held: what the arguments point to.
   """
   call: Call
   wrong: Callable[[], str]
   end: Callable[[], None]
   refused: Optional[str] = None
+  held: object = None
 
   def judge(self, status: Optional[PjrtError]) -> str:
     """What is wrong with what came of the call; empty if nothing."""
@@ -89,16 +91,19 @@ class Bench:
         num_dims=1,
         host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
         device=self._client.devices[0])
-    held = data, dims
 
     def wrong() -> str:
       self._table.await_event(call.done_with_host_buffer)
       buffer = Buffer(self._table, call.buffer)
       found = array.first_difference(buffer.read('F32', (_COUNT,)))
       buffer.destroy()
-      return found if held else ''
+      return found
 
-    return Work(Call('Client_BufferFromHostBuffer', call), wrong, _nothing)
+    return Work(
+        Call('Client_BufferFromHostBuffer', call),
+        wrong,
+        _nothing,
+        held=(data, dims))
 
   def read(self) -> Work:
     buffer, array = self._given()
@@ -156,9 +161,11 @@ class Bench:
         serialized_executable=ctypes.addressof(data),
         serialized_executable_size=len(self._serialized))
     return Work(
-        Call('Executable_DeserializeAndLoad', call), lambda: self._computes(
-            Loaded(self._table, call.loaded_executable), _COUNT)
-        if data else '', _nothing)
+        Call('Executable_DeserializeAndLoad', call),
+        lambda: self._computes(
+            Loaded(self._table, call.loaded_executable), _COUNT),
+        _nothing,
+        held=data)
 
   def wait(self) -> Work:
     given, array = self._given()

@@ -11,6 +11,8 @@ from typing import Optional
 
 from .table import PjrtError, Table
 
+# In which a callback comes.
+_SECONDS = 20.
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -106,10 +108,15 @@ def wait_by_polling(event: Event, callbacks: Callbacks) -> None:
 
 
 def wait_by_callback(event: Event, callbacks: Callbacks) -> None:
-  """Returns once a callback was called; without end where none is."""
+  """Returns once a callback was called.
+
+  Raises:
+    TimeoutError: none was.
+  """
   callbacks.add(event, 0)
-  while callbacks.missing((0,), 1.):
-    pass
+  if callbacks.missing((0,), _SECONDS):
+    raise TimeoutError(f'a callback of an event was not called in {_SECONDS:g} '
+                       's')
   callbacks.taken()
 
 
