@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import ctypes
 import dataclasses
 import gc
@@ -46,22 +46,23 @@ class _Mallinfo(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-  """How memory grew in two spans of as many steps each.
+  """How memory grew in two or more spans of as many steps each.
 
   Attributes:
     steps: of a span.
-    spans: of each kind that is told, the bytes of both.
+    spans: of each kind that is told, the bytes of each.
   """
   steps: int
-  spans: dict[str, tuple[int, int]]
+  spans: dict[str, tuple[int, ...]]
 
   def leaks(self) -> Iterator[str]:
-    """What grew in both spans by more than noise: caches fill up but once."""
+    """What grew in each span by more than noise: caches fill up but once."""
     for name, span in self.spans.items():
       kind, least = _KINDS[name], min(span)
       if least > kind.noise + kind.each * self.steps:
-        yield (f'{kind.name} grew by {span[0]:,} and by {span[1]:,} bytes in '
-               f'{self.steps:,} steps each, {least / self.steps:,.0f} a step')
+        each = ' and by '.join(f'{grown:,}' for grown in span)
+        yield (f'{kind.name} grew by {each} bytes in {self.steps:,} steps '
+               f'each, {least / self.steps:,.0f} a step')
 
   def __str__(self) -> str:
     return ', '.join(f'{_KINDS[name].name} {min(span) / self.steps:+,.1f}'
@@ -70,22 +71,29 @@ class Growth:
 
 def growth(client: Optional[Client], steps: int,
            step: Callable[[int], None]) -> Growth:
-  """Runs `step(number)` in three spans of `steps`, and measures the last two.
+  """Runs `step(number)` in spans of `steps`, and measures all but the first.
+
+  These are two, or four if something seems to leak: what only fills up slowly on
+  a busy machine comes to an end.
 
   Args:
     client: whose devices are asked too; None: none.
   """
-  told = []
-  for span in range(3):
-    for number in range(span * steps, (span + 1) * steps):
+  told: list[dict[str, int]] = []
+  while len(told) < 3 or len(told) < 5 and any(_between(steps, told).leaks()):
+    for number in range(len(told) * steps, (len(told) + 1) * steps):
       step(number)
     told.append(_held(client))
-  first, second, third = told
+  return _between(steps, told)
+
+
+def _between(steps: int, told: Sequence[dict[str, int]]) -> Growth:
+  names = [name for name in told[0] if all(name in each for each in told)]
   return Growth(
       steps, {
-          name: (second[name] - first[name], third[name] - second[name])
-          for name in first
-          if name in second and name in third
+          name:
+              tuple(after[name] - before[name]
+                    for before, after in zip(told, told[1:])) for name in names
       })
 
 
@@ -96,6 +104,7 @@ def _held(client: Optional[Client]) -> dict[str, int]:
   process = ctypes.CDLL(None)
   if hasattr(process, 'mallinfo2'):  # glibc 2.33 has it.
     process.mallinfo2.restype = _Mallinfo
+    process.malloc_trim(0)  # Free memory is no part of the process's.
     told = process.mallinfo2()
     held['heap'] = told.uordblks + told.hblkhd
   held['resident'] = _resident()
