@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
 
-from ..shared.hlo.compile_options import Partitioner
-from ..shared.sharding.text import parse_sharding
 from ..case import Case, Failure, NotApplicable
 from ..context import Context
 from ..pjrt import executable
@@ -19,6 +17,8 @@ from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
 from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
+from ..shared.hlo.compile_options import Partitioner
+from ..shared.sharding.text import parse_sharding
 
 # Large enough that one lost in fifty is more than a noise.
 _BYTES = 64 << 10
