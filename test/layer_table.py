@@ -14,6 +14,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'callers': ((), ()),
     'progress': ((), ()),
     'layers': ((), ()),
+    'late_module': ((), ()),
     'tensor_names': ((), ()),
     'process_environment': ((), ()),
     'web_page': ((), ()),
@@ -33,9 +34,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
               'tensor_names'), ('rewrite',)),
     'preview': (('hlo', 'mode', 'switch'), ()),
-    'stablehlo': (
-        ('annotate', 'compile', 'door', 'errors', 'hlo', 'mode', 'preview',
-         'rewrite', 'sdy', 'sharding', 'switch', 'tensor_names', 'v2'), ()),
+    'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo',
+                   'late_module', 'mode', 'preview', 'rewrite', 'sdy',
+                   'sharding', 'switch', 'tensor_names', 'v2'), ()),
     'device_count': (('errors',), ()),
     'shardy': (('device_count', 'errors', 'mode', 'switch'),
                ('compile', 'door', 'preview', 'tensor_names')),
@@ -63,7 +64,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
              'hlo', 'layers', 'mode', 'process_environment', 'progress',
              'sharding', 'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
-    'conformance': (
-        ('cache', 'door', 'ended_process', 'gate', 'hlo', 'mode', 'sharding',
-         'stablehlo', 'torch_xla_shardy', 'web_page'), ()),
+    'torch_xla_conformance': (
+        ('ended_process', 'gate', 'hlo', 'late_module', 'mode', 'sharding',
+         'stablehlo', 'torch_xla_shardy', 'web_page'), ('cache', 'door')),
 }

@@ -74,12 +74,12 @@ _BESIDE = (
     ('says and checks', ('policy', 'audit', 'metrics', 'guards')),
     ('tells why', ('explanation', 'explained_script', 'suggested_priorities',
                    'exported_script', 'preview')),
-    ('whole tools', ('aot', 'conformance', '__main__')),
+    ('whole tools', ('aot', 'torch_xla_conformance', '__main__')),
 )
 _BELOW = ('serves them all',
           ('errors', 'said_once', 'callers', 'progress', 'layers',
-           'tensor_names', 'process_environment', 'web_page', 'ended_process',
-           'gate', 'torch_xla_shardy'))
+           'late_module', 'tensor_names', 'process_environment', 'web_page',
+           'ended_process', 'gate', 'torch_xla_shardy'))
 
 _STYLE = '''
 svg { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif }

@@ -65,7 +65,7 @@ def bash() -> str:
 def zsh() -> str:
   """The script for zsh."""
   told = [
-      f'      {_quoted(f"{name}:{commands.module(name).SUMMARY}")}'
+      f'      {_quoted(f"{name}:{commands.summary(name)}")}'
       for name in commands.names()
   ]
   cases = []

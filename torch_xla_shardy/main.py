@@ -12,7 +12,7 @@ import sys
 from typing import Optional
 
 from . import commands
-from .parser import INTERRUPTED, PROGRAM, Parser
+from .parser import Parser, PROGRAM, status_of
 
 _DESCRIPTION = '''
 Checks, explains and compiles what torch_xla does with Shardy and V2 shardings.
@@ -26,16 +26,8 @@ not.
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
   """Runs a command line; returns its exit status."""
-  try:
-    status = _run(sys.argv[1:] if arguments is None else arguments)
-    if sys.stdout:  # Some start it without one.
-      sys.stdout.flush()
-    return status
-  except KeyboardInterrupt:
-    return INTERRUPTED
-  except BrokenPipeError:  # As of `| head`.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return 0
+  return status_of(lambda: _run(sys.argv[1:]
+                                if arguments is None else arguments))
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -52,9 +44,10 @@ def _run(arguments: Sequence[str]) -> int:
     _all().error(f'there is no command {name!r}' + (
         f': did you mean {near[0]}?' if near else f', but {", ".join(known)}')
                  if name else f'name a command: {", ".join(known)}')
-  parser = commands.parser(name)
+  module, parser = commands.module(name), commands.parser(name)
+  if missing := getattr(module, 'MISSING', ''):
+    parser.error(missing.format(version=_version()))
   options = parser.parse(rest)
-  module = commands.module(name)
   for variable, value in getattr(module, 'ENVIRONMENT', {}).items():
     os.environ.setdefault(variable, value)
   command = importlib.import_module(module.IMPLEMENTATION)
@@ -69,7 +62,7 @@ def _all() -> Parser:
       '--version', action='store_true', help='print the version, and stop')
   group = parser.add_argument_group('commands')
   for name in commands.names():
-    group.add_argument(name, help=commands.module(name).SUMMARY)
+    group.add_argument(name, help=commands.summary(name))
   return parser
 
 

@@ -50,7 +50,8 @@ class Parser(argparse.ArgumentParser):
                description: str,
                epilog: str = '',
                ends: Optional[Mapping[int, str]] = None,
-               usage: Optional[str] = None):
+               usage: Optional[str] = None,
+               program: str = PROGRAM):
     """Makes a parser.
 
     Args:
@@ -60,7 +61,7 @@ class Parser(argparse.ArgumentParser):
     ended = {**_ENDS, **(ends or {})}
     told = '; '.join(f'{status} {why}' for status, why in sorted(ended.items()))
     super().__init__(
-        prog=f'{PROGRAM} {name}'.rstrip(),
+        prog=f'{program} {name}'.rstrip(),
         usage=usage,
         description=description,
         epilog=f'{epilog}\n\nExit status: {told}.',
@@ -166,6 +167,20 @@ class Parser(argparse.ArgumentParser):
   def actions(self) -> Iterator[argparse.Action]:
     """The parser's options and arguments, in order."""
     return iter(self._actions)
+
+
+def status_of(run: Callable[[], int]) -> int:
+  """Runs a command; returns its exit status, also where it is interrupted."""
+  try:
+    status = run()
+    if sys.stdout:  # Some start it without one.
+      sys.stdout.flush()
+    return status
+  except KeyboardInterrupt:
+    return INTERRUPTED
+  except BrokenPipeError:  # As of `| head`.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def script_file(text: str) -> str:

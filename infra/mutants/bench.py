@@ -24,6 +24,8 @@ from typing import Any
 from infra.errors import BuildError
 from infra.mutants.faults import Fault
 from infra.wheel.overlay import wheel_files
+from infra.wheel.pure_wheel import files_of
+from infra.wheel.tools import TOOLS
 
 # What nearly every test imports, and takes seconds.
 _WARM = ('torch', 'torch._inductor.compile_fx', 'pytest', 'hypothesis')
@@ -57,15 +59,17 @@ class Bench:
     if (root / _WHEELS).is_dir():
       (self.checkout / 'build').mkdir()
       (self.checkout / _WHEELS).symlink_to(root / _WHEELS)
-    own = wheel_files(self.checkout)
+    own = {name: self.checkout / name for name in wheel_files(self.checkout)}
     if own:
       shutil.copytree(
           _installed(), self._site / _PACKAGE, copy_function=os.symlink)
-    for name in own:
+      for tool in TOOLS:
+        own |= files_of(self.checkout, tool)
+    for name, path in own.items():
       link = self._site / name
       link.parent.mkdir(parents=True, exist_ok=True)
       link.unlink(missing_ok=True)
-      link.symlink_to(self.checkout / name)
+      link.symlink_to(path)
 
   def plant(self, fault: Fault) -> None:
     """Has the copy have a fault.

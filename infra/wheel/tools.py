@@ -1,5 +1,48 @@
 """The distributions that lie beside the wheel: tools that need no torch_xla."""
 
+from collections.abc import Mapping
+
+from infra.wheel import pins
 from infra.wheel.pure_wheel import PureWheel
 
-TOOLS: tuple[PureWheel, ...] = ()
+
+def _copies(place: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+  """What lies below `place`: the files that some folders of the checkout have.
+  """
+  return {
+      f'{place}/{name}': f'{folder}/{name}' for folder, names in files.items()
+      for name in names
+  }
+
+
+# What the conformance suite shares with torch_xla, which it can do without: it
+# has copies, which import nothing of torch.
+_SHARED = {
+    'torch_xla/shardy':
+        ('door/extras.py', 'ended_process.py', 'errors.py', 'gate/junit.py',
+         'hlo/array_shape.py', 'hlo/compile_options.py', 'hlo/messages.py',
+         'hlo/op_sharding.py', 'hlo/protos.py', 'late_module.py', 'mode.py',
+         'pjrt_abi.inc', 'sharding/hlo_sharding.py', 'sharding/text.py',
+         'sharding/tile_assignment.py', 'stablehlo/dialects.py',
+         'stablehlo/mlir.py', 'web_page.py'),
+    pins.COMMAND_PACKAGE: ('parser.py', 'terminal.py'),
+}
+_CONFORMANCE = 'torch_xla_conformance'
+
+CONFORMANCE = PureWheel(
+    name='torch-xla-conformance',
+    summary='A suite that says whether a PJRT plugin is right',
+    page='docs/conformance.md',
+    requires=('numpy', *pins.REQUIRES),
+    sources={
+        _CONFORMANCE: 'conformance',
+        **_copies(f'{_CONFORMANCE}/shared', _SHARED)
+    },
+    extras={'stablehlo': pins.EXTRAS['stablehlo']},
+    entry_points={
+        pins.SCRIPT_GROUP: {
+            'torch-xla-conformance': f'{_CONFORMANCE}.main:main'
+        }
+    })
+
+TOOLS: tuple[PureWheel, ...] = (CONFORMANCE,)

@@ -30,7 +30,7 @@ def test_help_tells_of_every_command(capsys: pytest.CaptureFixture[str]):
   assert {'audit', 'cache', 'doctor', 'explain'} <= {*_NAMES}
   for name in _NAMES:
     assert f'  {name} ' in told
-    assert commands.module(name).SUMMARY.split()[0] in told
+    assert commands.summary(name).split()[0] in told
 
 
 @pytest.mark.parametrize('name', _NAMES)
@@ -43,6 +43,15 @@ def test_help_of_a_command(name: str, capsys: pytest.CaptureFixture[str]):
   told = ' '.join(told.split())
   assert f'usage: torch-xla-shardy {name}' in told
   assert 'Exit status: 0 ' in told and '130 if interrupted' in told
+
+
+def test_a_command_of_a_distribution_that_is_not_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+  monkeypatch.setitem(sys.modules, 'torch_xla_conformance', None)
+  told = ' '.join(refused(capsys, 'conformance', '--plugin', 'a.so').split())
+  assert ('pip install torch_xla_conformance-'
+          f'{torch_xla.__version__}-py3-none-any.whl') in told
+  assert main.main(['completion', 'bash']) == 0
 
 
 def test_nothing_of_torch_is_imported_before_a_command_runs():

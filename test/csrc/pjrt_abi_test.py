@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from shim_build import ROOT
-from torch_xla.shardy.conformance.pjrt import structs
+from torch_xla_conformance.pjrt import structs
 
 SHIM = 'torch_xla/csrc/pjrt_shardy/pjrt_abi.h'
 AOT = 'torch_xla/csrc/pjrt_aot'

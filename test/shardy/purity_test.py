@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator
 import enum
 import functools
-import itertools
 from pathlib import Path
 import sys
 from typing import NamedTuple
@@ -19,19 +18,23 @@ import torch_xla
 _ROOT = Path(__file__).resolve().parents[2]
 _SHARDY = 'torch_xla.shardy'
 _SPMD = 'torch_xla.distributed.spmd'
+_COMMAND = 'torch_xla_shardy'
+_CONFORMANCE = 'torch_xla_conformance'
 
 # What needs no torch and no device: it also runs where neither is installed.
 _PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
-         'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page',
+         'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page', 'late_module',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
-         'conformance', 'gate', 'torch_xla_shardy')
+         'gate', _COMMAND, _CONFORMANCE)
 # But for these, which ask the runtime what there is to be lowered, and for whom,
 # or are the process that runs a script.
-_EDGE = ('stablehlo.exports', 'stablehlo.for_plugin', 'stablehlo.printed',
-         'aot.running', 'conformance.cases', 'conformance.operations',
-         'conformance.torch_session', 'conformance.device_plugin',
-         'conformance.suite', 'conformance.session', 'conformance.running',
-         'conformance.command')
+_EDGE = (*(f'{_SHARDY}.{name}'
+           for name in ('stablehlo.exports', 'stablehlo.for_plugin',
+                        'stablehlo.printed', 'aot.running')),
+         *(f'{_CONFORMANCE}.{name}'
+           for name in ('cases.caching', 'cases.operations', 'cases.training',
+                        'device_plugin', 'operations', 'running.server',
+                        'torch_modules')))
 
 # A report is rendered by modules that read reports.
 _CIRCLES_OF_CALLS = [{
@@ -57,15 +60,26 @@ class Import(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def _modules() -> dict[str, Path]:
   """The files of the package that are ours, by the names of their modules."""
-  folders = [_ROOT / 'torch_xla_shardy', _ROOT / 'torch_xla/shardy'] + [
-      _ROOT / 'torch_xla/distributed/spmd' / name
-      for name in ('audit', 'metrics', 'policy')
-  ]
+  packages = {
+      name: _ROOT / name.replace('.', '/') for name in (
+          _COMMAND, _SHARDY,
+          *(f'{_SPMD}.{part}' for part in ('audit', 'metrics', 'policy')))
+  }
+  # Where it is imported it has copies beside it, see `_original`.
+  packages[_CONFORMANCE] = _ROOT / 'conformance'
   found = {}
-  for path in itertools.chain.from_iterable(f.rglob('*.py') for f in folders):
-    parts = path.relative_to(_ROOT).with_suffix('').parts
-    found['.'.join(parts).removesuffix('.__init__')] = path
+  for package, folder in packages.items():
+    for path in folder.rglob('*.py'):
+      parts = path.relative_to(folder).with_suffix('').parts
+      found['.'.join((package, *parts)).removesuffix('.__init__')] = path
   return found
+
+
+def _original(module: str) -> str:
+  """What a module is a copy of, as the conformance suite has some."""
+  name = module.removeprefix(f'{_CONFORMANCE}.shared.')
+  originals = [f'{_SHARDY}.{name}', f'{_COMMAND}.{name}']
+  return next((m for m in originals if m in _modules()), module)
 
 
 def _place(module: str) -> str:
@@ -96,8 +110,8 @@ def _imports_in(node: ast.AST, when: When,
       base = '.'.join([*(above if child.level else []), child.module or ''])
       for alias in child.names:
         # A module of that package, or what stands in the package itself.
-        full = f'{base.rstrip(".")}.{alias.name}'
-        yield full if full in _modules() else base.rstrip('.'), when
+        full = _original(f'{base.rstrip(".")}.{alias.name}')
+        yield full if full in _modules() else _original(base.rstrip('.')), when
     inner = when
     if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
       inner = When.CALL
@@ -184,8 +198,7 @@ def test_imports_go_down(place):
 @functools.cache
 def _pure_modules() -> list[str]:
   return [
-      m for m in _modules() if _place(m) in _PURE and
-      not m.startswith(tuple(f'{_SHARDY}.{name}' for name in _EDGE))
+      m for m in _modules() if _place(m) in _PURE and not m.startswith(_EDGE)
   ]
 
 
@@ -251,8 +264,8 @@ def test_each_folder_but_the_commands_belongs_to_one_series():
   manifest = _manifest()
   owners: dict[str, set[str]] = {}
   for module in _modules():
-    # Of which each is of its implementation's series.
-    if module.startswith('torch_xla_shardy.commands.'):
+    # Of which each is of its implementation's series; or it is of none.
+    if module.startswith((f'{_COMMAND}.commands.', _CONFORMANCE)):
       continue
     owners.setdefault(_place(module), set()).add(_owner(manifest, module))
   assert {p: o for p, o in owners.items() if len(o) != 1} == {}
@@ -262,6 +275,7 @@ def test_imports_stay_within_what_a_series_depends_on():
   """So that each series can be upstreamed without those after it."""
   manifest = _manifest()
   for one in _imports():
-    if one.imported in _modules():
+    if (one.imported in _modules() and
+        not one.importer.startswith(_CONFORMANCE)):
       known = manifest.with_dependencies(_owner(manifest, one.importer))
       assert _owner(manifest, one.imported) in {s.name for s in known}, one

@@ -1,69 +1,16 @@
-"""Parses `conformance`."""
+"""Names `conformance`, which is a distribution of its own."""
 
 from __future__ import annotations
 
 from ..parser import Parser
 
 SUMMARY = 'judge a PJRT plugin, case by case'
-DESCRIPTION = '''
-Judges a PJRT plugin by what torch_xla and its users rely on: first what it can
-do, measured, then how it behaves. Each case runs in a process of its own, so
-that a crash or a hang is a finding.
-'''
-EPILOG = '''
-Variables that the plugin reads are passed on to it. XLA_USE_SHARDY and
-XLA_SHARDING_V2 are set as each case needs them.
-'''
-ENDS = {
-    0: 'if the plugin conforms',
-    2: 'for wrong usage, if all that was asked for was skipped, or if a report '
-       'could not be written',
-    3: 'if it starts no client here and nothing else was found',
-}
-IMPLEMENTATION = 'torch_xla.shardy.conformance.command'
+DESCRIPTION = 'Judges a PJRT plugin, case by case.'
+ELSEWHERE = 'torch_xla_conformance.options'
+MISSING = """conformance is a distribution of its own: pip install \
+torch_xla_conformance-{version}-py3-none-any.whl, of the release that torch_xla \
+is of"""
 
 
 def add_options(parser: Parser) -> None:
-  which = parser.add_mutually_exclusive_group()
-  which.add_argument(
-      '--plugin', metavar='FILE', help='the library of the plugin')
-  which.add_argument(
-      '--device',
-      metavar='NAME',
-      help='or a registered one, by the name in PJRT_DEVICE')
-  parser.add_argument(
-      '--options',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='NAME=VALUE',
-      help='of its client, with --plugin')
-  parser.add_argument(
-      '--topology',
-      default='',
-      metavar='NAME',
-      help='to compile for without a device (TPU: v5e:2x2)')
-  parser.add_argument(
-      '--only',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='PATTERN',
-      help="cases to run, as 'donation.*' or 'transfers.types/BF16'")
-  parser.add_argument(
-      '--skip',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='PATTERN',
-      help='cases to leave out')
-  parser.flag('--list', 'list the cases, and stop')
-  parser.takes('--jobs', 'N',
-               'cases at a time (default: 1, for a device of one process)', int,
-               1)
-  parser.takes('--timeout', 'SECONDS',
-               'of each part of a case (default: 60, more for long ones)',
-               float)
-  parser.takes('--expected-failures', 'FILE',
-               'of lines "NAME REASON"; what no longer fails is a finding')
-  parser.add_reports('html', 'junit')
+  del parser  # The distribution has them.

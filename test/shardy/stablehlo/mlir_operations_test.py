@@ -13,7 +13,7 @@ import mlir_modules as modules
 import pytest
 import torch
 import torch_xla
-from torch_xla.shardy.conformance.operations import operations
+from torch_xla_conformance.operations import operations
 from torch_xla.shardy.hlo import array_shape, messages, protos
 from torch_xla.shardy.stablehlo import conversion, dialects, forms, printed
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import re
+from types import MappingProxyType
 from xml.etree import ElementTree
 
 # Not in XML 1.0, even if escaped.
@@ -31,7 +32,12 @@ class Test:
   seconds: float = 0.0
 
 
-def xml(name: str, tests: Sequence[Test], seconds: float = 0.0) -> str:
+def xml(
+    name: str,
+    tests: Sequence[Test],
+    seconds: float = 0.0,
+    properties: Mapping[str, str] = MappingProxyType({})
+) -> str:
   """A suite of that name; what XML cannot hold is a question mark."""
   suite = ElementTree.Element(
       'testsuite',
@@ -41,6 +47,11 @@ def xml(name: str, tests: Sequence[Test], seconds: float = 0.0) -> str:
       errors=str(sum(test.kind == 'error' for test in tests)),
       skipped=str(sum(test.kind == 'skipped' for test in tests)),
       time=f'{seconds:.3f}')
+  if properties:
+    listed = ElementTree.SubElement(suite, 'properties')
+    for key, value in properties.items():
+      ElementTree.SubElement(
+          listed, 'property', name=_clean(key), value=_clean(value))
   for test in tests:
     case = ElementTree.SubElement(
         suite,

@@ -5,21 +5,9 @@ A process that has no program in StableHLO needs no jaxlib.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-
-class _Module:
-  """A module that is imported as something of it is asked for."""
-
-  def __init__(self, name: str):
-    self._name = name
-
-  def __getattr__(self, name: str) -> Any:
-    found = getattr(importlib.import_module(self._name), name)
-    setattr(self, name, found)  # From now on it is found without this.
-    return found
-
+from ..late_module import LateModule
 
 __all__ = [
     '_jax', '_jax_mlir_ext', 'chlo', 'ir', 'jaxlib', 'mhlo', 'passmanager',
@@ -33,11 +21,11 @@ if TYPE_CHECKING:
   from jaxlib.mlir import ir, passmanager
   from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 else:
-  jaxlib = _Module('jaxlib')
-  _jax = _Module('jaxlib._jax')
-  _jax_mlir_ext = _Module('jaxlib.mlir._mlir_libs._jax_mlir_ext')
-  ir = _Module('jaxlib.mlir.ir')
-  passmanager = _Module('jaxlib.mlir.passmanager')
+  jaxlib = LateModule('jaxlib')
+  _jax = LateModule('jaxlib._jax')
+  _jax_mlir_ext = LateModule('jaxlib.mlir._mlir_libs._jax_mlir_ext')
+  ir = LateModule('jaxlib.mlir.ir')
+  passmanager = LateModule('jaxlib.mlir.passmanager')
   chlo, mhlo, sdy, stablehlo = (
-      _Module(f'jaxlib.mlir.dialects.{name}')
+      LateModule(f'jaxlib.mlir.dialects.{name}')
       for name in ('chlo', 'mhlo', 'sdy', 'stablehlo'))

@@ -1,0 +1,306 @@
+"""What a plugin can do, measured before it is judged.
+
+Each part is a probe: one that crashes or hangs is a finding, and what it would
+have found is missing; the others go on in another process. That the plugin
+cannot do a thing is an answer, and no finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+import json
+from typing import Any
+
+from .shared.hlo.compile_options import Partitioner
+from .shared.sharding.text import parse_sharding
+from .case import Case, NotApplicable
+from .context import Context
+from .pjrt import artifacts, executable, formats, host_callback, structs
+from .pjrt.client import Client
+from .pjrt.failed_buffer import failed_buffer
+from .pjrt.formats import Format
+from .pjrt.numbers import destroy, floats
+from .pjrt.programs import Elementwise, HLO, MLIR, Program
+from .pjrt.sdy_programs import with_attributes, with_dialect
+from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
+from .result import CAPABILITIES
+
+# Characters that are kept of an error, which may hold a whole program.
+_LONGEST = 500
+_COUNT = 8
+
+Found = dict[str, Any]
+
+
+def _table(context: Context) -> Found:
+  table = context.table
+  return {
+      'library': context.library,
+      'api_version': list(table.version),
+      'functions': len(table.present),
+      'missing_functions': [
+          name for name in structs.functions() if not table.has(name)
+      ],
+      'extensions': list(table.extensions()),
+      'attributes': {
+          name: list(value) if isinstance(value, tuple) else value
+          for name, value in table.attributes().items()
+      },
+  }
+
+
+def _devices(context: Context) -> Found:
+  """What a client tells; why there is none: 'start_error'."""
+  try:
+    client = context.kept_client()
+    facts = {
+        'platform': _answer(lambda: client.platform),
+        'platform_version': _answer(_platform_version, client),
+        'devices': list(client.ids),
+    }
+    if client.devices:
+      facts.update(_of_device(client))
+    return facts
+  except PjrtError as e:
+    return {'start_error': _words(e)}
+
+
+def _of_device(client: Client) -> Found:
+  topology = _answer(
+      client.table.call, 'Client_TopologyDescription', client=client.address)
+  return {
+      'device_kind': _answer(_kind, client),
+      'memory_kinds': _answer(_memory_kinds, client) or [],
+      'memory_statistics': _answer(client.bytes_in_use) is not None,
+      'topology': topology is not None,
+  }
+
+
+def _platform_version(client: Client) -> str:
+  told = client.table.call('Client_PlatformVersion', client=client.address)
+  return text(told.platform_version, told.platform_version_size)
+
+
+def _kind(client: Client) -> str:
+  description = client.table.call(
+      'Device_GetDescription', device=client.devices[0]).device_description
+  told = client.table.call(
+      'DeviceDescription_Kind', device_description=description)
+  return text(told.device_kind, told.device_kind_size)
+
+
+def _memory_kinds(client: Client) -> list[str]:
+  told = client.table.call(
+      'Device_AddressableMemories', device=client.devices[0])
+  kinds = []
+  for memory in pointers(told.memories, told.num_memories):
+    kind = client.table.call('Memory_Kind', memory=memory)
+    kinds.append(text(kind.kind, kind.kind_size))
+  return kinds
+
+
+def _takes(context: Context, form: Format) -> Any:
+  """True, or the compiler's words to a sum in that format."""
+  client = context.kept_client()
+  error = formats.refused(form, client.ids[:1],
+                          lambda program: client.compile(program).destroy())
+  return True if error is None else _words(error)
+
+
+def _artifacts(context: Context) -> Found:
+  if not artifacts.can_write():
+    return {'artifacts': 'not measured: jaxlib is not installed'}
+  return {
+      'artifacts': {
+          version: _takes(context, Format(MLIR, version))
+          for version in artifacts.versions()
+      }
+  }
+
+
+def _format(context: Context) -> Found:
+  """What the cases use, and what they write StableHLO in: None: as text."""
+  known = context.capabilities
+  read = [] if known.get('mlir') is True else _artifacts_read(known)
+  form = HLO if known.get('hlo') is True else None
+  if form is None and _takes_mlir(known):
+    form = MLIR
+  return {'format': form, 'artifact_version': read[0] if read else None}
+
+
+def _takes_mlir(known: Mapping[str, Any]) -> bool:
+  return known.get('mlir') is True or bool(_artifacts_read(known))
+
+
+def _artifacts_read(known: Mapping[str, Any]) -> list[str]:
+  answers = known.get('artifacts')
+  if not isinstance(answers, Mapping):
+    return []
+  return [version for version, answer in answers.items() if answer is True]
+
+
+@contextlib.contextmanager
+def _compiled(context: Context) -> Iterator[int]:
+  """The executable of a sum."""
+  client = context.kept_client()
+  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  with loaded.executable() as made:
+    yield made
+  loaded.destroy()
+
+
+def _executables(context: Context) -> Found:
+  table = context.table
+  with _compiled(context) as address:
+    program = _answer(executable.optimized_program, table, address)
+    cost = _answer(table.call, 'Executable_GetCostAnalysis', executable=address)
+    memory = _answer(
+        table.call, 'Executable_GetCompiledMemoryStats', executable=address)
+    return {
+        'optimized_program': program[1] if program else '',
+        'serialization': bool(_answer(executable.serialize, table, address)),
+        'cost_analysis': bool(cost and cost.num_properties),
+        'compiled_memory_statistics': memory is not None,
+    }
+
+
+def _donation(context: Context) -> Found:
+  client = context.kept_client()
+  loaded = client.compile(
+      context.program(Elementwise((_COUNT,), donated=True), client))
+  left, right = client.put(_numbers()), client.put(_numbers())
+  (result,), = loaded.execute([[left, right]])
+  deleted = left.deleted
+  destroy((left, right, result))
+  loaded.destroy()
+  return {'donation': deleted}
+
+
+def _asynchronous_errors(context: Context) -> Found:
+  """How an execution tells that an input of it never came."""
+  client = context.kept_client()
+  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  right = client.put(_numbers())
+  with failed_buffer(client, _COUNT) as left:
+    how = _told_by(lambda: loaded.start([[left, right]]))
+  right.destroy()
+  loaded.destroy()
+  return {'asynchronous_errors': how}
+
+
+def _told_by(start: Callable[[], Any]) -> Any:
+  try:
+    execution = start()
+  except PjrtError:
+    return 'by the status of Execute'
+  try:
+    execution.wait()
+    return False
+  except PjrtError:
+    return 'by the completion event'
+  finally:
+    execution.destroy()
+
+
+def _host_callbacks(context: Context) -> Found:
+  client = context.kept_client()
+  return {'host_callbacks': host_callback.calls_back(client, context.format)}
+
+
+def _partitioned(
+    name: str, make: Callable[[Context, Client],
+                              Program]) -> Callable[..., Found]:
+  """A probe of a program for all devices."""
+
+  def probe(context: Context) -> Found:
+    client = context.kept_client()
+    if len(client.ids) < 2:
+      raise NotApplicable('there is one device')
+    client.compile(make(context, client)).destroy()
+    return {name: True}
+
+  return probe
+
+
+def _gspmd(context: Context, client: Client) -> Program:
+  count = len(client.ids)
+  split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
+  what = Elementwise((count,), shardings=(split, split, split))
+  return what.program(context.format, client.ids, Partitioner.GSPMD)
+
+
+def _shardy_attributes(context: Context, client: Client) -> Program:
+  return with_attributes(len(client.ids), context.format, client.ids)
+
+
+def _shardy_dialect(context: Context, client: Client) -> Program:
+  if not _takes_mlir(context.capabilities):
+    raise NotApplicable('the plugin does not take MLIR')
+  return with_dialect(len(client.ids), client.ids)
+
+
+def _words(error: Exception) -> str:
+  return str(error)[:_LONGEST]
+
+
+def _answer(call: Callable[..., Any], *args: Any, **values: Any) -> Any:
+  """The call's answer; None where the plugin cannot or will not."""
+  try:
+    return call(*args, **values)
+  except (PjrtError, MissingError):
+    return None
+
+
+def _numbers() -> Any:
+  return floats(range(_COUNT))
+
+
+# In this order: later ones look at what earlier ones have found.
+_PROBES: Mapping[str, Callable[[Context], Found]] = {
+    'table': _table,
+    'devices': _devices,
+    'hlo': lambda context: dict(hlo=_takes(context, Format(HLO))),
+    'mlir': lambda context: dict(mlir=_takes(context, Format(MLIR))),
+    'artifacts': _artifacts,
+    'format': _format,
+    'executables': _executables,
+    'donation': _donation,
+    'asynchronous_errors': _asynchronous_errors,
+    'host_callbacks': _host_callbacks,
+    'gspmd': _partitioned('gspmd', _gspmd),
+    'shardy_attributes': _partitioned('shardy_attributes', _shardy_attributes),
+    'shardy_dialect': _partitioned('shardy_dialect', _shardy_dialect),
+}
+
+# What needs no device.
+_FIRST = ('table', 'devices')
+
+
+def measure(context: Context, part: str) -> str:
+  """What a probe has found, as JSON; the context has it from then on.
+
+  What the plugin lacks is false, empty, null or its own words. A plugin that
+  does not start tells why in 'start_error'.
+  """
+  before = context.capabilities
+  if part not in _FIRST and not before.get('devices'):
+    raise NotApplicable('there is no device')
+  try:
+    facts = _PROBES[part](context)
+  except LoadError as e:
+    facts = {'start_error': str(e)}
+  except (MissingError, PjrtError) as e:
+    if part == 'table':
+      raise
+    facts = {part: _words(e)}
+  context.capabilities = {**before, **facts}
+  return json.dumps(facts)
+
+
+CASE = Case(
+    CAPABILITIES,
+    'what rests on it cannot be judged',
+    measure,
+    tuple(_PROBES),
+    devices=0)

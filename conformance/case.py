@@ -1,0 +1,67 @@
+"""A case: one behaviour of a plugin, and what it means for a user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import dataclasses
+import enum
+from typing import Any
+
+from .shared.mode import Mode
+
+
+class Failure(Exception):
+  """The plugin did something else than it should have; the text says what."""
+
+
+class NotApplicable(Exception):
+  """The case does not apply to this plugin or machine; the text says why."""
+
+
+class Needs(enum.Enum):
+  """What a case needs beside the plugin.
+
+  PLUGIN: nothing. TORCH_XLA: any torch_xla. MODES: this project's, with its
+  modes, records and cache.
+  """
+  PLUGIN = enum.auto()
+  TORCH_XLA = enum.auto()
+  MODES = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """One behaviour, tried in a process of its own.
+
+  Attributes:
+    name: with its group before the first dot: 'donation.real'.
+    means: what it is for a user if the plugin fails.
+    run: tries one part; returns what was measured, in a few words. Raises
+      Failure, NotApplicable, or whatever the plugin made of it.
+    parts: tried one after the other in the same process, each a finding of its
+      own; a case without parts has one that has no name.
+    mode: that torch_xla runs in, if it has modes.
+    seconds: that a part may take.
+    devices: how many it needs at least; 0: it starts no client.
+    compiles: whether it is about programs that are compiled.
+    needs: what has to be installed for it.
+  """
+  name: str
+  means: str
+  run: Callable[[Any, str], str]
+  parts: tuple[str, ...] = ('',)
+  mode: Mode = Mode.SHARDY
+  seconds: float = 60
+  devices: int = 1
+  compiles: bool = True
+  needs: Needs = Needs.PLUGIN
+
+  @property
+  def group(self) -> str:
+    return self.name.split('.')[0]
+
+
+def expect(right: bool, otherwise: str) -> None:
+  """Raises a Failure with the text `otherwise` unless `right`."""
+  if not right:
+    raise Failure(otherwise)

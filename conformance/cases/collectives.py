@@ -1,0 +1,124 @@
+"""Tensors moved from one sharding to another, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import functools
+import random
+
+from ..case import Case, expect, Needs
+from ..context import Context
+from ..torch_modules import torch, torch_xla, xs
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             recorded, TorchSession)
+
+# What it is stored as, and what it becomes.
+_MOVES = {
+    'all_gather': ((DATA, MODEL), (DATA, None)),
+    'gather_both': ((DATA, MODEL), (None, None)),
+    'scatter': ((None, None), (DATA, MODEL)),
+    'all_to_all': ((MODEL, None), (None, MODEL)),
+    'all_to_all_both': (((DATA, MODEL), None), (None, (DATA, MODEL))),
+    'permute': ((DATA, MODEL), (MODEL, DATA)),
+    'turn': (((DATA, MODEL), None), ((MODEL, DATA), None)),
+    'split_on': ((DATA, None), ((DATA, MODEL), None)),
+}
+_SUMS = {
+    'all_reduce': ((None, MODEL), (MODEL, None), (None, None)),
+    'all_reduce_data': ((None, DATA), (DATA, None), (None, None)),
+    'all_reduce_both': (
+        (None, (DATA, MODEL)), ((DATA, MODEL), None), (None, None)),
+    'reduce_scatter': ((None, MODEL), (MODEL, None), (MODEL, None)),
+    'reduce_scatter_columns': ((None, MODEL), (MODEL, None), (None, MODEL)),
+}
+MESHES = ('straight', 'turned', 'shuffled')
+
+
+def device_ids(session: TorchSession, mesh: str) -> Sequence[int]:
+  """The devices of a mesh in their order.
+
+  They stand as they are, column by column, or in an order that is no reshape
+  and transpose of them.
+  """
+  ids = list(range(session.count))
+  data, model = session.grid_shape
+  if mesh == 'turned':
+    return [ids[d + m * data] for d in range(data) for m in range(model)]
+  if mesh == 'shuffled':
+    random.Random(0).shuffle(ids)
+  return ids
+
+
+def _move(context: Context, part: str) -> str:
+  mesh_name, move = part.split('.')
+  session = context.torch()
+  mesh = session.grid(device_ids(session, mesh_name))
+  before, after = _MOVES[move]
+  host = session.even_numbers()
+  tensor = annotated(session.to_device(host), mesh, before)
+  with recorded() as programs:
+    moved = annotated(tensor + 1, mesh, after)
+  check_shards(tensor, host, mesh, before, 'before')
+  check_shards(moved, host + 1, mesh, after, 'after')
+  check_equal(moved.cpu(), host + 1, 'as a whole')
+  return _collectives(programs)
+
+
+def _sum(context: Context, part: str) -> str:
+  mesh_name, kind = part.split('.')
+  session = context.torch()
+  mesh = session.grid(device_ids(session, mesh_name))
+  left_spec, right_spec, result_spec = _SUMS[kind]
+  left = session.even_numbers() % 8
+  right = session.even_numbers().T.contiguous() % 8
+  lhs = annotated(session.to_device(left), mesh, left_spec)
+  rhs = annotated(session.to_device(right), mesh, right_spec)
+  with recorded() as programs:
+    result = annotated(lhs @ rhs, mesh, result_spec)
+  check_shards(result, left @ right, mesh, result_spec, 'the product')
+  check_equal(result.cpu(), left @ right, 'as a whole')
+  return _collectives(programs)
+
+
+def _collectives(programs: Sequence) -> str:
+  found = [
+      f'{c.count} {c.kind}' for program in programs
+      for c in program.collectives or ()
+  ]
+  return ', '.join(found) or 'no collective is told'
+
+
+def _groups(context: Context, part: str) -> str:
+  """Sums over one axis do not mix the other axis's groups."""
+  session = context.torch()
+  mesh = session.grid(device_ids(session, part))
+  host = session.even_numbers() % 16
+  tensor = session.to_device(host)
+  xs.mark_sharding(tensor, mesh, (DATA, MODEL))
+  rows = tensor.sum(1)
+  columns = tensor.sum(0)
+  xs.mark_sharding(rows, mesh, (DATA,))
+  xs.mark_sharding(columns, mesh, (MODEL,))
+  torch_xla.sync(wait=True)
+  check_shards(rows, host.sum(1), mesh, (DATA,), 'sums of rows')
+  check_shards(columns, host.sum(0), mesh, (MODEL,), 'sums of columns')
+  largest = tensor.max()
+  expect(
+      torch.equal(largest.cpu(), host.max()),
+      f'the largest is said to be {largest.item()}, and is {host.max()}')
+  return 'rows and columns'
+
+
+def _parts(kinds: Sequence[str]) -> tuple[str, ...]:
+  return tuple(f'{mesh}.{kind}' for mesh in MESHES for kind in kinds)
+
+
+_case = functools.partial(Case, devices=4, needs=Needs.TORCH_XLA)
+CASES: tuple[Case, ...] = (
+    _case('collectives.moves', 'tensors are mixed up on their way between '
+          'devices', _move, _parts(tuple(_MOVES))),
+    _case('collectives.sums', 'gradients and products are wrong', _sum,
+          _parts(tuple(_SUMS))),
+    _case('collectives.groups', 'devices of other groups are summed, too',
+          _groups, MESHES),
+)

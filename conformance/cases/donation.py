@@ -1,0 +1,128 @@
+"""Buffers that a program may write its results into."""
+
+from __future__ import annotations
+
+from ..case import Case, expect, Needs, NotApplicable
+from ..context import Context
+from ..pjrt.client import Client
+from ..pjrt.executable import Loaded
+from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.programs import Elementwise
+from ..pjrt.table import PjrtError
+from ..torch_modules import torch_xla
+from ..torch_session import check_equal, numbers
+
+_VALUES = tuple(float(i) for i in range(8))
+_DOUBLE = tuple(2 * v for v in _VALUES)
+
+
+def _donating(context: Context, client: Client) -> Loaded:
+  return client.compile(
+      context.program(Elementwise((8,), donated=True), client))
+
+
+def _real(context: Context, part: str) -> str:
+  """A donated buffer is gone afterwards; one that is not stays as it was."""
+  with context.client() as client:
+    loaded = _donating(context, client)
+    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    kept = (0,) if part == 'refused' else ()
+    (result,), = loaded.execute([[donated, other]], kept=kept)
+    expect(
+        read_floats(result, 8) == _DOUBLE,
+        f'the result is {read_floats(result, 8)} in place of {_DOUBLE}')
+    gone = donated.deleted
+    expect(not other.deleted, 'an argument that was not donated is gone')
+    expect(
+        read_floats(other, 8) == _VALUES,
+        f'an argument that was not donated holds {read_floats(other, 8)}')
+    if part == 'refused':
+      expect(
+          not gone, 'an argument is gone that ExecuteOptions lists as not '
+          'donatable')
+      expect(
+          read_floats(donated, 8) == _VALUES,
+          'an argument that ExecuteOptions lists as not donatable holds '
+          f'{read_floats(donated, 8)}')
+    else:
+      expect(
+          gone, 'the argument lives on: donation makes a copy, and a '
+          'training step needs its weights twice')
+    destroy((donated, other, result))
+    loaded.destroy()
+  return 'taken over' if part == 'taken' else 'kept'
+
+
+def _in_place(context: Context, part: str) -> str:
+  """The result lies where the donated argument lay."""
+  context.needs('Buffer_UnsafePointer')
+  with context.client() as client:
+    loaded = _donating(context, client)
+    donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    try:
+      places = donated.pointer, other.pointer
+    except PjrtError as e:
+      raise NotApplicable(f'the plugin tells no pointers: {e}') from e
+    if places[0] == places[1]:
+      raise NotApplicable('two buffers that live have the same pointer')
+    (result,), = loaded.execute([[donated, other]])
+    place = result.pointer
+    destroy((donated, other, result))
+    loaded.destroy()
+  expect(
+      place == places[0], f'the result lies at {place:#x}, and the donated '
+      f'argument lay at {places[0]:#x}: donation makes a copy, and a training '
+      'step needs its weights twice')
+  return 'at the same place'
+
+
+def _undonated(context: Context, part: str) -> str:
+  """Checks that arguments that nobody donated can be used again."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((8,)), client))
+    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
+    for number in range(3):
+      expect(
+          not left.deleted and not right.deleted,
+          f'an argument that nobody donated is gone after {number} '
+          'execution(s)')
+      (result,), = loaded.execute([[left, right]])
+      found = read_floats(result, 8)
+      expect(found == _DOUBLE, f'execution {number} gave {found}')
+      result.destroy()
+    for buffer in (left, right):
+      expect(not buffer.deleted and read_floats(buffer, 8) == _VALUES,
+             'an argument that nobody donated has changed')
+    destroy((left, right))
+    loaded.destroy()
+  return '3 executions'
+
+
+def _steps(context: Context, part: str) -> str:
+  """Updates in place, as optimizers make them."""
+  session = context.torch()
+  host = numbers(16, 16)
+  weight, gradient = session.to_device(host), session.to_device(host)
+  torch_xla.sync(wait=True)
+  for _ in range(5):
+    weight.sub_(gradient * 0.5)
+    torch_xla.sync(wait=True)
+  check_equal(weight.cpu(), host - 2.5 * host, 'the weight')
+  check_equal(gradient.cpu(), host, 'the gradient, which was only read')
+  return '5 updates'
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        'donation.real', 'a step needs the memory of its weights twice, or '
+        'loses tensors that are still in use', _real, ('taken', 'refused')),
+    Case('donation.in_place', 'a step needs the memory of its weights twice',
+         _in_place),
+    Case('donation.unasked', 'a tensor is gone that is still in use',
+         _undonated),
+    Case(
+        'donation.steps',
+        'weights or gradients are wrong after a step',
+        _steps,
+        needs=Needs.TORCH_XLA),
+)

@@ -1,0 +1,153 @@
+"""What a plugin tells of its programs and devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import contextlib
+from typing import Any, TypeVar
+
+from ..case import Case, expect, NotApplicable
+from ..context import Context
+from ..pjrt import executable
+from ..pjrt.buffer import dims_of
+from ..pjrt.numbers import destroy, floats
+from ..pjrt.programs import Elementwise
+from ..pjrt.table import MissingError, PjrtError, read_values
+from ..shared.hlo import messages
+
+_T = TypeVar('_T')
+_COUNT = 1024
+_BYTES = 4 * _COUNT
+
+
+@contextlib.contextmanager
+def _sum(context: Context) -> Iterator[int]:
+  """The executable of a sum."""
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    with loaded.executable() as compiled:
+      yield compiled
+    loaded.destroy()
+
+
+def _optimized(context: Context, part: str) -> str:
+  """The compiled program: what readback and Shardy's checks rest on."""
+  with _sum(context) as compiled:
+    code, form = executable.optimized_program(context.table, compiled)
+  expect(bool(code), 'PJRT_Executable_OptimizedProgram gives no bytes')
+  if form in messages.HLO_FORMATS:
+    try:
+      _, module = messages.parse_compiled(code, form)
+    except ValueError as e:
+      expect(False, f'what it gives as {form} cannot be read: {e}')
+    expect(
+        len(module.host_program_shape.parameters) == 2,
+        'the compiled program of two parameters tells '
+        f'{len(module.host_program_shape.parameters)}')
+  else:
+    expect(
+        form == 'mlir', f'it gives the format {form!r}; hlo, '
+        'hlo_with_config and mlir are read')
+  return f'{form}, {len(code):,} bytes'
+
+
+def _outputs(context: Context, part: str) -> str:
+  with context.client() as client:
+    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    count = loaded.num_outputs()
+    loaded.destroy()
+  expect(count == 1, f'a program with one result is said to have {count}')
+  return '1 output'
+
+
+def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
+  """What a function tells of a sum that is compiled.
+
+  Args:
+    read: takes it out of the answer, which the plugin holds.
+
+  Raises:
+    NotApplicable: the plugin does not have the function, or says so.
+  """
+  context.needs(function)
+  with _sum(context) as compiled:
+    try:
+      return read(context.table.call(function, executable=compiled))
+    except PjrtError as e:
+      if e.code == 'UNIMPLEMENTED':
+        raise NotApplicable(str(e)) from e
+      raise
+
+
+def _cost(context: Context, part: str) -> str:
+  costs = _asked(context, 'Executable_GetCostAnalysis',
+                 lambda told: read_values(told.properties, told.num_properties))
+  flops = costs.get('flops')
+  if flops is None:
+    raise NotApplicable(f'it tells no flops, but {", ".join(costs)}')
+  expect(flops >= _COUNT, f'{_COUNT} additions are said to be {flops} flops')
+  return f'{flops:g} flops, {len(costs)} figures'
+
+
+def _compiled_memory(context: Context, part: str) -> str:
+  arguments, outputs = _asked(
+      context, 'Executable_GetCompiledMemoryStats', lambda told:
+      (told.argument_size_in_bytes, told.output_size_in_bytes))
+  for name, found, wanted in (('arguments', arguments, 2 * _BYTES),
+                              ('outputs', outputs, _BYTES)):
+    expect(found >= wanted,
+           f'{name} of {wanted} bytes are said to take {found}')
+  return f'{arguments} bytes of arguments, {outputs} of outputs'
+
+
+def _memory(context: Context, part: str) -> str:
+  """Statistics move with what is allocated."""
+  with context.client() as client:
+    try:
+      before = client.bytes_in_use()
+    except (PjrtError, MissingError) as e:
+      raise NotApplicable(f'the plugin does not tell: {e}') from e
+    buffers = [client.put(floats(range(_COUNT))) for _ in range(16)]
+    during = client.bytes_in_use()
+    destroy(buffers)
+    after = client.bytes_in_use()
+  expect(
+      0 <= before <= during - 16 * _BYTES,
+      f'{16 * _BYTES} bytes were allocated, and the bytes in use went from '
+      f'{before} to {during}')
+  expect(
+      after < during, f'all was freed, and {after} bytes are in use as '
+      f'{during} were before')
+  return f'{before} -> {during} -> {after} bytes'
+
+
+def _sizes(context: Context, part: str) -> str:
+  with context.client() as client:
+    buffer = client.put(floats(range(_COUNT)))
+    told = context.table.call('Buffer_Dimensions', buffer=buffer.address)
+    dims = dims_of(told)
+    nbytes = buffer.nbytes
+    buffer.destroy()
+  expect(dims == (_COUNT,), f'a buffer of f32[{_COUNT}] says dimensions {dims}')
+  expect(nbytes >= _BYTES, f'a buffer of {_BYTES} bytes says {nbytes}')
+  return f'{nbytes} bytes on the device'
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        'queries.optimized_program', 'results cannot be read back in their '
+        'layout, and Shardy cannot be trusted', _optimized),
+    Case('queries.outputs', 'results are counted wrongly', _outputs),
+    Case(
+        'queries.buffers', 'memory is reckoned wrongly', _sizes,
+        compiles=False),
+    Case('queries.cost_analysis', 'profilers and the audit tell wrong flops',
+         _cost),
+    Case('queries.compiled_memory', 'nobody can say whether a program fits',
+         _compiled_memory),
+    Case(
+        'queries.memory',
+        'nobody can say how much memory is free',
+        _memory,
+        compiles=False),
+)

@@ -1,0 +1,94 @@
+"""The functions of a PJRT table and the structs that they take.
+
+They are those of pjrt_abi.inc, from which C is compiled, too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from pathlib import Path
+import re
+
+_DESCRIPTION = Path(__file__).parents[1] / 'shared/pjrt_abi.inc'
+_ENTRY = re.compile(r'^ABI_(STRUCT|FUNCTION|BARE)\((.*(?:\n +.*)*)\)$',
+                    re.MULTILINE)
+# One with its type before it; of a pointer to a function, arguments follow.
+_FIELD = re.compile(r'(?P<type>.*?)(?P<name>\w+)(?P<function>\)\(.*)?')
+_TYPES = {
+    'size_t': ctypes.c_size_t,
+    'uintptr_t': ctypes.c_size_t,
+    'int': ctypes.c_int,
+    'int64_t': ctypes.c_int64,
+    'bool': ctypes.c_bool,
+    'AbiFunction': ctypes.c_void_p,
+}
+# The newest function of API 0.81, by which plugins are judged.
+_NEWEST = 'LoadedExecutable_GetDeviceAssignment'
+# A newer plugin may read fields that are not known here: they are zero.
+_ROOM = 512
+
+
+@functools.cache
+def _described() -> dict[str, tuple[bool, str]]:
+  """For each name, in order, whether it is a function's, and its fields."""
+  text = re.sub(r'//.*', '', _DESCRIPTION.read_text(encoding='utf-8'))
+  described = {}
+  for kind, entry in _ENTRY.findall(text):
+    count = {'STRUCT': 1, 'BARE': 2, 'FUNCTION': 3}[kind]
+    *words, fields = (' '.join(entry.split()) + ', ').split(', ', count)
+    # BARE and FUNCTION begin with who answers.
+    name = '_'.join(words[count > 1:])
+    described[name] = count > 1, fields.removesuffix(', ')
+  return described
+
+
+@functools.cache
+def functions() -> tuple[str, ...]:
+  """The functions in their order; a table only ever grows at its end."""
+  names = [name for name, (is_one, _) in _described().items() if is_one]
+  return tuple(names[:names.index(_NEWEST) + 1])
+
+
+def names() -> tuple[str, ...]:
+  return tuple(_described())
+
+
+@functools.cache
+def struct(name: str) -> type[ctypes.Structure]:
+  """The struct of a function's arguments, or one that they point to.
+
+  Of a union it has the int64.
+  """
+  fields = [('struct_size', ctypes.c_size_t),
+            ('extension_start', ctypes.c_void_p)]
+  text = re.sub(r'union {.*?}', 'int64_t int64_value', _described()[name][1])
+  for field in text.rstrip(';').split(';') if text else ():
+    match = _FIELD.fullmatch(field.strip())
+    of = match['type'].strip()
+    if '*' in of:
+      kind = ctypes.c_void_p
+    else:
+      kind = _TYPES[of] if of in _TYPES else struct(of.removeprefix('Abi'))
+    fields.append((match['name'], kind))
+  return type(name, (ctypes.Structure,), {'_fields_': fields})
+
+
+def make(name: str, room: bool = True, **values: object) -> ctypes.Structure:
+  """A struct with its size set and all else zero but `values`.
+
+  Args:
+    room: whether fields that are not known here follow, as zeros.
+  """
+  kind = struct(name)
+  size = ctypes.sizeof(kind)
+  if room and name != 'NamedValue':  # These stand in arrays.
+    memory = (ctypes.c_char * max(_ROOM, size))()
+    instance = kind.from_buffer(memory)
+    instance.struct_size = len(memory)
+  else:
+    instance = kind()
+    instance.struct_size = size
+  for field, value in values.items():
+    setattr(instance, field, value)
+  return instance

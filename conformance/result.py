@@ -1,0 +1,164 @@
+"""What was found, as values."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+import dataclasses
+import enum
+import fnmatch
+from typing import Any
+
+# The case that measures, and does not judge.
+CAPABILITIES = 'capabilities'
+# The part of a case that a process ends in behind all others.
+AT_EXIT = 'exit'
+# How the reason begins of what was skipped for want of any device.
+NO_DEVICE = 'no device: '
+
+
+class Status(enum.Enum):
+  """How a part of a case ended.
+
+  EXPECTED: it failed, and a file says that it would. STALE: a file says that it
+  fails, and it did not.
+  """
+  PASSED = 'passed'
+  FAILED = 'failed'
+  CRASHED = 'crashed'
+  HUNG = 'hung'
+  SKIPPED = 'skipped'
+  EXPECTED = 'expected'
+  STALE = 'stale'
+
+  @property
+  def is_finding(self) -> bool:
+    """Whether something has to be done about it."""
+    return self in (Status.FAILED, Status.CRASHED, Status.HUNG, Status.STALE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """How one part of a case went.
+
+  Attributes:
+    part: its name; empty for a case without parts.
+    text: what was measured, what was wrong, or why it was skipped.
+    seconds: that it took.
+    issue: that explains an expected failure; empty if none is named.
+  """
+  case: str
+  part: str
+  status: Status
+  text: str
+  seconds: float
+  issue: str = ''
+
+  @property
+  def name(self) -> str:
+    return full_name(self.case, self.part)
+
+
+def printable(text: str) -> str:
+  """A plugin's words without what would steer a terminal."""
+  return ''.join(c if c.isprintable() or c == '\n' else c.
+                 encode('unicode_escape').decode() for c in text.expandtabs())
+
+
+def full_name(case: str, part: str) -> str:
+  return f'{case}/{part}' if part else case
+
+
+def matches(pattern: str, case: str, part: str) -> bool:
+  """Whether a pattern with * and ? is of a case, or of one part of it."""
+  return any(
+      fnmatch.fnmatchcase(name, pattern)
+      for name in (case, full_name(case, part)))
+
+
+def counts(results: Sequence[Result]) -> dict[Status, int]:
+  """How many ended in each way that some did, in the order of `Status`."""
+  found = collections.Counter(result.status for result in results)
+  return {status: found[status] for status in Status if found[status]}
+
+
+def counts_text(results: Sequence[Result]) -> str:
+  """The counts of the outcomes as text: '3 passed, 1 skipped'."""
+  return ', '.join(
+      f'{n} {status.value}' for status, n in counts(results).items())
+
+
+def counts_by_issue(results: Sequence[Result]) -> dict[str, int]:
+  """How many expected failures each issue explains, the most first.
+
+  Those that name no issue are counted under ''. Empty if none names one.
+  """
+  found = collections.Counter(
+      r.issue for r in results if r.status is Status.EXPECTED)
+  if not any(found):
+    return {}
+  return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+class Verdict(enum.Enum):
+  """What a run comes to, with the exit status of the command.
+
+  NOTHING: all that was asked for was skipped.
+  """
+  CONFORMS = 0
+  FINDINGS = 1
+  NOTHING = 2
+  NO_DEVICE = 3
+  INTERRUPTED = 130
+
+
+@dataclasses.dataclass(frozen=True)
+class ConformanceReport:
+  """The results of a run of the suite.
+
+  Attributes:
+    subject: the plugin, in words.
+    capabilities: what was measured of it first; what the plugin lacks is a
+      false or empty value.
+    results: in the order of the suite.
+    means: by case, what a failure is for a user.
+    interrupted: whether the run was ended before its end.
+    seconds: that it took.
+  """
+  subject: str
+  capabilities: Mapping[str, Any]
+  results: tuple[Result, ...]
+  means: Mapping[str, str]
+  interrupted: bool
+  seconds: float
+
+  @property
+  def findings(self) -> tuple[Result, ...]:
+    return tuple(r for r in self.results if r.status.is_finding)
+
+  @property
+  def verdict(self) -> Verdict:
+    if self.interrupted:
+      return Verdict.INTERRUPTED
+    if self.findings:
+      return Verdict.FINDINGS
+    if not self.capabilities.get('devices'):
+      return Verdict.NO_DEVICE
+    if not any(r.status is not Status.SKIPPED and r.case != CAPABILITIES
+               for r in self.results):
+      return Verdict.NOTHING
+    return Verdict.CONFORMS
+
+  def verdict_text(self) -> str:
+    """One line for people."""
+    why = self.capabilities.get('start_error', 'it lists none')
+    nothing = 'nothing was judged: all that was asked for was skipped'
+    words = {
+        Verdict.CONFORMS: 'conforms',
+        Verdict.FINDINGS: f'{len(self.findings)} finding(s)',
+        Verdict.NO_DEVICE: NO_DEVICE + why,
+        Verdict.NOTHING: nothing,
+        Verdict.INTERRUPTED: 'interrupted',
+    }[self.verdict]
+    were = counts_text(self.results) or 'nothing was run'
+    return f'{" ".join(words.split())} ({were})'

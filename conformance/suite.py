@@ -1,0 +1,131 @@
+"""All cases, and those of them that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import dataclasses
+import functools
+from typing import Any
+
+from . import capabilities
+from .case import Case, Needs
+from .cases import (ahead, caching, collectives, donation, endurance, errors,
+                    layouts, priorities, queries, readback, shardings, start,
+                    threads, training, transfers)
+from .errors import ConformanceError
+from .result import AT_EXIT, full_name, matches
+from .torch_modules import missing
+
+# Those before the operations, and those behind.
+_FIRST = (start, transfers, readback, queries, donation, errors, threads,
+          endurance, caching)
+_LAST = (collectives, shardings, layouts, priorities, training, ahead)
+_OPERATIONS = 'operations.'
+# Operations are torch's functions: without torch this case stands for all.
+_UNKNOWN = Case(
+    f'{_OPERATIONS}all',
+    'models compute something else than on a CPU',
+    lambda context, part: '',
+    needs=Needs.TORCH_XLA)
+
+Chosen = tuple[Case, tuple[str, ...]]
+
+
+@functools.lru_cache(maxsize=None)
+def cases() -> tuple[Case, ...]:
+  """Every case, in the order in which they are run."""
+  return (*_of(_FIRST), *_operations(), *_of(_LAST))
+
+
+def _of(modules: Iterable[Any]) -> tuple[Case, ...]:
+  return tuple(case for module in modules for case in module.CASES)
+
+
+def _operations() -> tuple[Case, ...]:
+  if missing(Needs.TORCH_XLA):
+    return (_UNKNOWN,)
+  from .cases import operations
+  return operations.CASES
+
+
+def with_capabilities() -> tuple[Case, ...]:
+  """The same behind the case that measures, which is always run."""
+  return (capabilities.CASE, *cases())
+
+
+def named(name: str) -> Case:
+  """The case of that name; torch is not imported for one that needs none."""
+  candidates = _operations() if name.startswith(_OPERATIONS) else (
+      capabilities.CASE, *_of(_FIRST), *_of(_LAST))
+  return {case.name: case for case in candidates}[name]
+
+
+def _matches(pattern: str, case: Case, part: str) -> bool:
+  """Whether a pattern is of a part; of one that is not known, if it may be."""
+  return matches(pattern, case.name, part) or (case.name == _UNKNOWN.name and
+                                               pattern.startswith(_OPERATIONS))
+
+
+def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
+  """The cases and parts that match `only`, or all, without those of `skip`.
+
+  Args:
+    only: patterns with * and ?, of a case, 'donation.*', or of one with its
+      part, 'transfers.types/BF16'.
+    skip: likewise.
+
+  Raises:
+    ConformanceError: a pattern matches nothing.
+  """
+  for pattern in (*only, *skip):
+    check_pattern(pattern, cases())
+  chosen = []
+  for case in cases():
+    parts = tuple(
+        part for part in case.parts
+        if (not only or any(_matches(p, case, part) for p in only)) and not any(
+            _matches(p, case, part) for p in skip))
+    if parts:
+      chosen.append((case, parts))
+  if not chosen:
+    raise ConformanceError('--only and --skip leave nothing')
+  return chosen
+
+
+def check_pattern(pattern: str, candidates: Iterable[Case]) -> None:
+  """Checks that a pattern names a case.
+
+  Raises:
+    ConformanceError: it names nothing of what is known.
+  """
+  if not any(
+      _matches(pattern, case, part)
+      for case in candidates
+      for part in case.parts):
+    raise ConformanceError(
+        f'{pattern!r} matches no case; --list shows their names')
+
+
+def check_expected(pattern: str) -> None:
+  """Checks a pattern of what may fail, which a process's end may too.
+
+  Raises:
+    ConformanceError: it names nothing that there is.
+  """
+  check_pattern(pattern, [
+      dataclasses.replace(case, parts=(*case.parts, AT_EXIT))
+      for case in with_capabilities()
+  ])
+
+
+def names(pattern: str) -> set[str]:
+  """The full names of the parts that a pattern matches.
+
+  Of one that names the end of a case's process, all parts of the case.
+  """
+  return {
+      full_name(case.name, part)
+      for case in with_capabilities()
+      for part in case.parts
+      if _matches(pattern, case, part) or _matches(pattern, case, AT_EXIT)
+  }

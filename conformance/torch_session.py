@@ -1,0 +1,160 @@
+"""torch_xla on the plugin under test, in SPMD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import contextlib
+import functools
+from typing import Any
+import numpy as np
+
+from .case import expect, Failure, Needs, NotApplicable
+from .torch_modules import missing, torch, torch_xla, xr, xs
+
+DATA, MODEL = 'data', 'model'
+# How the first two dimensions of a tensor can be split over `TorchSession.grid`.
+SPECS = {
+    'replicated': (None, None),
+    'data_none': (DATA, None),
+    'model_none': (MODEL, None),
+    'none_data': (None, DATA),
+    'none_model': (None, MODEL),
+    'data_model': (DATA, MODEL),
+    'model_data': (MODEL, DATA),
+    'both_none': ((DATA, MODEL), None),
+    'none_both': (None, (DATA, MODEL)),
+}
+
+
+class TorchSession:
+  """The runtime, started on the plugin's devices.
+
+  Attributes:
+    device: of tensors.
+    count: of devices.
+  """
+
+  def __init__(self, device: str):
+    """Starts it on a device whose plugin is registered."""
+    xr.set_device_type(device)
+    xr.use_spmd()
+    self.device = torch_xla.device()
+    self.count = xr.global_runtime_device_count()
+
+  @functools.cached_property
+  def grid_shape(self) -> tuple[int, int]:
+    """The grid as (data, model): 2 x 4 of eight devices."""
+    data = 2 if self.count % 2 == 0 else 1
+    return data, self.count // data
+
+  def mesh(self,
+           shape: Sequence[int],
+           names: Sequence[str],
+           device_ids: Sequence[int] = ()) -> xs.Mesh:
+    ids = np.array(device_ids or range(self.count))
+    return xs.Mesh(ids, tuple(shape), tuple(names))
+
+  def grid(self, device_ids: Sequence[int] = ()) -> xs.Mesh:
+    """All devices, with axes 'data' and 'model'."""
+    return self.mesh(self.grid_shape, (DATA, MODEL), device_ids)
+
+  def even_numbers(self) -> torch.Tensor:
+    """A matrix whose dimensions all devices divide, so that nothing is padded.
+    """
+    return numbers(2 * self.count, 4 * self.count)
+
+  def to_device(self, host: torch.Tensor) -> torch.Tensor:
+    return host.to(self.device)
+
+
+def recorded() -> contextlib.AbstractContextManager[list[Any]]:
+  """Collects the programs of the block, where torch_xla can: else none."""
+  if missing(Needs.MODES):
+    return contextlib.nullcontext([])
+  return torch_xla.shardy.record()
+
+
+def annotated(tensor: torch.Tensor, mesh: xs.Mesh,
+              spec: Iterable[object]) -> torch.Tensor:
+  """The tensor, marked, and there on the devices when this returns."""
+  xs.mark_sharding(tensor, mesh, tuple(spec))
+  torch_xla.sync(wait=True)
+  return tensor
+
+
+def check_equal(actual: torch.Tensor, expected: torch.Tensor,
+                what: str) -> None:
+  """Compares element by element; zeros of either sign are equal.
+
+  Raises:
+    Failure: they differ; it says where first.
+  """
+  expect((actual.dtype, actual.shape) == (expected.dtype, expected.shape),
+         f'{what}: {actual.dtype} {list(actual.shape)} in place of '
+         f'{expected.dtype} {list(expected.shape)}')
+  wrong = (actual != expected).nonzero().tolist()
+  if not wrong:
+    return
+  at = tuple(wrong[0])
+  raise Failure(f'{what}: {len(wrong)} of {expected.numel()} elements differ, '
+                f'first at {list(at)}: {actual[at].item()} in place of '
+                f'{expected[at].item()}')
+
+
+def shards(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
+  """What each device holds of a sharded tensor, padding left out, by its id."""
+  of = xs.XLAShardedTensor(tensor).local_shards
+  return {
+      int(shard.shard_device.split(':')[1]):
+          (shard.data if shard.indices is Ellipsis else shard.unpadded_data)
+      for shard in of
+  }
+
+
+def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
+                    spec: Iterable[object]) -> dict[int, torch.Tensor]:
+  """What each device should hold, reckoned from the mesh alone.
+
+  A dimension is cut into as many tiles as its axes have devices, each as large
+  as the first; the last ones may be shorter, or empty.
+  """
+  names = list(mesh.axis_names)
+  ids = mesh.device_ids.reshape(mesh.mesh_shape)
+  shards_by_device = {}
+  for place in np.ndindex(*mesh.mesh_shape):
+    part = host
+    for dim, entry in enumerate(spec):
+      axes = entry if isinstance(entry, tuple) else (entry,)
+      tiles, number = 1, 0
+      for axis in axes:
+        if axis is not None:
+          size = mesh.mesh_shape[names.index(axis)]
+          tiles, number = tiles * size, number * size + place[names.index(axis)]
+      size = -(-host.shape[dim] // tiles)
+      begin = min(number * size, host.shape[dim])
+      end = min(begin + size, host.shape[dim])
+      part = part.narrow(dim, begin, end - begin)
+    shards_by_device[int(ids[place])] = part
+  return shards_by_device
+
+
+def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
+                 spec: Iterable[object], what: str) -> None:
+  """Checks that each device holds its part of `host`.
+
+  Raises:
+    Failure: a device holds something else than its part of `host`.
+  """
+  spec = tuple(spec)
+  expected = expected_shards(host, mesh, spec)
+  actual = shards(tensor)
+  if not actual:
+    raise NotApplicable('no device of this process holds a part')
+  for device, part in sorted(actual.items()):
+    check_equal(part, expected[device], f'{what}, device {device}')
+
+
+def numbers(*shape: int, start: int = 0) -> torch.Tensor:
+  """Whole numbers, all different, exact in float32."""
+  count = int(np.prod(shape))
+  return torch.arange(start, start + count, dtype=torch.float32).reshape(shape)

@@ -1,0 +1,160 @@
+"""A report in each of its forms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import browsing
+import conformance_reports as make
+from printed import assert_printed
+import pytest
+from torch_xla_conformance.reporting import (json_form, junit, page, table)
+from torch_xla_conformance.result import (printable, ConformanceReport, Result,
+                                          Status, Verdict)
+
+
+def test_table() -> None:
+  assert_printed(
+      table.text(make.with_all()).replace('\x1b', '<ESC>'), '''\
+libacme.so devices=16
+
+  library: libacme.so
+  devices: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, and 4 more
+  hlo: yes
+  mlir: UNIMPLEMENTED: no <mlir>
+  memory statistics: no
+  attributes: stablehlo_current_version 1, 13, 3
+
+  start.version                1 passed: PJRT API 0.81                     0.0 s
+  transfers.types              1 passed, 1 skipped                         1.0 s
+! donation.real                1 failed                                    2.0 s
+! threads.together             1 crashed                                   3.0 s
+! endurance.steps              1 hung                                      9.0 s
+! ahead.compile                1 expected, 1 stale                         0.1 s
+
+FAILED donation.real/taken
+  for a user: donation.real is wrong
+  the argument <lives> on<ESC>
+
+CRASHED threads.together
+  for a user: threads.together is wrong
+  ended by SIGSEGV
+
+HUNG endurance.steps
+  for a user: endurance.steps is wrong
+  no end after 9 s
+
+STALE ahead.compile/ahead.*
+  f:1: take it out
+
+4 finding(s) (2 passed, 1 failed, 1 crashed, 1 hung, 1 skipped, 1 expected, 1
+    stale)''')
+
+
+def test_table_without_a_device() -> None:
+  told = table.text(make.without_device())
+  assert told.endswith('''
+  1 case(s) were not run: no device: none
+
+no device: NOT_FOUND: none (1 skipped)''')
+
+
+@pytest.mark.parametrize('report, verdict',
+                         [(make.with_all(), Verdict.FINDINGS),
+                          (make.right(), Verdict.CONFORMS),
+                          (make.without_device(), Verdict.NO_DEVICE),
+                          (make.of(interrupted=True), Verdict.INTERRUPTED)])
+def test_verdicts(report: ConformanceReport, verdict: Verdict) -> None:
+  assert report.verdict is verdict
+  assert json.loads(json_form.text(report))['verdict'] == verdict.name.lower()
+
+
+def test_what_is_skipped_alone_is_not_judged() -> None:
+  measured = Result('capabilities', 'mlir', Status.PASSED, '', .1)
+  skipped = Result('ahead.compile', 'v1', Status.SKIPPED, 'no topology', 0.)
+  assert make.of(measured, skipped).verdict is Verdict.NOTHING
+  assert make.of(measured).verdict is Verdict.NOTHING
+
+
+def test_words_that_would_steer_a_terminal() -> None:
+  assert printable('a\x1b[2Jb\r\ud800\u202ec\n\td') == (
+      'a\\x1b[2Jb\\r\\ud800\\u202ec\n        d')
+
+
+def test_json_has_all_there_is() -> None:
+  told = json.loads(json_form.text(make.with_all()))
+  assert told['schema'] == 1
+  assert told['capabilities']['mlir'] == 'UNIMPLEMENTED: no <mlir>'
+  assert [r['status'] for r in told['results']] == [
+      'passed', 'passed', 'skipped', 'failed', 'crashed', 'hung', 'expected',
+      'stale'
+  ]
+  assert told['results'][3] == {
+      'case': 'donation.real',
+      'part': 'taken',
+      'status': 'failed',
+      'text': 'the argument <lives> on\x1b',
+      'seconds': 2.0,
+      'issue': '',
+      'means': 'donation.real is wrong'
+  }
+
+
+def test_known_failures_are_counted_by_issue() -> None:
+  report = make.with_issues()
+  assert table.text(report).endswith('''
+expected to fail: 4 (acme#17: 2, without an issue: 1, https://acme.example/21:
+  1)
+
+conforms (1 passed, 4 expected)''')
+  told = json.loads(json_form.text(report))
+  assert told['expected_by_issue'] == {
+      'acme#17': 2,
+      '': 1,
+      'https://acme.example/21': 1
+  }
+  assert told['results'][1]['issue'] == 'acme#17'
+  suite = ElementTree.fromstring(junit.text(report))
+  assert {
+      p.get('name'): p.get('value') for p in suite.iter('property')
+  } == {
+      'expected to fail: acme#17': '2',
+      'expected to fail: without an issue': '1',
+      'expected to fail: https://acme.example/21': '1'
+  }
+  html = page.text(report)
+  assert '<a href="https://acme.example/21">' in html and 'acme#17' in html
+  assert 'Expected to fail' not in page.text(make.right())
+  assert ElementTree.fromstring(junit.text(
+      make.right())).find('properties') is None
+
+
+def test_junit() -> None:
+  suite = ElementTree.fromstring(junit.text(make.with_all()))
+  counts = {k: suite.get(k) for k in ('tests', 'failures', 'errors', 'skipped')}
+  assert counts == {
+      'tests': '8',
+      'failures': '2',
+      'errors': '2',
+      'skipped': '2'
+  }
+  kinds = [[child.tag for child in test] for test in suite]
+  assert kinds == [['system-out'], ['system-out'], ['skipped'], ['failure'],
+                   ['error'], ['error'], ['skipped'], ['failure']]
+  failed = suite[3]
+  assert (failed.get('classname'),
+          failed.get('name')) == ('conformance.donation.real', 'taken')
+  # What XML cannot hold is left out, and the rest is escaped.
+  assert failed[0].get('message') == 'the argument <lives> on?'
+  assert suite[4].get('name') == 'threads.together'
+
+
+def test_page(tmp_path: Path) -> None:
+  path = tmp_path / 'conformance.html'
+  path.write_text(page.text(make.with_all()), encoding='utf-8')
+  seen = browsing.dump(browsing.find(), path).stdout
+  for text in ('donation.real/taken', 'the argument &lt;lives&gt; on',
+               'no end after 9 s', '4 finding(s)', 'no &lt;mlir&gt;'):
+    assert text in seen
