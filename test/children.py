@@ -67,11 +67,15 @@ class _Reporter:
   def __init__(self, config: pytest.Config, path: str):
     self._config = config
     self._path = path
+    self._keys: dict[str, str] = {}
+
+  def pytest_collection_finish(self, session: pytest.Session) -> None:
+    self._keys = {item.nodeid: _key(item) for item in session.items}
 
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
     data = self._config.hook.pytest_report_to_serializable(
         config=self._config, report=report)
-    self._write(data)
+    self._write(data | {'key': self._keys[report.nodeid]})
 
   def pytest_sessionfinish(self) -> None:
     self._write({'cpu_seconds': processes.called_cpu_seconds()})
@@ -86,11 +90,11 @@ class _Reports:
   """What children reported.
 
   Attributes:
-    by_node: reports by node id.
-    ends: how the child ended, by the node id of each test that it did not
-      report to its end.
+    by_key: reports by `_key`.
+    ends: how the child ended, by the key of each test that it did not report to
+      its end.
   """
-  by_node: dict[str, list[dict[str, Any]]]
+  by_key: dict[str, list[dict[str, Any]]]
   ends: dict[str, str]
 
 
@@ -128,11 +132,11 @@ class _Children:
     hook = item.ihook
     hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = self._reports_of(item)
-    for data in reports.by_node.get(item.nodeid, []):
+    for data in reports.by_key.get(_key(item), []):
       hook.pytest_runtest_logreport(
           report=hook.pytest_report_from_serializable(
-              config=item.config, data=data))
-    if end := reports.ends.get(item.nodeid):
+              config=item.config, data=data | {'nodeid': item.nodeid}))
+    if end := reports.ends.get(_key(item)):
       hook.pytest_runtest_logreport(report=_failure(item, end))
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     # What the item before set up may be of no use to the next.
@@ -159,8 +163,9 @@ class _Children:
     place = Place.here()
     for items in groups.values():
       environment = processes.clean_environment(**_environment_of(items[0]))
-      future = self._pool.submit(self._run_all, [i.nodeid for i in items],
-                                 environment, place)
+      count = functools.partial(self._count, items[0].nodeid)
+      future = self._pool.submit(self._run_all, [_key(i) for i in items],
+                                 environment, place, count)
       self._futures.update((i.nodeid, future) for i in items)
 
   def _reports_of(self, item: pytest.Item) -> _Reports:
@@ -170,34 +175,36 @@ class _Children:
       self._slots.release()
     return self._futures[item.nodeid].result()
 
-  def _run_all(self, nodes: list[str], environment: dict[str, str],
-               place: Place) -> _Reports:
+  def _run_all(self, keys: list[str], environment: dict[str, str], place: Place,
+               count: Callable[[float], None]) -> _Reports:
     """Runs tests by one child, or by more where one dies."""
     told = _Reports({}, {})
-    while nodes:
-      reports, end, goes_on = self._run(nodes, environment, place)
-      told.by_node |= reports
+    while keys:
+      reports, end, goes_on = self._run(keys, environment, place, count)
+      told.by_key |= reports
       left = [
-          node for node in nodes
-          if not any(r['when'] == 'teardown' for r in reports.get(node, []))
+          key for key in keys
+          if not any(r['when'] == 'teardown' for r in reports.get(key, []))
       ]
       told.ends |= dict.fromkeys(left[:1] if goes_on else left, end)
-      nodes = left[1:] if goes_on else []
+      keys = left[1:] if goes_on else []
     return told
 
-  def _run(self, nodes: list[str], environment: dict[str, str],
-           place: Place) -> tuple[dict[str, list[dict[str, Any]]], str, bool]:
+  def _run(
+      self, keys: list[str], environment: dict[str, str], place: Place,
+      count: Callable[[float], None]
+  ) -> tuple[dict[str, list[dict[str, Any]]], str, bool]:
     """Runs tests by one child.
 
     Returns:
-      Reports by node id; how it ended, for the tests that it did not report;
+      Reports by key; how it ended, for the tests that it did not report;
       whether another child may come further.
     """
     with tempfile.TemporaryDirectory() as directory:
       path = os.path.join(directory, 'reports')
       job = functools.partial(
           processes.run_pytest, str(self._config.rootpath),
-          [*self._options, *nodes], {
+          [*self._options, *keys], {
               _REPORTS_VARIABLE: path,
               fork_server.FOLDER_VARIABLE: processes.servers.folder()
           })
@@ -207,16 +214,21 @@ class _Children:
       except (RuntimeError, ValueError, OSError) as e:
         return {}, f'the test process could not be started: {e}', False
       reports, of_its_children = _read(path)
-      self._count(nodes[0], ended.cpu_seconds + of_its_children)
+      count(ended.cpu_seconds + of_its_children)
     died = ended.status not in _PYTESTS_STATUSES
     if died:
       # Whatever its tests said: what comes at its end is theirs, too.
-      reports.get(nodes[-1], []).clear()
+      reports.get(keys[-1], []).clear()
     status = (f'no end after {_CHILD_SECONDS} s'
               if ended.status is None else f'exit status {ended.status}')
     tail = (ended.stdout + ended.stderr).decode(errors='replace')[-6000:]
     return reports, f'{DIED} ({status}):\n{tail}', (
         died and ended.status is not None)
+
+
+def _key(item: pytest.Item) -> str:
+  """What finds a test in any process; its node id depends on the arguments."""
+  return '::'.join([str(item.path), *item.nodeid.split('::')[1:]])
 
 
 def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
@@ -232,7 +244,7 @@ def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
 
 
 def _read(path: str) -> tuple[dict[str, list[dict[str, Any]]], float]:
-  """The reports by node, and the CPU seconds of the children of the child."""
+  """The reports by key, and the CPU seconds of the children of the child."""
   reports: dict[str, list[dict[str, Any]]] = {}
   cpu_seconds = 0.
   with contextlib.suppress(FileNotFoundError), open(path) as f:
@@ -244,7 +256,7 @@ def _read(path: str) -> tuple[dict[str, list[dict[str, Any]]], float]:
       # JSON has no tuples, and a skip's place is one.
       if isinstance(data['longrepr'], list):
         data['longrepr'] = tuple(data['longrepr'])
-      reports.setdefault(data['nodeid'], []).append(data)
+      reports.setdefault(data.pop('key'), []).append(data)
   return reports, cpu_seconds
 
 

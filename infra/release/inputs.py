@@ -13,7 +13,8 @@ from infra.wheel import pins
 from infra.wheel.overlay import files_beneath
 
 # What a build reads from the checkout: folders, and files beside them.
-_FOLDERS = ('infra', FOLDER, *pins.PACKAGES, 'conformance')
+_FOLDERS = ('infra', FOLDER, *pins.PACKAGES, 'behaviour', 'conformance',
+            'test/behaviour')
 _FILES = ('.bazelignore', '.bazelrc', '.bazelversion', 'BUILD', 'BUILD.bazel',
           'CHANGELOG.md', 'LICENSE', 'MODULE.bazel', 'README.md', 'WORKSPACE',
           'WORKSPACE.bazel')
