@@ -9,17 +9,19 @@ from typing import Any
 
 from . import capabilities
 from .case import Case, Needs
-from .cases import (ahead, caching, collectives, donation, endurance, errors,
-                    layouts, priorities, queries, readback, shardings, start,
+from .cases import (ahead, caching, collectives, counts, donation, endurance,
+                    errors, groups, layouts, loading, priorities, queries,
+                    readback, rounding, shardings, sizes, start,
                     threads, training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 from .torch_modules import missing
 
 # Those before the operations, and those behind.
-_FIRST = (start, transfers, readback, queries, donation, errors, threads,
-          endurance, caching)
-_LAST = (collectives, shardings, layouts, priorities, training, ahead)
+_FIRST = (start, transfers, sizes, readback, queries, donation, counts, errors,
+          threads, endurance, caching, loading)
+_LAST = (rounding, collectives, groups, shardings, layouts, priorities,
+         training, ahead)
 _OPERATIONS = 'operations.'
 # Operations are torch's functions: without torch this case stands for all.
 _UNKNOWN = Case(

@@ -21,6 +21,7 @@ import sys
 
 from processes import clean_environment
 import pytest
+from torch_xla.shardy.rewrite import choice
 from torch_xla_shardy import commands
 
 ROOT = Path(__file__).parents[1]
@@ -217,7 +218,7 @@ def test_commands_name_what_exists(page):
     # What a page calls train.py is the reader's, and so are its arguments.
     own = command.split(' train.py ')[0]
     options = re.findall(r'(?<=\s)(--[a-z][\w-]*)', own)
-    if name := re.search(r'torch-xla-shardy (\w+)', own):
+    if name := re.search(r'torch-xla-(?:shardy )?(?!shardy)(\w+)', own):
       text = commands.parser(name[1]).format_help()
       for script in re.findall(r'\b(?:examples|benchmarks)/\S+\.py', own):
         text += (ROOT / script).read_text()
@@ -317,3 +318,12 @@ def test_messages_that_are_explained_exist():
   for heading in headings:
     for part in re.split(r'\.\.\.|\W+$', heading):
       assert part.strip(' ,:()') in known, heading
+
+
+def test_rewrites_are_listed():
+  _, section = PAGES['docs/stablehlo.md'].split('## What is rewritten\n')
+  optional, always = (
+      re.findall(r'^\| `(\w+)` \|', table, re.MULTILINE)
+      for table in section.split('\n## ')[0].split('rewrites(self)'))
+  assert optional == list(choice.FOR_SHARDINGS)
+  assert sorted(always) == sorted(choice.ALWAYS)

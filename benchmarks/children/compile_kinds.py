@@ -1,8 +1,8 @@
 """Trains one kind of model for a few steps, and tells what compiling took."""
 
-import os
 import time
 
+import norms_as_traced
 import numpy as np
 from sections import arguments, report
 import torch
@@ -11,10 +11,6 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
-from torch_xla.shardy.rewrite import planner
-
-# Set by the variant in which they are left as torch_xla traces them.
-_KEPT = 'BENCHMARK_KEEPS_NORMALISATION'
 
 
 class _Experts(torch.nn.Module):
@@ -96,8 +92,7 @@ KINDS = {
 
 def main() -> None:
   settings = arguments()
-  if os.environ.get(_KEPT):
-    planner.REWRITES = planner.REWRITES[1:]  # The first is that.
+  norms_as_traced.register_if_asked()
   xr.use_spmd()
   torch.manual_seed(0)
   seconds = []

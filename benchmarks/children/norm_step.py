@@ -4,9 +4,9 @@ Each device has some sequences of the batch and all weights, so nothing but the
 normalisations stands between an activation and its split by the batch.
 """
 
-import os
 import time
 
+import norms_as_traced
 import numpy as np
 from sections import arguments, median_ms, report
 import torch
@@ -15,11 +15,7 @@ import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.compile.record import ProgramRecord
-from torch_xla.shardy.rewrite import planner
 import train_sharded as demo
-
-# Set by the variant in which they are left as torch_xla traces them.
-_KEPT = 'BENCHMARK_KEEPS_NORMALISATION'
 
 
 def _bytes_moved(program: ProgramRecord) -> int:
@@ -31,8 +27,7 @@ def main() -> None:
   settings = arguments()
   for name in ('LENGTH', 'WIDTH', 'BATCH'):
     setattr(demo, name, settings[name.lower()])
-  if os.environ.get(_KEPT):
-    planner.REWRITES = planner.REWRITES[1:]  # The first is that.
+  norms_as_traced.register_if_asked()
   xr.use_spmd()
   torch.manual_seed(0)
   generator = torch.Generator().manual_seed(0)

@@ -7,6 +7,8 @@ import dataclasses
 import math
 import random
 
+import numpy as np
+
 # PJRT_Buffer_Type of API 0.81: (number, bits of an element).
 TYPES = {
     'PRED': (1, 8),
@@ -88,9 +90,11 @@ class HostArray:
               f'{self.type_name}{list(self.dims)}')
     if self.data == other.data:
       return ''
-    wrong = [i for i, (a, b) in enumerate(zip(self.data, other.data)) if a != b]
+    wrong = (
+        np.frombuffer(self.data, np.uint8)
+        != np.frombuffer(other.data, np.uint8))
     size = TYPES[self.type_name][1] // 8
-    at = wrong[0] // size * size
+    at = int(wrong.argmax()) // size * size
     mine, others = (d[at:at + size].hex() for d in (self.data, other.data))
-    return (f'{len(wrong)} of {len(self.data)} bytes differ, first in element '
+    return (f'{wrong.sum()} of {len(self.data)} bytes differ, first in element '
             f'{at // size}: {others} in place of {mine}')

@@ -68,6 +68,18 @@ def compile_options(device_ids: Sequence[int],
   return message.SerializeToString(deterministic=True)
 
 
+def replica_options(device_ids: Sequence[int]) -> bytes:
+  """The options for one partition with a replica on each device."""
+  message = messages.make(CompileOptionsProto)
+  build = message.executable_build_options
+  build.num_replicas, build.num_partitions = len(device_ids), 1
+  assignment = build.device_assignment
+  assignment.replica_count = len(device_ids)
+  assignment.computation_count = 1
+  assignment.computation_devices.add().replica_device_ids.extend(device_ids)
+  return message.SerializeToString(deterministic=True)
+
+
 @dataclasses.dataclass(frozen=True)
 class Elementwise:
   """A program of `left <opcode> right` for two arrays of one shape.

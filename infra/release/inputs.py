@@ -11,10 +11,11 @@ from infra.patchset.manifest import FILE, FOLDER, load_manifest
 from infra.patchset.patch import blob_id
 from infra.wheel import pins
 from infra.wheel.overlay import files_beneath
+from infra.wheel.tools import TOOLS
 
 # What a build reads from the checkout: folders, and files beside them.
-_FOLDERS = ('infra', FOLDER, *pins.PACKAGES, 'behaviour', 'conformance',
-            'test/behaviour')
+_FOLDERS = ('infra', FOLDER, *pins.PACKAGES,
+            *(source for tool in TOOLS for source in tool.sources.values()))
 _FILES = ('.bazelignore', '.bazelrc', '.bazelversion', 'BUILD', 'BUILD.bazel',
           'CHANGELOG.md', 'LICENSE', 'MODULE.bazel', 'README.md', 'WORKSPACE',
           'WORKSPACE.bazel')

@@ -19,7 +19,10 @@ from infra.wheel import pins, plugins
 from infra.wheel.bom import read_bom
 from infra.wheel.build import build_wheel
 from infra.wheel.official import sha256
-from infra.wheel.verify import verify_wheel
+from infra.wheel.pure_wheel import build_pure_wheel, PureWheel
+from infra.wheel.tools import TOOLS
+from infra.wheel.verdict import Verdict
+from infra.wheel.verify import verify_pure_wheel, verify_wheel
 
 Try = Callable[[Path, str, Path], Trial]
 
@@ -51,6 +54,7 @@ def make_release(
     dist: Path | None = None,
     pythons: Sequence[str] = tuple(pins.OFFICIAL_SHA256),
     built_plugins: Mapping[str, bytes] | None = None,
+    tools: Sequence[PureWheel] = TOOLS,
     say: Say,
     attempt: Try = try_wheel,
 ) -> Release:
@@ -62,6 +66,7 @@ def make_release(
       and the checkout may have changes.
     pythons: to make wheels for.
     built_plugins: as `build_wheel` takes them.
+    tools: the wheels beside them.
     say: is told about progress, line by line.
     attempt: tries a wheel.
 
@@ -90,17 +95,24 @@ def make_release(
     progress.step(f'building the wheel for Python {python}')
     wheels[python] = build_wheel(
         root, folder, python, built_plugins=built_plugins, say=_silent)
+  for tool in tools:
+    progress.step(f'building {tool.wheel_name}')
+    build_pure_wheel(root, folder, tool)
   if dist:
     # Early: the rest takes minutes.
     names = (_NOTES, _CHECKSUMS, *map(_bom_name, wheels.values()))
-    checks.check_target(dist,
-                        (*wheels.values(), *(folder / name for name in names)))
+    checks.check_target(
+        dist, (*wheels.values(), *(folder / tool.wheel_name for tool in tools),
+               *(folder / name for name in names)))
   progress.step(f'building the one for Python {pythons[0]} again')
   _check_again(root, pythons[0], wheels[pythons[0]], built_plugins)
   for python, wheel in wheels.items():
     progress.step(f'verifying the wheel for Python {python}')
-    _verify(root, wheel, built_plugins)
+    _check(verify_wheel(root, wheel, built_plugins=built_plugins))
     (folder / _bom_name(wheel)).write_bytes(read_bom(wheel))
+  for tool in tools:
+    progress.step(f'verifying {tool.wheel_name}')
+    _check(verify_pure_wheel(root, folder / tool.wheel_name, tool))
   if dist:
     # The wheels are what the checkout makes: it still has to be the commit.
     checks.check_same(root, pins.VERSION, changes, commit)
@@ -143,13 +155,11 @@ def _check_again(root: Path, python: str, wheel: Path,
                        'nobody could verify it. Find the input that changes.')
 
 
-def _verify(root: Path, wheel: Path, built_plugins: Mapping[str,
-                                                            bytes]) -> None:
+def _check(verdict: Verdict) -> None:
   """Checks that each file of a wheel is what it should be."""
-  verdict = verify_wheel(root, wheel, built_plugins=built_plugins)
   if not verdict.ok:
     problems = '\n'.join(f'{p.name}: {p.text}' for p in verdict.problems)
-    raise BuildError(f'{wheel.name} is not what it should be:\n{problems}\n'
+    raise BuildError(f'{verdict.wheel} is not what it should be:\n{problems}\n'
                      'Did files change while it was built?')
 
 

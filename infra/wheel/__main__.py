@@ -18,7 +18,7 @@ from infra.errors import BuildError
 from infra.wheel.profile import load_profile
 from infra.wheel.pure_wheel import build_pure_wheel
 from infra.wheel.tools import TOOLS
-from infra.wheel.verify import verify_wheel
+from infra.wheel.verify import verify_pure_wheel, verify_wheel
 
 _EPILOG = """\
 The exit status is 0 if every file of the wheel is upstream's byte for byte,
@@ -81,7 +81,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
   profile = load_profile(options.profile) if options.profile else None
-  verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
+  tool = next((t for t in TOOLS if t.wheel_name == options.wheel.name), None)
+  if tool:  # No profile changes it.
+    verdict = verify_pure_wheel(_ROOT, options.wheel, tool)
+  else:
+    verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
   if options.json:
     options.json.write_text(verdict.to_json(), encoding='utf-8')
   print(verdict)

@@ -77,11 +77,11 @@ def files_of(root: Path, wheel: PureWheel) -> dict[str, Path]:
   return files
 
 
-def build_pure_wheel(root: Path, dist_dir: Path, wheel: PureWheel) -> Path:
-  """Builds a wheel of the checkout at `root`; the same inputs, the same bytes.
+def contents_of(root: Path, wheel: PureWheel) -> dict[str, bytes]:
+  """Every file of a wheel of the checkout at `root`, in order, RECORD last.
 
   Raises:
-    BuildError: as `files_of`, or SOURCE_DATE_EPOCH is no time.
+    BuildError: as `files_of`.
   """
   contents = {n: p.read_bytes() for n, p in files_of(root, wheel).items()}
   contents |= {
@@ -90,12 +90,22 @@ def build_pure_wheel(root: Path, dist_dir: Path, wheel: PureWheel) -> Path:
   }
   names = sorted(contents, key=lambda n: (n.startswith(wheel.info), n))
   record = f'{wheel.info}/RECORD'
-  contents[record] = metadata.write_record(
+  text = metadata.write_record(
       ((n, metadata.hash_field(contents[n]), len(contents[n])) for n in names),
-      record).encode()
+      record)
+  return {n: contents[n] for n in names} | {record: text.encode()}
+
+
+def build_pure_wheel(root: Path, dist_dir: Path, wheel: PureWheel) -> Path:
+  """Builds a wheel of the checkout at `root`; the same inputs, the same bytes.
+
+  Raises:
+    BuildError: as `files_of`, or SOURCE_DATE_EPOCH is no time.
+  """
+  contents = contents_of(root, wheel)
   target = dist_dir / wheel.wheel_name
   archive.write_whole(target,
-                      [archive.pack(n, contents[n]) for n in (*names, record)],
+                      [archive.pack(*file) for file in contents.items()],
                       archive.timestamp(dict(os.environ)))
   return target
 

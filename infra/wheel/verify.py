@@ -9,7 +9,7 @@ have no part in any other file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import csv
 from dataclasses import dataclass
 import io
@@ -24,6 +24,7 @@ from infra.wheel.bom import Tools, tools_in
 from infra.wheel.contents import Origin, Piece
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
+from infra.wheel.pure_wheel import contents_of, PureWheel
 from infra.wheel.verdict import Problem, Verdict, Verified
 
 
@@ -94,6 +95,39 @@ def verify_wheel(
     problems += (
         list(_record_problems(file, record, digests)) or
         _record_form(file, record, digests))
+  return _verdict(wheel, expected, digests, problems)
+
+
+def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
+  """Compares each file of a wheel of Python alone with what it should be.
+
+  Args:
+    root: the checkout that the wheel was built from.
+    wheel: the file.
+    tool: what it is a wheel of.
+
+  Raises:
+    BuildError: the file is no archive, or a source of the wheel is missing.
+  """
+  expected = {
+      name:
+          Expected(
+              Origin.METADATA if name.startswith(f'{tool.info}/') else
+              Origin.OURS, digest(data))
+      for name, data in contents_of(root, tool).items()
+  }
+  with official.open_wheel(wheel) as file:
+    problems = list(zip_form.problems_of_form(wheel, file))
+    digests = zip_form.digests(file, problems)
+    problems += compare(
+        expected, digests,
+        lambda name: '. Verify it in the checkout that it was built from')
+  return _verdict(wheel, expected, digests, problems)
+
+
+def _verdict(wheel: Path, expected: Mapping[str, Expected],
+             digests: Mapping[str, str | None],
+             problems: Sequence[Problem]) -> Verdict:
   wrong = {problem.name for problem in problems}
   return Verdict(
       wheel.name,

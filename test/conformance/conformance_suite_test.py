@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from torch_xla_conformance import capabilities, suite
+from torch_xla_conformance.case import Needs
 from torch_xla_conformance.errors import ConformanceError
+from torch_xla_conformance.shared.mode import Mode
 
 
 def test_cases_are_told_apart() -> None:
@@ -51,3 +53,12 @@ def test_what_may_be_expected_to_fail() -> None:
 def test_names() -> None:
   assert suite.named('donation.real').name == 'donation.real'
   assert suite.named('capabilities') is capabilities.CASE
+
+
+def test_a_case_that_calls_torch_says_that_it_needs_it() -> None:
+  for case in suite.cases():
+    code = getattr(case.run, 'func', case.run).__code__
+    if 'torch' in code.co_names:  # As context.torch().
+      assert case.needs is not Needs.PLUGIN, case.name
+    if case.mode is Mode.V2:
+      assert case.needs is Needs.MODES, case.name

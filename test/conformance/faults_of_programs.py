@@ -49,6 +49,40 @@ _COLLECTIVES = (
         ('collectives.moves/straight.all_to_all',
          'collectives.sums/straight.all_reduce')),
 )
+_GROUPS = (
+    Row('groups-off-by-one',
+        (Found('groups.told/all-reduce', 'all-reduce of f32 within'),
+         Found('groups.partitioned/rows.straight', 'over a0, device'),
+         Found('groups.partitioned/cube.shuffled', 'over a0, device')),
+        ('collectives.sums/turned.all_reduce',
+         'collectives.moves/straight.all_to_all'), 'all-reduce'),
+    Row('groups-off-by-one',
+        (Found('groups.told/reduce-scatter', 'reduce-scatter of f32 within'),),
+        ('groups.told/all-reduce',), 'reduce-scatter'),
+    Row('groups-swapped',
+        (Found('groups.told/all-gather', 'all-gather of f32 within'),
+         Found('groups.partitioned/columns.turned', 'over a0, device')),
+        ('groups.told/all-reduce',), 'all-gather'),
+    Row('groups-swapped',
+        (Found('groups.told/all-to-all', 'all-to-all of f32 within'),),
+        ('groups.told/collective-permute',), 'all-to-all'),
+)
+_ROUNDING = (
+    Row('cast-cuts-bfloat16',
+        (Found('rounding.nearest/f32_to_bf16', 'to the nearest BF16'),
+         Found('rounding.nearest/f32_to_bf16.large', 'to the nearest BF16')),
+        ('rounding.nearest/f32_to_f16', 'rounding.nearest/add_bf16')),
+    failed('cast-cuts-large-bfloat16', 'rounding.nearest/f32_to_bf16.large',
+           'to the nearest BF16', 'rounding.nearest/f32_to_bf16'),
+    failed('cast-cuts-tail-bfloat16', 'rounding.nearest/f32_to_bf16',
+           'to the nearest BF16', 'rounding.nearest/f32_to_f16'),
+    failed('cast-cuts-large-float16', 'rounding.nearest/f32_to_f16.large',
+           'to the nearest F16', 'rounding.nearest/f32_to_f16',
+           'rounding.nearest/f32_to_bf16.large'),
+    failed('sum-cuts-bfloat16', 'rounding.nearest/add_bf16',
+           'to the nearest BF16', 'operations.arithmetic.alone/add',
+           'rounding.nearest/multiply_bf16'),
+)
 _SHARDINGS = (
     Row('v1-misread',
         (Found('shardings.forms/turned', '0,4,1,5,2,6,3,7} in V1: the devices'),
@@ -233,5 +267,5 @@ _AHEAD = (
         topology=_TOPOLOGY),
 )
 
-ROWS = (*_WORKING, *_COLLECTIVES, *_SHARDINGS, *_PROGRAMS, *_OPERATIONS,
-        *_AHEAD)
+ROWS = (*_WORKING, *_COLLECTIVES, *_GROUPS, *_ROUNDING, *_SHARDINGS, *_PROGRAMS,
+        *_OPERATIONS, *_AHEAD)

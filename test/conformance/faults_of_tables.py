@@ -176,5 +176,44 @@ _CACHING = (
            'five compilations of one program gave', 'transfers.types/F32'),
 )
 
-ROWS = (*_START, *_TRANSFERS, *_READBACK, *_QUERIES, *_DONATION, *_ERRORS,
-        *_CACHING)
+_SIZES = (
+    failed('upload-over-64-mib', 'sizes.transfers/65 MiB',
+           '68,157,452 bytes to the first device and back: 1 of',
+           'sizes.transfers/1 MiB', 'transfers.large'),
+    failed('upload-over-2-gib', 'sizes.transfers/2049 MiB', 'and back: 1 of',
+           'sizes.transfers/257 MiB'),
+    failed('shard-over-8-mib', 'sizes.shards/65 MiB',
+           'to device 1 and back: 1 of', 'sizes.transfers/65 MiB'),
+    failed('download-over-16-mib', 'sizes.transfers/65 MiB',
+           'first in element 17039362', 'sizes.transfers/1 MiB',
+           'transfers.large'),
+    failed('copy-over-32-mib', 'sizes.copies/65 MiB', 'between devices: 1 of',
+           'sizes.transfers/65 MiB', 'transfers.between'),
+    failed('result-over-32-mib', 'sizes.results/65 MiB', 'as a sum: 1 of',
+           'sizes.transfers/65 MiB', 'sizes.results/1 MiB'),
+)
+_COUNTS = (
+    Row('arguments-over-64',
+        (Found('counts.arguments/65', 'argument [64] is [0.0] in place of'),
+         Found('counts.results/257', '194 of 257 are wrong')),
+        ('donation.unasked',)),
+    Row('results-over-256',
+        (Found('counts.results/257', 'result [255] is [256.0] in place of'),
+         Found('counts.results/1025', '2 of 1025 are wrong')),
+        ('counts.results/65', 'counts.arguments/257')),
+    crashed('aborts-over-1024-arguments', 'counts.results/1025',
+            'counts.results/257'),
+)
+_LOADING = (
+    failed('load-keeps', 'loading.kept/loaded', 'behind each time',
+           'loading.kept/stored', 'caching.reload/same client'),
+    failed('loaded-stays', 'loading.kept/loaded', 'behind each time',
+           'loading.kept/stored', 'caching.reload/same client'),
+    failed('serialized-stays', 'loading.kept/stored', 'leaves 1.00 MiB behind',
+           'loading.kept/loaded', 'caching.reload/same client'),
+    failed('load-of-same-size', 'loading.apart', 'in place of',
+           'caching.reload/same client', 'loading.kept/loaded'),
+)
+
+ROWS = (*_START, *_TRANSFERS, *_SIZES, *_READBACK, *_QUERIES, *_DONATION,
+        *_COUNTS, *_ERRORS, *_CACHING, *_LOADING)

@@ -9,8 +9,13 @@ import pytest
 
 from infra import develop
 from infra.errors import BuildError
+from infra.wheel import __main__ as command
 from infra.wheel import pins
 from infra.wheel.pure_wheel import build_pure_wheel, files_of, PureWheel
+from infra.wheel.tools import TOOLS
+from infra.wheel.verify import verify_pure_wheel
+
+ROOT = Path(__file__).parents[2]
 
 WHEEL = PureWheel(
     'torch-xla-tool',
@@ -97,3 +102,28 @@ def test_two_sources_for_one_place_are_named(root):
   (root / 'tool' / 'shared.py').write_text('')
   with pytest.raises(BuildError, match='torch_xla_tool/shared.py'):
     files_of(root, WHEEL)
+
+
+def test_each_file_of_a_wheel_is_verified(root, tmp_path):
+  wheel = build_pure_wheel(root, tmp_path, WHEEL)
+  verdict = verify_pure_wheel(root, wheel, WHEEL)
+  assert verdict.ok and len(verdict.members) == 9
+  (root / 'torch_xla/shared.py').write_text('VALUE = 4\n')
+  (root / 'tool/new.py').write_text('')
+  problems = {
+      p.name: p.text for p in verify_pure_wheel(root, wheel, WHEEL).problems
+  }
+  assert {*problems} == {
+      'torch_xla_tool/new.py', 'torch_xla_tool/shared.py',
+      f'{WHEEL.info}/RECORD'
+  }
+  assert 'is missing' in problems['torch_xla_tool/new.py']
+  assert 'the checkout that it was built from' in problems[
+      'torch_xla_tool/shared.py']
+
+
+def test_the_wheels_of_this_checkout_are_verified_by_name(tmp_path, capsys):
+  for tool in TOOLS:
+    wheel = build_pure_wheel(ROOT, tmp_path, tool)
+    assert command.main(['verify', str(wheel)]) == 0
+    assert 'are what they should be' in capsys.readouterr().out

@@ -37,6 +37,7 @@ from infra.release.trial import Trial
 from infra.release.trial import try_wheel
 from infra.wheel import pins
 from infra.wheel.build import running_python
+from infra.wheel.pure_wheel import PureWheel
 from infra.wheel.official import sha256
 from infra.wheel.verdict import Problem
 from infra.wheel.verdict import Verdict
@@ -100,8 +101,9 @@ def repository_fixture(tmp_path) -> Path:
   (root / 'CHANGELOG.md').write_text(CHANGELOG)
   (root / '.gitignore').write_text('build/\n/dist/\n')
   for name, text in (('patches/series.toml', 'series = []\n'),
-                     ('torch_xla/ours.py', 'ours = True\n')):
-    (root / name).parent.mkdir()
+                     ('torch_xla/ours.py', 'ours = True\n'), ('LICENSE',
+                                                              'BSD\n')):
+    (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text(text)
   git(root, 'init', '-q')
   git(root, 'add', '.')
@@ -361,6 +363,10 @@ def small_fixture(project) -> Project:
   return project
 
 
+_TOOL = PureWheel('torch-xla-tool', 'A tool.', 'CHANGELOG.md', (),
+                  {'torch_xla_tool/LICENSE': 'LICENSE'})
+
+
 def made(root: Path, dist: Path | None,
          outcome: smoke.Outcome) -> release.Release:
   """Makes a release for this Python, with plugins that are none."""
@@ -370,6 +376,7 @@ def made(root: Path, dist: Path | None,
       dist=dist,
       pythons=[running_python()],
       built_plugins={member: b'\x7fELF' for member in pins.PLUGINS},
+      tools=(_TOOL,),
       say=said.append,
       attempt=lambda root, python, wheel: Trial(python, 'here', outcome))
   assert any('verifying the wheel' in line for line in said)
@@ -384,16 +391,18 @@ def test_a_dry_run_changes_build_alone(small):
   assert not git(small.root, 'status', '--porcelain')
   wheel = pins.wheel_name(pins.VERSION, running_python())
   assert result.folder == small.root / 'build/release' / pins.VERSION
-  assert set(
-      result.files) == {wheel, f'{wheel}.cdx.json', 'NOTES.md', 'SHA256SUMS'}
+  assert set(result.files) == {
+      wheel, f'{wheel}.cdx.json', _TOOL.wheel_name, 'NOTES.md', 'SHA256SUMS'
+  }
   assert json.loads((result.folder / f'{wheel}.cdx.json').read_bytes())
-  assert '- The new one.' in (result.folder / 'NOTES.md').read_text()
+  notes_text = (result.folder / 'NOTES.md').read_text()
+  assert '- The new one.' in notes_text and _TOOL.wheel_name in notes_text
   done = subprocess.run(['sha256sum', '--check', '--strict', 'SHA256SUMS'],
                         cwd=result.folder,
                         capture_output=True,
                         text=True,
                         check=True)
-  assert len(done.stdout.splitlines()) == 3
+  assert len(done.stdout.splitlines()) == 4
 
 
 @pytest.mark.slow
@@ -519,6 +528,7 @@ def write_fixture(repository, monkeypatch) -> Callable[..., int]:
             release.make_release,
             pythons=[running_python()],
             built_plugins={'plugin': b''},
+            tools=(),
             attempt=attempt))
     return command.main(['--write'], repository)
 

@@ -20,6 +20,8 @@ import yaml
 
 from infra.wheel.build import running_python
 from infra.wheel.profile import load_profile
+from infra.wheel.pure_wheel import build_pure_wheel
+from infra.wheel.tools import CONFORMANCE
 
 EXAMPLE = ROOT / 'examples' / 'vendor'
 PROFILE = EXAMPLE / 'acme.toml'
@@ -88,7 +90,8 @@ def python_fixture(acme_wheel, tmp_path_factory) -> Path:
   (Path(site) / 'packages.pth').write_text(f'{packages}\n')
   pip = (sys.executable, '-m', 'pip', '--python', python)
   # Without an index: what the wheel needs has to be there.
-  run(*pip, 'install', '--quiet', '--no-index', acme_wheel, cwd=folder)
+  suite = build_pure_wheel(ROOT, folder, CONFORMANCE)
+  run(*pip, 'install', '--quiet', '--no-index', acme_wheel, suite, cwd=folder)
   run(*pip, 'check', cwd=folder)
   return python
 

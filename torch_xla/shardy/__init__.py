@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import contextlib
+import gc
 import importlib
 import os
 from typing import Any, Optional, TYPE_CHECKING, Union
@@ -29,8 +30,8 @@ __all__ = [
     'BackendCompileError', 'DeviceCountError', 'DoorError', 'LayoutError',
     'Mode', 'TooLateError', 'behind_door', 'check_mesh', 'current_mode',
     'device_kind', 'device_name', 'explain', 'export_stablehlo', 'lower_text',
-    'name_tensors', 'programs', 'read_again', 'record', 'start', 'switch_on',
-    'virtual_devices', 'watch'
+    'name_tensors', 'programs', 'read_again', 'record', 'reset', 'start',
+    'switch_on', 'virtual_devices', 'watch'
 ]
 
 
@@ -43,6 +44,18 @@ def programs() -> tuple[ProgramRecord, ...]:
   """
   from .compile import ledger
   return ledger.of_process.programs()
+
+
+def reset() -> None:
+  """Lets go of what compiled functions hold, weights on the device among it.
+
+  The graphs of `torch.compile` go, as by `torch._dynamo.reset()`, and so does
+  what only reference cycles hold, such as a model that was dropped. Functions
+  compile again at their next call; the records of `programs()` stay.
+  """
+  import torch
+  torch._dynamo.reset()
+  gc.collect()
 
 
 @contextlib.contextmanager

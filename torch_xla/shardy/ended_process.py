@@ -14,6 +14,9 @@ _TAIL_BYTES = 20_000
 # 13:32:09.005385: F file.cc:234] ': other times and ids at each run.
 _LOG_PREFIX = re.compile(
     r'^([IWEF]\d{4} [\d:.]+ +\d+ |[\d-]+ [\d:.]+: [IWEF] )\S+\] ')
+# A frame of a stack, as abseil, glibc, LLVM and others print them.
+_FRAME = re.compile(r'(@ +0x|#\d+ +0x|(--- )?\S+\(.*\) ?\[0x[0-9a-f]+\]$|'
+                    r'backtrace:$)')
 
 
 def signal_name(number: int) -> str:
@@ -34,7 +37,7 @@ def how_ended(status: int) -> str:
 def last_words(log: IO[bytes]) -> str:
   """The last lines that a process printed into a file, on one.
 
-  Less times and ids; empty if it printed nothing.
+  Less times, ids and stacks; empty if it printed nothing.
   """
   size = log.seek(0, os.SEEK_END)
   log.seek(max(0, size - _TAIL_BYTES))
@@ -44,4 +47,4 @@ def last_words(log: IO[bytes]) -> str:
   ]
   return ' | '.join(
       line if len(line) <= _WIDTH else line[:_WIDTH - 3] + '...'
-      for line in [line for line in lines if line][-_LINES:])
+      for line in [l for l in lines if l and not _FRAME.match(l)][-_LINES:])

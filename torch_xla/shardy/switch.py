@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 import dataclasses
 import os
 import sys
@@ -30,11 +30,13 @@ class Route:
     companions: what a sync computes besides the tensors that are pending.
     meshes: those that the process has made, as its plans depend on them.
     names_of: the users' names of what a program binds, by the binding's target.
+    left_out: the names of the rewrites that the plugin is spared.
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
   meshes: Callable[[], tuple[Any, ...]] = tuple
   names_of: Callable[[str], Sequence[str]] = lambda target: ()
+  left_out: Callable[[], Collection[str]] = frozenset
 
 
 def _v2() -> Route:

@@ -73,7 +73,8 @@ static const Fault* const tables[] = {
     kStartFaults,   kErrorFaults,    kTransferFaults, kReadbackFaults,
     kCompileFaults, kProgramFaults,  kReadingFaults,  kResultFaults,
     kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
-    kAheadFaults};
+    kAheadFaults,   kGroupFaults,    kRoundingFaults, kSizeFaults,
+    kCountFaults,   kLoadFaults};
 enum { kTables = sizeof(tables) / sizeof(tables[0]) };
 
 static const Fault* FindFault(const char* name) {

@@ -49,6 +49,11 @@ extern const Fault kArgumentFaults[];
 extern const Fault kAheadFaults[];
 extern const Fault kCacheFaults[];
 extern const Fault kFigureFaults[];
+extern const Fault kGroupFaults[];
+extern const Fault kRoundingFaults[];
+extern const Fault kSizeFaults[];
+extern const Fault kCountFaults[];
+extern const Fault kLoadFaults[];
 
 // The real plugin.
 

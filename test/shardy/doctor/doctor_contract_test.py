@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.runtime as xr
-from torch_xla.shardy import TooLateError
+from torch_xla.shardy import DoorError, TooLateError
 
 # The doctor itself is imported by the tests: they see what that changes.
 
@@ -269,3 +269,28 @@ def test_a_plugin_that_asks_for_stablehlo(doctor, monkeypatch):
   monkeypatch.setattr(XlaCpuPlugin, 'sharding_form', lambda self: 'gspmd')
   (status, found), = checks(doctor)['stablehlo']
   assert status == 'error' and "sharding_form() gives 'gspmd'" in found
+
+
+@own_process(XLA_USE_SHARDY='1')
+def test_a_plugin_that_is_spared_rewrites(doctor, monkeypatch):
+  from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
+  assert 'rewrites' not in checks(doctor)
+  monkeypatch.setattr(
+      XlaCpuPlugin,
+      'rewrites',
+      lambda self: {
+          'index_dims': False,
+          'batch_norm': False
+      },
+      raising=False)
+  (status, found), = checks(doctor)['rewrites']
+  assert status == 'ok' and (
+      'as XlaCpuPlugin.rewrites() says: batch_norm, index_dims' in found)
+  monkeypatch.setattr(XlaCpuPlugin, 'rewrites', lambda self: {'norms': False})
+  (status, found), = checks(doctor)['rewrites']
+  assert status == 'error'
+  assert "XlaCpuPlugin.rewrites() names 'norms'; it can name" in found
+  # Nor does the runtime start.
+  with pytest.raises(DoorError, match="names 'norms'"):
+    torch_xla.device()
+  assert not runtime_is_up()

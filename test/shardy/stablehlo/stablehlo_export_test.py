@@ -11,6 +11,8 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental.mark_pattern_utils import StableHLOCompositeBuilder
 import torch_xla.runtime as xr
+from torch_xla.shardy import DoorError
+from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.stablehlo import exported_program_to_stablehlo
 
@@ -193,6 +195,24 @@ def test_what_was_traced(mesh, tmp_path):
   traced = _exported([y], tmp_path / 'p.mlir', stage='traced')
   assert 'batch_norm_training' in traced and f'%arg0: tensor<9{said}' in traced
   assert 'pad' not in traced and _OURS not in traced
+
+
+def test_what_the_plugin_is_spared(mesh, tmp_path, monkeypatch):
+  """Its normalisations stay whole, and what is uneven is padded."""
+  x = torch.ones(9, 16).to('xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
+  torch_xla.sync()
+  y = torch.nn.functional.layer_norm(x, (16,))
+  monkeypatch.setattr(
+      XlaCpuPlugin,
+      'rewrites',
+      lambda self: {'batch_norm': False},
+      raising=False)
+  text = _exported([y], tmp_path / 'p.mlir')
+  assert 'batch_norm_training' in text and '%arg0: tensor<10x16xf32>' in text
+  monkeypatch.setattr(XlaCpuPlugin, 'rewrites', lambda self: {'norms': False})
+  with pytest.raises(DoorError, match="rewrites.. names 'norms'; it can name"):
+    torch_xla.shardy.export_stablehlo([y], tmp_path / 'p.mlir')
 
 
 @pytest.mark.slow

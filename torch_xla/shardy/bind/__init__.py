@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+from typing import Any
 
 from .. import switch
 from ..mode import Mode
@@ -23,10 +25,30 @@ def register() -> None:
 
 def _route() -> switch.Route:
   from . import printed
+  from ..door import device_plugins
   from ..rewrite.planner import ShardyPlanner
+  if _check not in device_plugins.start_checks:
+    device_plugins.start_checks.append(_check)
   if printed.replace_printers():
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()
+  # Asked once, when the first program comes.
+  left_out = functools.cache(_left_out)
+  meshes = binder.meshes.in_order
   return switch.Route(
-      ShardyPlanner(binder.names.of, binder.meshes.in_order),
-      binder.pending_bindings, binder.meshes.in_order, binder.names.of)
+      ShardyPlanner(binder.names.of, meshes, left_out), binder.pending_bindings,
+      meshes, binder.names.of, left_out)
+
+
+def _check(plugin: Any) -> None:
+  from ..rewrite import choice
+  choice.left_out(plugin)
+
+
+def _left_out() -> frozenset[str]:
+  """The names of the rewrites that this process's plugin is spared."""
+  import torch_xla.runtime as xr
+
+  from ..door import device_plugins
+  from ..rewrite import choice
+  return choice.left_out(device_plugins.registered(xr.device_type()))

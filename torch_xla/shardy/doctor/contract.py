@@ -22,6 +22,7 @@ from ..errors import DoorError
 from ..mode import (current_mode, leaves_as_stablehlo, Mode,
                     mode_from_environment)
 from ..process_environment import started_with
+from ..rewrite import choice
 from ..stablehlo import for_plugin
 from .report import Finding, Diagnosis, Status
 from .variables import Moment, Timing
@@ -60,6 +61,7 @@ def _findings() -> Iterator[Finding]:
   yield from _environment(device)
   yield _mode()
   yield _stablehlo(device)
+  yield from _rewrites(device)
   yield _spmd()
   yield _jax(on_tpu)
 
@@ -267,6 +269,24 @@ def _stablehlo(device: str) -> Finding:
   form = 'V2' if current_mode() is Mode.V2 else target.form.value
   return make(Status.OK, f'programs leave as StableHLO, {form}: '
               f'{target.reason}')
+
+
+def _rewrites(device: str) -> Iterator[Finding]:
+  """Finds what the plugin gets as it is traced, where it says so."""
+  if current_mode() is not Mode.SHARDY:
+    return
+  plugin = _registered(device)
+  make = lambda *rest: Finding('rewrites', *rest)
+  try:
+    left_out = choice.left_out(plugin)
+  except DoorError as e:
+    yield make(Status.ERROR, str(e), 'correct it before the runtime starts')
+    return
+  if left_out:
+    yield make(
+        Status.OK,
+        f'not applied, as {type(plugin).__name__}.rewrites() says: ' +
+        ', '.join(sorted(left_out)))
 
 
 def _spmd_is_real() -> bool:

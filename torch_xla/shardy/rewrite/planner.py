@@ -8,14 +8,13 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import functools
 import itertools
 from typing import Optional
 
-from . import (batch_norm, dot_dims, extract, index_dims, padding, question,
-               to_sdy, untuple)
+from . import choice, extract, padding, question, to_sdy, untuple
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -24,7 +23,6 @@ from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
-from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sdy import free_results
 from ..sdy.attributes import SdyError
@@ -36,14 +34,6 @@ from ..sdy.tensor_records import in_brackets, records
 from ..v2 import to_v1, to_v2
 from .extract import NamesOf
 
-# What computes the same in a form that shardings get through, and the opcodes
-# that it is for.
-REWRITES = (
-    (batch_norm.OPCODES, batch_norm.expand),
-    (dot_dims.OPCODES, dot_dims.unmerge),
-    (index_dims.OPCODES, index_dims.batch),
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class ShardyPlanner:
@@ -52,9 +42,12 @@ class ShardyPlanner:
   Attributes:
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `constraints.decide`.
+    left_out: what its plugin is spared, as for `choice.apply`; asked for when
+      there is a program.
   """
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
+  left_out: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -83,7 +76,7 @@ class ShardyPlanner:
     def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
       module, annotations = read()
       lowered, padded = lower(module, annotations, options.num_partitions,
-                              tiles or {}, self.meshes())
+                              tiles or {}, self.meshes(), self.left_out())
       open_results = padded.in_question if tiles is None else {}
       if open_results:
         question.ask(module, open_results, options.num_partitions)
@@ -117,6 +110,7 @@ def lower(module: HloModuleProto,
           num_devices: int,
           tiles: Mapping[int, Dims] = {},
           meshes: Iterable[UserMesh] = (),
+          left_out: Collection[str] = (),
           rewrites: bool = True) -> tuple[SdyProgram, padding.Padded]:
   """Has a program in HLO say all in Shardy's terms, in place.
 
@@ -125,7 +119,9 @@ def lower(module: HloModuleProto,
     annotations: what they said; added to.
     tiles: as for `padding.pad`.
     meshes: as for `constraints.decide`.
-    rewrites: whether it is made into what shardings get through, and padded.
+    left_out: as for `choice.apply`.
+    rewrites: whether it is made into what shardings get through, and
+      padded.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -136,10 +132,7 @@ def lower(module: HloModuleProto,
   if not rewrites:
     return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
-  opcodes = {i.opcode for i in instructions_of(module)}
-  for needs, rewrite in REWRITES:
-    if not opcodes.isdisjoint(needs):
-      rewrite(module)
+  choice.apply(module, left_out)
   padded = padding.pad(module, annotations, num_devices, tiles)
   lowered = to_sdy.tell(module, annotations, num_devices, meshes)
   return padded.as_users_know(lowered), padded

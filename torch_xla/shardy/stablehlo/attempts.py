@@ -6,7 +6,8 @@ out, and with every result pinned for those that do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (Callable, Collection, Iterable, Iterator, Mapping,
+                             Sequence)
 import dataclasses
 import functools
 import logging
@@ -89,6 +90,7 @@ class Attempts:
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `constraints.decide`.
     oldest: the version that the plugin reads from on.
+    left_out: what the plugin is spared, as for `choice.apply`.
     rewrites: whether more is changed than how its shardings are said.
   """
   program: bytes
@@ -98,6 +100,7 @@ class Attempts:
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
   oldest: dialects.Version = ()
+  left_out: Collection[str] = ()
   rewrites: bool = True
 
   def in_hlo(self) -> Attempts:
@@ -231,7 +234,7 @@ class Attempts:
     v2 = self._to_v2()
     taken = v2.annotations.of_used()
     told, padded = planner.lower(v2.module, taken, num_devices, tiles,
-                                 self.meshes(), self.rewrites)
+                                 self.meshes(), self.left_out, self.rewrites)
     return _Lowered(v2.module, taken, told, padded, v2.note)
 
   def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:

@@ -199,12 +199,14 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
              stage: str) -> tuple[bytes, tuple[TensorRecord, ...]]:
   """The program in this form and version, at this stage, and its tensors."""
   mode = current_mode()
+  route = switch.route(mode)
   job = Attempts(
       program,
       None,
       form,
       version,
-      meshes=switch.route(mode).meshes,
+      meshes=route.meshes,
+      left_out=route.left_out(),
       rewrites=stage == _HANDED)
   if dialects.artifact_version(program) is None:
     plan = plan_of(job, mode, options)

@@ -36,7 +36,8 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   # Asked once, when the first program comes: the plugin is open by then.
   return StableHloPlanner(mode, route.planner, route.names_of,
                           functools.cache(_target_of_process),
-                          functools.cache(_takes_stablehlo), route.meshes)
+                          functools.cache(_takes_stablehlo), route.meshes,
+                          route.left_out)
 
 
 def target_for(

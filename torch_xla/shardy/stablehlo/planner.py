@@ -12,7 +12,7 @@ pass is refused: nobody is left to compile it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 import dataclasses
 
 from . import calls, dialects
@@ -41,6 +41,8 @@ class StableHloPlanner:
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
     meshes: what the process has, as for `constraints.decide`.
+    left_out: what the plugin is spared, as for `choice.apply`; asked for as
+      `target` is.
   """
   mode: Mode
   hlo: Planner
@@ -48,6 +50,7 @@ class StableHloPlanner:
   target: Callable[[], Target]
   takes_stablehlo: Callable[[], bool]
   meshes: Callable[[], Iterable[UserMesh]] = tuple
+  left_out: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -65,7 +68,7 @@ class StableHloPlanner:
       return plan.handed_on(program)
     target = self.target()
     job = Attempts(program, None, target.form, target.version_for(program),
-                   self.names_of, self.meshes, target.oldest)
+                   self.names_of, self.meshes, target.oldest, self.left_out())
     if program_format == 'hlo':
       return plan_of(job, self.mode, options)
     try:

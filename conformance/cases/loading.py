@@ -1,0 +1,118 @@
+"""Stored programs that are loaded, over and over, and several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import os
+
+from ..case import Case, expect, NotApplicable
+from ..context import Context
+from ..pjrt.client import Client
+from ..pjrt.executable import Loaded, serialize
+from ..pjrt.graph import Array, Graph, Step
+from ..pjrt.numbers import destroy, floats, read_floats
+
+_COUNT = 4
+# Numbers of float32 in a program that is large by them: 1 MiB.
+_CONSTANT = 1 << 18
+_LEFT = 256 << 10
+_ROUNDS = 24
+_WARM_UP = 8
+_PROGRAMS = 4
+
+
+def _adding(numbers: Sequence[float]) -> Graph:
+  """A program that adds numbers to its argument."""
+  array = Array('f32', (len(numbers),))
+  return Graph((array,), (Step(
+      'constant', array, numbers=tuple(numbers)), Step('add', array, (0, 1))),
+               (2,))
+
+
+def _needs_serialization(context: Context) -> None:
+  if not context.capabilities.get('serialization'):
+    raise NotApplicable('the plugin does not serialise programs')
+
+
+def _stored(context: Context, client: Client, graph: Graph) -> bytes:
+  loaded = client.compile(graph.program(context.format, client.ids[:1]))
+  with loaded.executable() as executable:
+    data = serialize(context.table, executable)
+  loaded.destroy()
+  return data
+
+
+def _check(client: Client, loaded: Loaded, number: float, what: str) -> None:
+  given = client.put(floats(range(_COUNT)))
+  (result,), = loaded.execute([[given]])
+  found = read_floats(result, _COUNT)
+  destroy((given, result))
+  expected = tuple(i + number for i in range(_COUNT))
+  expect(found == expected, f'{what} gives {found} in place of {expected}')
+
+
+def _apart(context: Context, part: str) -> str:
+  """Programs that differ in one number, and live at the same time.
+
+  Each is loaded twice; the first ones go, and the second ones stay in use.
+  """
+  _needs_serialization(context)
+  client = context.kept_client()
+  stored = [
+      _stored(context, client, _adding([number] * _COUNT))
+      for number in range(_PROGRAMS)
+  ]
+  first = [client.load(data) for data in stored]
+  second = [client.load(data) for data in reversed(stored)]
+  for number, loaded in enumerate(first):
+    _check(client, loaded, number, f'program {number}')
+  for number, loaded in enumerate(first):
+    loaded.destroy()
+    again = second[-1 - number]
+    _check(client, again, number, f'program {number}, loaded twice and once '
+           'destroyed,')
+  for loaded in second:
+    loaded.destroy()
+  return f'{_PROGRAMS} programs, each loaded twice'
+
+
+def _memory(context: Context, client: Client) -> int:
+  """Bytes of this process, and of the device where the plugin tells them."""
+  with open('/proc/self/statm', encoding='ascii') as file:
+    resident = int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+  if context.capabilities.get('memory_statistics'):
+    resident += client.bytes_in_use()
+  return resident
+
+
+def _kept(context: Context, part: str) -> str:
+  """Nothing grows with what is stored, or loaded, and destroyed again."""
+  _needs_serialization(context)
+  client = context.kept_client()
+  # Squares, as a compiler may have no constant for what rises evenly.
+  graph = _adding([i * i % 65521 for i in range(_CONSTANT)])
+  data = _stored(context, client, graph)
+  compiled = client.compile(graph.program(context.format, client.ids[:1]))
+  memory = 0
+  with compiled.executable() as executable:
+    for number in range(_ROUNDS):
+      if number == _WARM_UP:
+        memory = _memory(context, client)
+      if part == 'stored':
+        serialize(context.table, executable)
+      else:
+        client.load(data).destroy()
+    grown = _memory(context, client) - memory
+  compiled.destroy()
+  each = grown / (_ROUNDS - _WARM_UP)
+  expect(
+      each < _LEFT, f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
+      f'destroyed again, leaves {each / 2**20:.2f} MiB behind each time')
+  return f'{_ROUNDS} times, {each / 2**10:+.0f} KiB each'
+
+
+CASES: tuple[Case, ...] = (
+    Case('loading.apart', 'a program from the cache is another one', _apart),
+    Case('loading.kept', 'a run that loads many programs runs out of memory',
+         _kept, ('stored', 'loaded')),
+)

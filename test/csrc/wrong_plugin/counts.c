@@ -1,0 +1,73 @@
+// Faults of executions with many arguments or results.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "test/csrc/wrong_plugin/outputs.h"
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+enum { kDropsFrom = 64, kSwapsFrom = 256, kAbortsFrom = 1024 };
+
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+  return CallInner(kSlotLoadedExecutableExecute, args);
+}
+
+// Each device's lists of arguments, changed: the lists are the caller's.
+static PJRT_Error* ExecuteWith(AbiLoadedExecutableExecuteArgs* args,
+                               void (*change)(PJRT_Buffer** list,
+                                              size_t count)) {
+  PJRT_Buffer** const* lists = args->argument_lists;
+  PJRT_Buffer*** changed = Allocate(args->num_devices * sizeof(*changed));
+  for (size_t d = 0; d < args->num_devices; ++d) {
+    changed[d] = Duplicate(lists[d], args->num_args * sizeof(*changed[d]));
+    change(changed[d], args->num_args);
+  }
+  args->argument_lists = changed;
+  PJRT_Error* error = Execute(args);
+  args->argument_lists = (void*)lists;
+  for (size_t d = 0; d < args->num_devices; ++d) free(changed[d]);
+  free(changed);
+  return error;
+}
+
+static void RepeatFirst(PJRT_Buffer** list, size_t count) {
+  for (size_t i = kDropsFrom; i < count; ++i) list[i] = list[i % kDropsFrom];
+}
+
+static PJRT_Error* ArgumentsOver64(AbiLoadedExecutableExecuteArgs* args) {
+  return ExecuteWith(args, RepeatFirst);
+}
+
+static PJRT_Error* ResultsOver256(AbiLoadedExecutableExecuteArgs* args) {
+  PJRT_Error* error = Execute(args);
+  if (error != NULL) return error;
+  const Outputs outputs = OutputsOf(args);
+  for (size_t d = 0; outputs.count > kSwapsFrom && d < outputs.devices; ++d) {
+    PJRT_Buffer** list = outputs.lists[d];
+    PJRT_Buffer* last = list[outputs.count - 1];
+    list[outputs.count - 1] = list[kSwapsFrom - 1];
+    list[kSwapsFrom - 1] = last;
+  }
+  return NULL;
+}
+
+static PJRT_Error* AbortsOver1024(AbiLoadedExecutableExecuteArgs* args) {
+  if (args->num_args > kAbortsFrom) abort();
+  return Execute(args);
+}
+
+#define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
+
+const Fault kCountFaults[] = {
+    {.name = "arguments-over-64",
+     .what = "the 65th argument is the first one again, and so on",
+     .overrides = EXECUTES(ArgumentsOver64)},
+    {.name = "results-over-256",
+     .what = "of more than 256 results, the 256th and the last are swapped",
+     .overrides = EXECUTES(ResultsOver256)},
+    {.name = "aborts-over-1024-arguments",
+     .what = "an execution with more than 1024 arguments ends the process by "
+             "SIGABRT",
+     .overrides = EXECUTES(AbortsOver1024)},
+    {.name = NULL},
+};

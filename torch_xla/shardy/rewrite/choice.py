@@ -1,0 +1,88 @@
+"""What operations are rewritten into, by name, and what a plugin is spared.
+
+A vendor whose compiler has rules of its own for some operations says so by a
+method of its DevicePlugin, and gets these as torch_xla traces them:
+
+    def rewrites(self) -> dict[str, bool]:
+      return {'batch_norm': False}
+
+docs/stablehlo.md has a table of the names. One that the method does not name is
+applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from . import batch_norm, dot_dims, index_dims
+from ..errors import DoorError
+from ..hlo.editor import instructions_of
+from ..hlo.protos import HloModuleProto
+
+
+class Rewrite(NamedTuple):
+  """What computes the same in a form that shardings get through.
+
+  Attributes:
+    opcodes: what it is for.
+    rewrite: does it to a module, in place; gives how often.
+  """
+  opcodes: frozenset[str]
+  rewrite: Callable[[HloModuleProto], int]
+
+
+# In the order in which they are applied.
+FOR_SHARDINGS = {
+    'batch_norm': Rewrite(batch_norm.OPCODES, batch_norm.expand),
+    'dot_dims': Rewrite(dot_dims.OPCODES, dot_dims.unmerge),
+    'index_dims': Rewrite(index_dims.OPCODES, index_dims.batch),
+}
+# Done elsewhere. Without them a program has no form that the plugin reads, or
+# XLA's partitioner computes something else or ends the process.
+ALWAYS = frozenset(('composites', 'conversion', 'convolutions', 'manual',
+                    'padding', 'scatter_indices', 'untuple', 'windows'))
+
+
+def apply(module: HloModuleProto, left_out: Collection[str] = ()) -> None:
+  """Has shardings get through a module, in place.
+
+  Args:
+    left_out: names in `FOR_SHARDINGS` of what is not done.
+  """
+  opcodes = {i.opcode for i in instructions_of(module)}
+  for name, (needs, rewrite) in FOR_SHARDINGS.items():
+    if name not in left_out and not opcodes.isdisjoint(needs):
+      rewrite(module)
+
+
+def left_out(plugin: Any) -> frozenset[str]:
+  """The names of what a plugin is spared.
+
+  Args:
+    plugin: its DevicePlugin, which may have a method `rewrites`.
+
+  Raises:
+    DoorError: `rewrites` gives no such dict, names what there is not, or what
+      results would be wrong without.
+  """
+  method = getattr(plugin, 'rewrites', None)
+  if method is None:
+    return frozenset()
+  said = method()
+  who = type(plugin).__name__
+  names = ', '.join(map(repr, FOR_SHARDINGS))
+  if not isinstance(said, Mapping) or not all(
+      isinstance(is_applied, bool) for is_applied in said.values()):
+    raise DoorError(
+        f'{who}.rewrites() gives {said!r}; it must be a dict that says of some '
+        f'of {names} whether they are applied, True or False')
+  for name in said:
+    if name in ALWAYS:
+      raise DoorError(
+          f'{who}.rewrites() names {name!r}, which is always applied: without '
+          'it results would be wrong, or a program not be compiled. It can '
+          f'name {names}')
+    if name not in FOR_SHARDINGS:
+      raise DoorError(f'{who}.rewrites() names {name!r}; it can name {names}')
+  return frozenset(name for name, is_applied in said.items() if not is_applied)
