@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-  options = _parser().parse(arguments)
+  options = make_parser().parse(arguments)
   try:
     report = _judge(options)
   except (judge.BehaviourError, ConformanceError) as error:
@@ -68,7 +68,8 @@ def _run(arguments: Sequence[str]) -> int:
   return report.exit_status
 
 
-def _parser() -> parser.Parser:
+def make_parser() -> parser.Parser:
+  """Makes the parser of the command."""
   own = parser.Parser(
       '', _DESCRIPTION, _EPILOG, _ENDS, program='torch-xla-behaviour')
   own.takes_several('--only', 'PATTERN', 'run these tests')
