@@ -9,17 +9,18 @@ from typing import Any
 
 from . import capabilities
 from .case import Case, Needs
-from .cases import (ahead, caching, collectives, counts, donation, endurance,
-                    errors, groups, layouts, loading, priorities, queries,
-                    readback, rounding, shardings, sizes, start,
-                    threads, training, transfers)
+from .cases import (ahead, caching, callbacks, collectives, counts, donation,
+                    endurance, errors, groups, layouts, leaks, loading,
+                    priorities, queries, races, readback, readiness, rounding,
+                    shardings, sizes, start, threads, training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 from .torch_modules import missing
 
 # Those before the operations, and those behind.
 _FIRST = (start, transfers, sizes, readback, queries, donation, counts, errors,
-          threads, endurance, caching, loading)
+          threads, races, readiness, callbacks, endurance, leaks, caching,
+          loading)
 _LAST = (rounding, collectives, groups, shardings, layouts, priorities,
          training, ahead)
 _OPERATIONS = 'operations.'

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-import contextlib
 import ctypes
 import dataclasses
 from typing import Any
 
-from ..case import Case, expect, Failure, NotApplicable
+from ..case import Case, expect, Failure
 from ..context import Context
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
-from ..pjrt.failed_buffer import failed_buffer, WORDS
+from ..pjrt.failed_buffer import WORDS
 from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import Elementwise, HLO, Program, Spread
-from ..pjrt.table import MissingError, PjrtError
+from ..pjrt.table import PjrtError
+from .readiness import pending
 
 _COUNT = 8
 _VALUES = tuple(float(i) for i in range(_COUNT))
@@ -171,15 +171,8 @@ def _asynchronous(context: Context, part: str) -> str:
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
-    with contextlib.ExitStack() as stack:
-      try:
-        left = stack.enter_context(failed_buffer(client, _COUNT))
-      except MissingError as e:
-        raise NotApplicable(str(e)) from e
-      except PjrtError as e:
-        if e.code != 'UNIMPLEMENTED':
-          raise
-        raise NotApplicable(f'the plugin has no such transfers: {e}') from e
+    with pending(client) as (left, fail):
+      fail()
       if part == 'read':
         error = _status(lambda: read_floats(left, _COUNT),
                         'an input that failed was read')

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import os
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded, serialize
+from ..pjrt.footprint import growth
 from ..pjrt.graph import Array, Graph, Step
 from ..pjrt.numbers import destroy, floats, read_floats
 
 _COUNT = 4
 # Numbers of float32 in a program that is large by them: 1 MiB.
 _CONSTANT = 1 << 18
-_LEFT = 256 << 10
-_ROUNDS = 24
-_WARM_UP = 8
+_ROUNDS = 8
 _PROGRAMS = 4
 
 
@@ -76,15 +74,6 @@ def _apart(context: Context, part: str) -> str:
   return f'{_PROGRAMS} programs, each loaded twice'
 
 
-def _memory(context: Context, client: Client) -> int:
-  """Bytes of this process, and of the device where the plugin tells them."""
-  with open('/proc/self/statm', encoding='ascii') as file:
-    resident = int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
-  if context.capabilities.get('memory_statistics'):
-    resident += client.bytes_in_use()
-  return resident
-
-
 def _kept(context: Context, part: str) -> str:
   """Nothing grows with what is stored, or loaded, and destroyed again."""
   _needs_serialization(context)
@@ -93,22 +82,21 @@ def _kept(context: Context, part: str) -> str:
   graph = _adding([i * i % 65521 for i in range(_CONSTANT)])
   data = _stored(context, client, graph)
   compiled = client.compile(graph.program(context.format, client.ids[:1]))
-  memory = 0
   with compiled.executable() as executable:
-    for number in range(_ROUNDS):
-      if number == _WARM_UP:
-        memory = _memory(context, client)
+
+    def step(_: int) -> None:
       if part == 'stored':
         serialize(context.table, executable)
       else:
         client.load(data).destroy()
-    grown = _memory(context, client) - memory
+
+    grown = growth(client, _ROUNDS, step)
   compiled.destroy()
-  each = grown / (_ROUNDS - _WARM_UP)
+  leaks = '; '.join(grown.leaks())
   expect(
-      each < _LEFT, f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
-      f'destroyed again, leaves {each / 2**20:.2f} MiB behind each time')
-  return f'{_ROUNDS} times, {each / 2**10:+.0f} KiB each'
+      not leaks, f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
+      f'destroyed again: {leaks}')
+  return f'{grown} bytes each'
 
 
 CASES: tuple[Case, ...] = (

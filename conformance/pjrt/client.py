@@ -82,11 +82,15 @@ class Client:
     Raises:
       PjrtError: the plugin refuses it.
     """
-    if self.artifact_version:
-      program = as_artifact(program, self.artifact_version)
-    with program.as_arguments() as arguments:
+    with self.written(program).as_arguments() as arguments:
       made = self.table.call('Client_Compile', client=self.address, **arguments)
     return Loaded(self.table, made.executable)
+
+  def written(self, program: Program) -> Program:
+    """A program as it is sent."""
+    if self.artifact_version:
+      return as_artifact(program, self.artifact_version)
+    return program
 
   def load(self, serialized: bytes) -> Loaded:
     """Loads what `serialize` gave.

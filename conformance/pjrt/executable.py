@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
 import ctypes
 import dataclasses
+import functools
 from typing import Optional
 
 from . import structs
@@ -81,6 +82,22 @@ class Loaded:
     Raises:
       PjrtError: the plugin's, of the call.
     """
+    call, made = self.prepared(arguments, outputs, kept)
+    self.table.call_with('LoadedExecutable_Execute', call)
+    return made()
+
+  def prepared(
+      self,
+      arguments: Sequence[Sequence[Buffer]],
+      outputs: int = 1,
+      kept: Sequence[int] = ()
+  ) -> tuple[ctypes.Structure, Callable[[], Execution]]:
+    """The arguments of an execution as `start` begins it, for another caller.
+
+    Returns:
+      The struct, and what gives the execution when the call was made; the
+      struct is good for as long as that is kept.
+    """
     devices, count = len(arguments), len(arguments[0])
     lists = [(ctypes.c_void_p * max(1, count))(*(b.address
                                                  for b in of_device))
@@ -94,7 +111,7 @@ class Loaded:
         num_non_donatable_input_indices=len(kept))
     argument_lists = _pointers_to(lists)
     output_lists = _pointers_to(results)
-    self.table.call(
+    call = structs.make(
         'LoadedExecutable_Execute',
         executable=self.address,
         options=ctypes.addressof(options),
@@ -103,10 +120,17 @@ class Loaded:
         num_args=count,
         output_lists=ctypes.addressof(output_lists),
         device_complete_events=ctypes.addressof(events))
-    made = [[Buffer(self.table, address)
-             for address in of_device[:outputs]]
-            for of_device in results]
-    return Execution(self.table, made, tuple(events))
+
+    def made(*_: object) -> Execution:
+      return Execution(
+          self.table,
+          [[Buffer(self.table, address)
+            for address in of_device[:outputs]]
+           for of_device in results], tuple(events))
+
+    # What the struct points to goes with the function.
+    return call, functools.partial(made, lists, numbers, options,
+                                   argument_lists, output_lists)
 
   def execute(self,
               arguments: Sequence[Sequence[Buffer]],

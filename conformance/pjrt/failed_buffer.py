@@ -1,8 +1,8 @@
-"""A buffer that never comes: its transfer has failed, as a host's may."""
+"""A buffer that is still to come, and one whose transfer has failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 import contextlib
 import ctypes
 
@@ -17,8 +17,12 @@ _RESOURCE_EXHAUSTED = 8
 
 
 @contextlib.contextmanager
-def failed_buffer(client: Client, count: int) -> Iterator[Buffer]:
-  """A buffer for `count` float32 on the first device, with an error of WORDS in it.
+def pending_buffer(client: Client,
+                   count: int) -> Iterator[tuple[Buffer, Callable[[], None]]]:
+  """A buffer for `count` float32 on the first device, of which nothing came yet.
+
+  With it, what puts an error of WORDS into it; at the end of the block that is
+  there in any case.
 
   Raises:
     MissingError, PjrtError: the plugin has no transfers of that kind.
@@ -38,23 +42,42 @@ def failed_buffer(client: Client, count: int) -> Iterator[Buffer]:
       shape_specs=ctypes.addressof(spec),
       num_shape_specs=1,
       memory=memory).transfer_manager
+  words = ctypes.create_string_buffer(WORDS.encode())
+  waiting = [True]
+
+  def fail() -> None:
+    if waiting:
+      waiting.clear()
+      table.call(
+          'AsyncHostToDeviceTransferManager_SetBufferError',
+          transfer_manager=manager,
+          error_code=_RESOURCE_EXHAUSTED,
+          error_message=ctypes.addressof(words),
+          error_message_size=len(WORDS))
+
   try:
     buffer = Buffer(
         table,
         table.call(
             'AsyncHostToDeviceTransferManager_RetrieveBuffer',
             transfer_manager=manager).buffer_out)
-    words = ctypes.create_string_buffer(WORDS.encode())
-    table.call(
-        'AsyncHostToDeviceTransferManager_SetBufferError',
-        transfer_manager=manager,
-        error_code=_RESOURCE_EXHAUSTED,
-        error_message=ctypes.addressof(words),
-        error_message_size=len(WORDS))
     try:
-      yield buffer
+      yield buffer, fail
     finally:
+      fail()
       buffer.destroy()
   finally:
     table.call(
         'AsyncHostToDeviceTransferManager_Destroy', transfer_manager=manager)
+
+
+@contextlib.contextmanager
+def failed_buffer(client: Client, count: int) -> Iterator[Buffer]:
+  """A buffer as `pending_buffer`, with the error in it.
+
+  Raises:
+    MissingError, PjrtError: the plugin has no transfers of that kind.
+  """
+  with pending_buffer(client, count) as (buffer, fail):
+    fail()
+    yield buffer

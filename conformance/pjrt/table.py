@@ -19,7 +19,8 @@ EXTENSIONS = ('Gpu_Custom_Call', 'Profiler', 'Custom_Partitioner', 'Stream',
               'ExecutableMetadata', 'Callback', 'HostAllocator')
 # What the loader says of a library that is not there.
 _ABSENT = 'cannot open shared object file'
-_CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+# Of any function.
+CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 CODES = ('OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED',
          'NOT_FOUND', 'ALREADY_EXISTS', 'PERMISSION_DENIED',
          'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE',
@@ -127,11 +128,20 @@ class Table:
     self._check(name)
     self.call_at(self._functions[name], arguments)
 
+  def address_of(self, name: str) -> int:
+    """Where a function is.
+
+    Raises:
+      MissingError: the plugin has no such function.
+    """
+    self._check(name)
+    return self._functions[name]
+
   def call_at(self, function: int, arguments: ctypes.Structure) -> None:
     """Calls a function by its address: an extension's is not in the table."""
-    error = _CALL(function)(ctypes.addressof(arguments))
+    error = CALL(function)(ctypes.addressof(arguments))
     if error:
-      raise self._error(error)
+      raise self.error_of(error)
 
   def extensions(self) -> tuple[str, ...]:
     """The names of the table's extensions, or numbers where none is known."""
@@ -155,18 +165,19 @@ class Table:
     if not self.has(name):
       raise MissingError(f'the plugin has no PJRT_{name}')
 
-  def _error(self, error: int) -> PjrtError:
+  def error_of(self, error: int) -> PjrtError:
+    """The status at an address, which is destroyed."""
     try:
       told = structs.make('Error_Message', error=error)
-      _CALL(self._functions['Error_Message'])(ctypes.addressof(told))
+      CALL(self._functions['Error_Message'])(ctypes.addressof(told))
       message = ctypes.string_at(told.message, told.message_size)
       kind = structs.make('Error_GetCode', error=error)
-      _CALL(self._functions['Error_GetCode'])(ctypes.addressof(kind))
+      CALL(self._functions['Error_GetCode'])(ctypes.addressof(kind))
       code = CODES[kind.code] if 0 <= kind.code < len(CODES) else str(kind.code)
       return PjrtError(code, message.decode(errors='replace'))
     finally:
       gone = structs.make('Error_Destroy', error=error)
-      _CALL(self._functions['Error_Destroy'])(ctypes.addressof(gone))
+      CALL(self._functions['Error_Destroy'])(ctypes.addressof(gone))
 
   def await_event(self, event: int) -> None:
     """Waits for an event, and destroys it.

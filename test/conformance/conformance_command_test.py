@@ -54,8 +54,9 @@ def test_xlas_cpu_plugin_conforms(tmp_path: Path) -> None:
   assert 'conforms (' in done.stdout.splitlines()[-1]
   results = json.loads(told.read_text())['results']
   assert sum(r['status'] == 'passed' for r in results) > 3000
-  # Without a topology, and without statistics of memory.
-  assert {r['case'] for r in results if r['status'] == 'skipped'} == {
+  # Without a topology, without statistics of memory, and maybe without the room.
+  skipped = [r for r in results if r['status'] == 'skipped']
+  assert {r['case'] for r in skipped if r['part'] != '2049 MiB'} == {
       'ahead.compile', 'ahead.damaged', 'ahead.devices', 'queries.memory'
   }
 

@@ -29,7 +29,8 @@ class Row:
   """A wrong plugin.
 
   Attributes:
-    opcode: of the programs that have the fault; empty: of all.
+    opcode: of the programs that have the fault; empty: of all. Or the number
+      that is in place of the fault's own.
     passes: what is run too, and passes: the fault is not everywhere.
     seconds: of a part, for those that hang.
     capabilities: some of those that are measured.

@@ -14,6 +14,7 @@ import sys
 from fault_rows import Row
 import faults_of_programs
 import faults_of_tables
+import faults_of_time
 import pytest
 from torch_xla_conformance import session, suite
 from torch_xla_conformance.result import ConformanceReport, counts, Status
@@ -25,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / 'csrc'))
 from wrong_plugin_build import faults, link  # pylint: disable=wrong-import-position
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-ROWS = (*faults_of_tables.ROWS, *faults_of_programs.ROWS)
+ROWS = (*faults_of_tables.ROWS, *faults_of_programs.ROWS, *faults_of_time.ROWS)
 # Where a plugin ends, there is nothing to be tried but what looks at its table.
 _TABLE_ONLY = 'start.version'
 
@@ -70,10 +71,10 @@ def _judge(library: Path,
 
 
 # One at the start, of a transfer, of what runs, of what is read back, of what is
-# loaded, of a sharding and of a priority.
+# loaded, of a sharding, of a priority, of memory and of an event.
 _IN_THE_WHOLE = ('crash-at-start', 'transfer-bfloat16', 'wrong-op@add',
                  'stale-readback', 'no-serialize', 'v1-misread',
-                 'shardy-ignored')
+                 'shardy-ignored', 'leak-of-uploads', 'early-read')
 
 
 @pytest.mark.slow

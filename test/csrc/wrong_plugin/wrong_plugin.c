@@ -28,6 +28,10 @@ void* Duplicate(const void* bytes, size_t size) {
 
 const char* ChosenOpcode(void) { return opcode; }
 
+long ChosenNumber(long otherwise) {
+  return opcode[0] != '\0' ? strtol(opcode, NULL, 10) : otherwise;
+}
+
 PJRT_Error* CallInner(int slot, void* args) {
   return ((AbiErrorFunction)inner->slots[slot])(args);
 }
@@ -74,7 +78,8 @@ static const Fault* const tables[] = {
     kCompileFaults, kProgramFaults,  kReadingFaults,  kResultFaults,
     kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
     kAheadFaults,   kGroupFaults,    kRoundingFaults, kSizeFaults,
-    kCountFaults,   kLoadFaults};
+    kCountFaults,   kLoadFaults,     kEventFaults,    kLeakFaults,
+    kRaceFaults};
 enum { kTables = sizeof(tables) / sizeof(tables[0]) };
 
 static const Fault* FindFault(const char* name) {

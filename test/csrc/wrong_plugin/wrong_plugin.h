@@ -5,7 +5,8 @@
 //
 // FAULT   the name of a fault, of the tables below
 // OPCODE  an HLO opcode that a program has to hold to meet with the fault, for
-//         those of them that say so; without it, any program
+//         those of them that say so; without it, any program. Or a number, in
+//         place of the one that a fault's text tells
 //
 // The real plugin is inner.so in the same folder.
 
@@ -17,7 +18,7 @@
 
 #include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
-enum { kMaxOverrides = 4 };
+enum { kMaxOverrides = 5 };
 
 typedef struct {
   int slot;
@@ -54,6 +55,9 @@ extern const Fault kRoundingFaults[];
 extern const Fault kSizeFaults[];
 extern const Fault kCountFaults[];
 extern const Fault kLoadFaults[];
+extern const Fault kEventFaults[];
+extern const Fault kLeakFaults[];
+extern const Fault kRaceFaults[];
 
 // The real plugin.
 
@@ -81,5 +85,7 @@ void* Allocate(size_t size);
 void* Duplicate(const void* bytes, size_t size);
 // That of the file's name, or "".
 const char* ChosenOpcode(void);
+// The number that stands there in its place, or `otherwise`.
+long ChosenNumber(long otherwise);
 
 #endif  // TEST_CSRC_WRONG_PLUGIN_WRONG_PLUGIN_H_

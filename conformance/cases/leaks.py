@@ -1,0 +1,292 @@
+"""What is made and destroyed again leaves no memory behind, of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+import contextlib
+import dataclasses
+
+from ..case import Case, Failure, NotApplicable
+from ..context import Context
+from ..pjrt import executable
+from ..pjrt.buffer import Buffer
+from ..pjrt.client import Client
+from ..pjrt.event import Callbacks, Event
+from ..pjrt.footprint import growth
+from ..pjrt.host_array import HostArray
+from ..pjrt.numbers import destroy
+from ..pjrt.programs import Elementwise
+from ..pjrt.table import PjrtError
+from ..shared.hlo.compile_options import Partitioner
+from ..shared.sharding.text import parse_sharding
+
+# Large enough that one lost in fifty is more than a noise.
+_BYTES = 64 << 10
+_DIMS = {
+    0: (),
+    1: (_BYTES // 4,),
+    2: (128, 128),
+    3: (16, 32, 32),
+    5: (2, 4, 8, 16, 16)
+}
+_TYPES = ('F32', 'S32', 'BF16', 'PRED')
+
+Step = Callable[[int], None]
+Maker = Callable[[Context, Client], 'contextlib.AbstractContextManager[Step]']
+
+
+def _zeros(type_name: str, dims: tuple[int, ...]) -> HostArray:
+  return HostArray(type_name, dims, bytes(HostArray.size_of(type_name, dims)))
+
+
+def _uploads(rank: int) -> Maker:
+  """Arrays of one rank, and of several types, to each device in turn."""
+
+  @contextlib.contextmanager
+  def make(context: Context, client: Client) -> Iterator[Step]:
+    arrays = [_zeros(name, _DIMS[rank]) for name in _TYPES]
+    count = len(client.devices)
+    yield lambda number: client.put(arrays[number % len(_TYPES)], number // len(
+        _TYPES) % count).destroy()
+
+  return make
+
+
+@contextlib.contextmanager
+def _read(context: Context, client: Client) -> Iterator[Step]:
+  arrays = [_zeros('F32', dims) for dims in _DIMS.values()]
+  buffers = [client.put(array) for array in arrays]
+
+  def step(number: int) -> None:
+    place = number % len(buffers)
+    buffers[place].read('F32', arrays[place].dims)
+
+  yield step
+  destroy(buffers)
+
+
+@contextlib.contextmanager
+def _copied(context: Context, client: Client) -> Iterator[Step]:
+  context.needs('Buffer_CopyToDevice')
+  buffer = client.put(_zeros('F32', _DIMS[2]))
+
+  def step(number: int) -> None:
+    copy = context.table.call(
+        'Buffer_CopyToDevice',
+        buffer=buffer.address,
+        dst_device=client.devices[-1])
+    Buffer(context.table, copy.dst_buffer).destroy()
+
+  if len(client.devices) < 2:
+    raise NotApplicable('there is one device')
+  yield step
+  buffer.destroy()
+
+
+@contextlib.contextmanager
+def _deleted(context: Context, client: Client) -> Iterator[Step]:
+  """Buffers that are deleted before they are destroyed."""
+  array = _zeros('F32', _DIMS[2])
+
+  def step(number: int) -> None:
+    buffer = client.put(array)
+    buffer.delete()
+    buffer.destroy()
+
+  yield step
+
+
+@contextlib.contextmanager
+def _executed(context: Context, client: Client) -> Iterator[Step]:
+  """Programs whose results have each rank in turn."""
+  programs = []
+  for dims in _DIMS.values():
+    argument = client.put(_zeros('F32', dims))
+    programs.append((client.compile(context.program(Elementwise(dims),
+                                                    client)), argument))
+
+  def step(number: int) -> None:
+    loaded, argument = programs[number % len(programs)]
+    (result,), = loaded.execute([[argument, argument]])
+    result.destroy()
+
+  yield step
+  for loaded, argument in programs:
+    loaded.destroy()
+    argument.destroy()
+
+
+@contextlib.contextmanager
+def _donated(context: Context, client: Client) -> Iterator[Step]:
+  array = _zeros('F32', _DIMS[2])
+  loaded = client.compile(
+      context.program(Elementwise(array.dims, donated=True), client))
+  other = client.put(array)
+
+  def step(number: int) -> None:
+    given = client.put(array)
+    (result,), = loaded.execute([[given, other]])
+    destroy((given, result))
+
+  yield step
+  other.destroy()
+  loaded.destroy()
+
+
+@contextlib.contextmanager
+def _sharded(context: Context, client: Client) -> Iterator[Step]:
+  """A program on two devices, whose arguments come anew with each step."""
+  if len(client.devices) < 2:
+    raise NotApplicable('there is one device')
+  split = parse_sharding('{devices=[2,1]<=[2]}')
+  rows, columns = _DIMS[2]
+  what = Elementwise((2 * rows, columns), shardings=(split, split, split))
+  loaded = client.compile(
+      what.program(context.format, client.ids[:2], Partitioner.GSPMD))
+  array = _zeros('F32', _DIMS[2])
+
+  def step(number: int) -> None:
+    parts = [client.put(array, device) for device in range(2)]
+    for (result,) in loaded.execute([[part, part] for part in parts]):
+      result.destroy()
+    destroy(parts)
+
+  yield step
+  loaded.destroy()
+
+
+@contextlib.contextmanager
+def _events(context: Context, client: Client) -> Iterator[Step]:
+  """Events that are asked for, with a callback each."""
+  buffer = client.put(_zeros('F32', _DIMS[1]))
+  callbacks = Callbacks(context.table)
+
+  def step(number: int) -> None:
+    event = Event(
+        context.table,
+        context.table.call('Buffer_ReadyEvent', buffer=buffer.address).event)
+    callbacks.add(event, number)
+    event.wait()
+    event.destroy()
+    callbacks.taken()
+
+  yield step
+  buffer.destroy()
+
+
+@contextlib.contextmanager
+def _errors(context: Context, client: Client) -> Iterator[Step]:
+  """Calls that are refused: to read what is gone, and to compile nothing."""
+  gone = client.put(_zeros('F32', _DIMS[1]))
+  gone.delete()
+  good = context.program(Elementwise((8,)), client)
+  nothing = dataclasses.replace(good, format='a format of nobody')
+
+  def step(number: int) -> None:
+    for call in (lambda: gone.read('F32', _DIMS[1]),
+                 lambda: client.compile(nothing)):
+      try:
+        call()
+      except PjrtError:
+        pass
+
+  yield step
+  gone.destroy()
+
+
+@contextlib.contextmanager
+def _compiled(context: Context, client: Client) -> Iterator[Step]:
+  """Programs that are compiled and destroyed again."""
+  # Of another shape each time, or a cache may know it.
+  yield lambda number: client.compile(
+      context.program(Elementwise((number + 1,)), client)).destroy()
+
+
+@contextlib.contextmanager
+def _loaded(context: Context, client: Client) -> Iterator[Step]:
+  if not context.capabilities.get('serialization'):
+    raise NotApplicable('the plugin does not serialise programs')
+  context.needs('Executable_DeserializeAndLoad')
+  loaded = client.compile(context.program(Elementwise((8,)), client))
+  with loaded.executable() as made:
+    data = executable.serialize(context.table, made)
+  yield lambda number: client.load(data).destroy()
+  loaded.destroy()
+
+
+@contextlib.contextmanager
+def _queried(context: Context, client: Client) -> Iterator[Step]:
+  """What is asked of a program."""
+  loaded = client.compile(context.program(Elementwise((8,)), client))
+  table = context.table
+
+  def step(number: int) -> None:
+    with loaded.executable() as made:
+      for ask in (executable.optimized_program, executable.serialize):
+        with contextlib.suppress(PjrtError):
+          ask(table, made)
+
+  yield step
+  loaded.destroy()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+  """What is made and destroyed.
+
+  Attributes:
+    steps: in each of three spans; the more, the less is a leak of one.
+  """
+  make: Maker
+  steps: int
+
+
+_KINDS: Mapping[str, _Kind] = {
+    **{
+        f'upload_rank_{rank}': _Kind(_uploads(rank), 20_000) for rank in _DIMS
+    },
+    'read': _Kind(_read, 10_000),
+    'copied': _Kind(_copied, 20_000),
+    'deleted': _Kind(_deleted, 20_000),
+    'executed': _Kind(_executed, 10_000),
+    'donated': _Kind(_donated, 10_000),
+    'sharded': _Kind(_sharded, 5_000),
+    'events': _Kind(_events, 20_000),
+    'errors': _Kind(_errors, 10_000),
+    'compiled': _Kind(_compiled, 50),
+    'loaded': _Kind(_loaded, 1_000),
+    'queried': _Kind(_queried, 1_000),
+}
+
+
+def _leak(context: Context, part: str) -> str:
+  kind = _KINDS[part]
+  with context.client() as client:
+    with kind.make(context, client) as step:
+      grown = growth(client, kind.steps, step)
+  for leak in grown.leaks():
+    raise Failure(leak)
+  return f'{2 * kind.steps:,} steps, bytes a step: {grown}'
+
+
+def _clients(context: Context, part: str) -> str:
+
+  def step(number: int) -> None:
+    with context.client():
+      pass
+
+  grown = growth(None, 40, step)
+  for leak in grown.leaks():
+    raise Failure(leak)
+  return str(grown)
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        'leaks.kinds',
+        'a long run loses memory',
+        _leak,
+        tuple(_KINDS),
+        seconds=180),
+    Case('leaks.clients', 'a process that starts again loses memory', _clients),
+)

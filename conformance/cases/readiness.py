@@ -1,0 +1,197 @@
+"""What an event says is done, is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+import concurrent.futures
+import contextlib
+import ctypes
+import threading
+import time
+
+from ..case import Case, expect, NotApplicable
+from ..context import Context
+from ..pjrt.buffer import Buffer
+from ..pjrt.client import Client
+from ..pjrt.event import Callbacks, Event, WAYS
+from ..pjrt.executable import Loaded
+from ..pjrt.failed_buffer import pending_buffer
+from ..pjrt.numbers import destroy, floats
+from ..pjrt.programs import Elementwise
+from ..pjrt.promises import LongWork, Promise
+from ..pjrt.table import MissingError, PjrtError
+
+# Of each way of waiting. That none of 300 is early where one in fifty is has a
+# probability of 0.98 ** 300, 0.2 %.
+_ONE_IN = 50
+_ROUNDS = 300
+COUNT = 8
+# That a plugin may hold the caller, and that an early event is waited for.
+_HELD, _MOMENT = 5., 1e-3
+
+PROMISES = ('executed', 'result', 'read', 'sent', 'arrived', 'copied')
+PENDING = ('result', 'read', 'executed', 'output')
+# Those that the host can judge only if it can look into a device's memory.
+_ON_DEVICE = ('executed', 'result', 'arrived', 'copied')
+
+
+@contextlib.contextmanager
+def long_work(context: Context) -> Iterator[LongWork]:
+  with context.client() as client:
+    with contextlib.closing(LongWork(client, context.format)) as work:
+      yield work
+
+
+def promises(context: Context, part: str) -> Callable[[LongWork], Promise]:
+  """What makes promises of a kind.
+
+  Raises:
+    NotApplicable: the plugin cannot make any.
+  """
+  if part == 'copied':
+    context.needs('Buffer_CopyToDevice')
+    if len(context.capabilities.get('devices', ())) < 2:
+      raise NotApplicable('there is one device')
+  return getattr(LongWork, part)
+
+
+def _data(context: Context, part: str) -> str:
+  """Looks at what is promised at once when it is said to be there."""
+  make = promises(context, part)
+  callbacks = Callbacks(context.table)
+  waiting = 0
+  with long_work(context) as work:
+    if part in _ON_DEVICE and not work.host_sees:
+      raise NotApplicable('the host cannot look into the memory of a device')
+    for number in range(_ROUNDS):
+      for name, wait in WAYS.items():
+        work.stir()
+        promise = make(work)
+        waiting += not promise.event.is_ready
+        wait(promise.event, callbacks)
+        wrong = promise.wrong()
+        expect(
+            not wrong, f'round {number}: the event is ready, by {name}, and '
+            f'{wrong}')
+        promise.event.destroy()
+        promise.end()
+  return (f'{len(WAYS)} x {_ROUNDS} events, {waiting} waited for: that one in '
+          f'{_ONE_IN} is early is missed with {(1 - 1 / _ONE_IN)**waiting:.0e}')
+
+
+@contextlib.contextmanager
+def pending(client: Client) -> Iterator[tuple[Buffer, Callable[[], None]]]:
+  """A buffer that has not come, and what lets it fail.
+
+  Raises:
+    NotApplicable: the plugin has no transfers of that kind.
+  """
+  with contextlib.ExitStack() as stack:
+    try:
+      buffer, fail = stack.enter_context(pending_buffer(client, COUNT))
+    except MissingError as e:
+      raise NotApplicable(str(e)) from e
+    except PjrtError as e:
+      if e.code != 'UNIMPLEMENTED':
+        raise
+      raise NotApplicable(f'the plugin has no such transfers: {e}') from e
+    yield buffer, fail
+
+
+@contextlib.contextmanager
+def on_pending(client: Client, loaded: Loaded, part: str, buffer: Buffer,
+               other: Buffer, fail: Callable[[], None]) -> Iterator[Event]:
+  """An event of what waits for a buffer, which is destroyed behind the block.
+
+  Args:
+    part: one of PENDING.
+    buffer, fail: of `pending`.
+    other: the program's second argument.
+
+  Raises:
+    NotApplicable: the plugin waits in its call; a timer lets it go.
+  """
+  table = client.table
+  timer = threading.Timer(_HELD, fail)
+  timer.start()
+  results = []
+  memory = (ctypes.c_float * COUNT)()
+  if part == 'result':
+    address = table.call('Buffer_ReadyEvent', buffer=buffer.address).event
+  elif part == 'read':
+    address = table.call(
+        'Buffer_ToHostBuffer',
+        src=buffer.address,
+        dst=ctypes.addressof(memory),
+        dst_size=ctypes.sizeof(memory)).event
+  else:
+    execution = loaded.start([[buffer, other]])
+    results = execution.outputs[0]
+    address = execution.events[0]
+    if part == 'output':
+      Event(table, address).destroy()
+      address = table.call('Buffer_ReadyEvent', buffer=results[0].address).event
+  held = not timer.is_alive()
+  timer.cancel()
+  if held:
+    raise NotApplicable('the plugin waits for the transfer in its call')
+  event = Event(table, address)
+  yield event
+  event.destroy()
+  destroy(results)
+
+
+def _waits(context: Context, part: str) -> str:
+  """Checks that nothing is ready that rests on what has not come."""
+  callbacks = Callbacks(context.table)
+  with contextlib.ExitStack() as stack:
+    client = stack.enter_context(context.client())
+    pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+    loaded = client.compile(context.program(Elementwise((COUNT,)), client))
+    other = client.put(floats(range(COUNT)))
+    for number in range(_ROUNDS):
+      with pending(client) as (buffer, fail):
+        with on_pending(client, loaded, part, buffer, other, fail) as event:
+          said = _said(event, callbacks, pool, fail)
+      expect(
+          not said,
+          f'round {number}: an input has not come, and what waits for '
+          f'it is ready, by {said}')
+    other.destroy()
+    loaded.destroy()
+  return f'{_ROUNDS} events'
+
+
+def _said(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
+          fail: Callable[[], None]) -> str:
+  """By which way an event says that it is ready before `fail` ends the wait."""
+  callbacks.add(event, 0)
+  waiter = pool.submit(event.wait)
+  time.sleep(_MOMENT)
+  told = {
+      'await': waiter.done(),
+      'polling': event.is_ready,
+      'callback': not callbacks.missing((0,), 0),
+  }
+  fail()
+  with contextlib.suppress(PjrtError):
+    waiter.result()
+  if not any(told.values()):
+    expect(
+        not callbacks.missing((0,), _HELD),
+        'the callback of an event was not called '
+        f'{_HELD:g} s after its transfer had failed')
+  callbacks.taken()
+  return ' and '.join(way for way, early in told.items() if early)
+
+
+CASES: tuple[Case, ...] = (
+    Case(
+        'readiness.data',
+        'a number is read before it is there',
+        _data,
+        PROMISES,
+        seconds=180),
+    Case('readiness.waits', 'a result is taken before its inputs have come',
+         _waits, PENDING),
+)

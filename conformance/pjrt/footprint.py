@@ -1,0 +1,126 @@
+"""The memory that a process and its devices hold, and how it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+import ctypes
+import dataclasses
+import gc
+import os
+from typing import Optional
+
+from .client import Client
+from .table import MissingError, PjrtError
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+  """A figure of memory.
+
+  Attributes:
+    name: as it is said.
+    noise: bytes that it may grow by whatever is done: what allocators keep.
+    each: bytes that it may grow by with each step.
+  """
+  name: str
+  noise: int
+  each: int
+
+
+# A plugin that has an allocator of its own is seen by the process's pages alone.
+_KINDS = {
+    'heap': Kind('the heap', 48 << 10, 16),
+    'resident': Kind('the process', 640 << 10, 16),
+    'device': Kind('the devices\' memory', 1 << 20, 0),
+}
+
+
+class _Mallinfo(ctypes.Structure):
+  """glibc's struct mallinfo2."""
+  _fields_ = [
+      (name, ctypes.c_size_t)
+      for name in ('arena', 'ordblks', 'smblks', 'hblks', 'hblkhd', 'usmblks',
+                   'fsmblks', 'uordblks', 'fordblks', 'keepcost')
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Growth:
+  """How memory grew in two or more spans of as many steps each.
+
+  Attributes:
+    steps: of a span.
+    spans: of each kind that is told, the bytes of each.
+  """
+  steps: int
+  spans: dict[str, tuple[int, ...]]
+
+  def leaks(self) -> Iterator[str]:
+    """What grew in each span by more than noise: caches fill up but once."""
+    for name, span in self.spans.items():
+      kind, least = _KINDS[name], min(span)
+      if least > kind.noise + kind.each * self.steps:
+        each = ' and by '.join(f'{grown:,}' for grown in span)
+        yield (f'{kind.name} grew by {each} bytes in {self.steps:,} steps '
+               f'each, {least / self.steps:,.0f} a step')
+
+  def __str__(self) -> str:
+    return ', '.join(f'{_KINDS[name].name} {min(span) / self.steps:+,.1f}'
+                     for name, span in self.spans.items())
+
+
+def growth(client: Optional[Client], steps: int,
+           step: Callable[[int], None]) -> Growth:
+  """Runs `step(number)` in spans of `steps`, and measures all but the first.
+
+  These are two, or four if something seems to leak: what only fills up slowly on
+  a busy machine comes to an end.
+
+  Args:
+    client: whose devices are asked too; None: none.
+  """
+  told: list[dict[str, int]] = []
+  while len(told) < 3 or len(told) < 5 and any(_between(steps, told).leaks()):
+    for number in range(len(told) * steps, (len(told) + 1) * steps):
+      step(number)
+    told.append(_held(client))
+  return _between(steps, told)
+
+
+def _between(steps: int, told: Sequence[dict[str, int]]) -> Growth:
+  names = [name for name in told[0] if all(name in each for each in told)]
+  return Growth(
+      steps, {
+          name:
+              tuple(after[name] - before[name]
+                    for before, after in zip(told, told[1:])) for name in names
+      })
+
+
+def _held(client: Optional[Client]) -> dict[str, int]:
+  """The bytes of each kind, by its name; without those that nobody tells."""
+  gc.collect()
+  held: dict[str, int] = {}
+  process = ctypes.CDLL(None)
+  if hasattr(process, 'mallinfo2'):  # glibc 2.33 has it.
+    process.mallinfo2.restype = _Mallinfo
+    process.malloc_trim(0)  # Free memory is no part of the process's.
+    told = process.mallinfo2()
+    held['heap'] = told.uordblks + told.hblkhd
+  held['resident'] = _resident()
+  on_devices = client and _on_devices(client)
+  if on_devices is not None:
+    held['device'] = on_devices
+  return held
+
+
+def _resident() -> int:
+  with open('/proc/self/statm', encoding='ascii') as file:
+    return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+def _on_devices(client: Client) -> Optional[int]:
+  try:
+    return sum(map(client.bytes_in_use, range(len(client.devices))))
+  except (MissingError, PjrtError):
+    return None

@@ -1,0 +1,230 @@
+// Faults of events: one is ready too early, or its callbacks are not as they
+// should be. Those that come too early are one in N, N behind the fault's name.
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "test/csrc/wrong_plugin/wrong_plugin.h"
+
+enum { kOneIn = 50 };
+
+typedef struct Note {
+  struct Note* next;
+  const PJRT_Event* event;
+} Note;
+
+static Note* notes;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+// Whether an event is noted; if so, it is no longer if told so.
+static bool Noted(const PJRT_Event* event, bool take) {
+  pthread_mutex_lock(&mutex);
+  Note** place = &notes;
+  while (*place != NULL && (*place)->event != event) place = &(*place)->next;
+  Note* found = *place;
+  if (found != NULL && take) *place = found->next;
+  pthread_mutex_unlock(&mutex);
+  if (take) free(found);
+  return found != NULL;
+}
+
+static void Add(const PJRT_Event* event) {
+  Note* note = Allocate(sizeof(*note));
+  note->event = event;
+  pthread_mutex_lock(&mutex);
+  note->next = notes;
+  notes = note;
+  pthread_mutex_unlock(&mutex);
+}
+
+static bool IsChosen(void) {
+  static atomic_int count;
+  return ++count % (int)ChosenNumber(kOneIn) == 0;
+}
+
+static void AddIfChosen(const PJRT_Event* event) {
+  if (event != NULL && IsChosen()) Add(event);
+}
+
+static PJRT_Error* Destroy(AbiEventDestroyArgs* args) {
+  Noted(args->event, true);
+  return CallInner(kSlotEventDestroy, args);
+}
+
+// Events that are ready from the beginning.
+
+static PJRT_Error* Await(AbiEventAwaitArgs* args) {
+  if (Noted(args->event, false)) return NULL;
+  return CallInner(kSlotEventAwait, args);
+}
+
+static PJRT_Error* IsReady(AbiEventIsReadyArgs* args) {
+  PJRT_Error* error = CallInner(kSlotEventIsReady, args);
+  args->is_ready = args->is_ready || Noted(args->event, false);
+  return error;
+}
+
+static PJRT_Error* OnReady(AbiEventOnReadyArgs* args) {
+  if (!Noted(args->event, false)) return CallInner(kSlotEventOnReady, args);
+  args->callback(NULL, args->user_arg);
+  return NULL;
+}
+
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
+  PJRT_Event** events = args->device_complete_events;
+  for (size_t d = 0; error == NULL && events && d < args->num_devices; ++d) {
+    AddIfChosen(events[d]);
+  }
+  return error;
+}
+
+static PJRT_Error* ReadyEvent(AbiBufferReadyEventArgs* args) {
+  PJRT_Error* error = CallInner(kSlotBufferReadyEvent, args);
+  if (error == NULL) AddIfChosen(args->event);
+  return error;
+}
+
+static PJRT_Error* ToHost(AbiBufferToHostBufferArgs* args) {
+  PJRT_Error* error = CallInner(kSlotBufferToHostBuffer, args);
+  if (error == NULL && args->dst != NULL) AddIfChosen(args->event);
+  return error;
+}
+
+static PJRT_Error* FromHost(AbiClientBufferFromHostBufferArgs* args) {
+  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
+  if (error == NULL) AddIfChosen(args->done_with_host_buffer);
+  return error;
+}
+
+static PJRT_Error* AwaitNot(AbiEventAwaitArgs* args) {
+  return IsChosen() ? NULL : CallInner(kSlotEventAwait, args);
+}
+
+static PJRT_Error* IsReadyAlready(AbiEventIsReadyArgs* args) {
+  PJRT_Error* error = CallInner(kSlotEventIsReady, args);
+  args->is_ready = args->is_ready || IsChosen();
+  return error;
+}
+
+static PJRT_Error* OnReadyAlready(AbiEventOnReadyArgs* args) {
+  if (!IsChosen()) return CallInner(kSlotEventOnReady, args);
+  args->callback(NULL, args->user_arg);
+  return NULL;
+}
+
+// Callbacks.
+
+static bool InnerIsReady(PJRT_Event* event) {
+  AbiEventIsReadyArgs args = {ABI_SIZE(AbiEventIsReadyArgs, is_ready), NULL,
+                              event, false};
+  return TryInner(kSlotEventIsReady, &args) && args.is_ready;
+}
+
+static PJRT_Error* Lost(AbiEventOnReadyArgs* args) {
+  return IsChosen() ? NULL : CallInner(kSlotEventOnReady, args);
+}
+
+static PJRT_Error* LostIfReady(AbiEventOnReadyArgs* args) {
+  return InnerIsReady(args->event) ? NULL : CallInner(kSlotEventOnReady, args);
+}
+
+static PJRT_Error* LostIfWaiting(AbiEventOnReadyArgs* args) {
+  return InnerIsReady(args->event) ? CallInner(kSlotEventOnReady, args) : NULL;
+}
+
+static PJRT_Error* SecondIsLost(AbiEventOnReadyArgs* args) {
+  if (Noted(args->event, false)) return NULL;
+  Add(args->event);
+  return CallInner(kSlotEventOnReady, args);
+}
+
+static PJRT_Error* LostIfNoted(AbiEventOnReadyArgs* args) {
+  if (Noted(args->event, false)) return NULL;
+  return CallInner(kSlotEventOnReady, args);
+}
+
+static void CallTwice(PJRT_Error* error, void* user_arg) {
+  AbiEventOnReadyArgs* args = user_arg;
+  args->callback(error, args->user_arg);
+  args->callback(NULL, args->user_arg);
+  free(args);
+}
+
+static PJRT_Error* Twice(AbiEventOnReadyArgs* args) {
+  if (!IsChosen()) return CallInner(kSlotEventOnReady, args);
+  AbiEventOnReadyArgs changed = *args;
+  changed.callback = CallTwice;
+  changed.user_arg = Duplicate(args, sizeof(*args));
+  return CallInner(kSlotEventOnReady, &changed);
+}
+
+static void CallWithoutError(PJRT_Error* error, void* user_arg) {
+  AbiEventOnReadyArgs* args = user_arg;
+  if (error != NULL) FreeError(error);
+  args->callback(NULL, args->user_arg);
+  free(args);
+}
+
+static PJRT_Error* WithoutError(AbiEventOnReadyArgs* args) {
+  AbiEventOnReadyArgs changed = *args;
+  changed.callback = CallWithoutError;
+  changed.user_arg = Duplicate(args, sizeof(*args));
+  return CallInner(kSlotEventOnReady, &changed);
+}
+
+#define EARLY(slot, function)                                    \
+  {SPOILS(slot, function), SPOILS(EventAwait, Await),            \
+   SPOILS(EventIsReady, IsReady), SPOILS(EventOnReady, OnReady), \
+   SPOILS(EventDestroy, Destroy)}
+#define CALLBACKS(function) \
+  {SPOILS(EventOnReady, function), SPOILS(EventDestroy, Destroy)}
+
+const Fault kEventFaults[] = {
+    {.name = "early-execution",
+     .what = "one in 50 completion events of executions is always ready",
+     .overrides = EARLY(LoadedExecutableExecute, Execute)},
+    {.name = "early-buffer",
+     .what = "one in 50 events of PJRT_Buffer_ReadyEvent is always ready",
+     .overrides = EARLY(BufferReadyEvent, ReadyEvent)},
+    {.name = "early-read",
+     .what = "one in 50 events of PJRT_Buffer_ToHostBuffer is always ready",
+     .overrides = EARLY(BufferToHostBuffer, ToHost)},
+    {.name = "early-done",
+     .what = "one in 50 events of done_with_host_buffer is always ready",
+     .overrides = EARLY(ClientBufferFromHostBuffer, FromHost)},
+    {.name = "early-await",
+     .what = "one in 50 calls of PJRT_Event_Await does not wait",
+     .overrides = {SPOILS(EventAwait, AwaitNot)}},
+    {.name = "early-is-ready",
+     .what = "one in 50 calls of PJRT_Event_IsReady says that it is",
+     .overrides = {SPOILS(EventIsReady, IsReadyAlready)}},
+    {.name = "early-callback",
+     .what = "one in 50 callbacks is called at once",
+     .overrides = {SPOILS(EventOnReady, OnReadyAlready)}},
+    {.name = "callback-lost",
+     .what = "one in 50 callbacks is never called",
+     .overrides = CALLBACKS(Lost)},
+    {.name = "callback-lost-if-ready",
+     .what = "a callback of an event that is ready is never called",
+     .overrides = CALLBACKS(LostIfReady)},
+    {.name = "callback-lost-if-waiting",
+     .what = "a callback of an event that is not ready is never called",
+     .overrides = CALLBACKS(LostIfWaiting)},
+    {.name = "callback-lost-of-second",
+     .what = "of several callbacks of an event the first alone is called",
+     .overrides = CALLBACKS(SecondIsLost)},
+    {.name = "callback-lost-of-reads",
+     .what = "callbacks of one in 50 reads are never called",
+     .overrides = {SPOILS(BufferToHostBuffer, ToHost),
+                   SPOILS(EventOnReady, LostIfNoted),
+                   SPOILS(EventDestroy, Destroy)}},
+    {.name = "callback-twice",
+     .what = "one in 50 callbacks is called twice",
+     .overrides = CALLBACKS(Twice)},
+    {.name = "callback-without-error",
+     .what = "no callback gets the error of its event",
+     .overrides = CALLBACKS(WithoutError)},
+    {.name = NULL},
+};

@@ -1,0 +1,141 @@
+// Faults of two threads: what one has noted is gone if another one comes within
+// a window of time, 20 microseconds long or as many as stand behind the fault's
+// name. The calls take no other time than that.
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "test/csrc/wrong_plugin/notes.h"
+#include "test/csrc/wrong_plugin/outputs.h"
+
+enum { kMicroseconds = 20 };
+
+static const void* _Atomic noted;
+
+static int64_t Nanoseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// True if another thread was in there within the window.
+static bool Overlapped(const void* args) {
+  const int64_t end = Nanoseconds() + 1000 * ChosenNumber(kMicroseconds);
+  noted = args;
+  while (Nanoseconds() < end) {
+  }
+  return noted != args;
+}
+
+static void Touch(const void* args) { noted = args; }
+
+static void SpoilBuffer(PJRT_Buffer* buffer) {
+  PJRT_Buffer** list = &buffer;
+  const Outputs outputs = {&list, 1, 1};
+  SpoilFirstElements(&outputs);
+}
+
+static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
+  const bool overlapped = Overlapped(args);
+  PJRT_Error* error = CallInner(kSlotLoadedExecutableExecute, args);
+  if (error == NULL && overlapped) {
+    const Outputs outputs = OutputsOf(args);
+    SpoilFirstElements(&outputs);
+  }
+  return error;
+}
+
+static PJRT_Error* Upload(AbiClientBufferFromHostBufferArgs* args) {
+  const bool overlapped = Overlapped(args);
+  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
+  if (error == NULL && overlapped) SpoilBuffer(args->buffer);
+  return error;
+}
+
+static PJRT_Error* Read(AbiBufferToHostBufferArgs* args) {
+  const bool overlapped = Overlapped(args);
+  PJRT_Error* error = CallInner(kSlotBufferToHostBuffer, args);
+  if (error != NULL || args->dst == NULL || !overlapped) return error;
+  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
+                             args->event};
+  if (TryInner(kSlotEventAwait, &await)) *(unsigned char*)args->dst ^= 1;
+  return NULL;
+}
+
+static PJRT_Error* Compile(AbiClientCompileArgs* args) {
+  if (!Overlapped(args)) return CallInner(kSlotClientCompile, args);
+  return Refuse(kAbiInternal, "another thread is in the way");
+}
+
+static PJRT_Error* Load(AbiExecutableDeserializeAndLoadArgs* args) {
+  if (!Overlapped(args))
+    return CallInner(kSlotExecutableDeserializeAndLoad, args);
+  return Refuse(kAbiInternal, "another thread is in the way");
+}
+
+static PJRT_Error* Await(AbiEventAwaitArgs* args) {
+  if (!Overlapped(args)) return CallInner(kSlotEventAwait, args);
+  return Refuse(kAbiInternal, "another thread is in the way");
+}
+
+static PJRT_Error* Destroy(AbiBufferDestroyArgs* args) {
+  if (Overlapped(args)) abort();
+  return CallInner(kSlotBufferDestroy, args);
+}
+
+#define TOUCHES(slot)                          \
+  static PJRT_Error* Touch##slot(void* args) { \
+    Touch(args);                               \
+    return CallInner(kSlot##slot, args);       \
+  }
+
+TOUCHES(LoadedExecutableExecute)
+TOUCHES(ClientBufferFromHostBuffer)
+TOUCHES(BufferDestroy)
+TOUCHES(EventDestroy)
+
+const Fault kRaceFaults[] = {
+    {.name = "race-of-executions",
+     .what = "of two executions the first one's results are as of wrong-op",
+     .overrides = {SPOILS(LoadedExecutableExecute, Execute)}},
+    {.name = "race-of-uploads",
+     .what = "of two uploads the first one's first element is another",
+     .overrides = {SPOILS(ClientBufferFromHostBuffer, Upload)}},
+    {.name = "race-of-reads",
+     .what = "of two reads the first one's first bit is flipped",
+     .overrides = {SPOILS(BufferToHostBuffer, Read)}},
+    {.name = "race-of-compiles",
+     .what = "of two compilations the first fails",
+     .overrides = {SPOILS(ClientCompile, Compile)}},
+    {.name = "race-of-loads",
+     .what = "of two PJRT_Executable_DeserializeAndLoad the first fails",
+     .overrides = {SPOILS(ExecutableDeserializeAndLoad, Load)}},
+    {.name = "race-of-destroys",
+     .what = "two PJRT_Buffer_Destroy end the process by SIGABRT",
+     .overrides = {SPOILS(BufferDestroy, Destroy)}},
+    {.name = "race-of-upload-and-destroy",
+     .what = "PJRT_Buffer_Destroy changes the first element of an upload",
+     .overrides = {SPOILS(ClientBufferFromHostBuffer, Upload),
+                   SPOILS(BufferDestroy, TouchBufferDestroy)}},
+    {.name = "race-of-execute-and-upload",
+     .what = "an upload makes results of an execution as of wrong-op",
+     .overrides = {SPOILS(LoadedExecutableExecute, Execute),
+                   SPOILS(ClientBufferFromHostBuffer,
+                          TouchClientBufferFromHostBuffer)}},
+    {.name = "race-of-compile-and-execute",
+     .what = "an execution makes a compilation fail",
+     .overrides = {SPOILS(ClientCompile, Compile),
+                   SPOILS(LoadedExecutableExecute,
+                          TouchLoadedExecutableExecute)}},
+    {.name = "race-of-load-and-execute",
+     .what = "an execution makes PJRT_Executable_DeserializeAndLoad fail",
+     .overrides = {SPOILS(ExecutableDeserializeAndLoad, Load),
+                   SPOILS(LoadedExecutableExecute,
+                          TouchLoadedExecutableExecute)}},
+    {.name = "race-of-await-and-destroy",
+     .what = "PJRT_Event_Destroy makes a PJRT_Event_Await fail",
+     .overrides = {SPOILS(EventAwait, Await),
+                   SPOILS(EventDestroy, TouchEventDestroy)}},
+    {.name = NULL},
+};
