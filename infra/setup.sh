@@ -85,7 +85,7 @@ readonly BUILD_INPUTS=(
 )
 
 # The Python that can be linked to; torch_xla/csrc is none.
-readonly OVERLAY=(torch_xla torch_xla_shardy conformance)
+readonly OVERLAY=(torch_xla torch_xla_shardy behaviour conformance test/behaviour)
 
 # is_stamp FILE TEXT: whether FILE says TEXT.
 is_stamp() {

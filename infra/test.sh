@@ -4,8 +4,6 @@
 if [[ "${1:-}" == --help ]]; then
   cat << 'HELP'
 usage: bash infra/test.sh [--core | --all] [PYTEST ARGUMENT...]
-       bash infra/test.sh --against PYTHON [--json FILE] [PYTEST ARGUMENT...]
-       bash infra/test.sh --wheel FILE [--json FILE] [PYTEST ARGUMENT...]
 
 Does the same set-up as infra/demo.sh, adds what only the tests need (valgrind
 and chromium from Debian, infra/requirements-test.txt) and runs pytest with the
@@ -20,16 +18,6 @@ takes more than an hour: for a release, and every night.
 
 The run fails where a folder takes more CPU seconds than test/budgets.toml says.
 
-With --against, which comes first, it judges another torch_xla, ours or a build
-of somebody's own: PYTHON is an interpreter that has torch and torch_xla
-installed, and nothing is installed into its environment. With --wheel it
-judges a wheel of torch_xla, run with .venv's Python and torch. The tests under
-test/behaviour, which use nothing that only one form has, are run there, series
-by series. It reports what holds, what was not run because the feature is
-absent, and how many tests need this project's wheel; the last line is the
-verdict. The exit status is 0 if all three features are there and hold, 1 if
-not, 2 if nothing could be judged. --json writes the same for programs.
-
 Where only the overlay's Python has changed since the wheel was built, the wheel
 is not built again: the installed one then runs the checkout's Python, as
 infra/develop.sh has it.
@@ -37,19 +25,7 @@ HELP
   exit
 fi
 
-here=$PWD
-# Before anything is installed for it.
-if [[ "${1:-}" == --wheel && ! -f "${2:-}" ]]; then
-  echo "error: --wheel takes the file of a wheel: '${2:-}' is none" >&2
-  exit 2
-fi
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-if [[ "${1:-}" == --against || "${1:-}" == --wheel ]]; then
-  make_venv
-  if [[ "$1" == --wheel ]]; then need_packages infra/requirements.txt; fi
-  # Paths are the user's; modules are the checkout's.
-  exec env -C "$here" "$PWD/$VENV_PYTHON" "$PWD/infra/against" "$@"
-fi
 if [[ "${1:-}" == --core || "${1:-}" == --all ]]; then
   set -- "--tier=${1#--}" "${@:2}"
 fi

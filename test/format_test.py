@@ -8,8 +8,8 @@ import sys
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ('benchmarks', 'conformance', 'examples', 'infra', 'test',
-           'torch_xla', 'torch_xla_shardy')
+FOLDERS = ('behaviour', 'benchmarks', 'conformance', 'examples', 'infra',
+           'test', 'torch_xla', 'torch_xla_shardy')
 
 
 def files(*endings: str) -> list[str]:

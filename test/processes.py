@@ -121,7 +121,9 @@ def run_pytest(folder: str, arguments: list[str], variables: dict[str,
   import pytest
   os.chdir(folder)
   os.environ.update(variables)
-  sys.exit(pytest.main(['-p', 'no:cacheprovider', *arguments]))
+  # What somebody adds to a session is for that one.
+  os.environ.pop('PYTEST_ADDOPTS', None)
+  sys.exit(pytest.main(arguments))
 
 
 def run(script: str, **variables: str) -> subprocess.CompletedProcess:

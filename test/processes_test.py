@@ -104,6 +104,12 @@ def test_passes():
 def test_fails():
   assert 1 + 1 == 3
 
+def test_dies_before_others():
+  os._exit(5)
+
+def test_behind_it():
+  assert os.environ['CPU_NUM_DEVICES'] == '2'
+
 @pytest.mark.environment(CPU_NUM_DEVICES='5')
 def test_alone():
   assert os.environ['CPU_NUM_DEVICES'] == '5'
@@ -125,7 +131,7 @@ def test_dies_at_its_end():
 
 @pytest.mark.slow
 def test_reports_of_children_are_the_sessions_own(tmp_path, request):
-  """A failure, a skip and an early death are shown, and nothing is lost."""
+  """A failure, a skip and early deaths are shown, and nothing is lost."""
   (tmp_path / 'made_test.py').write_text(textwrap.dedent(_MODULE))
   tools = request.config.rootpath / 'test'
   (tmp_path / 'conftest.py').write_text(
@@ -142,7 +148,7 @@ def test_reports_of_children_are_the_sessions_own(tmp_path, request):
                         text=True,
                         timeout=200,
                         check=False)
-  assert '3 failed, 2 passed, 1 skipped' in done.stdout, done.stdout
+  assert '4 failed, 3 passed, 1 skipped' in done.stdout, done.stdout
   assert 'assert (1 + 1) == 3' in done.stdout
-  assert 'the test process ended early (exit status 3)' in done.stdout
-  assert 'the test process ended early (exit status 4)' in done.stdout
+  for status in (3, 4, 5):
+    assert f'the test process ended early (exit status {status})' in done.stdout

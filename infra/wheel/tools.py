@@ -45,4 +45,34 @@ CONFORMANCE = PureWheel(
         }
     })
 
-TOOLS: tuple[PureWheel, ...] = (CONFORMANCE,)
+_BEHAVIOUR = 'torch_xla_behaviour'
+_TESTS = f'{_BEHAVIOUR}/tests'
+
+BEHAVIOUR = PureWheel(
+    name='torch-xla-behaviour',
+    summary='A suite that says what a torch_xla lacks, and what is wrong in it',
+    page='docs/behaviour.md',
+    # With rich, upstream draws what some tests look at.
+    requires=('numpy', 'pytest>=8', 'rich'),
+    sources={
+        _BEHAVIOUR:
+            'behaviour',
+        _TESTS:
+            'test/behaviour',
+        **_copies(_TESTS, {
+            'test': ('children.py', 'fork_server.py', 'processes.py')
+        }),
+        **_copies(
+            f'{_BEHAVIOUR}/shared', {
+                'conformance': ('errors.py', 'expected_failures.py', 'result.py'),
+                'torch_xla/shardy': ('gate/junit.py', 'web_page.py'),
+                pins.COMMAND_PACKAGE: ('parser.py', 'terminal.py'),
+            })
+    },
+    entry_points={
+        pins.SCRIPT_GROUP: {
+            'torch-xla-behaviour': f'{_BEHAVIOUR}.command:main'
+        }
+    })
+
+TOOLS: tuple[PureWheel, ...] = (CONFORMANCE, BEHAVIOUR)

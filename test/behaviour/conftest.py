@@ -1,11 +1,31 @@
 """What the tests of behaviours share; see `torch_xla_form`."""
 
 import collections
+from pathlib import Path
 
+import kinds
 import pytest
 
 for _module in ('marks', 'placements'):
   pytest.register_assert_rewrite(_module)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+  config.addinivalue_line(
+      'markers',
+      'means(kind): what a failure says of a torch_xla: see kinds.py')
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> None:
+  """Notes the kind of a failure; the first of a test counts."""
+  if call.excinfo is None or call.excinfo.errisinstance(pytest.skip.Exception):
+    return
+  if 'kind' not in dict(item.user_properties):
+    marked = item.get_closest_marker('means')
+    kind = kinds.of(call.excinfo.value, Path(call.excinfo.traceback[-1].path),
+                    *(marked.args if marked else ()))
+    item.user_properties.append(('kind', kind))
 
 
 @pytest.fixture(name='mesh')

@@ -79,11 +79,6 @@ def placed(t: torch.Tensor) -> placements.Placement:
   return placements.of_text(_XLAC._get_xla_sharding_spec(t), t.dim())
 
 
-def error(a: torch.Tensor, b: torch.Tensor) -> float:
-  """How far a tensor is off the right values, which are not on devices."""
-  return (a.detach().cpu() - b.detach()).abs().max().item()
-
-
 def sync() -> None:
   torch_xla.sync(wait=True)
 

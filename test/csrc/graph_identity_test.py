@@ -1,6 +1,6 @@
 """libgraph_identity.so as it was built, in processes of its own.
 
-test/shardy/doctor/identity_test.py tests the one of the wheel.
+test/behaviour/identity tests the one of the wheel.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from marks import error, placed, put, sync
+from kinds import assert_right
+from marks import placed, put, sync
 import placements
 import pytest
 import torch
@@ -29,8 +30,8 @@ def test_of_arguments(order, winner, mesh, traces):
             for spec, priority in zip((_OVER_X, _OVER_Y), order))
     out = f(x, y)
     sync()
+    assert_right(out, x.cpu() + y.cpu(), 0)
     assert placed(out) == placements.of_spec(mesh, (winner, None))
-    assert error(out, x.cpu() + y.cpu()) == 0
   assert traces['n'] == 1
 
 
@@ -45,8 +46,8 @@ def test_of_a_captured_weight(order, winner, mesh, traces):
     x = put(mesh, (8, 16), _OVER_X, of_x)
     out = f(x)
     sync()
+    assert_right(out, x.cpu() + w.cpu(), 0)
     assert placed(out) == placements.of_spec(mesh, (winner, None))
-    assert error(out, x.cpu() + w.cpu()) == 0
     assert placed(w) == placements.of_spec(mesh, _OVER_Y)
   assert traces['n'] == 1
 
@@ -64,7 +65,7 @@ def test_a_change_traces_once_and_takes_effect(mesh, traces):
     sync()
     counts.append(traces['n'] - before)
     seen.append(placed(out))
-    assert error(out, expected) == 0
+    assert_right(out, expected, 0)
   assert counts == [1, 0, 0, 1, 0, 0]
   x_placed, y_placed = (
       placements.of_spec(mesh, spec) for spec in (_OVER_X, _OVER_Y))
@@ -80,8 +81,8 @@ def test_inputs_of_different_priorities(mesh):
                     (first, 'x')):
     out = f(x)
     sync()
+    assert_right(out, x.cpu() + w.cpu(), 0)
     assert placed(out) == placements.of_spec(mesh, (winner, None))
-    assert error(out, x.cpu() + w.cpu()) == 0
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_of_marks_inside(order, winner, mesh, traces):
     x = torch.randn(8, 40)
     out = f(x.to('xla'))
     sync()
-    assert error(out, x * 2 + w.cpu()) < 1e-5
+    assert_right(out, x * 2 + w.cpu(), 1e-5)
     assert placed(out) == placements.of_spec(mesh, (winner, None))
   assert traces['n'] == 1
 
@@ -116,8 +117,8 @@ def test_a_function_called_between_lazy_steps(mesh):
     out = f(x) + x + w
     del x
     sync()
+    assert_right(out, expected, 1e-4)
     assert placed(out) == placements.of_spec(mesh, _OVER_X)
-    assert error(out, expected) < 1e-4
 
 
 def test_an_argument_updated_in_place_keeps_its_priority(mesh):
@@ -134,8 +135,8 @@ def test_an_argument_updated_in_place_keeps_its_priority(mesh):
     out = f(w, x)
     sync()
     expected += 1
-    assert error(w, expected) < 1e-5
-    assert error(out, x.cpu() * 2) == 0
+    assert_right(w, expected, 1e-5)
+    assert_right(out, x.cpu() * 2, 0)
     assert placed(w) == placements.of_spec(mesh, _OVER_Y)
   for of_other, winner in (((0, None), 'x'), ((2, None), 'y')):
     out = w + put(mesh, (8, 48), _OVER_X, of_other)
@@ -172,10 +173,10 @@ def test_training(mesh, traces):
     xs.mark_sharding(sharded, mesh, _OVER_X, priority=(0, None))
     loss = _step(f, o, sharded)
     sync()
-    assert error(loss, _step(reference, ro, x)) < 1e-4
+    assert_right(loss, _step(reference, ro, x), 1e-4)
   assert traces['n'] == 2
   for got, wanted in zip(model.parameters(), reference.parameters()):
-    assert error(got, wanted) < 1e-4
+    assert_right(got, wanted, 1e-4)
   other = put(mesh, (32, 16), _OVER_X, (2, None))
   out = model[0].weight.detach() + other
   sync()
@@ -204,8 +205,8 @@ def test_marks_within(uses_result, order, winner, mesh, traces):
     v = put(mesh, (8, 16), _OVER_Y, of_v)
     out = f(x.to('xla'), v)
     sync()
+    assert_right(out, x * 2 + v.cpu(), 1e-6)
     assert placed(out) == placements.of_spec(mesh, (winner, None))
-    assert error(out, x * 2 + v.cpu()) < 1e-6
   assert traces['n'] == 1
 
 
@@ -222,4 +223,4 @@ def test_marks_with_gradients(mesh):
     sync()
     cpu = w.detach().cpu().requires_grad_()
     (x @ cpu).relu().sum().backward()
-    assert error(w.grad, cpu.grad) < 1e-4
+    assert_right(w.grad, cpu.grad, 1e-4)

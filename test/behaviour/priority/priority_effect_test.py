@@ -6,7 +6,8 @@ none: the sum of one split over x and one split over y.
 
 from __future__ import annotations
 
-from marks import error, FORMS, placed, plain, put, sync
+from kinds import assert_right
+from marks import FORMS, placed, plain, put, sync
 import numpy as np
 import placements
 import pytest
@@ -49,9 +50,9 @@ def _sum(mesh, of_x, of_y, form='mark_sharding', is_pending=False):
   on_y = FORMS[form](on_y, mesh, _OVER_Y, of_y)
   out = on_x + on_y
   sync()
+  assert_right(out, a + b, 1e-5)
   assert placed(on_x) == placements.of_spec(mesh, _OVER_X)
   assert placed(on_y) == placements.of_spec(mesh, _OVER_Y)
-  assert error(out, a + b) < 1e-5
   return out
 
 
@@ -104,9 +105,9 @@ def test_rows_against_contraction(mesh):
     h = torch.tanh(on_x)
     out = h @ on_w
     sync()
+    assert_right(out, torch.tanh(x) @ w, 1e-4)
     assert placed(h) == placements.of_spec(mesh, hidden)
     assert placed(out) == placements.of_spec(mesh, result)
-    assert error(out, torch.tanh(x) @ w) < 1e-4
 
 
 def test_table_against_indices(mesh):
@@ -119,8 +120,8 @@ def test_table_against_indices(mesh):
     xs.mark_sharding(on_table, mesh, (None, every), priority=(None, order[1]))
     out = torch.nn.functional.embedding(on_rows, on_table)
     sync()
+    assert_right(out, torch.nn.functional.embedding(rows, table), 0)
     assert placed(out) == placements.of_spec(mesh, result)
-    assert error(out, torch.nn.functional.embedding(rows, table)) == 0
 
 
 @pytest.mark.parametrize(
@@ -136,9 +137,9 @@ def test_the_gradient_gets_the_same_priority(order, winner, mesh):
   (marked * 2).sum().backward()
   out = t.grad + other
   sync()
+  assert_right(t.grad, torch.full((8, 8), 2.), 0)
   assert placed(t.grad) == placements.of_spec(mesh, _OVER_X)
   assert placed(out) == placements.of_spec(mesh, (winner, None))
-  assert error(t.grad, torch.full((8, 8), 2.)) == 0
 
 
 # Dimensions that nothing splits.
@@ -152,7 +153,7 @@ def _beside_one_over_x(mesh, priority):
   b = put(mesh, (16, 16), _OVER_X, (0, None))
   out = u + b
   sync()
-  assert error(out, x * 2 + b.cpu()) < 1e-5
+  assert_right(out, x * 2 + b.cpu(), 1e-5)
   assert placed(b) == placements.of_spec(mesh, _OVER_X)
   return placed(u)
 
@@ -176,10 +177,10 @@ def test_what_has_data_stays_stored_as_marked_though_open(mesh):
     out = w.sin() + b
     w.add_(b)
     sync()
+    assert_right(out, expected.sin() + b.cpu(), 1e-5)
     assert placed(w) == placements.of_spec(mesh, (None, 'y'))
-    assert error(out, expected.sin() + b.cpu()) < 1e-5
     expected += b.cpu()
-    assert error(w, expected) < 1e-5
+    assert_right(w, expected, 1e-5)
 
 
 def test_wholly_open(mesh):
@@ -187,9 +188,9 @@ def test_wholly_open(mesh):
   b = put(mesh, (16, 8), _OVER_Y)
   out = w * 2 + b
   sync()
+  assert_right(out, w.cpu() * 2 + b.cpu(), 1e-5)
   assert placed(w) == placements.of_spec(mesh, (None, None))
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
-  assert error(out, w.cpu() * 2 + b.cpu()) < 1e-5
 
 
 # What else may be marked.
@@ -206,9 +207,9 @@ def test_uneven_dimensions(rows, of_x, of_y, mesh):
     out = (a + b) @ b.t()
     a.mul_(.5)
     sync()
-    assert error(out, (x + y) @ y.t()) < 1e-4
+    assert_right(out, (x + y) @ y.t(), 1e-4)
     x = x * .5
-    assert error(a, x) == 0
+    assert_right(a, x, 0)
     assert placed(a) == placements.of_spec(mesh, _OVER_X)
 
 
@@ -220,7 +221,7 @@ def test_other_types(dtype, mesh):
   xs.mark_sharding(on_y, mesh, _OVER_Y, priority=(0, None))
   out = torch.where(on_x == on_y, on_x, on_y)
   sync()
-  assert torch.equal(out.cpu(), torch.where(a == b, a, b))
+  assert_right(out, torch.where(a == b, a, b), 0)
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
 
 
@@ -230,7 +231,7 @@ def test_scalars_and_one_dimension(mesh):
   xs.mark_sharding(row, mesh, (('x', 'y'),), priority=(3,))
   out = row * scalar
   sync()
-  assert torch.equal(out.cpu(), torch.arange(8.) * 2)
+  assert_right(out, torch.arange(8.) * 2, 0)
   assert placed(row) == placements.of_spec(mesh, (('x', 'y'),))
 
 
@@ -269,12 +270,12 @@ def test_cleared(mesh):
   assert torch_xla._XLAC._get_xla_sharding_spec(a) == ''
   out = a + b
   sync()
-  assert error(out, x + y) == 0
+  assert_right(out, x + y, 0)
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
   xs.mark_sharding(a, mesh, _OVER_X, priority=(2, None))
   out = a + b
   sync()
-  assert error(out, x + y) == 0
+  assert_right(out, x + y, 0)
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
 
 
@@ -286,8 +287,8 @@ def test_wrappers_as_operands(mesh):
   ]
   out = plain(wrapped[0] + wrapped[1])
   sync()
+  assert_right(out, a + b, 1e-6)
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
-  assert error(out, a + b) < 1e-6
 
 
 def _add_many(mesh, scalars):
@@ -305,10 +306,10 @@ def _add_many(mesh, scalars):
     total = sum(device) + sum(more)
     device[0].mul_(.5)
     sync()
-    assert error(total, sum(host) + scalars) < 1e-2
+    assert_right(total, sum(host) + scalars, 1e-2)
     assert placed(total) == placements.of_spec(mesh, _OVER_Y)
     host[0] = host[0] * .5
-    assert error(device[0], host[0]) == 0
+    assert_right(device[0], host[0], 0)
     assert [placed(t) for t in device] == marked
 
 

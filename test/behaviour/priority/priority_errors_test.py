@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 
+import kinds
 from marks import FORMS
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ import torch_xla.distributed.spmd as xs
 from torch_xla_form import SHARDY
 
 ENVIRONMENT = SHARDY
+# Whatever comes of them, nothing is computed.
+pytestmark = pytest.mark.means(kinds.DIFFERS)
 
 _HINT = 'give a tuple with one non-negative int or None per dimension'
 _WRONG = [

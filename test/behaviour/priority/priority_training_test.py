@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import copy
 
-from marks import compiles_of, error, placed, put, sync
+from kinds import assert_right
+from marks import compiles_of, placed, put, sync
 import placements
 import pytest
 import torch
@@ -68,9 +69,9 @@ def _train(mesh, optimizer, wrap=lambda f: f):
     xs.mark_sharding(sharded, mesh, _OVER_X, priority=(0, None))
     losses = []
     counts.append(compiles_of(lambda: losses.append(step(sharded))))
-    assert error(losses[0], _one_step(reference, its, x)) < 1e-4
+    assert_right(losses[0], _one_step(reference, its, x), 1e-4)
   for got, wanted in zip(model.parameters(), reference.parameters()):
-    assert error(got, wanted) < 1e-4
+    assert_right(got, wanted, 1e-4)
   assert [placed(t) for t in marked] == [
       placements.of_spec(mesh, spec) for spec in (_OVER_Y, (None, 'y'))
   ]
@@ -115,7 +116,7 @@ def test_gradients_accumulated_over_syncs(mesh):
         optimizer.zero_grad()
       sync()
   for got, wanted in zip(model.parameters(), reference.parameters()):
-    assert error(got, wanted) < 1e-4
+    assert_right(got, wanted, 1e-4)
 
 
 _UPDATES = {
@@ -140,7 +141,7 @@ def test_a_weight_updated_in_place_keeps_its_priority(update, is_read, mesh):
     if is_read:
       w.cpu()
     sync()
-    assert error(w, expected) < 1e-4
+    assert_right(w, expected, 1e-4)
     assert placed(w) == placements.of_spec(mesh, _OVER_Y)
   assert _sum_with_one_over_x(mesh, w,
                               (0, None)) == placements.of_spec(mesh, _OVER_X)
@@ -161,7 +162,7 @@ def test_a_weight_made_on_the_device_keeps_its_priority(is_read, mesh):
           mesh, (winner, None)), step
       w.add_(1)
       sync()
-    assert error(w, torch.full((16, 8), 5.)) == 0
+    assert_right(w, torch.full((16, 8), 5.), 0)
     assert placed(w) == placements.of_spec(mesh, _OVER_Y)
 
 
@@ -171,7 +172,7 @@ def test_a_copy_brings_no_priority_along(of_source, mesh):
   source = put(mesh, (16, 8), _OVER_Y, of_source)
   w.copy_(source)
   sync()
-  assert error(w, source.cpu()) == 0
+  assert_right(w, source.cpu(), 0)
   assert _sum_with_one_over_x(mesh, w,
                               (3, None)) == placements.of_spec(mesh, _OVER_Y)
   winner = _OVER_Y if of_source is None else _OVER_X
@@ -200,8 +201,8 @@ def test_used_and_updated_in_one_program(mesh):
     out = w + v
     w.add_(1)
     sync()
+    assert_right(out, expected + step, 1e-4)
     assert placed(out) == placements.of_spec(mesh, _OVER_Y), step
-    assert error(out, expected + step) < 1e-4
 
 
 def test_host_state_copied_in_keeps_priority_and_placement(mesh):
@@ -210,7 +211,7 @@ def test_host_state_copied_in_keeps_priority_and_placement(mesh):
   model.load_state_dict(copy.deepcopy(state))
   sync()
   for name, t in model.state_dict().items():
-    assert error(t, state[name]) == 0
+    assert_right(t, state[name], 0)
   weight = model[0].weight
   assert placed(weight) == placements.of_spec(mesh, _OVER_Y)
   for of_other, winner in (((0, None), _OVER_X), ((2, None), _OVER_Y)):
@@ -244,7 +245,7 @@ def test_tied_weights(mesh):
     x = torch.randint(0, 32, (8, 4))
     loss = _one_step(model, o, x.to('xla'))
     sync()
-    assert error(loss, _one_step(reference, ro, x)) < 1e-4
-  assert error(model.head.weight, reference.head.weight) < 1e-4
+    assert_right(loss, _one_step(reference, ro, x), 1e-4)
+  assert_right(model.head.weight, reference.head.weight, 1e-4)
   assert _sum_with_one_over_x(mesh, model.head.weight,
                               (2, None)) == placements.of_spec(mesh, _OVER_X)

@@ -1,11 +1,8 @@
-"""The cases of pytorch/xla#9755 again, with the programs behind the door."""
+"""The cases of pytorch/xla#9755 again, with shardings in V2."""
 
 import pytest
 from replicated_spec_test import *
+from torch_xla_form import V2
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-}
+ENVIRONMENT = V2
 pytestmark = pytest.mark.slow

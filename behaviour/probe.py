@@ -1,10 +1,9 @@
 """Says what a torch_xla can do, from inside of the process that imports it.
 
-Run by the target's Python, as a script, in the folder of the tests; it imports
-nothing of this project but `torch_xla_form`. Prints one line of JSON.
+Prints one line of JSON.
 
-  probe.py       what there is, and whether retracing is mended
-  probe.py MODE  with a mode of `torch_xla_form` on: a sharding as it is read
+  probe       what there is, and whether retracing and hashes are mended
+  probe MODE  with a mode of `torch_xla_form` on: a sharding as it is read
 """
 
 import importlib.metadata
@@ -15,12 +14,14 @@ import os
 import sys
 import traceback
 
+from .suites import TESTS
+
 
 def main():
   # Whatever a library prints: stdout is the answer's.
   answer = os.dup(1)
   os.dup2(2, 1)
-  sys.path.insert(0, os.path.join(os.getcwd(), 'test', 'behaviour'))
+  sys.path.insert(0, str(TESTS))
   try:
     said = _sharding() if sys.argv[1:] else _features()
   except BaseException:  # pylint: disable=broad-except
@@ -59,6 +60,7 @@ def _features():
       python=sys.version.split()[0],
       form=torch_xla_form.form(),
       retrace=_retrace(),
+      identity=_identity(),
       v2=_has(
           hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
           'Mesh._get_op_sharding_args_v2'),
@@ -67,6 +69,19 @@ def _features():
 
 def _has(found, name):
   return [found, name if found else f'there is no {name}']
+
+
+def _identity():
+  import torch
+  from torch_xla import _XLAC
+  a, b = torch.ones(2).to('xla'), torch.ones(2).to('xla')
+  one, other = (
+      _XLAC._get_graph_hash([graph])
+      for graph in ((a - b) * (a / b), (a - b) * (b / a)))
+  return [
+      one != other, '(a - b) * (a / b) and (a - b) * (b / a) have '
+      f'{"hashes of their own" if one != other else "one hash"}'
+  ]
 
 
 def _retrace():
