@@ -14,8 +14,8 @@ import functools
 import itertools
 from typing import Optional
 
-from . import (batch_norm, dot_dims, extract, index_dims, padding, question,
-               to_sdy, untuple)
+from . import (batch_norm, dot_dims, extract, index_dims, padding, partial_sums,
+               question, to_sdy, untuple)
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -140,6 +140,7 @@ def lower(module: HloModuleProto,
   for needs, rewrite in REWRITES:
     if not opcodes.isdisjoint(needs):
       rewrite(module)
+  partial_sums.split(module, annotations)
   padded = padding.pad(module, annotations, num_devices, tiles)
   lowered = to_sdy.tell(module, annotations, num_devices, meshes)
   return padded.as_users_know(lowered), padded
