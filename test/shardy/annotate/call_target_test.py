@@ -34,7 +34,9 @@ def _annotations(draw, meshes):
                        tuple(axes[:cut]), (None,), ()]))
   priority = draw(st.none() |
                   st.tuples(*[st.none() | st.integers(0, 9) for _ in spec]))
-  return Annotation.of(mesh, spec, priority)
+  propagate = draw(st.none() |
+                   st.tuples(*[st.none() | st.just(True) for _ in spec]))
+  return Annotation.of(mesh, spec, priority, propagate)
 
 
 @examples(80, derandomize=True)
@@ -69,6 +71,20 @@ def test_a_changed_priority_changes_the_target():
   ]
   assert len({call_target.tag_target(s) for s in said}) == len(said) == 75
   assert len({call_target.binding_target([s]) for s in said}) == 75
+
+
+def test_every_word_changes_the_target():
+  """And nothing that is not said does: graphs keep their hashes."""
+  said = [
+      Annotation.of(_MESH, (0, None), None, propagate, unreduced)
+      for propagate, unreduced in ((None, ()), ((True, None), ()),
+                                   ((None, True), ()), ((False, False),
+                                                        ()), (None, (1,)))
+  ]
+  targets = [call_target.tag_target(s) for s in said]
+  assert len(set(targets)) == len(said)
+  assert [call_target.parse_target(t) for t in targets] == [(s,) for s in said]
+  assert '"tensors":[[0,[[0],[]],null]]' in targets[0]
 
 
 @pytest.mark.parametrize('target', ['', 'Sharding', 'torch_xla.shardy.bind'])
@@ -113,6 +129,10 @@ def test_the_undamaged_target():
     _target(tensors=[[0, [[0], []], 1]]),
     _target(tensors=[['0', [[0], []], None]]),
     _target(tensors=[[0]]),
+    _target(tensors=[[0, [[0], []], None, None]]),
+    _target(tensors=[[0, [[0], []], None, [1, None], []]]),
+    _target(tensors=[[0, [[0], []], None, None, [0]]]),
+    _target(tensors=[[0, [[0], []], None, [True, None], [1]]]),
 ])
 def test_damaged_targets(target):
   with pytest.raises(

@@ -1,5 +1,7 @@
 """Small modules with bindings and tags in them, from HLO text."""
 
+import re
+
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
 from torch_xla.shardy.hlo import messages, protos
@@ -24,3 +26,21 @@ def module_of(entry: str, others: str = '', header: str = ''):
   return messages.parse(
       protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+
+def printed(module) -> str:
+  """The text that XLA prints, with little of what is not looked at here."""
+  from jaxlib import _hlo as hlo
+  text = hlo.HloModule.from_serialized_hlo_module_proto(
+      module.SerializeToString()).to_string()
+  header, _, body = text.partition('\n')
+  meshes = header.partition('frontend_attributes=')[2]
+  body = body.replace('%', '').replace('\\"', "'").replace(
+      'frontend_attributes',
+      'attributes').replace(' custom_call_target="',
+                            ' "').replace('f32[8,8]{1,0}', 'F').strip()
+  # Instructions that were added, numbered as they come.
+  added = list(dict.fromkeys(re.findall(r'shardy\.\d+', body)))
+  body = re.sub(r'shardy\.\d+', lambda m: f'added{added.index(m.group())}',
+                body)
+  return f'{meshes}\n{body}'

@@ -26,28 +26,11 @@ def _say(spec, priority=None, mesh=_MESH) -> Annotation:
   return Annotation.of(mesh, spec, priority)
 
 
-def _print(module) -> str:
-  """The text that XLA prints, with little of what is not looked at here."""
-  text = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  header, _, body = text.partition('\n')
-  meshes = header.partition('frontend_attributes=')[2]
-  body = body.replace('%', '').replace('\\"', "'").replace(
-      'frontend_attributes',
-      'attributes').replace(' custom_call_target="',
-                            ' "').replace('f32[8,8]{1,0}', 'F').strip()
-  # Instructions that were added, numbered as they come.
-  added = list(dict.fromkeys(re.findall(r'shardy\.\d+', body)))
-  body = re.sub(r'shardy\.\d+', lambda m: f'added{added.index(m.group())}',
-                body)
-  return f'{meshes}\n{body}'
-
-
 def _lower(entry: str, others: str = '', num_devices: int = 8):
   """What the module becomes, and what is said of it."""
   module = _module(entry, others)
   lowering = to_sdy.tell(module, extract.take(module), num_devices)
-  return _print(module), lowering
+  return modules.printed(module), lowering
 
 
 def test_parameters():
@@ -513,5 +496,5 @@ def test_20_000_instructions():
   lowering = to_sdy.tell(module, extract.take(module), 8)
   print(f'{count} instructions in {time.perf_counter() - start:.2f} s')
   assert len(lowering.tensors) == 1 + (count - 1) // 100
-  text = _print(module)
+  text = modules.printed(module)
   assert text.count("[{'y'}p2, {}]") == (count - 1) // 100

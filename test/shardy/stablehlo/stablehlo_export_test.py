@@ -67,6 +67,24 @@ def test_pending_tensors(mesh, tmp_path):
   assert 'mhlo.' not in text and _OURS not in text
 
 
+def test_open_dimensions_and_parts_of_sums(mesh, tmp_path):
+  """The operands of a sum are split, and the sum is a part of itself."""
+  a = torch.ones(8, 16).to('xla')
+  xs.mark_sharding(a, mesh, ('x', None), propagate=(False, True))
+  b = torch.ones(16, 8).to('xla')
+  torch_xla.sync()
+  c = a @ b
+  xs.mark_sharding(c, mesh, ('x', None), unreduced=('y',))
+  d = c * 2
+  xs.mark_sharding(d, mesh, ('x', None), propagate=True)
+  text = _exported([torch.relu(d)], tmp_path / 'step.mlir')
+  assert sorted(re.findall(r'sdy.sharding_constraint %\w+ (<.*>) :', text)) == [
+      '<@mesh, [{"x", ?}, {?}]>', '<@mesh, [{"x"}, {?}]>',
+      '<@mesh, [{"x"}, {}], unreduced={"y"}>', '<@mesh, [{"y"}, {?}]>',
+      '<@mesh, [{?}, {"y"}]>'
+  ]
+
+
 @_ALONE
 def test_only_arguments_of_the_program_are_in_it(mesh, tmp_path):
   """Bound to the pending graph are all annotated tensors; the file has two."""

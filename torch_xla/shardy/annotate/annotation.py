@@ -1,4 +1,4 @@
-"""What a user says of a tensor's sharding: mesh, partition spec, priorities."""
+"""What a user says of a tensor's sharding: mesh, spec, priorities and the rest."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..sharding.hlo_sharding import HloSharding
 from ..sharding.partition_spec import in_plain_order, sharding_of
+from .constraint_words import Propagate, UnreducedError
 from .priority import Priority
 
 
@@ -65,21 +66,63 @@ class Annotation:
       from major to minor; empty where it is not split.
     priority: for each dimension a priority, or None where none was given; None
       if the whole call gave none.
+    propagate: for each dimension whether propagation may split it further, or
+      None where nothing was said; None if nothing was said of any.
+    unreduced: the mesh axes, by index, over which it is a part of a sum.
+
+  Raises:
+    UnreducedError: it is a part of a sum and has an open dimension.
   """
   mesh: UserMesh
   partition_spec: tuple[tuple[int, ...], ...]
   priority: Optional[Priority] = None
+  propagate: Optional[Propagate] = None
+  unreduced: tuple[int, ...] = ()
+
+  def __post_init__(self) -> None:
+    if self.unreduced and any(self.open_dims):
+      # XLA adds the value up, takes it for a part, and adds it up again.
+      raise UnreducedError(
+          'unreduced= of a value with open dimensions, which would be added up '
+          'twice: leave out propagate=, and the priorities of dimensions that '
+          'are not split')
 
   @classmethod
-  def of(cls, mesh: UserMesh, partition_spec: Sequence[Any],
-         priority: Optional[Priority]) -> Annotation:
+  def of(
+      cls,
+      mesh: UserMesh,
+      partition_spec: Sequence[Any],
+      priority: Optional[Priority],
+      propagate: Optional[Propagate] = None,
+      unreduced: tuple[int, ...] = ()
+  ) -> Annotation:
     """An annotation from a partition spec of axis indices, tuples and Nones."""
     spec = tuple(
         () if entry is None else
         tuple(map(int, entry)) if isinstance(entry, (tuple,
                                                      list)) else (int(entry),)
         for entry in partition_spec)
-    return _first_of_equals(cls(mesh, spec, priority))
+    return _first_of_equals(cls(mesh, spec, priority, propagate, unreduced))
+
+  @functools.cached_property
+  def open_dims(self) -> tuple[bool, ...]:
+    """For each dimension whether propagation may split it further.
+
+    A priority says so of one that is not split.
+    """
+    rank = len(self.partition_spec)
+    return tuple(
+        bool(propagate) or (not axes and priority is not None)
+        for axes, priority, propagate in zip(
+            self.partition_spec,
+            self.priority or (None,) * rank,
+            self.propagate or (None,) * rank,
+            strict=True))
+
+  @functools.cached_property
+  def of_whole(self) -> Annotation:
+    """The same of the value that is added up."""
+    return dataclasses.replace(self, unreduced=())
 
   @functools.cached_property
   def sharding(self) -> HloSharding:

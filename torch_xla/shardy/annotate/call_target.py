@@ -1,7 +1,7 @@
 """How a program carries annotations: as the targets of custom calls.
 
 `xs.mark_sharding` hands the runtime a placement and no more. The mesh's axis
-names and the priorities travel inside the program, in calls that the lowering
+names, the priorities and the rest travel inside the program, in calls that the lowering
 takes out again:
 
 - a *binding*, with the annotated tensors as operands, says which of them is
@@ -18,8 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 import functools
 import json
+from typing import Any
 
 from .annotation import Annotation, UserMesh
+from .constraint_words import check_propagate, check_unreduced
 from .priority import check_priority
 
 # The target of every call that must not leave this process begins so.
@@ -79,11 +81,16 @@ def parse_target(target: str) -> tuple[Annotation, ...]:
         for shape, names, ids in data['meshes']
     ]
     annotations = []
-    for index, spec, priority in data['tensors']:
+    for index, spec, priority, *words in data['tensors']:
       if index not in range(len(meshes)):
         raise ValueError(f'there is no mesh {index}')
-      annotation = Annotation(meshes[index], tuple(map(tuple, spec)),
-                              check_priority(priority, len(spec)))
+      propagate, unreduced = words or (None, None)
+      mesh = meshes[index]
+      spec = tuple(map(tuple, spec))
+      priority = check_priority(priority, len(spec))
+      annotation = Annotation(
+          mesh, spec, priority, check_propagate(propagate, spec, priority),
+          check_unreduced(unreduced, None, len(mesh.shape), spec))
       # Refuses axes and devices that are not there.
       annotation.sharding  # noqa: B018
       annotations.append(annotation)
@@ -94,12 +101,18 @@ def parse_target(target: str) -> tuple[Annotation, ...]:
 
 def _dump(annotations: Iterable[Annotation], of: str = '') -> str:
   meshes: dict[UserMesh, int] = {}
-  tensors = [(meshes.setdefault(a.mesh,
-                                len(meshes)), a.partition_spec, a.priority)
-             for a in annotations]
+  tensors = [(meshes.setdefault(a.mesh, len(meshes)), a.partition_spec,
+              a.priority, *_words(a)) for a in annotations]
   data = {
       'of': of,
       'meshes': [(m.shape, m.axis_names, m.device_ids) for m in meshes],
       'tensors': tensors,
   }
   return json.dumps(data, separators=(',', ':'))
+
+
+def _words(annotation: Annotation) -> tuple[Any, ...]:
+  """What most say nothing of: their text, and so their hash, is without it."""
+  if annotation.propagate is None and not annotation.unreduced:
+    return ()
+  return annotation.propagate, annotation.unreduced

@@ -29,6 +29,8 @@ from .. import switch
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.bound_names import BoundNames
+from ..annotate.constraint_words import (check_propagate, check_unreduced,
+                                         UnreducedError)
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
@@ -80,9 +82,15 @@ class Binder:
     self._door_checked = False
     self.saved_graphs = SavedGraphs(os.environ)
 
-  def annotate(self, annotate_func: Callable[..., None], t: torch.Tensor,
-               op_sharding: Any, mesh: Any, partition_spec: Sequence[Any],
-               priority: Optional[Priority]) -> None:
+  def annotate(self,
+               annotate_func: Callable[..., None],
+               t: torch.Tensor,
+               op_sharding: Any,
+               mesh: Any,
+               partition_spec: Sequence[Any],
+               priority: Optional[Priority],
+               propagate: Any = None,
+               unreduced: Any = None) -> None:
     """Gives `t` its placement, by `annotate_func`, and remembers the rest.
 
     Args:
@@ -92,20 +100,38 @@ class Binder:
       mesh: an `xs.Mesh`.
       partition_spec: mesh axes by index.
       priority: as `check_priority` gives it.
+      propagate: as the user gave it, as `mark_sharding` takes it.
+      unreduced: likewise.
 
     Raises:
+      PropagateError, UnreducedError: `propagate` or `unreduced` does not fit,
+        or `t` has data, which is no part of a sum.
       DoorError: a mode is on, and the runtime came up without the door.
     """
-    if not self._is_told(priority):
+    propagate = check_propagate(propagate, partition_spec, priority)
+    unreduced = check_unreduced(unreduced, mesh.axis_names,
+                                len(mesh.mesh_shape), partition_spec)
+    said = {
+        'priority': priority is not None,
+        'propagate': propagate is not None,
+        'unreduced': bool(unreduced)
+    }
+    if not self._is_told([word for word, is_said in said.items() if is_said]):
       annotate_func(t, op_sharding)
       return
-    annotation = Annotation.of(user_mesh(mesh), partition_spec, priority)
+    annotation = Annotation.of(
+        user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
         torch_xla._XLAC._xla_annotate_custom_sharding)
-    if only_constrains or are_pending([t])[0]:
+    is_pending = are_pending([t])[0]
+    if unreduced and not is_pending:
+      raise UnreducedError(
+          'unreduced= on a tensor that has data, which is no part of a sum: '
+          'mark a product or a sum before torch_xla.sync() computes it')
+    if only_constrains or is_pending:
       _tag(t, annotation)
       annotate_func(t, op_sharding)
-      self._pending_marks.add(t, annotation)
+      self._pending_marks.add(t, annotation.of_whole)
       return
     spec_of = torch_xla._XLAC._get_xla_sharding_spec
     spec = spec_of(t) if usage.is_used(t) else None
@@ -239,22 +265,27 @@ class Binder:
       self._since.updated |= updates
     return annotations
 
-  def _is_told(self, priority: Optional[Priority]) -> bool:
-    """Whether programs carry annotations; says so once where they do not."""
+  def _is_told(self, words: Sequence[str]) -> bool:
+    """Whether programs carry annotations; says so once where they do not.
+
+    Args:
+      words: what was said of a sharding besides the placement.
+    """
+    said = ', '.join(f'{word}=...' for word in words)
     if current_mode() is not Mode.OFF and not self._door_checked:
       switch.check_runtime()
       self._door_checked = torch_xla._XLAC._xla_runtime_is_initialized()
     if current_mode() is not Mode.SHARDY:
-      if priority is not None:
+      if words:
         self._warnings.warning(
-            'mark_sharding(priority=...) has no effect: Shardy is off. Set '
+            f'mark_sharding({said}) has no effect: Shardy is off. Set '
             'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
             'torch_xla.runtime.use_shardy() before the first XLA tensor')
       return False
-    if priority is not None and torch_xla._XLAC._get_use_eager_mode():
+    if words and torch_xla._XLAC._get_use_eager_mode():
       self._warnings.warning(
-          'in eager mode each operation is a program of its own, in which a '
-          'priority has no effect: it counts in functions that '
+          'in eager mode each operation is a program of its own, in which '
+          f'{said} has no effect: it counts in functions that '
           'torch_xla.compile compiles, and with eager mode off')
     return True
 

@@ -91,9 +91,8 @@ def _uneven_sizes(
 def _leaves_open(annotation: Optional[Annotation],
                  placement: HloSharding) -> bool:
   """Whether it leaves a dimension open, which is then not promised."""
-  return (annotation is not None and annotation.sharding == placement) and any(
-      not axes and priority is not None for axes, priority in zip(
-          annotation.partition_spec, annotation.priority or (), strict=False))
+  return (annotation is not None and annotation.sharding == placement and
+          any(annotation.open_dims))
 
 
 def pad(module: HloModuleProto, annotations: extract.Taken, num_devices: int,

@@ -14,7 +14,7 @@ import functools
 import itertools
 from typing import Optional
 
-from . import choice, extract, padding, question, to_sdy, untuple
+from . import choice, extract, padding, partial_sums, question, to_sdy, untuple
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -133,6 +133,7 @@ def lower(module: HloModuleProto,
     return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
   choice.apply(module, left_out)
+  partial_sums.split(module, annotations)
   padded = padding.pad(module, annotations, num_devices, tiles)
   lowered = to_sdy.tell(module, annotations, num_devices, meshes)
   return padded.as_users_know(lowered), padded

@@ -188,7 +188,8 @@ class _ModuleWriter:
   def _note(self, instruction: HloInstructionProto, constraint: Constraint,
             source: tuple[str, str]) -> None:
     """Puts the constraint on a `Sharding` call of `source`."""
-    text = attributes.per_value_attribute(self._mesh, constraint.dims)
+    text = attributes.per_value_attribute(self._mesh, constraint.dims,
+                                          constraint.unreduced)
     set_attribute(instruction, ATTRIBUTE, text)
     if not constraint.is_tensors:
       return
@@ -218,10 +219,14 @@ class _ModuleWriter:
     pins = {}
     for place, result in enumerate(results_of(computation)):
       constraint = constrained.get(result.id)
-      if constraint is not None and constraint.is_open:
+      if constraint is None:
+        continue
+      if constraint.is_open and not constraint.unreduced:
         self._open_results[place] = constraint
-      elif constraint is not None:
-        pin = self._call(computation, result, RESULT_TARGET, constraint.dims)
+      else:
+        # A part of a sum is no result: it is added up.
+        dims = constraint.closed if constraint.unreduced else constraint.dims
+        pin = self._call(computation, result, RESULT_TARGET, dims)
         pins[place] = (pin,)
         self._results[place] = constraint.placement
     if pins:

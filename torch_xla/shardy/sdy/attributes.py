@@ -149,10 +149,12 @@ def check(mesh: Mesh, dims: TensorSharding) -> None:
       previous = axis.name, end
 
 
-def text(mesh: Mesh, dims: TensorSharding) -> str:
+def text(mesh: Mesh, dims: TensorSharding,
+         unreduced: Sequence[SubAxis] = ()) -> str:
   """The text `<@mesh, [..]>` of a checked sharding; raises SdyError."""
-  check(mesh, dims)
-  return f'<@{MESH_NAME}, [{", ".join(map(str, dims))}]>'
+  check(mesh, (*dims, DimSharding(tuple(unreduced))))
+  rest = f', unreduced={{{", ".join(map(str, unreduced))}}}' if unreduced else ''
+  return f'<@{MESH_NAME}, [{", ".join(map(str, dims))}]{rest}>'
 
 
 def sharding_attribute(mesh: Mesh, dims: TensorSharding) -> str:
@@ -160,9 +162,10 @@ def sharding_attribute(mesh: Mesh, dims: TensorSharding) -> str:
   return f'#sdy.sharding{text(mesh, dims)}'
 
 
-def per_value_attribute(mesh: Mesh, dims: TensorSharding) -> str:
+def per_value_attribute(
+    mesh: Mesh, dims: TensorSharding, unreduced: Sequence[SubAxis] = ()) -> str:
   """The value of `xla.sdy.sharding` on a custom call; raises SdyError."""
-  return f'#sdy.sharding_per_value<[{text(mesh, dims)}]>'
+  return f'#sdy.sharding_per_value<[{text(mesh, dims, unreduced)}]>'
 
 
 def free_axes(mesh: Mesh, dims: TensorSharding) -> tuple[SubAxis, ...]:

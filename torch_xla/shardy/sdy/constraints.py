@@ -59,10 +59,12 @@ class Constraint(NamedTuple):
 
   Attributes:
     annotation: None where no user said anything.
+    unreduced: axes over which the value is a part of a sum.
   """
   dims: attributes.TensorSharding
   placement: HloSharding
   annotation: Optional[Annotation]
+  unreduced: tuple[attributes.SubAxis, ...] = ()
 
   @property
   def is_tensors(self) -> bool:
@@ -205,7 +207,9 @@ def _constraint(site: Site, mesh: attributes.Mesh,
     annotation = None  # Its tensor was given other data since.
   if annotation is not None:
     dims = mesh_axes.annotated_dims(annotation, mesh)
+    unreduced = mesh_axes.unreduced_axes(annotation, mesh)
   else:
+    unreduced = ()
     dims = mesh_axes.dims_of(site.placement, mesh, site.rank)
   if annotation is None or site.is_boundary and annotation.priority is None:
     dims = tuple(
@@ -215,4 +219,4 @@ def _constraint(site: Site, mesh: attributes.Mesh,
       dataclasses.replace(dim, closed=False) if n in site.open_dims else dim
       for n, dim in enumerate(dims))
   attributes.check(mesh, dims)
-  return Constraint(dims, site.placement, annotation)
+  return Constraint(dims, site.placement, annotation, unreduced)

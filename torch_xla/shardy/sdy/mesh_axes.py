@@ -91,8 +91,6 @@ def annotated_dims(annotation: Annotation,
                    mesh: attributes.Mesh) -> attributes.TensorSharding:
   """An annotation's dimensions: priorities kept, closed unless left open.
 
-  A dimension that is not split but has a priority is open.
-
   Raises:
     InexpressibleError: the annotation's mesh and `mesh` do not divide alike.
   """
@@ -107,13 +105,31 @@ def annotated_dims(annotation: Annotation,
     placed = dims_of(annotation.sharding, mesh, len(annotation.partition_spec))
   priorities = annotation.priority or (None,) * len(placed)
   dims = []
-  for dim, named, priority in zip(
-      placed, annotation.partition_spec, priorities, strict=True):
-    if named and not dim.axes:
+  for dim, named, priority, is_open in zip(
+      placed,
+      annotation.partition_spec,
+      priorities,
+      annotation.open_dims,
+      strict=True):
+    if named and not dim.axes and not is_open:
       priority = None  # An axis of size 1 of another mesh: split over nothing.
-    is_open = not named and priority is not None
     dims.append(attributes.DimSharding(dim.axes, not is_open, priority))
   return tuple(dims)
+
+
+def unreduced_axes(annotation: Annotation,
+                   mesh: attributes.Mesh) -> tuple[attributes.SubAxis, ...]:
+  """The axes over which a value is a part of a sum.
+
+  Raises:
+    InexpressibleError: `mesh` is another than the annotation's.
+  """
+  if annotation.unreduced and mesh_of(annotation.mesh) != mesh:
+    raise InexpressibleError(
+        f'axes that are unreduced over {mesh_of(annotation.mesh)} in a program '
+        f'over {mesh} (mark what one program uses over one mesh)')
+  return tuple(
+      attributes.SubAxis(mesh.axes[axis][0]) for axis in annotation.unreduced)
 
 
 def dims_of(sharding: HloSharding, mesh: attributes.Mesh,

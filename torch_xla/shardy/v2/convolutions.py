@@ -83,7 +83,7 @@ def _has_window(size: int, stride: int, low: int, high: int,
   return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
 
 
-def _holding(rank: int, held: Iterable[int]) -> str:
+def holding(rank: int, held: Iterable[int]) -> str:
   """The `backend_config` of a `Sharding` call that holds dimensions whole."""
   left = sorted(set(range(rank)).difference(held))
   return f'unspecified_dims=[{",".join(map(str, left))}]' if left else ''
@@ -127,7 +127,7 @@ def _hold(computation: HloComputationProto, editor: Editor) -> int:
           'Sharding',
           value.shape, [value.id],
           sharding=op_sharding.to_bytes(REPLICATED),
-          backend_config=_holding(rank, dims).encode())
+          backend_config=holding(rank, dims).encode())
 
     operands = [
         call(by_id[number], spatial) for number, spatial in zip(

@@ -68,7 +68,7 @@ def held_here(policy, mesh):
   held = {}
   for name, t in model.named_parameters(remove_duplicate=False):
     claim = claims['both' if name == 'tied' else name]
-    sharding = annotation_for(mesh, claim.spec, None).sharding
+    sharding = annotation_for(mesh, claim).sharding
     array = t.detach().numpy()
     if sharding.tiles is None:
       held[name] = [array.tolist()] * 8

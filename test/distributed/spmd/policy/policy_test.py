@@ -1,5 +1,6 @@
 """Policies: what they claim, how they are written, and what they mark."""
 
+import dataclasses
 from hypothesis import given, strategies as st
 import pathlib
 
@@ -120,6 +121,7 @@ def test_malformed_patterns_are_errors(pattern):
     (lambda: Rule('a', ('x',), uneven=1), 'neither True nor False'),
     (lambda: Boundary('a', REPLICATED), 'write the spec out'),
     (lambda: Boundary('a', ('x',), output=True), 'output=True'),
+    (lambda: Rule('a', REPLICATED, propagate=True), 'takes no propagate'),
     (lambda: ShardingPolicy(default='model'), 'default'),
 ])
 def test_rules_that_say_nothing_are_errors(make, text):
@@ -200,14 +202,18 @@ def _said(draw):
   spec = draw(_specs)
   priority = st.lists(
       st.none() | st.integers(0, 9), min_size=len(spec), max_size=len(spec))
-  return spec, draw(st.none() | priority.map(tuple))
+  open_dims = st.lists(
+      st.none() | st.just(True), min_size=len(spec), max_size=len(spec))
+  return (spec, draw(st.none() | priority.map(tuple)),
+          draw(st.none() | open_dims.map(tuple)))
 
 
 _patterns = st.text(min_size=1).filter(lambda s: not set(s) & set('.[]{}*'))
-_rules = st.builds(lambda p, s, u: Rule(p, *s, u), _patterns, _said(),
+_rules = st.builds(lambda p, s, u: Rule(p, *s[:2], u, s[2]), _patterns, _said(),
                    st.booleans()) | st.builds(Rule, _patterns,
                                               st.just(REPLICATED))
-_boundaries = st.builds(lambda m, s, o: Boundary(m, *s, o), _patterns, _said(),
+_boundaries = st.builds(lambda m, s, o: Boundary(m, *s[:2], o, s[2]), _patterns,
+                        _said(),
                         st.none() | st.integers(-3, 3))
 
 
@@ -439,6 +445,43 @@ def test_boundaries_that_do_not_fit_the_model(mesh):
       (ProblemKind.UNKNOWN_AXIS, "boundary 'u*'"),
       (ProblemKind.MATCHES_NOTHING, "boundary 'none'"),
   ]
+
+
+def test_a_pattern_that_is_near_a_name(mesh):
+  model = torch.nn.Sequential(Mlp(), Mlp()).to('xla')
+  with pytest.raises(PolicyMismatchError) as e:
+    ShardingPolicy(
+        default=REPLICATED,
+        boundaries=(Boundary('*.upp', ('data', None)),)).apply(model, mesh)
+  assert "no module has such a name (near it: '1.up', '0.up')" in str(e.value)
+
+
+@pytest.mark.parametrize('compiled', [False, True])
+def test_a_boundary_of_a_model_that_is_marked_already(mesh, compiled):
+  """Open dimensions of what a module gives, and of its gradient."""
+  torch.manual_seed(0)
+  model, x = Mlp(), torch.randn(4, 8)
+  expected = model(x).detach()
+  model = model.to('xla')
+  xs.mark_sharding(model.up.weight, mesh, ('model', None))
+  policy = dataclasses.replace(
+      ShardingPolicy.capture(model, mesh),
+      boundaries=(Boundary('up', ('data', None), propagate=(False, True)),))
+  policy.apply(model, mesh)
+  step = torch.compile(model, backend='openxla') if compiled else model
+  with torch_xla.shardy.record() as programs, torch.set_grad_enabled(
+      not compiled):
+    out = step(x.to('xla'))
+    if not compiled:
+      out.sum().backward()
+    torch_xla.sync(wait=True)
+  found = constraints(programs, "('data', None)")
+  assert [t.sdy for t in found
+         ] == ['#sdy.sharding_per_value<[<@mesh, [{"data"}, {?}]>]>'
+              ] * (1 if compiled else 2)
+  # Nobody else splits its columns: the weight does.
+  assert {t.local_shape.dims for t in found} == {(2, 4)}
+  torch.testing.assert_close(out.detach().cpu(), expected)
 
 
 def test_a_policy_can_be_applied_again(mesh):

@@ -158,7 +158,7 @@ class Collector:
   def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
     if claim is None:
       return None
-    return policy_applied.annotation_for(self._mesh, claim.spec, claim.priority)
+    return policy_applied.annotation_for(self._mesh, claim)
 
   def _annotation(self, t: torch.Tensor) -> Seen:
     t = xla_sharding.unwrap_sharded_tensor(t)
@@ -226,8 +226,7 @@ class Collector:
 
   def _boundary(self, name: str, boundary: rules.Boundary,
                 hook: Optional[policy_applied.BoundaryHook]) -> BoundaryRow:
-    annotation = policy_applied.annotation_for(self._mesh, boundary.spec,
-                                               boundary.priority)
+    annotation = policy_applied.annotation_for(self._mesh, boundary)
     activations = []
     if hook is not None:
       sharding = str(annotation.sharding)

@@ -205,8 +205,7 @@ class ShardingPolicy:
     if problems:
       raise PolicyMismatchError(problems)
     annotations = {
-        name: annotation_for(mesh, claims[name].spec, claims[name].priority)
-        for name, _ in tensors
+        name: annotation_for(mesh, claims[name]) for name, _ in tensors
     }
     problems = [
         p for name, t in tensors for p in _held(name, t, annotations[name])
@@ -220,7 +219,12 @@ class ShardingPolicy:
       claim = claims[name]
       if captured.placement_of(t) not in (None, annotations[name].sharding):
         xla_sharding.clear_sharding(t)
-      xla_sharding.mark_sharding(t, mesh, claim.spec, priority=claim.priority)
+      xla_sharding.mark_sharding(
+          t,
+          mesh,
+          claim.spec,
+          priority=claim.priority,
+          propagate=claim.propagate)
       applied.annotations[t] = annotations[name]
     torch_xla.shardy.name_tensors({
         applied.record_names[name]: t for name, t in tensors

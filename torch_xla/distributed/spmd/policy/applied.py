@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 import dataclasses
 import os
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 import weakref
 
 import torch
@@ -15,8 +15,9 @@ import torch_xla.debug.metrics as met
 from torch_xla.shardy.annotate.annotation import Annotation, user_mesh
 
 from .. import xla_sharding
+from .claims import Claim
 from .patterns import PolicyError
-from .rules import axes_of, Boundary, Spec
+from .rules import axes_of, Boundary
 
 # Set by `torch-xla-shardy audit` for the script that it
 # runs: models are kept until the script has ended, to be audited then.
@@ -66,14 +67,15 @@ class _Marked(torch.autograd.Function):
 
   @staticmethod
   def forward(ctx: Any, t: torch.Tensor, mesh: str, spec: str,
-              priority: Optional[str]) -> torch.Tensor:
-    ctx.said = mesh, spec, priority
-    return torch.ops.xla.aot_mark_sharding(t, mesh, spec, priority)
+              priority: Optional[str],
+              propagate: Optional[str]) -> torch.Tensor:
+    ctx.said = mesh, spec, priority, propagate
+    return torch.ops.xla.aot_mark_sharding(t, *ctx.said)
 
   @staticmethod
   def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     return (torch.ops.xla.aot_mark_sharding(gradient,
-                                            *ctx.said), None, None, None)
+                                            *ctx.said), None, None, None, None)
 
 
 class BoundaryHook:
@@ -91,9 +93,9 @@ class BoundaryHook:
     self.boundary = boundary
     self.shapes: dict[tuple[int, ...], int] = {}
     self.compiled = False
-    priority = boundary.priority
     self._arguments = (str(mesh), str(boundary.spec),
-                       None if priority is None else str(priority))
+                       *(None if word is None else str(word)
+                         for word in (boundary.priority, boundary.propagate)))
 
   def __call__(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
     place = self.boundary.output
@@ -204,13 +206,14 @@ def kept_models() -> tuple[torch.nn.Module, ...]:
   return tuple(_kept)
 
 
-def annotation_for(mesh: xla_sharding.Mesh, spec: Spec,
-                   priority: Any) -> Annotation:
-  """What marking with a spec of axis names says."""
+def annotation_for(mesh: xla_sharding.Mesh,
+                   said: Union[Claim, Boundary]) -> Annotation:
+  """What marking as a policy says annotates."""
   index = {str(name): i for i, name in enumerate(mesh.axis_names)}
   return Annotation.of(
       user_mesh(mesh),
-      [tuple(index[a] for a in axes_of(entry)) for entry in spec], priority)
+      [tuple(index[a] for a in axes_of(entry)) for entry in said.spec],
+      said.priority, said.propagate)
 
 
 def _free_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:

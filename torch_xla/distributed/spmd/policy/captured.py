@@ -83,30 +83,32 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
 
 
 def _said(name: str, t: torch.Tensor,
-          over: UserMesh) -> Optional[tuple[Spec, Any, bool]]:
+          over: UserMesh) -> Optional[tuple[Spec, Any, bool, Any]]:
   """What a rule says after its pattern; None for what is whole everywhere."""
   if t.device.type != 'xla':
     raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")
   annotation = binder.annotation_of(t)
   if annotation is not None and annotation.mesh == over:
     spec: Optional[Sequence[Sequence[int]]] = annotation.partition_spec
-    priority = annotation.priority
   else:
     placed = annotation.sharding if annotation is not None else placement_of(t)
     if placed is None:
       return None
-    priority = None if annotation is None else annotation.priority
     spec = next(_specs_of(placed, t.dim(), over), None)
     if spec is None:
       raise PolicyError(
           f'{name} is split {placed}, as no partition spec over the mesh '
           f'{dict(zip(over.axis_names or (), over.shape))} says: capture it '
           'over its own mesh, mesh=')
-  if not any(spec) and priority is None:
+  priority, propagate = (None,
+                         None) if annotation is None else (annotation.priority,
+                                                           annotation.propagate)
+  if not any(spec) and priority is None and propagate is None:
     return None
   named = tuple(tuple(over.axis_name(a) for a in axes) for axes in spec)
   sizes = {over.axis_name(a): size for a, size in enumerate(over.shape)}
-  return named, priority, bool(uneven(tuple(t.shape), named, sizes))
+  return (named, priority, bool(uneven(tuple(t.shape), named,
+                                       sizes)), propagate)
 
 
 def _specs_of(placed: HloSharding, rank: int,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
+import difflib
 import enum
 from typing import Optional, Union
 
+from torch_xla.shardy.annotate.constraint_words import Propagate
 from torch_xla.shardy.annotate.priority import Priority
 
 from .patterns import matches, PolicyError
@@ -84,6 +86,7 @@ class Claim:
   spec: Spec
   priority: Optional[Priority] = None
   uneven: bool = False
+  propagate: Optional[Propagate] = None
 
 
 def claim_tensors(
@@ -153,10 +156,15 @@ def claim_modules(
       problems.append(
           Problem(
               ProblemKind.MATCHES_NOTHING, what,
-              'no module has such a name: mend the pattern, or take the '
-              'boundary out'))
+              f'no module has such a name{_near(boundary.module, modules)}: '
+              'mend the pattern, or take the boundary out'))
     problems += _unknown_axes(what, boundary.spec, axes)
   return pairs, problems
+
+
+def _near(pattern: str, names: Sequence[str]) -> str:
+  near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.5)
+  return f' (near it: {", ".join(map(repr, near))})' if near else ''
 
 
 def _claim(rules: Sequence[Rule], default: Optional[Replicated],
@@ -168,7 +176,8 @@ def _claim(rules: Sequence[Rule], default: Optional[Replicated],
   ] for alias in tensor.names]
   claiming = sorted({i for found in by_name for i in found})
   used_rules.update(claiming)
-  said = {(rules[i].spec, rules[i].priority, rules[i].uneven) for i in claiming}
+  said = {(rules[i].spec, rules[i].priority, rules[i].uneven,
+           rules[i].propagate) for i in claiming}
   if len(said) > 1 or any(len(found) > 1 for found in by_name):
     patterns = ' and '.join(repr(rules[i].pattern) for i in claiming)
     tied = '' if len(
@@ -185,7 +194,8 @@ def _claim(rules: Sequence[Rule], default: Optional[Replicated],
     return Claim(name, None, (None,) * len(tensor.shape)), None
   rule = rules[claiming[0]]
   spec = ((None,) * len(tensor.shape) if rule.spec is REPLICATED else rule.spec)
-  return Claim(name, rule.pattern, spec, rule.priority, rule.uneven), None
+  return Claim(name, rule.pattern, spec, rule.priority, rule.uneven,
+               rule.propagate), None
 
 
 def _misfits(claim: Claim, tensor: OwnedTensor,

@@ -8,6 +8,9 @@ import enum
 import math
 from typing import Any, Optional, Union
 
+from torch_xla.shardy.annotate.constraint_words import (check_propagate,
+                                                        Propagate,
+                                                        PropagateError)
 from torch_xla.shardy.annotate.priority import (check_priority, Priority,
                                                 PriorityError)
 from torch_xla.shardy.sharding.partition_spec import uneven_dims
@@ -42,14 +45,17 @@ class Rule:
     priority: for each dimension of `spec`, as `xs.mark_sharding` takes it.
     uneven: whether a dimension may have a size that its mesh axes do not
       divide. The last shards of it are then smaller, or empty.
+    propagate: for each dimension, or for all, as `xs.mark_sharding` takes it.
 
   Raises:
-    RuleError: malformed. A wrong priority is a PriorityError.
+    RuleError: malformed. A wrong priority is a PriorityError, a wrong
+      `propagate` a PropagateError.
   """
   pattern: str
   spec: Union[Spec, Replicated]
   priority: Optional[Priority] = None
   uneven: bool = False
+  propagate: Optional[Propagate] = None
 
   def __post_init__(self):
     compile_pattern(self.pattern)
@@ -75,14 +81,16 @@ class Boundary:
     output: which result, where the module returns a tuple or a list, or its
       name, where that is a dictionary, as transformers' ModelOutput is; None
       where it returns one tensor.
+    propagate: as for rules; the gradient's, too.
 
   Raises:
-    RuleError: malformed. A wrong priority is a PriorityError.
+    RuleError: malformed, and the others as for rules.
   """
   module: str
   spec: Spec
   priority: Optional[Priority] = None
   output: Union[int, str, None] = None
+  propagate: Optional[Propagate] = None
 
   def __post_init__(self):
     what = f'boundary {self.module!r}'
@@ -111,12 +119,13 @@ def uneven(shape: Sequence[int], spec: Spec,
 
 
 def _set_spec(rule: Any, what: str) -> None:
-  """Checks spec and priority of a frozen instance, and writes them plainly."""
+  """Checks what a frozen instance says, and writes it plainly."""
   spec = rule.spec
   if spec is REPLICATED:
-    if rule.priority is not None:
-      raise RuleError(f'{what}: REPLICATED takes no priority; write the spec '
-                      'out, as in (None, None), to give each dimension one')
+    for word in ('priority', 'propagate'):
+      if getattr(rule, word) is not None:
+        raise RuleError(f'{what}: REPLICATED takes no {word}; write the spec '
+                        'out, as in (None, None), to give each dimension one')
     return
   if not isinstance(spec, (tuple, list)):
     raise RuleError(f'{what}: spec={spec!r} is neither REPLICATED nor a tuple '
@@ -137,6 +146,8 @@ def _set_spec(rule: Any, what: str) -> None:
   object.__setattr__(rule, 'spec', tuple(entries))
   try:
     priority = check_priority(rule.priority, len(entries))
-  except PriorityError as e:
+    propagate = check_propagate(rule.propagate, entries, priority)
+  except (PriorityError, PropagateError) as e:
     raise type(e)(f'{what}: {e}') from None
   object.__setattr__(rule, 'priority', priority)
+  object.__setattr__(rule, 'propagate', propagate)

@@ -6,6 +6,7 @@
   pattern = "blocks.*.up.weight"
   spec = ["model", "-"]          # "-": not split; a list: several axes.
   priority = [0, "-"]            # "-": none for this dimension.
+  propagate = [true, "-"]        # Likewise; or true, or false, for all.
   uneven = true                  # A size may not divide by its axes.
 
   [[rule]]
@@ -26,15 +27,16 @@ from collections.abc import Mapping, Sequence
 import json
 from typing import Any, Optional, Union
 
-from torch_xla.shardy.annotate.priority import Priority, PriorityError
+from torch_xla.shardy.annotate.constraint_words import PropagateError
+from torch_xla.shardy.annotate.priority import PriorityError
 
 from .patterns import PolicyError, RuleError
-from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule, Spec
+from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule
 
 _NONE = '-'
 _REPLICATED = REPLICATED.value
-_RULE_KEYS = ('pattern', 'spec', 'priority', 'uneven')
-_BOUNDARY_KEYS = ('module', 'spec', 'priority', 'output')
+_RULE_KEYS = ('pattern', 'spec', 'priority', 'uneven', 'propagate')
+_BOUNDARY_KEYS = ('module', 'spec', 'priority', 'output', 'propagate')
 
 
 class PolicyTextError(PolicyError):
@@ -53,14 +55,13 @@ def dump(rules: Sequence[Rule], boundaries: Sequence[Boundary],
   ]
   for rule in rules:
     tables.append(f'[[rule]]\npattern = {_string(rule.pattern)}\n' +
-                  _spec_lines(rule.spec, rule.priority) +
-                  'uneven = true\n' * rule.uneven)
+                  _spec_lines(rule) + 'uneven = true\n' * rule.uneven)
   for boundary in boundaries:
     output = ('' if boundary.output is None else 'output = ' +
               (_string(boundary.output) if isinstance(boundary.output, str) else
                str(boundary.output)) + '\n')
     tables.append(f'[[boundary]]\nmodule = {_string(boundary.module)}\n' +
-                  _spec_lines(boundary.spec, boundary.priority) + output)
+                  _spec_lines(boundary) + output)
   return '\n'.join(tables)
 
 
@@ -103,8 +104,8 @@ def _toml() -> Any:
   return tomllib
 
 
-def _spec_lines(spec: Union[Spec, Replicated],
-                priority: Optional[Priority]) -> str:
+def _spec_lines(said: Union[Rule, Boundary]) -> str:
+  spec = said.spec
   if spec is REPLICATED:
     return f'spec = {_string(_REPLICATED)}\n'
   entries = []
@@ -118,9 +119,10 @@ def _spec_lines(spec: Union[Spec, Replicated],
         _string(_NONE) if not texts else texts[0] if len(texts) ==
         1 else f'[{", ".join(texts)}]')
   lines = f'spec = [{", ".join(entries)}]\n'
-  if priority is not None:
-    numbers = (_string(_NONE) if p is None else str(p) for p in priority)
-    lines += f'priority = [{", ".join(numbers)}]\n'
+  for word in ('priority', 'propagate'):
+    if (entries := getattr(said, word)) is not None:
+      texts = (_string(_NONE) if e is None else str(e).lower() for e in entries)
+      lines += f'{word} = [{", ".join(texts)}]\n'
   return lines
 
 
@@ -150,16 +152,17 @@ def _parse_table(cls: type, key: str, known: Sequence[str],
   _check_keys(table, what, known)
   if missing := [k for k in (key, 'spec') if k not in table]:
     raise PolicyTextError(f'{what}: {missing[0]} is missing')
-  spec, priority = table['spec'], table.get('priority')
+  spec = table['spec']
   if spec == _REPLICATED:
     spec = REPLICATED
   elif isinstance(spec, list):
     spec = tuple(None if e == _NONE else tuple(e) if isinstance(e, list) else e
                  for e in spec)
-  if isinstance(priority, list):
-    priority = tuple(None if p == _NONE else p for p in priority)
-  optional = {k: table[k] for k in ('output', 'uneven') if k in table}
+  optional = {k: table[k] for k in known[2:] if k in table}
+  for word in ('priority', 'propagate'):
+    if isinstance(optional.get(word), list):
+      optional[word] = tuple(None if e == _NONE else e for e in optional[word])
   try:
-    return cls(table[key], spec, priority, **optional)
-  except (RuleError, PriorityError) as e:
+    return cls(table[key], spec, **optional)
+  except (RuleError, PriorityError, PropagateError) as e:
     raise PolicyTextError(f'{what}: {e}') from e
