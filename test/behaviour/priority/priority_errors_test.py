@@ -79,17 +79,23 @@ def test_an_error_leaves_what_was_said_before(mesh):
   assert _XLAC._get_xla_sharding_spec(t) == before
 
 
-def test_the_argument_is_last_and_optional():
-  """Graphs that were saved without it stay valid."""
+def test_upstreams_arguments_come_first():
+  """Graphs that were saved without the priority, and what follows, stay valid."""
   for f in (xs.mark_sharding, xs.annotate_custom_sharding,
             xs.mark_sharding_with_gradients, xs.ShardingSpec,
             custom_kernel.dynamo_mark_sharding):
-    last = list(inspect.signature(f).parameters.values())[-1]
-    assert (last.name, last.default) == ('priority', None)
+    parameters = list(inspect.signature(f).parameters.values())
+    _check_ours([(p.name, p.default) for p in parameters])
   for op in (torch.ops.xla.dynamo_mark_sharding.default,
              torch.ops.xla.aot_mark_sharding.default):
-    last = op._schema.arguments[-1]
-    assert (last.name, last.default_value) == ('priority', None)
+    _check_ours([(a.name, a.default_value) for a in op._schema.arguments])
+
+
+def _check_ours(arguments):
+  first = [name for name, _ in arguments].index('priority')
+  assert {default for _, default in arguments[first:]} == {None}
+  assert {name for name, _ in arguments[first + 1:]
+         } <= {'propagate', 'unreduced'}
 
 
 def test_docstring_says_what_priorities_mean():
