@@ -6,7 +6,6 @@ Tolerances of other cases hide a number that is cut off in place of rounded.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from ..case import Case, expect, Needs
 from ..context import Context
@@ -15,9 +14,6 @@ from ..pjrt.graph import Array, Graph, Step
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
 from ..torch_modules import torch
-
-if TYPE_CHECKING:
-  from torch import Tensor
 
 # Less than a vector, no multiple of one, and beyond 64 MiB of float32.
 _SMALL = (1, 5, 13, 31, 1027, 4099)
@@ -53,7 +49,7 @@ class _Operation:
   def operands(self) -> int:
     return 1 if self.opcode == 'convert' else 2
 
-  def of(self, *operands: Tensor) -> Tensor:
+  def of(self, *operands: torch.Tensor) -> torch.Tensor:
     """What torch makes of the operands."""
     if self.opcode == 'convert':
       return operands[0].to(_dtype(self.target))
@@ -76,7 +72,7 @@ def _dtype(name: str) -> torch.dtype:
   return getattr(torch, _TYPES[name])
 
 
-def _numbers(operation: _Operation, count: int, seed: int) -> Tensor:
+def _numbers(operation: _Operation, count: int, seed: int) -> torch.Tensor:
   """Numbers around one of both signs; of a cast, each third is a tie.
 
   Of the ties, half go up to the even number, and half down.
@@ -94,7 +90,7 @@ def _numbers(operation: _Operation, count: int, seed: int) -> Tensor:
   return wide
 
 
-def _array(name: str, tensor: Tensor) -> HostArray:
+def _array(name: str, tensor: torch.Tensor) -> HostArray:
   return HostArray(name.upper(), tuple(tensor.shape),
                    tensor.view(torch.uint8).numpy().tobytes())
 

@@ -29,10 +29,9 @@ _KILL_SECONDS = 20
 
 
 class Servers:
-  """The processes that workers are forked from: one for each mode of torch_xla,
-  and one without it.
+  """The processes that workers are forked from.
 
-  They start when they are first needed and know no plugin: several runners can
+  There is one for each mode of torch_xla, and one without it. They start when they are first needed and know no plugin: several runners can
   share them.
   """
 
