@@ -167,7 +167,8 @@ class Scripts:
                  'pyproject.toml', 'BUILD', 'WORKSPACE', '.bazelrc',
                  '.bazelversion', 'patches/series.toml', 'torch_xla/csrc/a.c',
                  'torch_xla/shardy/a.py', 'torch_xla/shardy/pjrt_abi.inc',
-                 'torch_xla_shardy/a.py', 'conformance/a.py', 'test/a_test.py'):
+                 'torch_xla_shardy/a.py', 'behaviour/a.py', 'conformance/a.py',
+                 'test/behaviour/a.py', 'test/a_test.py'):
       project.file(name)
     self._bin.mkdir()
     venv = project.root / '.venv/bin'

@@ -197,7 +197,7 @@ def test_every_folder_has_a_fault():
                      'torch_xla/distributed/spmd', 'infra')
       for ending in ('py', 'c')
       for path in (ROOT / parent).glob(f'*/*.{ending}')
-  } | {'conformance'}
+  } | {'behaviour', 'conformance'}
   assert len(folders) > 20
   for folder in folders:
     assert any(file.startswith(f'{folder}/') for file in files), folder

@@ -17,7 +17,8 @@ INPUTS = ('infra/__init__.py', 'infra/errors.py', 'infra/bazel/a',
           'infra/patchset/a', 'infra/wheel/a', 'setup.py', 'pyproject.toml',
           'BUILD', 'WORKSPACE', '.bazelrc', '.bazelversion', 'patches/a',
           'torch_xla/csrc/a', 'torch_xla/shardy/pjrt_abi.inc',
-          'torch_xla_shardy/a', 'conformance/a')
+          'torch_xla_shardy/a', 'behaviour/a', 'conformance/a',
+          'test/behaviour/a')
 # A Python that makes an environment of itself.
 PYTHON = '''\
 if [[ "$*" == '-m venv .venv' ]]; then
