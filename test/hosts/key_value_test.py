@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
+import time
 from typing import Any
 
 import pytest
@@ -51,7 +53,20 @@ class _Exchanging(Devices):
     return created
 
 
-def _start(host: int, port: int, second_port: int) -> tuple[int, bytes]:
+def _end_last(host: int, other: Path) -> None:
+  """Has host 0, which runs the store, outlive host 1: that ends with it."""
+  import jax
+  if host != 0:
+    other.write_text(str(os.getpid()), encoding='ascii')
+  jax.distributed.shutdown()  # Where each waits for the other.
+  end = time.monotonic() + _MILLISECONDS / 1000
+  while host == 0 and Path('/proc', other.read_text()).exists():
+    assert time.monotonic() < end, 'host 1 does not end'
+    time.sleep(.01)
+
+
+def _start(host: int, port: int, second_port: int,
+           other: Path) -> tuple[int, bytes]:
   from torch_xla.experimental import plugins
   import torch_xla.runtime as xr
   os.environ.update(
@@ -72,10 +87,16 @@ def _start(host: int, port: int, second_port: int) -> tuple[int, bytes]:
 
   plugins.register_plugin('HOSTS', Plugin())
   devices = hosts.join(host, second_port, _Exchanging)
-  return xr.process_count(), devices.exchanged
+  count = xr.process_count()
+  _end_last(host, other)
+  return count, devices.exchanged
 
 
-def test_a_plugin_gets_what_another_host_put() -> None:
+def test_a_plugin_gets_what_another_host_put(tmp_path) -> None:
   called = hosts.call(
-      _start, hosts.free_port(), hosts.free_port(), XLA_USE_SHARDY='1')
+      _start,
+      hosts.free_port(),
+      hosts.free_port(),
+      tmp_path / 'host1',
+      XLA_USE_SHARDY='1')
   assert [c.value for c in called] == [(hosts.COUNT, b'value')] * hosts.COUNT
