@@ -40,8 +40,8 @@ _OF_TEST = Path(kinds.__file__).resolve().with_name('v2') / 'some_test.py'
 _OF_TORCH_XLA = Path('site-packages/torch_xla/runtime.py')
 _RIGHT = AssertionError('assert 4 == 1')
 
-
-@pytest.mark.parametrize('error, file, marked, kind', [
+# Not in the decorator: what a failing test shows would name these errors.
+_KINDS = [
     (kinds.WrongError(), _OF_TEST, None, 'wrong'),
     (kinds.WrongError(), _OF_TEST, 'differs', 'wrong'),
     (_RIGHT, _OF_TEST, None, 'differs'),
@@ -55,7 +55,10 @@ _RIGHT = AssertionError('assert 4 == 1')
      'lacks'),
     (TypeError("got an unexpected keyword argument 'priority'"), _OF_TORCH_XLA,
      None, 'wrong'),
-])
+]
+
+
+@pytest.mark.parametrize('error, file, marked, kind', _KINDS)
 def test_kinds_of_failures(error, file, marked, kind):
   assert kinds.of(error, file, marked) == kind
 
