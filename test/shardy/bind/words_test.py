@@ -160,6 +160,7 @@ def test_a_part_of_a_sum(way, mesh):
       torch_xla.sync()
     said = [p for p in programs if any('unreduced' in t.sdy for t in p.tensors)]
     assert [p.partitioner for p in said] == [Partitioner.SHARDY], spec
+    assert '  [{"x"}, {}], unreduced={"y"}  ' in str(said[0])
     for t, wants in zip(made, wanted):
       torch.testing.assert_close(t.cpu(), wants, rtol=1e-4, atol=1e-4)
     # What is stored is whole, and is used as such.
@@ -191,6 +192,27 @@ def test_what_is_refused(mesh):
   with pytest.raises(UnreducedError, match='on a tensor that has data'):
     xs.mark_sharding(t, mesh, ('x', None), unreduced=('y',))
   assert not _stored(t)
+
+
+def test_what_is_said_of_a_layer_behind_a_compiled_function(mesh):
+  """Each step tells it, in the program that is synced within backward."""
+  torch.manual_seed(0)
+  body, head = (torch.nn.Linear(8, 8).to('xla') for _ in range(2))
+  xs.mark_sharding(
+      head.weight, mesh, ('x', None), priority=(1, None), propagate=True)
+  x = torch.ones(8, 8).to('xla')
+  torch_xla.sync()
+  compiled = torch.compile(body, backend='openxla')
+  told = []
+  for _ in range(2):
+    body.zero_grad()
+    head.zero_grad()
+    with torch_xla.shardy.record() as programs:
+      head(compiled(x)).square().sum().backward()
+      torch_xla.sync()
+    told += [t.sdy for p in programs for t in p.tensors if '"x"' in t.sdy]
+  # The second step runs the first one's programs.
+  assert told == ['#sdy.sharding<@mesh, [{"x", ?}p1, {?}]>']
 
 
 @pytest.mark.environment(XLA_USE_SHARDY='0')

@@ -15,7 +15,7 @@ from ..v2.to_v2 import ShardingCounts
 
 _HEADER = ('tensor', 'shape', 'asked for', 'priority', 'told Shardy',
            'on a device')
-_DIMS = re.compile(r'\[(?:[^\[\]])*\](?=>)')
+_TOLD = re.compile(r'\[[^\[\]]*\](, unreduced=\{[^}]*\})?(?=>)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,8 +216,8 @@ def _row(tensor: TensorRecord) -> tuple[str, ...]:
   what = (
       tensor.instruction
       if tensor.parameter is None else f'parameter {tensor.parameter}')
-  dims = _DIMS.search(tensor.sdy)
+  told = _TOLD.search(tensor.sdy)
   return (tensor.name or what, str(tensor.shape), tensor.spec or
           '-', '-' if tensor.priority is None else str(tensor.priority),
-          dims.group() if dims else '-',
+          told.group() if told else '-',
           '-' if tensor.local_shape is None else str(tensor.local_shape))

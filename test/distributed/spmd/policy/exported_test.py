@@ -32,9 +32,12 @@ MESHES = [
     ((2, 2, 2), ('data', 'extra', 'model'), (0, 4, 1, 5, 2, 6, 3, 7)),
 ]
 POLICY = ShardingPolicy(
-    (Rule('both', (('data', 'model'), None)), Rule('major', ('data', 'model')),
-     Rule('minor', (None, 'model', 'data'), (None, 1, 0)), Rule('scalar', ())),
-    REPLICATED, (Boundary('', ('data', None), (2, None), output=1),))
+    (Rule('both', (('data', 'model'), None)),
+     Rule('major', ('data', 'model'),
+          propagate=True), Rule('minor', (None, 'model', 'data'),
+                                (None, 1, 0)), Rule('scalar', ())), REPLICATED,
+    (Boundary('', ('data', None),
+              (2, None), output=1, propagate=(True, None)),))
 BACKWARDS = Rule('whole', (('model', 'data'),))
 
 
@@ -127,8 +130,13 @@ def test_dtensor_places_all_as_here(mesh):
   held = held_by_dtensor(text)
   assert held == held_here(POLICY, mesh)
   assert set(held) == {'both', 'major', 'minor', 'whole', 'scalar', 'tied'}
-  (minor,) = (line for line in text.splitlines() if "'minor'" in line)
-  assert minor.endswith('# Not said here: priority (None, 1, 0).')
+  for start, unsaid in (
+      ("'minor'", 'priority (None, 1, 0)'),
+      ("'major'", 'propagate (True, True)'),
+      ("('', 1)", 'priority (2, None), propagate (True, None)'),
+  ):
+    line, = (line for line in text.splitlines() if start in line)
+    assert line.endswith(f'# Not said here: {unsaid}.')
 
 
 def test_results_at_boundaries_are_said(mesh):

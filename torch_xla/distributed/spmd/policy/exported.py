@@ -3,17 +3,16 @@
 Pure: claims and a mesh in, the text of a module out. It imports no torch_xla,
 and importing it makes no device and no process group.
 
-Neither framework takes priorities: they stand in comments.
+Priorities and open dimensions are not said there: they stand in comments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 import math
-from typing import Any, Optional
+from typing import Any, Union
 
 from torch_xla.shardy.annotate.annotation import UserMesh
-from torch_xla.shardy.annotate.priority import Priority
 
 from .claims import Claim, OwnedTensor
 from .patterns import PolicyError
@@ -118,24 +117,29 @@ def _text(template: str, form: _Form, tensors: Iterable[tuple[OwnedTensor,
       shape=mesh.shape,
       names=mesh.axis_names,
       ids=f'range({math.prod(mesh.shape)})' if ids is None else ids,
-      tensors=_dict(
-          (name,
-           form(name, claim.spec, mesh,
-                dict(uneven(tensor.shape, claim.spec, sizes))), claim.priority)
-          for tensor, claim in tensors
-          for name in tensor.names),
-      outputs=_dict(
-          ((module, b.output), form(f'boundary {b.module!r}', b.spec, mesh, ()),
-           b.priority) for module, b in outputs))
+      tensors=_dict((name,
+                     form(name, claim.spec, mesh,
+                          dict(uneven(tensor.shape, claim.spec, sizes))), claim)
+                    for tensor, claim in tensors
+                    for name in tensor.names),
+      outputs=_dict(((module, b.output),
+                     form(f'boundary {b.module!r}', b.spec, mesh, ()), b)
+                    for module, b in outputs))
 
 
-def _dict(entries: Iterable[tuple[Any, str, Optional[Priority]]]) -> str:
+def _dict(entries: Iterable[tuple[Any, str, Union[Claim, Boundary]]]) -> str:
   lines = [
-      f'    {key!r}: {value},' +
-      ('' if priority is None else f'  # Not said here: priority {priority}.')
-      for key, value, priority in entries
+      f'    {key!r}: {value},{_unsaid(said)}' for key, value, said in entries
   ]
   return '\n'.join(('{', *lines, '}'))
+
+
+def _unsaid(said: Union[Claim, Boundary]) -> str:
+  """A comment with what is said besides the spec, if anything is."""
+  words = ', '.join(f'{word} {getattr(said, word)}' for word in ('priority',
+                                                                 'propagate')
+                    if getattr(said, word) is not None)
+  return f'  # Not said here: {words}.' if words else ''
 
 
 def _placements(name: str, spec: Spec, mesh: UserMesh,
