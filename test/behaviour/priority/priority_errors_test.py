@@ -79,17 +79,24 @@ def test_an_error_leaves_what_was_said_before(mesh):
   assert _XLAC._get_xla_sharding_spec(t) == before
 
 
-def test_the_argument_is_last_and_optional():
-  """Graphs that were saved without it stay valid."""
-  for f in (xs.mark_sharding, xs.annotate_custom_sharding,
-            xs.mark_sharding_with_gradients, xs.ShardingSpec,
-            custom_kernel.dynamo_mark_sharding):
-    last = list(inspect.signature(f).parameters.values())[-1]
-    assert (last.name, last.default) == ('priority', None)
-  for op in (torch.ops.xla.dynamo_mark_sharding.default,
-             torch.ops.xla.aot_mark_sharding.default):
-    last = op._schema.arguments[-1]
-    assert (last.name, last.default_value) == ('priority', None)
+def test_the_argument_is_optional_and_behind_upstreams():
+  """Calls and saved graphs that are without it stay valid."""
+  upstreams_arguments = {
+      xs.mark_sharding: 3,
+      xs.annotate_custom_sharding: 3,
+      xs.mark_sharding_with_gradients: 3,
+      xs.ShardingSpec: 3,
+      custom_kernel.dynamo_mark_sharding: 5,
+  }
+  for f, count in upstreams_arguments.items():
+    added = list(inspect.signature(f).parameters.values())[count:]
+    assert added[0].name == 'priority'
+    assert {parameter.default for parameter in added} == {None}
+  for op, count in ((torch.ops.xla.dynamo_mark_sharding.default, 5),
+                    (torch.ops.xla.aot_mark_sharding.default, 3)):
+    added = op._schema.arguments[count:]
+    assert added[0].name == 'priority'
+    assert all(argument.has_default_value() for argument in added)
 
 
 def test_docstring_says_what_priorities_mean():
