@@ -34,6 +34,7 @@ tests, with all that pytest offers.
 _ENDS = {
     0: 'if all that was run holds',
     2: 'for wrong usage, or if nothing could be judged',
+    3: '',
 }
 _SHARD = re.compile(r'(\d+)/(\d+)')
 _FORMS = (('json', forms.as_json), ('junit', forms.as_junit), ('html',

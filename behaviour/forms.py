@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 import json
 
-from .report import KINDS, name_of, Report
+from .report import KINDS, Report
 from .shared import web_page
 from .shared.gate import junit
 from .shared.result import Result, Status
@@ -39,7 +39,7 @@ def as_json(report: Report) -> str:
               } for s in report.standings
           },
           'tests': [{
-              'name': name_of(result),
+              'name': result.name,
               'status': result.status.value,
               'kind': report.kinds.get(result.case, ''),
               'text': result.text,
@@ -62,7 +62,7 @@ def _test(report: Report, result: Result) -> junit.Test:
     kind = 'failure'
   else:
     kind = '' if result.status is Status.PASSED else 'skipped'
-  file, _, test = name_of(result).partition('::')
+  file, _, test = result.name.partition('::')
   said = report.said_of(result) if result.status.is_finding else ''
   return junit.Test(
       f'behaviour.{file}',
@@ -99,7 +99,7 @@ def _body(report: Report) -> Iterator[str]:
   order = (*reversed(KINDS), Status.STALE.value)
   yield web_page.table([('test', 'head'), ('found', 'plain'), ('what', ''),
                         ('seconds', 'num')],
-                       [[(escape(name_of(result)), False),
+                       [[(escape(result.name), False),
                          (report.said_of(result), result.status.is_finding),
                          (escape(result.text), False),
                          (f'{result.seconds:.1f}', False)] for result in sorted(

@@ -18,11 +18,6 @@ _FORMS = {
 _SHOWN = 5
 
 
-def name_of(result: Result) -> str:
-  """The name of a test, or the pattern of an expectation that is stale."""
-  return result.part or result.case
-
-
 @dataclass(frozen=True)
 class Standing:
   """A series' feature, and what became of its tests.
@@ -144,7 +139,7 @@ class Report:
     by_reason: dict[tuple[str, str], list[str]] = {}
     for result in standing.findings:
       key = self.said_of(result), result.text
-      by_reason.setdefault(key, []).append(name_of(result))
+      by_reason.setdefault(key, []).append(result.name)
     for (said, reason), names in by_reason.items():
       yield from (f'  {said.upper()} {name}' for name in names[:_SHOWN])
       if len(names) > _SHOWN:
@@ -152,4 +147,4 @@ class Report:
       yield from (f'    {line}'.rstrip() for line in reason.splitlines())
     for status in Status.EXPECTED, Status.SKIPPED:
       for result in standing.with_status(status):
-        yield f'  {status.value} {name_of(result)}: {result.text}'
+        yield f'  {status.value} {result.name}: {result.text}'

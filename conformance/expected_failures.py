@@ -45,7 +45,8 @@ def read(path: str) -> tuple[Line, ...]:
     ConformanceError: it cannot be read, or a line has no reason.
   """
   try:
-    with open(path, encoding='utf-8') as file:
+    # Some editors begin a file with a mark of its encoding.
+    with open(path, encoding='utf-8-sig') as file:
       texts = file.read().splitlines()
   except (OSError, UnicodeDecodeError) as e:
     raise ConformanceError(f'--expected-failures: {e}') from e

@@ -42,7 +42,8 @@ class Result:
   """How one part of a case went.
 
   Attributes:
-    part: its name; empty for a case without parts.
+    part: its name; empty for a case without parts; of what is stale, the
+      pattern of the line.
     text: what was measured, what was wrong, or why it was skipped.
     seconds: that it took.
     issue: that explains an expected failure; empty if none is named.
@@ -56,6 +57,8 @@ class Result:
 
   @property
   def name(self) -> str:
+    if self.status is Status.STALE:
+      return self.part  # Which has the case in it, or stands for several.
     return full_name(self.case, self.part)
 
 

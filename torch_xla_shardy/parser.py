@@ -56,10 +56,12 @@ class Parser(argparse.ArgumentParser):
 
     Args:
       epilog: what to know besides, before the exit status.
-      ends: what an exit status means, where it says more than that of all.
+      ends: what an exit status means, where it says more than that of all;
+        empty for one that the command does not have.
     """
     ended = {**_ENDS, **(ends or {})}
-    told = '; '.join(f'{status} {why}' for status, why in sorted(ended.items()))
+    told = '; '.join(
+        f'{status} {why}' for status, why in sorted(ended.items()) if why)
     super().__init__(
         prog=f'{program} {name}'.rstrip(),
         usage=usage,

@@ -45,6 +45,12 @@ donation.*   donation is emulated, #12
                                                     'there is no F64'))
 
 
+def test_a_mark_of_the_encoding_is_none_of_the_text(tmp_path: Path) -> None:
+  path = tmp_path / 'known.txt'
+  path.write_text('# known\ndonation.*  #12\n', encoding='utf-8-sig')
+  assert expected_failures.read(str(path)) == (Line(2, 'donation.*', '#12'),)
+
+
 @pytest.mark.parametrize('reason, issue', [
     ('#17', '#17'),
     ('acme#17: the partitioner aborts', 'acme#17'),

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from infra_project import ROOT
 import pytest
 from torch_xla_behaviour import forms
+from torch_xla_behaviour.command import make_parser
 from torch_xla_behaviour.judge import Feature, Found, missing
 from torch_xla_behaviour.report import Report
 from torch_xla_behaviour.run import Asked, Outcome, Run
@@ -277,6 +278,11 @@ def test_torch_xla_that_cannot_be_imported(unpacked, tmp_path):
   assert done.returncode == 2
   assert 'has a torch_xla that cannot be imported:' in done.stderr
   assert "No module named '_not_there'" in done.stderr
+
+
+def test_help_names_the_ends_that_there_are():
+  told = ' '.join(make_parser().format_help().split())
+  assert told.endswith('or if nothing could be judged; 130 if interrupted.')
 
 
 @pytest.mark.parametrize('arguments, message', [

@@ -46,7 +46,7 @@ HUNG endurance.steps
   for a user: endurance.steps is wrong
   no end after 9 s
 
-STALE ahead.compile/ahead.*
+STALE ahead.*
   f:1: take it out
 
 4 finding(s) (2 passed, 1 failed, 1 crashed, 1 hung, 1 skipped, 1 expected, 1
