@@ -224,3 +224,19 @@ def test_marks_with_gradients(mesh):
     cpu = w.detach().cpu().requires_grad_()
     (x @ cpu).relu().sum().backward()
     assert_right(w.grad, cpu.grad, 1e-4)
+
+
+@pytest.mark.parametrize('stored', [None, (None, 'y')])
+def test_a_constraint_on_an_argument_is_one_on_its_value(mesh, traces, stored):
+  # Its clone is data, which a graph that marks it would keep as a constant.
+  text = str(mesh)
+  double = _compiled(
+      lambda x: torch.ops.xla.aot_mark_sharding(x, text, "('x', None)") * 2)
+  for step in range(3):
+    x = torch.full((8, 8), float(step)).to('xla')
+    if stored:
+      xs.mark_sharding(x, mesh, stored)
+    sync()
+    result = double(x)
+    assert_right(result.cpu(), torch.full((8, 8), 2. * step))
+  assert traces['n'] == 1
