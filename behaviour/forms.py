@@ -56,18 +56,12 @@ def as_junit(report: Report) -> str:
 
 
 def _test(report: Report, result: Result) -> junit.Test:
-  if result.status in (Status.CRASHED, Status.HUNG):
-    kind = 'error'
-  elif result.status.is_finding:
-    kind = 'failure'
-  else:
-    kind = '' if result.status is Status.PASSED else 'skipped'
   file, _, test = result.name.partition('::')
   said = report.said_of(result) if result.status.is_finding else ''
   return junit.Test(
       f'behaviour.{file}',
       test or file,
-      kind,
+      result.status.junit_kind,
       result.text,
       type=said,
       seconds=result.seconds)

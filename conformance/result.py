@@ -36,6 +36,15 @@ class Status(enum.Enum):
     """Whether something has to be done about it."""
     return self in (Status.FAILED, Status.CRASHED, Status.HUNG, Status.STALE)
 
+  @property
+  def junit_kind(self) -> str:
+    """What JUnit's XML calls it; what was expected to fail is skipped."""
+    if self in (Status.CRASHED, Status.HUNG):
+      return 'error'
+    if self.is_finding:
+      return 'failure'
+    return '' if self is Status.PASSED else 'skipped'
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:

@@ -7,7 +7,7 @@ skipped, with its reason; how many are by an issue is a property.
 from __future__ import annotations
 
 from ..shared.gate import junit
-from ..result import ConformanceReport, counts_by_issue, Result, Status
+from ..result import ConformanceReport, counts_by_issue, Result
 
 
 def text(report: ConformanceReport) -> str:
@@ -24,14 +24,9 @@ def text(report: ConformanceReport) -> str:
 
 
 def _test(report: ConformanceReport, result: Result) -> junit.Test:
-  if result.status in (Status.CRASHED, Status.HUNG):
-    kind = 'error'
-  elif result.status.is_finding:
-    kind = 'failure'
-  else:
-    kind = '' if result.status is Status.PASSED else 'skipped'
   found = result.status.is_finding
   return junit.Test(f'conformance.{result.case}', result.part or result.case,
-                    kind, result.text, result.status.value if found else '',
+                    result.status.junit_kind, result.text,
+                    result.status.value if found else '',
                     f'for a user: {report.means[result.case]}' if found else '',
                     result.seconds)
