@@ -39,7 +39,11 @@ _ON_DEVICE = ('executed', 'result', 'arrived', 'copied')
 def long_work(context: Context) -> Iterator[LongWork]:
   with context.client() as client:
     with contextlib.closing(LongWork(client, context.format)) as work:
-      yield work
+      try:
+        yield work
+      except BaseException:
+        work.keep_rooms()
+        raise
 
 
 def promises(context: Context, part: str) -> Callable[[LongWork], Promise]:

@@ -13,7 +13,7 @@ from .buffer import Buffer
 from .client import Client
 from .event import Event
 from .host_array import TYPES
-from .numbers import floats, read_floats
+from .numbers import floats
 from .programs import Elementwise
 
 # A call of ours takes some ten microseconds: what comes before the work is done
@@ -62,10 +62,19 @@ class LongWork:
       self._size *= 2
       self._begin()
     self._sent_size = _LEAST
+    self._rooms: list[ctypes.Array[ctypes.c_char]] = []
     self._make_room()
     while _least_seconds(self._upload) < _SECONDS and self._sent_size < _MOST:
       self._sent_size *= 2
       self._make_room()
+
+  def keep_rooms(self) -> None:
+    """Has the host's arrays stay for good.
+
+    A plugin that said too early that it is done with them still uses them.
+    """
+    for room in self._rooms:
+      ctypes.pythonapi.Py_IncRef(ctypes.py_object(room))
 
   def close(self) -> None:
     self._leave()
@@ -89,7 +98,7 @@ class LongWork:
       self._client.put(floats([2.])).destroy()
       (result,), = self._small_sum.execute([[self._small, self._small]])
       self._ready(result).destroy()
-      read_floats(result, 1)
+      self._get(result)
       result.destroy()
 
   def executed(self) -> Promise:
@@ -121,9 +130,7 @@ class LongWork:
 
     def wrong() -> str:
       _write(self._data, self._sent_size, 0)
-      copy = self._copy_of(buffer)
-      copy.wait()
-      copy.destroy()
+      self._get(buffer)
       return _differs(ctypes.addressof(self._got), self._sent_size, word)
 
     return Promise(event, wrong, buffer.destroy)
@@ -170,6 +177,7 @@ class LongWork:
     # What the host sends and gets, with room to move it off its alignment.
     self._sent = (ctypes.c_char * (4 * self._sent_size + 2 * _ALIGNMENT))()
     self._got = (ctypes.c_char * (4 * max(self._size, self._sent_size)))()
+    self._rooms += [self._sent, self._got]
 
   def _step(self) -> Event:
     """Starts an execution that waits for another one; when it is done."""
@@ -188,6 +196,11 @@ class LongWork:
         self._client.table,
         self._client.table.call('Buffer_ReadyEvent',
                                 buffer=buffer.address).event)
+
+  def _get(self, buffer: Buffer) -> None:
+    copy = self._copy_of(buffer)
+    copy.wait()
+    copy.destroy()
 
   def _copy_of(self, buffer: Buffer) -> Event:
     """Starts a copy of a buffer to where the host gets it."""
