@@ -15,7 +15,7 @@ from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
 from infra.patchset.export import export, newest_base
 from infra.patchset.import_branch import import_branch
-from infra.patchset.manifest import load_manifest, Series, WHEEL
+from infra.patchset.manifest import load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import pull_request, read_cover
 from infra.patchset.standalone import check_alone, CORE, WHOLE
@@ -62,16 +62,13 @@ def _parser() -> argparse.ArgumentParser:
       metavar='DIR',
       help='check the patches for people with the source instead: lay each '
       'series on each of its bases, in a clone of DIR in build/upstream/, and '
-      'look for names that are defined twice, at the formatting and at the '
-      'tests')
+      'look for Python that does not compile, and at the formatting')
   command.add_argument(
       '--base',
       metavar='BASE',
       help='with --upstream: on this base alone, or on any commit of DIR, which '
-      'then also has the commits of the bases. Tells which series apply there, '
-      'which commits of upstream they need, and each hunk that meets a change '
-      'of the tree, with the lines there and the commits that wrote them. Takes '
-      'a minute or two')
+      'then also has the commits of the bases. Shows each hunk that meets a '
+      'change of the tree')
   what = command.add_mutually_exclusive_group()
   what.add_argument(
       '--no-run', action='store_true', help='import nothing and run no tests')
@@ -113,17 +110,14 @@ def _parser() -> argparse.ArgumentParser:
       '--base',
       metavar='BASE',
       help='the base (default: the newest that the series has patches for), or '
-      'any commit of CHECKOUT, such as your own branch, where the series then is '
-      'merged; CHECKOUT also has the commits of the bases. Says each hunk that '
-      'meets a change of yours, and makes no branch then')
+      'any commit of CHECKOUT, such as your own branch, where git then merges '
+      'the series; CHECKOUT also has the commits of the bases. Shows each hunk '
+      'that meets a change of yours, and makes no branch then')
   form.add_argument(
       '--wheel',
       action='store_const',
       const=WHEEL,
-      help='the patches for the wheel instead, on tag '
-      f'{pins.OFFICIAL_TAG}, with one commit for new files and tests')
-  command.add_argument(
-      '--onto', metavar='REF', help='rebase the branch onto this commit')
+      help=f'the patches for the wheel instead, on tag {pins.OFFICIAL_TAG}')
   command.add_argument(
       '--branch',
       metavar='NAME',
@@ -139,25 +133,21 @@ def _parser() -> argparse.ArgumentParser:
   command = commands.add_parser(
       'import',
       help='make patches of a branch that `export` made',
-      description='Brings back what was changed on a branch since it was '
-      'exported: commits, amended, new or removed, as patches with the order '
-      'in series.toml, and the new files and tests. The fields of a patch are '
+      description='Makes patches of the commits of a branch, as you changed '
+      'them since the export, and has git merge the patches that build on them. '
+      'A commit is the patch that is named after its subject; series.toml has '
+      'their order, so list a new one there first. The fields of a patch are '
       "kept; a new commit's message has to have them.")
   command.add_argument(
       'branch',
       metavar='BRANCH',
-      help='the branch, or the series that fork/SERIES is called after')
+      help='the branch, or the series that fork/SERIES is named after')
   command.add_argument(
       '--upstream',
       type=Path,
       metavar='CHECKOUT',
       required=True,
       help='your own checkout of upstream, where it was exported to')
-  command.add_argument(
-      '--series',
-      metavar='NAME',
-      help='the series to take (default: the one that the branch is called '
-      'after); also one that it depends on, if that was changed on the branch')
   command.set_defaults(run=_import)
   return parser
 
@@ -169,8 +159,8 @@ def _list(root: Path, options: argparse.Namespace) -> int:
     print(f'{series.name}: {series.description}\n  {series.bug}')
     if series.depends_on:
       print(f'  depends on {", ".join(series.depends_on)}')
-    for names, forms in _forms(series).items():
-      print(f'  patches for {", ".join(forms)}:')
+    for form, names in series.forms().items():
+      print(f'  patches for {form}:')
       for name in names or ['none']:
         print(f'    {name}')
     if not series.upstream:
@@ -183,19 +173,12 @@ def _list(root: Path, options: argparse.Namespace) -> int:
   return 0
 
 
-def _forms(series: Series) -> dict[tuple[str, ...], list[str]]:
-  """The forms of a series by their patches."""
-  forms: dict[tuple[str, ...], list[str]] = {}
-  for form, names in series.forms().items():
-    forms.setdefault(names, []).append('the wheel' if form == WHEEL else form)
-  return forms
-
-
 def _check(root: Path, options: argparse.Namespace) -> int:
   say = functools.partial(print, flush=True)
   if options.upstream:
     return _report(
-        check_upstream(root, options.upstream, options.only, say, options.base),
+        check_upstream(root, options.upstream, options.only or '', say,
+                       options.base or ''),
         f'the series are in order on {options.base or "their bases"}')
   if options.base:
     raise BuildError('--base takes the source, which --upstream names')
@@ -241,27 +224,25 @@ def _apply(root: Path, options: argparse.Namespace) -> int:
 
 
 def _export(root: Path, options: argparse.Namespace) -> int:
-  manifest = load_manifest(root)
-  form = options.wheel or options.base or newest_base(
-      manifest.find(options.series))
-  if form != WHEEL:
-    read_cover(root, options.series)
-  branch = export(root, options.upstream, options.series, form, options.onto,
-                  options.branch)
-  if form != WHEEL:
-    start = options.onto or f'{form}, {branch.start}'
-    text = pull_request(root, manifest, options.series, branch.form, start,
-                        branch.picked)
-    file = options.pr or root / 'build' / 'pr' / f'{options.series}.md'
+  name = options.series
+  target = options.wheel or options.base or newest_base(root, name)
+  if target != WHEEL:
+    read_cover(root, name)
+  branch = export(root, options.upstream, name, target, options.branch or '')
+  if target != WHEEL:
+    text = pull_request(root, load_manifest(root), name, target,
+                        f'{target}, {branch.start}', branch.picked)
+    file = options.pr or root / 'build' / 'pr' / f'{name}.md'
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding='utf-8')
     print(f'text of the pull request: {file}')
-  print(f'next: {branch.following(options.upstream)}')
+  print(f'next: git -C {options.upstream} format-patch -o OUTPUT_FOLDER '
+        f'{branch.start}..{branch.branch}')
   return 0
 
 
 def _import(root: Path, options: argparse.Namespace) -> int:
-  import_branch(root, options.upstream, options.branch, options.series)
+  import_branch(root, options.upstream, options.branch)
   return 0
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files, Reader
 from infra.patchset.manifest import (FILE, FOLDER, load_manifest, Manifest,
-                                     matches, WHEEL)
-from infra.patchset.patch import diff_in, load_patch, Patch, placeless, text_for
-from infra.patchset.placing import folders
+                                     matches, UPSTREAM, WHEEL)
+from infra.patchset.patch import load_patch, Patch
 from infra.wheel.overlay import own_files, test_files
 
 # The patches of each series in each of its forms.
@@ -81,8 +80,8 @@ def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
         if base not in part.upstream:
           problems.append(f'{where}: it depends on {part.name}, which has no '
                           f'patches for that base in {FILE}')
-          continue
-        for patch in patches[part.name, base]:
+        # Git merges those that another base lists.
+        for patch in patches.get((part.name, base), ()):
           for change in patch.changes:
             blob, by = blobs.get(change.path, (change.old, ''))
             if blob != change.old:
@@ -102,15 +101,17 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
       listed |= {*names}
       if len(set(names)) != len(names):
         problems.append(f'{FILE}: {series.name} lists a patch twice')
-    for name in {
-        name: None for names in series.forms().values() for name in names
-    }:
-      forms = [f for f, names in series.forms().items() if name in names]
-      known = folders(series.name, forms)
-      if name.rpartition('/')[0] not in known:
-        problems.append(
-            f'{FILE}: {series.name} lists {name} for {", ".join(forms)}; what '
-            f'these share lies in {" or ".join(known)}')
+    for form, names in series.forms().items():
+      known = [
+          f'{folder}/{series.name}' for folder in (UPSTREAM, WHEEL)
+          if folder == UPSTREAM or form == WHEEL
+      ]
+      problems += [
+          f'{FILE}: {series.name} lists {name} for {form}; it has to lie in '
+          f'{" or ".join(known)}'
+          for name in names
+          if name.rpartition('/')[0] not in known
+      ]
   folder = root / FOLDER
   file_names = sorted(
       p.relative_to(folder).as_posix() for p in folder.rglob('*.patch'))
@@ -118,12 +119,6 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
       f'{FOLDER}/{name} is not listed in {FILE}' for name in file_names
       if name not in listed
   ]
-  first: dict[str, str] = {}
-  for name in file_names:
-    text = (folder / name).read_text(encoding='utf-8', errors='replace')
-    same = first.setdefault(placeless(text_for(diff_in(text), '')), name)
-    if same != name:
-      problems.append(f'{FOLDER}/{same} and {name} are the same: keep one')
   return problems
 
 

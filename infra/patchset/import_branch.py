@@ -1,207 +1,168 @@
-"""Brings a branch that `export` made back: what was changed on it since."""
+"""Makes patches of a branch that `export` made and somebody edited.
 
-from collections.abc import Iterable, Mapping
+series.toml has the order of the patches, so a new patch is listed there first.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+import re
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.apply import patched_files
-from infra.patchset.branch import (Branch, Content, content_of, files_of,
-                                   find_branch, open_branch, read_side, Side)
-from infra.patchset.export import BRANCH_PREFIX, record_of
-from infra.patchset.lay import base_of, check_sources
-from infra.patchset.manifest import FILE, load_manifest, Manifest, Series
-from infra.patchset.patch import (blob_id, fields_of, file_of, load_patches,
-                                  Patch, read_patch, write_patch)
-from infra.patchset.placing import place
-from infra.patchset.replay import Edit
+from infra.patchset.export import BRANCH_PREFIX, exported_from
+from infra.patchset.lay import Ground, has_commit, work_tree
+from infra.patchset.manifest import FILE, FOLDER, load_manifest, Manifest, WHEEL
+from infra.patchset.patch import (fields_of, file_of, load_patch, Patch,
+                                  read_fields, read_patch, slug, write_patch)
+
+_DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',
+         '--no-commit-id', '--no-color', '--no-ext-diff', '--no-textconv')
+# Commits to take, by the patches' paths; None for a patch that is gone.
+_Edited = dict[str, tuple[Patch, str] | None]
 
 
 def import_branch(root: Path,
                   upstream: Path,
-                  name: str,
-                  of: str | None = None,
+                  branch: str,
                   say: Say = print) -> None:
-  """Makes patches of a series' commits on a branch, and fetches its new files.
+  """Writes the patches of a branch's commits, and all that build on them.
 
-  What was not changed on the branch since the export stays as it is here. What
-  was changed in both places is refused. Nothing is written until all is known
-  to be right.
+  A commit is the patch that is named after its subject. Patches that come later
+  and those of other forms are merged by git. Nothing is written unless all of
+  them merge.
 
   Args:
     root: the checkout of this project.
     upstream: the user's checkout of upstream.
-    name: the branch, on its base, or what `export` calls it after.
-    of: the series to take, by default the one that `export` calls the branch
-      after. It can be one that the branch's series depends on.
-    say: is told what is changed.
+    branch: as `export` named it, or the series that it is named after.
+    say: is called with each changed file.
 
   Raises:
-    BuildError: the branch is not fit, or one of its commits is not.
+    BuildError: the branch is not fit, a commit is no patch, or a patch that
+      builds on it conflicts.
   """
   manifest = load_manifest(root)
-  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
-    raise BuildError(f'{upstream} is no git checkout')
-  name = find_branch(upstream, name)
-  series = manifest.find(of or _series_of(name))
-  record = record_of(name, series.name)
-  branch = open_branch(upstream, name, series.name)
-  check_sources(upstream, base_of(manifest, branch.form))
-  listed = load_patches(root, series, branch.form)
-  loaded = {file_of(p.name): p for p in listed}
-  edited = read_side(branch, branch.head, manifest, series)
-  export = read_side(branch, record, manifest, series)
-  _check_base(root, branch, edited)
-
-  here = {file: content_of(patch) for file, patch in loaded.items()}
-  before, there = export.contents(loaded), edited.contents(loaded)
-  changed = _merge(f'the patch {series.name}/', {*before, *there}, before,
-                   there, here)
-  ours = tuple(loaded)
-  orders = [{FILE: order} for order in (export.order, edited.order, ours)]
-  order = _merge('', [FILE], *orders).get(FILE, ours)
-  names = _changed_files(root, export, edited, manifest, series, say)
-  files = _merge('', names, export.files, edited.files,
-                 {path: _blob_here(root / path) for path in names})
-
-  texts = _judge(root, branch, manifest, series, loaded, changed, order)
-  edit = Edit(series, branch, order, texts, {
-      file: c.id for file, c in edited.commits.items()
-  })
-  written = place(root, manifest, edit, say) if changed or order != ours else {}
-  for path, blob in files.items():
-    written[path] = blob and git.read(upstream, 'cat-file', 'blob', blob)
-  for path, data in written.items():
-    _write(root / path, data, path, say)
-  for subject in edited.behind:
-    say(f'not taken: the commit "{subject}", which stands behind those of a '
-        f'later series; move it before them if it is of {series.name}')
-  if not written:
-    say(f'nothing of {series.name} was changed on {name} since the export')
-  # What comes next on the branch is compared with what is here now.
-  git.need(upstream, 'update-ref', record, branch.head)
+  if not has_commit(upstream, f'refs/heads/{branch}'):
+    branch = f'{BRANCH_PREFIX}{branch}'
+  edited = _edited(root, upstream, branch, manifest)
+  texts: dict[str, str] = {}
+  with work_tree(upstream) as tree:
+    ground = Ground(root, manifest, tree, edited)
+    for series, form in ((s, f) for s in manifest.series for f in s.forms()):
+      chain = manifest.with_dependencies(series.name)
+      if edited.keys().isdisjoint(
+          name for s in chain for name in s.forms()[s.home(form)]):
+        continue
+      ground.start(form)
+      for laid in ground.lay(chain, form):
+        if laid.conflict:
+          raise BuildError(
+              f'{laid.patch.name} conflicts with the change on {form}. Export '
+              f'{laid.series} (--wheel or --base {form}), make the change '
+              f'there, and import that branch:\n{laid.conflict}')
+        if laid.series != series.name:
+          continue
+        text = _text(tree, laid.patch, laid.commit, form)
+        if texts.setdefault(laid.patch.name, text) != text:
+          raise BuildError(
+              f'{laid.patch.name} is one patch for several forms, and would '
+              f'differ on {form}: list another patch there')
+  _write(root, edited, texts, say)
 
 
-def _series_of(branch: str) -> str:
-  if not branch.startswith(BRANCH_PREFIX):
-    raise BuildError(f'{branch} does not say which series it is of: name it '
-                     'with --series')
-  return branch.removeprefix(BRANCH_PREFIX)
+def _edited(root: Path, upstream: Path, branch: str,
+            manifest: Manifest) -> _Edited:
+  """The commits of a branch; None for the patches that it has no more."""
+  name, target, start = exported_from(upstream, branch)
+  if git.need(upstream, 'rev-list', '--merges', f'{start}..{branch}'):
+    raise BuildError(f'{branch} has a merge, which is no patch: rebase it')
+  names = {
+      file_of(path): (path, series.home(target))
+      for series in manifest.with_dependencies(name)
+      for path in series.forms()[series.home(target)]
+  }
+  edited: _Edited = {path: None for path, _ in names.values()}
+  commits = git.need(upstream, 'rev-list', '--reverse', f'{start}..{branch}')
+  order = []
+  for commit in commits.split():
+    message = git.need(upstream, 'log', '-1', '--format=%B', commit)
+    file = f'{slug(message.splitlines()[0])}.patch'
+    if file not in names:
+      raise BuildError(f'{FILE} lists no {file}, for the commit '
+                       f'"{message.splitlines()[0]}". List it where it belongs')
+    path, form = names[file]
+    if edited[path]:
+      raise BuildError(f'{branch} has two commits for {path}')
+    order.append(path)
+    edited[path] = _patch(root, path, form, message), commit
+  if order != [path for path, patch in edited.items() if patch]:
+    raise BuildError(f'{branch} has the patches in another order than {FILE}: '
+                     'change it there')
+  return edited
 
 
-def _merge(folder: str, names: Iterable[str], before: Mapping[str, Any],
-           there: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-  """What was changed there and not here, None for what is gone there.
-
-  Raises:
-    BuildError: something was changed in both places, and not alike.
-  """
-  changes = {}
-  for name in sorted(names):
-    old, new, ours = (side.get(name) for side in (before, there, here))
-    if new in (old, ours):
-      continue
-    if ours != old:
-      raise BuildError(
-          f'{folder}{name} was changed here as well as on the branch since the '
-          'export. Put it back as it was exported, import the branch, and make '
-          'the change again')
-    changes[name] = new
-  return changes
-
-
-def _blob_here(path: Path) -> str | None:
-  return blob_id(path.read_bytes()) if path.is_file() else None
-
-
-def _changed_files(root: Path, export: Side, edited: Side, manifest: Manifest,
-                   series: Series, say: Say) -> list[str]:
-  """The new files of a series, and test tools, that a branch changes.
-
-  Raises:
-    BuildError: one belongs to nobody.
-  """
-  own = []
-  for path in sorted({*export.files, *edited.files}):
-    if edited.files.get(path) in (export.files.get(path),
-                                  _blob_here(root / path)):
-      continue
-    if path.startswith(('torch_xla/', 'torch_xla_shardy/')):
-      owners = manifest.owners_of_overlay(path)
-    else:
-      owners = manifest.owners_of_test(path)
-    if owners in ([series.name], ['test_base']):
-      own.append(path)
-    elif owners:
-      say(f'not taken: {path}, which belongs to {" and ".join(owners)}')
-    else:
-      raise BuildError(f'{path} on the branch belongs to no series: list it as '
-                       f'overlay or tests of one in {FILE}')
-  return own
-
-
-def _check_base(root: Path, branch: Branch, edited: Side) -> None:
-  """Raises BuildError unless the earlier series on a branch are as here."""
-  expected = files_of(branch.upstream, branch.base)
-  official = expected.keys()
-  for other in edited.earlier:
-    for patch in load_patches(root, other, branch.form):
-      expected |= {change.path: change.new for change in patch.changes}
-  if any(edited.base.get(path) != expected[path] for path in official):
-    names = ', '.join(other.name for other in edited.earlier)
+def _patch(root: Path, path: str, form: str, message: str) -> Patch:
+  """The header of a patch; fields that the message lacks stay as they are."""
+  subject, _, rest = message.strip().partition('\n')
+  paragraphs = re.split(r'\n{2,}', rest.strip('\n'))
+  known = fields_of(WHEEL)
+  fields: dict[str, str] = {}
+  if (root / FOLDER / path).exists():
+    fields = dict(load_patch(root, path, form).fields)
+  try:
+    # Others, such as Signed-off-by, are for upstream.
+    fields |= {
+        name: value
+        for name, value in read_fields(paragraphs[-1]).items()
+        if name in known
+    }
+    paragraphs.pop()
+  except BuildError:
+    pass
+  missing = [name for name in fields_of(form) if name not in fields]
+  if missing:
     raise BuildError(
-        f'{branch.name} changes other files before the first commit of the '
-        f'series, or {names or "what it builds on"} otherwise than the patches '
-        'here. Import those series first, with --series')
+        f'the commit "{subject}" is no patch yet. Its message lacks '
+        f'{", ".join(missing)}: write a line "Name: value" for each into its '
+        'last paragraph')
+  return Patch(path, subject, '\n\n'.join(paragraphs),
+               {name: fields[name] for name in known if name in fields}, ())
 
 
-def _judge(root: Path, branch: Branch, manifest: Manifest, series: Series,
-           loaded: Mapping[str, Patch], changed: Mapping[str, Content | None],
-           order: tuple[str, ...]) -> dict[str, str | None]:
-  """The texts of changed patches, None for one that goes, if in order.
+def _text(tree: Path, patch: Patch, commit: str, form: str) -> str:
+  """The file of a patch, as its commit is."""
+  diff = git.read(tree, *_DIFF, commit).decode()
+  # Behind the second @@ git quotes a line of upstream's.
+  diff = re.sub(r'(?m)^(@@ .*? @@).*$', r'\1', diff)
+  text = write_patch(patch.subject, patch.body, patch.fields, diff)
+  read_patch(text, patch.name, form)
+  return text
 
-  Raises:
-    BuildError: a patch lacks something, or does not apply.
-  """
-  texts: dict[str, str | None] = {}
-  after = dict(loaded)
-  for name, content in changed.items():
-    if content is None:
-      texts[name] = None
-      after.pop(name, None)
+
+def _write(root: Path, edited: _Edited, texts: Mapping[str, str],
+           say: Say) -> None:
+  """Writes what differs, and removes the patches that are gone."""
+  changed = False
+  for path, patch in edited.items():
+    file = root / FOLDER / path
+    if not patch and file.exists():
+      file.unlink()
+      say(f'removed {FOLDER}/{path}: take it out of {FILE}')
+      changed = True
+  for path, text in texts.items():
+    file = root / FOLDER / path
+    if file.exists() and _same(file.read_text(encoding='utf-8'), text):
       continue
-    missing = [f for f in fields_of(branch.form) if f not in content.fields]
-    if missing:
-      raise BuildError(
-          f'the commit "{content.subject}" is no patch yet. Its message lacks '
-          f'{", ".join(missing)}: write a line "Name: value" for each into its '
-          'last paragraph')
-    text = write_patch(content.subject, content.body, content.fields,
-                       content.diff)
-    after[name] = read_patch(text, name, branch.form)
-    texts[name] = text
-  chain = [
-      patch for other in manifest.with_dependencies(series.name)[:-1]
-      for patch in load_patches(root, other, branch.form)
-  ]
-  chain += [after[name] for name in order if name in after]
-  official = files_of(branch.upstream, branch.base)
-  patched_files(
-      lambda path: git.read(branch.upstream, 'cat-file', 'blob', official[path])
-      if path in official else None, chain)
-  return texts
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding='utf-8')
+    say(f'changed {FOLDER}/{path}')
+    changed = True
+  if not changed:
+    say('nothing was changed on the branch')
 
 
-def _write(path: Path, data: bytes | None, name: str, say: Say) -> None:
-  """Gives a file this content, or takes it away."""
-  if data is None:
-    path.unlink()
-    say(f'removed {name}')
-  elif not path.exists():
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    say(f'added {name}')
-  elif path.read_bytes() != data:
-    path.write_bytes(data)
-    say(f'changed {name}')
+def _same(text: str, other: str) -> bool:
+  """Whether two patches differ only in where the lines of headers end."""
+  head, _, diff = text.partition('\n---\n')
+  other_head, _, other_diff = other.partition('\n---\n')
+  return diff == other_diff and head.split() == other_head.split()

@@ -14,7 +14,7 @@ FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
 
 # The form of a series for the official wheel. The other forms are for people
-# with the source, one per base, and called after it.
+# with the source, each called after its base.
 WHEEL = 'wheel'
 UPSTREAM = 'upstream'
 
@@ -40,32 +40,40 @@ class Series:
 
   Attributes:
     wheel: its patches for the official wheel, as paths under patches/.
-    upstream: its patches for people with the source, for each base.
+    upstream: for each base, its patches, or the base whose patches git merges
+      there.
   """
   name: str
   description: str
   bug: str
   depends_on: tuple[str, ...]
   wheel: tuple[str, ...]
-  upstream: Mapping[str, tuple[str, ...]]
+  upstream: Mapping[str, tuple[str, ...] | str]
   overlay: tuple[str, ...]
   tests: tuple[str, ...]
 
   def forms(self) -> dict[str, tuple[str, ...]]:
-    """The patches of each form: of the wheel's, and of each base's."""
-    return {WHEEL: self.wheel, **self.upstream}
+    """Patches by form: the wheel's, and each base's with a list of its own."""
+    return {
+        WHEEL: self.wheel
+    } | {
+        base: patches
+        for base, patches in self.upstream.items()
+        if not isinstance(patches, str)
+    }
 
-  def patches(self, form: str) -> tuple[str, ...]:
-    """The patches of one form, in order.
+  def home(self, target: str) -> str:
+    """The form whose patches are laid on a base, or on any other tree.
 
     Raises:
-      BuildError: the series has no such form.
+      BuildError: there are no patches for people with the source.
     """
-    if form not in self.forms():
-      known = ', '.join(self.upstream) or 'none'
-      raise BuildError(f'series {self.name} has no patches for the base {form} '
-                       f'in {FILE}; bases that it has some for: {known}')
-    return self.forms()[form]
+    if target == WHEEL or not isinstance(self.upstream.get(target, ''), str):
+      return target
+    if not self.upstream:
+      raise BuildError(f'series {self.name} has no patches for people with the '
+                       'source')
+    return self.upstream.get(target) or [*self.forms()][-1]
 
 
 @dataclass(frozen=True)
@@ -177,38 +185,6 @@ def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
                   tuple(all_series))
 
 
-def with_patches(text: str, name: str, forms: Mapping[str,
-                                                      Sequence[str]]) -> str:
-  """The text of a series.toml with other patches for some forms of a series.
-
-  Raises:
-    BuildError: the text is not laid out as this function expects.
-  """
-  series = parse_manifest(text).find(name)
-  patches_by_form = {
-      form: tuple(forms.get(form, series.patches(form)))
-      for form in series.forms()
-  }
-  for form, patches in patches_by_form.items():
-    entry = re.compile(
-        rf"""(^name\ =\ ["']{re.escape(name)}["']$(?:(?!^\[\[).)*?
-        ^["']?{re.escape(form)}["']?\ =\ )(\[[^]]*\]|["'](\S+)["'])$""",
-        re.MULTILINE | re.DOTALL | re.VERBOSE)
-    match = entry.search(text)
-    # A form's list, or the base whose list holds.
-    same = match and (patches_by_form.get(match[3]) == patches
-                      if match[3] else series.patches(form) == patches)
-    if not match or same:
-      continue
-    lines = ''.join(f'    "{patch}",\n' for patch in patches)
-    new = f'[\n{lines}]' if lines else '[]'
-    text = f'{text[:match.start(2)]}{new}{text[match.end(2):]}'
-  if parse_manifest(text).find(name).forms() != patches_by_form:
-    raise BuildError(f'{FILE}: the lists of patches of {name} have to begin a '
-                     'line, behind the name')
-  return text
-
-
 def matches(pattern: str, path: str) -> bool:
   """Whether a path is, or lies beneath, what an entry of series.toml names."""
   if pattern.endswith('/**'):
@@ -237,9 +213,6 @@ def _base(entry: dict[str, Any]) -> Base:
   name = _text(entry['name'], 'name of a base')
   if name == WHEEL:
     raise BuildError(f'{FILE}: no base can be called {name}')
-  if ',' in name:
-    raise BuildError(f'{FILE}: the name of base {name} has a comma, which '
-                     'patches have between names')
   picks = _texts(entry['cherry_pick'], f'cherry_pick of {name}')
   for commit in (entry['commit'], *picks):
     if not _COMMIT.fullmatch(str(commit)):
@@ -266,23 +239,20 @@ def _series(entry: dict[str, Any], bases: Iterable[Base]) -> Series:
 
 
 def _upstream(table: Any, what: str,
-              bases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-  """The patches for each base; a text names the base whose list holds."""
+              bases: Sequence[str]) -> dict[str, tuple[str, ...] | str]:
+  """The patches for each base, or the base whose patches are merged there."""
   if not isinstance(table, dict) or not table.keys() <= {*bases}:
     raise BuildError(f'{FILE}: {what} has to be a table with bases for keys')
-  lists = {
-      name: _texts(value, f'{what} for {name}')
-      for name, value in table.items()
-      if not isinstance(value, str)
-  }
   for name, value in table.items():
-    if isinstance(value, str) and value not in lists:
+    if isinstance(value, str) and not isinstance(table.get(value), list):
       raise BuildError(f'{FILE}: {what} for {name} is as for {value}, which '
                        'has no list')
   return {
-      name: lists[name if name in lists else table[name]]
-      for name in bases
-      if name in table
+      name:
+          value
+          if isinstance(value, str) else _texts(value, f'{what} for {name}')
+      for name, value in (
+          (name, table[name]) for name in bases if name in table)
   }
 
 

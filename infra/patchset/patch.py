@@ -23,10 +23,6 @@ _DIVIDER = '\n---\n'
 _COLUMNS = 80
 _FIELD = re.compile(r'([A-Z][A-Za-z-]*): +(\S.*)')
 _INDEX = re.compile(r'index ([0-9a-f]{40})\.\.([0-9a-f]{40}) 100(?:644|755)')
-# What may differ where a patch is laid on several bases, and how a base says so.
-_AT = r'(?:index [0-9a-f]{40}\.\.[0-9a-f]{40} \d+|@@ [-+,\d ]+ @@)'
-_PLACE = re.compile(rf'^{_AT}$', re.MULTILINE)
-_OWN_PLACE = re.compile(rf'([^\s+\\-]\S*) ({_AT})')
 _HUNK = re.compile(r'@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@')
 
 
@@ -106,53 +102,13 @@ def write_patch(subject: str, body: str, fields: Mapping[str, str],
   return f'{head}{_DIVIDER}{diff}'
 
 
-def text_for(text: str, form: str) -> str:
-  """The text of a patch file as one of the forms that share it has it.
-
-  Behind a line that names blobs, or where a hunk lies, may stand what it is for
-  other forms: `r2.10,master @@ -3,0 +4 @@`.
-  """
-  lines: list[str] = []
-  for line in text.split('\n'):
-    own = _OWN_PLACE.fullmatch(line)
-    if not own:
-      lines.append(line)
-    elif form in own[1].split(','):
-      lines[-1] = own[2]
-  return '\n'.join(lines)
-
-
-def shared_text(texts: Mapping[str, str]) -> str:
-  """What `text_for` makes these texts of, by form; `placeless` are the same."""
-  (_, first), *other_texts = texts.items()
-  shared = []
-  for lines in zip(*(text.split('\n') for text in texts.values()), strict=True):
-    shared += [lines[0]]
-    others: dict[str, list[str]] = {}
-    for (form, _), line in zip(other_texts, lines[1:]):
-      if line != lines[0]:
-        others.setdefault(line, []).append(form)
-    shared += [f'{",".join(forms)} {line}' for line, forms in others.items()]
-  return '\n'.join(shared)
-
-
-def placeless(text: str) -> str:
-  """The text of a patch, apart from what differs from base to base."""
-  return _PLACE.sub('', text)
-
-
-def diff_in(text: str) -> str:
-  """The diff in the text of a patch file."""
-  return text.partition(_DIVIDER)[2]
-
-
 def load_patches(root: Path, series: Series, form: str = WHEEL) -> list[Patch]:
   """The patches of one form of a series, in order.
 
   Raises:
     BuildError: a patch is missing or malformed.
   """
-  return [load_patch(root, name, form) for name in series.patches(form)]
+  return [load_patch(root, name, form) for name in series.forms()[form]]
 
 
 def wheel_patches(root: Path, series: Series) -> list[Patch]:
@@ -175,7 +131,7 @@ def load_patch(root: Path, name: str, form: str) -> Patch:
     text = (root / FOLDER / name).read_bytes().decode()
   except (OSError, UnicodeDecodeError) as error:
     raise BuildError(f'patch {name} cannot be read: {error}') from error
-  return read_patch(text_for(text, form), name, form)
+  return read_patch(text, name, form)
 
 
 def read_patch(text: str, name: str, form: str) -> Patch:

@@ -52,6 +52,6 @@ def pull_request(root: Path, manifest: Manifest, name: str, base: str,
     lines.append(f'- {commit}, as it is upstream')
   for series in manifest.with_dependencies(name):
     mark = '' if series.name == name else f' (of {series.bug})'
-    for patch in load_patches(root, series, base):
+    for patch in load_patches(root, series, series.home(base)):
       lines.append(f'- {patch.subject}{mark}')
   return '\n'.join(lines) + '\n'

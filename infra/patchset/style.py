@@ -8,8 +8,8 @@ import sys
 
 from infra.errors import BuildError
 from infra.patchset import git
-from infra.patchset.meaning import CPP
 
+_CPP = ('.cpp', '.cc', '.h')
 _HUNK = re.compile(r'(?m)^@@ \S+ \+(\d+)(?:,(\d+))? @@')
 
 
@@ -29,11 +29,22 @@ def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
     lines = _added(tree, before, path)
     if not lines:
       continue
-    if path.endswith(CPP):
+    if path.endswith(_CPP):
       problems += _clang_format(tree, path, lines)
     elif path.endswith('.py'):
       problems += _yapf(tree, path, lines)
   return problems
+
+
+def find_clang_format() -> str:
+  """The path of clang-format; BuildError if there is none."""
+  beside = Path(sys.executable).with_name('clang-format')
+  program = str(beside) if beside.exists() else shutil.which('clang-format')
+  if not program:
+    raise BuildError(
+        'there is no clang-format: run this with .venv/bin/python, '
+        'which infra/test.sh sets up')
+  return program
 
 
 def _added(tree: Path, before: str, path: str) -> list[tuple[int, int]]:
@@ -47,12 +58,7 @@ def _added(tree: Path, before: str, path: str) -> list[tuple[int, int]]:
 
 def _clang_format(tree: Path, path: str, lines: list[tuple[int,
                                                            int]]) -> list[str]:
-  beside = Path(sys.executable).with_name('clang-format')
-  program = str(beside) if beside.exists() else shutil.which('clang-format')
-  if not program:
-    raise BuildError(
-        'there is no clang-format: run this with .venv/bin/python, '
-        'which infra/test.sh sets up')
+  program = find_clang_format()
   chosen = [f'--lines={first}:{last}' for first, last in lines]
   done = _run(tree, program, '--style=file', '--dry-run', '--Werror', *chosen,
               path)

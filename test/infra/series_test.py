@@ -24,7 +24,6 @@ from infra.patchset.check import check
 from infra.patchset.manifest import load_manifest
 from infra.patchset.manifest import matches
 from infra.patchset.manifest import parse_manifest
-from infra.patchset.manifest import with_patches
 from infra.patchset.patch import blob_id
 from infra.patchset.patch import load_patches
 from infra.patchset.patch import slug
@@ -249,23 +248,7 @@ def test_test_file_belongs_to_one_place(project):
   assert check(project.root, project.read) == []
 
 
-@pytest.mark.parametrize(
-    'name, form',
-    [(s.name, form) for s in load_manifest(ROOT).series for form in s.forms()])
-def test_patches_of_a_series_are_listed_anew(name, form):
-  text = (ROOT / 'patches' / 'series.toml').read_text()
-  before = {s.name: s.forms() for s in load_manifest(ROOT).series}
-  assert with_patches(text, name, before[name]) == text
-  for patches in (*before[name][form], 'new.patch'), ():
-    new = with_patches(text, name, {form: patches})
-    expected = before | {name: before[name] | {form: patches}}
-    assert {s.name: s.forms() for s in parse_manifest(new).series} == expected
-    assert with_patches(new, name, {
-        form: before[name][form]
-    }).count('[') >= text.count('[')
-
-
-def test_list_that_several_bases_share():
+def test_base_where_git_merges_the_patches_of_another():
   text = """
 base = [{name = 'a', commit = 'A'}, {name = 'b', commit = 'A'}]
 [[series]]
@@ -281,24 +264,11 @@ a = ['upstream/one/1.patch']
 b = 'a'
 """.replace("'A'", f"'{'1' * 40}'")
   series = parse_manifest(text).find('one')
-  assert series.upstream == {form: ('upstream/one/1.patch',) for form in 'ab'}
-  both = with_patches(text, 'one', {'a': ['2'], 'b': ['2']})
-  assert "b = 'a'" in both
-  assert parse_manifest(both).find('one').upstream == {'a': ('2',), 'b': ('2',)}
-  first = with_patches(text, 'one', {'a': ['2']})
-  assert parse_manifest(first).find('one').upstream == {
-      'a': ('2',),
-      'b': ('upstream/one/1.patch',)
-  }
+  assert series.forms() == {'wheel': (), 'a': ('upstream/one/1.patch',)}
+  assert [series.home(t) for t in ('wheel', 'a', 'b', 'any commit')
+         ] == ['wheel', 'a', 'a', 'a']
   with pytest.raises(BuildError, match='for b is as for c, which has no list'):
     parse_manifest(text.replace("b = 'a'", "b = 'c'"))
-
-
-def test_list_that_is_laid_out_otherwise():
-  text = (ROOT / 'patches' / 'series.toml').read_text()
-  with pytest.raises(BuildError, match='have to begin a line'):
-    with_patches(
-        text.replace('wheel = ', '  wheel = '), 'v2-sharding', {'wheel': []})
 
 
 def test_patterns():
