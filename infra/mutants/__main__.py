@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 import argparse
-import functools
+import importlib.util
+import os
 from pathlib import Path
-import signal
+import re
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
-from infra.errors import BuildError, Say
-from infra.mutants import trials
-from infra.mutants.bench import Bench, warm
+from infra.errors import BuildError
 from infra.mutants.faults import Fault, load, named
+from infra.wheel.overlay import wheel_files
+from infra.wheel.pure_wheel import files_of
+from infra.wheel.tools import TOOLS
 
 _EPILOG = """\
 Each fault of infra/mutants/faults.toml is planted in a copy of the checkout,
-which is thrown away, and the test that the table names runs there, on the
-installed torch_xla with the copy's files. First all these tests run without a
-fault, and have to pass. Run it with .venv's Python, after bash infra/test.sh
+which is removed at the end, and the test that the table names runs there, on
+the installed torch_xla with the copy's files. First all these tests run without
+a fault, and have to pass. Run it with .venv's Python, after bash infra/test.sh
 or infra/develop.sh.
 
-A fault survives if its test passes. A test that fails for another reason than
-what it tests (an import or a name that is not there, an error outside of the
-test's own call, no end) is an error, as is a text that a file does not have
-exactly once: the table then has to follow the code.
+A fault survives if its test passes. A test that ends otherwise than by a failed
+assertion or an exception of the code under test (a name that is not there, no
+test, no end) is an error, as is a text that a file does not have exactly once:
+the table then has to follow the code.
 
 Exit status: 0 if every fault was found, 1 if one survives, 2 on an error.
 """
-_AT_A_TIME = 2
+_NOT_COPIED = ('.git', '.venv*', '.hypothesis', '.pytest_cache', 'build',
+               'dist')
+_WHEELS = 'build/wheels'  # Official ones, which tests take from there.
+_PACKAGE = 'torch_xla'
+_SECONDS = 900
+_LAST = 3000  # Characters of what tests printed.
+# Errors of a fault that does not run, rather than does something wrong.
+_BROKEN = re.compile(
+    r'^E +(SyntaxError|IndentationError|ImportError|NameError|'
+    r'ModuleNotFoundError|UnboundLocalError)\b', re.MULTILINE)
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -50,52 +62,109 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
       default=[],
       help='plant this fault alone; may be given more than once')
   options = parser.parse_args(arguments)
-  signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
-  say = functools.partial(print, flush=True)
   try:
     faults = named(load(root), options.only)
     with tempfile.TemporaryDirectory(
         prefix='mutants-', ignore_cleanup_errors=True) as folder:
-      survivors = try_all(faults, root, Path(folder), say)
-  except (BuildError, OSError) as error:
+      survivors = plant_all(faults, root, Path(folder))
+  except (BuildError, OSError, subprocess.TimeoutExpired) as error:
     print(f'error: {error}', file=sys.stderr)
     return 2
-  except KeyboardInterrupt:
-    print('error: interrupted', file=sys.stderr)
-    return 2
   for fault in survivors:
-    say(f'\n{fault.name} survives: {fault.test} passes where in {fault.file}\n'
+    print(
+        f'\n{fault.name} survives: {fault.test} passes where in {fault.file}\n'
         f'{fault.find}\nis\n{fault.put}')
-  say(f'{len(faults) - len(survivors)} of {len(faults)} faults were found')
+  print(f'{len(faults) - len(survivors)} of {len(faults)} faults were found')
   return 1 if survivors else 0
 
 
-def try_all(faults: list[Fault], root: Path, folder: Path,
-            say: Say) -> list[Fault]:
+def plant_all(faults: list[Fault], root: Path, folder: Path) -> list[Fault]:
   """Plants all faults, one after another; returns those that survive.
 
   Raises:
     BuildError: the table does not fit the checkout or its tests.
   """
-  benches = [Bench(root, folder / str(n)) for n in range(_AT_A_TIME)]
+  checkout, site = folder / 'checkout', folder / 'site-packages'
+  _copy(root, checkout, site)
+  paths = {fault.name: _path(checkout, site, fault.file) for fault in faults}
   for fault in faults:
-    benches[0].plant(fault)
-    benches[0].mend(fault)
-  if (root / 'torch_xla').is_dir():
-    warm()
-  start = time.monotonic()
-  for ended in trials.run(trials.without_faults(faults), benches):
-    trials.check_pass(ended)
-  say(f'without a fault all tests pass ({time.monotonic() - start:.0f} s)')
+    fault.planted(paths[fault.name].read_text(encoding='utf-8'))
+  tests = sorted({fault.test for fault in faults})
+  done = _run_tests(checkout, site, tests)
+  missing = [test for test in tests if f'PASSED {test}' not in done.stdout]
+  if done.returncode or missing:
+    raise BuildError(f'tests fail or do not run without a fault: '
+                     f'{", ".join(missing)}\n{done.stdout[-_LAST:]}')
   survivors = []
-  planted = [trials.Trial((fault.test,), fault) for fault in faults]
-  for count, ended in enumerate(trials.run(planted, benches), 1):
-    fault = ended.trial.fault
-    if survives := trials.survives(ended):
+  for count, fault in enumerate(faults, 1):
+    path = paths[fault.name]
+    text = path.read_text(encoding='utf-8')
+    path.unlink()  # It may be a link to an official file.
+    path.write_text(fault.planted(text), encoding='utf-8')
+    done = _run_tests(checkout, site, [fault.test])
+    path.write_text(text, encoding='utf-8')
+    if done.returncode == 0:
       survivors.append(fault)
-    say(f'[{count}/{len(faults)}] {"SURVIVES" if survives else "found"} '
-        f'{fault.name} ({ended.seconds:.1f} s)')
+    elif (done.returncode != 1 or 'FAILED ' not in done.stdout or
+          _BROKEN.search(done.stdout)):
+      raise BuildError(
+          f'{fault.name}: {fault.test} says nothing of the fault, status '
+          f'{done.returncode}:\n{done.stdout[-_LAST:]}')
+    verdict = 'found' if done.returncode else 'SURVIVES'
+    print(f'[{count}/{len(faults)}] {verdict} {fault.name}', flush=True)
   return survivors
+
+
+def _copy(root: Path, checkout: Path, site: Path) -> None:
+  """Copies a checkout, and the installed torch_xla as links to that copy."""
+  shutil.copytree(root, checkout, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+  if (root / _WHEELS).is_dir():
+    (checkout / 'build').mkdir()
+    (checkout / _WHEELS).symlink_to(root / _WHEELS)
+  own = {name: checkout / name for name in wheel_files(checkout)}
+  if own:
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+      raise BuildError('torch_xla is not installed: run bash infra/develop.sh')
+    shutil.copytree(
+        Path(spec.origin).parent, site / _PACKAGE, copy_function=os.symlink)
+    for tool in TOOLS:
+      own |= files_of(checkout, tool)
+  for name, path in own.items():
+    link = site / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+
+
+def _path(checkout: Path, site: Path, name: str) -> Path:
+  for path in (checkout / name, site / name):
+    if path.is_file():
+      return path
+  raise BuildError(f'there is no file {name}')
+
+
+def _run_tests(checkout: Path, site: Path,
+               tests: list[str]) -> subprocess.CompletedProcess[str]:
+  """Runs tests, which build C of their own; prints who passes and who fails."""
+  return subprocess.run(
+      [
+          sys.executable, '-m', 'pytest', '-q', '-rpf', '-p',
+          'no:cacheprovider', *tests
+      ],
+      cwd=checkout,
+      env={
+          k: v for k, v in os.environ.items() if k != 'SHARDY_TEST_BUILD'
+      } | {
+          'PYTHONPATH': str(site),
+          'PYTHONDONTWRITEBYTECODE': '1'
+      },
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      text=True,
+      errors='replace',
+      timeout=_SECONDS,
+      check=False)
 
 
 if __name__ == '__main__':
