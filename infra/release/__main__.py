@@ -13,26 +13,21 @@ if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.release.checks import tag_of
-from infra.release.place import PartlyPlacedError
-from infra.release.release import make_release, Release
+from infra.release.release import make_release, Release, tag_of
 from infra.release.smoke import PASSED
 
 _EPILOG = """\
-Builds the wheels for Python 3.10 to 3.13, one of them twice, verifies each as
-`python -m infra.wheel verify` does, and tries each in a new environment: it
-installs the wheel with torch and trains a sharded model. That takes a Python of
-its version on the PATH, or for 3.13 a root of Debian trixie (bash
-infra/trixie.sh make), and the package index; what is not there is said, here
-and in the notes. Then come the bills of materials (*.cdx.json), SHA256SUMS, and
+Builds the wheels for Python 3.10 to 3.13 from a work tree of the commit that is
+checked out, one of them twice, and tries each in a new environment: it installs
+the wheel with torch and trains a sharded model. That takes a Python of its
+version on the PATH, and the package index; what is not there is named, here and
+in the notes. Then come the bills of materials (*.cdx.json), SHA256SUMS, and
 NOTES.md with the section of CHANGELOG.md.
 
 All of it is made in build/release/VERSION, and a dry run changes nothing else.
---write copies the files to dist/, all or none, and says which tag to make. It
-takes a dated section in CHANGELOG.md and a checkout in which each file is as
-its commit has it, at the start and at the end; files that git is told to ignore
-count where the build would take them. It replaces no wheel in dist/ by another.
-Nothing is tagged or pushed.
+--write copies the files to dist/ and prints which tag to make. It takes a dated
+section in CHANGELOG.md, and replaces no wheel in dist/ by another. Nothing is
+tagged or pushed.
 
 Exit status: 0 if all is well, what was not tried aside; 1 if not.
 """
@@ -54,16 +49,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     release = make_release(
         root, dist=root / 'dist' if options.write else None, say=say)
   except (BuildError, OSError) as error:
-    print(f'error: {error}\nnothing was written to dist/', file=sys.stderr)
-    return 1
-  except PartlyPlacedError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  except KeyboardInterrupt:
-    print(
-        'error: interrupted; dist/ is as it was, or has all files',
-        file=sys.stderr)
-    return 130
   for line in summary(release, options.write):
     say(line)
   say(f'{time.monotonic() - start:.0f} s in all')

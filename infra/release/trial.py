@@ -6,10 +6,10 @@ import dataclasses
 import json
 from pathlib import Path
 import re
+import shutil
 import subprocess
 
 from infra.errors import BuildError
-from infra.release import interpreters
 from infra.release.smoke import FAILED, NOT_RUN, Outcome
 
 _REQUIREMENTS = 'infra/requirements.txt'
@@ -37,13 +37,18 @@ class Trial:
 
 def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
   """Installs a wheel and trains with it, if its Python is there."""
-  interpreter = interpreters.find(root, python)
-  if isinstance(interpreter, interpreters.Missing):
-    return Trial(python, '-', Outcome(NOT_RUN, interpreter.reason))
+  name = f'python{python}'
+  program = shutil.which(name)
+  if not program or subprocess.run([program, '-c', 'import ensurepip, venv'],
+                                   capture_output=True,
+                                   check=False).returncode:
+    return Trial(
+        python, '-',
+        Outcome(NOT_RUN, f'no {name} on the PATH that makes environments'))
   torch = _torch((root / _REQUIREMENTS).read_text(encoding='utf-8'))
   try:
     process = subprocess.run(
-        [*interpreter.command, 'infra/release/smoke.py',
+        [program, 'infra/release/smoke.py',
          str(wheel), torch],
         cwd=root,
         capture_output=True,
@@ -54,7 +59,7 @@ def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
     outcome = Outcome(FAILED, f'no end after {_SECONDS} s')
   else:
     outcome = _outcome(process)
-  return Trial(python, interpreter.where, outcome)
+  return Trial(python, f'{name} on the PATH', outcome)
 
 
 def _outcome(process: subprocess.CompletedProcess) -> Outcome:
