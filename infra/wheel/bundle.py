@@ -13,7 +13,6 @@ from infra.wheel.distribution import class_of, package_of
 from infra.wheel.names import wrong_library
 from infra.wheel.patch_rules import not_python
 from infra.wheel.profile import Profile
-from infra.wheel.zip_form import bad_name
 
 # Where torch_xla/shardy/vendor_defaults.py reads it.
 _DEFAULTS = 'torch_xla/shardy/vendor.json'
@@ -105,7 +104,7 @@ def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
   where = f'{profile.path}: plugin.package'
   names = overlay.files_beneath(folder.parent, folder.name)
   for name in names:
-    if why := bad_name(name):
+    if why := _bad_name(name):
       raise BuildError(f'{where}: {name!r} {why}: rename the file')
   files = {name: (folder.parent / name).read_bytes() for name in names}
   for name, data in files.items():
@@ -148,3 +147,13 @@ def _names(node: ast.AST) -> Iterator[str]:
       yield child.id
     else:  # Also what stands in an `if` or a `try`.
       yield from _names(child)
+
+
+def _bad_name(name: str) -> str:
+  """Why no file of a wheel can have a name; empty if one can."""
+  parts = name.removesuffix('/').split('/')
+  if name.startswith('/') or '\\' in name or ':' in parts[0] or '..' in parts:
+    return 'leads out of the environment that it is installed into'
+  if '' in parts or '.' in parts or not name.isprintable():
+    return 'is no plain path'
+  return ''

@@ -10,15 +10,17 @@ have no part in any other file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-import csv
 from dataclasses import dataclass
-import io
+import hashlib
 from pathlib import Path
+import struct
+import tempfile
 import zipfile
+import zlib
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.wheel import contents, metadata, official, pins, plugins, zip_form
+from infra.wheel import archive, contents, metadata, official, pins, plugins
 from infra.wheel.assembly import assemble, compiler_of, digest, Order
 from infra.wheel.bom import Tools, tools_in
 from infra.wheel.contents import Origin, Piece
@@ -26,6 +28,10 @@ from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel
 from infra.wheel.verdict import Problem, Verdict, Verified
+
+# Exceptions for damaged, encrypted and exotic members.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError,
+               RuntimeError, ValueError, OverflowError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def verify_wheel(
     say('building the plugins with Bazel')
     built_plugins = plugins.build_plugins(root, plugins.find_bazel())
   with upstream, official.open_wheel(wheel) as file:
-    problems = list(zip_form.problems_of_form(wheel, file))
+    problems: list[Problem] = []
     tools = _tools(file, order.wheel.bom, problems)
     say('making again what the wheel should hold')
     laid = contents.all_series(root, profile)
@@ -88,13 +94,11 @@ def verify_wheel(
                       built_plugins, tools)
     expected = _expected(order, upstream, pieces)
     say('reading its files')
-    digests = zip_form.digests(file, problems)
+    digests = _members(wheel, file, problems)
     problems += compare(expected, digests,
                         lambda name: _reason(name, file, upstream, pieces))
     record = f'{order.wheel.info}/RECORD'
-    problems += (
-        list(_record_problems(file, record, digests)) or
-        _record_form(file, record, digests))
+    problems += _record_problems(file, record, digests)
   return _verdict(wheel, expected, digests, problems)
 
 
@@ -117,8 +121,8 @@ def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
       for name, data in contents_of(root, tool).items()
   }
   with official.open_wheel(wheel) as file:
-    problems = list(zip_form.problems_of_form(wheel, file))
-    digests = zip_form.digests(file, problems)
+    problems: list[Problem] = []
+    digests = _members(wheel, file, problems)
     problems += compare(
         expected, digests,
         lambda name: '. Verify it in the checkout that it was built from')
@@ -163,7 +167,7 @@ def _tools(file: zipfile.ZipFile, bom: str, problems: list[Problem]) -> Tools:
     pass  # That it is missing is found with all that is missing.
   except BuildError as error:
     problems.append(Problem(bom, str(error)))
-  except zip_form.UNREADABLE:
+  except _UNREADABLE:
     pass  # That it cannot be read is found with all that cannot be.
   return Tools.here()
 
@@ -234,50 +238,74 @@ def _reason(name: str, file: zipfile.ZipFile, upstream: zipfile.ZipFile,
   return ''
 
 
-def _record_form(file: zipfile.ZipFile, record: str,
-                 digests: Mapping[str, str | None]) -> list[Problem]:
-  """Whether a RECORD whose rows are right is written as the builder does."""
+def _members(path: Path, file: zipfile.ZipFile,
+             problems: list[Problem]) -> dict[str, str | None]:
+  """The sha256 of each file of an archive, in hex, by its name.
+
+  It is None for a file that cannot be read, which is added to `problems`, as is
+  an archive that is not what the builder writes of these files: there a reader
+  could see other files than another.
+  """
+  digests: dict[str, str | None] = {}
+  for name in file.namelist():
+    if name in digests:
+      problems.append(Problem(name, 'stands in the archive twice'))
+    try:
+      digests[name] = digest(_content(file, name))
+    except _UNREADABLE as error:
+      problems.append(Problem(name, f'cannot be read: {error}'))
+      digests[name] = None
+  if not problems and not _is_whole(path, file):
+    problems.append(
+        Problem(
+            '(archive)', 'is not what the builder writes of its files: two '
+            'readers could see two wheels'))
+  return digests
+
+
+def _content(file: zipfile.ZipFile, name: str) -> bytes:
+  """The content of a file of an archive, to the last of its packed bytes.
+
+  zipfile ends where the directory says, other readers where the packed bytes
+  do: so that both are one place is checked.
+  """
+  with file.open(name):
+    pass  # Its header says what the directory does.
+  member = archive.carry(file, name, name)
+  data, is_whole = member.packed, True
+  if member.method == zipfile.ZIP_DEFLATED:
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    data = inflate.decompress(member.packed, member.size + 1)
+    is_whole = inflate.eof and not inflate.unused_data
+  elif member.method != zipfile.ZIP_STORED:
+    raise zipfile.BadZipFile(f'it is packed by method {member.method}')
+  if not is_whole or (len(data), zlib.crc32(data)) != (member.size, member.crc):
+    raise zipfile.BadZipFile('its packed bytes are not what the directory says')
+  return data
+
+
+def _is_whole(path: Path, wheel: zipfile.ZipFile) -> bool:
+  """Whether an archive is what the builder writes of its members."""
+  infos = wheel.infolist()
+  members = (archive.carry(wheel, i.filename, i.filename) for i in infos)
+  with tempfile.TemporaryFile() as copy, path.open('rb') as file:
+    try:
+      archive.write(copy, members, infos[0].date_time)
+    except (*_UNREADABLE, IndexError):
+      return False
+    copy.seek(0)
+    return (hashlib.file_digest(copy, 'sha256').digest() == hashlib.file_digest(
+        file, 'sha256').digest())
+
+
+def _record_problems(file: zipfile.ZipFile, record: str,
+                     digests: Mapping[str, str | None]) -> list[Problem]:
+  """A problem if RECORD is not what the builder writes of the files."""
   if not all(digests.values()) or record not in digests:
-    return []  # Found before.
+    return []  # Reported already.
   rows = [(name, metadata.hash_of(sha256), file.getinfo(name).file_size)
           for name, sha256 in digests.items()
           if name != record and sha256]
   if file.read(record) == metadata.write_record(rows, record).encode():
     return []
-  return [
-      Problem(
-          record, 'says what is right in another order or form than the '
-          'builder writes: two readers could see two lists')
-  ]
-
-
-def _record_problems(file: zipfile.ZipFile, record: str,
-                     digests: Mapping[str, str | None]) -> Iterator[Problem]:
-  """What is wrong with a wheel's RECORD, if it can be read."""
-  if not digests.get(record):
-    return
-  sizes = {info.filename: str(info.file_size) for info in file.infolist()}
-  try:
-    rows = list(csv.reader(io.StringIO(file.read(record).decode())))
-  except (UnicodeDecodeError, csv.Error) as error:
-    yield Problem(record, f'cannot be read: {error}')
-    return
-  listed = [row[0] for row in rows if row]
-  for row in rows:
-    if len(row) != 3:
-      yield Problem(record, f'has a line that is no row of three: {row}')
-  for name in sorted({n for n in listed if listed.count(n) > 1}):
-    yield Problem(name, 'stands in RECORD more than once')
-  for name in sorted({*listed} - digests.keys()):
-    yield Problem(name, 'stands in RECORD and not in the wheel')
-  for name in sorted(digests.keys() - {*listed}):
-    yield Problem(name, 'stands in the wheel and not in RECORD')
-  for row in rows:
-    name = row[0] if len(row) == 3 else ''
-    if digests.get(name):
-      hashed = (metadata.hash_of(digests[name]), sizes[name])
-      wanted = ('', '') if name == record else hashed
-      if (row[1], row[2]) != wanted:
-        yield Problem(
-            name, f'RECORD says {row[1]}, {row[2]} bytes, and it is '
-            f'{wanted[0]}, {wanted[1]} bytes')
+  return [Problem(record, 'is not the list of the files that the wheel holds')]
