@@ -25,33 +25,72 @@ def folder_reader(folder: Path) -> Reader:
 def patched_files(read: Reader, patches: list[Patch]) -> dict[str, bytes]:
   """What the patches make of the files that they touch.
 
+  A patch applies to the blob that its index line names: the official file, or
+  what an earlier patch made of it. Where other series have changed the file
+  besides, git merges the two.
+
   Args:
     read: gives the official files.
     patches: to be applied in this order.
 
   Raises:
-    BuildError: a file is not the blob that a patch applies to, a patch does not
-      apply, or the result is not the blob that it should be.
+    BuildError: a patch applies to no blob that there is, the result is not the
+      blob that it should be, or two series change the same lines.
   """
-  with tempfile.TemporaryDirectory(prefix='series-') as name:
-    tree = Path(name).resolve() / 'tree'
-    tree.mkdir()
-    touched: dict[str, str] = {}
-    for patch in patches:
-      for change in patch.changes:
-        _check_base(tree, read, change, patch, patches, touched)
-      complaint = git.apply_outside(tree, patch.diff)
-      if complaint:
-        raise BuildError(f'patch {patch.name} does not apply: {complaint}')
-      for change in patch.changes:
-        actual = blob_id((tree / change.path).read_bytes())
-        if actual != change.new:
+  files: dict[str, bytes] = {}
+  # By path and blob: what patches apply to, and what they make of it.
+  states: dict[tuple[str, str], bytes] = {}
+  touched: dict[str, str] = {}
+  for patch in patches:
+    for change in patch.changes:
+      path = change.path
+      if path not in files:
+        files[path] = _official(read, path, patch)
+        states[path, blob_id(files[path])] = files[path]
+      old = states.get((path, change.old))
+      if old is None:
+        raise BuildError(
+            _wrong_base(files[path], change, patch, patches, touched))
+      new = _applied(old, change, patch)
+      states[path, change.new] = new
+      if files[path] == old:
+        files[path] = new
+      else:
+        merged = git.merge_files(files[path], old, new)
+        if merged is None:
           raise BuildError(
-              f'patch {patch.name} makes blob {actual} of {change.path}, but '
-              f'its index line says {change.new}. Make the patch again with '
-              'git diff -U0 --full-index.')
-        touched[change.path] = patch.name
-    return {path: (tree / path).read_bytes() for path in sorted(touched)}
+              f'patch {patch.name} changes lines of {path} that '
+              f'{touched[path]} changes: one series has to depend on the other')
+        files[path] = states[path, blob_id(merged)] = merged
+      touched[path] = patch.name
+  return dict(sorted(files.items()))
+
+
+def _official(read: Reader, path: str, patch: Patch) -> bytes:
+  data = read(path)
+  if data is None:
+    raise BuildError(f'patch {patch.name} changes {path}, which is not in the '
+                     'official wheel')
+  return data
+
+
+def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
+  """What a patch makes of a file."""
+  with tempfile.TemporaryDirectory(prefix='series-') as name:
+    file = Path(name).resolve() / 'tree' / change.path
+    file.parent.mkdir(parents=True)
+    file.write_bytes(old)
+    complaint = git.apply_outside(Path(name) / 'tree', change.diff)
+    if complaint:
+      raise BuildError(f'patch {patch.name} does not apply: {complaint}')
+    new = file.read_bytes()
+  actual = blob_id(new)
+  if actual != change.new:
+    raise BuildError(
+        f'patch {patch.name} makes blob {actual} of {change.path}, but '
+        f'its index line says {change.new}. Make the patch again with '
+        'git diff -U0 --full-index.')
+  return new
 
 
 def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:
@@ -71,21 +110,10 @@ def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:
   return list(results)
 
 
-def _check_base(tree: Path, read: Reader, change: Change, patch: Patch,
-                patches: list[Patch], touched: dict[str, str]) -> None:
-  """Puts a file into `tree` if it is new there, and checks which blob it is."""
-  path = tree / change.path
-  if change.path not in touched and not path.exists():
-    data = read(change.path)
-    if data is None:
-      raise BuildError(
-          f'patch {patch.name} changes {change.path}, which is not '
-          'in the official wheel')
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-  actual = blob_id(path.read_bytes())
-  if actual == change.old:
-    return
+def _wrong_base(current: bytes, change: Change, patch: Patch,
+                patches: list[Patch], touched: dict[str, str]) -> str:
+  """Says why there is no file that a patch applies to."""
+  actual = blob_id(current)
   message = (f'patch {patch.name} does not apply to this {change.path}:\n'
              f'  expected blob {change.old}\n  actual blob   {actual}')
   for other in patches:
@@ -94,9 +122,7 @@ def _check_base(tree: Path, read: Reader, change: Change, patch: Patch,
         message += (f'\nIt applies to the result of {other.name}, which has to '
                     'come before it: the order in series.toml is wrong.')
   if change.path in touched:
-    message += (f'\nThe file was changed before by {touched[change.path]}. '
-                'Patches to one file have to chain; if they belong to two '
-                'series, one has to depend on the other.')
+    message += f'\nThe file was changed before by {touched[change.path]}.'
   elif any(actual == c.new for p in patches for c in p.changes):
     message += '\nThe patch is applied already.'
-  raise BuildError(message)
+  return message

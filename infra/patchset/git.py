@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 import shutil
 import subprocess
+import tempfile
 
 from infra.errors import BuildError
 
@@ -108,3 +109,13 @@ def apply_outside(folder: Path, diff: str) -> str:
           'GIT_CONFIG_SYSTEM': os.devnull,
       })
   return process.stderr.strip() if process.returncode else ''
+
+
+def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+  """Merges two changes of a file; None if they change the same lines."""
+  with tempfile.TemporaryDirectory(prefix='series-') as name:
+    for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
+      (Path(name) / file).write_bytes(data)
+    process = run(
+        Path(name), 'merge-file', '-p', 'ours', 'base', 'theirs', text=False)
+  return None if process.returncode else process.stdout

@@ -162,12 +162,30 @@ def test_wrong_order(project):
   assert 'the order in series.toml is wrong' in problem(project)
 
 
-def test_two_series_that_touch_one_file_without_depending(project):
+def test_two_series_that_touch_one_file_are_merged(project):
   one_patch(project)
   project.patch('two', 'config: add a line too', CONFIG, insert(5, '# ours 2'))
+  assert check(project.root, project.read) == []
+  patches = [
+      patch for series in load_manifest(project.root).series
+      for patch in load_patches(project.root, series)
+  ]
+  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  assert (lines[2], lines[6]) == ('# ours 1', '# ours 2')
+  # A third one builds on both.
+  project.series('three', depends_on=['one', 'two'])
+  project.patch('three', 'config: add a third line', CONFIG,
+                insert(9, '# ours 3'),
+                patched_files(project.read, patches)[CONFIG])
+  assert check(project.root, project.read) == []
+
+
+def test_two_series_that_change_the_same_lines(project):
+  one_patch(project)
+  project.patch('two', 'config: add a line too', CONFIG, insert(2, '# ours 2'))
   found = problem(project)
   assert 'all series together' in found and 'alone' not in found
-  assert 'one has to depend on the other' in found
+  assert 'one series has to depend on the other' in found
 
 
 def test_series_that_lacks_its_dependency(project):
