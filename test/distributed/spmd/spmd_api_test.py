@@ -1,0 +1,98 @@
+"""Series spmd-api: inputs, outputs and placements in their documented forms."""
+
+import numpy as np
+import pytest
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import Replicate
+from torch.distributed.tensor import Shard
+import torch_xla
+from torch_xla.core import xla_builder
+import torch_xla.core.xla_model as xm
+import torch_xla.distributed.spmd as xs
+from torch_xla.experimental import spmd_fully_sharded_data_parallel as fsdp
+import torch_xla.runtime as xr
+from torch_xla.utils import dlpack
+
+ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+
+
+@pytest.fixture(name='mesh', scope='module')
+def mesh_fixture() -> xs.Mesh:
+  xr.use_spmd()
+  return xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
+
+
+@pytest.mark.parametrize('spec', [('data',), ('model',), (('data', 'model'),),
+                                  (None,), ('data', None), (None, 'model')])
+@pytest.mark.parametrize('order', ['plain', 'permuted'])
+def test_input_is_sharded_as_a_mark_shards_it(spec, order, mesh):
+  if order == 'permuted':
+    mesh = xs.Mesh([0, 1, 3, 2, 4, 5, 7, 6], (2, 4), ('data', 'model'))
+  value = torch.arange(16 * 3**(len(spec) - 1)).reshape(16,
+                                                        *[3] * (len(spec) - 1))
+  sent, = xm.send_cpu_data_to_device(value, 'xla:0',
+                                     xs.ShardingSpec(mesh, spec))
+  marked = value.to('xla')
+  xs.mark_sharding(marked, mesh, spec)
+  specs = torch_xla._XLAC._get_xla_sharding_specs([sent, marked])
+  assert specs[0] == specs[1] or not specs[0] and specs[1] == '{replicated}'
+  assert torch.equal(sent.cpu(), value)
+
+
+class _Module(torch.nn.Module):
+
+  def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {'loss': x.sum(), 'logits': x * 2}
+
+
+def test_dict_of_a_module_is_sharded(mesh):
+  mesh = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
+  model = fsdp.SpmdFullyShardedDataParallel(_Module(), mesh=mesh)
+  output = model(torch.ones(16, 8).to('xla'))
+  assert torch_xla._XLAC._get_xla_sharding_spec(
+      output['logits']).startswith('{devices=[8,1]')
+  assert output['loss'].item() == 128
+
+
+def test_placements_there_and_back(mesh):
+  names = dict(enumerate(mesh.axis_names))
+  device_mesh = DeviceMesh(
+      'xla', torch.arange(8).reshape(2, 4), _init_backend=False)
+  value = torch.arange(128.).reshape(16, 8)
+  for placements, spec in (((Shard(0), Shard(0)),
+                            ((0, 1), None)), ((Shard(1), Shard(0)), (1, 0)),
+                           ((Replicate(), Shard(1)), (None, 1))):
+    named = tuple(
+        tuple(names[a]
+              for a in axis) if isinstance(axis, tuple) else names.get(axis)
+        for axis in spec)
+    marked = xs.mark_sharding(value.to('xla'), mesh, named)
+    distributed = xs.xla_distribute_tensor(value, device_mesh, placements)
+    assert marked.placements == distributed.placements == placements
+    assert marked.sharding_spec == distributed.sharding_spec
+    moved = distributed.redistribute(placements=(Shard(0), Replicate()))
+    torch_xla.sync()
+    assert torch.equal(moved.full_tensor().cpu(), value)
+  swapped = xs.mark_sharding(value.to('xla'), mesh, (('model', 'data'), None))
+  with pytest.raises(ValueError, match='not in the order of the mesh'):
+    _ = swapped.placements
+  with pytest.raises(NotImplementedError, match='local_shards'):
+    swapped.to_local()
+
+
+def test_import_of_a_buffer(mesh):
+  value = torch.arange(16.).reshape(4, 4)
+  assert torch.equal((dlpack.from_dlpack(value) + 1).cpu(), value + 1)
+
+
+def test_placeholder_is_refused(mesh):
+  placeholder = xla_builder.create_placeholder_tensor((8, 8), torch.float32)
+  with pytest.raises(ValueError, match='a placeholder has no data'):
+    xs.mark_sharding(placeholder, mesh, ('data', None))
+
+
+def test_names_of_the_package():
+  names: dict[str, object] = {}
+  exec('from torch_xla.distributed.spmd import *', names)
+  assert names['mark_sharding'] is xs.mark_sharding
