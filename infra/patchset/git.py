@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,11 @@ _REPOSITORY_VARIABLES = ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE',
                          'GIT_PREFIX', 'GIT_COMMON_DIR', 'GIT_NAMESPACE',
                          'GIT_OBJECT_DIRECTORY',
                          'GIT_ALTERNATE_OBJECT_DIRECTORIES')
+
+# A conflict of lines that both sides insert.
+_INSERTIONS = re.compile(
+    rb'^<{7} ours\n(.*?)^\|{7} base\n={7}\n(.*?)^>{7} theirs\n',
+    re.MULTILINE | re.DOTALL)
 
 
 def find_git() -> str:
@@ -112,10 +118,22 @@ def apply_outside(folder: Path, diff: str) -> str:
 
 
 def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
-  """Merges two changes of a file; None if they change the same lines."""
+  """Merges two changes of a file; None if they change the same lines.
+
+  Of lines that both insert at one place, ours come first.
+  """
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
       (Path(name) / file).write_bytes(data)
-    process = run(
-        Path(name), 'merge-file', '-p', 'ours', 'base', 'theirs', text=False)
-  return None if process.returncode else process.stdout
+    merged = run(
+        Path(name),
+        'merge-file',
+        '-p',
+        '--diff3',
+        'ours',
+        'base',
+        'theirs',
+        text=False)
+  # Not with --union, which takes lines between two conflicts for parts of both.
+  result, count = _INSERTIONS.subn(rb'\1\2', merged.stdout)
+  return result if count == merged.returncode else None

@@ -3,6 +3,7 @@
 from pathlib import Path
 import subprocess
 import sys
+import zipfile
 
 from infra_project import CONFIG
 from infra_project import git
@@ -10,6 +11,7 @@ from infra_project import insert
 from infra_project import one_patch
 from infra_project import problem
 from infra_project import Project
+from infra_project import replace
 from infra_project import ROOT
 from infra_project import RUNTIME
 from infra_project import unpack
@@ -71,15 +73,16 @@ def test_commands_on_the_checkout():
 def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
   wheel = unpack(official_wheel, tmp_path)
   assert command_line.main(['apply', '--wheel', str(wheel)]) == 0
-  changed = {
-      change.path: change.new for series in load_manifest(ROOT).series
+  patches = [
+      patch for series in load_manifest(ROOT).series
       for patch in wheel_patches(ROOT, series)
-      for change in patch.changes
-  }
+  ]
+  with zipfile.ZipFile(official_wheel) as archive:
+    changed = patched_files(archive.read, patches)
   said = capsys.readouterr().out.splitlines()
   assert sorted(said) == sorted(f'changed {path}' for path in changed)
-  for path, blob in changed.items():
-    assert blob_id((wheel / path).read_bytes()) == blob
+  for path, data in changed.items():
+    assert (wheel / path).read_bytes() == data
   assert command_line.main(['apply', '--wheel', str(wheel)]) == 1
   assert 'applied already' in capsys.readouterr().err
 
@@ -180,9 +183,32 @@ def test_two_series_that_touch_one_file_are_merged(project):
   assert check(project.root, project.read) == []
 
 
+def test_two_series_that_insert_at_the_same_places(project):
+  original = project.read(CONFIG).decode().splitlines()
+  for series in ('one', 'two'):
+    project.patch(
+        series,
+        f'config: add lines for {series}',
+        CONFIG,
+        lambda lines, series=series: insert(2, f'# {series}')
+        (insert(3, f'# {series} behind')(lines)))
+  assert check(project.root, project.read) == []
+  patches = [
+      patch for series in load_manifest(project.root).series
+      for patch in load_patches(project.root, series)
+  ]
+  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  # What lies between the places is there once.
+  assert lines == [
+      *original[:2], '# one', '# two', original[2], '# one behind',
+      '# two behind', *original[3:]
+  ]
+
+
 def test_two_series_that_change_the_same_lines(project):
-  one_patch(project)
-  project.patch('two', 'config: add a line too', CONFIG, insert(2, '# ours 2'))
+  for series in ('one', 'two'):
+    project.patch(series, f'config: change a line for {series}', CONFIG,
+                  replace(2, f'# {series}'))
   found = problem(project)
   assert 'all series together' in found and 'alone' not in found
   assert 'one series has to depend on the other' in found
