@@ -94,6 +94,7 @@ def test_find_and_survive(root, capsys):
   assert 'has no fault two' in capsys.readouterr().err
 
 
+@pytest.mark.nightly  # Each case starts pytest twice.
 @pytest.mark.parametrize('table, said', [
     (_fault() * 2, 'Cannot declare'),
     (_fault() + _fault(file='test/ours_test.py'), 'two faults are called one'),
