@@ -92,9 +92,9 @@ def _problems(ground: Ground, series: Series, target: str) -> list[str]:
   except BuildError as error:
     return [str(error)]
   conflicts = [
-      f'"{one.patch.subject}" meets changes of the tree:\n{one.conflict}'
-      for one in laid
-      if one.conflict
+      f'"{entry.patch.subject}" meets changes of the tree:\n{entry.conflict}'
+      for entry in laid
+      if entry.conflict
   ]
   return conflicts or _faults(ground.tree, before)
 
