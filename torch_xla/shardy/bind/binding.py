@@ -227,6 +227,19 @@ class Binder:
     registry.hold_seconds(synced.overwritten)
     self._pending_marks.settle(self._tensors, is_unused=True)
 
+  def before_trace(self, arguments: Iterable[torch.Tensor]) -> None:
+    """Takes the data that a graph will start from that is to be traced.
+
+    A compiled one that updated an argument gave other data to `inner` itself.
+
+    Args:
+      arguments: just synced.
+    """
+    registry.hold_seconds([
+        one for one in self._annotated(arguments)
+        if one.second is not None and one.owns_data()
+    ])
+
   def of_graph(self, arguments: Iterable[torch.Tensor],
                outputs: Sequence[torch.Tensor],
                ids: Iterable[int]) -> Optional[torch.Tensor]:
