@@ -1,7 +1,7 @@
 """Programs of convolutions, norms and activations, made from a seed.
 
-Their meshes have devices in any order, their sizes divide evenly or not, and all
-have gradients, of a loss that does not shrink with the number of elements: a
+Their meshes have devices in any order, their sizes divide evenly or not, and
+all have gradients, of a loss that does not shrink with the number of elements: a
 gradient that is summed over wrong devices is far off.
 """
 

@@ -118,7 +118,8 @@ def test_features_in_groups(groups, whole):
   """Whole where the groups are not as many as devices, or a multiple."""
   text, note = _after(
       '8,24,5', '24,' + str(24 // groups) + ',1', '8,24,5',
-      f'window={{size=1}}, dim_labels=bf0_oi0->bf0, feature_group_count={groups}',
+      'window={size=1}, dim_labels=bf0_oi0->bf0, '
+      f'feature_group_count={groups}',
       ', sharding={devices=[4,1,1]<=[4]}')
   assert bool(note) is whole
   assert re.findall(r'dims=\[[\d,]*\]',

@@ -11,15 +11,16 @@ order of the mesh.
 
 So in a program with such an order no product has what it sums split:
 
-    before   y = f32[2,6] dot(f32[64,2] x, f32[64,6] w), lhs_contracting_dims={0}, ..
+    before   y = f32[2,6] dot(f32[64,2] x, f32[64,6] w), ..
     after    a = f32[8,8,2] custom-call(reshape(x)), target="Sharding", ..
              b = f32[8,8,6] custom-call(reshape(w)), target="Sharding", ..
-             p = f32[8,2,6] dot(a, b), lhs_batch_dims={0}, lhs_contracting_dims={1}, ..
+             p = f32[8,2,6] dot(a, b), lhs_batch_dims={0}, ..
              y = f32[2,6] reduce(p, zero), dimensions={0}, to_apply=shardy.add
 
 The calls hold whole what is summed and leave the rest open, so that the parts
-may be split, and `reduce` adds them up. Where the parts would be larger than the
-operands, these are held whole along what is summed. `convolutions` does likewise.
+may be split, and `reduce` adds them up. Where the parts would be larger than
+the operands, these are held whole along what is summed. `convolutions` does
+likewise.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ convolution_handler.cc). So
 - others are whole along what has a window, operands and result, by `Sharding`
   calls that leave the other dimensions open.
 
-Features in groups are right in as many tiles as divide the groups. In others XLA
-takes features of another group, or counts none in a group and ends with
+Features in groups are right in as many tiles as divide the groups. In others
+XLA takes features of another group, or counts none in a group and ends with
 "feature_group_count must be a positive number, got 0" (`CreateShardedConvolution`
 of the same file). So they are whole unless there are as many groups as devices,
 or a multiple.
