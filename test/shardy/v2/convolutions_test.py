@@ -119,8 +119,7 @@ def test_features_in_groups(groups, whole):
   text, note = _after(
       '8,24,5', '24,' + str(24 // groups) + ',1', '8,24,5',
       'window={size=1}, dim_labels=bf0_oi0->bf0, '
-      f'feature_group_count={groups}',
-      ', sharding={devices=[4,1,1]<=[4]}')
+      f'feature_group_count={groups}', ', sharding={devices=[4,1,1]<=[4]}')
   assert bool(note) is whole
   assert re.findall(r'dims=\[[\d,]*\]',
                     text) == ['dims=[0,2]', 'dims=[2]',
