@@ -190,6 +190,7 @@ class HloInstructionProto(Message, Protocol):
   scatter_dimension_numbers: Annotated[ScatterDimensionNumbers, 48]
   replica_groups: Annotated[Repeated[ReplicaGroup], 49]
   precision_config: Annotated[PrecisionConfig, 51]
+  feature_group_count: Annotated[int, 50]
   source_target_pairs: Annotated[Repeated[SourceTarget], 52]
   domain_entry_sharding: Annotated[OptionalBytes, 54]
   domain_exit_sharding: Annotated[OptionalBytes, 55]

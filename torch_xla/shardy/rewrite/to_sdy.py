@@ -33,7 +33,7 @@ from ..sdy import attributes, constraints
 from ..sdy.constraints import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
-from ..v2 import convolutions
+from ..v2 import holding
 from .extract import InstructionKey
 from .manual_boundaries import SiteKey
 from .manual_regions import is_sharding_call, ManualComputation, placement
@@ -102,7 +102,7 @@ def _sites(module: HloModuleProto, taken_calls: extract.Taken,
       elif is_sharding_call(instruction):
         annotation = taken_calls.constraints.get(key)
         is_boundary = key in begun
-        open_dims = convolutions.open_dims(instruction.backend_config.decode())
+        open_dims = holding.open_dims(instruction.backend_config.decode())
       elif not instruction.HasField('sharding'):
         continue
       if array_shape.is_tuple(instruction.shape):
