@@ -8,7 +8,7 @@ A program is read as *sites*, the places where it says how a tensor is placed.
 
 - Parameters keep the placement they are stored with: `Constraint.closed`.
 - What no user said (placements of tensors without an annotation, constraints
-  that the runtime adds to a tensor updated in place) is as binding, but gets a
+  of the runtime's that repeat none: `rewrite.unasked`) is as binding, but gets a
   priority after the last of the users': their order is decided first. Shardy
   takes a dimension without a priority for p0, the highest.
 - Several meshes become one that says all: that which most tensors use first, and
