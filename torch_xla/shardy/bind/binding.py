@@ -34,17 +34,20 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
-from . import copies, names, placing, registry, usage
+from . import copies, names, placing, registry, updates, usage
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
                            Operand, partial_syncs, Since, told_apart)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, tensor_of
+from .updates import Updates
 
 logger = logging.getLogger(__name__)
 
 _KEPT_TARGETS = 4
+# By which the runtime moves data.
+_OWN_PROGRAMS = ('ReplicateShardedData', 'ReshardData')
 # Tensors with data that are annotated without a sync, until it is worth while
 # to ask whether any graph can need them: the question walks all that live.
 _ANNOTATED_TO_ASK, _BYTES_TO_ASK = 8, 2**20
@@ -68,6 +71,7 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
+    self._updates = Updates(self._tensors, self._pending_marks, self._turn)
     self._warnings = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
@@ -75,6 +79,7 @@ class Binder:
     self._binding_of_sync: Optional[torch.Tensor] = None
     # Texts of the last bindings: one takes longer to make than to compare.
     self._targets: tuple[tuple[list[Annotation], str], ...] = ()
+    self._lost: list[str] = []  # What the latest binding goes without.
     self._partial_syncs_before: tuple[Optional[int],
                                       Optional[int]] = (None, None)
     self._since = Since()
@@ -161,6 +166,7 @@ class Binder:
   def follow_copies(self) -> None:
     """Has the annotation of a tensor go where torch takes its placement."""
     copies.follow(self._tensors, self._warnings)
+    self._updates.follow()
 
   def warn_placed_only(self) -> None:
     """Says that a loader takes no priority.
@@ -215,6 +221,7 @@ class Binder:
     self._binding_of_sync = None
     self.saved_graphs.clean()
     synced, self._syncing = self._syncing, Found()
+    self._updates.forget_ids()
     self._partial_syncs_before = partial_syncs()
     self._since = Since()
     self._annotated_since = self._bytes_since = 0
@@ -342,7 +349,7 @@ class Binder:
       self._targets = ((annotations, target),
                        *self._targets[:_KEPT_TARGETS - 1])
     bound = names.Bound(operands)
-    self.names.remember(target, lambda: bound.names(self._warnings))
+    self.names.remember(target, lambda: bound.names(self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})
@@ -351,11 +358,49 @@ class Binder:
   def _find_operands(self, ones: Iterable[Annotated]) -> Found:
     self._since.read = partial_syncs() != self._partial_syncs_before
     inputs = find_operands(ones, self._since)
-    if inputs.any_unknown:
-      self._warnings.warning(
-          'an annotated tensor was updated in place so that the data it had '
-          'before is not known: its priority does not count in this program')
+    self._lost = []
+    if inputs.unknown:
+      self._note_lost(
+          names.of(inputs.unknown), 'updated in place',
+          'and the data before is not known', 'call torch_xla.sync() before')
     return inputs
+
+  def _note_lost(self, lost: Sequence[str], *why: str) -> None:
+    self._lost += lost
+    self._warnings.warning(copies.lost_text(lost, *why))
+
+  def lost(self, name: str, tensors: Sequence[Any]) -> list[str]:
+    """The names of tensors whose annotations a program goes without.
+
+    Where it has none at all, those that may be meant: annotated with priorities
+    or open dimensions, asked for since the last sync, and laid out as one of its
+    parameters.
+
+    Args:
+      name: the program's.
+      tensors: what Shardy is told of its tensors, a `TensorRecord` each.
+    """
+    if any(t.spec for t in tensors):
+      return self._lost
+    if name.startswith(_OWN_PROGRAMS):
+      return []
+    placed = {(str(t.shape.dims), t.placement)
+              for t in tensors
+              if t.parameter is not None}
+    ones = [
+        one for one in self._tensors.all()
+        if (one.annotation.priority or one.annotation.propagate) and
+        (one.shape_text,
+         str(one.annotation.sharding)) in placed and usage.is_used(one.inner)
+    ]
+    lost = names.of(ones)
+    if lost:
+      self._warnings.warning(
+          copies.lost_text(
+              lost, f'program {name}', 'compiled outside of a '
+              'sync, goes without what was said of them',
+              'call torch_xla.sync() before'))
+    return lost
 
 
 class TracedAnnotations:
@@ -377,13 +422,9 @@ def _tag(t: torch.Tensor, annotation: Annotation) -> None:
 
   Anything that kept it as it was would have it computed whole, and twice.
   """
-  tagged, = torch_xla._XLAC._xla_custom_call([t],
-                                             call_target.tag_target(annotation),
-                                             [list(t.shape)], [t.dtype], False,
-                                             '', 1, {})
-  inner = registry.inner_of(tagged)
+  tagged = updates.tagged(t, call_target.tag_target(annotation))
   if torch._is_functional_tensor(t) and not are_pending([t])[0]:
     # What is said of its data stays: it is a parameter, and no result.
-    torch._functionalize_replace(t, inner)
+    torch._functionalize_replace(t, tagged)
   else:
-    usage.twin_of(registry.inner_of(t)).copy_(inner)
+    usage.twin_of(registry.inner_of(t)).copy_(tagged)

@@ -14,7 +14,7 @@ place, `.data = ` and `load_state_dict` as it is by default keep the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
 import itertools
 from typing import Any
@@ -50,11 +50,14 @@ def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
   return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
 
 
-def lost_text(names: list[str], why: str) -> str:
-  """What to say of tensors that are not laid out as they were marked."""
+MOVED = ('not laid out as mark_sharding was told',
+         'call clear_sharding and mark_sharding')
+
+
+def lost_text(names: Sequence[str], why: str, what: str, remedy: str) -> str:
+  """What to say of tensors whose annotation does not count."""
   listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
-  return (f'{listed}: {why}, not laid out as mark_sharding was told, so no '
-          'priority counts: call clear_sharding and mark_sharding')
+  return f'{listed}: {why}, {what}, so no priority counts: {remedy}'
 
 
 def _following(deepcopy: Callable[..., torch.Tensor],
@@ -91,7 +94,7 @@ def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
     if lost:
       said_once.warning(
           lost_text(lost, 'load_state_dict(assign=True) put other tensors '
-                    'there'))
+                    'there', *MOVED))
     return loaded
 
   return load_state_dict

@@ -31,14 +31,14 @@ class Found:
     operands: in the order of `registry.order_of`, then of annotation. A clone
       is none, until a sync gives it data of its own.
     any_pending: whether any annotated tensor has yet to be computed.
-    any_unknown: whether one is pending and starts from data that is not known.
+    unknown: those that are pending and start from data that is not known.
     used_tensors: those that still have the data they had, which was used.
     updated: those that have another inner tensor by now, and which.
     overwritten: those whose inner tensor itself was updated.
   """
   operands: list[Operand] = dataclasses.field(default_factory=list)
   any_pending: bool = False
-  any_unknown: bool = False
+  unknown: list[Annotated] = dataclasses.field(default_factory=list)
   used_tensors: list[Annotated] = dataclasses.field(default_factory=list)
   updated: list[Operand] = dataclasses.field(default_factory=list)
   overwritten: list[Annotated] = dataclasses.field(default_factory=list)
@@ -78,7 +78,8 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
     is_other = now is not entry.inner
     if held_waits:
       inputs.overwritten.append(entry)
-      inputs.any_unknown |= entry.second is None
+      if entry.second is None:
+        inputs.unknown.append(entry)
       if entry.second is not None and was_used(entry.inner, entry.second):
         inputs.operands.append((entry, entry.second))
     elif is_used(entry.inner):
@@ -89,8 +90,8 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
         is_certain = (
             waits and not since.updated and _starts_from(now, entry.inner))
         is_there = is_certain or has_data(entry.inner)
-        inputs.any_unknown |= waits and not (is_certain or
-                                             since.updated and is_there)
+        if waits and not (is_certain or since.updated and is_there):
+          inputs.unknown.append(entry)
       if (is_there and entry.owns_data() and
           not _was_donated(entry.inner, since)):
         inputs.operands.append(

@@ -54,6 +54,11 @@ class Annotated(_Referable):
     """Makes `inner` what graphs start from."""
     self.inner, self.second, self.is_own = inner, None, is_own
 
+  @property
+  def shape_text(self) -> str:
+    """The shape; the runtime does not tell it while it compiles."""
+    return self.order.partition(' torch.')[0]
+
   def owns_data(self) -> bool:
     """Whether the data is its own; a clone's is only after the next sync."""
     self.is_own = self.is_own or not usage.is_shared(self.inner)
@@ -97,6 +102,7 @@ class AnnotatedTensors:
     # In the order of annotation, whatever the collector of garbage does.
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
+    self.changes = 0  # How often anything was annotated or forgotten.
 
   def __len__(self) -> int:
     return len(self._all)
@@ -131,6 +137,7 @@ class AnnotatedTensors:
       is_unused: no operation has asked for the data that it has now, which it
         does not share.
     """
+    self.changes += 1
     before = self.find(t)
     annotated = before
     if annotated is None:
@@ -150,7 +157,17 @@ class AnnotatedTensors:
       self._all[annotated] = None
     self._marks[id(t)] = annotation
 
+  def give(self, one: Annotated, data: torch.Tensor) -> None:
+    """Notes that a tensor has got other data, which nothing has asked for."""
+    if usage.is_used(one.inner):  # A pending graph may start from it.
+      before = dataclasses.replace(one, ref=weakref.ref(torch.empty(0)))
+      self._all[before] = None
+      self._orphans.append(before)
+    one.hold(data, is_own=True)
+    hold_seconds([one])
+
   def forget(self, t: torch.Tensor) -> None:
+    self.changes += 1
     one = self.find(t)
     if one is not None:
       self._drop_id(id(t))

@@ -14,7 +14,7 @@ import functools
 import itertools
 from typing import Optional
 
-from . import choice, extract, padding, partial_sums, question, to_sdy, untuple
+from . import choice, extract, padding, partial_sums, question, to_sdy, unasked, untuple
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -129,6 +129,7 @@ def lower(module: HloModuleProto,
   """
   if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
+  unasked.repeat(module, annotations)
   if not rewrites:
     return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
