@@ -317,7 +317,7 @@ def compiled_between_steps(run: Run) -> Seen:
     pytest.param(
         second_model, [[("('x', None)", (0, None)), _W]] * 2,
         marks=pytest.mark.nightly),
-    (read_while_pending, [[_V, _W]] * 2),
+    (read_while_pending, [[_W], [_V, _W], [_V, _W]]),
     (failed_sync, [[_V, _W]]),
     (compiled_between_steps, [[_V, _W], [_W]]),
     (looked_at, [[_V, _W]]),

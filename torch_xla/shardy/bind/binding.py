@@ -4,13 +4,14 @@
 into its graph, right away and for good. For a tensor with data the annotation
 is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
 graph that `torch.compile` extracts gets a binding that names as its operands
-those that it starts from. `annotate.call_target` says what bindings and tags
-are, `usage` how it is known what a graph starts from.
+those that it starts from, and so does what a read computes (`reads`).
+`annotate.call_target` says what bindings and tags are, `usage` how it is known
+what a graph starts from.
 
 Operands that a graph does not start from are parameters of its program, no
 more. A sync has some: what was used by results that died before it, or by
 graphs that reads executed since the last sync; and what a compiled graph has
-updated since.
+updated since. A read has none.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
-from . import copies, names, placing, registry, updates, usage
+from . import copies, names, placing, reads, registry, updates, usage
+from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
-                           Operand, partial_syncs, Since, told_apart)
+                           Operand, operands_below, Since, told_apart)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
@@ -72,16 +74,20 @@ class Binder:
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
     self._updates = Updates(self._tensors, self._pending_marks, self._turn)
+    # Held, from before the turn, by whoever has a binding computed: no other is
+    # to compute it. A read waits for devices, and only that holds up.
+    self._execution = threading.RLock()
+    self._is_in_sync = False
+    self._hooks: Optional[torch.library.Library] = None
+    self._graph_data: Optional[GraphData] = None
     self._warnings = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
     self._binding_of_sync: Optional[torch.Tensor] = None
     # Texts of the last bindings: one takes longer to make than to compare.
-    self._targets: tuple[tuple[list[Annotation], str], ...] = ()
     self._lost: list[str] = []  # What the latest binding goes without.
-    self._partial_syncs_before: tuple[Optional[int],
-                                      Optional[int]] = (None, None)
+    self._targets: tuple[tuple[tuple[str, list[Annotation]], str], ...] = ()
     self._since = Since()
     self._annotated_since, self._bytes_since = 0, 0  # The last sync.
     self._door_checked = False
@@ -124,6 +130,8 @@ class Binder:
     if not self._is_told([word for word, is_said in said.items() if is_said]):
       annotate_func(t, op_sharding)
       return
+    if self._hooks is None:
+      self._hooks = reads.hook(self)
     annotation = Annotation.of(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
@@ -189,10 +197,68 @@ class Binder:
   def sync(self) -> Iterator[None]:
     """Has the sync in the block compute a binding of what is pending."""
     is_needed = self._tensors or self._pending_marks
-    with self._turn if is_needed else contextlib.nullcontext():
+    with contextlib.ExitStack() as locks:
+      if is_needed:
+        locks.enter_context(self._execution)
+        locks.enter_context(self._turn)
+      if self._is_in_sync:
+        yield
+        return
+      self._is_in_sync = bool(is_needed)
+      locks.callback(setattr, self, '_is_in_sync', False)
       self._before_sync()
       yield
       self._after_sync()
+
+  @contextlib.contextmanager
+  def read(self,
+           tensors: Sequence[torch.Tensor],
+           may_take_data: bool = False) -> Iterator[list[torch.Tensor]]:
+    """Gives the block, which computes `tensors` alone, a binding as well.
+
+    It gives none where nothing is pending or nothing annotated is used.
+
+    Args:
+      may_take_data: whether the block may donate what was updated in place.
+    """
+    pending = [
+        t for t, is_pending in zip(tensors, are_pending(tensors), strict=True)
+        if is_pending
+    ] if self._tensors or self._pending_marks else []
+    if not pending or torch_xla._XLAC._get_use_eager_mode():
+      yield []
+      return
+    with self._execution:
+      with self._turn:
+        bindings = self._binding_of_read(pending)
+        ids = set(map(torch_xla._XLAC._xla_get_tensor_id, pending))
+        updated = self._tensors.current_among(ids)
+        self._since.called = True
+        self._since.updated |= may_take_data
+      yield bindings
+      with self._turn:
+        self._after_read(updated)
+
+  def _binding_of_read(self,
+                       pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    self._pending_marks.settle(self._tensors, is_unused=False)
+    try:
+      self._graph_data = self._graph_data or GraphData()
+    except GraphDataError as e:
+      self._warnings.warning(
+          f'what a read computes has no priority here ({e}): call '
+          'torch_xla.sync() before it')
+      return []
+    operands, of = operands_below(self._tensors.all(), pending,
+                                  self._graph_data)
+    return [self._bind(operands, of)] if operands else []
+
+  def _after_read(self, updated: Sequence[Operand]) -> None:
+    for annotated, now in updated:
+      if not are_pending([now])[0]:
+        annotated.read(now)
+    if updated and not anything_pending():
+      self._tensors.forget_earlier()
 
   def _before_sync(self) -> None:
     # Of a sync that failed: no other would get past them.
@@ -222,8 +288,8 @@ class Binder:
     self.saved_graphs.clean()
     synced, self._syncing = self._syncing, Found()
     self._updates.forget_ids()
-    self._partial_syncs_before = partial_syncs()
     self._since = Since()
+    self._tensors.forget_earlier()
     self._annotated_since = self._bytes_since = 0
     for annotated in synced.used_tensors:
       annotated.is_own = True
@@ -340,14 +406,13 @@ class Binder:
         inputs.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
             inputs.any_pending or anything_pending())
 
-  def _bind(self, operands: Sequence[Operand]) -> torch.Tensor:
-    annotations = [one.annotation for one, _ in operands]
-    target = next(
-        (text for known, text in self._targets if known == annotations), None)
+  def _bind(self, operands: Sequence[Operand], of: str = '') -> torch.Tensor:
+    said = of, [one.annotation for one, _ in operands]
+    target = next((text for known, text in self._targets if known == said),
+                  None)
     if target is None:
-      target = call_target.binding_target(annotations)
-      self._targets = ((annotations, target),
-                       *self._targets[:_KEPT_TARGETS - 1])
+      target = call_target.binding_target(said[1], of)
+      self._targets = ((said, target), *self._targets[:_KEPT_TARGETS - 1])
     bound = names.Bound(operands)
     self.names.remember(target, lambda: bound.names(self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
@@ -356,7 +421,6 @@ class Binder:
     return binding
 
   def _find_operands(self, ones: Iterable[Annotated]) -> Found:
-    self._since.read = partial_syncs() != self._partial_syncs_before
     inputs = find_operands(ones, self._since)
     self._lost = []
     if inputs.unknown:

@@ -41,6 +41,7 @@ class Annotated(_Referable):
     second: another one of the same data; None once the tensor was updated by
       way of functionalization, which leaves `inner` as it was.
     is_own: whether the data is known not to be shared; see `owns_data`.
+    earlier: what it had before a read gave it the data that it has now.
   """
   ref: weakref.ref[torch.Tensor]
   annotation: Annotation
@@ -49,10 +50,24 @@ class Annotated(_Referable):
   order: str
   second: Optional[torch.Tensor] = None
   is_own: bool = False
+  earlier: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
   def hold(self, inner: torch.Tensor, is_own: bool) -> None:
     """Makes `inner` what graphs start from."""
     self.inner, self.second, self.is_own = inner, None, is_own
+    self.earlier.clear()
+
+  def read(self, inner: torch.Tensor) -> None:
+    """Takes the data that a read has given it besides what it had."""
+    is_overwritten = inner is self.inner
+    before = self.second if is_overwritten else self.inner
+    earlier = [*self.earlier, before] if before is not None else self.earlier
+    self.hold(inner, is_own=True)
+    self.earlier = [
+        t for t in earlier if usage.is_used(t) and usage.has_data(t)
+    ]
+    if is_overwritten:
+      hold_seconds([self])
 
   @property
   def shape_text(self) -> str:
@@ -172,6 +187,18 @@ class AnnotatedTensors:
     if one is not None:
       self._drop_id(id(t))
       del self._all[one]
+
+  def current_among(self,
+                    ids: set[int]) -> list[tuple[Annotated, torch.Tensor]]:
+    """Those of which a tensor with such an id is what they are now."""
+    get_id = torch_xla._XLAC._xla_get_tensor_id
+    living = ((one, t) for one in self._all if (t := one.ref()) is not None)
+    return [(one, one.current_of(t)) for one, t in living if get_id(t) in ids]
+
+  def forget_earlier(self) -> None:
+    """Lets go of what was read and updated since."""
+    for one in self._all:
+      one.earlier.clear()
 
   def drop(self, one: Annotated) -> None:
     """Lets go of a dead one."""
