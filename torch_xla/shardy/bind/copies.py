@@ -9,7 +9,6 @@ lays out as it did the old one, and annotations are kept by object:
 What `torch.load` gives has no placement, with Shardy or without: a tensor that
 it takes the place of loses its annotation, and a warning says which. Updates in
 place, `.data = ` and `load_state_dict` as it is by default keep the object.
-`XLAShardedTensor` can be neither copied by `copy.deepcopy` nor saved.
 """
 
 from __future__ import annotations
