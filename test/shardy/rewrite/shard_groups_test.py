@@ -34,7 +34,7 @@ def test_shardys_groups_for_those_of_gspmd():
   assert 'add(p, q)' in text and 'custom-call' not in text
   shard_groups.put(module, groups)
   text = modules.printed(module)
-  assert text.count("xla.sdy.sharding_group_id='3 : i64'") == 2
+  assert text.count('xla.sdy.sharding_group_id="3 : i64"') == 2
   assert text.count('custom_call_has_side_effect=true') == 2
 
 
