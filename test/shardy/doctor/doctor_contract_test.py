@@ -108,7 +108,9 @@ def test_a_process_that_does_all_too_late(doctor, monkeypatch):
   with pytest.raises(TooLateError):
     xr.use_spmd()
   monkeypatch.delenv('XLA_USE_SHARDY')
-  xr.use_spmd()
+  with pytest.raises(RuntimeError, match='too late'):
+    xr.use_spmd()
+  monkeypatch.setenv('XLA_USE_SPMD', '1')
   status, text = checks(doctor)['spmd'][0]
   assert status == 'error'
   assert 'turned on too late' in text and place in text
