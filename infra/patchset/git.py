@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+import re
 import shutil
 import subprocess
 import tempfile
@@ -112,10 +113,18 @@ def apply_outside(folder: Path, diff: str) -> str:
 
 
 def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
-  """Merges two changes of a file; None if they change the same lines."""
+  """Merges two changes of a file; None if they change the same lines.
+
+  Of lines that both insert at one place, ours come first.
+  """
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
       (Path(name) / file).write_bytes(data)
-    process = run(
-        Path(name), 'merge-file', '-p', 'ours', 'base', 'theirs', text=False)
-  return None if process.returncode else process.stdout
+    files = ('ours', 'base', 'theirs')
+    merged = run(Path(name), 'merge-file', '-p', '--diff3', *files, text=False)
+    bases = re.findall(rb'^\|{7} base\n(.*?)^=======$', merged.stdout,
+                       re.MULTILINE | re.DOTALL)
+    if len(bases) != merged.returncode or any(bases):
+      return None
+    return run(
+        Path(name), 'merge-file', '-p', '--union', *files, text=False).stdout

@@ -10,6 +10,7 @@ from infra_project import insert
 from infra_project import one_patch
 from infra_project import problem
 from infra_project import Project
+from infra_project import replace
 from infra_project import ROOT
 from infra_project import RUNTIME
 from infra_project import unpack
@@ -180,9 +181,22 @@ def test_two_series_that_touch_one_file_are_merged(project):
   assert check(project.root, project.read) == []
 
 
-def test_two_series_that_change_the_same_lines(project):
+def test_two_series_that_insert_at_one_place(project):
   one_patch(project)
   project.patch('two', 'config: add a line too', CONFIG, insert(2, '# ours 2'))
+  assert check(project.root, project.read) == []
+  patches = [
+      patch for series in load_manifest(project.root).series
+      for patch in load_patches(project.root, series)
+  ]
+  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  assert lines[2:4] == ['# ours 1', '# ours 2']
+
+
+def test_two_series_that_change_the_same_lines(project):
+  for series in ('one', 'two'):
+    project.patch(series, f'config: change a line for {series}', CONFIG,
+                  replace(2, f'# {series}'))
   found = problem(project)
   assert 'all series together' in found and 'alone' not in found
   assert 'one series has to depend on the other' in found

@@ -374,3 +374,5 @@ class OpSharding(Message, Protocol):
   last_tile_dims: Annotated[Repeated[Int32], 8]
   iota_reshape_dims: Annotated[Repeated[int], 9]
   iota_transpose_perm: Annotated[Repeated[Int32], 10]
+  is_shard_group: Annotated[bool, 11]
+  shard_group_id: Annotated[int, 12]
