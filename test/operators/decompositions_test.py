@@ -48,6 +48,8 @@ _EXACT = {
     'cumsum of int8': (lambda t: t.cumsum(0),
                        torch.tensor([100, 100], dtype=torch.int8)),
     'abs of complex': (torch.abs, torch.tensor([3 + 4j])),
+    'norm of infinity': (lambda t: torch.norm(t, float('inf')), _MATRIX),
+    'norm of 0': (lambda t: torch.norm(t.detach(), 0, 0), _MATRIX),
     'roll of nothing': (lambda t: t.roll(1), torch.zeros(0, 3)),
     'max': (lambda t: t.max(0)[0], torch.tensor([[1.], [float('nan')]])),
     'clamp': (lambda t: t.clamp(0, 1), torch.tensor([1., float('nan')])),

@@ -27,33 +27,15 @@ typedef struct {
   int64_t context;  // of a call's arguments only
 } ProfilerExtension;
 
-typedef struct {
-  size_t struct_size;
-  const char* options;
-  size_t options_size;
-  void* session;  // out
-} CreateArgs;
-
-typedef struct {
-  size_t struct_size;
-  void* session;
-  uint8_t* buffer;
-  size_t buffer_size;  // out
-} CollectArgs;
-
-// Each returns no error.
+// Each returns no error. These two have one result, as their fourth word: the
+// session, and the size of what it collected.
 static void* DoNothing(void* args) {
   (void)args;
   return NULL;
 }
 
-static void* Create(void* args) {
-  ((CreateArgs*)args)->session = NULL;
-  return NULL;
-}
-
-static void* Collect(void* args) {
-  ((CollectArgs*)args)->buffer_size = 0;
+static void* AnswerNothing(void* args) {
+  ((size_t*)args)[3] = 0;
   return NULL;
 }
 
@@ -72,11 +54,11 @@ static const Profiler* Find(const Extension* next) {
 void* ShardyExtensions(void* inner) {
   const Profiler* usable = Find(inner);
   if (usable != NULL && usable->struct_size == sizeof(Profiler)) return inner;
-  profiler =
-      usable != NULL && usable->struct_size > sizeof(Profiler)
-          ? *usable
-          : (Profiler){.functions = {DoNothing, DoNothing, DoNothing, Create,
-                                     DoNothing, DoNothing, DoNothing, Collect}};
+  profiler = usable != NULL && usable->struct_size > sizeof(Profiler)
+                 ? *usable
+                 : (Profiler){.functions = {DoNothing, DoNothing, DoNothing,
+                                            AnswerNothing, DoNothing, DoNothing,
+                                            DoNothing, AnswerNothing}};
   profiler.struct_size = sizeof(Profiler);
   extension = (ProfilerExtension){
       {sizeof(extension), kTypeProfiler, inner}, &profiler, 0};
