@@ -22,7 +22,7 @@ EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledMemory', 'CompiledProgram',
         'DeviceKind', 'Fail', 'FailReadback', 'KeepExecutable',
-        'LoadExecutable', 'Open', 'PluginAttribute', 'ReplaceProgram',
+        'LeaveFirstThread', 'LoadExecutable', 'Open', 'PluginAttribute', 'ReplaceProgram',
         'ReuseExecutable', 'SerializedExecutable', 'SetCompileCallback',
         'SetOptimizedProgram', 'SetReadbackCallback', 'Version'
     },

@@ -67,7 +67,10 @@ class Compiler:
     record = dataclasses.replace(record, packed=came.packed, lost=lost)
     filed = self._ledger.add(record)
     if error is not None:
-      raise error
+      try:
+        raise error
+      finally:
+        del error  # A cycle: this frame, error, traceback.
     if answer is not None:
       compilation.set_optimized_program(*answer)
     if kept_program is not None:
