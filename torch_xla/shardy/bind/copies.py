@@ -35,7 +35,7 @@ def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
   """Has torch tell `tensors` where it makes one tensor of another."""
   if hasattr(torch.nn.Module.load_state_dict, _MARK):
     return
-  XLAShardedTensor.load_local_shards_ = _loading(
+  XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
       XLAShardedTensor.load_local_shards_, tensors)
   for owner in (torch.Tensor, torch.nn.Parameter):
     owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)

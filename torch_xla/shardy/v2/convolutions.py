@@ -194,7 +194,7 @@ def _is_of_products(instruction: HloInstructionProto,
   x, w = (by_id[n] for n in instruction.operand_ids)
   # The gradient of a weight, whose sum over the batch may then be split.
   is_sum = (
-      unordered and instruction.feature_group_count <= 1 and
+      bool(unordered) and instruction.feature_group_count <= 1 and
       contractions.parts_of(
           dims_of(x)[summed], unordered,
           math.prod(dims_of(x)) + math.prod(dims_of(w)), math.prod(dims)) > 1)
