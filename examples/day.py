@@ -1,7 +1,7 @@
 """A day of training: a small GPT-2, saved, resumed on another mesh, evaluated.
 
 Each process trains up to --until, from the newest checkpoint in FOLDER if there
-is one, and saves there. From the root of the checkout:
+is one, and saves each step there. From the root of the checkout:
 
   python examples/day.py FOLDER --until 3
   python examples/day.py FOLDER --until 6 --mesh 4x2
@@ -129,8 +129,8 @@ def main() -> None:
     optimizer.step()
     torch_xla.sync()
     print(f'step {step}: loss {loss.item():.4f}')
-    if step == options.until:  # In the loop: the loader's end moves the seed.
-      checkpoints.save(step, state_of(model, optimizer))
+    # In the loop: where the loader ends it moves the seed.
+    checkpoints.save(step, state_of(model, optimizer))
 
   model.eval()
   with torch.no_grad():
@@ -143,7 +143,7 @@ def main() -> None:
     tokens = model.module.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
-        max_new_tokens=4,
+        max_new_tokens=3,
         do_sample=False,
         pad_token_id=0)
     print(f'generated: {tokens[0].tolist()}')
