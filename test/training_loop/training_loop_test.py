@@ -69,6 +69,16 @@ def test_autocast_off_a_tpu(is_compiled):
   assert fn(torch.ones(4, 4).to('xla')).dtype == torch.bfloat16
 
 
+def test_attention_under_autocast_has_one_dtype():
+  value = torch.randn(1, 2, 4, 8, dtype=torch.bfloat16)
+  args = value.float(), value.float(), value, torch.zeros(4, 4)
+  attention = torch.nn.functional.scaled_dot_product_attention
+  with torch.autocast('xla', dtype=torch.bfloat16):
+    got = attention(*(t.to('xla') for t in args))
+  right = attention(*(t.bfloat16() for t in args))
+  torch.testing.assert_close(got.cpu(), right, rtol=.02, atol=.02)
+
+
 def test_torch_seeds_xla():
   masks = []
   for _ in range(2):
