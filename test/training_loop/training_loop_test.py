@@ -57,6 +57,20 @@ def test_checkpoints_compute_a_second_time_with_the_same_dropout(use_reentrant):
   torch.testing.assert_close(got, right)
 
 
+def test_a_compiled_checkpoint_drops_the_same_in_both_passes():
+  layer = nn.Sequential(nn.Dropout(), nn.Tanh())
+  compiled = torch.compile(
+      lambda x: torch.utils.checkpoint.checkpoint(
+          layer, x, use_reentrant=False),
+      backend='openxla')
+  x = torch.ones(8, 8).to('xla').requires_grad_()
+  y = compiled(x)
+  y.sum().backward()
+  y = y.detach().cpu()
+  right = torch.where(y == 0, 0., 2 * (1 - y**2))
+  torch.testing.assert_close(x.grad.cpu(), right)
+
+
 @pytest.mark.parametrize('is_compiled', [False, True])
 def test_autocast_off_a_tpu(is_compiled):
 
