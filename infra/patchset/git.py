@@ -16,6 +16,11 @@ _REPOSITORY_VARIABLES = ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE',
                          'GIT_OBJECT_DIRECTORY',
                          'GIT_ALTERNATE_OBJECT_DIRECTORIES')
 
+# A conflict of lines that both sides insert.
+_INSERTIONS = re.compile(
+    rb'^<{7} ours\n(.*?)^\|{7} base\n={7}\n(.*?)^>{7} theirs\n',
+    re.MULTILINE | re.DOTALL)
+
 
 def find_git() -> str:
   """The path of git.
@@ -120,11 +125,15 @@ def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
       (Path(name) / file).write_bytes(data)
-    files = ('ours', 'base', 'theirs')
-    merged = run(Path(name), 'merge-file', '-p', '--diff3', *files, text=False)
-    bases = re.findall(rb'^\|{7} base\n(.*?)^=======$', merged.stdout,
-                       re.MULTILINE | re.DOTALL)
-    if len(bases) != merged.returncode or any(bases):
-      return None
-    return run(
-        Path(name), 'merge-file', '-p', '--union', *files, text=False).stdout
+    merged = run(
+        Path(name),
+        'merge-file',
+        '-p',
+        '--diff3',
+        'ours',
+        'base',
+        'theirs',
+        text=False)
+  # Not with --union, which takes lines between two conflicts for parts of both.
+  result, count = _INSERTIONS.subn(rb'\1\2', merged.stdout)
+  return result if count == merged.returncode else None

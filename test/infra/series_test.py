@@ -181,16 +181,26 @@ def test_two_series_that_touch_one_file_are_merged(project):
   assert check(project.root, project.read) == []
 
 
-def test_two_series_that_insert_at_one_place(project):
-  one_patch(project)
-  project.patch('two', 'config: add a line too', CONFIG, insert(2, '# ours 2'))
+def test_two_series_that_insert_at_the_same_places(project):
+  original = project.read(CONFIG).decode().splitlines()
+  for series in ('one', 'two'):
+    project.patch(
+        series,
+        f'config: add lines for {series}',
+        CONFIG,
+        lambda lines, series=series: insert(2, f'# {series}')
+        (insert(3, f'# {series} behind')(lines)))
   assert check(project.root, project.read) == []
   patches = [
       patch for series in load_manifest(project.root).series
       for patch in load_patches(project.root, series)
   ]
   lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
-  assert lines[2:4] == ['# ours 1', '# ours 2']
+  # What lies between the places is there once.
+  assert lines == [
+      *original[:2], '# one', '# two', original[2], '# one behind',
+      '# two behind', *original[3:]
+  ]
 
 
 def test_two_series_that_change_the_same_lines(project):

@@ -42,6 +42,9 @@ _EXACT = {
     'truncated': (lambda t: torch.div(t, 3, rounding_mode='trunc'), _LARGE),
     'a number by a tensor': (lambda t: 78065325572094 // t, _LARGE),
     'shift': (lambda t: t >> 3, _LARGE),
+    'where of two dtypes': (lambda t: torch.where(t > 7, t, t * .5), _LARGE),
+    'remainder of two dtypes':
+        (lambda t: torch.remainder(t[2:], t[2:] * .3), _LARGE),
     'shift by all': (lambda t: t >> 63, _LARGE),
     'shift by a tensor': (lambda t: t >> (t % 7), _LARGE),
     'cumsum of bool': (lambda t: (t > 0).cumsum(0), _LARGE),

@@ -57,6 +57,20 @@ def test_checkpoints_compute_a_second_time_with_the_same_dropout(use_reentrant):
   torch.testing.assert_close(got, right)
 
 
+def test_a_compiled_checkpoint_drops_the_same_in_both_passes():
+  layer = nn.Sequential(nn.Dropout(), nn.Tanh())
+  compiled = torch.compile(
+      lambda x: torch.utils.checkpoint.checkpoint(
+          layer, x, use_reentrant=False),
+      backend='openxla')
+  x = torch.ones(8, 8).to('xla').requires_grad_()
+  y = compiled(x)
+  y.sum().backward()
+  y = y.detach().cpu()
+  right = torch.where(y == 0, 0., 2 * (1 - y**2))
+  torch.testing.assert_close(x.grad.cpu(), right)
+
+
 @pytest.mark.parametrize('is_compiled', [False, True])
 def test_autocast_off_a_tpu(is_compiled):
 
@@ -67,6 +81,16 @@ def test_autocast_off_a_tpu(is_compiled):
   if is_compiled:
     fn = torch.compile(fn, backend='openxla', fullgraph=True)
   assert fn(torch.ones(4, 4).to('xla')).dtype == torch.bfloat16
+
+
+def test_attention_under_autocast_has_one_dtype():
+  value = torch.randn(1, 2, 4, 8, dtype=torch.bfloat16)
+  args = value.float(), value.float(), value, torch.zeros(4, 4)
+  attention = torch.nn.functional.scaled_dot_product_attention
+  with torch.autocast('xla', dtype=torch.bfloat16):
+    got = attention(*(t.to('xla') for t in args))
+  right = attention(*(t.bfloat16() for t in args))
+  torch.testing.assert_close(got.cpu(), right, rtol=.02, atol=.02)
 
 
 def test_torch_seeds_xla():

@@ -132,6 +132,20 @@ def test_each_type(tmp_path: Path) -> None:
   _check(tmp_path, values, saved, loaded)
 
 
+def test_objects_keep_their_keys(tmp_path: Path) -> None:
+  """Adafactor counts its steps in Python, under the parameter's number."""
+  _save(tmp_path, {'state': {0: {'step': 5, 't': torch.ones(2).to('xla')}}})
+  state = {'state': {0: {'step': 0, 't': torch.zeros(2).to('xla')}}}
+  _load(tmp_path, state, planner=SPMDLoadPlanner())
+  assert state['state'].keys() == {0} and state['state'][0]['step'] == 5
+
+
+def test_torch_loads_onto_a_device(tmp_path: Path) -> None:
+  torch.save({'t': torch.ones(2)}, tmp_path / 'file')
+  loaded = torch.load(tmp_path / 'file', map_location='xla')['t']
+  assert loaded.device.type == 'xla' and loaded.tolist() == [1, 1]
+
+
 def _training(mesh: str, spec: Any) -> tuple[torch.nn.Module, Any]:
   torch.manual_seed(0)
   model = torch.nn.Linear(8, 12).to('xla')
