@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import io
+import threading
+import time
 
 import pytest
 from sections import counted, Run, Seen, SHARDY, sharding_of
@@ -11,7 +13,7 @@ import torch
 import torch_xla
 from torch_xla import _XLAC
 import torch_xla.core.xla_model as xm
-from torch_xla.shardy.bind import graph_data
+from torch_xla.shardy.bind import binder, graph_data
 
 
 def _copied(t: torch.Tensor) -> None:
@@ -136,3 +138,16 @@ def test_graphs_of_another_build_are_said_to_be_unknown(run, caplog,
       p.tensors for p in run.programs[before:] if any(t.spec for t in p.tensors)
   ] == []
   assert 'has no priority here' in caplog.text
+
+
+@pytest.mark.environment(**SHARDY)
+def test_a_read_that_waited_for_a_sync_has_nothing_to_compute(run):
+  w = run.put((8, 8), ('x', None), (1, None))
+  t = w + 1
+  reading = threading.Thread(target=t.cpu)
+  with binder._execution:
+    reading.start()
+    time.sleep(.2)
+    torch_xla.sync()
+  reading.join()
+  assert torch.equal(t.cpu(), w.cpu() + 1)
