@@ -226,8 +226,8 @@ class Binder:
     Args:
       may_take_data: whether the block may donate what was updated in place.
     """
-    if not (self._tensors or self._pending_marks) or not _pending(
-        tensors) or torch_xla._XLAC._get_use_eager_mode():
+    if not (self._tensors or self._pending_marks
+           ) or not _pending(tensors) or torch_xla._XLAC._get_use_eager_mode():
       yield []
       return
     with self._execution:
