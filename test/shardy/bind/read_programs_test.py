@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import io
+import os
+import signal
 import threading
 import time
 
@@ -14,6 +16,7 @@ import torch_xla
 from torch_xla import _XLAC
 import torch_xla.core.xla_model as xm
 from torch_xla.shardy.bind import binder, graph_data
+from torch_xla.shardy.compile import ledger
 
 
 def _copied(t: torch.Tensor) -> None:
@@ -151,3 +154,20 @@ def test_a_read_that_waited_for_a_sync_has_nothing_to_compute(run):
     torch_xla.sync()
   reading.join()
   assert torch.equal(t.cpu(), w.cpu() + 1)
+
+
+@pytest.mark.environment(**SHARDY)
+@pytest.mark.parametrize('read',
+                         [lambda t: torch_xla.sync(), lambda t: t.sum().item()])
+def test_training_goes_on_after_ctrl_c(run, read):
+  w = run.put((8, 8), ('x', None), (1, None))
+  before = w.cpu()
+  w.mul_(2)
+  double = w * 2
+  with ledger.of_process.watch(lambda *_: os.kill(os.getpid(), signal.SIGINT)):
+    with pytest.raises(KeyboardInterrupt):
+      read(double)
+  w.add_(1)
+  torch_xla.sync()  # Starts from what the interrupted one left.
+  torch.testing.assert_close(double.cpu(), before * 4)
+  torch.testing.assert_close(w.cpu(), before * 2 + 1)
