@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import io
+import os
+import signal
+import threading
+import time
 
 import pytest
 from sections import counted, Run, Seen, SHARDY, sharding_of
@@ -11,7 +15,8 @@ import torch
 import torch_xla
 from torch_xla import _XLAC
 import torch_xla.core.xla_model as xm
-from torch_xla.shardy.bind import graph_data
+from torch_xla.shardy.bind import binder, graph_data
+from torch_xla.shardy.compile import ledger
 
 
 def _copied(t: torch.Tensor) -> None:
@@ -136,3 +141,33 @@ def test_graphs_of_another_build_are_said_to_be_unknown(run, caplog,
       p.tensors for p in run.programs[before:] if any(t.spec for t in p.tensors)
   ] == []
   assert 'has no priority here' in caplog.text
+
+
+@pytest.mark.environment(**SHARDY)
+def test_a_read_that_waited_for_a_sync_has_nothing_to_compute(run):
+  w = run.put((8, 8), ('x', None), (1, None))
+  t = w + 1
+  reading = threading.Thread(target=t.cpu)
+  with binder._execution:
+    reading.start()
+    time.sleep(.2)
+    torch_xla.sync()
+  reading.join()
+  assert torch.equal(t.cpu(), w.cpu() + 1)
+
+
+@pytest.mark.environment(**SHARDY)
+@pytest.mark.parametrize('read',
+                         [lambda t: torch_xla.sync(), lambda t: t.sum().item()])
+def test_training_goes_on_after_ctrl_c(run, read):
+  w = run.put((8, 8), ('x', None), (1, None))
+  before = w.cpu()
+  w.mul_(2)
+  double = w * 2
+  with ledger.of_process.watch(lambda *_: os.kill(os.getpid(), signal.SIGINT)):
+    with pytest.raises(KeyboardInterrupt):
+      read(double)
+  w.add_(1)
+  torch_xla.sync()  # Starts from what the interrupted one left.
+  torch.testing.assert_close(double.cpu(), before * 4)
+  torch.testing.assert_close(w.cpu(), before * 2 + 1)

@@ -108,7 +108,7 @@ def test_a_read_without_annotations_is_said(mesh, caplog):
   torch_xla.sync()
   out = (w * 3).sum()
   with torch_xla.shardy.record() as programs, caplog.at_level(logging.WARNING):
-    torch_xla._XLAC._xla_sync_multi([out], [])
+    torch_xla._XLAC._xla_warm_up_cache([out], [])
   assert [p.lost for p in programs] == [('table',)]
   assert '1 without their annotation: table' in str(programs[0])
   assert sum('table' in r.getMessage() for r in caplog.records) == 1

@@ -207,7 +207,12 @@ class Binder:
       self._is_in_sync = bool(is_needed)
       locks.callback(setattr, self, '_is_in_sync', False)
       self._before_sync()
-      yield
+      try:
+        yield
+      except KeyboardInterrupt:  # Mostly as the runtime is back.
+        if not self._syncing.is_pending():
+          self._after_sync()
+        raise
       self._after_sync()
 
   @contextlib.contextmanager
@@ -221,16 +226,15 @@ class Binder:
     Args:
       may_take_data: whether the block may donate what was updated in place.
     """
-    pending = [
-        t for t, is_pending in zip(tensors, are_pending(tensors), strict=True)
-        if is_pending
-    ] if self._tensors or self._pending_marks else []
-    if not pending or torch_xla._XLAC._get_use_eager_mode():
+    if not (self._tensors or self._pending_marks
+           ) or not _pending(tensors) or torch_xla._XLAC._get_use_eager_mode():
       yield []
       return
     with self._execution:
       with self._turn:
-        bindings = self._binding_of_read(pending)
+        # Another thread may have computed some, for which this one waited.
+        pending = _pending(tensors)
+        bindings = self._binding_of_read(pending) if pending else []
         ids = set(map(torch_xla._XLAC._xla_get_tensor_id, pending))
         updated = self._tensors.current_among(ids)
         self._since.called = True
@@ -479,6 +483,13 @@ class TracedAnnotations:
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
     """Whether the graph has to be traced again for these arguments."""
     return self._annotations != self._binder.called(arguments, self._updates)
+
+
+def _pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+  return [
+      t for t, is_pending in zip(tensors, are_pending(tensors), strict=True)
+      if is_pending
+  ]
 
 
 def _tag(t: torch.Tensor, annotation: Annotation) -> None:

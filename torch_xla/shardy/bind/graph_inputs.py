@@ -42,6 +42,11 @@ class Found:
   updated: list[Operand] = dataclasses.field(default_factory=list)
   overwritten: list[Annotated] = dataclasses.field(default_factory=list)
 
+  def is_pending(self) -> bool:
+    """Whether what was updated has yet to be computed."""
+    inners = [one.inner for one in self.overwritten]
+    return any(are_pending([*(now for _, now in self.updated), *inners]))
+
 
 @dataclasses.dataclass
 class Since:

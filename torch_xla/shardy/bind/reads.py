@@ -18,6 +18,8 @@ import warnings
 import torch
 import torch_xla
 
+from .graph_inputs import are_pending
+
 if TYPE_CHECKING:
   from .binding import Binder
 
@@ -42,7 +44,8 @@ def hook(binder: Binder) -> torch.library.Library:
 
   def give_data(t: torch.Tensor) -> None:
     with binder.read([t]) as binding:
-      if binding:
+      # A kernel that is called from Python holds its lock while it compiles.
+      if are_pending([t])[0]:
         sync_these([t, *binding], [], True, False)
 
   def copy(kernel: Any, place: int, keys: Any, *args: Any,
@@ -56,6 +59,13 @@ def hook(binder: Binder) -> torch.library.Library:
                tensors: Sequence[torch.Tensor]) -> list[Any]:
     with binder.read(tensors) as binding:
       return read([*tensors, *binding])[:len(tensors)]
+
+  read_these = xlac._xla_get_cpu_tensors
+
+  def to_cpu(_: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    there = [t for t in tensors if t.device.type == 'xla']
+    values = iter(read_all(read_these, there))
+    return [next(values) if t.device.type == 'xla' else t for t in tensors]
 
   def _xla_sync_multi(tensors: Sequence[torch.Tensor],
                       devices: Sequence[str],
@@ -89,9 +99,7 @@ def hook(binder: Binder) -> torch.library.Library:
       name: functools.partial(copy, kernel_of(f'aten::{name}'), place)
       for name, place in _COPIES.items()
   }
-  to_cpu = kernel_of('aten::_to_cpu')
-  kernels['_to_cpu'] = lambda keys, tensors: read_all(
-      lambda all_of_them: to_cpu.call_boxed(keys, all_of_them), tensors)
+  kernels['_to_cpu'] = to_cpu
   library = torch.library.Library('aten', 'IMPL')
   with warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Warning only once for all operators')

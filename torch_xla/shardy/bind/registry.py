@@ -192,12 +192,12 @@ class AnnotatedTensors:
                     ids: set[int]) -> list[tuple[Annotated, torch.Tensor]]:
     """Those of which a tensor with such an id is what they are now."""
     get_id = torch_xla._XLAC._xla_get_tensor_id
-    living = ((one, t) for one in self._all if (t := one.ref()) is not None)
+    living = ((one, t) for one in self.all() if (t := one.ref()) is not None)
     return [(one, one.current_of(t)) for one, t in living if get_id(t) in ids]
 
   def forget_earlier(self) -> None:
     """Lets go of what was read and updated since."""
-    for one in self._all:
+    for one in self.all():  # One may die meanwhile.
       one.earlier.clear()
 
   def drop(self, one: Annotated) -> None:
