@@ -59,7 +59,7 @@ def batches(first: int, last: int):
 
 def make_model(mesh: xs.Mesh) -> FSDPv2:
   config = transformers.GPT2Config(
-      n_layer=2,
+      n_layer=1,
       n_head=4,
       n_embd=64,
       vocab_size=VOCABULARY,
@@ -143,7 +143,7 @@ def main() -> None:
     tokens = model.module.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
-        max_new_tokens=3,
+        max_new_tokens=2,
         do_sample=False,
         pad_token_id=0)
     print(f'generated: {tokens[0].tolist()}')
