@@ -104,11 +104,17 @@ def test_find_and_survive(root, capsys):
     (_fault(find='return'), 'ours.py has the text 2 times'),
     (_fault(put='a > b'), 'changes nothing'),
     (_fault(file='gone.py'), 'there is no file gone.py'),
-    (_fault(test='that_fails'), 'without a fault: .*test_that_fails'),
-    (_fault(test='that_is_skipped'), 'without a fault: .*that_is_skipped'),
+    pytest.param(
+        *(_fault(test='that_fails'), 'without a fault: .*test_that_fails'),
+        marks=pytest.mark.nightly),
+    pytest.param(
+        *(_fault(test='that_is_skipped'), 'without a fault: .*that_is_skipped'),
+        marks=pytest.mark.nightly),
     (_fault(test='not_there'), 'without a fault: .*test_not_there'),
     (_fault(put='a < c'), 'one: .* says nothing of the fault'),
-    (_fault(find='import time', put='import gone'), 'says nothing'),
+    pytest.param(
+        *(_fault(find='import time', put='import gone'), 'says nothing'),
+        marks=pytest.mark.nightly),
 ])
 def test_a_table_that_says_nothing(table, said, root, tmp_path):
   before = _write(root, table)
