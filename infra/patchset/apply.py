@@ -123,6 +123,6 @@ def _wrong_base(current: bytes, change: Change, patch: Patch,
                     'come before it: the order in series.toml is wrong.')
   if change.path in touched:
     message += f'\nThe file was changed before by {touched[change.path]}.'
-  elif any(actual == c.new for p in patches for c in p.changes):
-    message += '\nThe patch is applied already.'
+  else:
+    message += '\nAre the patches applied already?'
   return message
