@@ -6,6 +6,7 @@ in the same way, which is then XLA's or upstream's; and a table of the reasons
 why programs were partitioned by GSPMD. `test/shardy/fuzz` makes the programs.
 
   python -m benchmarks.fuzz --programs 1000
+  python -m benchmarks.fuzz --programs 500 --chains
   python -m benchmarks.fuzz --first 194 --programs 1 --print
 
 The exit status is 1 if anything fails that does not fail with GSPMD.
@@ -26,6 +27,7 @@ for _folder in (_TESTS, _TESTS / 'shardy' / 'fuzz'):
 # pylint: disable=wrong-import-position
 import fuzz_batches as batches
 from program_runs import Outcome, Status
+import random_chains
 import random_programs
 import shrinking
 
@@ -39,13 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
   """Runs the command line and returns the exit status."""
   options = _parser().parse_args(arguments)
   environment = _environment(options)
+  make = random_chains.make if options.chains else random_programs.make
   seeds = range(options.first, options.first + options.programs)
   start = time.perf_counter()
   outcomes: list[Outcome] = []
-  for outcome in batches.of_seeds(seeds, environment=environment):
+  for outcome in batches.of_seeds(seeds, make, environment=environment):
     outcomes.append(outcome)
     if options.print:
-      print(random_programs.make(outcome.seed), flush=True)
+      print(make(outcome.seed), flush=True)
     if outcome.failed:
       _say(f'program {outcome.seed}: {outcome.status.value}: {outcome.detail}')
     if len(outcomes) % _PROGRESS == 0:
@@ -53,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
            f'{time.perf_counter() - start:.0f} s')
   alone = []
   if not options.v2:
-    same = batches.without_shardy(outcomes)
+    same = batches.without_shardy(outcomes, make)
     alone = [
         o for o in outcomes if o.failed and same[o.seed].status is not o.status
     ]
@@ -63,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
   if options.shrink:
     run = functools.partial(batches.outcomes, environment=environment, batch=12)
     for outcome in alone:
-      program = random_programs.make(outcome.seed)
+      program = make(outcome.seed)
       _say(f'{shrinking.shrink(program, outcome, run)}\n')
   _tables(outcomes, alone)
   batches.processes.servers.close()
@@ -78,6 +81,10 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument('--programs', type=int, default=300)
   parser.add_argument(
       '--first', '--seed', type=int, default=0, help='the first seed')
+  parser.add_argument(
+      '--chains',
+      action='store_true',
+      help='of convolutions and norms, on meshes in any order')
   parser.add_argument(
       '--stablehlo', action='store_true', help='as XLA_STABLEHLO_COMPILE=1')
   parser.add_argument('--v2', action='store_true', help='with GSPMD, in V2')

@@ -294,8 +294,11 @@ def constants_of(module: ast.Module) -> dict[str, str]:
 
 
 def messages() -> str:
-  """All text of the overlay's string literals; NUL for what is filled in."""
-  found = []
+  """All text of the overlay's string literals, and of the patches.
+
+  NUL stands for what is filled in.
+  """
+  found = [path.read_text() for path in ROOT.glob('patches/**/*.patch')]
   for path in sorted(ROOT.glob('torch_xla*/**/*.py')):
     module = ast.parse(path.read_text())
     constants = constants_of(module)

@@ -96,8 +96,49 @@ static void CallbackAwaited(void) {
   ExpectNothingAlive();
 }
 
+static int bound = 0;
+static int IsBound(void) { return bound; }
+
+static void NoteThread(PjrtShardy_Compilation* compilation,
+                       const PjrtShardy_CompileRequest* request, void* user) {
+  *(pthread_t*)user = pthread_self();
+  UseText(compilation, request, "elsewhere");
+  shim.set_callback(NULL, NULL);  // Which must not wait for itself.
+}
+
+static bool RunsHere(void) {
+  pthread_t ran;
+  CompileCall call = MakeCompileCall(0, 0);
+  CHECK(CompileThrough(NoteThread, &ran, call) == NULL);
+  ExpectCompiled(call, "elsewhere", "other");
+  FreeCompileCall(call);
+  return pthread_equal(ran, pthread_self());
+}
+
+static void* RunsOnAnother(void* unused) {
+  CHECK(RunsHere());
+  return unused;
+}
+
+static void CallbackLeavesFirstThread(void) {
+  OpenInner();
+  CHECK(RunsHere());
+  shim.leave_first_thread(IsBound);
+  CHECK(!RunsHere());
+  bound = 1;
+  CHECK(RunsHere());
+  bound = 0;
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, RunsOnAnother, NULL) == 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+  shim.leave_first_thread(NULL);
+  CHECK(RunsHere());
+  ExpectNothingAlive();
+}
+
 const Scenario callback_scenarios[] = {
     {"callback_replaces_itself", CallbackReplacesItself},
     {"callback_threads", CallbackThreads},
     {"callback_awaited", CallbackAwaited},
+    {"callback_leaves_first_thread", CallbackLeavesFirstThread},
     {NULL, NULL}};

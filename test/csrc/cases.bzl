@@ -51,6 +51,8 @@ SHIM = [
     "callback_replaces_itself",
     "callback_threads",
     "callback_awaited",
+    "callback_leaves_first_thread",
+    "profiler_made",
     "execute_misuse",
     "execute_inner_error",
     "execute_large_args",
@@ -99,6 +101,8 @@ SHIM = [
         ("cache_missing", "old"),
         ("device_kind_refused", "secret"),
         ("device_kind_untold", "untold"),
+        ("profiler_cut", "newer_profiler"),
+        ("profiler_kept", "profiler"),
     ]
 ] + [
     "%s,%s" % (name, _BARE)

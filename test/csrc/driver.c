@@ -18,6 +18,8 @@ static void LoadShim(void) {
   *(void**)&shim.open = FindSymbol(library, "PjrtShardy_Open");
   *(void**)&shim.set_callback =
       FindSymbol(library, "PjrtShardy_SetCompileCallback");
+  *(void**)&shim.leave_first_thread =
+      FindSymbol(library, "PjrtShardy_LeaveFirstThread");
   *(void**)&shim.attribute = FindSymbol(library, "PjrtShardy_PluginAttribute");
   *(void**)&shim.device_kind = FindSymbol(library, "PjrtShardy_DeviceKind");
   *(void**)&shim.compile = FindSymbol(library, "PjrtShardy_CompileProgram");

@@ -13,6 +13,7 @@ typedef struct {
   int (*version)(void);
   int (*open)(const char*, char*, size_t);
   void (*set_callback)(PjrtShardy_CompileCallback, void*);
+  void (*leave_first_thread)(int (*)(void));
   int (*attribute)(const char*, int64_t*, size_t, size_t*);
   int (*device_kind)(char*, size_t, size_t*);
   int (*compile)(PjrtShardy_Compilation*, const char*, size_t, const char*,

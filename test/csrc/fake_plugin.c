@@ -512,7 +512,9 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
 // The table is exactly as long as it says, so that reading on is seen.
 EXPORT const AbiApi* GetPjrtApi(void) {
   static AbiApi* api = NULL;
-  static int extensions[2][6];
+  // Size, type, next and, if that is its type, the profiler.
+  static size_t extensions[2][4];
+  static size_t profiler[11];
   if (api != NULL) return api;
   const char* fault = Fault();
   const char* minor = getenv("FAKE_PLUGIN_MINOR");
@@ -533,6 +535,14 @@ EXPORT const AbiApi* GetPjrtApi(void) {
   api = malloc(size);
   if (api == NULL) abort();
   api->struct_size = size;
+  extensions[0][0] = extensions[1][0] = sizeof(extensions[0]);
+  extensions[0][2] = (size_t)extensions[1];
+  if (strstr(fault, "profiler") != NULL) {
+    extensions[1][1] = 1;
+    extensions[1][3] = (size_t)profiler;
+    profiler[0] = strcmp(fault, "profiler") == 0 ? 80 : sizeof(profiler);
+    profiler[9] = 9;  // As good as any function for what is not called.
+  }
   api->extension_start = extensions[0];
   api->version.struct_size = ABI_SIZE(AbiVersion, minor_version);
   api->version.extension_start = NULL;

@@ -22,9 +22,10 @@ EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledMemory', 'CompiledProgram',
         'DeviceKind', 'Fail', 'FailReadback', 'KeepExecutable',
-        'LoadExecutable', 'Open', 'PluginAttribute', 'ReplaceProgram',
-        'ReuseExecutable', 'SerializedExecutable', 'SetCompileCallback',
-        'SetOptimizedProgram', 'SetReadbackCallback', 'Version'
+        'LeaveFirstThread', 'LoadExecutable', 'Open', 'PluginAttribute',
+        'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
+        'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
+        'Version'
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',

@@ -98,8 +98,7 @@ static void Table(void) {
   const AbiApi* inner = InnerApi();
   CHECK(api != inner);
   CHECK(api->struct_size == inner->struct_size);
-  CHECK(api->extension_start == inner->extension_start);
-  CHECK(api->extension_start != NULL);
+  CHECK(inner->extension_start != NULL);
   CHECK(memcmp(&api->version, &inner->version, sizeof(api->version)) == 0);
   const size_t slots =
       (api->struct_size - offsetof(AbiApi, slots)) / sizeof(AbiFunction);
@@ -116,6 +115,39 @@ static void Table(void) {
                       (payloads && i == kSlotErrorForEachPayload);
     CHECK((api->slots[i] != inner->slots[i]) == ours);
   }
+}
+
+// Calls a function of the profiler that the framework finds first.
+static void* CallProfiler(const AbiApi* api, int function, void* args) {
+  const size_t* extension = api->extension_start;
+  CHECK(extension[0] >= 32 && extension[1] == 1);
+  const size_t* profiler = (const size_t*)extension[3];
+  CHECK(profiler[0] == 80);
+  void* (*call)(void*);
+  *(size_t*)&call = profiler[2 + function];
+  return call(args);
+}
+
+// A plugin without a profiler gets one that collects nothing.
+static void ProfilerMade(void) {
+  const AbiApi* api = OpenInner();
+  CHECK(((void**)api->extension_start)[2] == InnerApi()->extension_start);
+  size_t create[] = {0, 0, 0, 7}, collect[] = {0, 0, 0, 7};
+  for (int i = 0; i < 7; ++i) CHECK(CallProfiler(api, i, create) == NULL);
+  CHECK(create[3] == 0);
+  CHECK(CallProfiler(api, 7, collect) == NULL);
+  CHECK(collect[3] == 0);
+}
+
+static void ProfilerKept(void) {
+  CHECK(OpenInner()->extension_start == InnerApi()->extension_start);
+}
+
+// One with functions that the framework does not know is cut to those it does.
+static void ProfilerCut(void) {
+  const size_t* extension = OpenInner()->extension_start;
+  const size_t* profiler = (const size_t*)extension[3];
+  CHECK(profiler[0] == 80 && profiler[9] == 9);
 }
 
 // What the plugin does not have, the shim does not promise. But for one entry,
@@ -216,6 +248,9 @@ const Scenario open_scenarios[] = {{"version", Version},
                                    {"refused", Refused},
                                    {"table", Table},
                                    {"bare_table", BareTable},
+                                   {"profiler_made", ProfilerMade},
+                                   {"profiler_kept", ProfilerKept},
+                                   {"profiler_cut", ProfilerCut},
                                    {"errors", Errors},
                                    {"short_error_args", ShortErrorArgs},
                                    {"payloads", Payloads},

@@ -1,12 +1,12 @@
 """Training steps of convolutions that XLA alone partitions wrong, and checks.
 
 Over a mesh of 2 x 4 devices: the official wheel's gradients are too large, or
-Shardy ends the process, as each case says.
+Shardy ends the process, as each case says. A matrix product is among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import copy
 from typing import NamedTuple, Optional
 
@@ -24,6 +24,7 @@ class Case(NamedTuple):
   x: tuple[int, ...]
   x_spec: Spec
   weight_spec: Optional[Spec] = None
+  devices: Sequence[int] = range(8)
 
 
 def _convolution(*arguments, **keywords) -> Callable[[], torch.nn.Module]:
@@ -52,13 +53,35 @@ CASES = {
         Case(
             _convolution(8, 8, 4, padding=2), (8, 8, 8), (None, None, 'x'),
             ('y', None, None)),
+    # Shardy and GSPMD refuse the gradient of what is convolved.
+    'in fewer groups than devices':
+        Case(lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),
+             (2, 4, 8, 8), ('x', None, 'y', None), ('y', 'x', None, None)),
+}
+_NO_ORDER = (7, 2, 4, 1, 0, 5, 6, 3)
+# The gradient of the weight is summed over the wrong devices.
+OF_UNORDERED_DEVICES = {
+    'a product':
+        Case(lambda: torch.nn.Linear(3, 16), (8, 3), ('x', None), ('y', None),
+             _NO_ORDER),
+    'a product in parts':
+        Case(lambda: torch.nn.Linear(3, 16, bias=False), (128, 3), ('x', None),
+             ('y', None), _NO_ORDER),
+    'a convolution':
+        Case(
+            _convolution(3, 16, 3, padding=1), (6, 3, 9), ('x', None, None),
+            ('y', None, None), _NO_ORDER),
+    'its gradient in parts':
+        Case(
+            _convolution(3, 16, 3, padding=1), (64, 3, 9), ('x', None, None),
+            ('y', None, None), _NO_ORDER),
 }
 
 
 def check(name: str) -> torch_xla.shardy.ProgramRecord:
   """Trains one step and compares it with the host's; the step's record."""
-  case = CASES[name]
-  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  case = {**CASES, **OF_UNORDERED_DEVICES}[name]
+  mesh = xs.Mesh(np.array(case.devices), (2, 4), ('x', 'y'))
   torch.manual_seed(0)
   layer = case.layer()
   x = torch.randn(case.x, requires_grad=True)

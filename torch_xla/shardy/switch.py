@@ -17,6 +17,7 @@ if TYPE_CHECKING:
   import torch
 
   from .compile.plan import Planner
+  from .compile.record import TensorRecord
 
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
 
@@ -31,12 +32,15 @@ class Route:
     meshes: those that the process has made, as its plans depend on them.
     names_of: the users' names of what a program binds, by the binding's target.
     left_out: the names of the rewrites that the plugin is spared.
+    lost: as `Compiler` asks for it.
   """
   planner: Planner
   companions: Callable[[], Sequence[torch.Tensor]] = tuple
   meshes: Callable[[], tuple[Any, ...]] = tuple
   names_of: Callable[[str], Sequence[str]] = lambda target: ()
   left_out: Callable[[], Collection[str]] = frozenset
+  lost: Callable[[str, Sequence[TensorRecord]],
+                 Sequence[str]] = lambda name, tensors: ()
 
 
 def _v2() -> Route:
@@ -178,9 +182,10 @@ def switch_on(new_mode: Mode) -> None:
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     device_plugins.XlaCpuPlugin.check_installed()
+  way = route(new_mode)
   door.use(
-      Compiler(_planner(new_mode), ledger.of_process,
-               route(new_mode).meshes), to_v1.to_v1)
+      Compiler(_planner(new_mode), ledger.of_process, way.meshes, way.lost),
+      to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = new_mode

@@ -240,3 +240,23 @@ def test_a_constraint_on_an_argument_is_one_on_its_value(mesh, traces, stored):
     result = double(x)
     assert_right(result.cpu(), torch.full((8, 8), 2. * step))
   assert traces['n'] == 1
+
+
+# Python's guards do: to have C++ check shapes, gcc runs for seconds first.
+@torch._dynamo.config.patch(enable_cpp_symbolic_shape_guards=False)
+def test_a_cache_that_is_written_at_another_position_each_step(mesh):
+  """Each is a graph of its own, traced after another updated the cache."""
+  here = torch.zeros(2, 4, 8)
+  cache = here.clone().to('xla')
+  xs.mark_sharding(cache, mesh, (None, None, 'x'))
+
+  def write(cache, x, at):
+    cache[:, at:at + 1] = x
+    return cache[:, :at + 1].sum(1)
+
+  compiled = torch.compile(write, backend='openxla')
+  for at in range(4):
+    x = torch.randn(2, 1, 8)
+    right = write(here, x, at)
+    assert_right(compiled(cache, x.to('xla'), at), right)
+    assert_right(cache, here)

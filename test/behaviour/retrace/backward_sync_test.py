@@ -3,6 +3,7 @@
 https://github.com/tenstorrent/tt-xla/issues/3234
 """
 
+from kinds import assert_right
 import pytest
 import torch
 import torch_xla
@@ -59,3 +60,17 @@ def test_a_forward_graph_syncs_its_inputs_alone():
       for t in (x, other)
   ]
   assert is_pending == [False, True]
+
+
+def test_what_is_pending_keeps_the_data_that_it_is_computed_from(mesh):
+  here = torch.randn(8, 8)
+  w = here.to('xla')
+  xs.mark_sharding(w, mesh, ('x', None))
+  compiled = torch.compile(lambda x: x @ w, backend='openxla')
+  for _ in range(3):
+    x = torch.randn(8, 8)
+    right, pending = here.add_(.5).sum(), w.add_(.5).sum()
+    here.mul_(.9)
+    w.mul_(.9)
+    assert_right(compiled(x.to('xla')), x @ here, 1e-3)
+    assert_right(pending, right, 1e-3)

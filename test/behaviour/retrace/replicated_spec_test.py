@@ -74,6 +74,20 @@ def test_change_of_sharding_retraces_once(traces, mesh):
     assert traces['n'] == before + 1, spec
 
 
+def test_change_of_placement_is_seen_after_many_steps(traces, mesh):
+  """Of a tensor that nobody marked: it is placed as its operand is."""
+  f = compiled(lambda a: a.cumsum(0) + 1)
+  sources = [torch.randn(8, 8) for _ in range(2)]
+  marked = [source.to('xla') for source in sources]
+  xs.mark_sharding(marked[0], mesh, ('x', None))
+  xs.mark_sharding(marked[1], mesh, (None, 'x'))
+  for step in range(9):
+    a = marked[step > 6] * 1
+    torch_xla.sync()
+    assert_right(f(a), sources[step > 6].cumsum(0) + 1)
+  assert traces['n'] == 2
+
+
 def test_same_placement_written_otherwise_does_not_retrace(traces):
   """The texts compared are XLA's own, which has one for each placement."""
   meshes = [
@@ -172,6 +186,69 @@ def test_inputs_that_share_data(traces, of):
     a, b = of(x.to('xla'))
     c, d = of(x)
     assert_right(f(a, b), c * d + 1)
+  assert traces['n'] == 1
+
+
+def copied(a: torch.Tensor) -> torch.Tensor:
+  """A copy that has the same data until one of both is updated."""
+  b = torch.empty_like(a)
+  b.copy_(a)
+  torch_xla.sync()
+  return b
+
+
+@pytest.mark.parametrize('of', [lambda a: a.detach(), copied])
+def test_inputs_that_share_data_once(traces, mesh, of):
+  del mesh
+  f = compiled(lambda a, b: a * 2 - b * 3)
+  for step in range(STEPS):
+    x = torch.randn(4)
+    y = torch.randn(4) if step else x
+    a = x.to('xla')
+    assert_right(f(a, y.to('xla') if step else of(a)), x * 2 - y * 3)
+  assert traces['n'] == 2
+
+
+def test_input_that_was_copied_before(traces, mesh):
+  del mesh
+  f = compiled(lambda a: a * 2 + 1)
+  for step in range(STEPS):
+    x = torch.full((4,), float(step))
+    a = x.to('xla')
+    torch_xla.sync()
+    if step == 0:
+      _, b = a * 2, copied(a)
+    assert_right(f(a), x * 2 + 1)
+  del b
+  assert traces['n'] == 1
+
+
+def test_scalars_of_equal_value(traces, mesh):
+  """The runtime uploads one for both, and for a constant of the graph."""
+  del mesh
+  f = compiled(lambda a, b: a * 2.5 - b)
+  for step in range(STEPS):
+    x, y = torch.tensor(2.5 + step), torch.tensor(2.5 - step)
+    a, b = x.to('xla'), y.to('xla')
+    _ = a * b
+    torch_xla.sync()
+    assert_right(f(a, b), x * 2.5 - y)
+  assert traces['n'] == 1
+
+
+@pytest.mark.parametrize('is_used', [True, False])
+def test_mark_of_an_input_within_the_function(traces, mesh, is_used):
+  ids, shape = mesh.device_ids.tolist(), list(mesh.mesh_shape)
+
+  def step(a):
+    b = torch.ops.xla.dynamo_mark_sharding(a, ids, shape, "('x', 'y')",
+                                           "('x', None)")
+    return (b if is_used else a) * 2
+
+  f = compiled(step)
+  for _ in range(STEPS):
+    x = torch.randn(8, 8)
+    assert_right(f(x.to('xla')), x * 2)
   assert traces['n'] == 1
 
 

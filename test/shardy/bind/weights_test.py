@@ -121,11 +121,13 @@ def given_other_data_and_marked_as_before(run: Run) -> Seen:
 
 
 def loaded_while_pending(run: Run) -> Seen:
+  """What is loaded is placed at once: the next step is the same program."""
   w, v, _, before = _two(run)
   for t in (w, v):
     t.copy_(torch.ones(t.shape))
     t.add_(1)
-  return Seen(_summed_twice(w, v, torch.full(w.shape, 4.)), run.said(before))
+  _, *right = _summed_twice(w, v, torch.full(w.shape, 4.))
+  return Seen(right, run.said(before))
 
 
 def marked_anew_while_pending(run: Run) -> Seen:
@@ -315,7 +317,7 @@ def compiled_between_steps(run: Run) -> Seen:
     pytest.param(
         second_model, [[("('x', None)", (0, None)), _W]] * 2,
         marks=pytest.mark.nightly),
-    (read_while_pending, [[_V, _W]] * 2),
+    (read_while_pending, [[_W], [_V, _W], [_V, _W]]),
     (failed_sync, [[_V, _W]]),
     (compiled_between_steps, [[_V, _W], [_W]]),
     (looked_at, [[_V, _W]]),

@@ -1,11 +1,17 @@
 """A process with the mode on: every program passes the door, numbers hold."""
 
+import gc
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.core.xla_model as xm
+import torch_xla.debug.profiler as xp
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
@@ -219,6 +225,65 @@ def test_exception_in_a_wrapper_is_the_compile_error(mesh, wrap):
   wrap(broken)
   with pytest.raises(Exception, match='KeyError: .*no rule for hlo'):
     (torch.ones(5).to('xla') * 7 - 2).cpu()
+
+
+@pytest.mark.parametrize('read', [
+    lambda t: torch_xla.sync(), torch.Tensor.cpu, torch.Tensor.sum,
+    torch.compile(lambda t: t * 9, backend='openxla')
+])
+def test_ctrl_c_reaches_who_called_when_the_call_is_back(mesh, wrap, read):
+  """Nothing is lost: the compile ends as without it."""
+
+  def interrupted(compilation, rest):
+    os.kill(os.getpid(), signal.SIGINT)
+    rest(compilation)
+
+  x = torch.rand(8, 8)
+  t = x.to('xla')
+  xs.mark_sharding(t, mesh, ('x', 'y'))
+  torch_xla.sync()
+  double = t * 2
+  undo = wrap(interrupted)
+  with pytest.raises(KeyboardInterrupt):
+    str(read(double))
+  undo()
+  close(double.cpu(), x * 2)
+
+
+def test_a_failed_compile_that_was_caught_is_over(mesh, wrap):
+  """No frame of the error's holds tensors, which would fail each later sync."""
+  del mesh
+
+  def broken(compilation, rest):
+    compilation.program = b'\xff' + compilation.program
+    rest(compilation)
+
+  def fail():
+    t = torch.ones(5).to('xla') * 7
+    with pytest.raises(ValueError, match='not a valid HloModuleProto'):
+      torch_xla.sync()
+    del t
+
+  undo = wrap(broken)
+  gc.disable()
+  try:
+    fail()
+    on_thread = threading.Thread(target=fail)
+    on_thread.start()
+    on_thread.join()
+    undo()
+    close((torch.ones(5).to('xla') + 1).cpu(), torch.full((5,), 2.))
+  finally:
+    gc.enable()
+
+
+def test_profiler_writes_a_trace(mesh, tmp_path):
+  """XLA's CPU plugin has none: what the host did is told."""
+  del mesh
+  xp.start_trace(str(tmp_path))
+  (torch.ones(5).to('xla') * 7).cpu()
+  xp.stop_trace()
+  assert {'.pb', '.gz'} <= {p.suffix for p in tmp_path.rglob('*')}
 
 
 def test_wrapper_that_compiles_nothing(mesh, wrap):

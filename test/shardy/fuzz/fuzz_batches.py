@@ -18,7 +18,8 @@ from typing import Optional
 
 import processes
 from program_runs import Outcome, reason_of, run, start, Status
-from random_programs import make, Program
+import random_programs
+from random_programs import Program
 
 ENVIRONMENT = {
     'PJRT_DEVICE': 'CPU',
@@ -111,7 +112,9 @@ def _last_words(status: Optional[int], text: str) -> str:
   return ', '.join(said)
 
 
-def of_seeds(seeds: Sequence[int], **options) -> Iterator[Outcome]:
+def of_seeds(seeds: Sequence[int],
+             make: Callable[[int], Program] = random_programs.make,
+             **options) -> Iterator[Outcome]:
   return outcomes([make(seed) for seed in seeds], **options)
 
 
@@ -124,12 +127,15 @@ def fallbacks(found: Sequence[Outcome]) -> dict[str, list[int]]:
   return dict(sorted(by_reason.items(), key=lambda item: -len(item[1])))
 
 
-def without_shardy(found: Sequence[Outcome]) -> dict[int, Outcome]:
+def without_shardy(
+    found: Sequence[Outcome],
+    make: Callable[[int],
+                   Program] = random_programs.make) -> dict[int, Outcome]:
   """What becomes of the programs that failed if GSPMD partitions, by seed."""
   failed = [outcome.seed for outcome in found if outcome.failed]
   return {
       outcome.seed: outcome
-      for outcome in of_seeds(failed, environment=WITHOUT_SHARDY)
+      for outcome in of_seeds(failed, make, environment=WITHOUT_SHARDY)
   }
 
 

@@ -14,6 +14,7 @@ import fuzz_batches as batches
 from program_runs import Outcome, reason_of, Status
 import properties
 import pytest
+import random_chains
 from random_programs import make
 import shrinking
 
@@ -66,6 +67,17 @@ def test_programs():
   assert len(by_shardy) >= 0.8 * len(ran)
   reasons = batches.fallbacks(found)
   assert not [r for r in reasons if not r.startswith(_ALLOWED_FALLBACKS)]
+
+
+@pytest.mark.parametrize('count', [
+    pytest.param(6, marks=pytest.mark.slow),
+    pytest.param(200, marks=pytest.mark.nightly),
+])
+def test_chains(count):
+  """Of convolutions and norms, on meshes in any order."""
+  found = list(batches.of_seeds(range(count), random_chains.make))
+  assert not [o for o in found if o.failed]
+  assert len([o for o in found if o.status is Status.OK]) >= 0.8 * count
 
 
 @pytest.mark.slow

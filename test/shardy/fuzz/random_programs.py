@@ -141,10 +141,11 @@ class Value:
 class Draft:
   """A program in the making, and the dice that make it."""
 
-  def __init__(self, seed: int):
+  def __init__(self, seed: int, backward: Optional[bool] = None):
     self.dice = random.Random(seed)
     self.seed = seed
-    self.backward = self.dice.random() < 0.4
+    by_dice = self.dice.random() < 0.4
+    self.backward = by_dice if backward is None else backward
     self.values: list[Value] = []
     self.inputs: list[Input] = []
     self.steps: list[Step] = []
@@ -291,10 +292,11 @@ def make(seed: int) -> Program:
       wanted -= 1
       if draft.chance(0.25):
         draft.constrain(draft.values[-1])
-  return _finished(draft)
+  return finished(draft)
 
 
-def _finished(draft: Draft) -> Program:
+def finished(draft: Draft) -> Program:
+  """The program of a draft: what no step reads is a result."""
   read = {r for step in draft.steps for r in step.reads if r != step.name}
   made = dict.fromkeys(step.name for step in draft.steps)
   # What nothing else reads; and at times what something does.

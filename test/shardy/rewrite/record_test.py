@@ -245,3 +245,11 @@ def test_convolutions_that_xla_would_partition_wrong(name):
       f'convolutions, so that XLA partitions them right: {products}{count} with '
       'operands held whole along the window')
   assert f'\n  note: {program.note}' in str(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', convolution_steps.OF_UNORDERED_DEVICES)
+def test_devices_in_no_order(name):
+  program = convolution_steps.check(name)
+  assert program.partitioner is Partitioner.SHARDY
+  assert 'products, as the mesh has its devices in no regular' in program.note

@@ -5,7 +5,7 @@ import re
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.hlo import messages, protos
-from torch_xla.shardy.v2 import convolutions
+from torch_xla.shardy.v2 import convolutions, holding
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
@@ -109,8 +109,21 @@ n1 = f32[3,1,4,8] custom-call(w), {call}"unspecified_dims=[1,2,3]"
 n2 = f32[8,5,6,8] convolution(n0, n1), \
 window={{size=1x3 pad=0_0x1_1}}, dim_labels=b01f_10io->b01f
 ROOT y = f32[8,5,6,8] custom-call(n2), {call}"unspecified_dims=[0,1,3]"'''
-  assert convolutions.open_dims('unspecified_dims=[0,1,3]') == (0, 1, 3)
-  assert convolutions.open_dims('') == ()
+  assert holding.open_dims('unspecified_dims=[0,1,3]') == (0, 1, 3)
+  assert holding.open_dims('') == ()
+
+
+@pytest.mark.parametrize('groups, whole', [(3, True), (4, False), (8, False)])
+def test_features_in_groups(groups, whole):
+  """Whole where the groups are not as many as devices, or a multiple."""
+  text, note = _after(
+      '8,24,5', '24,' + str(24 // groups) + ',1', '8,24,5',
+      'window={size=1}, dim_labels=bf0_oi0->bf0, '
+      f'feature_group_count={groups}', ', sharding={devices=[4,1,1]<=[4]}')
+  assert bool(note) is whole
+  assert re.findall(r'dims=\[[\d,]*\]',
+                    text) == ['dims=[0,2]', 'dims=[2]',
+                              'dims=[0,2]'][:3 * whole]
 
 
 @pytest.mark.parametrize('attributes, said', [

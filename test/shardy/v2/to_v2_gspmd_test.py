@@ -4,7 +4,7 @@ On eight devices, each result also compared with that of PyTorch on the host.
 """
 
 from both_ways import check_same, compile_both_ways
-from convolution_steps import CASES, check
+from convolution_steps import CASES, check, OF_UNORDERED_DEVICES
 import numpy as np
 import pytest
 import torch
@@ -187,3 +187,9 @@ def test_reading_and_resharding_programs_of_torch_xla(both, mesh):
 def test_convolutions(name):
   program = check(name)
   assert program.note.startswith('convolutions, ')
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('name', OF_UNORDERED_DEVICES)
+def test_devices_in_no_order(name):
+  assert 'no regular order' in check(name).note

@@ -29,6 +29,7 @@ _SOURCES = [
         "internal.h",
         "kept.c",
         "open.c",
+        "profiler.c",
         "readback.c",
     ]
 ]

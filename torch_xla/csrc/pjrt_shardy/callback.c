@@ -1,10 +1,17 @@
 // The registered callbacks, counted so that they can be replaced while they run
-// on other threads.
+// on other threads, and the thread that they run on.
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "torch_xla/csrc/pjrt_shardy/internal.h"
+
+// Since 2.34 these are new versions, in libc.
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
+__asm__(
+    ".symver pthread_attr_setstacksize,pthread_attr_setstacksize@GLIBC_2.2.5");
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
@@ -74,4 +81,59 @@ SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
 SHARDY_EXPORT void PjrtShardy_SetReadbackCallback(
     PjrtShardy_ReadbackCallback callback, void* user) {
   SetCallback(kShardyReadbackCallback, (AbiFunction)callback, user);
+}
+
+// A callback's call on a thread of its own, for which another one waits.
+typedef struct {
+  void (*call)(void* arguments);
+  void* arguments;
+  int depth;
+  bool done;
+} Errand;
+
+// What XLA may need of a stack to compile a deep program; the first thread's
+// grows to 8 MB, as a rule.
+enum { kStackBytes = 64 << 20 };
+
+static int (*_Atomic is_bound)(void) = NULL;
+static pthread_cond_t done = PTHREAD_COND_INITIALIZER;
+
+SHARDY_EXPORT void PjrtShardy_LeaveFirstThread(int (*bound)(void)) {
+  is_bound = bound;
+}
+
+static void* RunErrand(void* work) {
+  Errand* errand = work;
+  depth = errand->depth;
+  errand->call(errand->arguments);
+  pthread_mutex_lock(&mutex);
+  errand->done = true;
+  pthread_cond_broadcast(&done);
+  pthread_mutex_unlock(&mutex);
+  return NULL;
+}
+
+static bool Start(Errand* errand) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_t thread;
+  const bool started =
+      pthread_attr_setstacksize(&attributes, kStackBytes) == 0 &&
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED) == 0 &&
+      pthread_create(&thread, &attributes, RunErrand, errand) == 0;
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+void ShardyRunCallback(void (*call)(void* arguments), void* arguments) {
+  int (*bound)(void) = is_bound;
+  Errand errand = {call, arguments, depth, false};
+  if (bound == NULL || syscall(SYS_gettid) != getpid() || bound() ||
+      !Start(&errand)) {
+    call(arguments);
+    return;
+  }
+  pthread_mutex_lock(&mutex);
+  while (!errand.done) pthread_cond_wait(&done, &mutex);
+  pthread_mutex_unlock(&mutex);
 }

@@ -25,6 +25,19 @@ static PJRT_Error* CheckArgs(const AbiClientCompileArgs* args) {
   return NULL;
 }
 
+typedef struct {
+  const ShardyRegistration* registration;
+  PjrtShardy_Compilation* compilation;
+  const PjrtShardy_CompileRequest* request;
+} CallbackCall;
+
+static void CallBack(void* arguments) {
+  const CallbackCall* call = arguments;
+  PjrtShardy_CompileCallback callback =
+      (PjrtShardy_CompileCallback)call->registration->callback;
+  callback(call->compilation, call->request, call->registration->user);
+}
+
 static PJRT_Error* CompileWith(const ShardyRegistration* registration,
                                AbiClientCompileArgs* args) {
   PJRT_Error* error = CheckArgs(args);
@@ -38,9 +51,8 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
         sizeof(request),           program->code,        program->code_size,
         program->format,           program->format_size, args->compile_options,
         args->compile_options_size};
-    PjrtShardy_CompileCallback callback =
-        (PjrtShardy_CompileCallback)registration->callback;
-    callback(&compilation, &request, registration->user);
+    ShardyRunCallback(CallBack,
+                      &(CallbackCall){registration, &compilation, &request});
     error = ShardyFinishCompilation(&compilation, args);
   } else {
     error = ShardyNoMemory(kSlotClientCompile);

@@ -113,6 +113,12 @@ PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
 // format stays the plugin's.
 PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args);
 
+// profiler.c
+
+// The inner plugin's extensions, before them a profiler that the runtime can
+// use where the plugin has none: one that collects nothing.
+void* ShardyExtensions(void* inner);
+
 // callback.c
 
 typedef enum {
@@ -132,5 +138,7 @@ typedef struct ShardyRegistration {
 // with one ShardyReleaseCallback on the same thread.
 ShardyRegistration* ShardyAcquireCallback(ShardyCallbackKind kind);
 void ShardyReleaseCallback(ShardyRegistration* registration);
+// Has `call(arguments)`, which calls the callback, run; returns when it has.
+void ShardyRunCallback(void (*call)(void* arguments), void* arguments);
 
 #endif  // TORCH_XLA_CSRC_PJRT_SHARDY_INTERNAL_H_

@@ -28,6 +28,7 @@ static AbiApi* MakeTable(const AbiApi* inner) {
   AbiApi* table = malloc(inner->struct_size);
   if (table == NULL) return NULL;
   memcpy(table, inner, inner->struct_size);
+  table->extension_start = ShardyExtensions(inner->extension_start);
   Override(table, kSlotErrorDestroy, (AbiFunction)ShardyErrorDestroy);
   Override(table, kSlotErrorMessage, (AbiFunction)ShardyErrorMessage);
   Override(table, kSlotErrorGetCode, (AbiFunction)ShardyErrorGetCode);

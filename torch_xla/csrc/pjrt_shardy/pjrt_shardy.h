@@ -8,7 +8,7 @@
 //
 // Codes are those of PJRT_Error_Code: 0 is success. All functions may be called
 // from any thread, except that one compilation, or readback, belongs to one
-// thread.
+// thread: that of its callback.
 
 #ifndef TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
 #define TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 5
+#define PJRT_SHARDY_VERSION 6
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -72,6 +72,14 @@ typedef void (*PjrtShardy_CompileCallback)(
 // from within a callback it does not wait.
 void PjrtShardy_SetCompileCallback(PjrtShardy_CompileCallback callback,
                                    void* user);
+
+// Has callbacks of calls on the process's first thread run on a thread of their
+// own, for which the call waits: a language may run handlers of signals on the
+// first thread wherever its code runs there, and what they raise would end the
+// callback and never reach who called the framework. `is_bound` says whether
+// the thread holds a lock that the callback needs; it then stays. NULL: all run
+// where they are called.
+void PjrtShardy_LeaveFirstThread(int (*is_bound)(void));
 
 // Compiles a program with the inner plugin, in the given format; NULL: in that
 // of the request. A later call replaces, and frees, the result of an earlier

@@ -117,6 +117,21 @@ PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args) {
   return error;
 }
 
+typedef struct {
+  const ShardyRegistration* registration;
+  PjrtShardy_Readback* readback;
+  const AbiProgram* program;
+} CallbackCall;
+
+static void CallBack(void* arguments) {
+  const CallbackCall* call = arguments;
+  PjrtShardy_ReadbackCallback callback =
+      (PjrtShardy_ReadbackCallback)call->registration->callback;
+  const AbiProgram* program = call->program;
+  callback(call->readback, program->code, program->code_size, program->format,
+           program->format_size, call->registration->user);
+}
+
 // Reads the inner plugin's program and lets the callback, if there is one,
 // replace it. On success `kept` owns the result.
 static PJRT_Error* MakeProgram(const ShardyRegistration* registration,
@@ -127,10 +142,8 @@ static PJRT_Error* MakeProgram(const ShardyRegistration* registration,
   const AbiProgram* program = inner_args->program;
   PjrtShardy_Readback readback = {NULL, 0, NULL};
   if (registration != NULL) {
-    PjrtShardy_ReadbackCallback callback =
-        (PjrtShardy_ReadbackCallback)registration->callback;
-    callback(&readback, program->code, program->code_size, program->format,
-             program->format_size, registration->user);
+    ShardyRunCallback(CallBack,
+                      &(CallbackCall){registration, &readback, program});
   }
   if (readback.failure != NULL) {
     free(readback.program);

@@ -28,6 +28,7 @@ from .priority import check_priority
 PREFIX = 'torch_xla.shardy.'
 _BINDING = f'{PREFIX}bind '
 _TAG = f'{PREFIX}tag '
+_UPDATE = 'update'
 
 
 class AnnotationTextError(ValueError):
@@ -47,6 +48,16 @@ def binding_target(annotations: Iterable[Annotation], of: str = '') -> str:
 def tag_target(annotation: Annotation) -> str:
   """The target of the tag of one tensor."""
   return _TAG + _dump([annotation])
+
+
+def update_target(annotation: Annotation) -> str:
+  """The target of the tag of a tensor's new value, which nobody marked."""
+  return _TAG + _dump([annotation], _UPDATE)
+
+
+def is_update(target: str) -> bool:
+  """Whether a tag is that of a new value."""
+  return target.startswith(f'{_TAG}{{"of":"{_UPDATE}"')
 
 
 def is_binding(target: str) -> bool:

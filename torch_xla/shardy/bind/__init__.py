@@ -37,7 +37,7 @@ def _route() -> switch.Route:
   meshes = binder.meshes.in_order
   return switch.Route(
       ShardyPlanner(binder.names.of, meshes, left_out), binder.pending_bindings,
-      meshes, binder.names.of, left_out)
+      meshes, binder.names.of, left_out, binder.lost)
 
 
 def _check(plugin: Any) -> None:

@@ -4,13 +4,14 @@
 into its graph, right away and for good. For a tensor with data the annotation
 is kept here, as long as the tensor lives; each `torch_xla.sync()` and each
 graph that `torch.compile` extracts gets a binding that names as its operands
-those that it starts from. `annotate.call_target` says what bindings and tags
-are, `usage` how it is known what a graph starts from.
+those that it starts from, and so does what a read computes (`reads`).
+`annotate.call_target` says what bindings and tags are, `usage` how it is known
+what a graph starts from.
 
 Operands that a graph does not start from are parameters of its program, no
 more. A sync has some: what was used by results that died before it, or by
 graphs that reads executed since the last sync; and what a compiled graph has
-updated since.
+updated since. A read has none.
 """
 
 from __future__ import annotations
@@ -34,17 +35,21 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..said_once import SaidOnce
-from . import copies, names, placing, registry, usage
+from . import copies, names, placing, reads, registry, updates, usage
+from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
-                           Operand, partial_syncs, Since, told_apart)
+                           Operand, operands_below, Since, told_apart)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors, tensor_of
+from .updates import Updates
 
 logger = logging.getLogger(__name__)
 
 _KEPT_TARGETS = 4
+# By which the runtime moves data.
+_OWN_PROGRAMS = ('ReplicateShardedData', 'ReshardData')
 # Tensors with data that are annotated without a sync, until it is worth while
 # to ask whether any graph can need them: the question walks all that live.
 _ANNOTATED_TO_ASK, _BYTES_TO_ASK = 8, 2**20
@@ -68,15 +73,21 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
+    self._updates = Updates(self._tensors, self._pending_marks, self._turn)
+    # Held, from before the turn, by whoever has a binding computed: no other is
+    # to compute it. A read waits for devices, and only that holds up.
+    self._execution = threading.RLock()
+    self._is_in_sync = False
+    self._hooks: Optional[torch.library.Library] = None
+    self._graph_data: Optional[GraphData] = None
     self._warnings = SaidOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
     self._binding_of_sync: Optional[torch.Tensor] = None
     # Texts of the last bindings: one takes longer to make than to compare.
-    self._targets: tuple[tuple[list[Annotation], str], ...] = ()
-    self._partial_syncs_before: tuple[Optional[int],
-                                      Optional[int]] = (None, None)
+    self._lost: list[str] = []  # What the latest binding goes without.
+    self._targets: tuple[tuple[tuple[str, list[Annotation]], str], ...] = ()
     self._since = Since()
     self._annotated_since, self._bytes_since = 0, 0  # The last sync.
     self._door_checked = False
@@ -119,6 +130,8 @@ class Binder:
     if not self._is_told([word for word, is_said in said.items() if is_said]):
       annotate_func(t, op_sharding)
       return
+    if self._hooks is None:
+      self._hooks = reads.hook(self)
     annotation = Annotation.of(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
@@ -161,6 +174,7 @@ class Binder:
   def follow_copies(self) -> None:
     """Has the annotation of a tensor go where torch takes its placement."""
     copies.follow(self._tensors, self._warnings)
+    self._updates.follow()
 
   def warn_placed_only(self) -> None:
     """Says that a loader takes no priority.
@@ -183,10 +197,72 @@ class Binder:
   def sync(self) -> Iterator[None]:
     """Has the sync in the block compute a binding of what is pending."""
     is_needed = self._tensors or self._pending_marks
-    with self._turn if is_needed else contextlib.nullcontext():
+    with contextlib.ExitStack() as locks:
+      if is_needed:
+        locks.enter_context(self._execution)
+        locks.enter_context(self._turn)
+      if self._is_in_sync:
+        yield
+        return
+      self._is_in_sync = bool(is_needed)
+      locks.callback(setattr, self, '_is_in_sync', False)
       self._before_sync()
-      yield
+      try:
+        yield
+      except KeyboardInterrupt:  # Mostly as the runtime is back.
+        if not self._syncing.is_pending():
+          self._after_sync()
+        raise
       self._after_sync()
+
+  @contextlib.contextmanager
+  def read(self,
+           tensors: Sequence[torch.Tensor],
+           may_take_data: bool = False) -> Iterator[list[torch.Tensor]]:
+    """Gives the block, which computes `tensors` alone, a binding as well.
+
+    It gives none where nothing is pending or nothing annotated is used.
+
+    Args:
+      may_take_data: whether the block may donate what was updated in place.
+    """
+    if not (self._tensors or self._pending_marks
+           ) or not _pending(tensors) or torch_xla._XLAC._get_use_eager_mode():
+      yield []
+      return
+    with self._execution:
+      with self._turn:
+        # Another thread may have computed some, for which this one waited.
+        pending = _pending(tensors)
+        bindings = self._binding_of_read(pending) if pending else []
+        ids = set(map(torch_xla._XLAC._xla_get_tensor_id, pending))
+        updated = self._tensors.current_among(ids)
+        self._since.called = True
+        self._since.updated |= may_take_data
+      yield bindings
+      with self._turn:
+        self._after_read(updated)
+
+  def _binding_of_read(self,
+                       pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    self._pending_marks.settle(self._tensors, is_unused=False)
+    try:
+      self._graph_data = self._graph_data or GraphData()
+    except GraphDataError as e:
+      self._warnings.warning(
+          f'what a read computes has no priority here ({e}): call '
+          'torch_xla.sync() before it')
+      return []
+    operands, of = operands_below(self._tensors.all(), pending,
+                                  self._graph_data)
+    return [self._bind(operands, of)] if operands else []
+
+  def _after_read(self, updated: Sequence[Operand]) -> None:
+    for annotated, now in updated:
+      if not are_pending([now])[0]:
+        annotated.read(now)
+    if updated and not anything_pending():
+      self._tensors.forget_earlier()
 
   def _before_sync(self) -> None:
     # Of a sync that failed: no other would get past them.
@@ -215,8 +291,9 @@ class Binder:
     self._binding_of_sync = None
     self.saved_graphs.clean()
     synced, self._syncing = self._syncing, Found()
-    self._partial_syncs_before = partial_syncs()
+    self._updates.forget_ids()
     self._since = Since()
+    self._tensors.forget_earlier()
     self._annotated_since = self._bytes_since = 0
     for annotated in synced.used_tensors:
       annotated.is_own = True
@@ -226,6 +303,19 @@ class Binder:
       annotated.is_own = True
     registry.hold_seconds(synced.overwritten)
     self._pending_marks.settle(self._tensors, is_unused=True)
+
+  def before_trace(self, arguments: Iterable[torch.Tensor]) -> None:
+    """Takes the data that a graph will start from that is to be traced.
+
+    A compiled one that updated an argument gave other data to `inner` itself.
+
+    Args:
+      arguments: just synced.
+    """
+    registry.hold_seconds([
+        one for one in self._annotated(arguments)
+        if one.second is not None and one.owns_data()
+    ])
 
   def of_graph(self, arguments: Iterable[torch.Tensor],
                outputs: Sequence[torch.Tensor],
@@ -320,29 +410,65 @@ class Binder:
         inputs.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
             inputs.any_pending or anything_pending())
 
-  def _bind(self, operands: Sequence[Operand]) -> torch.Tensor:
-    annotations = [one.annotation for one, _ in operands]
-    target = next(
-        (text for known, text in self._targets if known == annotations), None)
+  def _bind(self, operands: Sequence[Operand], of: str = '') -> torch.Tensor:
+    said = of, [one.annotation for one, _ in operands]
+    target = next((text for known, text in self._targets if known == said),
+                  None)
     if target is None:
-      target = call_target.binding_target(annotations)
-      self._targets = ((annotations, target),
-                       *self._targets[:_KEPT_TARGETS - 1])
+      target = call_target.binding_target(said[1], of)
+      self._targets = ((said, target), *self._targets[:_KEPT_TARGETS - 1])
     bound = names.Bound(operands)
-    self.names.remember(target, lambda: bound.names(self._warnings))
+    self.names.remember(target, lambda: bound.names(self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})
     return binding
 
   def _find_operands(self, ones: Iterable[Annotated]) -> Found:
-    self._since.read = partial_syncs() != self._partial_syncs_before
     inputs = find_operands(ones, self._since)
-    if inputs.any_unknown:
-      self._warnings.warning(
-          'an annotated tensor was updated in place so that the data it had '
-          'before is not known: its priority does not count in this program')
+    self._lost = []
+    if inputs.unknown:
+      self._note_lost(
+          names.of(inputs.unknown), 'updated in place',
+          'and the data before is not known', 'call torch_xla.sync() before')
     return inputs
+
+  def _note_lost(self, lost: Sequence[str], *why: str) -> None:
+    self._lost += lost
+    self._warnings.warning(copies.lost_text(lost, *why))
+
+  def lost(self, name: str, tensors: Sequence[Any]) -> list[str]:
+    """The names of tensors whose annotations a program goes without.
+
+    Where it has none at all, those that may be meant: annotated with priorities
+    or open dimensions, asked for since the last sync, and laid out as one of its
+    parameters.
+
+    Args:
+      name: the program's.
+      tensors: what Shardy is told of its tensors, a `TensorRecord` each.
+    """
+    if any(t.spec for t in tensors):
+      return self._lost
+    if name.startswith(_OWN_PROGRAMS):
+      return []
+    placed = {(str(t.shape.dims), t.placement)
+              for t in tensors
+              if t.parameter is not None}
+    ones = [
+        one for one in self._tensors.all()
+        if (one.annotation.priority or one.annotation.propagate) and
+        (one.shape_text,
+         str(one.annotation.sharding)) in placed and usage.is_used(one.inner)
+    ]
+    lost = names.of(ones)
+    if lost:
+      self._warnings.warning(
+          copies.lost_text(
+              lost, f'program {name}', 'compiled outside of a '
+              'sync, goes without what was said of them',
+              'call torch_xla.sync() before'))
+    return lost
 
 
 class TracedAnnotations:
@@ -359,18 +485,21 @@ class TracedAnnotations:
     return self._annotations != self._binder.called(arguments, self._updates)
 
 
+def _pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+  return [
+      t for t, is_pending in zip(tensors, are_pending(tensors), strict=True)
+      if is_pending
+  ]
+
+
 def _tag(t: torch.Tensor, annotation: Annotation) -> None:
   """Has all that share the value of `t` see it behind the tag.
 
   Anything that kept it as it was would have it computed whole, and twice.
   """
-  tagged, = torch_xla._XLAC._xla_custom_call([t],
-                                             call_target.tag_target(annotation),
-                                             [list(t.shape)], [t.dtype], False,
-                                             '', 1, {})
-  inner = registry.inner_of(tagged)
+  tagged = updates.tagged(t, call_target.tag_target(annotation))
   if torch._is_functional_tensor(t) and not are_pending([t])[0]:
     # What is said of its data stays: it is a parameter, and no result.
-    torch._functionalize_replace(t, inner)
+    torch._functionalize_replace(t, tagged)
   else:
-    usage.twin_of(registry.inner_of(t)).copy_(inner)
+    usage.twin_of(registry.inner_of(t)).copy_(tagged)

@@ -9,18 +9,18 @@ lays out as it did the old one, and annotations are kept by object:
 What `torch.load` gives has no placement, with Shardy or without: a tensor that
 it takes the place of loses its annotation, and a warning says which. Updates in
 place, `.data = ` and `load_state_dict` as it is by default keep the object.
-`XLAShardedTensor` can be neither copied by `copy.deepcopy` nor saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import functools
 import itertools
 from typing import Any
 
 import torch
 import torch_xla
+from torch_xla.distributed.spmd import XLAShardedTensor
 
 from ..annotate.annotation import Annotation
 from ..said_once import SaidOnce
@@ -35,6 +35,8 @@ def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
   """Has torch tell `tensors` where it makes one tensor of another."""
   if hasattr(torch.nn.Module.load_state_dict, _MARK):
     return
+  XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
+      XLAShardedTensor.load_local_shards_, tensors)
   for owner in (torch.Tensor, torch.nn.Parameter):
     owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)
   load = _assigning(torch.nn.Module.load_state_dict, tensors, said_once)
@@ -50,11 +52,31 @@ def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
   return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
 
 
-def lost_text(names: list[str], why: str) -> str:
-  """What to say of tensors that are not laid out as they were marked."""
+MOVED = ('not laid out as mark_sharding was told',
+         'call clear_sharding and mark_sharding')
+
+
+def lost_text(names: Sequence[str], why: str, what: str, remedy: str) -> str:
+  """What to say of tensors whose annotation does not count."""
   listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
-  return (f'{listed}: {why}, not laid out as mark_sharding was told, so no '
-          'priority counts: call clear_sharding and mark_sharding')
+  return f'{listed}: {why}, {what}, so no priority counts: {remedy}'
+
+
+def _loading(load: Callable[..., Any],
+             tensors: AnnotatedTensors) -> Callable[..., Any]:
+  """A checkpoint's shards take the place of data: graphs start from them."""
+
+  @functools.wraps(load)
+  def load_local_shards_(sharded: XLAShardedTensor, *args: Any) -> Any:
+    result = load(sharded, *args)
+    get_id = torch_xla._XLAC._xla_get_tensor_id
+    loaded = get_id(sharded.global_tensor)
+    for one in tensors.all():
+      if get_id(one.inner) == loaded:
+        one.hold(one.inner, is_own=False)
+    return result
+
+  return load_local_shards_
 
 
 def _following(deepcopy: Callable[..., torch.Tensor],
@@ -91,7 +113,7 @@ def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
     if lost:
       said_once.warning(
           lost_text(lost, 'load_state_dict(assign=True) put other tensors '
-                    'there'))
+                    'there', *MOVED))
     return loaded
 
   return load_state_dict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 import weakref
 
@@ -10,10 +10,9 @@ import torch
 
 from .. import tensor_names
 from ..annotate.annotation import Annotation
-from ..said_once import SaidOnce
-from .copies import is_placed, lost_text
+from .copies import is_placed, MOVED
 from .graph_inputs import Operand
-from .registry import tensor_of
+from .registry import Annotated, tensor_of
 
 
 class Bound:
@@ -24,7 +23,7 @@ class Bound:
         (one.ref, one.annotation, weakref.ref(data)) for one, data in operands
     ]
 
-  def names(self, said_once: SaidOnce) -> tuple[str, ...]:
+  def names(self, note_lost: Callable[..., None]) -> tuple[str, ...]:
     """The users' names, empty where unknown, as the program is planned.
 
     Warns of those that are not laid out as they were marked: what was said of
@@ -40,8 +39,18 @@ class Bound:
         if (text := _text_if_elsewhere(ref(), said))
     ]
     if lost:
-      said_once.warning(lost_text(lost, 'given other data since'))
+      note_lost(lost, 'given other data since', *MOVED)
     return names
+
+
+def of(ones: Iterable[Annotated]) -> list[str]:
+  """The users' names of tensors that live, or their shapes in words."""
+  pairs = [(t, one) for one in ones if (t := tensor_of(one.ref)) is not None]
+  found = tensor_names.names_of([t for t, _ in pairs])
+  return [
+      name or f'a tensor of shape {one.shape_text}'
+      for name, (_, one) in zip(found, pairs, strict=True)
+  ]
 
 
 def _text_if_elsewhere(data: Optional[torch.Tensor], said: Annotation) -> str:

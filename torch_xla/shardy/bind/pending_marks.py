@@ -24,15 +24,21 @@ class PendingMarks:
 
   def __init__(self) -> None:
     self._annotations = WeakIdKeyDictionary()
+    self.changes = 0  # How often anything was added or forgotten.
 
   def __len__(self) -> int:
     return len(self._annotations)
 
   def add(self, t: torch.Tensor, said: Annotation) -> None:
     self.forget(t)  # What is said anew comes last.
+    self.changes += 1
     self._annotations[t] = said
 
+  def items(self) -> list[tuple[torch.Tensor, Annotation]]:
+    return list(self._annotations.items())
+
   def forget(self, t: torch.Tensor) -> None:
+    self.changes += 1
     self._annotations.pop(t, None)
 
   def settle(self, tensors: AnnotatedTensors, is_unused: bool) -> None:
@@ -41,7 +47,7 @@ class PendingMarks:
     Args:
       is_unused: nothing has asked for that data yet.
     """
-    marks = list(self._annotations.items())
+    marks = self.items()
     if not marks:
       return
     for (t, annotation), is_pending in zip(

@@ -37,12 +37,12 @@ def keep(inputs: Found) -> None:
         (t := tensor_of(annotated.ref)) is None or not are_pending([now])[0] or
         not is_placed(annotated.inner, annotated.annotation)):
       continue
-    xlac._xla_annotate_custom_sharding(t, _op_sharding(annotated.annotation))
+    xlac._xla_annotate_custom_sharding(t, op_sharding(annotated.annotation))
     inputs.updated[place] = annotated, annotated.current_of(t)
 
 
 @functools.lru_cache(maxsize=256)
-def _op_sharding(said: Annotation) -> Any:
+def op_sharding(said: Annotation) -> Any:
   from torch_xla.distributed.spmd import Mesh
   mesh = said.mesh
   ids = mesh.device_ids or range(int(np.prod(mesh.shape)))

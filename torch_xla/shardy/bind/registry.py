@@ -41,6 +41,7 @@ class Annotated(_Referable):
     second: another one of the same data; None once the tensor was updated by
       way of functionalization, which leaves `inner` as it was.
     is_own: whether the data is known not to be shared; see `owns_data`.
+    earlier: what it had before a read gave it the data that it has now.
   """
   ref: weakref.ref[torch.Tensor]
   annotation: Annotation
@@ -49,10 +50,29 @@ class Annotated(_Referable):
   order: str
   second: Optional[torch.Tensor] = None
   is_own: bool = False
+  earlier: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
   def hold(self, inner: torch.Tensor, is_own: bool) -> None:
     """Makes `inner` what graphs start from."""
     self.inner, self.second, self.is_own = inner, None, is_own
+    self.earlier.clear()
+
+  def read(self, inner: torch.Tensor) -> None:
+    """Takes the data that a read has given it besides what it had."""
+    is_overwritten = inner is self.inner
+    before = self.second if is_overwritten else self.inner
+    earlier = [*self.earlier, before] if before is not None else self.earlier
+    self.hold(inner, is_own=True)
+    self.earlier = [
+        t for t in earlier if usage.is_used(t) and usage.has_data(t)
+    ]
+    if is_overwritten:
+      hold_seconds([self])
+
+  @property
+  def shape_text(self) -> str:
+    """The shape; the runtime does not tell it while it compiles."""
+    return self.order.partition(' torch.')[0]
 
   def owns_data(self) -> bool:
     """Whether the data is its own; a clone's is only after the next sync."""
@@ -97,6 +117,7 @@ class AnnotatedTensors:
     # In the order of annotation, whatever the collector of garbage does.
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
+    self.changes = 0  # How often anything was annotated or forgotten.
 
   def __len__(self) -> int:
     return len(self._all)
@@ -131,6 +152,7 @@ class AnnotatedTensors:
       is_unused: no operation has asked for the data that it has now, which it
         does not share.
     """
+    self.changes += 1
     before = self.find(t)
     annotated = before
     if annotated is None:
@@ -150,11 +172,33 @@ class AnnotatedTensors:
       self._all[annotated] = None
     self._marks[id(t)] = annotation
 
+  def give(self, one: Annotated, data: torch.Tensor) -> None:
+    """Notes that a tensor has got other data, which nothing has asked for."""
+    if usage.is_used(one.inner):  # A pending graph may start from it.
+      before = dataclasses.replace(one, ref=weakref.ref(torch.empty(0)))
+      self._all[before] = None
+      self._orphans.append(before)
+    one.hold(data, is_own=True)
+    hold_seconds([one])
+
   def forget(self, t: torch.Tensor) -> None:
+    self.changes += 1
     one = self.find(t)
     if one is not None:
       self._drop_id(id(t))
       del self._all[one]
+
+  def current_among(self,
+                    ids: set[int]) -> list[tuple[Annotated, torch.Tensor]]:
+    """Those of which a tensor with such an id is what they are now."""
+    get_id = torch_xla._XLAC._xla_get_tensor_id
+    living = ((one, t) for one in self.all() if (t := one.ref()) is not None)
+    return [(one, one.current_of(t)) for one, t in living if get_id(t) in ids]
+
+  def forget_earlier(self) -> None:
+    """Lets go of what was read and updated since."""
+    for one in self.all():  # One may die meanwhile.
+      one.earlier.clear()
 
   def drop(self, one: Annotated) -> None:
     """Lets go of a dead one."""

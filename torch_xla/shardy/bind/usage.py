@@ -48,13 +48,21 @@ def is_shared(t: torch.Tensor) -> bool:
   """Whether its data is that of a tensor that it is a clone of. Slow.
 
   Args:
-    t: something asked for its value, and is told that again.
+    t: something asked for its value, and has the node that it got.
   """
+  if not _has_node_alone(t):
+    return False
+  before = another(t.is_inference())
+  before.data = t
   _settle([t])  # Leaves clones as they are.
-  if 'XLAData: None' in torch_xla._XLAC._get_xla_tensor_debug_info(t):
+  if _has_node_alone(t):
     return True
-  _ask(t)
+  t.data = before
   return False
+
+
+def _has_node_alone(t: torch.Tensor) -> bool:
+  return 'XLAData: None' in torch_xla._XLAC._get_xla_tensor_debug_info(t)
 
 
 def forget_use(tensors: Iterable[torch.Tensor]) -> None:
@@ -103,7 +111,7 @@ def seconds_of(
   """
   tensors = [t for t, _ in pairs]
   seconds = [
-      _another(t.is_inference()) if second is None else second
+      another(t.is_inference()) if second is None else second
       for t, second in pairs
   ]
   for second, t in zip(seconds, tensors, strict=True):
@@ -112,7 +120,7 @@ def seconds_of(
   # The data then has the ids of the second ones, which settle last.
   _settle([*tensors, *seconds])
   for second in seconds:
-    _ask(second)
+    ask(second)
   return seconds
 
 
@@ -147,13 +155,13 @@ def _settle(tensors: Sequence[torch.Tensor]) -> None:
     torch_xla._XLAC._get_graph_hash(list(tensors))
 
 
-def _ask(t: torch.Tensor) -> None:
+def ask(t: torch.Tensor) -> None:
   asking = _asking(t.is_inference())
   asking.data = t
   asking.data = _empty(t.is_inference())
 
 
-def _another(is_inference: bool) -> torch.Tensor:
+def another(is_inference: bool) -> torch.Tensor:
   """A tensor of the runtime, whose value is of no use, and not pending.
 
   Args:
@@ -176,4 +184,4 @@ def _empty(is_inference: bool) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=2)
 def _asking(is_inference: bool) -> torch.Tensor:
-  return _another(is_inference)
+  return another(is_inference)

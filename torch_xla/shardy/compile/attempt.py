@@ -130,7 +130,10 @@ class Attempt:
     try:
       compilation.compile(self.program, options, self.program_format)
     except BackendCompileError as e:
-      return Outcome(options, time.perf_counter() - start, e)
+      # Its frames hold their callers', and so tensors of the user's: a sync
+      # fails as long as one lives that a failed sync computed.
+      return Outcome(options,
+                     time.perf_counter() - start, e.with_traceback(None))
     seconds = time.perf_counter() - start
     compiled, answer, answer_format = None, b'', ''
     memory, never_tells, unreadable = compilation.memory(), False, ''

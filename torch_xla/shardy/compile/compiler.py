@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 import dataclasses
 import logging
 from typing import Optional
@@ -15,7 +15,7 @@ from .attempt import Attempt, Outcome
 from .kept import Compiled, KeptPrograms
 from .ledger import Ledger, Sent
 from .plan import Plan, Planner
-from .record import AttemptRecord, ProgramRecord, with_compiled
+from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
 
 logger = logging.getLogger(__name__)
 
@@ -26,15 +26,20 @@ class Compiler:
   def __init__(self,
                planner: Planner,
                ledger: Ledger,
-               meshes: Callable[[], Hashable] = tuple):
+               meshes: Callable[[], Hashable] = tuple,
+               lost: Callable[[str, Sequence[TensorRecord]],
+                              Sequence[str]] = lambda name, tensors: ()):
     """Makes a compiler that follows a planner's plans and files a record.
 
     Args:
       meshes: those of the process, of which a plan may take one.
+      lost: the names of tensors that a program of this name, with what is said
+        of its tensors, goes without the annotations of.
     """
     self._planner = planner
     self._ledger = ledger
     self._meshes = meshes
+    self._lost = lost
     self._kept_programs = KeptPrograms()
     self._warnings = SaidOnce(logger)
     self._never_tells = False  # The backend, of any program.
@@ -56,12 +61,16 @@ class Compiler:
                          compile_options.read(compilation.options))
     came = Sent.of(plan.name, compilation.format, compilation.program,
                    plan.attempts[0].tensors)
+    lost = tuple(self._lost(plan.name, came.tensors))
     self._ledger.begin(came)
     record, answer, error = self._carry_out(plan, compilation)
-    record = dataclasses.replace(record, packed=came.packed)
+    record = dataclasses.replace(record, packed=came.packed, lost=lost)
     filed = self._ledger.add(record)
     if error is not None:
-      raise error
+      try:
+        raise error
+      finally:
+        del error  # A cycle: this frame, error, traceback.
     if answer is not None:
       compilation.set_optimized_program(*answer)
     if kept_program is not None:

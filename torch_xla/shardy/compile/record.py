@@ -105,6 +105,8 @@ class ProgramRecord:
     collectives: in the compiled program, by kind; None where the backend does
       not tell.
     memory: what it takes on a device; None where the backend does not tell.
+    lost: the users' names, else shapes, of annotated tensors whose annotation
+      does not count in it.
     note: why the program was handed on other than asked; empty if it was not.
     given_up: the attempts before the last, in order; mostly none.
     error: the backend's message if it refused the program, or why its result
@@ -128,6 +130,7 @@ class ProgramRecord:
   tensors: tuple[TensorRecord, ...] = ()
   collectives: Optional[tuple[Collective, ...]] = None
   memory: Optional[Memory] = None
+  lost: tuple[str, ...] = ()
   note: str = ''
   given_up: tuple[AttemptRecord, ...] = ()
   error: Optional[str] = None
@@ -173,6 +176,8 @@ def table(record: ProgramRecord) -> str:
     lines.append(f'  and {rest} held whole on every device')
   lines.append(f'  collectives: {collectives(record.collectives)}')
   lines += [f'  attempt before: {attempt}' for attempt in record.given_up]
+  if record.lost:
+    lines.append(f'  {lost_text(record.lost)}')
   if record.note:
     lines.append(f'  note: {record.note}')
   if record.error:
@@ -195,6 +200,11 @@ def collectives(each_kind: Optional[Sequence[Collective]]) -> str:
     return 'the backend does not tell'
   return ', '.join(
       f'{c.count} {c.kind} ({c.nbytes:,} bytes)' for c in each_kind) or 'none'
+
+
+def lost_text(names: Sequence[str]) -> str:
+  """That annotations do not count in a program, and whose."""
+  return f'{len(names)} without their annotation: {", ".join(names)}'
 
 
 def is_replicated(tensor: TensorRecord) -> bool:

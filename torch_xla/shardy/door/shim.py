@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
-_VERSION = 5
+_VERSION = 6
 _MESSAGE_SIZE = 4096
 # Values of PJRT_Error_Code.
 _INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
@@ -69,6 +69,7 @@ _to_sized = ctypes.POINTER(_handle), _to_size
 # For each function of the library: what it gives, and what it takes.
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     'Open': (_int, ctypes.c_char_p, *_sized),
+    'LeaveFirstThread': (None, _handle),
     'SetCompileCallback': (None, _handle, _handle),
     'PluginAttribute': (_int, ctypes.c_char_p, _to_int64, _size, _to_size),
     'DeviceKind': (_int, *_sized, _to_size),
@@ -107,6 +108,10 @@ def _library() -> ctypes.CDLL:
   for name, (result, *arguments) in _FUNCTIONS.items():
     function = getattr(library, f'PjrtShardy_{name}')
     function.restype, function.argtypes = result, arguments
+  # Python handles signals on its first thread only. There Ctrl-C would be the
+  # end of a callback, and an error of XLA's to the user.
+  library.PjrtShardy_LeaveFirstThread(
+      ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p))
   return library
 
 

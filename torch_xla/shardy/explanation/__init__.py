@@ -15,7 +15,7 @@ import logging
 from typing import Any, Optional
 
 from . import apart, backend, conflicts, question, reader, text, trial
-from ..compile.record import collectives, ProgramRecord
+from ..compile.record import collectives, lost_text, ProgramRecord
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import Collective
 from ..stablehlo import dialects
@@ -36,12 +36,14 @@ class Explanation:
     propagation: what becomes of it.
     compiled: the collectives of the compiled program; None where unknown.
     backend: whether the backend's own Shardy chose the same, as people read it.
+    lost: tensors whose annotation does not count in it.
   """
   name: str
   program: bytes = dataclasses.field(repr=False)
   propagation: Propagation = dataclasses.field(repr=False)
   compiled: Optional[tuple[Collective, ...]] = None
   backend: str = ''
+  lost: tuple[str, ...] = ()
 
   @functools.cached_property
   def conflicts(self) -> tuple[Conflict, ...]:
@@ -74,6 +76,8 @@ class Explanation:
       yield text.INFERRED
     if self.backend:
       yield self.backend
+    if self.lost:
+      yield lost_text(self.lost)
     yield from text.timeline(propagation)
     yield f'moved, as Shardy plans it: {collectives(propagation.collectives())}'
     if self.compiled is not None:
@@ -136,8 +140,11 @@ def explain(name: str,
 def of(source: Any) -> Explanation:
   """Explains a program, as `torch_xla.shardy.explain` does."""
   from ..stablehlo import exports
-  compiled = source.collectives if isinstance(source, ProgramRecord) else None
-  return explain(*exports.as_handed_on(source), compiled)
+  if not isinstance(source, ProgramRecord):
+    return explain(*exports.as_handed_on(source))
+  return dataclasses.replace(
+      explain(*exports.as_handed_on(source), source.collectives),
+      lost=source.lost)
 
 
 def of_records(records: Iterable[ProgramRecord],
@@ -171,6 +178,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
       mesh=dict(propagation.mesh),
       is_inferred=propagation.is_inferred,
       backend=explanation.backend,
+      lost=explanation.lost,
       collectives=list(map(dataclasses.asdict, propagation.collectives())),
       compiled=None if explanation.compiled is None else list(
           map(dataclasses.asdict, explanation.compiled)),

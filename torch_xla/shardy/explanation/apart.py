@@ -33,5 +33,8 @@ def run(job: Callable[[], T]) -> Optional[T]:
     result, error = hear.recv()
   child.join()
   if error is not None:
-    raise error
+    try:
+      raise error
+    finally:
+      del error  # A cycle: this frame, error, traceback.
   return result

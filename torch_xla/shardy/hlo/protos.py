@@ -190,6 +190,7 @@ class HloInstructionProto(Message, Protocol):
   scatter_dimension_numbers: Annotated[ScatterDimensionNumbers, 48]
   replica_groups: Annotated[Repeated[ReplicaGroup], 49]
   precision_config: Annotated[PrecisionConfig, 51]
+  feature_group_count: Annotated[int, 50]
   source_target_pairs: Annotated[Repeated[SourceTarget], 52]
   domain_entry_sharding: Annotated[OptionalBytes, 54]
   domain_exit_sharding: Annotated[OptionalBytes, 55]
@@ -373,3 +374,5 @@ class OpSharding(Message, Protocol):
   last_tile_dims: Annotated[Repeated[Int32], 8]
   iota_reshape_dims: Annotated[Repeated[int], 9]
   iota_transpose_perm: Annotated[Repeated[Int32], 10]
+  is_shard_group: Annotated[bool, 11]
+  shard_group_id: Annotated[int, 12]

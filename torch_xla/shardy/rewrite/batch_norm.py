@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..hlo import array_shape
+from ..hlo.adders import Adders
 from ..hlo.editor import Editor
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
-from .hlo_arithmetic import Adders, COMPUTED_IN, Writer
+from .hlo_arithmetic import COMPUTED_IN, Writer
 from .normalisation import FORMULAS
 
 OPCODES = frozenset(FORMULAS)
@@ -44,8 +45,7 @@ def expand(module: HloModuleProto) -> int:
   """
   adders = Adders(Editor(module))
   expanded = sum(_expand_in(c, adders) for c in module.computations)
-  if adders.computations:
-    adders.editor.add_computations(list(adders.computations.values()))
+  adders.add()
   return expanded
 
 

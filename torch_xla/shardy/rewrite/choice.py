@@ -41,8 +41,8 @@ FOR_SHARDINGS = {
 # Done elsewhere. Without them a program has no form that the plugin reads, or
 # XLA's partitioner computes something else or ends the process.
 ALWAYS = frozenset(
-    ('composites', 'conversion', 'convolutions', 'manual', 'padding',
-     'partial_sums', 'scatter_indices', 'untuple', 'windows'))
+    ('composites', 'contractions', 'conversion', 'convolutions', 'manual',
+     'padding', 'partial_sums', 'scatter_indices', 'untuple', 'windows'))
 
 
 def apply(module: HloModuleProto, left_out: Collection[str] = ()) -> None:

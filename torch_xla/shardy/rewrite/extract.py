@@ -47,6 +47,7 @@ class Taken:
     constraints: annotation of `Sharding` calls.
     bindings: in order.
     unused: the numbers of parameters that only bindings used.
+    repeated: annotation of constraints that nobody asked for: `unasked`.
   """
   has_calls: bool = False
   parameters: dict[int, Annotation] = dataclasses.field(default_factory=dict)
@@ -54,6 +55,8 @@ class Taken:
                     Annotation] = dataclasses.field(default_factory=dict)
   bindings: tuple[Binding, ...] = ()
   unused: frozenset[int] = frozenset()
+  repeated: dict[InstructionKey,
+                 Annotation] = dataclasses.field(default_factory=dict)
 
   def of_used(self) -> Taken:
     """The same without the annotations of parameters that are not used.
@@ -146,9 +149,12 @@ def _take_tags(computation: HloComputationProto,
     for place, operand in enumerate(operands):
       if operand in tags:
         if instruction.custom_call_target == SHARDING_TARGET:
-          annotation, = call_target.parse_target(
-              tags[operand].custom_call_target)
-          annotations.constraints[computation.id, instruction.id] = annotation
+          target = tags[operand].custom_call_target
+          said = (
+              annotations.repeated
+              if call_target.is_update(target) else annotations.constraints)
+          said[computation.id,
+               instruction.id], = call_target.parse_target(target)
         operands[place] = untagged(operand)
   computation.root_id = untagged(computation.root_id)
   del computation.instructions[:]

@@ -18,38 +18,14 @@ import math
 from typing import Any
 
 from ..hlo import array_shape
-from ..hlo.editor import dims_of, Editor
+from ..hlo.adders import Adders
+from ..hlo.editor import dims_of
 from ..hlo.protos import HloComputationProto, HloInstructionProto
 
 # The element types that are expanded, and those to compute in; XLA's names. A
 # half has too few digits for a sum of squares; XLA's CPU compiler computes bf16
 # so as well, f16 it does not.
 COMPUTED_IN = {'bf16': 'f32', 'f16': 'f32', 'f32': 'f32', 'f64': 'f64'}
-
-
-class Adders:
-  """The computations that sums are reduced by, one for each element type."""
-
-  def __init__(self, editor: Editor):
-    self.editor = editor
-    self.computations: dict[bytes, HloComputationProto] = {}
-
-  def of(self, scalar: bytes) -> int:
-    """The id of the one for a shape."""
-    if scalar not in self.computations:
-      adder = self.editor.computation('shardy.add')
-      operands = [
-          self.editor.make(adder, 'parameter', scalar, parameter_number=number)
-          for number in range(2)
-      ]
-      total = self.editor.make(adder, 'add', scalar, [i.id for i in operands])
-      adder.instructions.extend([*operands, total])
-      adder.root_id = total.id
-      adder.program_shape.parameters.extend([scalar, scalar])
-      adder.program_shape.result = scalar
-      adder.program_shape.parameter_names.extend(i.name for i in operands)
-      self.computations[scalar] = adder
-    return self.computations[scalar].id
 
 
 class Writer:

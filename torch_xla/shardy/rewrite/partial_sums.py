@@ -30,7 +30,7 @@ from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.partition_spec import sharding_of, uneven_dims
-from ..v2 import convolutions
+from ..v2 import holding
 
 
 def split(module: HloModuleProto, annotations: extract.Taken) -> None:
@@ -92,7 +92,7 @@ def _split_in(computation: HloComputationProto, said: Mapping[int, Annotation],
           sharding=op_sharding.to_bytes(
               sharding_of(annotation.mesh.shape, annotation.mesh.device_ids,
                           spec)),
-          backend_config=convolutions.holding(rank, summed).encode())
+          backend_config=holding.holding(rank, summed).encode())
       source.operand_ids[place] = call.id
       calls.append(call)
     return calls

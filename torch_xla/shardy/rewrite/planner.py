@@ -14,7 +14,8 @@ import functools
 import itertools
 from typing import Optional
 
-from . import choice, extract, padding, partial_sums, question, to_sdy, untuple
+from . import (choice, extract, padding, partial_sums, question, shard_groups,
+               to_sdy, unasked, untuple)
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
@@ -129,6 +130,8 @@ def lower(module: HloModuleProto,
   """
   if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
+  unasked.repeat(module, annotations)
+  groups = shard_groups.take(module)
   if not rewrites:
     return (to_sdy.tell(module, annotations, num_devices,
                         meshes), padding.Padded({}, frozenset(), {}, {}))
@@ -136,6 +139,7 @@ def lower(module: HloModuleProto,
   partial_sums.split(module, annotations)
   padded = padding.pad(module, annotations, num_devices, tiles)
   lowered = to_sdy.tell(module, annotations, num_devices, meshes)
+  shard_groups.put(module, groups)
   return padded.as_users_know(lowered), padded
 
 

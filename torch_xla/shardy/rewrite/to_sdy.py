@@ -33,7 +33,7 @@ from ..sdy import attributes, constraints
 from ..sdy.constraints import Constraint, SdyProgram, Site, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
-from ..v2 import convolutions
+from ..v2 import holding
 from .extract import InstructionKey
 from .manual_boundaries import SiteKey
 from .manual_regions import is_sharding_call, ManualComputation, placement
@@ -94,22 +94,22 @@ def _sites(module: HloModuleProto, taken_calls: extract.Taken,
         continue
       _check_supported(instruction)
       key = computation.id, instruction.id
-      annotation = None
+      annotation = repeated = taken_calls.repeated.get(key)
       is_boundary = False
       open_dims: tuple[int, ...] = ()
       if _is_parameter(instruction) and is_entry:
         annotation = taken_calls.parameters.get(instruction.parameter_number)
       elif is_sharding_call(instruction):
-        annotation = taken_calls.constraints.get(key)
+        annotation = taken_calls.constraints.get(key, repeated)
         is_boundary = key in begun
-        open_dims = convolutions.open_dims(instruction.backend_config.decode())
+        open_dims = holding.open_dims(instruction.backend_config.decode())
       elif not instruction.HasField('sharding'):
         continue
       if array_shape.is_tuple(instruction.shape):
         raise InexpressibleError(f'a sharding on the tuple {instruction.name}')
       sites[key] = Site(
           placement(instruction) or REPLICATED, len(dims_of(instruction)),
-          annotation, is_boundary, open_dims)
+          annotation, is_boundary, open_dims, repeated is not None)
   return sites
 
 
@@ -221,11 +221,12 @@ class _ModuleWriter:
       constraint = constrained.get(result.id)
       if constraint is None:
         continue
-      if constraint.is_open and not constraint.unreduced:
+      is_closed = constraint.unreduced or constraint.is_stored
+      if constraint.is_open and not is_closed:
         self._open_results[place] = constraint
       else:
         # A part of a sum is no result: it is added up.
-        dims = constraint.closed if constraint.unreduced else constraint.dims
+        dims = constraint.closed if is_closed else constraint.dims
         pin = self._call(computation, result, RESULT_TARGET, dims)
         pins[place] = (pin,)
         self._results[place] = constraint.placement

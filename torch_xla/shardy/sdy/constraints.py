@@ -8,7 +8,7 @@ A program is read as *sites*, the places where it says how a tensor is placed.
 
 - Parameters keep the placement they are stored with: `Constraint.closed`.
 - What no user said (placements of tensors without an annotation, constraints
-  that the runtime adds to a tensor updated in place) is as binding, but gets a
+  of the runtime's that repeat none: `rewrite.unasked`) is as binding, but gets a
   priority after the last of the users': their order is decided first. Shardy
   takes a dimension without a priority for p0, the highest.
 - Several meshes become one that says all: that which most tensors use first, and
@@ -46,12 +46,15 @@ class Site(NamedTuple):
     is_boundary: where a manual region begins or ends. No user can give it a
       priority: without one it counts as unsaid.
     open_dims: dimensions that the placement says nothing of.
+    is_repeated: nobody asked for it: the annotation is that of a tensor which it
+      is to be placed as.
   """
   placement: HloSharding
   rank: int
   annotation: Optional[Annotation] = None
   is_boundary: bool = False
   open_dims: tuple[int, ...] = ()
+  is_repeated: bool = False
 
 
 class Constraint(NamedTuple):
@@ -60,16 +63,18 @@ class Constraint(NamedTuple):
   Attributes:
     annotation: None where no user said anything.
     unreduced: axes over which the value is a part of a sum.
+    is_stored: as a result it is laid out as placed, also where it is open.
   """
   dims: attributes.TensorSharding
   placement: HloSharding
   annotation: Optional[Annotation]
   unreduced: tuple[attributes.SubAxis, ...] = ()
+  is_stored: bool = False
 
   @property
   def is_tensors(self) -> bool:
     """Whether it is of a tensor that is placed, and not of a few dimensions."""
-    return self.annotation is not None or not self.is_open
+    return (self.annotation is not None or self.is_stored or not self.is_open)
 
   @property
   def is_open(self) -> bool:
@@ -151,7 +156,14 @@ def decide(
   """
   annotations = list(annotations)
   mesh_counts = collections.Counter(a.mesh for a in annotations)
-  given = [p for a in annotations for p in a.priority or () if p is not None]
+  repeated = [
+      a for s in sites.values() if s.is_repeated and (a := s.annotation)
+  ]
+  mesh_counts.update(dict.fromkeys((a.mesh for a in repeated), 0))
+  given = [
+      p for a in (*annotations, *repeated) for p in a.priority or ()
+      if p is not None
+  ]
   unsaid_priority = 1 + max(given) if given else None
   with_sub_axes: Optional[tuple[attributes.Mesh, dict[Key, Constraint]]] = None
   error: Optional[InexpressibleError] = None
@@ -219,4 +231,6 @@ def _constraint(site: Site, mesh: attributes.Mesh,
       dataclasses.replace(dim, closed=False) if n in site.open_dims else dim
       for n, dim in enumerate(dims))
   attributes.check(mesh, dims)
-  return Constraint(dims, site.placement, annotation, unreduced)
+  return Constraint(dims, site.placement,
+                    None if site.is_repeated else annotation, unreduced,
+                    site.is_repeated)

@@ -18,7 +18,7 @@ from ..rewrite.to_sdy import ATTRIBUTE, RESULT_TARGET
 from ..sdy import attributes
 from ..sdy.constraints import SdyProgram
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
-from ..v2 import convolutions
+from ..v2 import holding
 
 
 def pin_sdy(module: HloModuleProto,
@@ -56,7 +56,7 @@ def pin_v2(module: HloModuleProto) -> dict[int, HloSharding]:
       sharding = result.sharding
     placements[number] = op_sharding.from_bytes(sharding)
     if (result.custom_call_target != SHARDING_TARGET or
-        convolutions.open_dims(result.backend_config.decode())):
+        holding.open_dims(result.backend_config.decode())):
       pin = editor.call(
           entry, SHARDING_TARGET, result.shape, [result.id], sharding=sharding)
       pins[number] = (pin,)

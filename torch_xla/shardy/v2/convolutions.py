@@ -23,44 +23,62 @@ convolution_handler.cc). So
 - others are whole along what has a window, operands and result, by `Sharding`
   calls that leave the other dimensions open.
 
+Features in groups are right in as many tiles as divide the groups. In others
+XLA takes features of another group, or counts none in a group and ends with
+"feature_group_count must be a positive number, got 0" (`CreateShardedConvolution`
+of the same file). So they are whole unless there are as many groups as devices,
+or a multiple.
+
 Both compute the same. Programs without anything split are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 import itertools
 import math
-import re
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
                           HloInstructionProto, HloModuleProto)
-from ..sharding.hlo_sharding import REPLICATED, ShardingType
+from ..sharding.hlo_sharding import ShardingType
+from . import contractions
+from .holding import become, hold
 
 MOST_PLACES = 128
-_OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
 
 
-def make_partitionable(module: HloModuleProto) -> str:
+def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   """Changes the convolutions of a program that is to be partitioned, in place.
+
+  Args:
+    unordered: how many devices there are, if their order is not regular: then
+      nothing that is summed is split, as `contractions` has it.
 
   Returns:
     What became of them, for the record; empty if nothing did.
   """
   if not any(i.opcode == 'convolution' for i in instructions_of(module)):
     return ''
-  if not op_sharding.is_split(module):
+  shardings = list(op_sharding.said(module))
+  if not any(s is None or s.tiles is not None for s in shardings):
     return ''
   editor = Editor(module)
-  products = sum(_write_out(c, editor) for c in module.computations)
+  products = sum(_write_out(c, editor, unordered) for c in module.computations)
+  num_devices = max(
+      (math.prod(s.tiles.dims) for s in shardings if s and s.tiles), default=1)
+
+  def held_of(instruction: HloInstructionProto) -> _Held:
+    return _held(instruction, num_devices, bool(unordered))
+
   # The values of a manual region have no sharding but the region's.
-  if any(s and s.type is ShardingType.MANUAL for s in op_sharding.said(module)):
-    left = sum(_held_windows(i) is not None for i in instructions_of(module))
-    return _note(products, left=left)
-  return _note(products, sum(_hold(c, editor) for c in module.computations))
+  if any(s and s.type is ShardingType.MANUAL for s in shardings):
+    return _note(
+        products, left=sum(any(held_of(i)) for i in instructions_of(module)))
+  return _note(products,
+               sum(_hold(c, editor, held_of) for c in module.computations))
 
 
 def _note(products: int, whole: int = 0, left: int = 0) -> str:
@@ -83,95 +101,105 @@ def _has_window(size: int, stride: int, low: int, high: int,
   return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
 
 
-def holding(rank: int, held: Iterable[int]) -> str:
-  """The `backend_config` of a `Sharding` call that holds dimensions whole."""
-  left = sorted(set(range(rank)).difference(held))
-  return f'unspecified_dims=[{",".join(map(str, left))}]' if left else ''
+class _Held(NamedTuple):
+  """The dimensions that a convolution is held along; all empty if it is not."""
+  lhs: Collection[int] = ()
+  rhs: Collection[int] = ()
+  result: Collection[int] = ()
 
 
-def open_dims(backend_config: str) -> tuple[int, ...]:
-  """The dimensions that a `Sharding` call leaves open."""
-  found = _OPEN.search(backend_config)
-  return tuple(map(int, found[1].split(','))) if found and found[1] else ()
-
-
-def _held_windows(instruction: HloInstructionProto) -> Optional[list[int]]:
-  """The places in its window that a convolution is held along, if it is."""
+def _held(instruction: HloInstructionProto, num_devices: int,
+          sums_are_whole: bool) -> _Held:
   if instruction.opcode != 'convolution':
-    return None
+    return _Held()
+  numbers = instruction.convolution_dimension_numbers
+  if instruction.batch_group_count > 1:
+    return _Held(*[range(len(dims_of(instruction)))] * 3)
   windows = [
       n for n, w in enumerate(instruction.window.dimensions) if _has_window(
           w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
   ]
-  return windows if windows or instruction.batch_group_count > 1 else None
+  lhs, rhs, result = ({spatial[n]
+                       for n in windows}
+                      for spatial in (numbers.input_spatial_dimensions,
+                                      numbers.kernel_spatial_dimensions,
+                                      numbers.output_spatial_dimensions))
+  is_grouped = (
+      instruction.feature_group_count > 1 and
+      instruction.feature_group_count % num_devices != 0)
+  if sums_are_whole or is_grouped:
+    lhs.add(numbers.input_feature_dimension)
+    rhs.add(numbers.kernel_input_feature_dimension)
+  if is_grouped:
+    rhs.add(numbers.kernel_output_feature_dimension)
+    result.add(numbers.output_feature_dimension)
+  return _Held(lhs, rhs, result)
 
 
-def _hold(computation: HloComputationProto, editor: Editor) -> int:
-  """Has convolutions take their operands whole along the window."""
+def _hold(computation: HloComputationProto, editor: Editor,
+          held_of: Callable[[HloInstructionProto], _Held]) -> int:
+  """Has convolutions take their operands whole along some dimensions."""
   by_id = {i.id: i for i in computation.instructions}
 
   def held(
       instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    windows = _held_windows(instruction)
-    if windows is None:
+    dims = held_of(instruction)
+    if not any(dims):
       return None
-    numbers = instruction.convolution_dimension_numbers
-    is_whole = instruction.batch_group_count > 1
-
-    def call(value: HloInstructionProto,
-             spatial: Sequence[int]) -> HloInstructionProto:
-      rank = len(dims_of(value))
-      dims = range(rank) if is_whole else [spatial[n] for n in windows]
-      return editor.call(
-          computation,
-          'Sharding',
-          value.shape, [value.id],
-          sharding=op_sharding.to_bytes(REPLICATED),
-          backend_config=holding(rank, dims).encode())
-
     operands = [
-        call(by_id[number], spatial) for number, spatial in zip(
-            instruction.operand_ids, (numbers.input_spatial_dimensions,
-                                      numbers.kernel_spatial_dimensions),
-            strict=True)
+        hold(computation, editor, by_id[number], whole)
+        for number, whole in zip(
+            instruction.operand_ids, (dims.lhs, dims.rhs), strict=True)
     ]
     copy = editor.copied(computation, instruction, [i.id for i in operands])
     copy.ClearField('sharding')
-    instructions = [
-        *operands, copy,
-        call(copy, numbers.output_spatial_dimensions)
-    ]
+    instructions = [*operands, copy]
+    if dims.result:
+      instructions.append(hold(computation, editor, copy, dims.result))
     if instruction.HasField('sharding'):  # That of the result's users.
       instructions.append(
           editor.call(computation, 'Sharding', copy.shape,
                       [instructions[-1].id]))
-    _become(instruction, instructions.pop())
+    become(instruction, instructions.pop())
     return instructions
 
   return put_before(computation, held)
 
 
-def _write_out(computation: HloComputationProto, editor: Editor) -> int:
-  """Has convolutions with batch groups be products."""
+def _write_out(computation: HloComputationProto, editor: Editor,
+               unordered: int) -> int:
+  """Has convolutions with batch groups be products, and more if unordered."""
   by_id = {i.id: i for i in computation.instructions}
 
   def written_out(
       instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if instruction.opcode != 'convolution' or not _is_of_products(instruction):
+    if instruction.opcode != 'convolution' or not _is_of_products(
+        instruction, by_id, unordered):
       return None
     *made, last = _products(instruction, by_id, computation, editor)
-    _become(instruction, last)
+    become(instruction, last)
     return made
 
   return put_before(computation, written_out)
 
 
-def _is_of_products(instruction: HloInstructionProto) -> bool:
+def _is_of_products(instruction: HloInstructionProto,
+                    by_id: Mapping[int, HloInstructionProto],
+                    unordered: int) -> bool:
   """Whether a convolution is one that is written out."""
   dims = dims_of(instruction)
   numbers = instruction.convolution_dimension_numbers
   places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
-  return (instruction.batch_group_count > 1 and 0 < places <= MOST_PLACES and
+  summed = numbers.input_feature_dimension
+  x, w = (by_id[n] for n in instruction.operand_ids)
+  # The gradient of a weight, whose sum over the batch may then be split.
+  is_sum = (
+      bool(unordered) and instruction.feature_group_count <= 1 and
+      contractions.parts_of(
+          dims_of(x)[summed], unordered,
+          math.prod(dims_of(x)) + math.prod(dims_of(w)), math.prod(dims)) > 1)
+  return ((instruction.batch_group_count > 1 or is_sum) and
+          0 < places <= MOST_PLACES and
           not array_shape.is_dynamic(instruction.shape) and
           not any(w.window_reversal for w in instruction.window.dimensions))
 
@@ -183,7 +211,7 @@ def _products(instruction: HloInstructionProto,
   """What computes a convolution with batch groups, its result last."""
   numbers = instruction.convolution_dimension_numbers
   window = instruction.window.dimensions
-  groups = instruction.batch_group_count
+  groups = max(instruction.batch_group_count, 1)
   metadata = {'metadata': instruction.metadata}
   instructions: list[HloInstructionProto] = []
 
@@ -288,17 +316,3 @@ def _products(instruction: HloInstructionProto,
 def _past(dim: int, grouped: int) -> int:
   """A dimension's number once another is two."""
   return dim + (dim > grouped)
-
-
-def _become(instruction: HloInstructionProto,
-            other: HloInstructionProto) -> None:
-  """Has an instruction be another, but for its id, name and sharding."""
-  other.id, other.name = instruction.id, instruction.name
-  other.control_predecessor_ids[:] = instruction.control_predecessor_ids
-  for field in ('metadata', 'frontend_attributes', 'sharding'):
-    if instruction.HasField(field):
-      if field == 'sharding':
-        other.sharding = instruction.sharding
-      else:
-        getattr(other, field).CopyFrom(getattr(instruction, field))
-  instruction.CopyFrom(other)

@@ -12,7 +12,7 @@ import collections
 import dataclasses
 from typing import NamedTuple, Optional
 
-from . import convolutions, scatter_indices, windows
+from . import contractions, convolutions, scatter_indices, windows
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.protos import HloModuleProto
 from ..sharding.hlo_sharding import ShardingType
@@ -146,7 +146,11 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
     Whether it changed, and what of that a record says.
   """
   changed = scatter_indices.narrow(module) + windows.part(module)
-  note = convolutions.make_partitionable(module)
+  unordered = contractions.devices_out_of_order(module)
+  notes = [convolutions.make_partitionable(module, unordered)]
+  if unordered:
+    notes.append(contractions.make_partitionable(module, unordered))
+  note = '; '.join(filter(None, notes))
   return bool(changed or note), note
 
 

@@ -219,6 +219,7 @@ class Collector:
         why_not_v2=record.shardings.kept,
         note=record.note,
         fallback=self._is_fallback(record),
+        lost=record.lost,
         collectives=None if collectives is None else tuple(
             CollectiveRow(c.kind, c.count, c.nbytes, c.smallest,
                           _caused(c, words)) for c in collectives),

@@ -8,6 +8,7 @@ import fractions
 from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
+from torch_xla.shardy.compile.record import lost_text
 
 from .placed import PENDING
 from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
@@ -178,6 +179,8 @@ def _of_program(row: ProgramRow) -> Iterator[Difference]:
   if row.fallback:
     yield Difference(Kind.FALLBACK, row.name,
                      f'partitioned by {row.partitioner}: {row.note}')
+  if row.lost:
+    yield Difference(Kind.ANNOTATION, row.name, lost_text(row.lost))
 
 
 def _of_totals(report: AuditReport) -> Iterator[Difference]:

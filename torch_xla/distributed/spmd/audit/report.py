@@ -200,6 +200,7 @@ class ProgramRow:
     why_not_v2: (reason, how many).
     note: why it was handed on other than asked; empty if it was not.
     fallback: whether Shardy should have partitioned it and did not.
+    lost: tensors whose annotation does not count in it.
     collectives: None where the backend does not tell.
     memory: what it takes on a device; None where the backend does not tell.
   """
@@ -211,6 +212,7 @@ class ProgramRow:
   why_not_v2: tuple[tuple[str, int], ...]
   note: str
   fallback: bool
+  lost: tuple[str, ...]
   collectives: Optional[tuple[CollectiveRow, ...]]
   memory: Optional[Memory]
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch_xla_shardy import script_process
+from torch_xla_shardy.parser import status_of
 
 # The same as `standard.Moved`, which is not imported before the script has run.
 Moved = list[tuple[torch.nn.Module, list[tuple[str, ...]]]]
@@ -64,6 +65,8 @@ def main() -> int:
     status = e.code
     if status and not isinstance(status, int):
       print(status, file=sys.stderr)
+  except KeyboardInterrupt:
+    raise
   except BaseException:  # pylint: disable=broad-except
     traceback.print_exc()
     status = 1
@@ -75,4 +78,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-  sys.exit(main())
+  sys.exit(status_of(main))

@@ -68,14 +68,14 @@ class ProgramObserver:
         if compilation.format == 'hlo' else None)
     name = sent.name if sent else '(StableHLO)'
     step, filed = plugin.counters().steps, len(self._records())
-    start, error, number = time.perf_counter(), None, None
+    start, error, number = time.perf_counter(), '', None
     try:
       with self._progress.compiling(f'program {len(self.observed) + 1}, {name}',
                                     called_from):
         rest(compilation)
       number = plugin.last_program()
     except (BackendCompileError, LayoutError) as e:
-      error = e
+      error = str(e)
       raise
     finally:
       seconds = time.perf_counter() - start
@@ -91,10 +91,10 @@ class ProgramObserver:
           partitioner=(record.options if record else options).partitioner.value,
           sent=_digest(compilation.program, compilation.options),
           note=record.note if record else '',
-          error=str(error) if error else '')
+          error=error)
       # Else it was observed when its executable, used again now, was compiled.
       if number is None or number not in self.positions():
-        if error is None and number is not None:
+        if not error and number is not None:
           program = self._with_facts(program, compilation, number)
         self.observed.append(
             Observed(program, number,

@@ -1,0 +1,85 @@
+"""What the official wheel computes right in compiled programs, so do ours.
+
+The programs are in `compiled_programs.py`. Where the official wheel retraces at
+each step it hides faults that a graph traced once shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+
+from infra_project import ROOT
+import pytest
+
+from infra.patchset.apply import apply_to_folder
+from infra.patchset.manifest import load_manifest
+from infra.patchset.patch import wheel_patches
+from infra.wheel import official
+
+_FEW, _ALL, _AT_ONCE = 5, 200, 25
+
+
+def _outcomes(last: int, path: Path | None = None, **switches: str) -> dict:
+  """The outcome of each program, with the torch_xla at a path or ours."""
+  found = {}
+  for first in range(0, last, _AT_ONCE):
+    # What one process died of costs the programs that it had, not all.
+    done = subprocess.run([
+        sys.executable,
+        Path(__file__).with_name('compiled_programs.py'),
+        str(first),
+        str(min(first + _AT_ONCE, last))
+    ],
+                          env=os.environ | switches | {
+                              'PJRT_DEVICE': 'CPU',
+                              'CPU_NUM_DEVICES': '8',
+                              'PYTHONPATH': str(path or '')
+                          },
+                          capture_output=True,
+                          text=True,
+                          timeout=1800,
+                          check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found |= json.loads(done.stdout.splitlines()[-1])
+  return found
+
+
+@pytest.mark.slow
+def test_few_programs():
+  # The official wheel has them all right.
+  assert set(_outcomes(_FEW, XLA_USE_SHARDY='1').values()) == {'right'}
+
+
+@pytest.fixture(scope='module', name='rightly')
+def rightly_fixture(official_wheel) -> set[str]:
+  """The programs that the official wheel computes right."""
+  found = _outcomes(_ALL, official.unpacked(official_wheel, ROOT))
+  right = {seed for seed, outcome in found.items() if outcome == 'right'}
+  assert len(right) > _ALL * 3 // 4
+  return right
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('switches', [{}, {
+    'XLA_SHARDING_V2': '1'
+}, {
+    'XLA_USE_SHARDY': '1'
+}])
+def test_ours(rightly, switches):
+  found = _outcomes(_ALL, **switches)
+  assert {s: found[s] for s in rightly if found[s] != 'right'} == {}
+
+
+@pytest.mark.nightly
+def test_series_alone(rightly, official_wheel, tmp_path):
+  folder = tmp_path / 'alone'
+  shutil.copytree(official.unpacked(official_wheel, ROOT), folder)
+  series, = load_manifest(ROOT).with_dependencies('dynamo-replicated-spec')
+  apply_to_folder(folder, wheel_patches(ROOT, series))
+  found = _outcomes(_ALL, folder)
+  assert {s: found[s] for s in rightly if found[s] != 'right'} == {}

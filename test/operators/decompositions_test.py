@@ -1,0 +1,123 @@
+"""Operators whose kernels in C++ compute something else than torch."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+
+ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
+_MATRIX = torch.arange(-8., 8.).reshape(4, 4)
+_INDEX = torch.tensor([1, 0, 3, 2])
+_LARGE = torch.tensor([78065325572094, -78065325572094, 7, -7])
+
+# Each with two numbers: of graphs that differ in it alone.
+_HASHED = {
+    'celu': (lambda t, n: F.celu(t, float(n)), _MATRIX),
+    'celu in place': (lambda t, n: F.celu(t * 1, float(n), True), _MATRIX),
+    'elu': (lambda t, n: F.elu(t, float(n)), _MATRIX),
+    'index_add':
+        (lambda t, n: t.index_add(n - 1, _INDEX.to(t.device), t * 2), _MATRIX),
+    'index_copy':
+        (lambda t, n: t.index_copy(n - 1, _INDEX.to(t.device), t * 2), _MATRIX),
+    'avg_pool2d':
+        (lambda t, n: F.avg_pool2d(t[None], 2, 1, 1, divisor_override=n),
+         _MATRIX),
+    'avg_pool2d in ceil mode':
+        (lambda t, n: F.avg_pool2d(t[None], 3, 2, 1, True, False, n), _MATRIX),
+    'avg_pool3d': (
+        lambda t, n: F.avg_pool3d(t[None, None],
+                                  (1, 2, 2), divisor_override=n), _MATRIX),
+}
+_EXACT = {
+    'hardtanh': (F.hardtanh, torch.tensor([-1., -.5, 1., 2.])),
+    'floor of integers': (lambda t: t // 3, _LARGE),
+    'floor by a tensor': (lambda t: t // t.flip(0), _LARGE),
+    'floor of int32': (lambda t: t // -3,
+                       torch.tensor([2147483647, -7], dtype=torch.int32)),
+    'floor of floats': (lambda t: t.detach() // .1, torch.tensor([1., -1.,
+                                                                  7.])),
+    'truncated': (lambda t: torch.div(t, 3, rounding_mode='trunc'), _LARGE),
+    'a number by a tensor': (lambda t: 78065325572094 // t, _LARGE),
+    'shift': (lambda t: t >> 3, _LARGE),
+    'where of two dtypes': (lambda t: torch.where(t > 7, t, t * .5), _LARGE),
+    'remainder of two dtypes':
+        (lambda t: torch.remainder(t[2:], t[2:] * .3), _LARGE),
+    'shift by all': (lambda t: t >> 63, _LARGE),
+    'shift by a tensor': (lambda t: t >> (t % 7), _LARGE),
+    'cumsum of bool': (lambda t: (t > 0).cumsum(0), _LARGE),
+    'cumsum of int8': (lambda t: t.cumsum(0),
+                       torch.tensor([100, 100], dtype=torch.int8)),
+    'abs of complex': (torch.abs, torch.tensor([3 + 4j])),
+    'norm of infinity': (lambda t: torch.norm(t, float('inf')), _MATRIX),
+    'norm of 0': (lambda t: torch.norm(t.detach(), 0, 0), _MATRIX),
+    'roll of nothing': (lambda t: t.roll(1), torch.zeros(0, 3)),
+    'max': (lambda t: t.max(0)[0], torch.tensor([[1.], [float('nan')]])),
+    'clamp': (lambda t: t.clamp(0, 1), torch.tensor([1., float('nan')])),
+}
+
+
+def _values(function, x: torch.Tensor) -> list[torch.Tensor]:
+  """The result, and the gradient where there is one."""
+  x = x.clone().requires_grad_(x.is_floating_point())
+  result = function(x)
+  values = [result.detach().cpu()]
+  if result.requires_grad:
+    weights = torch.arange(1., result.numel() + 1).reshape(result.shape)
+    (result * weights.to(result.device)).sum().backward()
+    values.append(x.grad.cpu())
+  return values
+
+
+def _check(function, x: torch.Tensor, on_xla=None) -> None:
+  told = _values(on_xla or function, x.to('xla'))
+  for value, right in zip(told, _values(function, x), strict=True):
+    torch.testing.assert_close(value, right, equal_nan=True)
+
+
+@pytest.mark.parametrize('name', _HASHED)
+def test_numbers_tell_graphs_apart(name):
+  function, x = _HASHED[name]
+  for number in (1, 2):
+    _check(lambda t, n=number: function(t, n), x)
+
+
+@pytest.mark.parametrize('name', _EXACT)
+def test_is_what_torch_computes(name):
+  _check(*_EXACT[name])
+
+
+@pytest.mark.parametrize(
+    'name', ['elu', 'index_copy', 'avg_pool2d in ceil mode', 'celu'])
+def test_compiled(name):
+  torch._dynamo.reset()
+  function, x = _HASHED[name]
+  for number in (1, 2):
+    one = lambda t, n=number: function(t, n)
+    _check(one, x, torch.compile(one, backend='openxla', dynamic=False))
+
+
+def test_compiled_integers():
+  torch._dynamo.reset()
+  one = lambda t: t // 3 + (t >> 2) + (t > 0).cumsum(0)
+  _check(one, _LARGE, torch.compile(one, backend='openxla', dynamic=False))
+
+
+@pytest.mark.environment(CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
+def test_sharded():
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8).reshape(4, 2)[::-1].reshape(-1), (4, 2), 'ab')
+  x = _LARGE.reshape(4, 1).repeat(1, 3)
+  t = x.to('xla')
+  xs.mark_sharding(t, mesh, ('a', 'b'))
+  torch_xla.sync()
+  torch.testing.assert_close((t // -3).cpu(), x // -3)
+  torch.testing.assert_close((t >> 2).cpu(), x >> 2)
+  matrix = _MATRIX.to('xla')
+  xs.mark_sharding(matrix, mesh, ('a', 'b'))
+  for dim in (0, 1):
+    torch.testing.assert_close(
+        matrix.index_copy(dim, _INDEX.to('xla'), matrix * 2).cpu(),
+        _MATRIX.index_copy(dim, _INDEX, _MATRIX * 2))

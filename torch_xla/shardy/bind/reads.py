@@ -1,0 +1,108 @@
+"""What `_XLAC` executes besides syncs: reads, and syncs of some tensors alone.
+
+    loss.item()   t.cpu()   print(t)   if t:   cpu.copy_(t)   torch.equal(t, u)
+
+They come to a few kernels of XLA's, and to functions of `_XLAC`. Each is wrapped
+so that a binding is computed with what is read: in the same call, where a read
+leaves its tensor pending, or by a sync of that tensor right before, where it
+would have data after it. So all that is executed is what was, and as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import functools
+from typing import Any, TYPE_CHECKING
+import warnings
+
+import torch
+import torch_xla
+
+from .graph_inputs import are_pending
+
+if TYPE_CHECKING:
+  from .binding import Binder
+
+# Kernels that read one tensor, into another or a new one; and which it is.
+_COPIES = {
+    '_to_copy': 0,
+    '_copy_from': 0,
+    '_copy_from_and_resize': 0,
+    'copy': 1,
+    'copy_': 1
+}
+# Functions that give each of their tensors data, one after the other.
+_OF_SHARDS = ('_get_local_shards', '_get_local_shard_replica_and_indices')
+_SYNCS = ('_xla_step_marker', '_xla_sync_live_tensors')
+
+
+def hook(binder: Binder) -> torch.library.Library:
+  """Has all that executes graphs ask `binder` first, for as long as it lives.
+  """
+  xlac = torch_xla._XLAC
+  sync_these = xlac._xla_sync_multi
+
+  def give_data(t: torch.Tensor) -> None:
+    with binder.read([t]) as binding:
+      # A kernel that is called from Python holds its lock while it compiles.
+      if are_pending([t])[0]:
+        sync_these([t, *binding], [], True, False)
+
+  def copy(kernel: Any, place: int, keys: Any, *args: Any,
+           **kwargs: Any) -> torch.Tensor:
+    to = kwargs.get('device') or args[len(args) > 1 and 1 - place].device
+    if to.type == 'cpu' and args[place].device.type == 'xla':
+      give_data(args[place])
+    return kernel.call_boxed(keys, *args, **kwargs)
+
+  def read_all(read: Callable[[list[torch.Tensor]], list[Any]],
+               tensors: Sequence[torch.Tensor]) -> list[Any]:
+    with binder.read(tensors) as binding:
+      return read([*tensors, *binding])[:len(tensors)]
+
+  read_these = xlac._xla_get_cpu_tensors
+
+  def to_cpu(_: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    there = [t for t in tensors if t.device.type == 'xla']
+    values = iter(read_all(read_these, there))
+    return [next(values) if t.device.type == 'xla' else t for t in tensors]
+
+  def _xla_sync_multi(tensors: Sequence[torch.Tensor],
+                      devices: Sequence[str],
+                      wait: bool = True,
+                      sync_xla_data: bool = True) -> None:
+    with binder.read(tensors, sync_xla_data) as binding:
+      sync_these([*tensors, *binding], devices, wait, sync_xla_data)
+
+  def of_shards(function: Callable[..., Any],
+                tensors: Sequence[torch.Tensor]) -> Any:
+    for t in tensors:
+      give_data(t)
+    return function(tensors)
+
+  def in_sync(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    with binder.sync():
+      function(*args, **kwargs)
+
+  def wrap(name: str, wrapper: Callable[..., Any]) -> None:
+    setattr(xlac, name, functools.partial(wrapper, getattr(xlac, name)))
+
+  xlac._xla_sync_multi = _xla_sync_multi
+  wrap('_xla_get_cpu_tensors', read_all)
+  for name in _OF_SHARDS:
+    wrap(name, of_shards)
+  for name in _SYNCS:
+    wrap(name, in_sync)
+
+  kernel_of = functools.partial(torch.library.get_kernel, dispatch_key='XLA')
+  kernels: dict[str, Callable[..., Any]] = {
+      name: functools.partial(copy, kernel_of(f'aten::{name}'), place)
+      for name, place in _COPIES.items()
+  }
+  kernels['_to_cpu'] = to_cpu
+  library = torch.library.Library('aten', 'IMPL')
+  with warnings.catch_warnings():
+    warnings.filterwarnings('ignore', 'Warning only once for all operators')
+    for name, kernel in kernels.items():
+      library.impl(name, kernel, 'XLA', with_keyset=True)
+  return library

@@ -1,0 +1,72 @@
+"""Has Shardy shard tensors alike that a program puts into one group.
+
+`xs.shard_as`, so the backward pass of a scan, is a `Sharding` call of `{unknown}`
+on each tensor of a group. Shardy has groups of its own, which are calls without a
+result:
+
+    p = custom-call(x), target="Sharding", sharding={unknown shard_as 3}
+    .. = () custom-call(x), target="xla.sdy.ShardingGroup",
+         xla.sdy.sharding_group_id="3 : i64"
+"""
+
+from __future__ import annotations
+
+from ..hlo import array_shape, op_sharding
+from ..hlo.editor import dims_of, Editor, insert, set_attribute
+from ..hlo.protos import HloModuleProto
+from ..sharding.hlo_sharding import ShardingType
+from .extract import InstructionKey
+from .manual_regions import is_sharding_call
+
+TARGET = 'xla.sdy.ShardingGroup'
+ATTRIBUTE = 'xla.sdy.sharding_group_id'
+
+
+def take(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
+  """Takes the calls of `{unknown}` out; gives the groups of their operands."""
+  groups: dict[InstructionKey, set[int]] = {}
+  for computation in module.computations:
+    operands: dict[int, int] = {}
+    for i in computation.instructions:
+      if not is_sharding_call(i):
+        continue
+      sharding = op_sharding.parse(i.sharding)
+      if sharding.type != ShardingType.UNKNOWN:
+        continue
+      operand = operands.get(i.operand_ids[0], i.operand_ids[0])
+      operands[i.id] = operand
+      if sharding.is_shard_group:
+        groups.setdefault((computation.id, operand),
+                          set()).add(sharding.shard_group_id)
+    if operands:
+      kept = [i for i in computation.instructions if i.id not in operands]
+      insert(computation, {}, operands)
+      del computation.instructions[:]
+      computation.instructions.extend(kept)
+  return groups
+
+
+def put(module: HloModuleProto, groups: dict[InstructionKey, set[int]]) -> None:
+  """Has Shardy know of groups, but for those whose shapes differ by now."""
+  shapes: dict[int, set[tuple[int, ...]]] = {}
+  for computation in module.computations:
+    for i in computation.instructions:
+      for group in groups.get((computation.id, i.id), ()):
+        shapes.setdefault(group, set()).add(dims_of(i))
+  editor = Editor(module)
+  for computation in module.computations:
+    added = {}
+    for i in computation.instructions:
+      alike = [
+          group for group in sorted(groups.get((computation.id, i.id), ()))
+          if len(shapes[group]) == 1
+      ]
+      if alike:
+        added[i.id] = [
+            editor.call(computation, TARGET, array_shape.tuple_of(()), [i.id])
+            for _ in alike
+        ]
+        for call, group in zip(added[i.id], alike, strict=True):
+          call.custom_call_has_side_effect = True
+          set_attribute(call, ATTRIBUTE, f'{group} : i64')
+    insert(computation, added, {})

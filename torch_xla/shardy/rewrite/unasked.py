@@ -1,0 +1,101 @@
+"""Finds what is said of constraints that nobody asked for: HloModuleProto.
+
+torch_xla places what it casts or copies of a sharded tensor, and what it updates
+in place, as that tensor is placed:
+
+    p = f32[8,4] parameter(0), sharding={devices=[8,1]<=[8]}
+    c = bf16[8,4] convert(p), sharding={devices=[8,1]<=[8]}
+    m = bf16[8,4] multiply(c, d)
+    s = bf16[8,4] custom-call(m), target="Sharding", sharding={devices=[8,1]<=[8]}
+
+Propagation would bring c and m what a user said of p, and c and s only repeat
+its placement: so what is said of p is said of them. Of several annotated values
+that one counts that propagation takes first.
+"""
+
+from __future__ import annotations
+
+from . import extract
+from .dot_dims import ELEMENTWISE
+from .manual_regions import is_sharding_call, placement
+from ..annotate.annotation import Annotation
+from ..hlo import array_shape
+from ..hlo.editor import dims_of
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
+from ..sharding.hlo_sharding import HloSharding
+
+# What updates in place are lowered to.
+_UPDATES = ELEMENTWISE | {
+    'abs', 'clamp', 'copy', 'dynamic-update-slice', 'floor', 'log',
+    'opt-barrier', 'power', 'reshape', 'round-nearest-even', 'rsqrt', 'scatter',
+    'sign', 'sqrt'
+}
+
+
+def repeat(module: HloModuleProto, annotations: extract.Taken) -> None:
+  """Adds what is said of such constraints to `annotations.repeated`.
+
+  Raises:
+    InexpressibleError: a sharding is not understood.
+  """
+  if annotations.parameters or annotations.constraints or annotations.repeated:
+    for computation in module.computations:
+      _repeat_in(computation, computation.id == module.entry_computation_id,
+                 annotations)
+
+
+def _repeat_in(computation: HloComputationProto, is_entry: bool,
+               annotations: extract.Taken) -> None:
+  by_id = {i.id: i for i in computation.instructions}
+  # By id and placement, what is said of the annotated values that it is made of.
+  values: dict[int, dict[HloSharding, Annotation]] = {}
+  for i in computation.instructions:
+    key = computation.id, i.id
+    said: dict[HloSharding, Annotation] = {}
+    for operand in _updated(i, by_id):
+      for where, one in values.get(operand, {}).items():
+        said[where] = min(said.get(where, one), one, key=_order)
+    if i.HasField('sharding') and not array_shape.is_tuple(i.shape):
+      own = annotations.constraints.get(key) or annotations.repeated.get(key)
+      placed = placement(i)
+      if i.opcode == 'parameter':
+        own = annotations.parameters.get(
+            i.parameter_number) if (is_entry) else None
+      elif own is None and placed in said:
+        own = annotations.repeated[key] = said[placed]
+      is_kept = own is not None and own.sharding == placed
+      said = {own.sharding: own.of_whole} if own and is_kept else {}
+    if said:
+      values[i.id] = said
+
+
+def _updated(i: HloInstructionProto,
+             by_id: dict[int, HloInstructionProto]) -> list[int]:
+  """What an instruction may be a new value of, by id."""
+  if i.opcode == 'get-tuple-element':
+    barrier = by_id[i.operand_ids[0]]
+    values = by_id[(*barrier.operand_ids, barrier.id)[0]]
+    is_through = barrier.opcode == 'opt-barrier' and values.opcode == 'tuple'
+    return [values.operand_ids[i.tuple_index]] if is_through else []
+  if i.opcode not in _UPDATES and not is_sharding_call(i):
+    return []
+  return [
+      n for n in i.operand_ids
+      if by_id[n].shape == i.shape or _dims(by_id[n]) == _dims(i)
+  ]
+
+
+def _dims(i: HloInstructionProto) -> object:
+  return i.id if array_shape.is_tuple(i.shape) else dims_of(i)
+
+
+def _order(said: Annotation) -> tuple[int, str]:
+  """Sorts annotations as Shardy takes them; what has no priority comes first."""
+  priority = said.priority or (None,) * len(said.partition_spec)
+  levels = [
+      level or 0
+      for axes, level in zip(said.partition_spec, priority, strict=True)
+      if axes or level is not None
+  ]
+  return min(levels, default=0), said.text

@@ -1,0 +1,179 @@
+"""Has products sum over the right devices: HloModuleProto, in place.
+
+Where what a product sums is split, and an operand is on several devices each,
+XLA's partitioner lists these devices anew, sorted, and takes the sum over those
+that stand in one place of the lists (`PartitionDotGroupOnContractingImpl`,
+xla/service/spmd/dot_handler.cc: `lhs_sharding`, of groups that are aligned by
+then). On a mesh in no regular order, as [[7, 2], [4, 1], [0, 5], [6, 3]], these
+are not the devices that share the sum, and gradients of weights are wrong, in
+the official wheel as well. jax is spared: its programs count devices in the
+order of the mesh.
+
+So in a program with such an order no product has what it sums split:
+
+    before   y = f32[2,6] dot(f32[64,2] x, f32[64,6] w), ..
+    after    a = f32[8,8,2] custom-call(reshape(x)), target="Sharding", ..
+             b = f32[8,8,6] custom-call(reshape(w)), target="Sharding", ..
+             p = f32[8,2,6] dot(a, b), lhs_batch_dims={0}, ..
+             y = f32[2,6] reduce(p, zero), dimensions={0}, to_apply=shardy.add
+
+The calls hold whole what is summed and leave the rest open, so that the parts
+may be split, and `reduce` adds them up. Where the parts would be larger than
+the operands, these are held whole along what is summed. `convolutions` does
+likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+import math
+from typing import Optional
+
+from ..hlo import array_shape, messages, op_sharding
+from ..hlo.adders import Adders
+from ..hlo.editor import dims_of, Editor, put_before
+from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
+                          HloInstructionProto, HloModuleProto)
+from .holding import become, hold
+
+_FLOATS = frozenset(('bf16', 'f16', 'f32', 'f64'))
+
+
+def devices_out_of_order(module: HloModuleProto) -> int:
+  """How many devices a program has if they are in no regular order, else 0."""
+  return max((math.prod(s.tiles.dims)
+              for s in op_sharding.said(module)
+              if s and s.tiles and s.v1_reason),
+             default=0)
+
+
+def parts_of(size: int, num_devices: int, operands: int, result: int) -> int:
+  """Into how many parts a sum is to be split; 1 if into none.
+
+  Args:
+    size: of the dimension that is summed.
+    operands, result: how many elements they have.
+  """
+  parts = math.gcd(size, num_devices)
+  return parts if 0 < parts * result <= operands else 1
+
+
+def make_partitionable(module: HloModuleProto, num_devices: int) -> str:
+  """Changes the products of a program, whose devices are in no order, in place.
+
+  Returns:
+    What became of them, for the record; empty if nothing did.
+  """
+  adders = Adders(Editor(module))
+  made = [_part_in(c, adders, num_devices) for c in module.computations]
+  adders.add()
+  parted, held = (sum(counts) for counts in zip(*made, strict=True))
+  if not parted + held:
+    return ''
+  return (
+      f'products, as the mesh has its devices in no regular order, which XLA '
+      f'sums wrong: {parted} in parts, {held} whole along what they sum')
+
+
+def _part_in(computation: HloComputationProto, adders: Adders,
+             num_devices: int) -> tuple[int, int]:
+  by_id = {i.id: i for i in computation.instructions}
+  parted = 0
+
+  def changed(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+    nonlocal parted
+    if instruction.opcode != 'dot' or not _sums(instruction, by_id):
+      return None
+    made, is_parted = _changed(instruction, by_id, computation, adders,
+                               num_devices)
+    parted += is_parted
+    return made
+
+  count = put_before(computation, changed)
+  return parted, count - parted
+
+
+def _sums(instruction: HloInstructionProto,
+          by_id: Mapping[int, HloInstructionProto]) -> bool:
+  """Whether a product sums anything that could be split."""
+  lhs = dims_of(by_id[instruction.operand_ids[0]])
+  summed = instruction.dot_dimension_numbers.lhs_contracting_dimensions
+  return any(lhs[n] > 1 for n in summed)
+
+
+def _changed(instruction: HloInstructionProto,
+             by_id: Mapping[int, HloInstructionProto],
+             computation: HloComputationProto, adders: Adders,
+             num_devices: int) -> tuple[list[HloInstructionProto], bool]:
+  """What comes before a product, which it changes; whether it is in parts."""
+  editor = adders.editor
+  dots = instruction.dot_dimension_numbers
+  operands = [by_id[n] for n in instruction.operand_ids]
+  summed = [
+      list(dots.lhs_contracting_dimensions),
+      list(dots.rhs_contracting_dimensions)
+  ]
+  sizes = [dims_of(operands[0])[n] for n in summed[0]]
+  is_static = not any(
+      map(array_shape.is_dynamic, (o.shape for o in (*operands, instruction))))
+  elements = sum(math.prod(dims_of(o)) for o in operands)
+  dtype = array_shape.arrays_of(instruction.shape)[0].dtype
+  parts = [
+      parts_of(size, num_devices, elements, math.prod(dims_of(instruction)))
+      if is_static and dtype in _FLOATS else 1 for size in sizes
+  ]
+  place = max(range(len(sizes)), key=parts.__getitem__)
+  count = parts[place]
+  made: list[HloInstructionProto] = []
+  if count > 1:
+    for side, operand in enumerate(operands):
+      dims, dim = list(dims_of(operand)), summed[side][place]
+      dims[dim:dim + 1] = [count, dims[dim] // count]
+      made.append(
+          editor.make(computation, 'reshape',
+                      array_shape.with_dims(operand.shape, tuple(dims)),
+                      [operand.id]))
+      operands[side] = made[-1]
+    dots = _in_parts(dots, [dims[place] for dims in summed])
+    summed = [
+        list(dots.lhs_contracting_dimensions),
+        list(dots.rhs_contracting_dimensions)
+    ]
+  for side, operand in enumerate(operands):
+    made.append(hold(computation, editor, operand, summed[side]))
+    operands[side] = made[-1]
+  instruction.operand_ids[:] = [o.id for o in operands]
+  if count == 1:
+    return made, False
+  product = editor.copied(computation, instruction, instruction.operand_ids)
+  product.ClearField('sharding')
+  product.shape = array_shape.with_dims(instruction.shape,
+                                        (count, *dims_of(instruction)))
+  product.dot_dimension_numbers.CopyFrom(dots)
+  scalar = array_shape.with_dims(instruction.shape, ())
+  zeros = editor.zeros(computation, scalar)[:2]
+  total = editor.make(
+      computation,
+      'reduce',
+      instruction.shape, [product.id, zeros[-1].id],
+      dimensions=[0],
+      called_computation_ids=[adders.of(scalar)])
+  become(instruction, total)
+  return [*made, product, *zeros], True
+
+
+def _in_parts(dots: DotDimensionNumbers,
+              dims: Sequence[int]) -> DotDimensionNumbers:
+  """The dimensions where these, of each side, are two, the first a batch's."""
+
+  def moved(numbers: Sequence[int], dim: int) -> list[int]:
+    return [n + (n >= dim) for n in numbers]
+
+  lhs, rhs = dims
+  return messages.make(
+      DotDimensionNumbers,
+      lhs_batch_dimensions=[lhs, *moved(dots.lhs_batch_dimensions, lhs)],
+      rhs_batch_dimensions=[rhs, *moved(dots.rhs_batch_dimensions, rhs)],
+      lhs_contracting_dimensions=moved(dots.lhs_contracting_dimensions, lhs),
+      rhs_contracting_dimensions=moved(dots.rhs_contracting_dimensions, rhs))
