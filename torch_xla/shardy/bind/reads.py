@@ -41,26 +41,28 @@ def hook(binder: Binder) -> torch.library.Library:
   """
   xlac = torch_xla._XLAC
   sync_these = xlac._xla_sync_multi
+  read_these = xlac._xla_get_cpu_tensors
 
   def give_data(t: torch.Tensor) -> None:
     with binder.read([t]) as binding:
-      # A kernel that is called from Python holds its lock while it compiles.
       if are_pending([t])[0]:
         sync_these([t, *binding], [], True, False)
 
-  def copy(kernel: Any, place: int, keys: Any, *args: Any,
-           **kwargs: Any) -> torch.Tensor:
+  def copy(kernel: Any, operation: Callable[..., torch.Tensor], place: int,
+           keys: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
     to = kwargs.get('device') or args[len(args) > 1 and 1 - place].device
-    if to.type == 'cpu' and args[place].device.type == 'xla':
-      give_data(args[place])
-    return kernel.call_boxed(keys, *args, **kwargs)
+    if to.type != 'cpu' or args[place].device.type != 'xla':
+      return kernel.call_boxed(keys, *args, **kwargs)
+    give_data(args[place])
+    # The kernel, called from Python, would hold Python's lock while it compiles,
+    # and let go of it for good where its transfer raises.
+    value, = read_these([args[place]])
+    return operation(*args[:place], value, *args[place + 1:], **kwargs)
 
   def read_all(read: Callable[[list[torch.Tensor]], list[Any]],
                tensors: Sequence[torch.Tensor]) -> list[Any]:
     with binder.read(tensors) as binding:
       return read([*tensors, *binding])[:len(tensors)]
-
-  read_these = xlac._xla_get_cpu_tensors
 
   def to_cpu(_: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     there = [t for t in tensors if t.device.type == 'xla']
@@ -96,7 +98,8 @@ def hook(binder: Binder) -> torch.library.Library:
 
   kernel_of = functools.partial(torch.library.get_kernel, dispatch_key='XLA')
   kernels: dict[str, Callable[..., Any]] = {
-      name: functools.partial(copy, kernel_of(f'aten::{name}'), place)
+      name: functools.partial(copy, kernel_of(f'aten::{name}'),
+                              getattr(torch.ops.aten, name), place)
       for name, place in _COPIES.items()
   }
   kernels['_to_cpu'] = to_cpu
