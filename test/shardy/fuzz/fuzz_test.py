@@ -70,7 +70,7 @@ def test_programs():
 
 
 @pytest.mark.parametrize('count', [
-    pytest.param(6, marks=pytest.mark.slow),
+    pytest.param(3, marks=pytest.mark.slow),
     pytest.param(200, marks=pytest.mark.nightly),
 ])
 def test_chains(count):
