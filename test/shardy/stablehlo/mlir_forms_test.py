@@ -233,12 +233,12 @@ def test_a_program_without_our_calls():
     %n = stablehlo.negate %k : F
     return %n, %b : F, tensor<f32>''')
   program = dialects.text(text).encode()
-  handed_on = calls.without(program).decode()
+  handed_on = calls.remove_calls(program).decode()
   assert 'torch_xla' not in handed_on and handed_on.count('%arg') == 3
   assert 'return %0, %cst' in handed_on
-  printed = calls.without(program, trims=True).decode()
+  printed = calls.remove_calls(program, trims=True).decode()
   assert 'torch_xla' not in printed and printed.count('%arg') == 2
   assert 'return %0 : ' in printed
   # What is said of the tensors that it has is still in it.
-  exported = calls.trimmed(program, {}, False, lambda of: ())[0].decode()
+  exported = calls.trim_program(program, {}, False, lambda of: ())[0].decode()
   assert exported.count('shardy.bind') == exported.count('shardy.tag') == 1

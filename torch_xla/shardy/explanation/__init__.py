@@ -141,9 +141,9 @@ def of(source: Any) -> Explanation:
   """Explains a program, as `torch_xla.shardy.explain` does."""
   from ..stablehlo import exports
   if not isinstance(source, ProgramRecord):
-    return explain(*exports.as_handed_on(source))
+    return explain(*exports.shardy_program(source))
   return dataclasses.replace(
-      explain(*exports.as_handed_on(source), source.collectives),
+      explain(*exports.shardy_program(source), source.collectives),
       lost=source.lost)
 
 

@@ -50,7 +50,7 @@ class StableHloPlanner:
   target: Callable[[], Target]
   takes_stablehlo: Callable[[], bool]
   meshes: Callable[[], Iterable[UserMesh]] = tuple
-  left_out: Callable[[], Collection[str]] = frozenset
+  disabled_rewrites: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -68,15 +68,16 @@ class StableHloPlanner:
       return plan.handed_on(program)
     target = self.target()
     job = Attempts(program, None, target.form, target.version_for(program),
-                   self.names_of, self.meshes, target.oldest, self.left_out())
+                   self.names_of, self.meshes, target.oldest,
+                   self.disabled_rewrites())
     if program_format == 'hlo':
       return plan_of(job, self.mode, options)
     try:
-      return plan_of(job.in_hlo(), self.mode, options)
+      return plan_of(job.converted_to_hlo(), self.mode, options)
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
       return dataclasses.replace(
-          plan.handed_on(calls.without(program)), reason=str(e), note='')
+          plan.handed_on(calls.remove_calls(program)), reason=str(e), note='')
 
 
 def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
