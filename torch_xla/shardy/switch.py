@@ -184,7 +184,7 @@ def switch_on(new_mode: Mode) -> None:
     device_plugins.XlaCpuPlugin.check_installed()
   way = route(new_mode)
   door.use(
-      Compiler(_planner(new_mode), ledger.of_process, way.meshes, way.lost),
+      Compiler(_planner(new_mode), ledger.process_ledger, way.meshes, way.lost),
       to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)

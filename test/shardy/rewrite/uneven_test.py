@@ -227,15 +227,15 @@ def _attempts(promised=lambda outcome: None):
 def test_an_answer_is_compared_with_what_was_made(made, reason):
   told, attempts = _attempts()
   question_ = next(attempts)
-  assert question_.asks == 'asked how it splits 1 results'
+  assert question_.probe_description == 'asked how it splits 1 results'
   assert question_.promise(_outcome('{devices=[8,1]<=[8]}')) == ''
   attempt = next(attempts)
-  assert not attempt.asks and told == [None, {1: (8, 1)}]
+  assert not attempt.probe_description and told == [None, {1: (8, 1)}]
   said = attempt.promise(_outcome('{replicated}', made))
   assert said is None if reason is None else said.startswith(reason)
   rest = list(attempts)
   assert told[2:] == ([] if reason is None else [{}])
-  assert all('not padded' in one.instead for one in rest)
+  assert all('not padded' in one.fallback_description for one in rest)
 
 
 def test_an_answer_of_another_rank_says_nothing():

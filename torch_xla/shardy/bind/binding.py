@@ -34,7 +34,7 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
                                          UnreducedError)
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
-from ..said_once import SaidOnce
+from ..warn_once import WarnOnce
 from . import copies, names, placing, reads, registry, updates, usage
 from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
@@ -80,7 +80,7 @@ class Binder:
     self._is_in_sync = False
     self._hooks: Optional[torch.library.Library] = None
     self._graph_data: Optional[GraphData] = None
-    self._warnings = SaidOnce(logger)
+    self._warnings = WarnOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.

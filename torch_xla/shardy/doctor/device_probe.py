@@ -63,7 +63,7 @@ def run(
   }
   failed = ''
   with _compiled_programs() as compiled:
-    state = _State(len(ledger.of_process.programs()), _compiles(), compiled)
+    state = _State(len(ledger.process_ledger.programs()), _compiles(), compiled)
     for step in STEPS:
       check = f'probe.{step}'
       if failed:
@@ -301,7 +301,7 @@ def _door(state: _State) -> Finding:
   mode = current_mode()
   if mode is Mode.OFF:
     return _found(Status.OK, 'mode off: programs pass no door')
-  passed = ledger.of_process.programs()[state.programs_before:]
+  passed = ledger.process_ledger.programs()[state.programs_before:]
   if not passed:
     if os.environ.get('XLA_PERSISTENT_CACHE_PATH'):
       return _found(

@@ -19,7 +19,7 @@ from . import (choice, extract, padding, partial_sums, question, shard_groups,
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
-from ..compile.attempt import as_read, Attempt, Outcome
+from ..compile.attempt import hlo_answer, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
@@ -89,7 +89,7 @@ class ShardyPlanner:
           records(lowered.tensors, names),
           LayoutPromise.of(lowered, names).broken_by,
           answer=functools.partial(_as_known, lowered),
-          made_if_told=True if open_results else None,
+          requires_layout_report=True if open_results else None,
           is_untupled=is_tupled)
       return Made(attempt, open_results, padded.free)
 
@@ -154,7 +154,7 @@ def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
 def _as_known(lowered: SdyProgram,
               outcome: Outcome) -> Optional[tuple[bytes, str]]:
   """What the runtime is to read: of manual results, that they are manual."""
-  read = as_read(outcome)
+  read = hlo_answer(outcome)
   if read is None or not lowered.manual_results or outcome.results is None:
     return read
   program, program_format = read
@@ -199,7 +199,7 @@ def _handed_on(program: bytes) -> Plan:
         'a program with annotations leaves as StableHLO, and this build of '
         'torch_xla lacks the series that lowers it, stablehlo: unset '
         'XLA_STABLEHLO_COMPILE')
-  return plan.handed_on(program)
+  return plan.pass_through(program)
 
 
 def annotated(module: HloModuleProto, annotations: extract.Taken,

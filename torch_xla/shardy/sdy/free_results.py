@@ -112,10 +112,12 @@ def attempts(make: MakeAttempt) -> Iterator[Attempt]:
     yield dataclasses.replace(
         candidate.attempt,
         promise=answer,
-        asks=f'asked how it splits {len(candidate.open_results)} results')
+        probe_description=f'asked how it splits {len(candidate.open_results)} results'
+    )
     candidate = make(answer.tiles)
   kept = _Kept(candidate)
   yield dataclasses.replace(candidate.attempt, promise=kept)
   if kept.is_wrong:
     yield dataclasses.replace(
-        make({}).attempt, instead='results that nobody placed are not padded')
+        make({}).attempt,
+        fallback_description='results that nobody placed are not padded')

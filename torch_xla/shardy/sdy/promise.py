@@ -18,7 +18,7 @@ from .constraints import SdyProgram, Tensor
 from .tensor_records import in_brackets
 
 _NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'
-_NO_RESULTS = 'the backend does not tell how it lays out the results'
+_NO_RESULTS = 'the backend does not report the layouts of results'
 
 
 @dataclasses.dataclass(frozen=True)

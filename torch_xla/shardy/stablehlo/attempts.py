@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional
 
 from . import answer, conversion, dialects, forms, pins, propagation_probe
 from ..annotate.annotation import UserMesh
-from ..compile.attempt import as_read, Attempt, Outcome
+from ..compile.attempt import hlo_answer, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages, op_sharding
@@ -132,8 +132,8 @@ class Attempts:
       job = dataclasses.replace(self, form=Form.ATTRIBUTES)
       return dataclasses.replace(
           job._sdy_attempt(num_devices, reports_layouts)[1].attempt,
-          made_if_refused=True,
-          instead='Shardy is told in frontend attributes')
+          requires_refusal=True,
+          fallback_description='Shardy is told in frontend attributes')
 
     def later() -> Iterator[Attempt]:
       yield from attempts
@@ -173,7 +173,7 @@ class Attempts:
         form=Form.PLAIN.value,
         arrays=kinds)
     if any(t.placement != REPLICATED for t in promise.parameters):
-      alone = dataclasses.replace(attempt(promise), made_if_told=None)
+      alone = dataclasses.replace(attempt(promise), requires_layout_report=None)
       return Plan(module.name, (alone,), note=_PLAIN_NOTE)
     # Results that no one splits need no report of the plugin's.
     trusting = dataclasses.replace(promise, trusts=True)
@@ -193,7 +193,7 @@ class Attempts:
         v2.shardings,
         program_format=FORMAT,
         read=answer.read,
-        answer=lambda outcome: as_read(outcome) or _layout_answer(
+        answer=lambda outcome: hlo_answer(outcome) or _layout_answer(
             len(kinds), None),
         form=Form.PLAIN.value if is_plain else _V2_FORM)
     return Plan(v2.module.name, (attempt,))
@@ -390,7 +390,7 @@ def _attempt(
   def runtime_answer(outcome: Outcome) -> tuple[bytes, str]:
     if pinned is not None:
       return _layout_answer(len(arrays), mark_manual(list(pinned.values())))
-    if has_manual or (read_as := as_read(outcome)) is None:
+    if has_manual or (read_as := hlo_answer(outcome)) is None:
       return _layout_answer(len(arrays), mark_manual(outcome.results or ()))
     return read_as
 
@@ -414,6 +414,6 @@ def _attempt(
       program_format=FORMAT,
       read=read,
       answer=runtime_answer,
-      made_if_told=pinned is None,
+      requires_layout_report=pinned is None,
       note_of=note_of,
       form=form)

@@ -65,7 +65,7 @@ class StableHloPlanner:
     if program_format == 'hlo' and not self.takes_stablehlo():
       return self.hlo(program, program_format, options)
     if program_format not in ('hlo', FORMAT):
-      return plan.handed_on(program)
+      return plan.pass_through(program)
     target = self.target()
     job = Attempts(program, None, target.form, target.version_for(program),
                    self.names_of, self.meshes, target.oldest,
@@ -77,7 +77,9 @@ class StableHloPlanner:
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
       return dataclasses.replace(
-          plan.handed_on(calls.remove_calls(program)), reason=str(e), note='')
+          plan.pass_through(calls.remove_calls(program)),
+          reason=str(e),
+          note='')
 
 
 def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
