@@ -34,7 +34,7 @@ def _lower(body: str, others: str = ''):
     p2 = f32[9,8]{{1,0}} parameter(2), sharding={{replicated}}
     z = f32[] constant(0)
     {body}''', others)
-  planner.lower(module, extract.take(module), 8)
+  planner.lower(module, extract.extract_annotations(module), 8)
   return modules.printed(module).split('{\n', 1)[1]
 
 

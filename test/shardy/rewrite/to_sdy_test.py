@@ -29,7 +29,8 @@ def _say(spec, priority=None, mesh=_MESH) -> Annotation:
 def _lower(entry: str, others: str = '', num_devices: int = 8):
   """What the module becomes, and what is said of it."""
   module = _module(entry, others)
-  lowering = to_sdy.tell(module, extract.take(module), num_devices)
+  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
+                                    num_devices)
   return modules.printed(module), lowering
 
 
@@ -448,7 +449,7 @@ def test_shardings_given_for_results():
   module.spmd_output_sharding = op_sharding.to_bytes(
       parse_sharding('{replicated}'))
   with pytest.raises(InexpressibleError, match="the program's results"):
-    to_sdy.tell(module, extract.take(module), 8)
+    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
 
 
 def test_damaged_sharding_on_a_parameter():
@@ -460,7 +461,7 @@ def test_damaged_sharding_on_a_parameter():
       if instruction.HasField('sharding'):
         instruction.sharding = b'\x08\x63'
   with pytest.raises(InexpressibleError, match='is not understood'):
-    to_sdy.tell(module, extract.take(module), 8)
+    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
 
 
 @pytest.mark.parametrize('rank, spec, priority', [(1, (None, None), (0, None)),
@@ -493,7 +494,8 @@ def test_20_000_instructions():
   lines.append(f'ROOT t = ({_F}, f32[]) tuple(i{count - 1}, b)')
   module = _module('\n'.join(lines))
   start = time.perf_counter()
-  lowering = to_sdy.tell(module, extract.take(module), 8)
+  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
+                                    8)
   print(f'{count} instructions in {time.perf_counter() - start:.2f} s')
   assert len(lowering.tensors) == 1 + (count - 1) // 100
   text = modules.printed(module)

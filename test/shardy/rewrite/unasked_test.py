@@ -22,7 +22,7 @@ def _say(axis, *priority) -> Annotation:
 def _repeated(entry: str) -> dict[str, Annotation]:
   """What is said of each constraint that nobody asked for, by its name."""
   module = modules.module_of(entry)
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   unasked.repeat(module, taken)
   names = {
       (c.id, i.id): i.name for c in module.computations for i in c.instructions
@@ -113,10 +113,11 @@ def test_written():
     u = {_F} custom-call(t), {_SHARDING}, {_X}
     n = {_F} negate(c)
     ROOT o = ({_F}, {_F}, {_F}) tuple(c, n, u)''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   unasked.repeat(module, taken)
-  lowering = to_sdy.tell(module, taken, 8)
-  assert set(lowering.results) == {0, 2} and not lowering.open_results
+  lowering = to_sdy.lower_shardings(module, taken, 8)
+  assert set(
+      lowering.results) == {0, 2} and not lowering.partially_constrained_results
   assert_printed(
       modules.printed(module), '''\
 {xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}

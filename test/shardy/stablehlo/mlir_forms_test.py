@@ -87,7 +87,7 @@ module @m attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh =
 def test_plain():
   """The program has shardings of arguments, results, operations and calls."""
   program = modules.in_hlo(_module())
-  extract.take(program)
+  extract.extract_annotations(program)
   assert_printed(
       _shown(modules.in_form(program, Form.PLAIN)), '''\
 module @m {
@@ -163,7 +163,7 @@ def test_frontend_attributes_of_others_are_kept():
 
 def _v2(arguments: str, results: str, body: str):
   program = modules.in_hlo(_main(arguments, results, body))
-  extract.take(program)
+  extract.extract_annotations(program)
   return program, to_v2.emit_in_place(program)[1]
 
 

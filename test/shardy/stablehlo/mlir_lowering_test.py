@@ -158,7 +158,8 @@ def test_results_of_plugins_that_do_not_tell():
     %z = stablehlo.constant dense<0.0> : tensor<f32>
     %t = stablehlo.create_token : !stablehlo.token
     return %n, %c, %z, %t : F, F, tensor<f32>, !stablehlo.token'''))
-  told = to_sdy.tell(program, extract.take(program), 8)
+  told = to_sdy.lower_shardings(program, extract.extract_annotations(program),
+                                8)
   placements = pins.pin_sdy(program, told)
   assert _shown(modules.in_form(program)).splitlines()[3] == (
       '      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, '
@@ -317,7 +318,8 @@ def test_the_function_that_main_merely_calls_is_the_program():
   """It is so from 3,200 parameters on; their shardings are said of it."""
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
-  told = to_sdy.tell(program, extract.take(program), 8)
+  told = to_sdy.lower_shardings(program, extract.extract_annotations(program),
+                                8)
   assert_printed(
       _shown(modules.in_form(program)), '''\
 module @m {

@@ -86,7 +86,7 @@ def test_collectives(a, b, operation, priorities, monkeypatch):
     s = f32[] custom-call(a, b), {bind(*said)}
     o = f32{result}{{1,0}} {operation}
     ROOT t = (f32{result}{{1,0}}, f32[]) tuple(o, s)''')
-  to_sdy.tell(hlo, extract.take(hlo), 8)
+  to_sdy.lower_shardings(hlo, extract.extract_annotations(hlo), 8)
   by_mlir = _compiled(monkeypatch, in_form(hlo))
   by_hlo = topology.compile_for(
       _TOPOLOGY, hlo.SerializeToString(), shardy=True).to_string()

@@ -42,7 +42,7 @@ def _route() -> switch.Route:
 
 def _check(plugin: Any) -> None:
   from ..rewrite import choice
-  choice.left_out(plugin)
+  choice.disabled_rewrites(plugin)
 
 
 def _left_out() -> frozenset[str]:
@@ -51,4 +51,4 @@ def _left_out() -> frozenset[str]:
 
   from ..door import device_plugins
   from ..rewrite import choice
-  return choice.left_out(device_plugins.registered(xr.device_type()))
+  return choice.disabled_rewrites(device_plugins.registered(xr.device_type()))

@@ -278,7 +278,7 @@ def _rewrites(device: str) -> Iterator[Finding]:
   plugin = _registered(device)
   make = lambda *rest: Finding('rewrites', *rest)
   try:
-    left_out = choice.left_out(plugin)
+    left_out = choice.disabled_rewrites(plugin)
   except DoorError as e:
     yield make(Status.ERROR, str(e), 'correct it before the runtime starts')
     return

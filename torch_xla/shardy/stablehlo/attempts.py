@@ -29,7 +29,7 @@ from ..rewrite.extract import NamesOf
 from ..rewrite.padding import Padded
 from ..sdy import free_results
 from ..sdy.constraints import SdyProgram, Tensor
-from ..sdy.free_results import Dims, Made
+from ..sdy.free_results import Dims, CandidateAttempt
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import records
@@ -57,7 +57,7 @@ class _Lowered(NamedTuple):
     note: what else was changed.
   """
   module: HloModuleProto
-  annotations: extract.Taken
+  annotations: extract.Annotations
   sdy: SdyProgram
   padded: Padded
   note: str
@@ -70,7 +70,7 @@ class _V2(NamedTuple):
     is_changed: whether that is another than came.
   """
   module: HloModuleProto
-  annotations: extract.Taken
+  annotations: extract.Annotations
   shardings: ShardingCounts
   note: str
   is_changed: bool
@@ -117,7 +117,7 @@ class Attempts:
 
     name, note = '', ''
 
-    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
+    def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
       nonlocal name, note
       name, candidate, note = self._sdy_attempt(
           num_devices, reports_layouts=True, tiles=tiles)
@@ -160,7 +160,7 @@ class Attempts:
   def plain(self) -> Plan:
     """The plan for a plugin that takes no shardings."""
     module = self._read()
-    annotations = extract.take(module)
+    annotations = extract.extract_annotations(module)
     names = annotations.names(self.names_of)
     promise = LayoutPromise(
         _stored_tensors(module, annotations), {}, names, 'the plugin')
@@ -202,14 +202,15 @@ class Attempts:
       self,
       num_devices: int,
       reports_layouts: bool,
-      tiles: Optional[Mapping[int, Dims]] = {}) -> tuple[str, Made, str]:
+      tiles: Optional[Mapping[int, Dims]] = {}
+  ) -> tuple[str, CandidateAttempt, str]:
     """The module's name, the attempt, and a note.
 
     Args:
       tiles: as for `padding.pad`; None: a probe of Shardy's finds them.
     """
     lowered = self._lowered(num_devices, tiles or {})
-    if tiles is None and (in_question := lowered.padded.in_question):
+    if tiles is None and (in_question := lowered.padded.unplaced_results):
       whole = {n: (num_devices,) * len(dims) for n, dims in in_question.items()}
       try:
         tiles = propagation_probe.tiles(
@@ -221,7 +222,8 @@ class Attempts:
     module, annotations, program, padded, note = lowered
     names = annotations.names(self.names_of)
     pinned = None if reports_layouts else pins.pin_sdy(module, program)
-    promise = dataclasses.replace(LayoutPromise.of(program, names), trusts=True)
+    promise = dataclasses.replace(
+        LayoutPromise.for_program(program, names), trusts=True)
     attempt = _attempt(
         self._write(module, self.form),
         Partitioner.SHARDY,
@@ -231,11 +233,12 @@ class Attempts:
         arrays=_result_arrays(module),
         pinned=pinned,
         sdy_program=program)
-    return module.name, Made(attempt, padded=padded.free), note
+    return module.name, CandidateAttempt(
+        attempt, padded=padded.padded_unplaced), note
 
   def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
     v2 = self._to_v2()
-    annotations = v2.annotations.of_used()
+    annotations = v2.annotations.without_unused()
     sdy_program, padded = planner.lower(v2.module,
                                         annotations, num_devices, tiles,
                                         self.meshes(), self.disabled_rewrites,
@@ -247,8 +250,8 @@ class Attempts:
     names = v2.annotations.names(self.names_of)
     stored = _stored_tensors(v2.module, v2.annotations)
     tensors = (*records(stored, names),
-               *(t for t in planner.annotated(v2.module, v2.annotations, names)
-                 if t.parameter is None))
+               *(t for t in planner.requested_tensor_records(
+                   v2.module, v2.annotations, names) if t.parameter is None))
     pinned = None
     if not reports_layouts:
       pinned = pins.pin_v2(v2.module)
@@ -278,7 +281,7 @@ class Attempts:
 
   def _to_v2(self) -> _V2:
     module = self._read()
-    annotations = extract.take(module)
+    annotations = extract.extract_annotations(module)
     is_changed, shardings, note = to_v2.emit_in_place(module, self.rewrites)
     return _V2(module, annotations, shardings, note, is_changed or
                annotations.has_calls)
@@ -315,7 +318,7 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
 
 
 def _stored_tensors(module: HloModuleProto,
-                    annotations: extract.Taken) -> tuple[Tensor, ...]:
+                    annotations: extract.Annotations) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   tensors = {}
   for i in entry_of(module).instructions:
@@ -360,7 +363,7 @@ def _attempt(
   """
   has_manual = sdy_program is not None and bool(sdy_program.manual_results)
   mark_manual: Callable[[Sequence[HloSharding]], tuple[HloSharding, ...]] = (
-      tuple if sdy_program is None else sdy_program.as_known)
+      tuple if sdy_program is None else sdy_program.mark_manual_results)
 
   def broken_by(outcome: Outcome) -> Optional[str]:
     results = outcome.results

@@ -149,7 +149,7 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
   results = preview.pending([t for t, _ in named])
   route = switch.route(current_mode())
   passed = [t for t, _ in named_inputs]
-  roots = [*results, *route.companions()]
+  roots = [*results, *route.pending_bindings()]
   first = len(roots)
   if is_ordered:  # Arguments come in the order in which the roots need them.
     first, roots = 0, [*passed, *roots]
@@ -206,7 +206,7 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
       form,
       version,
       meshes=route.meshes,
-      disabled_rewrites=route.left_out(),
+      disabled_rewrites=route.disabled_rewrites(),
       rewrites=stage == _HANDED)
   if dialects.artifact_version(program) is None:
     plan = plan_of(job, mode, options)

@@ -37,7 +37,7 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   return StableHloPlanner(mode, route.planner, route.names_of,
                           functools.cache(_target_of_process),
                           functools.cache(_takes_stablehlo), route.meshes,
-                          route.left_out)
+                          route.disabled_rewrites)
 
 
 def target_for(

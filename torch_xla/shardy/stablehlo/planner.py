@@ -22,7 +22,7 @@ from ..compile.plan import Plan, Planner
 from ..hlo.compile_options import CompileOptions
 from ..mode import Mode
 from ..rewrite.extract import NamesOf
-from ..rewrite.planner import is_partitioned, untold
+from ..rewrite.planner import is_partitioned, explain_inexpressible
 from ..sdy.attributes import SdyError
 from ..sdy.mesh_axes import InexpressibleError
 from .attempts import Attempts, FORMAT
@@ -41,8 +41,7 @@ class StableHloPlanner:
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
     meshes: what the process has, as for `constraints.decide`.
-    left_out: what the plugin is spared, as for `choice.apply`; asked for as
-      `target` is.
+    disabled_rewrites: as for `choice.apply`; called as `target` is.
   """
   mode: Mode
   hlo: Planner
@@ -98,4 +97,4 @@ def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
   try:
     return job.sdy(options.num_partitions)
   except (InexpressibleError, SdyError) as e:
-    return job.v2(untold(e, job.program, job.names_of)[0])
+    return job.v2(explain_inexpressible(e, job.program, job.names_of)[0])
