@@ -13,10 +13,10 @@ from torch_xla.shardy.rewrite import extract
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 _bind, _tag = modules.bind, modules.tag
 _module = modules.module_of
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
-_A = Annotation.of(_MESH, (0, None), (1, None))
-_B = Annotation.of(_MESH, (None, 1), None)
-_C = Annotation.of(_MESH, (1, 0), (0, 2))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
+_A = Annotation.from_spec(_MESH, (0, None), (1, None))
+_B = Annotation.from_spec(_MESH, (None, 1), None)
+_C = Annotation.from_spec(_MESH, (1, 0), (0, 2))
 _F = 'f32[8,8]{1,0}'
 
 

@@ -14,14 +14,14 @@ from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _XY = '{devices=[2,4]<=[8]}'
 _F, _L = 'f32[8,8]{1,0}', 'f32[4,8]{1,0}'
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _begin(of: str, shape: str = _L) -> str:

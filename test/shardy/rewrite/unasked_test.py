@@ -8,7 +8,7 @@ from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.rewrite import extract, to_sdy, unasked
 
 pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = 'sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = 'sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 _F, _B = 'f32[8,8]{1,0}', 'bf16[8,8]{1,0}'
@@ -16,7 +16,7 @@ _SHARDING = 'custom_call_target="Sharding"'
 
 
 def _say(axis, *priority) -> Annotation:
-  return Annotation.of(_MESH, (axis, None), priority or None)
+  return Annotation.from_spec(_MESH, (axis, None), priority or None)
 
 
 def _repeated(entry: str) -> dict[str, Annotation]:
@@ -102,7 +102,7 @@ def test_the_first_priority_of_several(of_p, of_n, first):
 
 def test_written():
   """Open where it is used, closed where it is stored; an update has a tag."""
-  said = Annotation.of(_MESH, (0, None), (1, 3))
+  said = Annotation.from_spec(_MESH, (0, None), (1, 3))
   update = modules.call(call_target.update_target(_say(0, 2, None)))
   module = modules.module_of(f'''
     p = {_F} parameter(0), {_X}

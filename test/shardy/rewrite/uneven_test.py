@@ -74,7 +74,8 @@ _SPLIT = '{devices=[8,1]<=[8]}'
 
 
 def test_a_parameter_is_padded_and_cut():
-  said = Annotation.of(UserMesh.of((8,), ('d',)), (0, None), (3, None))
+  said = Annotation.from_spec(
+      UserMesh.from_devices((8,), ('d',)), (0, None), (3, None))
   text = _text(f'''
     p = f32[10,6] parameter(0), sharding={_SPLIT}
     b = f32[] custom-call(p), {modules.bind(said)}

@@ -15,7 +15,7 @@ from torch_xla.shardy.v2 import to_v2
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _main, _shown = modules.main, modules.shown
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _X_V1 = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
@@ -23,7 +23,7 @@ _Y_V1 = '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _module():

@@ -17,7 +17,7 @@ from torch_xla.shardy.stablehlo import conversion, dialects, pins
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _bind, _tag, _constrain = modules.bind, modules.tag, modules.sharding_call
 _main, _shown = modules.main, modules.shown
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 _MINOR_X = '{devices=[1,2,4]<=[8] last_tile_dim_replicate}'
@@ -26,7 +26,7 @@ _AT_X, _AT_Y, _AT_MINOR_X = (
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _arguments(*placed: str) -> str:

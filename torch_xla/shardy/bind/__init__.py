@@ -36,8 +36,9 @@ def _route() -> switch.Route:
   left_out = functools.cache(_left_out)
   meshes = binder.meshes.in_order
   return switch.Route(
-      ShardyPlanner(binder.names.of, meshes, left_out), binder.pending_bindings,
-      meshes, binder.names.of, left_out, binder.lost)
+      ShardyPlanner(binder.names.names_of, meshes,
+                    left_out), binder.pending_bindings, meshes,
+      binder.names.names_of, left_out, binder.lost)
 
 
 def _check(plugin: Any) -> None:

@@ -132,7 +132,7 @@ class Binder:
       return
     if self._hooks is None:
       self._hooks = reads.hook(self)
-    annotation = Annotation.of(
+    annotation = Annotation.from_spec(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
         torch_xla._XLAC._xla_annotate_custom_sharding)
@@ -144,7 +144,7 @@ class Binder:
     if only_constrains or is_pending:
       _tag(t, annotation)
       annotate_func(t, op_sharding)
-      self._pending_marks.add(t, annotation.of_whole)
+      self._pending_marks.add(t, annotation.without_unreduced)
       return
     spec_of = torch_xla._XLAC._get_xla_sharding_spec
     spec = spec_of(t) if usage.is_used(t) else None

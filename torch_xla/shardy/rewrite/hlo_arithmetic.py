@@ -137,7 +137,7 @@ class Writer:
         a,
         self._zero,
         dimensions=self._view.others,
-        called_computation_ids=[self._adders.of(self._scalar)])
+        called_computation_ids=[self._adders.adder_id(self._scalar)])
 
   def spread(self, a: HloInstructionProto) -> HloInstructionProto:
     """Broadcasts a value by feature to all dimensions."""

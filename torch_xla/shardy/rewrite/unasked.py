@@ -66,7 +66,9 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
       elif own is None and placed in repeated:
         own = annotations.repeated[key] = repeated[placed]
       is_kept = own is not None and own.sharding == placed
-      repeated = {own.sharding: own.of_whole} if own and is_kept else {}
+      repeated = {
+          own.sharding: own.without_unreduced
+      } if own and is_kept else {}
     if repeated:
       values[i.id] = repeated
 

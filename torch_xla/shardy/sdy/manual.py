@@ -101,7 +101,7 @@ def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:
     assignment: TileAssignment = IotaTileAssignment(tiles, (mesh.num_devices,),
                                                     (0,))
   else:
-    assignment = DeviceList.of(mesh.device_ids, tiles)
+    assignment = DeviceList.from_devices(mesh.device_ids, tiles)
   return Constraint(dims, HloSharding.tiled(assignment).canonical(), None)
 
 

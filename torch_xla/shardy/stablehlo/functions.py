@@ -107,7 +107,7 @@ def array_of(kind: ir.Type) -> Optional[ArrayShape]:
   tensor = ir.RankedTensorType(kind)
   if not tensor.has_static_shape:
     return None
-  return array_shape.of_mlir(str(tensor.element_type), tensor.shape)
+  return array_shape.from_mlir(str(tensor.element_type), tensor.shape)
 
 
 def custom_call(target: str, operand: ir.Value[ir.Type], before: ir.Operation,
