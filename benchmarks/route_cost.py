@@ -88,7 +88,7 @@ def _row(blocks: int, most: int) -> list[str]:
   route = switch.route(current_mode())
   parameters = [*model.parameters(), *(p.grad for p in model.parameters())]
   program = torch_xla._XLAC._get_xla_tensors_hlo_proto(
-      [*parameters, *route.companions()])
+      [*parameters, *route.pending_bindings()])
   module = messages.parse(protos.HloModuleProto, program)
   count = sum(len(c.instructions) for c in module.computations)
   plan = _least(lambda: route.planner(program, 'hlo', _EIGHT))

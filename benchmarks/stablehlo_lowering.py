@@ -44,7 +44,7 @@ _DEVICES = (8, 256, 4096)
 
 def _bytes_table() -> None:
   step = messages.parse(protos.HloModuleProto, scaled_step.traced_step())
-  extract.take(step)
+  extract.extract_annotations(step)
   program = step.SerializeToString()
   rows = []
   for n in _DEVICES:
@@ -55,7 +55,7 @@ def _bytes_table() -> None:
       if lower == 'V2':
         to_v2.emit_in_place(lowered)
       elif lower == 'sdy':
-        planner.lower(lowered, extract.take(lowered), n)
+        planner.lower(lowered, extract.extract_annotations(lowered), n)
       module = conversion.from_hlo(lowered)
       if lower == 'sdy':
         forms.write(module, forms.Form.SDY)

@@ -10,7 +10,7 @@ from __future__ import annotations
 MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'torch_xla_shardy': ((), ()),
     'errors': ((), ()),
-    'said_once': ((), ()),
+    'warn_once': ((), ()),
     'callers': ((), ()),
     'progress': ((), ()),
     'layers': ((), ()),
@@ -27,12 +27,12 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'v2': (('hlo', 'sharding'), ()),
     'annotate': (('sharding',), ()),
     'door': (('errors',), ()),
-    'compile': (('door', 'errors', 'hlo', 'said_once', 'sharding', 'v2'), ()),
+    'compile': (('door', 'errors', 'hlo', 'warn_once', 'sharding', 'v2'), ()),
     'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
     'rewrite': (
         ('annotate', 'compile', 'errors', 'hlo', 'sdy', 'sharding', 'v2'), ()),
     'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),
-    'bind': (('annotate', 'mode', 'said_once', 'sharding', 'switch',
+    'bind': (('annotate', 'mode', 'warn_once', 'sharding', 'switch',
               'tensor_names'), ('door', 'rewrite')),
     'preview': (('hlo', 'mode', 'switch'), ()),
     'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo',

@@ -77,7 +77,7 @@ _BESIDE = (
     ('whole tools', ('aot', 'torch_xla_conformance', '__main__')),
 )
 _BELOW = ('serves them all',
-          ('errors', 'said_once', 'callers', 'progress', 'layers',
+          ('errors', 'warn_once', 'callers', 'progress', 'layers',
            'late_module', 'tensor_names', 'process_environment', 'web_page',
            'ended_process', 'gate', 'torch_xla_shardy'))
 

@@ -22,7 +22,7 @@ _COMMAND = 'torch_xla_shardy'
 _CONFORMANCE = 'torch_xla_conformance'
 
 # What needs no torch and no device: it also runs where neither is installed.
-_PURE = ('errors', 'said_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
+_PURE = ('errors', 'warn_once', 'mode', 'sharding', 'hlo', 'v2', 'annotate',
          'compile', 'sdy', 'rewrite', 'stablehlo', 'web_page', 'late_module',
          'process_environment', 'ended_process', 'aot', 'vendor_defaults',
          'gate', _COMMAND, _CONFORMANCE)

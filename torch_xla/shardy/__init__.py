@@ -43,7 +43,7 @@ def programs() -> tuple[ProgramRecord, ...]:
   `torch_xla.shardy.cache` loaded instead of compiling is here, too.
   """
   from .compile import ledger
-  return ledger.of_process.programs()
+  return ledger.process_ledger.programs()
 
 
 def reset() -> None:
@@ -72,7 +72,7 @@ def record() -> Iterator[list[ProgramRecord]]:
   from . import switch
   from .compile import ledger
   switch.check_door()
-  with ledger.of_process.collect() as collected:
+  with ledger.process_ledger.collect() as collected:
     yield collected
 
 

@@ -13,7 +13,7 @@ _CPUS = ('CPU', 'XLACPU')
 
 
 def virtual_devices(count: int) -> None:
-  """Has this process run on so many virtual devices of the CPU.
+  """Gives this process so many virtual devices of the CPU.
 
   As CPU_NUM_DEVICES does, from within: with or without a mode, before or after
   it is switched on, and before the first XLA tensor, device or mesh.

@@ -1,4 +1,4 @@
-"""What is told of a process that has ended."""
+"""The report of a process that has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fork does to a program on its way to the compiler."""
+"""The mode: how programs change on the way to the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V2_VARIABLE = 'XLA_SHARDING_V2'
 
 
 class Mode(enum.Enum):
-  """How far programs are lowered before the backend compiles them.
+  """The lowering of programs before the backend compiles them.
 
   OFF: not at all; the process runs what the official wheel would run.
   V2: shardings in V2 form, GSPMD partitions.
@@ -40,7 +40,7 @@ def mode_from_environment(environ: Mapping[str, str]) -> Mode:
 
 
 def leaves_as_stablehlo(environ: Mapping[str, str]) -> bool:
-  """Whether `_XLAC` converts programs before it hands them over.
+  """Tests whether `_XLAC` converts programs before it hands them over.
 
   It asks at each compile, and reads the text as its `GetEnvBool` does.
   """

@@ -31,11 +31,11 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
   """Does the work of `torch_xla.shardy.lower_text`, behind the door's check."""
   xlac = torch_xla._XLAC
   route = switch.route(current_mode())
-  roots = [*pending(tensors), *route.companions()]
+  roots = [*pending(tensors), *route.pending_bindings()]
   program = xlac._get_xla_tensors_hlo_proto(roots)
   options = CompileOptions(Partitioner.GSPMD, 1,
                            runtime.global_runtime_device_count())
   attempts = route.planner(program, 'hlo', options).all_attempts()
-  program = next(one for one in attempts if not one.asks).program
+  program = next(one for one in attempts if not one.probe_description).program
   computation = xlac._xla_op_computation_from_module_proto('lowered', program)
   return xlac._xla_computation_text(computation)

@@ -99,7 +99,7 @@ def _run(command: list[str], start: str,
     with open(path, 'w', encoding='utf-8') as file:
       json.dump(priorities, file)
     ended = subprocess.run([
-        sys.executable, '-m', 'torch_xla.shardy.explanation.retold', path,
+        sys.executable, '-m', 'torch_xla.shardy.explanation.rerun', path,
         *command
     ],
                            capture_output=True,

@@ -27,18 +27,18 @@ class Route:
   """The way of a mode's programs to the backend.
 
   Attributes:
-    planner: what is done with each program.
-    companions: what a sync computes besides the tensors that are pending.
+    planner: plans each program.
+    pending_bindings: tensors that a sync computes besides the pending ones.
     meshes: those that the process has made, as its plans depend on them.
     names_of: the users' names of what a program binds, by the binding's target.
-    left_out: the names of the rewrites that the plugin is spared.
+    disabled_rewrites: the names of the rewrites that the plugin disables.
     lost: as `Compiler` asks for it.
   """
   planner: Planner
-  companions: Callable[[], Sequence[torch.Tensor]] = tuple
+  pending_bindings: Callable[[], Sequence[torch.Tensor]] = tuple
   meshes: Callable[[], tuple[Any, ...]] = tuple
   names_of: Callable[[str], Sequence[str]] = lambda target: ()
-  left_out: Callable[[], Collection[str]] = frozenset
+  disabled_rewrites: Callable[[], Collection[str]] = frozenset
   lost: Callable[[str, Sequence[TensorRecord]],
                  Sequence[str]] = lambda name, tensors: ()
 
@@ -53,14 +53,14 @@ def _v2() -> Route:
 _routes: dict[Mode, Callable[[], Route]] = {Mode.V2: _v2}
 
 
-def add_route(of: Mode, load: Callable[[], Route]) -> None:
-  """Says how programs go in mode `of`; a series brings its own mode."""
-  _routes[of] = load
+def add_route(of_mode: Mode, load: Callable[[], Route]) -> None:
+  """Registers the route of a mode; a series brings its own mode."""
+  _routes[of_mode] = load
 
 
 @dataclasses.dataclass(frozen=True)
 class StableHlo:
-  """What is done where programs leave as StableHLO.
+  """The functions for programs that leave as StableHLO.
 
   Attributes:
     planner: from a mode and its route to a planner of programs in either form.
@@ -75,7 +75,7 @@ _stablehlo: Optional[Callable[[], StableHlo]] = None
 
 
 def add_stablehlo(load: Callable[[], StableHlo]) -> None:
-  """Says what is done with programs in StableHLO, in whatever mode."""
+  """Registers the functions for programs in StableHLO, for every mode."""
   global _stablehlo
   _stablehlo = load
 
@@ -91,22 +91,23 @@ def stablehlo() -> StableHlo:
   return _stablehlo()
 
 
-def _planner(of: Mode) -> Planner:
-  way = route(of)
-  return way.planner if _stablehlo is None else _stablehlo().planner(of, way)
+def _planner(of_mode: Mode) -> Planner:
+  way = route(of_mode)
+  return way.planner if _stablehlo is None else _stablehlo().planner(
+      of_mode, way)
 
 
-def route(of: Mode) -> Route:
+def route(of_mode: Mode) -> Route:
   """The route of a mode.
 
   Raises:
     DoorError: this build lacks the series that the mode comes from.
   """
-  if of not in _routes:
+  if of_mode not in _routes:
     raise DoorError(f'this build of torch_xla lacks the series that mode '
-                    f'{of.value!r} comes from, sharding-priority; '
+                    f'{of_mode.value!r} comes from, sharding-priority; '
                     'XLA_SHARDING_V2=1 works')
-  return _routes[of]()
+  return _routes[of_mode]()
 
 
 def start() -> None:
@@ -140,7 +141,7 @@ def read_again() -> None:
 
 
 def _runs_nothing(command: Sequence[str]) -> bool:
-  """Whether a process only starts others, and needs no plugin for itself."""
+  """Tests whether a process only starts others, and needs no plugin."""
   words = [os.path.basename(word) for word in command]
   return ('torch-xla-shardy', 'aot') in zip(
       words, words[1:]) or ('torch_xla.shardy', 'aot') in zip(words, words[1:])
@@ -184,7 +185,7 @@ def switch_on(new_mode: Mode) -> None:
     device_plugins.XlaCpuPlugin.check_installed()
   way = route(new_mode)
   door.use(
-      Compiler(_planner(new_mode), ledger.of_process, way.meshes, way.lost),
+      Compiler(_planner(new_mode), ledger.process_ledger, way.meshes, way.lost),
       to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)

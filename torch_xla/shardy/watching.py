@@ -35,20 +35,20 @@ class Watch(contextlib.ExitStack):
       self._progress = Progress('torch_xla', sys.stderr)
       self._callers = Callers()
       self.callback(door.wrap(self._compile))
-      self.enter_context(ledger.of_process.watch(self._lowered))
+      self.enter_context(ledger.process_ledger.watch(self._lowered))
 
-  def _lowered(self, program: ledger.Sent, earlier: tuple[ledger.Sent,
-                                                          ...]) -> None:
+  def _lowered(self, program: ledger.IncomingProgram,
+               earlier: tuple[ledger.IncomingProgram, ...]) -> None:
     self._progress.stage = f'{program.name or "(StableHLO)"} {_COMPILING}'
 
   def _compile(self, compilation: door.Compilation,
                rest: door.Compiler) -> None:
     self._progress.stage = _LOWERING
-    before = len(ledger.of_process.programs())
+    before = len(ledger.process_ledger.programs())
     with self._progress.compiling(
         'a program', self._callers.now(), says_end=False):
       rest(compilation)
     # An executable that is used again is no compile.
-    for record in ledger.of_process.programs()[before:]:
+    for record in ledger.process_ledger.programs()[before:]:
       self._progress.say(
           f'{summary(record)}  collectives: {collectives(record.collectives)}')

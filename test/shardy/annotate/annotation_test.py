@@ -5,14 +5,14 @@ import pytest
 from torch_xla.shardy.annotate.annotation import (Annotation, user_mesh,
                                                   UserMesh)
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 
 
 def test_meshes():
-  assert UserMesh.of([2, 4], None) == UserMesh((2, 4))
-  assert UserMesh.of((2, 4), (), np.arange(8)) == UserMesh((2, 4))
+  assert UserMesh.from_devices([2, 4], None) == UserMesh((2, 4))
+  assert UserMesh.from_devices((2, 4), (), np.arange(8)) == UserMesh((2, 4))
   ids = np.arange(8).reshape(4, 2).T
-  mesh = UserMesh.of((2, 4), None, ids)
+  mesh = UserMesh.from_devices((2, 4), None, ids)
   assert mesh.device_ids == (0, 2, 4, 6, 1, 3, 5, 7)
   assert [mesh.axis_name(i) for i in range(2)] == ['axis_0', 'axis_1']
   assert _MESH.axis_name(1) == 'y'
@@ -36,13 +36,13 @@ def test_the_mesh_of_a_user():
     (_MESH, ((1, 0),), '{devices=[8]<=[2,4]T(1,0)}', "(('y', 'x'),)"),
     (_MESH, (), '{replicated}', '()'),
     (_MESH, (None,), '{replicated}', '(None,)'),
-    (UserMesh.of((2, 4), None),
+    (UserMesh.from_devices((2, 4), None),
      ([0, 1], None), '{devices=[8,1]<=[8]}', "(('axis_0', 'axis_1'), None)"),
-    (UserMesh.of(
+    (UserMesh.from_devices(
         (8,), ('d',),
         range(8)[::-1]), (0,), '{devices=[8]7,6,5,4,3,2,1,0}', "('d',)"),
 ])
 def test_placement_and_text_of_a_spec(mesh, spec, sharding, text):
-  said = Annotation.of(mesh, spec, None)
+  said = Annotation.from_spec(mesh, spec, None)
   assert str(said.sharding.canonical()) == sharding
   assert said.spec_text == text

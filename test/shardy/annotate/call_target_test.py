@@ -9,8 +9,8 @@ import pytest
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
-_SAID = Annotation.of(_MESH, (0, None), (1, None))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
+_SAID = Annotation.from_spec(_MESH, (0, None), (1, None))
 _names = st.text(min_size=1, max_size=5)  # Quotes, spaces, any script.
 
 
@@ -21,7 +21,7 @@ def _meshes(draw):
                st.lists(_names, min_size=len(shape), max_size=len(shape)))
   n = int(np.prod(shape))
   ids = draw(st.none() | st.permutations(range(n)))
-  return UserMesh.of(shape, names, ids)
+  return UserMesh.from_devices(shape, names, ids)
 
 
 @st.composite
@@ -36,7 +36,7 @@ def _annotations(draw, meshes):
                   st.tuples(*[st.none() | st.integers(0, 9) for _ in spec]))
   propagate = draw(st.none() |
                    st.tuples(*[st.none() | st.just(True) for _ in spec]))
-  return Annotation.of(mesh, spec, priority, propagate)
+  return Annotation.from_spec(mesh, spec, priority, propagate)
 
 
 @examples(80, derandomize=True)
@@ -61,11 +61,12 @@ def test_alike_meshes_are_written_once():
 def test_a_changed_priority_changes_the_target():
   """Only the target is in the graph's hash."""
   said = [
-      Annotation.of(mesh, spec, priority)
-      for mesh in (_MESH, UserMesh.of((2, 4), ('x', 'z')),
-                   UserMesh.of((2, 4), None), UserMesh.of((4, 2), ('x', 'y')),
-                   UserMesh.of((2, 4), ('x', 'y'),
-                               range(8)[::-1]))
+      Annotation.from_spec(mesh, spec, priority)
+      for mesh in (_MESH, UserMesh.from_devices((2, 4), ('x', 'z')),
+                   UserMesh.from_devices((2, 4), None),
+                   UserMesh.from_devices((4, 2), ('x', 'y')),
+                   UserMesh.from_devices((2, 4), ('x', 'y'),
+                                         range(8)[::-1]))
       for spec in ((0, None), (None, 0), (1, None))
       for priority in (None, (None, None), (0, None), (1, None), (1, 0))
   ]
@@ -76,7 +77,7 @@ def test_a_changed_priority_changes_the_target():
 def test_every_word_changes_the_target():
   """And nothing that is not said does: graphs keep their hashes."""
   said = [
-      Annotation.of(_MESH, (0, None), None, propagate, unreduced)
+      Annotation.from_spec(_MESH, (0, None), None, propagate, unreduced)
       for propagate, unreduced in ((None, ()), ((True, None), ()),
                                    ((None, True), ()), ((False, False),
                                                         ()), (None, (1,)))

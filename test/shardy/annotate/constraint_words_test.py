@@ -9,7 +9,7 @@ from torch_xla.shardy.annotate.constraint_words import (check_propagate,
                                                         PropagateError,
                                                         UnreducedError)
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 
 
 @pytest.mark.parametrize('propagate, priority, open_dims', [
@@ -24,7 +24,8 @@ _MESH = UserMesh.of((2, 4), ('x', 'y'))
 def test_open_dimensions(propagate, priority, open_dims):
   said = check_propagate(propagate, (0, None), priority)
   assert said is None or len(said) == 2
-  assert Annotation.of(_MESH, (0, None), priority, said).open_dims == open_dims
+  assert Annotation.from_spec(_MESH, (0, None), priority,
+                              said).open_dims == open_dims
 
 
 @pytest.mark.parametrize('propagate, priority, text', [
@@ -60,4 +61,4 @@ def test_what_is_not_unreduced(unreduced, text):
 @pytest.mark.parametrize('words', [((None, 1), None), (None, (True, None))])
 def test_a_part_of_a_sum_has_no_open_dimension(words):
   with pytest.raises(UnreducedError, match='added up twice'):
-    Annotation.of(_MESH, (0, None), *words, (1,))
+    Annotation.from_spec(_MESH, (0, None), *words, (1,))

@@ -127,10 +127,10 @@ def test_a_dead_one_counts_and_the_global_one_comes_first():
   meshes = Meshes()
   meshes.add(_mesh((2, 2, 2)))
   gc.collect()
-  assert meshes.in_order() == (UserMesh.of((2, 2, 2), None),)
+  assert meshes.in_order() == (UserMesh.from_devices((2, 2, 2), None),)
   xs.set_global_mesh(_mesh((8,), ('d',)))
   try:
-    assert meshes.in_order() == (UserMesh.of(
-        (8,), ('d',)), UserMesh.of((2, 2, 2), None))
+    assert meshes.in_order() == (UserMesh.from_devices(
+        (8,), ('d',)), UserMesh.from_devices((2, 2, 2), None))
   finally:
     xs.set_global_mesh(None)

@@ -164,7 +164,8 @@ def test_training_goes_on_after_ctrl_c(run, read):
   before = w.cpu()
   w.mul_(2)
   double = w * 2
-  with ledger.of_process.watch(lambda *_: os.kill(os.getpid(), signal.SIGINT)):
+  with ledger.process_ledger.watch(
+      lambda *_: os.kill(os.getpid(), signal.SIGINT)):
     with pytest.raises(KeyboardInterrupt):
       read(double)
   w.add_(1)

@@ -7,7 +7,7 @@ from torch_xla.shardy.compile.record import ProgramRecord, TensorRecord
 from torch_xla.shardy.hlo import messages
 from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
-from torch_xla.shardy.hlo.compiled_program import by_kind
+from torch_xla.shardy.hlo.compiled_program import group_by_kind
 from torch_xla.shardy.hlo.protos import HloModuleProto
 
 
@@ -39,7 +39,8 @@ def _record(*sources: str, packed: bytes) -> ProgramRecord:
       CompileOptions(Partitioner.SHARDY, 1, 8),
       0.,
       tensors=tensors,
-      collectives=by_kind(('all-reduce', 4, source) for source in sources),
+      collectives=group_by_kind(
+          ('all-reduce', 4, source) for source in sources),
       packed=packed)
 
 

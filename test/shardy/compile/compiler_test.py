@@ -104,7 +104,8 @@ def test_three_attempts():
 
 
 def test_an_attempt_that_asks_is_recorded_and_nobody_is_warned(caplog):
-  asks = dataclasses.replace(_shardy(lambda outcome: ''), asks='asked of three')
+  asks = dataclasses.replace(
+      _shardy(lambda outcome: ''), probe_description='asked of three')
   record = _compile(_plan(asks, _shardy()), FakeCompilation())
   assert not record.note and not _warnings(caplog)
   one, = record.given_up
@@ -366,8 +367,9 @@ def test_later_attempts_are_not_asked_for_in_vain():
 
 def _told_and_untold(**fields) -> Plan:
   return _plan(
-      _attempt('told', made_if_told=True, **fields),
-      later=lambda: (_attempt('untold', made_if_told=False, **fields),))
+      _attempt('told', requires_layout_report=True, **fields),
+      later=lambda:
+      (_attempt('untold', requires_layout_report=False, **fields),))
 
 
 def test_a_backend_that_tells_gets_what_is_for_such():
@@ -386,7 +388,7 @@ def test_a_backend_that_does_not_tell_gets_what_is_for_such(caplog):
   assert record.handed_on == b'untold'
   assert not _warnings(caplog)
   one, = record.given_up
-  assert one.reason == 'the backend does not tell how it lays tensors out'
+  assert one.reason == 'the backend does not report its layouts'
 
 
 def test_a_backend_that_never_tells_is_asked_once():
@@ -435,8 +437,9 @@ def test_a_refused_attempt_says_nothing_of_telling():
   compilation = FakeCompilation([_REFUSED, made_of()])
   _compile(
       _plan(
-          _attempt('told', lambda outcome: 'refused', made_if_told=True),
-          _attempt('told too', made_if_told=True)), compilation)
+          _attempt(
+              'told', lambda outcome: 'refused', requires_layout_report=True),
+          _attempt('told too', requires_layout_report=True)), compilation)
   assert _tried(compilation) == ['told', 'told too']
 
 
@@ -457,8 +460,11 @@ def test_an_attempt_for_backends_that_refuse(made, tried, caplog):
   record = _compile(
       _plan(
           _attempt('one', refused),
-          _attempt('as text', kept, made_if_refused=True, instead='in text'),
-          _attempt('last')), compilation)
+          _attempt(
+              'as text',
+              kept,
+              requires_refusal=True,
+              fallback_description='in text'), _attempt('last')), compilation)
   assert _tried(compilation) == tried
   how = 'in text' if tried[-1] == 'as text' else 'SHARDY partitions'
   assert record.note.endswith(f': {how}')

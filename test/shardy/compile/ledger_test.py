@@ -48,7 +48,7 @@ def test_two_ledgers_are_independent():
     other.add(_record('b'))
   assert _names(of_one) == _names(one.programs()) == ['a']
   assert _names(of_other) == _names(other.programs()) == ['b']
-  assert not set(_names(ledger.of_process.programs())) & {'a', 'b'}
+  assert not set(_names(ledger.process_ledger.programs())) & {'a', 'b'}
 
 
 def test_recordings_nest_and_overlap():
@@ -132,4 +132,4 @@ def test_threads():
 
 
 def test_the_processs_ledger_is_what_users_ask():
-  assert torch_xla.shardy.programs() == ledger.of_process.programs()
+  assert torch_xla.shardy.programs() == ledger.process_ledger.programs()

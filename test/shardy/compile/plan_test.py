@@ -55,7 +55,7 @@ def test_stablehlo_is_handed_on():
   assert planned == Plan(
       '', (Attempt(b'ML\xefR', Partitioner.GSPMD),),
       note='StableHLO is handed on unchanged')
-  assert planned == plan.handed_on(b'ML\xefR')
+  assert planned == plan.pass_through(b'ML\xefR')
 
 
 def test_a_damaged_program():

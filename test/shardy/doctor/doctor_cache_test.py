@@ -51,10 +51,10 @@ def use_and_probe(root: str) -> list[tuple[str, int, int]]:
       found = {f.check: f for f in report.findings}
       if not counts:
         # It sees loaded programs as it sees those that are compiled.
-        assert found['probe.collective'].found.endswith(', by an all-reduce')
+        assert found['probe.collective'].message.endswith(', by an all-reduce')
         assert found['probe.door'].status is doctor.Status.OK
       else:
-        assert 'of an earlier probe' in found['probe.door'].found
+        assert 'of an earlier probe' in found['probe.door'].message
     else:
       run_program(8 if step == 'first' else 16)
     count(step)

@@ -52,7 +52,7 @@ def checks(doctor: ModuleType) -> dict[str, list[tuple[str, str]]]:
   found: dict[str, list[tuple[str, str]]] = {}
   for finding in doctor.check().findings:
     found.setdefault(finding.check, []).append(
-        (finding.status.value, f'{finding.found} -> {finding.remedy}'))
+        (finding.status.value, f'{finding.message} -> {finding.remedy}'))
   return found
 
 

@@ -74,9 +74,9 @@ def test_json_of_a_sound_process():
   assert [f['check'] for f in data['findings']
          ] == _CONTRACT + ['probe.process'] + _CHECKS
   assert all(
-      sorted(f) == ['check', 'found', 'remedy', 'status']
+      sorted(f) == ['check', 'message', 'remedy', 'status']
       for f in data['findings'])
-  found = {f['check']: f['found'] for f in data['findings']}
+  found = {f['check']: f['message'] for f in data['findings']}
   # Known from /proc: nothing was set while the process ran.
   assert found['environment'] == (
       'no variable was set too late, none is misread')
@@ -99,9 +99,9 @@ def test_probe_behind_the_door(variable, tmp_path):
   found = served(tmp_path)
   assert list(found) == _CHECKS
   assert all(f.status is Status.OK for f in found.values()), found
-  assert found['probe.collective'].found.endswith('exact, by an all-reduce')
-  assert 'program(s) passed, partitioned by ' in found['probe.door'].found
-  partitioners = found['probe.door'].found.split('partitioned by ')[1]
+  assert found['probe.collective'].message.endswith('exact, by an all-reduce')
+  assert 'program(s) passed, partitioned by ' in found['probe.door'].message
+  partitioners = found['probe.door'].message.split('partitioned by ')[1]
   assert ('shardy' in partitioners) is (variable == 'XLA_USE_SHARDY')
 
 
@@ -113,12 +113,12 @@ def test_probe_of_a_library(monkeypatch, tmp_path):
   monkeypatch.setenv('PJRT_LIBRARY_PATH', library)
   found = served(tmp_path)
   assert all(f.status is not Status.ERROR for f in found.values()), found
-  assert 'program(s) passed' in found['probe.door'].found
+  assert 'program(s) passed' in found['probe.door'].message
   found = {f.check: f for f in doctor.check().findings}
   assert found['device'].status is Status.OK
-  assert found['mode'].found == 'shardy, the door is open'
+  assert found['mode'].message == 'shardy, the door is open'
   assert found['plugin'].status is Status.OK
-  assert library in found['plugin'].found
+  assert library in found['plugin'].message
 
 
 @pytest.mark.nightly
@@ -139,7 +139,7 @@ def test_runtime_that_crashes_is_named_by_its_signal():
   found, steps = probe(PJRT_DEVICE='CPU', XLA_FLAGS='--xla_nonsense=1')
   assert list(found) == ['probe.process']
   assert found['probe.process'].status is Status.ERROR
-  text = found['probe.process'].found
+  text = found['probe.process'].message
   assert 'killed by SIGABRT in the step start' in text
   assert 'Unknown flag in XLA_FLAGS: --xla_nonsense=1' in text
   assert steps == ['import', 'start']
@@ -151,7 +151,7 @@ def test_no_device_at_all(monkeypatch, tmp_path):
   monkeypatch.setenv('CPU_NUM_DEVICES', 'eight')
   found = served(tmp_path)
   assert found['probe.start'].status is Status.ERROR
-  assert 'the runtime has no device' in found['probe.start'].found
+  assert 'the runtime has no device' in found['probe.start'].message
   assert found['probe.door'].status is Status.SKIPPED
 
 
@@ -161,7 +161,7 @@ def test_library_that_is_missing(monkeypatch, tmp_path):
   monkeypatch.setenv('TPU_LIBRARY_PATH', '/nonexistent/libtpu.so')
   found = served(tmp_path)
   assert found['probe.start'].status is Status.ERROR
-  assert '/nonexistent/libtpu.so' in found['probe.start'].found
+  assert '/nonexistent/libtpu.so' in found['probe.start'].message
 
 
 @pytest.mark.environment(**_CPU)
@@ -171,7 +171,7 @@ def test_tpu_that_is_not_there(monkeypatch, tmp_path):
   monkeypatch.setenv('TPU_SKIP_MDS_QUERY', '1')
   found = served(tmp_path)
   assert found['probe.start'].status is Status.ERROR
-  assert 'TPU initialization failed' in found['probe.start'].found
+  assert 'TPU initialization failed' in found['probe.start'].message
 
 
 @pytest.mark.nightly
@@ -184,7 +184,7 @@ def test_probe_that_does_not_end():
   assert list(found) == ['probe.process']
   assert found['probe.process'].status is Status.ERROR
   assert f'no end after 12 s, in the step {steps[-1]}' in (
-      found['probe.process'].found)
+      found['probe.process'].message)
 
 
 _TELLS = '''
@@ -209,7 +209,7 @@ def test_end_of_the_child_is_a_finding(end, status, text, monkeypatch):
   found, steps = probe(1 if 'sleep' in end else _SECONDS)
   assert list(found) == ['probe.process']
   assert (found['probe.process'].status,
-          found['probe.process'].found) == (status, text)
+          found['probe.process'].message) == (status, text)
   assert steps == ['import', 'start']
 
 

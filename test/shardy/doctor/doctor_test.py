@@ -46,7 +46,7 @@ def test_json_is_sorted_and_says_all():
           True,
       'findings': [{
           'check': 'spmd',
-          'found': 'off',
+          'message': 'off',
           'remedy': 'turn it on',
           'status': 'warning'
       }]
@@ -151,7 +151,7 @@ def test_pins_are_those_of_the_wheel():
 def test_library_that_is_no_plugin(library, reason):
   finding = versions.judge_plugin(library, True)
   assert finding.status is Status.ERROR
-  assert library in finding.found and reason in finding.found
+  assert library in finding.message and reason in finding.message
 
 
 def test_api_version_of_a_real_plugin():

@@ -20,8 +20,8 @@ def test_finding_where_they_are_not_told_apart(monkeypatch):
   monkeypatch.setattr(identity, '_run', lambda f: (-f(_A, _B), f(_A, _B)))
   found = identity.find()
   assert found.status is Status.WARNING
-  assert found.found.endswith('[-1.3333333730697632, -2.0] for '
-                              '[1.3333333730697632, 2.0]')
+  assert found.message.endswith('[-1.3333333730697632, -2.0] for '
+                                '[1.3333333730697632, 2.0]')
 
 
 _NOT_LOADED = '''

@@ -32,7 +32,7 @@ def _lose(folder: Path) -> None:
 def test_a_whole_checkpoint(tmp_path: Path) -> None:
   folder = _saved(tmp_path)
   finding, = check_checkpoint(folder).findings
-  assert finding.status is Status.OK and folder in finding.found
+  assert finding.status is Status.OK and folder in finding.message
 
 
 def test_each_step_of_a_manager(tmp_path: Path) -> None:
@@ -44,17 +44,17 @@ def test_each_step_of_a_manager(tmp_path: Path) -> None:
   two, nine, ten = check_checkpoint(str(tmp_path)).findings
   assert two.status is Status.OK
   assert nine.status is Status.ERROR
-  assert nine.found == f'{tmp_path}/9 has of model.weight nothing'
+  assert nine.message == f'{tmp_path}/9 has of model.weight nothing'
   assert 'leave these out' in nine.remedy
-  assert 'of model.bias its file __0_0.distcp is cut off' in ten.found
+  assert 'of model.bias its file __0_0.distcp is cut off' in ten.message
 
 
 def test_no_checkpoint(tmp_path: Path) -> None:
   finding, = check_checkpoint(str(tmp_path)).findings
-  assert finding.status is Status.ERROR and '.metadata' in finding.found
+  assert finding.status is Status.ERROR and '.metadata' in finding.message
   (tmp_path / '.metadata').write_bytes(b'nonsense')
   finding, = check_checkpoint(str(tmp_path)).findings
-  assert finding.status is Status.ERROR and 'cannot be read' in finding.found
+  assert finding.status is Status.ERROR and 'cannot be read' in finding.message
 
 
 @pytest.mark.slow

@@ -13,8 +13,8 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import (apart, backend, comparison, conflicts,
-                                          reader)
+from torch_xla.shardy.explanation import (in_subprocess, backend, comparison,
+                                          conflicts, reader)
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
@@ -227,9 +227,9 @@ def test_layers_that_are_alike_are_one():
 
 
 def test_what_ends_shardy_ends_no_process():
-  assert apart.run(lambda: os.kill(os.getpid(), signal.SIGSEGV)) is None
+  assert in_subprocess.run(lambda: os.kill(os.getpid(), signal.SIGSEGV)) is None
   with pytest.raises(ZeroDivisionError):
-    apart.run(lambda: 1 // 0)
+    in_subprocess.run(lambda: 1 // 0)
 
 
 _QKV = 'tensor<16x192xf32>) -> tensor<16x3x4x16xf32>'

@@ -132,7 +132,7 @@ def _retold() -> list:
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr
   from torch_xla.shardy.annotate import call_target
-  from torch_xla.shardy.explanation import retold
+  from torch_xla.shardy.explanation import rerun
   from torch_xla.shardy.hlo import messages, protos
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8), (8,), ('x',))
@@ -153,9 +153,9 @@ def _retold() -> list:
       if call_target.is_binding(instruction.custom_call_target)
       for said in call_target.parse_target(instruction.custom_call_target)
   ]
-          for program in (sent, retold.retell(sent, {'h.*.w': {
+          for program in (sent, rerun.retell(sent, {'h.*.w': {
               1: 0
-          }}), retold.retell(sent, {
+          }}), rerun.retell(sent, {
               'h.*.w': {
                   1: None
               },

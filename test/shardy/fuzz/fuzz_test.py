@@ -37,7 +37,7 @@ def _failures(found: list[Outcome]) -> list[str]:
 def _break_sums() -> None:
   """Has the lowering say `subtract` for each sum."""
   from torch_xla.shardy.rewrite import to_sdy
-  lower = to_sdy.tell
+  lower = to_sdy.lower_shardings
 
   def broken(module, *arguments):
     for computation in module.computations:
@@ -47,12 +47,12 @@ def _break_sums() -> None:
             instruction.opcode = 'subtract'
     return lower(module, *arguments)
 
-  to_sdy.tell = broken
+  to_sdy.lower_shardings = broken
 
 
 def _end_process() -> None:
   from torch_xla.shardy.rewrite import to_sdy
-  to_sdy.tell = lambda *arguments: os.abort()
+  to_sdy.lower_shardings = lambda *arguments: os.abort()
 
 
 @pytest.mark.slow

@@ -153,10 +153,10 @@ def test_of_mlir(dtype):
   assert f'tensor<3x5x{_IN_MLIR[dtype]}>' in dialects.text(
       dialects.read(converted))
   expected, = array_shape.arrays_of(_shapes_of(text))
-  assert array_shape.of_mlir(_IN_MLIR[dtype], (3, 5)) == expected
+  assert array_shape.from_mlir(_IN_MLIR[dtype], (3, 5)) == expected
 
 
 def test_types_of_mlir_that_are_not_listed():
-  shape = array_shape.of_mlir('!quant.uniform<i8:f32>', [2])
+  shape = array_shape.from_mlir('!quant.uniform<i8:f32>', [2])
   assert (str(shape), shape.nbytes) == ('!quant.uniform<i8:f32>[2]', 0)
-  assert str(array_shape.of_mlir('f32', ())) == 'f32[]'
+  assert str(array_shape.from_mlir('f32', ())) == 'f32[]'

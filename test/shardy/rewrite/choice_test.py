@@ -30,12 +30,12 @@ class _Says:
 
 def test_a_plugin_that_says_nothing_is_spared_nothing():
   for plugin in (None, object(), _Says({})):
-    assert choice.left_out(plugin) == frozenset()
+    assert choice.disabled_rewrites(plugin) == frozenset()
 
 
 def test_what_is_false_is_left_out():
   said = {'batch_norm': False, 'dot_dims': True, 'index_dims': False}
-  assert choice.left_out(_Says(said)) == {'batch_norm', 'index_dims'}
+  assert choice.disabled_rewrites(_Says(said)) == {'batch_norm', 'index_dims'}
 
 
 _NAMES = "'batch_norm', 'dot_dims', 'index_dims'"
@@ -50,7 +50,7 @@ _NAMES = "'batch_norm', 'dot_dims', 'index_dims'"
 ])
 def test_what_is_no_such_dict(said):
   with pytest.raises(DoorError) as raised:
-    choice.left_out(_Says(said))
+    choice.disabled_rewrites(_Says(said))
   assert str(raised.value) == (
       f'_Says.rewrites() gives {said!r}; it must be a dict that says of some '
       f'of {_NAMES} whether they are applied, True or False')
@@ -60,7 +60,7 @@ def test_what_is_no_such_dict(said):
 @pytest.mark.parametrize('is_applied', [False, True])
 def test_an_unknown_name(name, is_applied):
   with pytest.raises(DoorError) as raised:
-    choice.left_out(_Says({'dot_dims': False, name: is_applied}))
+    choice.disabled_rewrites(_Says({'dot_dims': False, name: is_applied}))
   assert str(raised.value) == (
       f'_Says.rewrites() names {name!r}; it can name {_NAMES}')
 
@@ -68,7 +68,7 @@ def test_an_unknown_name(name, is_applied):
 @pytest.mark.parametrize('name', sorted(choice.ALWAYS))
 def test_what_results_depend_on(name):
   with pytest.raises(DoorError) as raised:
-    choice.left_out(_Says({name: False}))
+    choice.disabled_rewrites(_Says({name: False}))
   assert str(raised.value) == (
       f'_Says.rewrites() names {name!r}, which is always applied: without it '
       'results would be wrong, or a program not be compiled. It can name '
@@ -112,10 +112,8 @@ def test_the_others_are_applied(left_out):
   pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   sent = modules.module_of(_PROGRAM)
   assert all(_left(name, sent) for name in choice.FOR_SHARDINGS)
-  plan = ShardyPlanner(left_out=lambda: left_out)(sent.SerializeToString(),
-                                                  'hlo',
-                                                  CompileOptions(
-                                                      Partitioner.GSPMD, 1, 8))
+  plan = ShardyPlanner(disabled_rewrites=lambda: left_out)(
+      sent.SerializeToString(), 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert not plan.reason
   attempts = list(plan.all_attempts())
   by_shardy = attempts[:-1]

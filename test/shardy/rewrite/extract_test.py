@@ -13,10 +13,10 @@ from torch_xla.shardy.rewrite import extract
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 _bind, _tag = modules.bind, modules.tag
 _module = modules.module_of
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
-_A = Annotation.of(_MESH, (0, None), (1, None))
-_B = Annotation.of(_MESH, (None, 1), None)
-_C = Annotation.of(_MESH, (1, 0), (0, 2))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
+_A = Annotation.from_spec(_MESH, (0, None), (1, None))
+_B = Annotation.from_spec(_MESH, (None, 1), None)
+_C = Annotation.from_spec(_MESH, (1, 0), (0, 2))
 _F = 'f32[8,8]{1,0}'
 
 
@@ -42,7 +42,7 @@ def _names(module, found: dict) -> dict:
 def test_no_calls_no_change():
   module = _module(f'  ROOT p0 = {_F} parameter(0)')
   before = module.SerializeToString()
-  assert extract.take(module) == extract.Taken()
+  assert extract.extract_annotations(module) == extract.Annotations()
   assert module.SerializeToString() == before
 
 
@@ -53,8 +53,8 @@ def test_binding():
     s = {_F} add(p0, p1)
     b = f32[] custom-call(p1, p0), {_bind(_A, _B)}
     ROOT t = ({_F}, f32[]) tuple(s, b)''')
-  taken = extract.take(module)
-  assert taken == extract.Taken(True, {
+  taken = extract.extract_annotations(module)
+  assert taken == extract.Annotations(True, {
       1: _A,
       0: _B
   }, {}, (_binding(_A, _B, parameters=(1, 0)),))
@@ -75,7 +75,7 @@ def test_binding_as_root_with_everything_on_it():
     p0 = {_F} parameter(0)
     ROOT b = f32[] custom-call(p0), {_bind(_A)}, sharding={{replicated}},
       frontend_attributes={{a="1"}}, api_version=API_VERSION_ORIGINAL''')
-  assert extract.take(module).parameters == {0: _A}
+  assert extract.extract_annotations(module).parameters == {0: _A}
   assert _text(module) == '''\
 ENTRY e (p0: f32[8,8]) -> f32[] {
   p0 = f32[8,8]{1,0} parameter(0)
@@ -91,11 +91,13 @@ def test_several_bindings():
     b = f32[] custom-call(p0, p1), {_bind(_A, _B)}
     c = f32[] custom-call(p0), {_bind(_C)}
     ROOT t = (f32[], f32[]) tuple(b, c)''')
-  assert extract.take(module) == extract.Taken(True, {
-      0: _C,
-      1: _B
-  }, {}, (_binding(_A, _B, parameters=(0, 1)), _binding(_C, parameters=(0,))),
-                                               frozenset({0, 1}))
+  assert extract.extract_annotations(module) == extract.Annotations(
+      True, {
+          0: _C,
+          1: _B
+      }, {},
+      (_binding(_A, _B, parameters=(0, 1)), _binding(_C, parameters=(0,))),
+      frozenset({0, 1}))
   assert _text(module).count('constant(0)') == 2
 
 
@@ -107,10 +109,11 @@ def test_parameter_that_nothing_but_bindings_uses():
     s = {_F} negate(p1)
     b = f32[] custom-call(p0, p1), {_bind(_A, _B)}
     ROOT t = ({_F}, f32[]) tuple(s, b)''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert taken.parameters == {0: _A, 1: _B}
   assert taken.unused == {0}
-  assert taken.of_used() == dataclasses.replace(taken, parameters={1: _B})
+  assert taken.without_unused() == dataclasses.replace(
+      taken, parameters={1: _B})
 
 
 def test_operand_that_is_no_parameter():
@@ -118,7 +121,7 @@ def test_operand_that_is_no_parameter():
     p0 = {_F} parameter(0)
     s = {_F} negate(p0)
     ROOT b = f32[] custom-call(s, p0), {_bind(_A, _B)}''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert taken.bindings == (_binding(_A, _B, parameters=(-1, 0)),)
   assert taken.parameters == {0: _B}
 
@@ -131,7 +134,7 @@ def test_tag():
     c = {_F} custom-call(k), custom_call_target="Sharding",
       sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
     ROOT r = {_F} add(c, p0)''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert taken.has_calls and not taken.parameters and not taken.bindings
   assert _names(module, taken.constraints) == {'c': _A}
   assert_printed(
@@ -157,7 +160,7 @@ def test_chained_tags():
     d = {_F} custom-call(m), custom_call_target="Sharding",
       sharding={{replicated}}
     ROOT r = {_F} add(k, d)''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert _names(module, taken.constraints) == {'c': _B, 'd': _C}
   text = _text(module)
   assert 'shardy' not in text
@@ -172,7 +175,7 @@ def test_tag_as_root():
     s = {_F} negate(p0)
     k = {_F} custom-call(s), {_tag(_A)}
     ROOT l = {_F} custom-call(k), {_tag(_B)}''')
-  assert extract.take(module).has_calls
+  assert extract.extract_annotations(module).has_calls
   assert _text(module) == '''\
 ENTRY e (p0: f32[8,8]) -> f32[8,8] {
   p0 = f32[8,8]{1,0} parameter(0)
@@ -186,7 +189,7 @@ def test_binding_of_a_tag():
     p0 = {_F} parameter(0)
     k = {_F} custom-call(p0), {_tag(_A)}
     ROOT b = f32[] custom-call(k), {_bind(_B)}''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert taken.parameters == {0: _B}
   assert taken.bindings == (_binding(_B, parameters=(0,)),)
 
@@ -218,7 +221,7 @@ more {{
   ROOT no = pred[] constant(false)
 }}
 ''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   assert _names(module, taken.constraints) == {'c': _A}
   (computation, _), = taken.constraints
   assert computation != module.entry_computation_id
@@ -242,7 +245,7 @@ def test_what_only_a_binding_used_is_not_donated():
     ROOT t = ({_F}, f32[]) tuple(s, b)''',
       header=_DONOR)
   assert len(module.buffer_donor.entries) == 3
-  extract.take(module)
+  extract.extract_annotations(module)
   assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 2]
   assert _text(module).count('parameter(') == 3
 
@@ -257,7 +260,7 @@ def test_what_nothing_used_before_stays_donated():
     b = f32[] custom-call(p0), {_bind(_A)}
     ROOT t = ({_F}, f32[]) tuple(s, b)''',
       header=_DONOR)
-  extract.take(module)
+  extract.extract_annotations(module)
   assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
 
 
@@ -269,7 +272,7 @@ def test_a_parameter_that_is_the_result_stays_donated():
     p2 = {_F} parameter(2)
     b = f32[] custom-call(p0), {_bind(_A)}''',
       header=_DONOR)
-  extract.take(module)
+  extract.extract_annotations(module)
   assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
 
 
@@ -290,7 +293,7 @@ def test_a_parameter_that_is_the_result_stays_donated():
 def test_damaged_calls(entry, message):
   module = _module(f'    p0 = {_F} parameter(0)\n    {entry}')
   with pytest.raises(AnnotationTextError, match=message):
-    extract.take(module)
+    extract.extract_annotations(module)
 
 
 def test_tag_of_two_annotations():
@@ -302,4 +305,4 @@ def test_tag_of_two_annotations():
     ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
       sharding={{replicated}}''')
   with pytest.raises(ValueError):
-    extract.take(module)
+    extract.extract_annotations(module)

@@ -59,7 +59,7 @@ def _check_fell_back(program, reason: str) -> None:
   assert b'torch_xla.shardy' not in program.handed_on
   assert b'xla.sdy' not in program.handed_on
   assert program.shardings.v1 == 0 or 'is no reshaped' in str(
-      program.shardings.kept)
+      program.shardings.unconverted)
 
 
 def test_what_runs_with_shardy_is_noted_as_such(mesh):

@@ -14,14 +14,14 @@ from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _XY = '{devices=[2,4]<=[8]}'
 _F, _L = 'f32[8,8]{1,0}', 'f32[4,8]{1,0}'
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _begin(of: str, shape: str = _L) -> str:
@@ -41,7 +41,8 @@ def _manual(of: str, shape: str = _L) -> str:
 
 def _lower(entry: str, others: str = ''):
   module = modules.module_of(entry, others)
-  return module, to_sdy.tell(module, extract.take(module), 8)
+  return module, to_sdy.lower_shardings(module,
+                                        extract.extract_annotations(module), 8)
 
 
 def _print(module) -> str:
@@ -212,7 +213,7 @@ def test_manual_parameters_and_results():
       1: '{devices=[8]<=[8]}',
   }
   told = [program.results[0]] * 4
-  assert [str(s) for s in program.as_known(told)
+  assert [str(s) for s in program.mark_manual_results(told)
          ] == ['{manual}', '{manual}', '{manual}', '{devices=[8,1]<=[8]}']
   stored = {t.parameter: str(t.placement) for t in program.tensors}
   assert stored == {0: '{devices=[8,1]<=[8]}', 1: '{devices=[8]<=[8]}', 2: _X}
@@ -335,10 +336,10 @@ def test_what_means_nothing(entry, message):
 def _check_refused(error, message, entry, others='') -> None:
   """The module is as it was then."""
   module = modules.module_of(entry, others)
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   before = module.SerializeToString()
   with pytest.raises(error) as raised:
-    to_sdy.tell(module, taken, 8)
+    to_sdy.lower_shardings(module, taken, 8)
   assert message in str(raised.value)
   assert module.SerializeToString() == before
 

@@ -68,7 +68,7 @@ def _compiled(compute: Callable[[], torch.Tensor]) -> tuple[str, str]:
       torch_xla.sync(wait=True)
   del result
   module = messages.parse(protos.HloModuleProto, programs[-1].sent)
-  to_sdy.tell(module, extract.take(module), 8)
+  to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
   program = module.SerializeToString()
   text = _hlo.HloModule.from_serialized_hlo_module_proto(program).to_string()
   return text, topology.compile_for(_TOPOLOGY, program, shardy=True).to_string()

@@ -8,7 +8,7 @@ from torch_xla.shardy.rewrite import extract, planner
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: HLO text')
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _F = 'f32[8,8]{1,0}'
 _WHOLE = 'custom_call_target="Sharding", sharding={replicated}'
 _Y = ('custom_call_target="Sharding", '
@@ -24,7 +24,8 @@ _SUM = 'reduce(p0, z), dimensions={1}, to_apply=add'
 
 
 def _unreduced(*axes: int, rank: int = 2, split: int | None = None):
-  return Annotation.of(_MESH, (split, *(None,) * (rank - 1)), None, None, axes)
+  return Annotation.from_spec(_MESH, (split, *(None,) * (rank - 1)), None, None,
+                              axes)
 
 
 def _lower(body: str, others: str = ''):
@@ -34,7 +35,7 @@ def _lower(body: str, others: str = ''):
     p2 = f32[9,8]{{1,0}} parameter(2), sharding={{replicated}}
     z = f32[] constant(0)
     {body}''', others)
-  planner.lower(module, extract.take(module), 8)
+  planner.lower(module, extract.extract_annotations(module), 8)
   return modules.printed(module).split('{\n', 1)[1]
 
 
@@ -141,8 +142,8 @@ def test_what_is_no_part_of_a_sum(body, others, text):
 
 
 def test_over_two_meshes():
-  other = Annotation.of(
-      UserMesh.of((8,), ('z',)), (None, None), None, None, (0,))
+  other = Annotation.from_spec(
+      UserMesh.from_devices((8,), ('z',)), (None, None), None, None, (0,))
   with pytest.raises(InexpressibleError, match='unreduced over .* one mesh'):
     _lower(f'''
     d = {_F} {_DOT}

@@ -16,7 +16,8 @@ from torch_xla.shardy.sharding.text import parse_sharding
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
 _EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
-_SAID = Annotation.of(UserMesh.of((2, 4), ('x', 'y')), (0, None), (1, None))
+_SAID = Annotation.from_spec(
+    UserMesh.from_devices((2, 4), ('x', 'y')), (0, None), (1, None))
 _F = 'f32[8,8]{1,0}'
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _ON_ONE = 'm = f32[8,8]{1,0} negate(p0), sharding={maximal device=3}'
@@ -176,10 +177,8 @@ def test_layouts_that_are_kept():
      'the backend does not tell how it laid out the parameters'),
     (dict(parameters=[_X, _X]),
      'the backend does not tell how it laid out the parameters'),
-    (dict(results=None),
-     'the backend does not tell how it lays out the results'),
-    (dict(results=[_X]),
-     'the backend does not tell how it lays out the results'),
+    (dict(results=None), 'the backend does not report the layouts of results'),
+    (dict(results=[_X]), 'the backend does not report the layouts of results'),
     (dict(compiled=None),
      'the backend does not tell how it laid out the parameters'),
     (dict(compiled=None, error=BackendCompileError(3, 'no such op')),

@@ -29,10 +29,10 @@ def test_shardys_groups_for_those_of_gspmd():
     b = f32[8] custom-call(q), {_ALIKE}
     c = f32[8] custom-call(b), custom_call_target="Sharding", sharding={{unknown}}
     ROOT s = f32[8] add(a, c)''')
-  groups = shard_groups.take(module)
+  groups = shard_groups.extract_groups(module)
   text = modules.printed(module)
   assert 'add(p, q)' in text and 'custom-call' not in text
-  shard_groups.put(module, groups)
+  shard_groups.restore_groups(module, groups)
   text = modules.printed(module)
   assert text.count('xla.sdy.sharding_group_id="3 : i64"') == 2
   assert text.count('custom_call_has_side_effect=true') == 2
@@ -44,7 +44,7 @@ def test_no_group_of_shapes_that_differ_by_now():
     q = f32[6] parameter(1)
     a = f32[8] custom-call(p), {_ALIKE}
     ROOT b = f32[6] custom-call(q), {_ALIKE}''')
-  shard_groups.put(module, shard_groups.take(module))
+  shard_groups.restore_groups(module, shard_groups.extract_groups(module))
   assert 'custom-call' not in modules.printed(module)
 
 

@@ -15,7 +15,7 @@ from torch_xla.shardy.sharding.text import parse_sharding
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 _bind, _tag = modules.bind, modules.tag
 _module = modules.module_of
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _F = 'f32[8,8]{1,0}'
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
@@ -23,13 +23,14 @@ _MINOR_X = '{devices=[1,2,4]<=[8] last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None, mesh=_MESH) -> Annotation:
-  return Annotation.of(mesh, spec, priority)
+  return Annotation.from_spec(mesh, spec, priority)
 
 
 def _lower(entry: str, others: str = '', num_devices: int = 8):
   """What the module becomes, and what is said of it."""
   module = _module(entry, others)
-  lowering = to_sdy.tell(module, extract.take(module), num_devices)
+  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
+                                    num_devices)
   return modules.printed(module), lowering
 
 
@@ -248,7 +249,7 @@ def test_uneven():
 
 
 def test_permuted_mesh():
-  mesh = UserMesh.of((2, 4), ('x', 'y'), (0, 2, 1, 3, 7, 6, 5, 4))
+  mesh = UserMesh.from_devices((2, 4), ('x', 'y'), (0, 2, 1, 3, 7, 6, 5, 4))
   said = _say((1, 0), (0, 1), mesh)
   text, _ = _lower(f'''
     p0 = {_F} parameter(0), sharding={said.sharding}
@@ -259,7 +260,7 @@ def test_permuted_mesh():
   assert "[{'y'}p0, {'x'}p1]" in body
 
 
-_LINE = UserMesh.of((8,), ('d',))
+_LINE = UserMesh.from_devices((8,), ('d',))
 
 
 @pytest.mark.parametrize(
@@ -271,10 +272,12 @@ _LINE = UserMesh.of((8,), ('d',))
         ((_MESH, _LINE, _LINE), '"x"=2, "y"=4',
          ["[{'x'}, {}]", "[{'x', 'y'}, {}]", "[{'x', 'y'}, {}]"]),
         # 4x2 of the same devices: 'y' is made of 'a' and 'b'.
-        ((_MESH, _MESH, UserMesh.of((4, 2), ('a', 'b'))), '"x"=2, "y"=4',
+        ((_MESH, _MESH, UserMesh.from_devices((4, 2),
+                                              ('a', 'b'))), '"x"=2, "y"=4',
          ["[{'x'}, {}]", "[{'x'}, {}]", "[{'x', 'y':(1)2}, {}]"]),
-        ((UserMesh.of((4, 2), ('a', 'b')), _MESH, UserMesh.of(
-            (4, 2), ('a', 'b'))), '"a"=4, "b"=2',
+        ((UserMesh.from_devices(
+            (4, 2), ('a', 'b')), _MESH, UserMesh.from_devices(
+                (4, 2), ('a', 'b'))), '"a"=4, "b"=2',
          ["[{'a'}, {}]", "[{'a':(1)2}, {}]", "[{'a'}, {}]"]),
     ])
 def test_several_meshes_over_the_same_devices(meshes, mesh, shardings):
@@ -295,7 +298,8 @@ def test_the_less_used_mesh_where_the_other_does_not_do():
 
   Nothing of the first attempt is left.
   """
-  most, least = UserMesh.of((4, 3), ('a', 'b')), UserMesh.of((3, 4), ('c', 'd'))
+  most, least = UserMesh.from_devices(
+      (4, 3), ('a', 'b')), UserMesh.from_devices((3, 4), ('c', 'd'))
   said = [_say((None, None), None, most)] * 2 + [_say((0, 1), None, least)]
   text, lowering = _lower(
       f'''
@@ -322,7 +326,7 @@ def test_the_less_used_mesh_where_the_other_does_not_do():
     (('axis_1', 'axis_0'), ('axis_1', 'axis_0')),
 ])
 def test_axis_names(names, expected):
-  said = _say((1, 0), (0, None), UserMesh.of((2, 4), names))
+  said = _say((1, 0), (0, None), UserMesh.from_devices((2, 4), names))
   text, _ = _lower(f'''
     p0 = {_F} parameter(0), sharding={said.sharding}
     ROOT b = f32[] custom-call(p0), {_bind(said)}''')
@@ -448,7 +452,7 @@ def test_shardings_given_for_results():
   module.spmd_output_sharding = op_sharding.to_bytes(
       parse_sharding('{replicated}'))
   with pytest.raises(InexpressibleError, match="the program's results"):
-    to_sdy.tell(module, extract.take(module), 8)
+    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
 
 
 def test_damaged_sharding_on_a_parameter():
@@ -460,7 +464,7 @@ def test_damaged_sharding_on_a_parameter():
       if instruction.HasField('sharding'):
         instruction.sharding = b'\x08\x63'
   with pytest.raises(InexpressibleError, match='is not understood'):
-    to_sdy.tell(module, extract.take(module), 8)
+    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
 
 
 @pytest.mark.parametrize('rank, spec, priority', [(1, (None, None), (0, None)),
@@ -493,7 +497,8 @@ def test_20_000_instructions():
   lines.append(f'ROOT t = ({_F}, f32[]) tuple(i{count - 1}, b)')
   module = _module('\n'.join(lines))
   start = time.perf_counter()
-  lowering = to_sdy.tell(module, extract.take(module), 8)
+  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
+                                    8)
   print(f'{count} instructions in {time.perf_counter() - start:.2f} s')
   assert len(lowering.tensors) == 1 + (count - 1) // 100
   text = modules.printed(module)

@@ -8,7 +8,7 @@ from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.rewrite import extract, to_sdy, unasked
 
 pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = 'sharding={devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = 'sharding={devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 _F, _B = 'f32[8,8]{1,0}', 'bf16[8,8]{1,0}'
@@ -16,13 +16,13 @@ _SHARDING = 'custom_call_target="Sharding"'
 
 
 def _say(axis, *priority) -> Annotation:
-  return Annotation.of(_MESH, (axis, None), priority or None)
+  return Annotation.from_spec(_MESH, (axis, None), priority or None)
 
 
 def _repeated(entry: str) -> dict[str, Annotation]:
   """What is said of each constraint that nobody asked for, by its name."""
   module = modules.module_of(entry)
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   unasked.repeat(module, taken)
   names = {
       (c.id, i.id): i.name for c in module.computations for i in c.instructions
@@ -102,7 +102,7 @@ def test_the_first_priority_of_several(of_p, of_n, first):
 
 def test_written():
   """Open where it is used, closed where it is stored; an update has a tag."""
-  said = Annotation.of(_MESH, (0, None), (1, 3))
+  said = Annotation.from_spec(_MESH, (0, None), (1, 3))
   update = modules.call(call_target.update_target(_say(0, 2, None)))
   module = modules.module_of(f'''
     p = {_F} parameter(0), {_X}
@@ -113,10 +113,11 @@ def test_written():
     u = {_F} custom-call(t), {_SHARDING}, {_X}
     n = {_F} negate(c)
     ROOT o = ({_F}, {_F}, {_F}) tuple(c, n, u)''')
-  taken = extract.take(module)
+  taken = extract.extract_annotations(module)
   unasked.repeat(module, taken)
-  lowering = to_sdy.tell(module, taken, 8)
-  assert set(lowering.results) == {0, 2} and not lowering.open_results
+  lowering = to_sdy.lower_shardings(module, taken, 8)
+  assert set(
+      lowering.results) == {0, 2} and not lowering.partially_constrained_results
   assert_printed(
       modules.printed(module), '''\
 {xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "y"=4]>}}

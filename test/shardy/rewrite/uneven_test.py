@@ -17,9 +17,9 @@ from torch_xla.shardy.compile.attempt import Attempt, Outcome
 from torch_xla.shardy.hlo import array_shape, op_sharding
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
-from torch_xla.shardy.rewrite import extract, padding, planner, question
+from torch_xla.shardy.rewrite import extract, padding, planner, propagation_probe
 from torch_xla.shardy.sdy import free_results
-from torch_xla.shardy.sdy.free_results import Made
+from torch_xla.shardy.sdy.free_results import CandidateAttempt
 from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -60,7 +60,7 @@ def _text(entry: str, tiles=None) -> str:
   """What a module becomes, without what is not looked at here."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   module = modules.module_of(entry)
-  planner.lower(module, extract.take(module), 8, tiles or {})
+  planner.lower(module, extract.extract_annotations(module), 8, tiles or {})
   for computation in module.computations:
     for instruction in computation.instructions:
       instruction.ClearField('frontend_attributes')
@@ -74,7 +74,8 @@ _SPLIT = '{devices=[8,1]<=[8]}'
 
 
 def test_a_parameter_is_padded_and_cut():
-  said = Annotation.of(UserMesh.of((8,), ('d',)), (0, None), (3, None))
+  said = Annotation.from_spec(
+      UserMesh.from_devices((8,), ('d',)), (0, None), (3, None))
   text = _text(f'''
     p = f32[10,6] parameter(0), sharding={_SPLIT}
     b = f32[] custom-call(p), {modules.bind(said)}
@@ -148,9 +149,9 @@ def test_what_shardy_is_asked():
     n = f32[6,10] transpose(c), dimensions={{1,0}}
     ROOT t = (f32[10,6], f32[6,10], f32[16,8]) tuple(c, n, e)'''
   module = modules.module_of(entry)
-  _, padded = planner.lower(module, extract.take(module), 8)
-  assert padded.in_question == {1: (6, 10)} and not padded.free
-  question.ask(module, padded.in_question, 8)
+  _, padded = planner.lower(module, extract.extract_annotations(module), 8)
+  assert padded.unplaced_results == {1: (6, 10)} and not padded.padded_unplaced
+  propagation_probe.make_propagation_probe(module, padded.unplaced_results, 8)
   entry, = module.computations
   names = {i.id: i.name for i in entry.instructions}
   root = next(i for i in entry.instructions if i.id == entry.root_id)
@@ -182,7 +183,7 @@ def test_what_shardy_is_asked():
     ((), (), None),
 ])
 def test_what_a_free_result_is_padded_to(dims, tiles, to):
-  assert free_results.padded(dims, tiles) == to
+  assert free_results.padded_to_tiles(dims, tiles) == to
   assert free_results.may_be_uneven(dims, 8) == bool(dims)
 
 
@@ -210,10 +211,10 @@ def _attempts(promised=lambda outcome: None):
     told.append(tiles)
     attempt = Attempt(b'', Partitioner.SHARDY, promise=promised)
     if tiles is None:
-      return Made(attempt, open_results={1: (10, 6)})
-    to = {n: ((10, 6), free_results.padded((10, 6), t))
+      return CandidateAttempt(attempt, probed_results={1: (10, 6)})
+    to = {n: ((10, 6), free_results.padded_to_tiles((10, 6), t))
           for n, t in tiles.items()}  # yapf: disable
-    return Made(attempt, padded=to)
+    return CandidateAttempt(attempt, padded=to)
 
   return told, free_results.attempts(make)
 
@@ -227,15 +228,15 @@ def _attempts(promised=lambda outcome: None):
 def test_an_answer_is_compared_with_what_was_made(made, reason):
   told, attempts = _attempts()
   question_ = next(attempts)
-  assert question_.asks == 'asked how it splits 1 results'
+  assert question_.probe_description == 'asked how it splits 1 results'
   assert question_.promise(_outcome('{devices=[8,1]<=[8]}')) == ''
   attempt = next(attempts)
-  assert not attempt.asks and told == [None, {1: (8, 1)}]
+  assert not attempt.probe_description and told == [None, {1: (8, 1)}]
   said = attempt.promise(_outcome('{replicated}', made))
   assert said is None if reason is None else said.startswith(reason)
   rest = list(attempts)
   assert told[2:] == ([] if reason is None else [{}])
-  assert all('not padded' in one.instead for one in rest)
+  assert all('not padded' in one.fallback_description for one in rest)
 
 
 def test_an_answer_of_another_rank_says_nothing():
@@ -446,7 +447,7 @@ def test_only_indices_that_are_split_unevenly_stay_whole(count, whole):
       inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
       index_vector_dim=1, to_apply=add
     ROOT t = (f32[10,6], (f32[10,4], f32[10,4])) tuple(p, y)""", add)
-  planner.lower(module, extract.take(module), 8)
+  planner.lower(module, extract.extract_annotations(module), 8)
   by_id = {i.id: i for i in module.computations[-1].instructions}
   kept = [
       by_id[i.operand_ids[0]].name

@@ -102,7 +102,7 @@ def test_text_is_what_shardy_prints(dims, expected):
   attribute = attributes.sharding_attribute(_MESH, dims)
   assert attribute == f'#sdy.sharding<@mesh, {expected}>'
   assert _printed(attribute) == attribute
-  per_value = attributes.per_value_attribute(_MESH, dims)
+  per_value = attributes.sharding_per_value(_MESH, dims)
   assert per_value == f'#sdy.sharding_per_value<[<@mesh, {expected}>]>'
   assert _printed(per_value) == per_value
   assert not _refused(str(_MESH), attribute, len(dims))
@@ -180,7 +180,7 @@ def test_dimensions_that_shardy_refuses_too(fields, message):
 def test_shardings_that_shardy_refuses_too(axes, message):
   dims = tuple(DimSharding(tuple(a)) for a in axes)
   for write in (attributes.text, attributes.sharding_attribute,
-                attributes.per_value_attribute):
+                attributes.sharding_per_value):
     with pytest.raises(SdyError, match=message):
       write(_MESH, dims)
   assert _refused(str(_MESH), _unchecked(dims), len(dims))

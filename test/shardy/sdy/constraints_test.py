@@ -7,15 +7,15 @@ from torch_xla.shardy.sdy.constraints import Site
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 from torch_xla.shardy.sharding.text import parse_sharding
 
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
-_LINE = UserMesh.of((8,), ('d',))
-_FOUR_TWO = UserMesh.of((4, 2), ('a', 'b'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
+_LINE = UserMesh.from_devices((8,), ('d',))
+_FOUR_TWO = UserMesh.from_devices((4, 2), ('a', 'b'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None, mesh=_MESH) -> Annotation:
-  return Annotation.of(mesh, spec, priority)
+  return Annotation.from_spec(mesh, spec, priority)
 
 
 def _placed(text: str, said=None, rank: int = 2) -> Site:
@@ -124,7 +124,7 @@ def test_several_meshes(meshes, mesh, shardings):
         ([_placed(_X)], (_LINE, _MESH), '["x"=2, "y"=4]', ['[{"x"}, {}]']),
         ([_placed(_X)], (_LINE,), '["d"=8]', ['[{"d":(1)2}, {}]']),
         # Those of other devices are none.
-        ([_placed(_X)], (UserMesh.of(
+        ([_placed(_X)], (UserMesh.from_devices(
             (4,), None),), '["axis_0"=2, "axis_1"=4]', ['[{"axis_0"}, {}]']),
         # The program's own come first, whatever it is that others say.
         ([_said(_say(
@@ -143,14 +143,15 @@ def test_meshes_of_the_process(sites, meshes, mesh, shardings):
 
 
 def test_no_mesh_of_the_process_stands_in_for_one_that_does_not_fit():
-  said = _say((0, None), None, UserMesh.of((9, 4), ('x', 'y')))
+  said = _say((0, None), None, UserMesh.from_devices((9, 4), ('x', 'y')))
   with pytest.raises(InexpressibleError, match='a mesh of 36 devices'):
     _lower(_placed(_X, said), meshes=(_MESH,))
 
 
 def test_the_less_used_mesh_where_the_other_does_not_do():
   """4x3 devices do not divide as 3x4 do; replicated is said over either."""
-  most, least = UserMesh.of((4, 3), ('a', 'b')), UserMesh.of((3, 4), ('c', 'd'))
+  most, least = UserMesh.from_devices(
+      (4, 3), ('a', 'b')), UserMesh.from_devices((3, 4), ('c', 'd'))
   whole = _say((None, None), None, most)
   mesh, texts = _lower(
       _said(whole),
@@ -164,7 +165,7 @@ def test_the_less_used_mesh_where_the_other_does_not_do():
 def test_meshes_that_have_nothing_in_common():
   with pytest.raises(InexpressibleError, match='over #sdy.mesh'):
     _lower(
-        *(_said(_say((0, 1), None, UserMesh.of(shape, None)))
+        *(_said(_say((0, 1), None, UserMesh.from_devices(shape, None)))
           for shape in [(4, 3), (3, 4)]),
         num_devices=12)
 

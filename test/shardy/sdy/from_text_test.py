@@ -32,7 +32,7 @@ def _meshes(draw, num_devices=8) -> UserMesh:
     if len(shape) > 5:
       shape, left = [*shape, left], 1
   ids = draw(st.one_of(st.none(), st.permutations(range(math.prod(shape)))))
-  return UserMesh.of(shape, None, ids)
+  return UserMesh.from_devices(shape, None, ids)
 
 
 @st.composite
@@ -49,7 +49,7 @@ def _annotations(draw, num_devices=8) -> Annotation:
   priority = draw(
       st.one_of(st.none(),
                 st.tuples(*[st.one_of(st.none(), st.integers(0, 9))] * rank)))
-  return Annotation.of(mesh, spec, priority)
+  return Annotation.from_spec(mesh, spec, priority)
 
 
 @examples(150)

@@ -86,12 +86,12 @@ def test_every_spec_over_every_mesh_of_as_many_devices(shape):
   written = 0
   refused = []
   for ids in _orders(n):
-    user_mesh = UserMesh.of(shape, None, ids)
+    user_mesh = UserMesh.from_devices(shape, None, ids)
     for spec in _specs(len(shape)):
       expected = _tiles_of_spec(user_mesh, spec)
       sharding = partition_spec.sharding_of(shape, user_mesh.device_ids, spec)
       for other in (s for s in _MESHES if math.prod(s) == n):
-        mesh = mesh_axes.mesh_of(UserMesh.of(other, None, ids))
+        mesh = mesh_axes.mesh_of(UserMesh.from_devices(other, None, ids))
         try:
           dims = mesh_axes.dims_of(sharding, mesh, len(spec))
         except InexpressibleError:
@@ -101,7 +101,7 @@ def test_every_spec_over_every_mesh_of_as_many_devices(shape):
         assert all(d.closed and d.priority is None for d in dims)
         assert _tiles_of_dims(mesh, dims) == expected, (mesh, spec, dims)
         written += 1
-      annotation = Annotation.of(user_mesh, spec, None)
+      annotation = Annotation.from_spec(user_mesh, spec, None)
       own = mesh_axes.mesh_of(user_mesh)
       dims = mesh_axes.annotated_dims(annotation, own)
       assert [len(d.axes) for d in dims] == [len(axes) for axes in spec]
@@ -118,12 +118,12 @@ def test_every_spec_over_every_mesh_of_as_many_devices(shape):
     ids=str)
 def test_annotation_over_another_mesh(one, other):
   """What `annotated_dims` falls back to keeps tile and priority."""
-  user_mesh = UserMesh.of(one, None)
-  mesh = mesh_axes.mesh_of(UserMesh.of(other, None))
+  user_mesh = UserMesh.from_devices(one, None)
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices(other, None))
   for spec in _specs(len(one)):
     priority = tuple(range(len(spec)))
     dims = mesh_axes.annotated_dims(
-        Annotation.of(user_mesh, spec, priority), mesh)
+        Annotation.from_spec(user_mesh, spec, priority), mesh)
     attributes.check(mesh, dims)
     assert _tiles_of_dims(mesh, dims) == _tiles_of_spec(user_mesh, spec)
     # An axis of size 1 that the other mesh lacks leaves nothing to order.
@@ -136,8 +136,9 @@ def test_annotation_over_another_mesh(one, other):
 
 
 def test_split_over_an_axis_that_the_mesh_lacks_stays_closed():
-  mesh = mesh_axes.mesh_of(UserMesh.of((2, 4), None))
-  annotation = Annotation.of(UserMesh.of((1, 8), None), ((0,), (1,)), (1, 2))
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices((2, 4), None))
+  annotation = Annotation.from_spec(
+      UserMesh.from_devices((1, 8), None), ((0,), (1,)), (1, 2))
   first, second = mesh_axes.annotated_dims(annotation, mesh)
   assert first == attributes.DimSharding()
   assert second.closed
@@ -148,9 +149,9 @@ def test_a_device_order_of_its_own_is_refused_or_right():
   n, kept, refused = 8, 0, 0
   for ids in _orders(n):
     for shape in [(8,), (2, 4), (2, 2, 2)]:
-      mesh = mesh_axes.mesh_of(UserMesh.of(shape, None, ids))
+      mesh = mesh_axes.mesh_of(UserMesh.from_devices(shape, None, ids))
       for theirs in _orders(n):
-        user_mesh = UserMesh.of((2, 4), ('x', 'y'), theirs)
+        user_mesh = UserMesh.from_devices((2, 4), ('x', 'y'), theirs)
         for spec in _specs(2):
           sharding = partition_spec.sharding_of((2, 4), theirs, spec)
           try:
@@ -188,7 +189,7 @@ def test_what_no_mesh_says(text, rank, message):
                                           ((2, 6), '{devices=[3,4]<=[12]}'),
                                           ((3, 4), '{devices=[2,6]<=[12]}')])
 def test_what_sub_axes_do_not_divide(shape, tiles):
-  mesh = mesh_axes.mesh_of(UserMesh.of(shape, None))
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices(shape, None))
   with pytest.raises(
       InexpressibleError, match='the sharding .* over #sdy.mesh'):
     mesh_axes.dims_of(parse_sharding(tiles), mesh, 2)
@@ -196,14 +197,14 @@ def test_what_sub_axes_do_not_divide(shape, tiles):
 
 def test_message_of_a_big_sharding_is_short():
   sharding = parse_sharding('{devices=[512,1]<=[512]}').to_v1()
-  mesh = mesh_axes.mesh_of(UserMesh.of((8,), None))
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices((8,), None))
   with pytest.raises(InexpressibleError) as raised:
     mesh_axes.dims_of(sharding, mesh, 2)
   assert len(str(raised.value)) < 250
 
 
 def test_replicated_of_any_rank():
-  mesh = mesh_axes.mesh_of(UserMesh.of((2, 4), None))
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices((2, 4), None))
   replicated = parse_sharding('{replicated}')
   for rank in range(4):
     assert mesh_axes.dims_of(replicated, mesh,
@@ -222,7 +223,7 @@ def test_replicated_of_any_rank():
     (('0', '1'), ['0', '1']),
 ])
 def test_axis_names(names, expected):
-  mesh = mesh_axes.mesh_of(UserMesh.of((2, 4), names))
+  mesh = mesh_axes.mesh_of(UserMesh.from_devices((2, 4), names))
   assert mesh.axes == tuple(zip(expected, (2, 4)))
 
 
@@ -236,9 +237,10 @@ def test_axis_names(names, expected):
     ((1, 8), ((0,), (1,)), (1, 2), '[{"axis_0"}p1, {"axis_1"}p2]'),
 ])
 def test_priorities_and_open_dimensions(shape, spec, priority, expected):
-  mesh = UserMesh.of(shape, None)
+  mesh = UserMesh.from_devices(shape, None)
   own = mesh_axes.mesh_of(mesh)
-  dims = mesh_axes.annotated_dims(Annotation.of(mesh, spec, priority), own)
+  dims = mesh_axes.annotated_dims(
+      Annotation.from_spec(mesh, spec, priority), own)
   assert attributes.text(own, dims) == f'<@mesh, {expected}>'
 
 
@@ -275,7 +277,7 @@ def test_mesh_of_the_placements_over_a_mesh():
   for shape in [(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2), (6,), (12,)]:
     n = math.prod(shape)
     for ids in _orders(n) if n == 8 else [None]:
-      user_mesh = UserMesh.of(shape, None, ids)
+      user_mesh = UserMesh.from_devices(shape, None, ids)
       given = {
           spec: partition_spec.sharding_of(shape, user_mesh.device_ids, spec)
           for spec in _specs(len(shape))
@@ -294,7 +296,7 @@ def test_mesh_of_the_placements_over_a_mesh():
 
 def test_mesh_of_placements_over_devices_in_an_odd_order():
   """The one that tells most of the order counts, not the first."""
-  user_mesh = UserMesh.of((2, 4), None, (7, 1, 2, 3, 4, 5, 6, 0))
+  user_mesh = UserMesh.from_devices((2, 4), None, (7, 1, 2, 3, 4, 5, 6, 0))
   given = {
       spec: partition_spec.sharding_of((2, 4), user_mesh.device_ids, spec)
       for spec in (((0,), ()), ((0,), (1,)), ((1,), ()))

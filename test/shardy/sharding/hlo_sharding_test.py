@@ -323,7 +323,7 @@ def test_unsupported_text(text):
 
 
 def test_bad_values():
-  tiles = DeviceList.of([0, 1], (2,))
+  tiles = DeviceList.from_devices([0, 1], (2,))
   with pytest.raises(ShardingError, match='2 subgroup types for 1 tile'):
     HloSharding.tiled(tiles, [ShardingType.MANUAL, ShardingType.REPLICATED])
   with pytest.raises(ShardingError, match='not the type of a subgroup'):

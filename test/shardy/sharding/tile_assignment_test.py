@@ -18,8 +18,9 @@ from torch_xla.shardy.sharding.tile_assignment import (DeviceList,
 
 def from_array(devices, dims=None):
   """The V2 form of a V1 device list."""
-  return DeviceList.of(devices,
-                       np.shape(devices) if dims is None else dims).iota
+  return DeviceList.from_devices(
+      devices,
+      np.shape(devices) if dims is None else dims).iota
 
 
 @st.composite
@@ -81,7 +82,7 @@ def test_canonical_form(reshape_dims, perm, text):
     (IotaTileAssignment((2, 4), (8,)), '[2,4]<=[8]'),
     (IotaTileAssignment((2, 2, 4), (2, 2, 4),
                         (2, 1, 0)), '[2,2,4]<=[2,2,4]T(2,1,0)'),
-    (DeviceList.of([3, 2, 1, 0], (2, 2)), '[2,2]3,2,1,0'),
+    (DeviceList.from_devices([3, 2, 1, 0], (2, 2)), '[2,2]3,2,1,0'),
 ])
 def test_str(tiles, text):
   assert str(tiles) == text

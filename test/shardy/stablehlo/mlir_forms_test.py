@@ -15,7 +15,7 @@ from torch_xla.shardy.v2 import to_v2
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _main, _shown = modules.main, modules.shown
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _X_V1 = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
@@ -23,7 +23,7 @@ _Y_V1 = '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _module():
@@ -87,7 +87,7 @@ module @m attributes {mhlo.frontend_attributes = {xla.sdy.meshes = "{mesh =
 def test_plain():
   """The program has shardings of arguments, results, operations and calls."""
   program = modules.in_hlo(_module())
-  extract.take(program)
+  extract.extract_annotations(program)
   assert_printed(
       _shown(modules.in_form(program, Form.PLAIN)), '''\
 module @m {
@@ -163,7 +163,7 @@ def test_frontend_attributes_of_others_are_kept():
 
 def _v2(arguments: str, results: str, body: str):
   program = modules.in_hlo(_main(arguments, results, body))
-  extract.take(program)
+  extract.extract_annotations(program)
   return program, to_v2.emit_in_place(program)[1]
 
 
@@ -233,12 +233,12 @@ def test_a_program_without_our_calls():
     %n = stablehlo.negate %k : F
     return %n, %b : F, tensor<f32>''')
   program = dialects.text(text).encode()
-  handed_on = calls.without(program).decode()
+  handed_on = calls.remove_calls(program).decode()
   assert 'torch_xla' not in handed_on and handed_on.count('%arg') == 3
   assert 'return %0, %cst' in handed_on
-  printed = calls.without(program, trims=True).decode()
+  printed = calls.remove_calls(program, trims=True).decode()
   assert 'torch_xla' not in printed and printed.count('%arg') == 2
   assert 'return %0 : ' in printed
   # What is said of the tensors that it has is still in it.
-  exported = calls.trimmed(program, {}, False, lambda of: ())[0].decode()
+  exported = calls.trim_program(program, {}, False, lambda of: ())[0].decode()
   assert exported.count('shardy.bind') == exported.count('shardy.tag') == 1

@@ -17,7 +17,7 @@ from torch_xla.shardy.stablehlo import conversion, dialects, pins
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _bind, _tag, _constrain = modules.bind, modules.tag, modules.sharding_call
 _main, _shown = modules.main, modules.shown
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
 _MINOR_X = '{devices=[1,2,4]<=[8] last_tile_dim_replicate}'
@@ -26,7 +26,7 @@ _AT_X, _AT_Y, _AT_MINOR_X = (
 
 
 def _say(spec, priority=None) -> Annotation:
-  return Annotation.of(_MESH, spec, priority)
+  return Annotation.from_spec(_MESH, spec, priority)
 
 
 def _arguments(*placed: str) -> str:
@@ -158,7 +158,8 @@ def test_results_of_plugins_that_do_not_tell():
     %z = stablehlo.constant dense<0.0> : tensor<f32>
     %t = stablehlo.create_token : !stablehlo.token
     return %n, %c, %z, %t : F, F, tensor<f32>, !stablehlo.token'''))
-  told = to_sdy.tell(program, extract.take(program), 8)
+  told = to_sdy.lower_shardings(program, extract.extract_annotations(program),
+                                8)
   placements = pins.pin_sdy(program, told)
   assert _shown(modules.in_form(program)).splitlines()[3] == (
       '      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, '
@@ -317,7 +318,8 @@ def test_the_function_that_main_merely_calls_is_the_program():
   """It is so from 3,200 parameters on; their shardings are said of it."""
   program = _unwrapped(_MAIN)
   assert len(program.computations) == 1
-  told = to_sdy.tell(program, extract.take(program), 8)
+  told = to_sdy.lower_shardings(program, extract.extract_annotations(program),
+                                8)
   assert_printed(
       _shown(modules.in_form(program)), '''\
 module @m {

@@ -13,7 +13,7 @@ from torch_xla.shardy.stablehlo.forms import Form
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads MLIR')
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"}'
 _XY = '{mhlo.sharding = "{devices=[2,4]<=[8]}"}'
 _M = '{mhlo.sharding = "{manual}"}'
@@ -38,7 +38,7 @@ def _region(form: Form = Form.SDY):
   return lower(
       main(
           f'%arg0: F {_X}, %arg1: tensor<f32>', 'F, tensor<f32>', f'''
-    %t = {bind(Annotation.of(_MESH, (0, None), (2, None)), of=('%arg0',))}
+    %t = {bind(Annotation.from_spec(_MESH, (0, None), (2, None)), of=('%arg0',))}
     %b = {_begin('%arg0')}
     %s = stablehlo.broadcast_in_dim %arg1, dims = [] :
         (tensor<f32>) -> {_L}

@@ -87,5 +87,6 @@ def lower(module,
           form: Form = Form.SDY) -> tuple[Any, SdyProgram]:
   """What becomes of a module, which is used up, and what it says."""
   program = in_hlo(module)
-  told = to_sdy.tell(program, extract.take(program), num_devices)
+  told = to_sdy.lower_shardings(program, extract.extract_annotations(program),
+                                num_devices)
   return in_form(program, form), told

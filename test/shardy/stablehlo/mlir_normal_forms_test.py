@@ -157,17 +157,18 @@ def _constraint_in(module: str) -> str:
 
 def _ours(case: Case) -> tuple[str, str, str]:
   """The module of one argument that is placed so and constrained so again."""
-  mesh = UserMesh.of(case.shape, case.names, case.device_ids)
+  mesh = UserMesh.from_devices(case.shape, case.names, case.device_ids)
   spec = [
       None if entry is None or entry == OPEN else tuple(
           map(case.names.index, (entry,) if isinstance(entry, str) else entry))
       for entry in case.spec
   ]
   priority = tuple(3 if entry == OPEN else None for entry in case.spec)
-  said = Annotation.of(mesh, spec, priority if OPEN in case.spec else None)
+  said = Annotation.from_spec(mesh, spec,
+                              priority if OPEN in case.spec else None)
   module = modules.main(
       f'%arg0: F {{mhlo.sharding = "{said.sharding}"}}', 'tensor<f32>, F', f'''
-    %b = {modules.bind(Annotation.of(mesh, spec, None), of=('%arg0',))}
+    %b = {modules.bind(Annotation.from_spec(mesh, spec, None), of=('%arg0',))}
     %k = {modules.tag(said, '%arg0')}
     %c = {modules.sharding_call('%k', str(said.sharding))}
     return %b, %c : tensor<f32>, F''')
@@ -240,11 +241,11 @@ def _others() -> dict[str, str]:
   return json.loads(told.splitlines()[-1])
 
 
-_MESH = UserMesh.of((2, 4), _XY)
+_MESH = UserMesh.from_devices((2, 4), _XY)
 
 
 def _say(spec, mesh=_MESH) -> Annotation:
-  return Annotation.of(mesh, spec, None)
+  return Annotation.from_spec(mesh, spec, None)
 
 
 def test_several_meshes():
@@ -257,7 +258,7 @@ def test_several_meshes():
   ] == ['sdy.mesh @mesh = <["x"=2, "y"=4]>', 'sdy.mesh @mesh_0 = '
         '<["a"=4, "b"=2]>']  # yapf: disable
   assert _constraint_in(theirs) == '<@mesh_0, [{"a"}, {}]>'
-  line = UserMesh.of((4, 2), ('a', 'b'))
+  line = UserMesh.from_devices((4, 2), ('a', 'b'))
   said = _say((0, None), line)
   module = modules.main(
       f'%arg0: F {{mhlo.sharding = "{_say((0, None)).sharding}"}}',

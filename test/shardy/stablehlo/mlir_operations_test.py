@@ -34,7 +34,7 @@ def _sent(operation) -> bytes:
   made = [made] if isinstance(made, torch.Tensor) else list(made)
   if not any(torch_xla._XLAC._check_tensor_need_materialization(made)):
     return b''
-  return printed.with_calls(made)
+  return printed.artifact_with_calls(made)
 
 
 def _computed(program: bytes) -> collections.Counter:
@@ -121,7 +121,7 @@ def test_quantised_values(lowest, storage):
   quantised = torch.ops.quantized_decomposed
   said = 0.4, 2, lowest, 127, torch.int8
   x = torch.ones(8).to('xla')
-  program = printed.with_calls([
+  program = printed.artifact_with_calls([
       quantised.dequantize_per_tensor(
           quantised.quantize_per_tensor(x, *said), *said)
   ])

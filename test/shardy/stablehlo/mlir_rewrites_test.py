@@ -26,8 +26,10 @@ def _body(module, *left_out: str) -> str:
       lambda of: (),
       lambda: target,
       lambda: False,
-      left_out=lambda: left_out)(dialects.write(module, _VERSION), 'mlir',
-                                 CompileOptions(Partitioner.GSPMD, 1, 8))
+      disabled_rewrites=lambda: left_out)(dialects.write(module, _VERSION),
+                                          'mlir',
+                                          CompileOptions(
+                                              Partitioner.GSPMD, 1, 8))
   assert not plan.reason
   attempt, = plan.attempts
   assert attempt.partitioner is Partitioner.SHARDY

@@ -27,7 +27,7 @@ ENVIRONMENT = {
 _TOPOLOGY = 'v5e:2x4'
 # What it makes of an operation that it has no use for.
 _TPU_OPCODES = {'gather': 'convolution'}
-_MESH = UserMesh.of((2, 4), ('x', 'y'))
+_MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -76,7 +76,7 @@ def test_collectives(a, b, operation, priorities, monkeypatch):
   """One program, handed over as HLO and as StableHLO."""
   axes = (0, 1) if 'add' in operation else (1, 1)
   said = [
-      Annotation.of(_MESH, (axis, None), (priority, None))
+      Annotation.from_spec(_MESH, (axis, None), (priority, None))
       for axis, priority in zip(axes, priorities)
   ]
   result = '[16,128]' if 'add' in operation else '[16,64]'
@@ -86,7 +86,7 @@ def test_collectives(a, b, operation, priorities, monkeypatch):
     s = f32[] custom-call(a, b), {bind(*said)}
     o = f32{result}{{1,0}} {operation}
     ROOT t = (f32{result}{{1,0}}, f32[]) tuple(o, s)''')
-  to_sdy.tell(hlo, extract.take(hlo), 8)
+  to_sdy.lower_shardings(hlo, extract.extract_annotations(hlo), 8)
   by_mlir = _compiled(monkeypatch, in_form(hlo))
   by_hlo = topology.compile_for(
       _TOPOLOGY, hlo.SerializeToString(), shardy=True).to_string()

@@ -65,7 +65,7 @@ def test_annotations_are_not_lost_in_silence():
 
 def test_what_cannot_be_converted_goes_without_our_calls():
   """Its shardings go as they came, as from the official wheel."""
-  said = Annotation.of(UserMesh.of((8,), ('x',)), (0,), (1,))
+  said = Annotation.from_spec(UserMesh.from_devices((8,), ('x',)), (0,), (1,))
   program = modules.main(
       '%a: F {mhlo.sharding = "{devices=[2,2,2]<=[8]}"}', 'F', f'''
     %k = {modules.tag(said, '%a')}

@@ -18,8 +18,8 @@ import vendor
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _TELLS, _TELLS_NOT = ('sdy', 'hlo'), ('echo', 'none', 'absent', 'damaged',
                                       'silent')
-_NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
-                'tensors out, and is taken to keep what it is told')
+_NOT_CHECKED = ('layouts are not checked: the plugin does not report them, and '
+                'is assumed to keep the shardings that it is given')
 _UNREADABLE = ('layouts are not checked: what the plugin tells of them cannot '
                'be read (jaxlib ')
 _CHECKPOINT = vendor.Case('to_v2_models_test', 'test_checkpoint_save_and_load',

@@ -89,7 +89,7 @@ def test_permuted_meshes(both, devices, v1):
   mesh = xs.Mesh(np.array(devices), (2, 4), _AXES)
   _matmul(mesh, ('x', None), (None, 'y'), ('x', 'y'))
   check_same(both, v2=0)
-  reasons = [reason for p in both for reason, _ in p.shardings.kept]
+  reasons = [reason for p in both for reason, _ in p.shardings.unconverted]
   assert bool(reasons) == bool(v1)
   assert set(reasons) <= {NO_IOTA}
 

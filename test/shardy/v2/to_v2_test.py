@@ -219,7 +219,7 @@ def test_what_cannot_be_v2_goes_on_as_it_came(data, reason):
       protos.HloModuleProto, lowered.program).computations[0].instructions
   assert first.sharding == third.sharding == data
   assert second.sharding == _bytes(_V2['tiled'])
-  (said, count), = lowered.shardings.kept
+  (said, count), = lowered.shardings.unconverted
   assert said.startswith(reason)
   assert count == lowered.shardings.v1 == 2
   assert lowered.shardings.v2 == 1
@@ -250,7 +250,7 @@ def test_leaves_of_a_tuple_are_lowered_one_by_one():
       _bytes(_V1['vector'])
   ]
   assert counts.v2 == 2
-  assert [reason for reason, _ in counts.kept] == [
+  assert [reason for reason, _ in counts.unconverted] == [
       'a sharding for rank 1 on an array of rank 2',
       'device 0 is listed 2 times, device 7 is missing'
   ]

@@ -1,1 +1,1 @@
-"""What a user says of a tensor's sharding, and how programs carry it."""
+"""Users' annotations of shardings, and how programs carry them."""

@@ -1,4 +1,4 @@
-"""What a user says of a tensor's sharding: mesh, spec, priorities and the rest."""
+"""A user's annotation of a tensor: mesh, spec, priorities and the rest."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from ..sharding.hlo_sharding import HloSharding
-from ..sharding.partition_spec import in_plain_order, sharding_of
+from ..sharding.partition_spec import are_in_plain_order, sharding_of
 from .constraint_words import Propagate, UnreducedError
 from .priority import Priority
 
@@ -36,15 +36,15 @@ class UserMesh:
                        f'{len(self.shape)} axes')
 
   @classmethod
-  def of(cls,
-         shape: Sequence[int],
-         axis_names: Optional[Sequence[str]],
-         device_ids: Optional[Sequence[int]] = None) -> UserMesh:
+  def from_devices(cls,
+                   shape: Sequence[int],
+                   axis_names: Optional[Sequence[str]],
+                   device_ids: Optional[Sequence[int]] = None) -> UserMesh:
     names = tuple(map(str, axis_names)) if axis_names else None
     ids = None
     if device_ids is not None:
       array = np.asarray(device_ids).reshape(-1)
-      ids = None if in_plain_order(array) else tuple(array.tolist())
+      ids = None if are_in_plain_order(array) else tuple(array.tolist())
     return cls(tuple(map(int, shape)), names, ids)
 
   def axis_name(self, axis: int) -> str:
@@ -53,13 +53,14 @@ class UserMesh:
 
 @functools.lru_cache(maxsize=8)
 def user_mesh(mesh: Any) -> UserMesh:
-  """What an `xs.Mesh` is; each step may mark its inputs with the same."""
-  return UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids)
+  """The UserMesh of an `xs.Mesh`; steps may mark inputs with the same one."""
+  return UserMesh.from_devices(mesh.mesh_shape, mesh.axis_names,
+                               mesh.device_ids)
 
 
 @dataclasses.dataclass(frozen=True)
 class Annotation:
-  """What `mark_sharding` was told of one tensor.
+  """The arguments of `mark_sharding` for one tensor.
 
   Attributes:
     partition_spec: for each dimension the mesh axes it is split over, by index,
@@ -88,7 +89,7 @@ class Annotation:
           'are not split')
 
   @classmethod
-  def of(
+  def from_spec(
       cls,
       mesh: UserMesh,
       partition_spec: Sequence[Any],
@@ -120,8 +121,8 @@ class Annotation:
             strict=True))
 
   @functools.cached_property
-  def of_whole(self) -> Annotation:
-    """The same of the value that is added up."""
+  def without_unreduced(self) -> Annotation:
+    """The annotation of the value that is added up."""
     return dataclasses.replace(self, unreduced=())
 
   @functools.cached_property

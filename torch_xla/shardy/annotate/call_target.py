@@ -1,4 +1,4 @@
-"""How a program carries annotations: as the targets of custom calls.
+"""Annotations in a program: the targets of custom calls.
 
 `xs.mark_sharding` hands the runtime a placement and no more. The mesh's axis
 names, the priorities and the rest travel inside the program, in calls that the lowering
@@ -35,14 +35,13 @@ class AnnotationTextError(ValueError):
   """The target of a binding or a tag that does not say what it should."""
 
 
-def binding_target(annotations: Iterable[Annotation], of: str = '') -> str:
+def binding_target(annotations: Iterable[Annotation], label: str = '') -> str:
   """The target of the binding of tensors with these annotations, in order.
 
   Args:
-    of: a name for what is bound, so that no two bindings of one program are
-      alike.
+    label: of the bound tensors; it tells bindings of one program apart.
   """
-  return _BINDING + _dump(annotations, of)
+  return _BINDING + _dump(annotations, label)
 
 
 def tag_target(annotation: Annotation) -> str:
@@ -56,7 +55,7 @@ def update_target(annotation: Annotation) -> str:
 
 
 def is_update(target: str) -> bool:
-  """Whether a tag is that of a new value."""
+  """Tests whether a tag is that of a new value."""
   return target.startswith(f'{_TAG}{{"of":"{_UPDATE}"')
 
 
@@ -68,7 +67,7 @@ def is_tag(target: str) -> bool:
   return target.startswith(_TAG)
 
 
-def retold(target: str, annotations: Iterable[Annotation]) -> str:
+def with_annotations(target: str, annotations: Iterable[Annotation]) -> str:
   """A binding's target with other annotations of the same tensors."""
   return binding_target(annotations, json.loads(target[len(_BINDING):])['of'])
 
@@ -110,12 +109,12 @@ def parse_target(target: str) -> tuple[Annotation, ...]:
   return tuple(annotations)
 
 
-def _dump(annotations: Iterable[Annotation], of: str = '') -> str:
+def _dump(annotations: Iterable[Annotation], label: str = '') -> str:
   meshes: dict[UserMesh, int] = {}
   tensors = [(meshes.setdefault(a.mesh, len(meshes)), a.partition_spec,
               a.priority, *_words(a)) for a in annotations]
   data = {
-      'of': of,
+      'of': label,
       'meshes': [(m.shape, m.axis_names, m.device_ids) for m in meshes],
       'tensors': tensors,
   }
@@ -123,7 +122,7 @@ def _dump(annotations: Iterable[Annotation], of: str = '') -> str:
 
 
 def _words(annotation: Annotation) -> tuple[Any, ...]:
-  """What most say nothing of: their text, and so their hash, is without it."""
+  """The options that most annotations lack: their text, and hash, omits them."""
   if annotation.propagate is None and not annotation.unreduced:
     return ()
   return annotation.propagate, annotation.unreduced

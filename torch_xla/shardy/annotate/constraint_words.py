@@ -1,4 +1,4 @@
-"""What a sharding says besides placement and priority, and what is wrong with it.
+"""Options of an annotation besides placement and priority, and their checks.
 
 - `propagate`: which dimensions propagation may split further (`{"x", ?}`).
 - `unreduced`: axes over which each device holds a part of a sum that is still to

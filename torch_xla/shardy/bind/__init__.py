@@ -36,13 +36,14 @@ def _route() -> switch.Route:
   left_out = functools.cache(_left_out)
   meshes = binder.meshes.in_order
   return switch.Route(
-      ShardyPlanner(binder.names.of, meshes, left_out), binder.pending_bindings,
-      meshes, binder.names.of, left_out, binder.lost)
+      ShardyPlanner(binder.names.names_of, meshes,
+                    left_out), binder.pending_bindings, meshes,
+      binder.names.names_of, left_out, binder.lost)
 
 
 def _check(plugin: Any) -> None:
   from ..rewrite import choice
-  choice.left_out(plugin)
+  choice.disabled_rewrites(plugin)
 
 
 def _left_out() -> frozenset[str]:
@@ -51,4 +52,4 @@ def _left_out() -> frozenset[str]:
 
   from ..door import device_plugins
   from ..rewrite import choice
-  return choice.left_out(device_plugins.registered(xr.device_type()))
+  return choice.disabled_rewrites(device_plugins.registered(xr.device_type()))

@@ -34,7 +34,7 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
                                          UnreducedError)
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
-from ..said_once import SaidOnce
+from ..warn_once import WarnOnce
 from . import copies, names, placing, reads, registry, updates, usage
 from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
@@ -80,7 +80,7 @@ class Binder:
     self._is_in_sync = False
     self._hooks: Optional[torch.library.Library] = None
     self._graph_data: Optional[GraphData] = None
-    self._warnings = SaidOnce(logger)
+    self._warnings = WarnOnce(logger)
     self._syncing = Found()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
@@ -132,7 +132,7 @@ class Binder:
       return
     if self._hooks is None:
       self._hooks = reads.hook(self)
-    annotation = Annotation.of(
+    annotation = Annotation.from_spec(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
         torch_xla._XLAC._xla_annotate_custom_sharding)
@@ -144,7 +144,7 @@ class Binder:
     if only_constrains or is_pending:
       _tag(t, annotation)
       annotate_func(t, op_sharding)
-      self._pending_marks.add(t, annotation.of_whole)
+      self._pending_marks.add(t, annotation.without_unreduced)
       return
     spec_of = torch_xla._XLAC._get_xla_sharding_spec
     spec = spec_of(t) if usage.is_used(t) else None

@@ -23,7 +23,7 @@ import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 
 from ..annotate.annotation import Annotation
-from ..said_once import SaidOnce
+from ..warn_once import WarnOnce
 from ..sharding.hlo_sharding import REPLICATED
 from ..sharding.text import parse_sharding
 from .registry import AnnotatedTensors
@@ -31,7 +31,7 @@ from .registry import AnnotatedTensors
 _MARK = '_follows_annotations'
 
 
-def follow(tensors: AnnotatedTensors, said_once: SaidOnce) -> None:
+def follow(tensors: AnnotatedTensors, said_once: WarnOnce) -> None:
   """Has torch tell `tensors` where it makes one tensor of another."""
   if hasattr(torch.nn.Module.load_state_dict, _MARK):
     return
@@ -94,7 +94,7 @@ def _following(deepcopy: Callable[..., torch.Tensor],
 
 
 def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
-               said_once: SaidOnce) -> Callable[..., Any]:
+               said_once: WarnOnce) -> Callable[..., Any]:
 
   @functools.wraps(load)
   def load_state_dict(self: torch.nn.Module,

@@ -36,7 +36,8 @@ class Meshes:
 
 
 def _of(mesh: Any) -> UserMesh:
-  return UserMesh.of(mesh.mesh_shape, mesh.axis_names, mesh.device_ids)
+  return UserMesh.from_devices(mesh.mesh_shape, mesh.axis_names,
+                               mesh.device_ids)
 
 
 def _order_of(mesh: UserMesh) -> tuple[Any, ...]:

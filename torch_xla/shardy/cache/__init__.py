@@ -80,7 +80,7 @@ class Cache:
           'giving it back', path, self.taken_over)
 
   def report(self) -> CacheReport:
-    """What was loaded, stored, evicted, and skipped as damaged so far."""
+    """Counts of entries loaded, stored, evicted, and skipped as damaged."""
     return self.store.report()
 
   def evict(self) -> None:

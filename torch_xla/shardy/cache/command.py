@@ -27,7 +27,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       parser.error(f'there is no directory {options.root!r}')
     for rules in _directories(root):
       for directory in _directories(rules):
-        caches.append(_told(options.action, directory))
+        caches.append(_summary(options.action, directory))
   except CacheError as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
@@ -54,8 +54,8 @@ def _directories(above: Directory) -> Iterator[Directory]:
       yield above.subdirectory(name, make=False)
 
 
-def _told(action: str, directory: Directory) -> dict[str, object]:
-  """What is left in a directory after the action, and what it found."""
+def _summary(action: str, directory: Directory) -> dict[str, object]:
+  """The content of a directory after the action, and the findings."""
   store = Store(directory.path, lambda: directory, 0, lambda: False)
   findings = []
   if action == 'verify':

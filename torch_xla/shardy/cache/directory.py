@@ -95,7 +95,7 @@ class Directory:
     return file
 
   def is_gone(self) -> bool:
-    """Whether its path leads to another directory by now, or to none."""
+    """Tests whether its path leads to another directory by now, or to none."""
     try:
       return not os.path.samestat(os.stat(self.path), os.fstat(self.file))
     except OSError:
@@ -130,7 +130,7 @@ class Directory:
       here = above
 
   def _make(self, name: str) -> bool:
-    """Whether this call made it."""
+    """Makes it; returns False if it existed."""
     try:
       os.mkdir(name, stat.S_IRWXU, dir_fd=self.file)
     except FileExistsError:

@@ -50,7 +50,7 @@ class Holder:
     return f'process {self.pid} on host {self.host}, since {since}'
 
   def is_alive(self) -> bool:
-    """Whether the process, of this kernel and pid namespace, still runs."""
+    """Tests whether the process, of this kernel and pid namespace, runs."""
     return _process_start(self.pid) == self.started
 
 
@@ -164,7 +164,7 @@ class DirectoryLock:
       time.sleep(_POLL_SECONDS)
 
   def is_held(self) -> bool:
-    """Whether this process, not a parent that it was forked from, has it."""
+    """Tests whether this process, not a parent that it forked from, has it."""
     return self._file >= 0
 
   def release(self) -> None:

@@ -1,4 +1,4 @@
-"""What a compiled program depends on besides the program itself.
+"""The environment that a compiled program depends on.
 
 The names made here keep executables apart that were made under other rules:
 by another version of the fork, in another mode, by another plugin, or, where
@@ -107,8 +107,8 @@ def _processor() -> str:
   with open('/proc/cpuinfo', encoding='utf-8', errors='replace') as f:
     first = f.read().split('\n\n')[0]
   # Others, such as the clock, change from one reading to the next.
-  kept = [
+  lines = [
       line for line in first.splitlines()
       if re.match(r'(model name|flags|Features|CPU part)\s*:', line)
   ]
-  return hashlib.sha256('\n'.join(kept).encode()).hexdigest()[:8]
+  return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:8]

@@ -32,7 +32,7 @@ _ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
 
 @dataclasses.dataclass(frozen=True)
 class CacheReport:
-  """What became of the entries that this process asked for or wrote.
+  """Counts of the entries that this process read or wrote.
 
   Attributes:
     loaded: programs that came out of the cache.
@@ -87,7 +87,7 @@ class Store:
       self.evict()
 
   def is_there(self) -> bool:
-    """Whether the directory was there when it was last looked for."""
+    """Tests whether the directory existed at the last look."""
     return self._directory is not None
 
   def report(self) -> CacheReport:
@@ -121,7 +121,7 @@ class Store:
     return bytes(data)
 
   def _whole(self, key: str) -> Optional[memoryview]:
-    """What is stored under `key`; None if nothing is.
+    """The entry stored under `key`; None if there is none.
 
     Raises:
       OSError: it cannot be read.
@@ -150,7 +150,7 @@ class Store:
         yield f'{key}: {e}'
 
   def size(self) -> tuple[int, int]:
-    """How many entries there are, and how many bytes."""
+    """The number of entries, and of their bytes."""
     files = self._files()
     return (sum(whole for whole, _, _, _ in files),
             sum(size for _, _, size, _ in files))

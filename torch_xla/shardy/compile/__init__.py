@@ -1,1 +1,1 @@
-"""What happens to one program: a plan, its attempts, and the record of it."""
+"""The way of one program: a plan, its attempts, and the record of it."""

@@ -1,4 +1,4 @@
-"""One way to have a program compiled, and what came of it."""
+"""One way to compile a program, and its outcome."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _UNIMPLEMENTED = 12  # PJRT_Error_Code_UNIMPLEMENTED
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """What the backend made of an attempt.
+  """The backend's result of an attempt.
 
   Attributes:
     options: serialised CompileOptionsProto, as the backend got it.
-    seconds: what it took.
-    error: what it refused the program with, if it did.
-    compiled: the program that it made, where it tells.
-    answer: what it tells of the program, serialised; empty if nothing.
+    seconds: the duration of the compile.
+    error: the backend's refusal of the program, if it refused.
+    compiled: the compiled program, where the backend reports it.
+    answer: the compiled program, serialised; empty if it is not reported.
     answer_format: of that: 'hlo_with_config', 'mlir'.
-    never_tells: whether it tells of no program at all.
-    unreadable: why what it tells cannot be read; empty if it can.
-    memory: what the program takes on a device, where the backend tells.
+    cannot_report: whether the backend reports no program at all.
+    unreadable: why the report cannot be read; empty if it can.
+    memory: the program's memory on a device, where the backend reports it.
   """
   options: bytes
   seconds: float
@@ -45,21 +45,21 @@ class Outcome:
   compiled: Optional[CompiledProgram] = None
   answer: bytes = b''
   answer_format: str = ''
-  never_tells: bool = False
+  cannot_report: bool = False
   unreadable: str = ''
   memory: Optional[Memory] = None
 
   @property
   def results(self) -> Optional[tuple[HloSharding, ...]]:
-    """How the backend laid out the results; None where it does not tell."""
+    """The layouts of the results; None where the backend reports none."""
     return None if self.compiled is None else self.compiled.results
 
 
-def as_read(outcome: Outcome) -> Optional[tuple[bytes, str]]:
-  """What the runtime is to read of a program, and its format.
+def hlo_answer(outcome: Outcome) -> Optional[tuple[bytes, str]]:
+  """The HLO of a program for the runtime to read, and its format.
 
-  The runtime asks more than once, and a backend writes the program down anew
-  each time. None: it is to ask the backend.
+  The runtime reads it more than once, and a backend serialises the program anew
+  each time. None: the runtime reads the backend's own.
   """
   if (outcome.compiled is None or
       outcome.answer_format not in messages.HLO_FORMATS):
@@ -89,14 +89,14 @@ class Attempt:
     read: reads the compiled program.
     answer: what the runtime is to read in place of what the backend tells, and
       its format; None: the backend's own.
-    made_if_told: the attempt is only for backends that tell how they lay
-      results out (True), or only for those that do not (False).
-    made_if_refused: the attempt is only for backends that refused the one
+    requires_layout_report: the attempt is only for backends that report the
+      results' layouts (True), or only for those that do not (False).
+    requires_refusal: the attempt is only for backends that refused the one
       before.
-    instead: what it stands for, where that is not the official wheel's way.
+    fallback_description: of the attempt, if it is not the official wheel's way.
     note_of: what the record says of an outcome that is used.
-    asks: what the attempt is to find out for the next, which is the program's
-      own; empty where it is that itself.
+    probe_description: what the attempt finds out for the next; empty where it
+      is the program itself.
     form: how the program says its shardings, where that is not the HLO way.
     is_untupled: whether parameters that came as one tuple are its parameters.
   """
@@ -107,17 +107,17 @@ class Attempt:
   promise: Optional[Promise] = None
   program_format: Optional[str] = None
   read: Reader = compiled_program.read
-  answer: Callable[[Outcome], Optional[tuple[bytes, str]]] = as_read
-  made_if_told: Optional[bool] = None
-  made_if_refused: bool = False
-  instead: str = ''
+  answer: Callable[[Outcome], Optional[tuple[bytes, str]]] = hlo_answer
+  requires_layout_report: Optional[bool] = None
+  requires_refusal: bool = False
+  fallback_description: str = ''
   note_of: Callable[[Outcome], str] = lambda outcome: ''
-  asks: str = ''
+  probe_description: str = ''
   form: str = ''
   is_untupled: bool = False
 
   def run(self, compilation: Compilation) -> Outcome:
-    """Has the backend compile it; what it refuses is an outcome, too.
+    """Compiles it by the backend; a refusal is an outcome, too.
 
     Raises:
       ValueError: the compilation's options are damaged.
@@ -136,17 +136,17 @@ class Attempt:
                      time.perf_counter() - start, e.with_traceback(None))
     seconds = time.perf_counter() - start
     compiled, answer, answer_format = None, b'', ''
-    memory, never_tells, unreadable = compilation.memory(), False, ''
+    memory, cannot_report, unreadable = compilation.memory(), False, ''
     try:
       answer, answer_format = compilation.compiled_program()
       compiled = self.read(answer, answer_format, self._sources())
     except (BackendCompileError, ValueError) as e:
       logger.debug('the compiled program cannot be read: %s', e)
-      never_tells = getattr(e, 'code', None) == _UNIMPLEMENTED
+      cannot_report = getattr(e, 'code', None) == _UNIMPLEMENTED
       if not isinstance(e, BackendCompileError):
         unreadable = str(e)
     return Outcome(options, seconds, None, compiled, answer, answer_format,
-                   never_tells, unreadable, memory)
+                   cannot_report, unreadable, memory)
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

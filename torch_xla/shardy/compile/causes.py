@@ -1,4 +1,4 @@
-"""What a collective comes from, in words: the operation and its weights."""
+"""The origin of a collective, in words: the operation and its weights."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def causes(record: ProgramRecord) -> dict[str, str]:
   sent, and the nearest arguments with a name that it is computed from.
   """
   op_names = {
-      source for made in record.collectives or ()
-      for source, _, _ in made.sources
+      source for collective in record.collectives or ()
+      for source, _, _ in collective.sources
   }
   words = {name: _NUMBER.sub('', name) or _UNKNOWN for name in op_names}
   if record.packed is None or not op_names.difference(('',)):
@@ -52,10 +52,11 @@ def causes(record: ProgramRecord) -> dict[str, str]:
   return words
 
 
-def _nearest(one: HloInstructionProto, by_id: Mapping[int, HloInstructionProto],
+def _nearest(instruction: HloInstructionProto,
+             by_id: Mapping[int, HloInstructionProto],
              names: Mapping[int, str]) -> list[str]:
   """The named arguments that the fewest operations stand before."""
-  level, visited, arguments = [one], {one.id}, dict[str, None]()
+  level, visited, arguments = [instruction], {instruction.id}, dict[str, None]()
   while level and not arguments:
     above = [
         by_id[i]

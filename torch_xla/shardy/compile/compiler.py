@@ -1,4 +1,4 @@
-"""What the door calls for each program: plan, attempt, record."""
+"""The compiler that the door calls for each program: plan, attempt, record."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Optional
 from ..door.shim import Compilation
 from ..errors import LayoutError
 from ..hlo import compile_options
-from ..said_once import SaidOnce
+from ..warn_once import WarnOnce
 from .attempt import Attempt, Outcome
-from .kept import Compiled, KeptPrograms
-from .ledger import Ledger, Sent
+from .executable_cache import CompileResult, ExecutableCache
+from .ledger import Ledger, IncomingProgram
 from .plan import Plan, Planner
 from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Compiler:
-  """Has each program compiled as planned and files one record of it."""
+  """Compiles each program as planned and files one record of it."""
 
   def __init__(self,
                planner: Planner,
@@ -40,31 +40,31 @@ class Compiler:
     self._ledger = ledger
     self._meshes = meshes
     self._lost = lost
-    self._kept_programs = KeptPrograms()
-    self._warnings = SaidOnce(logger)
-    self._never_tells = False  # The backend, of any program.
+    self._executables = ExecutableCache()
+    self._warnings = WarnOnce(logger)
+    self._cannot_report = False  # The backend, of any program.
 
   def __call__(self, compilation: Compilation) -> None:
-    """Hands `compilation` on to the backend, or hands out what it made before.
+    """Compiles by the backend, or returns the cached executable.
 
     Raises:
       BackendCompileError: the backend refused the last attempt's program.
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
-    kept_program = self._kept_programs.of(compilation, self._meshes())
-    if kept_program and kept_program.compiled and compilation.reuse(
-        kept_program.number):
-      self._hand_out_again(kept_program.compiled, compilation)
+    cached = self._executables.find_or_add(compilation, self._meshes())
+    if cached and cached.result and compilation.reuse(cached.number):
+      self._hand_out_again(cached.result, compilation)
       return
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
-    came = Sent.of(plan.name, compilation.format, compilation.program,
-                   plan.attempts[0].tensors)
-    lost = tuple(self._lost(plan.name, came.tensors))
-    self._ledger.begin(came)
+    incoming = IncomingProgram.pack(plan.name, compilation.format,
+                                    compilation.program,
+                                    plan.attempts[0].tensors)
+    lost = tuple(self._lost(plan.name, incoming.tensors))
+    self._ledger.begin(incoming)
     record, answer, error = self._carry_out(plan, compilation)
-    record = dataclasses.replace(record, packed=came.packed, lost=lost)
+    record = dataclasses.replace(record, packed=incoming.packed, lost=lost)
     filed = self._ledger.add(record)
     if error is not None:
       try:
@@ -73,30 +73,31 @@ class Compiler:
         del error  # A cycle: this frame, error, traceback.
     if answer is not None:
       compilation.set_optimized_program(*answer)
-    if kept_program is not None:
-      kept_program.compiled = Compiled(filed, record, answer)
-      compilation.keep(kept_program.number)
+    if cached is not None:
+      cached.result = CompileResult(filed, record, answer)
+      compilation.keep(cached.number)
 
-  def _hand_out_again(self, compiled: Compiled,
+  def _hand_out_again(self, compiled: CompileResult,
                       compilation: Compilation) -> None:
     if compiled.answer is not None:
       compilation.set_optimized_program(*compiled.answer)
-    self._ledger.add_use(compiled.filed, compiled.record)
+    self._ledger.add_use(compiled.record_number, compiled.record)
 
   def _carry_out(
       self, plan: Plan, compilation: Compilation
   ) -> tuple[ProgramRecord, Optional[tuple[bytes, str]], Optional[Exception]]:
-    """The record, what the runtime is to read, and why there is nothing."""
+    """The record, the answer for the runtime, and the error if there is none."""
     reason, seconds = plan.reason, 0.0
-    tells = False if self._never_tells else None
+    reports = False if self._cannot_report else None
     outcome: Optional[Outcome] = None
     given_up: list[AttemptRecord] = []
     broken: Optional[str] = None
     for attempt in plan.all_attempts():
-      if attempt.made_if_told is not None and (attempt.made_if_told
-                                               is (tells is False)):
+      if attempt.requires_layout_report is not None and (
+          attempt.requires_layout_report is (reports is False)):
         continue
-      if attempt.made_if_refused and (outcome is None or outcome.error is None):
+      if attempt.requires_refusal and (outcome is None or
+                                       outcome.error is None):
         continue
       note = plan.note
       if reason:
@@ -107,10 +108,10 @@ class Compiler:
       ran, outcome = attempt, attempt.run(compilation)
       seconds += outcome.seconds
       if outcome.error is None:
-        tells = outcome.results is not None
-        self._never_tells = outcome.never_tells
-        if attempt.made_if_told and not tells:
-          broken = 'the backend does not tell how it lays tensors out'
+        reports = outcome.results is not None
+        self._cannot_report = outcome.cannot_report
+        if attempt.requires_layout_report and not reports:
+          broken = 'the backend does not report its layouts'
           given_up.append(
               AttemptRecord(attempt.partitioner, outcome.seconds, broken))
           continue
@@ -124,7 +125,7 @@ class Compiler:
     if outcome is None:
       raise LayoutError(
           f'program {plan.name or "(StableHLO)"} cannot be compiled: there is no '
-          'way for a backend that does not tell how it lays tensors out')
+          'way for a backend that does not report its layouts')
     attempt = ran
     answer = None
     if broken is not None:
@@ -137,9 +138,9 @@ class Compiler:
           'its dimensions divide evenly, or not at all, or have the plugin '
           'keep the layouts that it is told, and tell them')
     elif error is None:
-      if said := attempt.note_of(outcome):
-        note = f'{note}; {said}' if note else said
-        self._warnings.warning(said)
+      if remark := attempt.note_of(outcome):
+        note = f'{note}; {remark}' if note else remark
+        self._warnings.warning(remark)
       answer = attempt.answer(outcome)
     compiled = outcome.compiled
     return ProgramRecord(
@@ -162,14 +163,14 @@ class Compiler:
 
 
 def _given_up(attempt: Attempt, outcome: Outcome, broken: str) -> str:
-  if attempt.asks and outcome.error is not None:
-    return f'{attempt.asks}, and refused that ({outcome.error})'
-  return attempt.asks or broken
+  if attempt.probe_description and outcome.error is not None:
+    return f'{attempt.probe_description}, and refused that ({outcome.error})'
+  return attempt.probe_description or broken
 
 
 def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:
-  """What is noted of an attempt that was not the first, and how it runs."""
-  if attempt.instead:
-    return f'{reason}: {attempt.instead}', 'are compiled twice'
+  """The note on an attempt that was not the first, and how it runs."""
+  if attempt.fallback_description:
+    return f'{reason}: {attempt.fallback_description}', 'are compiled twice'
   return (f'{reason}: {attempt.partitioner.value.upper()} partitions',
           'run as in the official wheel, where priorities do not count')

@@ -12,12 +12,12 @@ import zlib
 
 from .record import ProgramRecord, TensorRecord
 
-# How many sent programs are kept, to tell what a later one differs in.
+# How many programs are stored, to compare later ones with.
 _MOST_SENT = 64
 
 
-class Sent(NamedTuple):
-  """A program as it came, before it is compiled.
+class IncomingProgram(NamedTuple):
+  """A program as the runtime sent it, before it is compiled.
 
   Attributes:
     name: the module's; empty where the format does not say.
@@ -31,8 +31,8 @@ class Sent(NamedTuple):
   tensors: tuple[TensorRecord, ...]
 
   @classmethod
-  def of(cls, name: str, program_format: str, program: bytes,
-         tensors: tuple[TensorRecord, ...]) -> Sent:
+  def pack(cls, name: str, program_format: str, program: bytes,
+           tensors: tuple[TensorRecord, ...]) -> IncomingProgram:
     return cls(name, program_format, zlib.compress(program, 1), tensors)
 
   @property
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 
 
 # Gets a program and those sent before it, the last ones, oldest first.
-Watcher = Callable[[Sent, tuple[Sent, ...]], None]
+Watcher = Callable[[IncomingProgram, tuple[IncomingProgram, ...]], None]
 
 
 class Ledger:
@@ -51,10 +51,11 @@ class Ledger:
     self._lock = threading.Lock()
     self._programs: list[ProgramRecord] = []
     self._recordings: list[list[ProgramRecord]] = []
-    self._sent: collections.deque[Sent] = collections.deque(maxlen=_MOST_SENT)
+    self._sent: collections.deque[IncomingProgram] = collections.deque(
+        maxlen=_MOST_SENT)
     self._watchers: list[Watcher] = []
 
-  def begin(self, program: Sent) -> None:
+  def begin(self, program: IncomingProgram) -> None:
     """Shows a program to those who watch, before it is compiled."""
     with self._lock:
       earlier = tuple(self._sent)
@@ -129,4 +130,4 @@ def _used_again(program: ProgramRecord) -> ProgramRecord:
 
 
 # The ledger of the programs that go through this process's door.
-of_process = Ledger()
+process_ledger = Ledger()

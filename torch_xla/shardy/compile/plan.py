@@ -1,4 +1,4 @@
-"""What is to be done with a program: attempts, in the order of preference.
+"""The plan for a program: attempts, in the order of preference.
 
 A mode is a planner. Each planner reads a program and touches no backend; the
 compiler (`compiler`) makes the attempts. A new route to a backend is one more
@@ -57,12 +57,12 @@ def plan_v2(program: bytes, program_format: str,
   """The plan of mode V2: GSPMD partitions, or nobody, from V2 shardings."""
   del options  # Whether anybody partitions is torch_xla's decision.
   if program_format != 'hlo':
-    return handed_on(program)
+    return pass_through(program)
   return gspmd(to_v2.emit(program))
 
 
-def handed_on(program: bytes) -> Plan:
-  """A plan for a program in a format that is not lowered."""
+def pass_through(program: bytes) -> Plan:
+  """The plan for a program in a format that is not lowered."""
   return Plan('', (Attempt(program, Partitioner.GSPMD),), note=_MLIR_NOTE)
 
 

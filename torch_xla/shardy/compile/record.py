@@ -1,4 +1,4 @@
-"""What became of a program, as a value and as a table for people."""
+"""The record of a program, as a value and as a table for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..v2.to_v2 import ShardingCounts
 
 _HEADER = ('tensor', 'shape', 'asked for', 'priority', 'told Shardy',
            'on a device')
-_TOLD = re.compile(r'\[[^\[\]]*\](, unreduced=\{[^}]*\})?(?=>)')
+_SDY_SHARDING = re.compile(r'\[[^\[\]]*\](, unreduced=\{[^}]*\})?(?=>)')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +53,12 @@ class TensorRecord:
 def with_compiled(
     tensors: tuple[TensorRecord, ...],
     compiled: Optional[CompiledProgram]) -> tuple[TensorRecord, ...]:
-  """The tensors with what the compiled program says of them."""
+  """Adds the compiled program's shardings and shapes to the tensors."""
   if compiled is None:
     return tensors
   shardings = compiled.parameters or ()
 
-  def of(tensor: TensorRecord) -> TensorRecord:
+  def complete(tensor: TensorRecord) -> TensorRecord:
     if tensor.parameter is None:
       return dataclasses.replace(
           tensor, local_shape=compiled.local_shapes.get(tensor.source))
@@ -70,7 +70,7 @@ def with_compiled(
     return dataclasses.replace(
         tensor, compiled=str(sharding), local_shape=local)
 
-  return tuple(map(of, tensors))
+  return tuple(map(complete, tensors))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,11 +223,11 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(tensor: TensorRecord) -> tuple[str, ...]:
-  what = (
+  position = (
       tensor.instruction
       if tensor.parameter is None else f'parameter {tensor.parameter}')
-  told = _TOLD.search(tensor.sdy)
-  return (tensor.name or what, str(tensor.shape), tensor.spec or
+  sharding = _SDY_SHARDING.search(tensor.sdy)
+  return (tensor.name or position, str(tensor.shape), tensor.spec or
           '-', '-' if tensor.priority is None else str(tensor.priority),
-          told.group() if told else '-',
+          sharding.group() if sharding else '-',
           '-' if tensor.local_shape is None else str(tensor.local_shape))

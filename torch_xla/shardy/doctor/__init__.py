@@ -24,7 +24,7 @@ __all__ = [
 
 
 def diagnose(probe: bool = True) -> Diagnosis:
-  """What `check()` finds and, with `probe`, what `probe()` finds after it.
+  """The findings of `check()` and, with `probe`, of `probe()` after it.
 
   Args:
     probe: whether to run on the devices too, which starts the runtime.

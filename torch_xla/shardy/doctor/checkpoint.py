@@ -15,7 +15,7 @@ _METADATA = '.metadata'
 
 
 def check_checkpoint(path: str) -> Diagnosis:
-  """What a checkpoint lacks, or each step of a `CheckpointManager`'s folder."""
+  """Findings on a checkpoint, or each step of a `CheckpointManager`'s folder."""
   fs, root = url_to_fs(path)
   metadata = [f'{root}/{_METADATA}'] + sorted(
       fs.glob(f'{root}/*/{_METADATA}'), key=lambda p: (len(p), p))

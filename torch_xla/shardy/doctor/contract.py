@@ -278,7 +278,7 @@ def _rewrites(device: str) -> Iterator[Finding]:
   plugin = _registered(device)
   make = lambda *rest: Finding('rewrites', *rest)
   try:
-    left_out = choice.left_out(plugin)
+    left_out = choice.disabled_rewrites(plugin)
   except DoorError as e:
     yield make(Status.ERROR, str(e), 'correct it before the runtime starts')
     return
@@ -290,7 +290,7 @@ def _rewrites(device: str) -> Iterator[Finding]:
 
 
 def _spmd_is_real() -> bool:
-  """Whether a new tensor goes to the device that spans all others.
+  """Tests whether a new tensor goes to the device that spans all others.
 
   After a late `use_spmd()` torch_xla says that SPMD is on, and new tensors
   still go to one device; the first of them to meet a sharded program crashes

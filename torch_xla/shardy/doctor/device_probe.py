@@ -63,7 +63,7 @@ def run(
   }
   failed = ''
   with _compiled_programs() as compiled:
-    state = _State(len(ledger.of_process.programs()), _compiles(), compiled)
+    state = _State(len(ledger.process_ledger.programs()), _compiles(), compiled)
     for step in STEPS:
       check = f'probe.{step}'
       if failed:
@@ -80,7 +80,7 @@ def run(
 
 @dataclasses.dataclass(frozen=True)
 class _State:
-  """What later steps need to know of earlier ones.
+  """The state that later steps need of earlier ones.
 
   Attributes:
     programs_before: how many programs had passed the door before the probe.
@@ -97,7 +97,7 @@ def _compiles() -> int:
   return metrics.counter_value('UncachedCompile') or 0
 
 
-def _found(status: Status, text: str, remedy: str = '') -> Finding:
+def _finding(status: Status, text: str, remedy: str = '') -> Finding:
   return Finding('', status, text, remedy)
 
 
@@ -116,10 +116,10 @@ def _start(_: _State) -> Finding:
   devices = f'{len(real)} device(s): ' + ' '.join(real)
   wanted = os.environ.get('CPU_NUM_DEVICES', '1')
   if xr.device_type() in ('CPU', CPU_DEVICE) and wanted != str(len(real)):
-    return _found(
+    return _finding(
         Status.ERROR, f'{devices}, but CPU_NUM_DEVICES={wanted}',
         'set CPU_NUM_DEVICES to a positive number before the runtime starts')
-  return _found(Status.OK, devices)
+  return _finding(Status.OK, devices)
 
 
 def _shards(tensor: torch.Tensor) -> list[tuple[str, int, torch.Tensor]]:
@@ -166,24 +166,24 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _check_rows(rows: list[tuple[str, int, torch.Tensor]],
-                expected: torch.Tensor, what: str) -> None:
+                expected: torch.Tensor, operation: str) -> None:
   """Checks that every device has given the expected rows, bit by bit.
 
   Raises:
     ProbeError: a device's rows differ in a bit, or a device has none.
   """
   if len(rows) != xr.addressable_runtime_device_count():
-    raise ProbeError(f'{what}: {len(rows)} device(s) answered of '
+    raise ProbeError(f'{operation}: {len(rows)} device(s) answered of '
                      f'{xr.addressable_runtime_device_count()}')
   for device, start, data in rows:
     want = expected[start:start + data.shape[0]]
     if data.dtype != want.dtype or data.shape != want.shape:
       raise ProbeError(
-          f'{what} on {device}: {data.dtype} {tuple(data.shape)} came back, '
+          f'{operation} on {device}: {data.dtype} {tuple(data.shape)} came back, '
           f'{want.dtype} {tuple(want.shape)} was expected')
     wrong = int((_bits(data) != _bits(want)).sum())
     if wrong:
-      raise ProbeError(f'{what} on {device}: {wrong} of '
+      raise ProbeError(f'{operation} on {device}: {wrong} of '
                        f'{_bits(want).numel()} bytes are wrong')
 
 
@@ -205,7 +205,7 @@ def _transfer(_: _State) -> Finding:
   for host in samples:
     _check_rows(_rows(_on_devices(host)), host, f'transfer of {host.dtype}')
   types = ', '.join(str(s.dtype).replace('torch.', '') for s in samples)
-  return _found(
+  return _finding(
       Status.OK, f'to {len(_real_devices())} device(s) and back, bit '
       f'for bit: {types}')
 
@@ -230,7 +230,7 @@ def _compute(_: _State) -> Finding:
     # Only this tensor: what the process has pending is not the doctor's.
     torch_xla._XLAC._xla_sync_multi([pieces[0][1]], [], True, True)
   _check_rows(_rows(pieces), left @ right, 'matrix product')
-  return _found(
+  return _finding(
       Status.OK,
       f'matrix products of {len(_real_devices())} device(s) are exact')
 
@@ -238,12 +238,12 @@ def _compute(_: _State) -> Finding:
 def _collective(state: _State) -> Finding:
   count = _count()
   if count == 1:
-    return _found(Status.SKIPPED, 'one device has nobody to talk to')
+    return _finding(Status.SKIPPED, 'one device has nobody to talk to')
   if not xr.is_spmd():
     # Tried with xm.all_reduce, a thread per device and one after the other:
     # each device compiles a program of its own, they never meet, and XLA:CPU
     # aborts the process after 10 s.
-    return _found(
+    return _finding(
         Status.SKIPPED,
         'without SPMD, the devices of one process run no collective together',
         'call torch_xla.runtime.use_spmd() first, or run python -m '
@@ -260,15 +260,15 @@ def _collective(state: _State) -> Finding:
                      f', not {expected.tolist()}')
   summary = f'the sum over {count} devices is exact'
   if any(reduces):
-    return _found(Status.OK, summary + ', by an all-reduce')
+    return _finding(Status.OK, summary + ', by an all-reduce')
   if None in reduces or not reduces:  # The plugin does not tell.
-    return _found(Status.OK, summary)
-  return _found(Status.ERROR, summary + ', but no all-reduce was compiled',
-                'the program was not partitioned: see probe.door')
+    return _finding(Status.OK, summary)
+  return _finding(Status.ERROR, summary + ', but no all-reduce was compiled',
+                  'the program was not partitioned: see probe.door')
 
 
 def _has_all_reduce(program: bytes, program_format: str) -> Optional[bool]:
-  """Whether a program has an all-reduce; None where nothing tells."""
+  """Tests whether a program has an all-reduce; None where it is unknown."""
   if program_format == 'mlir':
     collectives = answer.read(program, program_format).collectives
     return collectives and any(c.kind in _ALL_REDUCE for c in collectives)
@@ -300,23 +300,23 @@ def _compiled_programs() -> Iterator[list[tuple[bytes, str]]]:
 def _door(state: _State) -> Finding:
   mode = current_mode()
   if mode is Mode.OFF:
-    return _found(Status.OK, 'mode off: programs pass no door')
-  passed = ledger.of_process.programs()[state.programs_before:]
+    return _finding(Status.OK, 'mode off: programs pass no door')
+  passed = ledger.process_ledger.programs()[state.programs_before:]
   if not passed:
     if os.environ.get('XLA_PERSISTENT_CACHE_PATH'):
-      return _found(
+      return _finding(
           Status.SKIPPED, 'nothing was compiled: the programs are from the '
           'persistent cache', 'unset XLA_PERSISTENT_CACHE_PATH to see them '
           'compiled')
     if _compiles() == state.compiles_before:
-      return _found(
+      return _finding(
           Status.SKIPPED, 'nothing was compiled: the programs are those of an '
           'earlier probe of this process')
-    return _found(Status.ERROR,
-                  f'mode {mode.value} is on, but no program passed the '
-                  'door', 'see the finding on mode')
+    return _finding(
+        Status.ERROR, f'mode {mode.value} is on, but no program passed the '
+        'door', 'see the finding on mode')
   partitioners = sorted({p.partitioner.value for p in passed})
   notes = sorted({p.note for p in passed if p.note})
-  return _found(
+  return _finding(
       Status.OK, f'{len(passed)} program(s) passed, partitioned by ' +
       ', '.join(partitioners) + ''.join(f'; note: {n}' for n in notes))

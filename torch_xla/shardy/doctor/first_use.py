@@ -50,7 +50,7 @@ _LIBRARIES = tuple(
 
 
 def tensors_made() -> int:
-  """How many XLA tensors this process has made; starts no runtime."""
+  """The number of XLA tensors that this process made; starts no runtime."""
   return metrics.counter_value('CreateXlaTensor') or 0
 
 
@@ -137,7 +137,7 @@ _tracker: Optional[Tracker] = None
 
 
 def track_first_tensor() -> None:
-  """Has `check()` name the place where the first XLA tensor was made.
+  """Records for `check()` where the first XLA tensor is made.
 
   To be called right after `import torch_xla`; a second call does nothing. A
   tensor that C++ makes without Python is placed at the next call that is seen.

@@ -1,4 +1,4 @@
-"""Whether programs that differ only in where a tensor is used are told apart.
+"""Checks that programs are distinct that differ only in where a tensor is used.
 
 `_XLAC` 2.9.0 finds a compiled program by a hash to which all data of one shape
 and placement is alike, wherever it is used. `libgraph_identity.so`, which
@@ -33,7 +33,7 @@ def find() -> Finding:
 
 
 def _run(f: Callable) -> tuple[torch.Tensor, torch.Tensor]:
-  """What a device and what the host makes of it."""
+  """The result of a device, and the host's."""
   host = torch.tensor(_LEFT), torch.tensor(_RIGHT)
   result = f(*(t.to('xla') for t in host))
   torch_xla._XLAC._xla_sync_multi([result], [], True, True)

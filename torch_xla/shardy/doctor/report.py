@@ -1,4 +1,4 @@
-"""What the doctor found, as a table and as JSON."""
+"""The doctor's findings, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ARROW = '-> '
 
 
 class Status(enum.Enum):
-  """What a check says of what it looked at.
+  """The status of a check.
 
   WARNING: it runs, but perhaps not as meant; ERROR: it does not run, or not as
   asked; SKIPPED: it could not be looked at, and `found` says why.
@@ -30,17 +30,17 @@ class Status(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-  """What one check found.
+  """The finding of one check.
 
   Attributes:
     check: the check's name; those of the probe start with 'probe.'.
-    status: how it stands.
-    found: what is the case.
+    status: of the check.
+    message: the state that it found.
     remedy: what to do; empty if nothing has to be done.
   """
   check: str
   status: Status
-  found: str
+  message: str
   remedy: str = ''
 
   def to_dict(self) -> Mapping[str, str]:
@@ -58,7 +58,7 @@ class Diagnosis:
 
   @property
   def ok(self) -> bool:
-    """Whether no finding is an error."""
+    """Tests whether no finding is an error."""
     return all(f.status is not Status.ERROR for f in self.findings)
 
   def __add__(self, other: 'Diagnosis') -> 'Diagnosis':
@@ -93,7 +93,7 @@ def one_line(text: str, limit: int = 400) -> str:
 
 def _cell(finding: Finding) -> Iterable[str]:
   width = _WIDTH - _STATUS_WIDTH - _CHECK_WIDTH
-  lines = textwrap.wrap(finding.found, width, break_on_hyphens=False)
+  lines = textwrap.wrap(finding.message, width, break_on_hyphens=False)
   lines += textwrap.wrap(
       finding.remedy,
       width,

@@ -24,7 +24,7 @@ class Moment(enum.Enum):
 
 
 class Kind(enum.Enum):
-  """How the reader understands a variable's text.
+  """The reader's interpretation of a variable's text.
 
   FLAG: 'true' or a number above 0 is on (upstream: `xu.check_env_flag` and
     `sys_util::GetEnvBool`).
@@ -126,7 +126,7 @@ _MODE_WORDS = frozenset(
 
 
 def own_settings(environ: Environment) -> Environment:
-  """What torch_xla and libtpu's package set by themselves on import."""
+  """The variables that torch_xla and libtpu's package set on import."""
   path = environ.get('PTXLA_TPU_LIBRARY_PATH')
   # `import libtpu` puts the same path under its own name.
   return {'TPU_LIBRARY_PATH': path} if path else {}
@@ -135,7 +135,7 @@ def own_settings(environ: Environment) -> Environment:
 def timing(variable: Variable, started_with: Optional[Environment],
            now: Environment, environment_then: Optional[Environment],
            passed: bool) -> Timing:
-  """Whether `variable` had today's value when it was read.
+  """Tests whether `variable` had today's value when it was read.
 
   Args:
     started_with: the environment that the process began with, or any that is

@@ -68,8 +68,8 @@ def api_version(library: str) -> tuple[int, int]:
   Raises:
     PluginError: it cannot be loaded, is no PJRT plugin, or dies or hangs.
   """
-  found = _read(library, r'^pjrt-api (-?\d+) (-?\d+)$', _READ_VERSION, library)
-  return int(found[1]), int(found[2])
+  match = _read(library, r'^pjrt-api (-?\d+) (-?\d+)$', _READ_VERSION, library)
+  return int(match[1]), int(match[2])
 
 
 def attribute(library: str, name: str) -> Optional[tuple[int, ...]]:
@@ -78,13 +78,13 @@ def attribute(library: str, name: str) -> Optional[tuple[int, ...]]:
   Raises:
     PluginError: as `api_version`.
   """
-  found = _read(library, r'^attribute(.*)$', _READ_ATTRIBUTE, shim.LIBRARY_PATH,
+  match = _read(library, r'^attribute(.*)$', _READ_ATTRIBUTE, shim.LIBRARY_PATH,
                 library, name)
-  return tuple(map(int, found[1].split())) or None
+  return tuple(map(int, match[1].split())) or None
 
 
 def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
-  """What a script prints of a plugin, in a process of its own."""
+  """The output of a script about a plugin, in a process of its own."""
   try:
     process = subprocess.run([sys.executable, '-c', *script],
                              stdin=subprocess.DEVNULL,
@@ -97,15 +97,16 @@ def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
   except subprocess.TimeoutExpired:
     raise PluginError(
         f'{library} does not finish loading in {_PLUGIN_SECONDS} s') from None
-  found = re.search(pattern, process.stdout, re.MULTILINE)
-  if found:
-    return found
+  match = re.search(pattern, process.stdout, re.MULTILINE)
+  if match:
+    return match
   if process.returncode < 0:
     raise PluginError(f'{library} kills the process that loads it '
                       f'({signal_name(-process.returncode)})')
-  said = process.stderr.strip().splitlines()[-1:]
-  raise PluginError(f'{library} ' + one_line(
-      said[0] if said else f'ends the process (status {process.returncode})'))
+  last_line = process.stderr.strip().splitlines()[-1:]
+  raise PluginError(f'{library} ' +
+                    one_line(last_line[0] if last_line else
+                             f'ends the process (status {process.returncode})'))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -132,7 +133,7 @@ def pins() -> Mapping[str, str]:
 
 
 def judge_torch(torch: str, torch_xla: str) -> Finding:
-  """Whether torch `torch` and torch_xla `torch_xla` are of one release."""
+  """Checks that torch `torch` and torch_xla `torch_xla` are of one release."""
   pair = f'torch {torch} with torch_xla {torch_xla}'
   if _numbers(torch)[:2] == _numbers(torch_xla)[:2]:
     return Finding('torch', Status.OK, pair)
@@ -144,7 +145,7 @@ def judge_torch(torch: str, torch_xla: str) -> Finding:
 
 
 def judge_torch_xla(imported: str, in_metadata: Optional[str]) -> Finding:
-  """Whether the package that runs is the one that pip knows of."""
+  """Checks that the package that runs is the one that pip knows of."""
   if in_metadata is None:
     return Finding('torch_xla', Status.WARNING,
                    f'torch_xla {imported} runs, but pip knows of none',
@@ -160,7 +161,7 @@ def judge_torch_xla(imported: str, in_metadata: Optional[str]) -> Finding:
 
 def judge_package(package: str, version: Optional[str], pinned: Optional[str],
                   needed: bool) -> Finding:
-  """Whether an optional package goes with this torch_xla.
+  """Checks that an optional package goes with this torch_xla.
 
   Args:
     package: 'libtpu' or 'jaxlib'.
@@ -182,7 +183,7 @@ def judge_package(package: str, version: Optional[str], pinned: Optional[str],
 
 
 def judge_plugin(library: str, mode_is_on: bool) -> Finding:
-  """Whether the plugin at `library` can be loaded and speaks our PJRT API."""
+  """Checks that the plugin at `library` loads and has our PJRT API."""
   try:
     version = api_version(library)
   except PluginError as e:

@@ -21,7 +21,7 @@ _chain = CompilerChain()
 
 
 def use(compiler: Compiler, readback: Readback) -> None:
-  """Has each program compiled by `compiler`, and read back by `readback`.
+  """Compiles each program by `compiler`, and reads it back by `readback`.
 
   Raises:
     DoorError: the shim cannot be loaded.

@@ -1,4 +1,4 @@
-"""What to tell a user who lacks a package that an extra of torch_xla brings."""
+"""Advice for users who lack a package that an extra of torch_xla installs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def command(extra: str) -> str:
   It names the distribution that this torch_xla came in, as a vendor's wheel may
   have another name: upstream's would be installed over it.
   """
-  found = importlib.metadata.packages_distributions().get(_PACKAGE)
+  packages = importlib.metadata.packages_distributions().get(_PACKAGE)
   # One spelling, as in the docs; pip takes both.
-  name = found[0].replace('-', '_') if found else _PACKAGE
+  name = packages[0].replace('-', '_') if packages else _PACKAGE
   return f"pip install '{name}[{extra}]'"

@@ -1,4 +1,4 @@
-"""What a compiled program takes, as backends tell it."""
+"""The memory of a compiled program, as backends report it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-  """What a program needs on one device, in bytes.
+  """The memory that a program needs on one device, in bytes.
 
   Attributes:
     arguments: its parameters.

@@ -136,7 +136,7 @@ class Compilation:
               program: bytes,
               options: bytes,
               program_format: Optional[str] = None) -> None:
-    """Has the backend compile `program`; the last call's result counts.
+    """Compiles `program` by the backend; the last call's result counts.
 
     Args:
       program: serialised.
@@ -155,10 +155,10 @@ class Compilation:
     self._check(code)
 
   def compiled_program(self) -> tuple[bytes, str]:
-    """What `compile` last made, and its format: 'hlo_with_config', say.
+    """The last result of `compile`, and its format, as 'hlo_with_config'.
 
     Raises:
-      BackendCompileError: nothing was compiled, or the backend does not tell.
+      BackendCompileError: nothing was compiled, or the backend reports none.
     """
     program, program_size = ctypes.c_void_p(), ctypes.c_size_t()
     form, form_size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -169,15 +169,16 @@ class Compilation:
             ctypes.string_at(form, form_size.value).decode())
 
   def memory(self) -> Optional[Memory]:
-    """What `compile` or `load` last made takes; None if the backend is silent.
-    """
-    told = _Memory(ctypes.sizeof(_Memory))
-    if _library().PjrtShardy_CompiledMemory(self._handle, ctypes.byref(told)):
+    """The memory of the last result; None if the backend does not report it."""
+    reported = _Memory(ctypes.sizeof(_Memory))
+    if _library().PjrtShardy_CompiledMemory(self._handle,
+                                            ctypes.byref(reported)):
       return None
-    return Memory(*(getattr(told, f.name) for f in dataclasses.fields(Memory)))
+    return Memory(
+        *(getattr(reported, f.name) for f in dataclasses.fields(Memory)))
 
   def serialized_executable(self) -> bytes:
-    """What `compile` or `load` last made, in the backend's own form.
+    """The last result of `compile` or `load`, in the backend's own form.
 
     Raises:
       BackendCompileError: nothing was compiled, or the backend cannot.
@@ -200,7 +201,7 @@ class Compilation:
                                                      len(serialized)))
 
   def reuse(self, number: int) -> bool:
-    """Takes what is kept under this number, in place of `compile`.
+    """Takes the executable cached under this number, in place of `compile`.
 
     Returns:
       Whether there was one that the runtime has dropped; else compile.
@@ -208,7 +209,7 @@ class Compilation:
     return not _library().PjrtShardy_ReuseExecutable(self._handle, number)
 
   def keep(self, number: int) -> None:
-    """Has the last result kept under this number once the runtime drops it.
+    """Caches the last result under this number once the runtime drops it.
 
     Only for small programs. `number`, above 0, stands for one program and its
     options. Another result undoes it.
@@ -216,11 +217,11 @@ class Compilation:
     _library().PjrtShardy_KeepExecutable(self._handle, number)
 
   def set_optimized_program(self, program: bytes, program_format: str) -> None:
-    """Has the runtime read this from what `compile` or `load` last made.
+    """Sets the program that the runtime reads from the last result.
 
-    It takes the place of what the backend tells of the compiled program, or
-    does not tell. The readback does not see it, nor does `compiled_program`
-    give it. Another `compile` or `load` undoes it.
+    It replaces the backend's report of the compiled program. The readback does
+    not see it, nor does `compiled_program` return it. Another `compile` or
+    `load` undoes it.
     """
     form = program_format.encode()
     _library().PjrtShardy_SetOptimizedProgram(self._handle, program,
@@ -246,8 +247,8 @@ _opened = False
 
 
 @contextlib.contextmanager
-def _failing(name: str, handle: int, what: str) -> Iterator[None]:
-  """Has what is raised be the error of a call that the library made.
+def _forward_errors(name: str, handle: int, action: str) -> Iterator[None]:
+  """Forwards an exception as the error of a call that the library made.
 
   Nothing may leave a ctypes callback: it would be printed and lost.
   """
@@ -255,13 +256,13 @@ def _failing(name: str, handle: int, what: str) -> Iterator[None]:
     yield
   except BaseException as e:  # pylint: disable=broad-except
     logger.debug('the callback of %s failed', name, exc_info=True)
-    data = f'torch_xla.shardy could not {what}: {type(e).__name__}: {e}'.encode(
+    data = f'torch_xla.shardy could not {action}: {type(e).__name__}: {e}'.encode(
     )
     getattr(_library(), name)(handle, _INTERNAL, data, len(data))
 
 
 def set_compiler(compiler: Optional[Compiler]) -> None:
-  """Registers what is called for each program; None hands programs through.
+  """Registers the compiler of programs; None passes programs through.
 
   An exception out of `compiler` becomes the error of that compile, with the
   exception's text; a BackendCompileError leaves the backend's error in place.
@@ -271,8 +272,8 @@ def set_compiler(compiler: Optional[Compiler]) -> None:
   """
 
   def on_compile(handle, request, _):
-    with _failing('PjrtShardy_Fail', handle,
-                  'compile'), contextlib.suppress(BackendCompileError):
+    with _forward_errors('PjrtShardy_Fail', handle,
+                         'compile'), contextlib.suppress(BackendCompileError):
       compiler(Compilation(handle, request.contents))
 
   callback = compiler and _CompileCallback(on_compile)
@@ -281,7 +282,7 @@ def set_compiler(compiler: Optional[Compiler]) -> None:
 
 
 def set_readback(readback: Optional[Readback]) -> None:
-  """Registers what the runtime's readings of compiled programs go through.
+  """Registers a function that the runtime's reads of programs go through.
 
   `readback(program, format)` gives the program that the runtime is to see, or
   None: the compiled program itself. None in its place hands all through. An
@@ -292,7 +293,8 @@ def set_readback(readback: Optional[Readback]) -> None:
   """
 
   def on_readback(handle, program, program_size, form, form_size, _):
-    with _failing('PjrtShardy_FailReadback', handle, 'read a compiled program'):
+    with _forward_errors('PjrtShardy_FailReadback', handle,
+                         'read a compiled program'):
       changed = readback(
           ctypes.string_at(program, program_size),
           ctypes.string_at(form, form_size).decode())
@@ -305,7 +307,7 @@ def set_readback(readback: Optional[Readback]) -> None:
 
 
 def is_open() -> bool:
-  """Whether a backend's plugin has been opened through the door."""
+  """Tests whether a backend's plugin was opened through the door."""
   return _opened
 
 
@@ -352,7 +354,7 @@ def plugin_attribute(name: str) -> Optional[tuple[int, ...]]:
 
 
 def device_kind() -> str:
-  """What the backend's plugin calls the kind of this process's first device.
+  """The plugin's name for the kind of this process's first device.
 
   Raises:
     DoorError: the runtime is not up, or the plugin refuses to tell.

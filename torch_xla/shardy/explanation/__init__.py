@@ -14,14 +14,14 @@ import functools
 import logging
 from typing import Any, Optional
 
-from . import apart, backend, conflicts, question, reader, text, trial
+from . import backend, conflicts, in_subprocess, reader, text, trial, why_not
 from ..compile.record import collectives, lost_text, ProgramRecord
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import Collective
 from ..stablehlo import dialects
 from .conflicts import Conflict
 from .propagation import Propagation
-from .question import Spec
+from .why_not import Spec
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Explanation:
   @functools.cached_property
   def conflicts(self) -> tuple[Conflict, ...]:
     """The conflicts between two annotations; of like layers, the first."""
-    return conflicts.of(self.propagation)
+    return conflicts.find_conflicts(self.propagation)
 
   @functools.cached_property
   def turning(self) -> Callable[[Conflict], Optional[trial.Priorities]]:
@@ -108,8 +108,7 @@ class Explanation:
     Raises:
       ValueError: there is no such tensor, or the spec is none of it.
     """
-    return '\n'.join(
-        question.answer(self.program, self.propagation, name, spec))
+    return '\n'.join(why_not.answer(self.program, self.propagation, name, spec))
 
 
 def explain(name: str,
@@ -133,7 +132,7 @@ def explain(name: str,
   # where a factor is split unevenly: mostly it ends, and else what it tells is
   # of no use.
   if not propagation.splits_factors_unevenly():
-    propagation = apart.run(lambda: propagate(True)) or propagation
+    propagation = in_subprocess.run(lambda: propagate(True)) or propagation
   return Explanation(name, program, propagation, compiled)
 
 
@@ -141,9 +140,9 @@ def of(source: Any) -> Explanation:
   """Explains a program, as `torch_xla.shardy.explain` does."""
   from ..stablehlo import exports
   if not isinstance(source, ProgramRecord):
-    return explain(*exports.as_handed_on(source))
+    return explain(*exports.shardy_program(source))
   return dataclasses.replace(
-      explain(*exports.as_handed_on(source), source.collectives),
+      explain(*exports.shardy_program(source), source.collectives),
       lost=source.lost)
 
 

@@ -82,14 +82,15 @@ def refusals(propagation: Propagation) -> Iterator[Refusal]:
       yield from _refused_at(propagation, number, operation, operation.rule)
 
 
-def of(propagation: Propagation) -> tuple[Conflict, ...]:
+def find_conflicts(propagation: Propagation) -> tuple[Conflict, ...]:
   """The conflicts of a program, by the first place; of layers the first."""
   places: dict[tuple[str, str, str], list[Refusal]] = {}
   origins = propagation.origins
-  for one in refusals(propagation):
-    if one.origin in origins and one.winner in origins and (one.origin
-                                                            != one.winner):
-      places.setdefault((one.origin, one.winner, one.axis), []).append(one)
+  for refusal in refusals(propagation):
+    if refusal.origin in origins and refusal.winner in origins and (
+        refusal.origin != refusal.winner):
+      places.setdefault((refusal.origin, refusal.winner, refusal.axis),
+                        []).append(refusal)
   folded: dict[tuple[str, ...], Conflict] = {}
   for (loser, winner, axis), group in places.items():
     names = [

@@ -15,7 +15,7 @@ _KINDS = ('sdy.all_gather', 'sdy.all_reduce', 'sdy.all_to_all',
           'sdy.collective_permute', 'sdy.reduce_scatter')
 
 
-def of(
+def planned_collectives(
     module: ir.Module, main: ir.Operation, numbers: Mapping[ir.Value[ir.Type],
                                                             int],
     local: Callable[[ArrayShape, ir.Attribute],

@@ -16,7 +16,7 @@ import operator
 from typing import NamedTuple, Optional
 
 from ..hlo.array_shape import ArrayShape
-from ..hlo.compiled_program import by_kind, Collective
+from ..hlo.compiled_program import group_by_kind, Collective
 
 # The factors of each dimension of an operand or a result.
 Factors = tuple[tuple[int, ...], ...]
@@ -218,9 +218,9 @@ class Propagation:
   def collectives(
       self, at: Optional[Container[int]] = None) -> tuple[Collective, ...]:
     """The moves by kind; `at`: of these operations alone."""
-    return by_kind((move.kind, move.nbytes, '')
-                   for move in self.moves
-                   if at is None or move.operation in at)
+    return group_by_kind((move.kind, move.nbytes, '')
+                         for move in self.moves
+                         if at is None or move.operation in at)
 
   @functools.cached_property
   def _arrivals(self) -> Mapping[tuple[int, str], int]:

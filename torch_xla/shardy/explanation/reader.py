@@ -8,7 +8,7 @@ import os
 import re
 from typing import Optional
 
-from . import moves, ways
+from . import infer_origins, moves
 from ..hlo.array_shape import ArrayShape
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
@@ -92,11 +92,12 @@ def propagate(module: ir.Module,
     reader = _Reader(mesh, origins, main, names)
     propagation = reader.read()
     if not is_told:
-      propagation = ways.inferred(propagation, reader.said())
+      propagation = infer_origins.inferred(propagation, reader.said())
   return dataclasses.replace(
       propagation,
       names=names,
-      moves=moves.of(module, main, reader.operations, _local(propagation)))
+      moves=moves.planned_collectives(module, main, reader.operations,
+                                      _local(propagation)))
 
 
 def moved(module: ir.Module) -> tuple[Move, ...]:
@@ -109,7 +110,8 @@ def moved(module: ir.Module) -> tuple[Move, ...]:
   _propagate(module, False)
   with dialects.scope(module):
     empty = Propagation(_mesh(module), {}, (), ())
-  return moves.of(module, functions.main_of(module), {}, _local(empty))
+  return moves.planned_collectives(module, functions.main_of(module), {},
+                                   _local(empty))
 
 
 def origins_of(module: ir.Module) -> dict[str, Origin]:

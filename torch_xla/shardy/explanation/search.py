@@ -55,7 +55,7 @@ def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
 
 def _in_conflict(programs: Sequence[Program]) -> Iterator[tuple[Origin, int]]:
   for _, propagation in programs:
-    for conflict in conflicts.of(propagation):
+    for conflict in conflicts.find_conflicts(propagation):
       axes = ((conflict.loser, conflict.axis),
               (conflict.winner, conflict.places[0].winning_axis))
       for key, axis in axes:

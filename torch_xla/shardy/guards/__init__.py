@@ -23,7 +23,7 @@ from . import implicit, program_change
 from .. import switch
 from ..callers import Callers
 from ..compile import ledger
-from ..compile.ledger import Sent
+from ..compile.ledger import IncomingProgram
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,8 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
   recompiles: list[str] = []
   count = 0
 
-  def look(program: Sent, earlier: tuple[Sent, ...]) -> None:
+  def look(program: IncomingProgram, earlier: tuple[IncomingProgram,
+                                                    ...]) -> None:
     nonlocal count
     count += 1
     if count > allowed:
@@ -122,7 +123,7 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
       if action == 'log':
         _act(RecompileError, 'recompile', action, recompiles[-1:])
 
-  with ledger.of_process.watch(look):
+  with ledger.process_ledger.watch(look):
     yield
   if action == 'raise':
     _act(RecompileError, 'recompile', action, recompiles)
@@ -150,7 +151,7 @@ def no_implicit_collectives(min_bytes: int = 1,
   from ..stablehlo import dialects
   dialects.check_installed('Shardy is asked by way of StableHLO')
   switch.check_door()
-  with ledger.of_process.collect() as programs:
+  with ledger.process_ledger.collect() as programs:
     yield
   if not programs:
     logger.warning('no_implicit_collectives: no program was compiled in the '
@@ -199,7 +200,7 @@ def no_tracing(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
     ])
 
 
-def _recompiled(program: Sent, earlier: tuple[Sent, ...],
+def _recompiled(program: IncomingProgram, earlier: tuple[IncomingProgram, ...],
                 lines: tuple[str, ...], count: int, allowed: int) -> str:
   where = f', asked for at {lines[0]}' if lines else ''
   text = [

@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from ..compile.ledger import Sent
+from ..compile.ledger import IncomingProgram
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.protos import HloInstructionProto, HloModuleProto, LiteralProto
@@ -38,8 +38,9 @@ class _Facts(NamedTuple):
   results: str
 
 
-def nearest(program: Sent,
-            earlier: Sequence[Sent]) -> Optional[tuple[Sent, list[str]]]:
+def nearest(
+    program: IncomingProgram, earlier: Sequence[IncomingProgram]
+) -> Optional[tuple[IncomingProgram, list[str]]]:
   """The earlier program that differs least, the latest of several.
 
   Returns:
@@ -56,7 +57,7 @@ def nearest(program: Sent,
   return best, changes(best, program)
 
 
-def changes(before: Sent, after: Sent) -> list[str]:
+def changes(before: IncomingProgram, after: IncomingProgram) -> list[str]:
   """What differs, a line each: arguments, constraints, constants, operations.
 
   Raises:
@@ -161,7 +162,7 @@ def _fields(facts: _Facts) -> Iterator[tuple[int, str, str]]:
 
 
 @functools.lru_cache(maxsize=128)
-def _facts(sent: Sent) -> _Facts:
+def _facts(sent: IncomingProgram) -> _Facts:
   parameter_records = [t for t in sent.tensors if t.parameter is not None]
   constraints = collections.Counter(
       _of_record(t)._replace(name='')

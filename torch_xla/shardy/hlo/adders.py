@@ -13,7 +13,7 @@ class Adders:
     self.editor = editor
     self.computations: dict[bytes, HloComputationProto] = {}
 
-  def of(self, scalar: bytes) -> int:
+  def adder_id(self, scalar: bytes) -> int:
     """The id of the one for a shape."""
     if scalar not in self.computations:
       adder = self.editor.computation('shardy.add')

@@ -57,7 +57,7 @@ _MLIR_NAMES = {
 }
 
 
-def of_mlir(element_type: str, dims: Iterable[int]) -> ArrayShape:
+def from_mlir(element_type: str, dims: Iterable[int]) -> ArrayShape:
   """The array that MLIR calls `tensor<2x4xf32>`, from 'f32' and (2, 4)."""
   name = _MLIR_NAMES.get(element_type, element_type.lower())
   return ArrayShape(name, tuple(dims), _BITS.get(name, 0))
@@ -96,7 +96,7 @@ def is_tuple(shape: bytes) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_dynamic(shape: bytes) -> bool:
-  """Whether an array has a dimension of which only a bound is known."""
+  """Tests whether only a bound of a dimension is known."""
   return any(messages.parse(ShapeProto, shape).is_dynamic_dimension)
 
 

@@ -67,7 +67,7 @@ def _is_further_step(collective: HloInstructionProto,
 
 def _is_scattered(reduction: HloInstructionProto,
                   computation: HloComputationProto) -> bool:
-  """Whether each device keeps but its slice of what is reduced.
+  """Tests whether each device keeps only its slice of the reduced value.
 
   libtpu writes a reduce-scatter as a fusion of an all-reduce and of the slice
   that a device takes, and never makes the whole.

@@ -40,7 +40,7 @@ class Collective:
 
 @dataclasses.dataclass(frozen=True)
 class CompiledProgram:
-  """What is read from a compiled program.
+  """The facts that are read from a compiled program.
 
   Attributes:
     parameters: the sharding of each parameter; None where XLA does not say.
@@ -93,15 +93,17 @@ def _shardings(data: Sequence[bytes]) -> Optional[tuple[HloSharding, ...]]:
   return tuple(shardings)
 
 
-def by_kind(moved: Iterable[tuple[str, int, str]]) -> tuple[Collective, ...]:
+def group_by_kind(
+    moved: Iterable[tuple[str, int, str]]) -> tuple[Collective, ...]:
   """Collectives, each with its nbytes and its source, as one of each kind."""
-  found: dict[str, dict[str, list[int]]] = {}
+  kinds: dict[str, dict[str, list[int]]] = {}
   for kind, nbytes, source in moved:
-    found.setdefault(kind, {}).setdefault(source, []).append(nbytes)
-  return tuple(_of_kind(kind, sizes) for kind, sizes in sorted(found.items()))
+    kinds.setdefault(kind, {}).setdefault(source, []).append(nbytes)
+  return tuple(
+      _sum_of_kind(kind, sizes) for kind, sizes in sorted(kinds.items()))
 
 
-def _of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
+def _sum_of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
   every = [nbytes for of_source in sizes.values() for nbytes in of_source]
   return Collective(
       kind, len(every), sum(every), min(every),
@@ -112,7 +114,7 @@ def _of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
 
 
 def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
-  return by_kind(
+  return group_by_kind(
       (started.kind, started.nbytes, started.instruction.metadata.op_name)
       for computation in module.computations
       for started in collectives.started_in(computation))
@@ -120,7 +122,7 @@ def _collectives(module: HloModuleProto) -> tuple[Collective, ...]:
 
 def _local_shapes(module: HloModuleProto,
                   sources: frozenset[Source]) -> dict[Source, ArrayShape]:
-  """What instructions stemming from `sources` compute on one device.
+  """The shapes on one device of instructions stemming from `sources`.
 
   On Shardy's way an instruction's name becomes the op_name of all that is made
   of it. One of the same opcode is the instruction itself, in its local shape;

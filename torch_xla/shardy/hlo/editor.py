@@ -104,16 +104,16 @@ class Editor:
   def copied(self, computation: HloComputationProto,
              instruction: HloInstructionProto,
              operands: Sequence[int]) -> HloInstructionProto:
-    """A second one like an instruction."""
+    """A copy of an instruction, with an id and a name of its own."""
     copy = self.moved(computation, instruction, operands)
-    made = self.make(computation, copy.opcode, copy.shape)
-    copy.id, copy.name = made.id, made.name
+    new = self.make(computation, copy.opcode, copy.shape)
+    copy.id, copy.name = new.id, new.name
     return copy
 
   def padded(self, computation: HloComputationProto,
              operand: HloInstructionProto, dims: Sequence[int],
              **fields: Any) -> tuple[HloInstructionProto, ...]:
-    """An array with zeros behind it, up to `dims`: what makes it, it last."""
+    """The instructions that pad an array with zeros to `dims`, the array last."""
     zero, value = self._zero(computation, operand.shape)
     padded = self.make(computation, 'pad',
                        array_shape.with_dims(operand.shape, tuple(dims)),
@@ -223,8 +223,8 @@ def put_before(
   count = 0
   instructions: list[HloInstructionProto] = []
   for instruction in computation.instructions:
-    if (made := make(instruction)) is not None:
-      instructions.extend(made)
+    if (added := make(instruction)) is not None:
+      instructions.extend(added)
       count += 1
     instructions.append(instruction)
   if count:
@@ -272,7 +272,7 @@ def replace_results(
 
 
 def set_program_shape(module: HloModuleProto) -> None:
-  """Has a program's shape be that of its parameters and its root."""
+  """Sets a program's shape to that of its parameters and its root."""
   entry = entry_of(module)
   for program in module.host_program_shape, entry.program_shape:
     for i in entry.instructions:
@@ -294,7 +294,7 @@ def set_attribute(message: Union[HloInstructionProto, HloModuleProto], key: str,
 
 
 def uses(computation: HloComputationProto) -> dict[int, int]:
-  """How often each instruction is an operand, a control predecessor or root."""
+  """Counts the uses as operand, control predecessor or root, by instruction."""
   counts = dict.fromkeys((i.id for i in computation.instructions), 0)
   for instruction in computation.instructions:
     for operand in instruction.operand_ids:

@@ -79,7 +79,7 @@ def read(message: OpSharding) -> HloSharding:
         dims, tuple(message.iota_reshape_dims),
         tuple(message.iota_transpose_perm))
   else:
-    tiles = DeviceList.of(np.array(devices, dtype=np.int64), dims)
+    tiles = DeviceList.from_devices(np.array(devices, dtype=np.int64), dims)
   types = [_sharding_type(t) for t in message.last_tile_dims]
   if message.replicate_on_last_tile_dim:
     if types:
@@ -145,7 +145,7 @@ def check_rank(sharding: HloSharding, rank: int) -> None:
                              f'on an array of rank {rank}')
 
 
-def said(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
+def module_shardings(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
   """The shardings of a program; None for one that is not understood."""
   for data in {
       i.sharding
@@ -154,15 +154,15 @@ def said(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
       if i.HasField('sharding')
   }:
     try:
-      one = from_bytes(data)
-      yield from one.elements or (one,)
+      sharding = from_bytes(data)
+      yield from sharding.elements or (sharding,)
     except ShardingError:
       yield None
 
 
 def is_split(module: HloModuleProto) -> bool:
-  """Whether anything in a program is in tiles."""
-  return any(s is None or s.tiles is not None for s in said(module))
+  """Tests whether anything in a program is in tiles."""
+  return any(s is None or s.tiles is not None for s in module_shardings(module))
 
 
 Rewrite = Callable[[bytes, Optional[bytes]], bytes]

@@ -29,7 +29,7 @@ OptionalBytes = Annotated[bytes, 'TYPE_BYTES', 'optional']
 
 
 class Message(Protocol):
-  """What each message can do."""
+  """The methods of every message."""
 
   @classmethod
   def FromString(cls: type[T], data: bytes) -> T:

@@ -72,10 +72,10 @@ def _is_expandable(instruction: HloInstructionProto,
 
 def _expand_in(computation: HloComputationProto, adders: Adders) -> int:
   by_id = {i.id: i for i in computation.instructions}
-  found = {n for n, i in by_id.items() if _is_expandable(i, by_id)}
-  if found:
-    _Computation(computation, by_id, adders).expand(found)
-  return len(found)
+  expandable = {n for n, i in by_id.items() if _is_expandable(i, by_id)}
+  if expandable:
+    _Computation(computation, by_id, adders).expand(expandable)
+  return len(expandable)
 
 
 class _Computation:
@@ -133,7 +133,7 @@ class _Computation:
     return instruction.id in self._needed_ids
 
   def _element(self, instruction: HloInstructionProto) -> bool:
-    """Has users use the result that it takes; whether it stays."""
+    """Replaces the use of an element; returns whether the use remains."""
     result = self._results[instruction.operand_ids[0]][instruction.tuple_index]
     if instruction.HasField('sharding') or instruction.id in self._ordered:
       # It has more to say; the shape is the same.
@@ -162,7 +162,7 @@ def _in_control_edges(computation: HloComputationProto) -> set[int]:
 
 
 def _used_as_a_whole(computation: HloComputationProto) -> set[int]:
-  """What is the root, or an operand of more than `get-tuple-element`."""
+  """The ids of the root and of operands of more than `get-tuple-element`."""
   ids = {computation.root_id}
   for instruction in computation.instructions:
     if instruction.opcode != _ELEMENT:

@@ -1,4 +1,4 @@
-"""What operations are rewritten into, by name, and what a plugin is spared.
+"""The rewrites of operations, by name, and those that a plugin disables.
 
 A vendor whose compiler has rules of its own for some operations says so by a
 method of its DevicePlugin, and gets these as torch_xla traces them:
@@ -22,11 +22,11 @@ from ..hlo.protos import HloModuleProto
 
 
 class Rewrite(NamedTuple):
-  """What computes the same in a form that shardings get through.
+  """An equivalent of operations that shardings propagate through.
 
   Attributes:
-    opcodes: what it is for.
-    rewrite: does it to a module, in place; gives how often.
+    opcodes: those that it rewrites.
+    rewrite: rewrites a module, in place; returns how many operations.
   """
   opcodes: frozenset[str]
   rewrite: Callable[[HloModuleProto], int]
@@ -45,20 +45,20 @@ ALWAYS = frozenset(
      'padding', 'partial_sums', 'scatter_indices', 'untuple', 'windows'))
 
 
-def apply(module: HloModuleProto, left_out: Collection[str] = ()) -> None:
-  """Has shardings get through a module, in place.
+def apply(module: HloModuleProto, disabled: Collection[str] = ()) -> None:
+  """Rewrites what shardings do not propagate through, in place.
 
   Args:
-    left_out: names in `FOR_SHARDINGS` of what is not done.
+    disabled: names in `FOR_SHARDINGS` of rewrites to skip.
   """
   opcodes = {i.opcode for i in instructions_of(module)}
   for name, (needs, rewrite) in FOR_SHARDINGS.items():
-    if name not in left_out and not opcodes.isdisjoint(needs):
+    if name not in disabled and not opcodes.isdisjoint(needs):
       rewrite(module)
 
 
-def left_out(plugin: Any) -> frozenset[str]:
-  """The names of what a plugin is spared.
+def disabled_rewrites(plugin: Any) -> frozenset[str]:
+  """The names of the rewrites that a plugin disables.
 
   Args:
     plugin: its DevicePlugin, which may have a method `rewrites`.
@@ -70,15 +70,15 @@ def left_out(plugin: Any) -> frozenset[str]:
   method = getattr(plugin, 'rewrites', None)
   if method is None:
     return frozenset()
-  said = method()
+  choices = method()
   who = type(plugin).__name__
   names = ', '.join(map(repr, FOR_SHARDINGS))
-  if not isinstance(said, Mapping) or not all(
-      isinstance(is_applied, bool) for is_applied in said.values()):
+  if not isinstance(choices, Mapping) or not all(
+      isinstance(is_applied, bool) for is_applied in choices.values()):
     raise DoorError(
-        f'{who}.rewrites() gives {said!r}; it must be a dict that says of some '
+        f'{who}.rewrites() gives {choices!r}; it must be a dict that says of some '
         f'of {names} whether they are applied, True or False')
-  for name in said:
+  for name in choices:
     if name in ALWAYS:
       raise DoorError(
           f'{who}.rewrites() names {name!r}, which is always applied: without '
@@ -86,4 +86,5 @@ def left_out(plugin: Any) -> frozenset[str]:
           f'name {names}')
     if name not in FOR_SHARDINGS:
       raise DoorError(f'{who}.rewrites() names {name!r}; it can name {names}')
-  return frozenset(name for name, is_applied in said.items() if not is_applied)
+  return frozenset(
+      name for name, is_applied in choices.items() if not is_applied)

@@ -102,7 +102,7 @@ class _Unmerger:
     return opcode in ELEMENTWISE and not self._of_product.isdisjoint(operands)
 
   def _is_plain(self, instruction: HloInstructionProto) -> bool:
-    """Whether nothing is said of it but what it computes."""
+    """Tests that it has no sharding, and no other attribute of its own."""
     return not (instruction.HasField('sharding') or
                 instruction.control_predecessor_ids or instruction.id
                 in self._ordered or array_shape.is_tuple(instruction.shape) or
@@ -186,7 +186,7 @@ class _Unmerger:
 
   def _elementwise(self, instruction: HloInstructionProto,
                    operands: Sequence[int]) -> None:
-    """Does it to the source of a product's result, before the reshape."""
+    """Moves elementwise operations before the reshape of a product's result."""
     form = next(
         (self._forms[n][1]
          for n in operands
@@ -245,25 +245,25 @@ class _Unmerger:
   def _reshaped(self, number: int, dims: Dims) -> int:
     if self._dims(number) == dims:
       return number
-    shape = array_shape.with_dims(self._found(number).shape, dims)
-    made = self._editor.make(self._computation, 'reshape', shape, [number])
-    self._new_instructions.append(made)
-    return made.id
+    shape = array_shape.with_dims(self._instruction(number).shape, dims)
+    reshape = self._editor.make(self._computation, 'reshape', shape, [number])
+    self._new_instructions.append(reshape)
+    return reshape.id
 
   def _transposed(self, number: int, order: Dims) -> int:
     before = self._dims(number)
     shape = array_shape.with_dims(
-        self._found(number).shape, tuple(before[n] for n in order))
-    made = self._editor.make(
+        self._instruction(number).shape, tuple(before[n] for n in order))
+    transpose = self._editor.make(
         self._computation, 'transpose', shape, [number], dimensions=order)
-    self._new_instructions.append(made)
-    return made.id
+    self._new_instructions.append(transpose)
+    return transpose.id
 
-  def _found(self, number: int) -> HloInstructionProto:
+  def _instruction(self, number: int) -> HloInstructionProto:
     return self._by_id.get(number) or next(
         i for i in self._new_instructions if i.id == number)
 
   def _dims(self,
             number: int,
             instruction: Optional[HloInstructionProto] = None) -> Dims:
-    return dims_of(instruction or self._found(number))
+    return dims_of(instruction or self._instruction(number))

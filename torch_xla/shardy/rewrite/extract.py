@@ -38,8 +38,8 @@ class Binding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Taken:
-  """What the calls of a program said.
+class Annotations:
+  """The annotations that a program's calls carried.
 
   Attributes:
     has_calls: whether there was any.
@@ -58,17 +58,17 @@ class Taken:
   repeated: dict[InstructionKey,
                  Annotation] = dataclasses.field(default_factory=dict)
 
-  def of_used(self) -> Taken:
-    """The same without the annotations of parameters that are not used.
+  def without_unused(self) -> Annotations:
+    """Drops the annotations of parameters that are not used.
 
-    Their tensors were not going to be in this program: what was said of them
-    must not choose a mesh, or a priority, for others.
+    Their tensors were not going to be in this program: their annotations must
+    not choose a mesh, or a priority, for others.
     """
     return dataclasses.replace(
         self,
         parameters={
-            n: said
-            for n, said in self.parameters.items()
+            n: annotation
+            for n, annotation in self.parameters.items()
             if n not in self.unused
         })
 
@@ -81,7 +81,7 @@ class Taken:
     return names
 
 
-def take(module: HloModuleProto) -> Taken:
+def extract_annotations(module: HloModuleProto) -> Annotations:
   """Takes the calls out of an HloModuleProto message, in place.
 
   A binding's scalar result becomes the constant 0, so that the program still
@@ -91,8 +91,8 @@ def take(module: HloModuleProto) -> Taken:
   Raises:
     AnnotationTextError: a call whose target is damaged.
   """
-  annotations = Taken()
-  found_bindings: list[Binding] = []
+  annotations = Annotations()
+  all_bindings: list[Binding] = []
   unused: set[int] = set()
   has_calls = False
   for computation in module.computations:
@@ -107,7 +107,7 @@ def take(module: HloModuleProto) -> Taken:
         bindings.append(instruction)
     has_calls |= bool(tags or bindings)
     if tags:
-      _take_tags(computation, tags, annotations)
+      _extract_tags(computation, tags, annotations)
       # The messages are others now.
       bindings = bindings and [
           i for i in computation.instructions
@@ -116,22 +116,22 @@ def take(module: HloModuleProto) -> Taken:
     bound: dict[int, int] = {}
     for binding in bindings:
       operands = list(binding.operand_ids)
-      made = _take_binding(binding, computation, annotations)
-      found_bindings.append(made)
-      bound |= zip(operands, made.parameters, strict=True)
+      extracted = _extract_binding(binding, computation, annotations)
+      all_bindings.append(extracted)
+      bound |= zip(operands, extracted.parameters, strict=True)
     if bound:
       unused |= _unused(computation, bound)
   _keep_undonated(module, unused)
   return dataclasses.replace(
       annotations,
       has_calls=has_calls,
-      bindings=tuple(found_bindings),
+      bindings=tuple(all_bindings),
       unused=frozenset(unused))
 
 
-def _take_tags(computation: HloComputationProto,
-               tags: Mapping[int,
-                             HloInstructionProto], annotations: Taken) -> None:
+def _extract_tags(computation: HloComputationProto,
+                  tags: Mapping[int, HloInstructionProto],
+                  annotations: Annotations) -> None:
 
   def untagged(instruction_id: int) -> int:
     while instruction_id in tags:
@@ -150,20 +150,20 @@ def _take_tags(computation: HloComputationProto,
       if operand in tags:
         if instruction.custom_call_target == SHARDING_TARGET:
           target = tags[operand].custom_call_target
-          said = (
+          constraints = (
               annotations.repeated
               if call_target.is_update(target) else annotations.constraints)
-          said[computation.id,
-               instruction.id], = call_target.parse_target(target)
+          constraints[computation.id,
+                      instruction.id], = call_target.parse_target(target)
         operands[place] = untagged(operand)
   computation.root_id = untagged(computation.root_id)
   del computation.instructions[:]
   computation.instructions.extend(instructions)
 
 
-def _take_binding(binding: HloInstructionProto,
-                  computation: HloComputationProto,
-                  annotations: Taken) -> Binding:
+def _extract_binding(binding: HloInstructionProto,
+                     computation: HloComputationProto,
+                     annotations: Annotations) -> Binding:
   target = binding.custom_call_target
   parsed = call_target.parse_target(target)
   if len(parsed) != len(binding.operand_ids):

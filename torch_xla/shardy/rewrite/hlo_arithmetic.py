@@ -67,7 +67,7 @@ class Writer:
     self._dtype = COMPUTED_IN[array.dtype]
     self._whole, self._by_feature, self._scalar = (
         array_shape.with_type(array_shape.with_dims(x, dims), self._dtype)
-        for dims in (self._view.dims, self._view.by_feature, ()))
+        for dims in (self._view.dims, self._view.feature_dims, ()))
 
   def run(
       self, compute: Callable[..., tuple[HloInstructionProto, ...]]
@@ -76,13 +76,14 @@ class Writer:
     whole = dims_of(self._operands[0])
     view = self._view
     operands = [
-        self._put(o, view.dims if dims_of(o) == whole else view.by_feature)
+        self._put(o, view.dims if dims_of(o) == whole else view.feature_dims)
         for o in self._operands
     ]
-    made = compute(self, *(self._converted(o, self._dtype) for o in operands))
+    computed = compute(self,
+                       *(self._converted(o, self._dtype) for o in operands))
     results = []
     for value, array in zip(
-        made, array_shape.arrays_of(self._instruction.shape), strict=True):
+        computed, array_shape.arrays_of(self._instruction.shape), strict=True):
       value = self._converted(value, array.dtype)
       results.append(self._put(value, array.dims))
       if results[-1].id != value.id:
@@ -90,7 +91,7 @@ class Writer:
     return results
 
   def _source(self, value: HloInstructionProto) -> HloInstructionProto:
-    """What it is a reshape of."""
+    """The operand of a reshape, if it is one."""
     while value.opcode == 'reshape' and not value.HasField('sharding'):
       value = self._by_id[value.operand_ids[0]]
     return value
@@ -136,7 +137,7 @@ class Writer:
         a,
         self._zero,
         dimensions=self._view.others,
-        called_computation_ids=[self._adders.of(self._scalar)])
+        called_computation_ids=[self._adders.adder_id(self._scalar)])
 
   def spread(self, a: HloInstructionProto) -> HloInstructionProto:
     """Broadcasts a value by feature to all dimensions."""
@@ -156,11 +157,11 @@ class Writer:
 
   def _make(self, opcode: str, shape: bytes, *operands: HloInstructionProto,
             **fields: Any) -> HloInstructionProto:
-    made = self._adders.editor.make(self._computation, opcode, shape,
-                                    [o.id for o in operands],
-                                    **self._common_fields, **fields)
-    self.instructions.append(made)
-    return made
+    instruction = self._adders.editor.make(self._computation, opcode, shape,
+                                           [o.id for o in operands],
+                                           **self._common_fields, **fields)
+    self.instructions.append(instruction)
+    return instruction
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,12 +179,12 @@ class View:
     return [n for n in range(len(self.dims)) if n not in self.features]
 
   @property
-  def by_feature(self) -> tuple[int, ...]:
+  def feature_dims(self) -> tuple[int, ...]:
     return tuple(self.dims[n] for n in self.features)
 
   @property
   def count(self) -> int:
-    """How many elements a feature has."""
+    """The number of elements of a feature."""
     return math.prod(self.dims[n] for n in self.others)
 
 

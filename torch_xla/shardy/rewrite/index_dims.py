@@ -28,7 +28,7 @@ from ..hlo.protos import (HloComputationProto, HloInstructionProto,
 
 
 class IndexDims(NamedTuple):
-  """How a gather or a scatter takes its indices, in the words of a gather.
+  """The index dimensions of a gather or a scatter, in a gather's terms.
 
   Attributes:
     collapsed: of the operand; `inserted_window_dims` of a scatter.
@@ -46,7 +46,7 @@ class IndexDims(NamedTuple):
 def batched(dims: IndexDims, counted: Sequence[Optional[int]],
             operand: Sequence[int],
             indices: Sequence[int]) -> Optional[tuple[IndexDims, list[int]]]:
-  """What only counts taken out of the indices.
+  """The dimensions without indices that only count.
 
   Args:
     counted: for each part of an index the dimension of the indices whose

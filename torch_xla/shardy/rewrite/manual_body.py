@@ -65,10 +65,10 @@ class Body:
           is_copied: bool = False) -> None:
     """Takes an instruction in from outside."""
     take = self._editor.copied if is_copied else self._editor.moved
-    taken = take(self._computation, i, operands)
-    taken.ClearField('sharding')
-    self._instructions.append(taken)
-    self.inside[i.id] = taken.id
+    copy = take(self._computation, i, operands)
+    copy.ClearField('sharding')
+    self._instructions.append(copy)
+    self.inside[i.id] = copy.id
 
   def reshape(self, operand: int, shape: bytes) -> int:
     return self._make('reshape', shape, [operand])
@@ -92,7 +92,7 @@ class Body:
             shape: bytes,
             operands: Sequence[int] = (),
             **fields: Any) -> int:
-    made = self._editor.make(self._computation, opcode, shape, operands,
-                             **fields)
-    self._instructions.append(made)
-    return made.id
+    instruction = self._editor.make(self._computation, opcode, shape, operands,
+                                    **fields)
+    self._instructions.append(instruction)
+    return instruction.id

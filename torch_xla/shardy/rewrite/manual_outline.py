@@ -37,7 +37,7 @@ from .manual_regions import is_sharding_call, ManualComputation
 
 
 class Outlined(NamedTuple):
-  """What is known of regions that are written.
+  """The regions that are written.
 
   Attributes:
     tensors: those that are split, or put together, in order.
@@ -111,7 +111,7 @@ class _ComputationWriter:
     source, computation = self._source, self._source.computation
     outside: dict[int, list[HloInstructionProto]] = {}
     for i in computation.instructions:
-      if i.id in source.parameters or not source.says_of(i):
+      if i.id in source.parameters or not source.carries_sharding(i):
         outside.setdefault(source.cut.stages[i.id], []).append(i)
     for stage in sorted({*outside, *source.cut.regions}):
       for i in outside.get(stage, ()):
@@ -183,7 +183,7 @@ class _ComputationWriter:
     self._stacked.update(zip(region.left, outputs[len(ends):], strict=True))
 
   def _operand(self, body: Body, operand: int) -> int:
-    """What an operand of a member is in the body."""
+    """The value in the body for an operand of a member."""
     if operand in body.inside:
       return body.inside[operand]
     outside = self._source.by_id[operand]
@@ -210,7 +210,7 @@ class _ComputationWriter:
     return i.opcode in ('constant', 'iota')
 
   def _begin(self, call: HloInstructionProto) -> Value:
-    """What enters a region in tiles, padded where these are not equal."""
+    """The operand of a region in tiles, padded where these are not equal."""
     source = self._source.by_id[call.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, source.id, True)]
     (shape,), (tile,) = map(array_shape.arrays_of, (source.shape, call.shape))
@@ -316,7 +316,7 @@ class _ComputationWriter:
 
   def _make(self, opcode: str, shape: bytes, operands: Sequence[int],
             **fields: Any) -> HloInstructionProto:
-    made = self._editor.make(self._source.computation, opcode, shape, operands,
-                             **fields)
-    self._written.append(made)
-    return made
+    instruction = self._editor.make(self._source.computation, opcode, shape,
+                                    operands, **fields)
+    self._written.append(instruction)
+    return instruction

@@ -55,8 +55,8 @@ class ManualComputation:
     """The computation's id."""
     return self.computation.id
 
-  def says_of(self, instruction: HloInstructionProto) -> bool:
-    """Whether what an instruction says of shardings is said by a region."""
+  def carries_sharding(self, instruction: HloInstructionProto) -> bool:
+    """Tests whether a region carries an instruction's sharding."""
     return (instruction.id in self.cut.manual or
             instruction.custom_call_target == END_TARGET)
 
@@ -125,8 +125,8 @@ def _is_of_regions(i: HloInstructionProto) -> bool:
 
 
 def _is_manual(instruction: HloInstructionProto) -> bool:
-  said = placement(instruction)
-  return said is not None and said.type == ShardingType.MANUAL
+  sharding = placement(instruction)
+  return sharding is not None and sharding.type == ShardingType.MANUAL
 
 
 def _find(computation: HloComputationProto, is_entry: bool,

@@ -66,7 +66,7 @@ class Merged(NamedTuple):
 
   @property
   def merges(self) -> bool:
-    """Whether any dimension is more than one that is more than 1."""
+    """Tests whether a dimension merges several of size above 1."""
     return any(sum(self.source[n] > 1 for n in g) > 1 for g in self.groups)
 
   def transposed(self, permutation: Sequence[int]) -> Merged:
@@ -75,8 +75,8 @@ class Merged(NamedTuple):
   def sizes(self, dim: int) -> Dims:
     return tuple(self.source[n] for n in self.groups[dim])
 
-  def keeping(self, merged: Collection[int]) -> Merged:
-    """The same, of a source in which these dimensions are merged already."""
+  def without_merged(self, merged: Collection[int]) -> Merged:
+    """Merges these dimensions in the source already."""
     firsts = {self.groups[n][0]: n for n in merged}
     rest = {m for n in merged for m in self.groups[n][1:]}
     source: list[int] = []
@@ -132,15 +132,18 @@ def product(lhs: Merged, rhs: Merged, dims: ProductDims) -> Optional[Product]:
   ]
   unlike = [(n, m) for n, m in pairs if lhs.sizes(n) != rhs.sizes(m)]
   if unlike:
-    lhs = lhs.keeping([n for n, _ in unlike])
-    rhs = rhs.keeping([m for _, m in unlike])
+    lhs = lhs.without_merged([n for n, _ in unlike])
+    rhs = rhs.without_merged([m for _, m in unlike])
     if not (lhs.merges or rhs.merges):
       return None
   batch = [lhs.sizes(n) for n in dims.lhs_batch]
   frees = []
-  for side, taken in ((lhs, {*dims.lhs_batch, *dims.lhs_contracting}),
-                      (rhs, {*dims.rhs_batch, *dims.rhs_contracting})):
-    free = [g for n, g in enumerate(side.groups) if n not in taken]
+  for side, batch_or_contracting in ((lhs, {
+      *dims.lhs_batch, *dims.lhs_contracting
+  }), (rhs, {*dims.rhs_batch, *dims.rhs_contracting})):
+    free = [
+        g for n, g in enumerate(side.groups) if n not in batch_or_contracting
+    ]
     if sorted(free) != free:
       return None  # The result would be transposed.
     frees += [tuple(side.source[n] for n in g) for g in free]

@@ -1,4 +1,4 @@
-"""What batch normalisation computes.
+"""The formulas of batch normalisation.
 
 The arithmetic is that of XLA's compilers (xla/service/batchnorm_expander.cc),
 operation by operation, so numbers are what they were, up to the order of a sum
@@ -17,7 +17,7 @@ from .hlo_arithmetic import Writer
 
 def training(on: Writer, x: Value, scale: Value,
              offset: Value) -> tuple[Value, ...]:
-  """What is normalised, and by feature the mean and the variance."""
+  """The normalised values, and by feature the mean and the variance."""
   mean = on.binary('divide', on.sum(x), on.count)
   mean_of_squares = on.binary('divide', on.sum(on.binary('multiply', x, x)),
                               on.count)
@@ -32,7 +32,7 @@ def training(on: Writer, x: Value, scale: Value,
 
 def inference(on: Writer, x: Value, scale: Value, offset: Value, mean: Value,
               variance: Value) -> tuple[Value, ...]:
-  """What is normalised by a mean and a variance that are given."""
+  """The values normalised by a given mean and variance."""
   by_deviation = on.rsqrt(on.binary('add', variance, on.epsilon))
   factor = on.binary('multiply', scale, by_deviation)
   shift = on.binary('subtract', offset, on.binary('multiply', mean, factor))
@@ -64,7 +64,7 @@ def grad(on: Writer, x: Value, scale: Value, mean: Value, variance: Value,
 
 @dataclasses.dataclass(frozen=True)
 class Formula:
-  """What one of the operations computes.
+  """The formula of an operation.
 
   Attributes:
     compute: from a `Writer` and the operands to the results.

@@ -43,23 +43,23 @@ from ..sharding.tile_assignment import ShardingError
 
 @dataclasses.dataclass(frozen=True)
 class Padded:
-  """What of a program was padded.
+  """The padded tensors of a program.
 
   Attributes:
     parameters: the shapes that users know, by parameter number.
-    constraints: the names of the instructions that say of a slice what is said
-      of its parameter, and of indices that they stay whole.
-    in_question: the dimensions of the results that nobody placed and that may be split
-      unevenly, by number.
-    free: those of them that were padded, before and after.
+    constraints: the names of the instructions that constrain a slice as its
+      parameter, and indices to stay whole.
+    unplaced_results: the dimensions of results that nobody placed and that may
+      be split unevenly, by number.
+    padded_unplaced: the dimensions of those that were padded, before and after.
   """
   parameters: dict[int, ArrayShape]
   constraints: frozenset[str]
-  in_question: dict[int, Dims]
-  free: dict[int, tuple[Dims, Dims]]
+  unplaced_results: dict[int, Dims]
+  padded_unplaced: dict[int, tuple[Dims, Dims]]
 
-  def as_users_know(self, program: SdyProgram) -> SdyProgram:
-    """What Shardy is told, in the shapes and tensors that users know."""
+  def with_original_shapes(self, program: SdyProgram) -> SdyProgram:
+    """Restores the shapes and tensors that users know."""
     if not self.parameters and not self.constraints:
       return program
     tensors = tuple(
@@ -90,13 +90,13 @@ def _uneven_sizes(
 
 def _leaves_open(annotation: Optional[Annotation],
                  placement: HloSharding) -> bool:
-  """Whether it leaves a dimension open, which is then not promised."""
+  """Tests whether a dimension is open, and so not promised."""
   return (annotation is not None and annotation.sharding == placement and
           any(annotation.open_dims))
 
 
-def pad(module: HloModuleProto, annotations: extract.Taken, num_devices: int,
-        tiles: Mapping[int, Dims]) -> Padded:
+def pad(module: HloModuleProto, annotations: extract.Annotations,
+        num_devices: int, tiles: Mapping[int, Dims]) -> Padded:
   """Pads an HloModuleProto message and adds to `annotations`, both in place.
 
   Args:
@@ -116,7 +116,7 @@ def pad(module: HloModuleProto, annotations: extract.Taken, num_devices: int,
   padder.keep_indices_whole(sizes)
   set_program_shape(module)
   return Padded(padder.parameters, frozenset(padder.constraints),
-                padder.in_question, padder.free)
+                padder.unplaced_results, padder.padded_unplaced)
 
 
 def _placements(
@@ -156,7 +156,7 @@ class _Padder:
   """Pads the entry computation of one module."""
 
   def __init__(self, module: HloModuleProto, entry: HloComputationProto,
-               annotations: extract.Taken,
+               annotations: extract.Annotations,
                placements: Mapping[int, tuple[HloInstructionProto,
                                               HloSharding]]):
     self._editor = Editor(module)
@@ -165,8 +165,8 @@ class _Padder:
     self._placements = placements
     self.parameters: dict[int, ArrayShape] = {}
     self.constraints: list[str] = []
-    self.in_question: dict[int, Dims] = {}
-    self.free: dict[int, tuple[Dims, Dims]] = {}
+    self.unplaced_results: dict[int, Dims] = {}
+    self.padded_unplaced: dict[int, tuple[Dims, Dims]] = {}
 
   def pad_parameters(self) -> None:
     after, replaced = {}, {}
@@ -182,10 +182,12 @@ class _Padder:
       parameter.shape = array_shape.with_dims(shape, dims)
       cut = self._editor.cut(self._entry, parameter,
                              self.parameters[number].dims)
-      said = self._sharding_call(shape, cut.id, parameter.sharding)
+      constraint = self._sharding_call(shape, cut.id, parameter.sharding)
       if (annotation := self._annotations.parameters.get(number)) is not None:
-        self._annotations.constraints[self._entry.id, said.id] = annotation
-      after[parameter.id], replaced[parameter.id] = (cut, said), said.id
+        self._annotations.constraints[self._entry.id,
+                                      constraint.id] = annotation
+      after[parameter.id], replaced[parameter.id] = (cut,
+                                                     constraint), constraint.id
     if after:
       insert(self._entry, after, replaced)
 
@@ -202,10 +204,10 @@ class _Padder:
       indices = by_id[instruction.operand_ids[place]]
       if sizes.isdisjoint(dims_of(indices)):
         return None
-      said = self._sharding_call(indices.shape, indices.id,
-                                 op_sharding.to_bytes(REPLICATED))
-      instruction.operand_ids[place] = said.id
-      return [said]
+      constraint = self._sharding_call(indices.shape, indices.id,
+                                       op_sharding.to_bytes(REPLICATED))
+      instruction.operand_ids[place] = constraint.id
+      return [constraint]
 
     put_before(self._entry, kept_whole)
 
@@ -221,13 +223,13 @@ class _Padder:
       elif not array_shape.is_tuple(
           result.shape) and free_results.may_be_uneven(
               before := dims_of(result), num_devices):
-        self.in_question[place] = before
+        self.unplaced_results[place] = before
         if place in tiles:
-          dims = free_results.padded(before, tiles[place])
+          dims = free_results.padded_to_tiles(before, tiles[place])
       if dims is not None:
         padded_results[place] = self._editor.padded(self._entry, result, dims)
-        if place in self.in_question:
-          self.free[place] = before, dims
+        if place in self.unplaced_results:
+          self.padded_unplaced[place] = before, dims
         else:
           padded_results[place][-1].sharding = result.sharding
     if padded_results:

@@ -1,4 +1,4 @@
-"""Has sums be split that users call unreduced: HloModuleProto, in place.
+"""Splits sums that users mark as unreduced: HloModuleProto, in place.
 
 A value that is unreduced over an axis is a part of a sum on each device along
 it. XLA takes that at its word: where Shardy cannot say so of the sum itself,
@@ -33,37 +33,38 @@ from ..sharding.partition_spec import sharding_of, uneven_dims
 from ..v2 import holding
 
 
-def split(module: HloModuleProto, annotations: extract.Taken) -> None:
+def split(module: HloModuleProto, annotations: extract.Annotations) -> None:
   """Splits what unreduced values are sums of.
 
   Raises:
     InexpressibleError: one is no sum, or what it is a sum of is not split.
   """
-  said = {
+  unreduced = {
       key: annotation
       for key, annotation in annotations.constraints.items()
       if annotation.unreduced
   }
-  if not said:
+  if not unreduced:
     return
   editor = Editor(module)
   for computation in module.computations:
     _split_in(
         computation, {
             number: annotation
-            for (where, number), annotation in said.items()
+            for (where, number), annotation in unreduced.items()
             if where == computation.id
         }, module, editor)
 
 
-def _split_in(computation: HloComputationProto, said: Mapping[int, Annotation],
+def _split_in(computation: HloComputationProto, unreduced: Mapping[int,
+                                                                   Annotation],
               module: HloModuleProto, editor: Editor) -> None:
   by_id = {i.id: i for i in computation.instructions}
   calls = collections.Counter(n for i in computation.instructions
                               if i.opcode == 'custom-call'
                               for n in i.operand_ids)
   sums: dict[int, tuple[Annotation, list[_Operand]]] = {}
-  for number, annotation in said.items():
+  for number, annotation in unreduced.items():
     call = by_id.get(number)
     if call is None:  # Of what is not used any more.
       continue
@@ -141,7 +142,7 @@ def _axes(annotation: Annotation) -> str:
 
 def _split_dims(source: HloInstructionProto, annotation: Annotation,
                 by_id: Mapping[int, HloInstructionProto]) -> list[_Operand]:
-  """How the operands of a sum are split."""
+  """The splits of a sum's operands, by dimension."""
   tiles = math.prod(
       annotation.mesh.shape[axis] for axis in annotation.unreduced)
   if source.opcode == 'reduce':
@@ -165,7 +166,7 @@ def _split_dims(source: HloInstructionProto, annotation: Annotation,
 
 
 def _adds(reduce: HloInstructionProto, module: HloModuleProto) -> bool:
-  """Whether it adds up elements of one array."""
+  """Tests whether it adds up elements of one array."""
   if reduce.opcode != 'reduce' or len(reduce.operand_ids) != 2:
     return False
   called, = (

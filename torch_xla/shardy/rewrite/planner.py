@@ -1,4 +1,4 @@
-"""Mode Shardy: the plan that has Shardy partition a program.
+"""Mode Shardy: the plan by which Shardy partitions a program.
 
 Shardy's result is used only where it keeps every promise that torch_xla relies
 on: each parameter is laid out as it is stored, each constrained result as it
@@ -14,12 +14,12 @@ import functools
 import itertools
 from typing import Optional
 
-from . import (choice, extract, padding, partial_sums, question, shard_groups,
-               to_sdy, unasked, untuple)
+from . import (choice, extract, padding, partial_sums, propagation_probe,
+               shard_groups, to_sdy, unasked, untuple)
 from ..annotate.annotation import Annotation, UserMesh
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
-from ..compile.attempt import as_read, Attempt, Outcome
+from ..compile.attempt import hlo_answer, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
@@ -28,10 +28,10 @@ from ..hlo.protos import HloModuleProto
 from ..sdy import free_results
 from ..sdy.attributes import SdyError
 from ..sdy.constraints import SdyProgram, Tensor
-from ..sdy.free_results import Dims, Made
+from ..sdy.free_results import Dims, CandidateAttempt
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import in_brackets, records
+from ..sdy.tensor_records import name_suffix, records
 from ..v2 import to_v1, to_v2
 from .extract import NamesOf
 
@@ -43,12 +43,11 @@ class ShardyPlanner:
   Attributes:
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `constraints.decide`.
-    left_out: what its plugin is spared, as for `choice.apply`; asked for when
-      there is a program.
+    disabled_rewrites: as for `choice.apply`; called when there is a program.
   """
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
-  left_out: Callable[[], Collection[str]] = frozenset
+  disabled_rewrites: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -58,15 +57,15 @@ class ShardyPlanner:
       ValueError: the program or its annotations are damaged.
     """
     if program_format != 'hlo':
-      return _handed_on(program)
+      return _pass_through(program)
     module = messages.parse(HloModuleProto, program)
     is_tupled = untuple.is_tupled(module)
-    annotations = extract.take(module).of_used()
+    annotations = extract.extract_annotations(module).without_unused()
     gspmd = to_v2.emit_module(module)
     if not is_partitioned(options):
       return plan.gspmd(gspmd)
 
-    def read() -> tuple[HloModuleProto, extract.Taken]:
+    def read() -> tuple[HloModuleProto, extract.Annotations]:
       if is_tupled:
         return _untupled(program)
       # What is in V2 is lowered on.
@@ -74,31 +73,33 @@ class ShardyPlanner:
               dataclasses.replace(
                   annotations, constraints=dict(annotations.constraints)))
 
-    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
+    def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
       module, annotations = read()
       lowered, padded = lower(module, annotations, options.num_partitions,
-                              tiles or {}, self.meshes(), self.left_out())
-      open_results = padded.in_question if tiles is None else {}
-      if open_results:
-        question.ask(module, open_results, options.num_partitions)
+                              tiles or {}, self.meshes(),
+                              self.disabled_rewrites())
+      probed_results = padded.unplaced_results if tiles is None else {}
+      if probed_results:
+        propagation_probe.make_propagation_probe(module, probed_results,
+                                                 options.num_partitions)
       names = annotations.names(self.names_of)
       attempt = Attempt(
           module.SerializeToString(),
           Partitioner.SHARDY,
           gspmd.shardings,
           records(lowered.tensors, names),
-          LayoutPromise.of(lowered, names).broken_by,
-          answer=functools.partial(_as_known, lowered),
-          made_if_told=True if open_results else None,
+          LayoutPromise.for_program(lowered, names).broken_by,
+          answer=functools.partial(_runtime_answer, lowered),
+          requires_layout_report=True if probed_results else None,
           is_untupled=is_tupled)
-      return Made(attempt, open_results, padded.free)
+      return CandidateAttempt(attempt, probed_results, padded.padded_unplaced)
 
     shardy = free_results.attempts(make)
     try:
       first = next(shardy)
     except (InexpressibleError, SdyError) as e:
-      reason, said = untold(e, program, self.names_of)
-      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, said),), reason)
+      reason, tensors = explain_inexpressible(e, program, self.names_of)
+      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, tensors),), reason)
     last = plan.gspmd_attempt(gspmd, first.tensors)
     return Plan(
         gspmd.name, (first,),
@@ -107,20 +108,20 @@ class ShardyPlanner:
 
 
 def lower(module: HloModuleProto,
-          annotations: extract.Taken,
+          annotations: extract.Annotations,
           num_devices: int,
           tiles: Mapping[int, Dims] = {},
           meshes: Iterable[UserMesh] = (),
-          left_out: Collection[str] = (),
+          disabled_rewrites: Collection[str] = (),
           rewrites: bool = True) -> tuple[SdyProgram, padding.Padded]:
-  """Has a program in HLO say all in Shardy's terms, in place.
+  """Lowers a program in HLO to Shardy's terms, in place.
 
   Args:
     module: an HloModuleProto message, whose bindings and tags are taken out.
-    annotations: what they said; added to.
+    annotations: what these carried; added to.
     tiles: as for `padding.pad`.
     meshes: as for `constraints.decide`.
-    left_out: as for `choice.apply`.
+    disabled_rewrites: as for `choice.apply`.
     rewrites: whether it is made into what shardings get through, and
       padded.
 
@@ -131,34 +132,34 @@ def lower(module: HloModuleProto,
   if module.entry_computation_id not in {c.id for c in module.computations}:
     raise InexpressibleError('a program without an entry computation')
   unasked.repeat(module, annotations)
-  groups = shard_groups.take(module)
+  groups = shard_groups.extract_groups(module)
   if not rewrites:
-    return (to_sdy.tell(module, annotations, num_devices,
-                        meshes), padding.Padded({}, frozenset(), {}, {}))
-  choice.apply(module, left_out)
+    return (to_sdy.lower_shardings(module, annotations, num_devices, meshes),
+            padding.Padded({}, frozenset(), {}, {}))
+  choice.apply(module, disabled_rewrites)
   partial_sums.split(module, annotations)
   padded = padding.pad(module, annotations, num_devices, tiles)
-  lowered = to_sdy.tell(module, annotations, num_devices, meshes)
-  shard_groups.put(module, groups)
-  return padded.as_users_know(lowered), padded
+  lowered = to_sdy.lower_shardings(module, annotations, num_devices, meshes)
+  shard_groups.restore_groups(module, groups)
+  return padded.with_original_shapes(lowered), padded
 
 
-def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Taken]:
+def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Annotations]:
   """A program, its parameters one by one, and what it says."""
   module = messages.parse(HloModuleProto, program)
   untuple.unwrap(module)
   to_v2.make_partitionable(module)
-  return module, extract.take(module).of_used()
+  return module, extract.extract_annotations(module).without_unused()
 
 
-def _as_known(lowered: SdyProgram,
-              outcome: Outcome) -> Optional[tuple[bytes, str]]:
-  """What the runtime is to read: of manual results, that they are manual."""
-  read = as_read(outcome)
-  if read is None or not lowered.manual_results or outcome.results is None:
-    return read
-  program, program_format = read
-  results = lowered.as_known(outcome.results)
+def _runtime_answer(lowered: SdyProgram,
+                    outcome: Outcome) -> Optional[tuple[bytes, str]]:
+  """The HLO for the runtime to read, with manual results marked."""
+  hlo = hlo_answer(outcome)
+  if hlo is None or not lowered.manual_results or outcome.results is None:
+    return hlo
+  program, program_format = hlo
+  results = lowered.mark_manual_results(outcome.results)
   return to_v1.with_results(program, program_format, results), program_format
 
 
@@ -167,18 +168,20 @@ def is_partitioned(options: CompileOptions) -> bool:
           options.num_partitions > 1)
 
 
-def untold(error: ValueError, program: bytes,
-           names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
-  """Why Shardy is told nothing of a program, and what was said of its tensors."""
+def explain_inexpressible(
+    error: ValueError, program: bytes,
+    names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
+  """Why Shardy's terms cannot express a program, and its tensors' records."""
   module = messages.parse(HloModuleProto, program)
-  taken = extract.take(module)
-  said = annotated(module, taken, taken.names(names_of))
-  return f'Shardy cannot be told of {error}{_said_of(error, module, said)}', said
+  annotations = extract.extract_annotations(module)
+  tensors = requested_tensor_records(module, annotations,
+                                     annotations.names(names_of))
+  return f'Shardy cannot be told of {error}{_inexpressible_tensor(error, module, tensors)}', tensors
 
 
-def _said_of(error: ValueError, module: HloModuleProto,
-             tensors: tuple[TensorRecord, ...]) -> str:
-  """The tensor that cannot be told of, where it is one."""
+def _inexpressible_tensor(error: ValueError, module: HloModuleProto,
+                          tensors: tuple[TensorRecord, ...]) -> str:
+  """The tensor that cannot be expressed, where the error names one."""
   computation, number = getattr(error, 'site', None) or (None, None)
   instruction = next((i for c in module.computations if c.id == computation
                       for i in c.instructions if i.id == number), None)
@@ -187,24 +190,25 @@ def _said_of(error: ValueError, module: HloModuleProto,
   name = next(
       (t.name for t in tensors if t.name and t.instruction == instruction.name),
       '')
-  what = f'parameter {instruction.parameter_number}' if (
+  position = f'parameter {instruction.parameter_number}' if (
       instruction.opcode == 'parameter') else instruction.name
-  return f', which {what}{in_brackets(name)} has'
+  return f', which {position}{name_suffix(name)} has'
 
 
-def _handed_on(program: bytes) -> Plan:
+def _pass_through(program: bytes) -> Plan:
   # Bytecode holds strings as they are.
   if PREFIX.encode() in program:
     raise AnnotationTextError(
         'a program with annotations leaves as StableHLO, and this build of '
         'torch_xla lacks the series that lowers it, stablehlo: unset '
         'XLA_STABLEHLO_COMPILE')
-  return plan.handed_on(program)
+  return plan.pass_through(program)
 
 
-def annotated(module: HloModuleProto, annotations: extract.Taken,
-              names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
-  """What was said of a program's tensors, where Shardy is told nothing."""
+def requested_tensor_records(
+    module: HloModuleProto, annotations: extract.Annotations,
+    names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+  """The records of annotated tensors, where Shardy is not used."""
   tensors = []
   for computation in module.computations:
     for i in computation.instructions:

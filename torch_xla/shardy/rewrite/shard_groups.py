@@ -1,4 +1,4 @@
-"""Has Shardy shard tensors alike that a program puts into one group.
+"""Passes a program's shard groups on to Shardy, which shards them alike.
 
 `xs.shard_as`, so the backward pass of a scan, is a `Sharding` call of `{unknown}`
 on each tensor of a group. Shardy has groups of its own, which are calls without a
@@ -22,7 +22,7 @@ TARGET = 'xla.sdy.ShardingGroup'
 ATTRIBUTE = 'xla.sdy.sharding_group_id'
 
 
-def take(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
+def extract_groups(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
   """Takes the calls of `{unknown}` out; gives the groups of their operands."""
   groups: dict[InstructionKey, set[int]] = {}
   for computation in module.computations:
@@ -39,15 +39,16 @@ def take(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
         groups.setdefault((computation.id, operand),
                           set()).add(sharding.shard_group_id)
     if operands:
-      kept = [i for i in computation.instructions if i.id not in operands]
+      remaining = [i for i in computation.instructions if i.id not in operands]
       insert(computation, {}, operands)
       del computation.instructions[:]
-      computation.instructions.extend(kept)
+      computation.instructions.extend(remaining)
   return groups
 
 
-def put(module: HloModuleProto, groups: dict[InstructionKey, set[int]]) -> None:
-  """Has Shardy know of groups, but for those whose shapes differ by now."""
+def restore_groups(module: HloModuleProto, groups: dict[InstructionKey,
+                                                        set[int]]) -> None:
+  """Adds the groups again, but those whose shapes differ by now."""
   shapes: dict[int, set[tuple[int, ...]]] = {}
   for computation in module.computations:
     for i in computation.instructions:

@@ -14,7 +14,7 @@ GSPMD would have honoured is said again in that form:
 - A constrained result is pinned: torch_xla relies on its layout.
 - Manual regions become computations of their own: `manual_outline`.
 
-What is said is decided in `lowering`.
+`sdy.constraints` decides which sharding each site gets.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 
 
-def tell(module: HloModuleProto,
-         taken_calls: extract.Taken,
-         num_devices: int,
-         meshes: Iterable[UserMesh] = ()) -> SdyProgram:
+def lower_shardings(
+    module: HloModuleProto,
+    taken_calls: extract.Annotations,
+    num_devices: int,
+    meshes: Iterable[UserMesh] = ()) -> SdyProgram:
   """Lowers `module`, whose bindings and tags are taken out, in place.
 
   Args:
@@ -81,7 +82,7 @@ def tell(module: HloModuleProto,
       manual_results=manual_results)
 
 
-def _sites(module: HloModuleProto, taken_calls: extract.Taken,
+def _sites(module: HloModuleProto, taken_calls: extract.Annotations,
            regions: Mapping[int, ManualComputation],
            begun: Container[InstructionKey]) -> dict[InstructionKey, Site]:
   """The parameters of the program, and whatever else has a sharding."""
@@ -90,7 +91,7 @@ def _sites(module: HloModuleProto, taken_calls: extract.Taken,
     is_entry = computation.id == module.entry_computation_id
     region = regions.get(computation.id)
     for instruction in computation.instructions:
-      if region is not None and region.says_of(instruction):
+      if region is not None and region.carries_sharding(instruction):
         continue
       _check_supported(instruction)
       key = computation.id, instruction.id
@@ -188,10 +189,10 @@ class _ModuleWriter:
   def _note(self, instruction: HloInstructionProto, constraint: Constraint,
             source: tuple[str, str]) -> None:
     """Puts the constraint on a `Sharding` call of `source`."""
-    text = attributes.per_value_attribute(self._mesh, constraint.dims,
-                                          constraint.unreduced)
+    text = attributes.sharding_per_value(self._mesh, constraint.dims,
+                                         constraint.unreduced)
     set_attribute(instruction, ATTRIBUTE, text)
-    if not constraint.is_tensors:
+    if not constraint.constrains_whole_tensor:
       return
     shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(
@@ -211,7 +212,7 @@ class _ModuleWriter:
             dims: attributes.TensorSharding) -> HloInstructionProto:
     call = self._editor.call(computation, target, operand.shape, [operand.id])
     set_attribute(call, ATTRIBUTE,
-                  attributes.per_value_attribute(self._mesh, dims))
+                  attributes.sharding_per_value(self._mesh, dims))
     return call
 
   def _pin_results(self, computation: HloComputationProto,

@@ -1,4 +1,4 @@
-"""Finds what is said of constraints that nobody asked for: HloModuleProto.
+"""Annotates constraints that nobody asked for: HloModuleProto.
 
 torch_xla places what it casts or copies of a sharded tensor, and what it updates
 in place, as that tensor is placed:
@@ -8,9 +8,9 @@ in place, as that tensor is placed:
     m = bf16[8,4] multiply(c, d)
     s = bf16[8,4] custom-call(m), target="Sharding", sharding={devices=[8,1]<=[8]}
 
-Propagation would bring c and m what a user said of p, and c and s only repeat
-its placement: so what is said of p is said of them. Of several annotated values
-that one counts that propagation takes first.
+Propagation would bring p's annotation to c and m, and c and s only repeat its
+placement: so they get the annotation of p. Of several annotated values the first
+in propagation's order counts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _UPDATES = ELEMENTWISE | {
 }
 
 
-def repeat(module: HloModuleProto, annotations: extract.Taken) -> None:
-  """Adds what is said of such constraints to `annotations.repeated`.
+def repeat(module: HloModuleProto, annotations: extract.Annotations) -> None:
+  """Adds the annotations of such constraints to `annotations.repeated`.
 
   Raises:
     InexpressibleError: a sharding is not understood.
@@ -46,33 +46,36 @@ def repeat(module: HloModuleProto, annotations: extract.Taken) -> None:
 
 
 def _repeat_in(computation: HloComputationProto, is_entry: bool,
-               annotations: extract.Taken) -> None:
+               annotations: extract.Annotations) -> None:
   by_id = {i.id: i for i in computation.instructions}
   # By id and placement, what is said of the annotated values that it is made of.
   values: dict[int, dict[HloSharding, Annotation]] = {}
   for i in computation.instructions:
     key = computation.id, i.id
-    said: dict[HloSharding, Annotation] = {}
+    repeated: dict[HloSharding, Annotation] = {}
     for operand in _updated(i, by_id):
-      for where, one in values.get(operand, {}).items():
-        said[where] = min(said.get(where, one), one, key=_order)
+      for where, annotation in values.get(operand, {}).items():
+        repeated[where] = min(
+            repeated.get(where, annotation), annotation, key=_order)
     if i.HasField('sharding') and not array_shape.is_tuple(i.shape):
       own = annotations.constraints.get(key) or annotations.repeated.get(key)
       placed = placement(i)
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
             i.parameter_number) if (is_entry) else None
-      elif own is None and placed in said:
-        own = annotations.repeated[key] = said[placed]
+      elif own is None and placed in repeated:
+        own = annotations.repeated[key] = repeated[placed]
       is_kept = own is not None and own.sharding == placed
-      said = {own.sharding: own.of_whole} if own and is_kept else {}
-    if said:
-      values[i.id] = said
+      repeated = {
+          own.sharding: own.without_unreduced
+      } if own and is_kept else {}
+    if repeated:
+      values[i.id] = repeated
 
 
 def _updated(i: HloInstructionProto,
              by_id: dict[int, HloInstructionProto]) -> list[int]:
-  """What an instruction may be a new value of, by id."""
+  """The ids of operands that an instruction may be a new value of."""
   if i.opcode == 'get-tuple-element':
     barrier = by_id[i.operand_ids[0]]
     values = by_id[(*barrier.operand_ids, barrier.id)[0]]
@@ -90,12 +93,12 @@ def _dims(i: HloInstructionProto) -> object:
   return i.id if array_shape.is_tuple(i.shape) else dims_of(i)
 
 
-def _order(said: Annotation) -> tuple[int, str]:
+def _order(annotation: Annotation) -> tuple[int, str]:
   """Sorts annotations as Shardy takes them; what has no priority comes first."""
-  priority = said.priority or (None,) * len(said.partition_spec)
+  priority = annotation.priority or (None,) * len(annotation.partition_spec)
   levels = [
       level or 0
-      for axes, level in zip(said.partition_spec, priority, strict=True)
+      for axes, level in zip(annotation.partition_spec, priority, strict=True)
       if axes or level is not None
   ]
-  return min(levels, default=0), said.text
+  return min(levels, default=0), annotation.text

@@ -27,7 +27,7 @@ from ..sharding.hlo_sharding import ShardingType
 
 
 def is_tupled(module: HloModuleProto) -> bool:
-  """Whether an HloModuleProto message has one parameter, and that a tuple."""
+  """Tests whether an HloModuleProto has one parameter, and that a tuple."""
   parameters = [
       i for c in module.computations if c.id == module.entry_computation_id
       for i in c.instructions if i.opcode == 'parameter'
@@ -58,9 +58,9 @@ def unwrap(module: HloModuleProto) -> None:
     shardings = _leaves(parameters[0], len(program.program_shape.parameters))
     for entries in (module.buffer_donor.entries,
                     module.input_output_alias.entries):
-      for one in entries:
-        one.parameter_number, = one.parameter_shape_index
-        one.parameter_shape_index[:] = []
+      for alias in entries:
+        alias.parameter_number, = alias.parameter_shape_index
+        alias.parameter_shape_index[:] = []
   else:
     program = _called(module, entry, 'parameter', len(parameters))
     if program is None:

@@ -1,1 +1,1 @@
-"""What Shardy is to be told of a program, and what it must keep."""
+"""The lowering of shardings to Shardy's terms, and the promises it must keep."""

@@ -31,7 +31,7 @@ class SdyError(ValueError):
 
 
 def is_axis_name(name: str) -> bool:
-  """Whether `name` can stand in Shardy's text."""
+  """Tests whether `name` can stand in Shardy's text."""
   return bool(_AXIS_NAME.match(name))
 
 
@@ -93,7 +93,7 @@ class SubAxis:
 
 @dataclasses.dataclass(frozen=True)
 class DimSharding:
-  """How one dimension is split.
+  """The split of one dimension.
 
   Attributes:
     axes: from major to minor.
@@ -162,7 +162,7 @@ def sharding_attribute(mesh: Mesh, dims: TensorSharding) -> str:
   return f'#sdy.sharding{text(mesh, dims)}'
 
 
-def per_value_attribute(
+def sharding_per_value(
     mesh: Mesh, dims: TensorSharding, unreduced: Sequence[SubAxis] = ()) -> str:
   """The value of `xla.sdy.sharding` on a custom call; raises SdyError."""
   return f'#sdy.sharding_per_value<[{text(mesh, dims, unreduced)}]>'

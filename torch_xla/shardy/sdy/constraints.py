@@ -1,14 +1,14 @@
 """The lowering to Shardy's terms.
 
-A program is read as *sites*, the places where it says how a tensor is placed.
-`lower` gives a mesh for all of them, and for each the constraint to write:
+A program is read as *sites*, the places that carry a tensor's sharding. `decide`
+returns a mesh for all of them, and for each the constraint to write:
 
     {devices=[2,1,4]<=[8] last_tile_dim_replicate}, ('x', None), priority (1, 2)
     over <["x"=2, "y"=4]>  ->  [{"x"}p1, {?}p2]
 
 - Parameters keep the placement they are stored with: `Constraint.closed`.
-- What no user said (placements of tensors without an annotation, constraints
-  of the runtime's that repeat none: `rewrite.unasked`) is as binding, but gets a
+- Placements that no user asked for (tensors without an annotation, constraints
+  of the runtime's that repeat none: `rewrite.unasked`) are as binding, but get a
   priority after the last of the users': their order is decided first. Shardy
   takes a dimension without a priority for p0, the highest.
 - Several meshes become one that says all: that which most tensors use first, and
@@ -37,15 +37,15 @@ MANUAL = HloSharding.whole(ShardingType.MANUAL)
 
 
 class Site(NamedTuple):
-  """A place in a program where a tensor's sharding is said.
+  """A place in a program that carries a tensor's sharding.
 
   Attributes:
     placement: what it is stored with, or is constrained to.
     rank: of the tensor.
-    annotation: what a user said of it, or of a tensor before it.
+    annotation: the user's, of this value or of the value it derives from.
     is_boundary: where a manual region begins or ends. No user can give it a
-      priority: without one it counts as unsaid.
-    open_dims: dimensions that the placement says nothing of.
+      priority: without one it counts as not asked for.
+    open_dims: dimensions that the placement does not constrain.
     is_repeated: nobody asked for it: the annotation is that of a tensor which it
       is to be placed as.
   """
@@ -58,10 +58,10 @@ class Site(NamedTuple):
 
 
 class Constraint(NamedTuple):
-  """What a site says in Shardy's terms.
+  """The constraint of a site in Shardy's terms.
 
   Attributes:
-    annotation: None where no user said anything.
+    annotation: None where no user asked for it.
     unreduced: axes over which the value is a part of a sum.
     is_stored: as a result it is laid out as placed, also where it is open.
   """
@@ -72,13 +72,13 @@ class Constraint(NamedTuple):
   is_stored: bool = False
 
   @property
-  def is_tensors(self) -> bool:
-    """Whether it is of a tensor that is placed, and not of a few dimensions."""
+  def constrains_whole_tensor(self) -> bool:
+    """Tests that it constrains a whole tensor, and not a few dimensions."""
     return (self.annotation is not None or self.is_stored or not self.is_open)
 
   @property
   def is_open(self) -> bool:
-    """Whether it leaves a dimension open."""
+    """Tests whether it leaves a dimension open."""
     return not all(dim.closed for dim in self.dims)
 
   @property
@@ -87,7 +87,7 @@ class Constraint(NamedTuple):
 
   @property
   def closed(self) -> attributes.TensorSharding:
-    """The same with every dimension closed: how a tensor is stored."""
+    """The shardings with every dimension closed: how a tensor is stored."""
     return tuple(
         dataclasses.replace(dim, closed=True) if dim.axes else attributes.
         DimSharding() for dim in self.dims)
@@ -120,19 +120,21 @@ class SdyProgram:
   Attributes:
     tensors: parameters by number, then constraints.
     results: placements that the compiled program must give, by result.
-    open_results: what is said of results with an open dimension, which may be
-      split further.
+    partially_constrained_results: the constraints of results with an open
+      dimension, which may be split further.
     manual_results: those that are manual: torch_xla expects each device's own
       value, of the local shape, under the sharding {manual}.
   """
   mesh: attributes.Mesh
   tensors: tuple[Tensor, ...]
   results: dict[int, HloSharding]
-  open_results: dict[int, Constraint] = dataclasses.field(default_factory=dict)
+  partially_constrained_results: dict[int, Constraint] = dataclasses.field(
+      default_factory=dict)
   manual_results: frozenset[int] = frozenset()
 
-  def as_known(self, results: Sequence[HloSharding]) -> tuple[HloSharding, ...]:
-    """The layouts of the results, as torch_xla is to know them."""
+  def mark_manual_results(
+      self, results: Sequence[HloSharding]) -> tuple[HloSharding, ...]:
+    """The results' layouts for torch_xla, with manual ones marked."""
     return tuple(MANUAL if place in self.manual_results else result
                  for place, result in enumerate(results))
 

@@ -8,9 +8,9 @@ then has to find the tiles that it expects:
     f32[10] padded to 16, in 8 tiles of 2: the tiles of f32[10] in 8
     f32[10] padded to 16, in 2 tiles of 8: not those of f32[10] in 2, of 5
 
-What the tiles will be is up to propagation. So Shardy is asked first, of the
-same program with nothing to compute (`question`), and what comes of the padding
-is compared with the answer.
+The tiles depend on propagation. So a probe finds them first, by the same program
+with nothing to compute (`propagation_probe`), and the padded program's layouts
+are compared with its result.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ Dims = tuple[int, ...]
 
 
 def may_be_uneven(dims: Dims, num_devices: int) -> bool:
-  """Whether a result may be split unevenly."""
+  """Tests whether a result may be split unevenly."""
   return any(size > 1 and size % num_devices for size in dims)
 
 
-def padded(dims: Dims, tiles: Dims) -> Optional[Dims]:
-  """What divides evenly into tiles; None if `dims` does."""
+def padded_to_tiles(dims: Dims, tiles: Dims) -> Optional[Dims]:
+  """The dimensions padded to whole tiles; None if `dims` needs no padding."""
   to = tuple(count * -(-size // count)
              for size, count in zip(dims, tiles, strict=True))
   return None if to == dims else to
 
 
-class Made(NamedTuple):
+class CandidateAttempt(NamedTuple):
   """An attempt, and the results that nobody placed, by number.
 
   Attributes:
-    open_results: the dimensions of those that the attempt is a question about,
-      in the order of its own results; empty where it is the program itself.
+    probed_results: the dimensions of those that the attempt probes, in the order
+      of its own results; empty where it is the program itself.
     padded: the dimensions, before and after, of those that were padded.
   """
   attempt: Attempt
-  open_results: Mapping[int, Dims] = {}
+  probed_results: Mapping[int, Dims] = {}
   padded: Mapping[int, tuple[Dims, Dims]] = {}
 
 
 # From the tiles of results that nobody placed, by number, an attempt in which
-# they are padded; from None a question about them, if there is any.
-MakeAttempt = Callable[[Optional[Mapping[int, Dims]]], Made]
+# they are padded; from None a probe of them, if there are any.
+MakeAttempt = Callable[[Optional[Mapping[int, Dims]]], CandidateAttempt]
 
 
-class _Answer:
-  """The promise of a question: it is never the program.
+class _ProbeResult:
+  """The promise of a probe: it is never the program.
 
   Attributes:
-    tiles: of the results that it asks about.
+    tiles: of the results that it probes.
   """
 
   def __init__(self, open_results: Mapping[int, Dims]):
@@ -69,25 +69,25 @@ class _Answer:
     results = outcome.results
     if results is not None and len(results) == len(self._open_results):
       self.tiles = {
-          number: made.tiles.dims[:len(dims)]
-          for (number, dims
-              ), made in zip(self._open_results.items(), results, strict=True)
-          if made.tiles is not None and made.rank == len(dims)
+          number: layout.tiles.dims[:len(dims)]
+          for (number, dims), layout in zip(
+              self._open_results.items(), results, strict=True)
+          if layout.tiles is not None and layout.rank == len(dims)
       }
     return ''  # Nothing that a user has to know.
 
 
-class _Kept:
-  """An attempt's promise, and that what was padded is split as was told.
+class _PaddingPromise:
+  """An attempt's promise, and that padded results are split as probed.
 
   Attributes:
-    is_wrong: whether it was not.
+    is_broken: whether they are not.
   """
 
-  def __init__(self, made: Made):
-    self._promise = made.attempt.promise
-    self._padded = made.padded
-    self.is_wrong = False
+  def __init__(self, candidate: CandidateAttempt):
+    self._promise = candidate.attempt.promise
+    self._padded = candidate.padded
+    self.is_broken = False
 
   def __call__(self, outcome: Outcome) -> Optional[str]:
     if self._promise and (reason := self._promise(outcome)) is not None:
@@ -96,26 +96,28 @@ class _Kept:
     for number, (dims, to) in self._padded.items():
       if results is None or number >= len(results) or (
           results[number].tile_shape(to) != results[number].tile_shape(dims)):
-        self.is_wrong = True
-        return f'result {number} is split otherwise than Shardy told before'
+        self.is_broken = True
+        return f'result {number} is split otherwise than the probe reported'
     return None
 
 
 def attempts(make: MakeAttempt) -> Iterator[Attempt]:
-  """A question if there is one, the attempt, and one without any padding.
+  """A probe if one is needed, the attempt, and one without any padding.
 
   The last only where the second fails for the padding.
   """
   candidate = make(None)
-  if candidate.open_results:
-    answer = _Answer(candidate.open_results)
+  if candidate.probed_results:
+    probe = _ProbeResult(candidate.probed_results)
     yield dataclasses.replace(
         candidate.attempt,
-        promise=answer,
-        asks=f'asked how it splits {len(candidate.open_results)} results')
-    candidate = make(answer.tiles)
-  kept = _Kept(candidate)
-  yield dataclasses.replace(candidate.attempt, promise=kept)
-  if kept.is_wrong:
+        promise=probe,
+        probe_description=f'asked how it splits {len(candidate.probed_results)} results'
+    )
+    candidate = make(probe.tiles)
+  promise = _PaddingPromise(candidate)
+  yield dataclasses.replace(candidate.attempt, promise=promise)
+  if promise.is_broken:
     yield dataclasses.replace(
-        make({}).attempt, instead='results that nobody placed are not padded')
+        make({}).attempt,
+        fallback_description='results that nobody placed are not padded')

@@ -63,9 +63,9 @@ def placement_of_text(text: str, meshes: Mapping[str, str],
 
 def _axes(text: str) -> tuple[SubAxis, ...]:
   return tuple(
-      SubAxis(found[1], int(found[2] or 1),
-              int(found[3]) if found[3] else None)
-      for found in _AXIS.finditer(text))
+      SubAxis(match[1], int(match[2] or 1),
+              int(match[3]) if match[3] else None)
+      for match in _AXIS.finditer(text))
 
 
 def mesh_of_text(text: str) -> Mesh:

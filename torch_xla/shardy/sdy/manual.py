@@ -50,17 +50,17 @@ def nested_error(name: str) -> ManualShardingError:
       'from it')
 
 
-def marked_error(name: str, said: HloSharding,
+def marked_error(name: str, sharding: HloSharding,
                  operand: str) -> ManualShardingError:
   """A manual value is given a sharding."""
   return ManualShardingError(
-      f'{name} has the sharding {said} and is computed from {operand}, which is '
+      f'{name} has the sharding {sharding} and is computed from {operand}, which is '
       'manual: call disable_manual_sharding before such a tensor is marked, or '
       'read')
 
 
-def unsupported(name: str, what: str) -> InexpressibleError:
-  return InexpressibleError(f'manual sharding at {name}: {what}')
+def unsupported(name: str, reason: str) -> InexpressibleError:
+  return InexpressibleError(f'manual sharding at {name}: {reason}')
 
 
 def boundary(sharding: HloSharding, whole: ArrayShape, local: ArrayShape,
@@ -92,7 +92,7 @@ def even_dims(sharding: HloSharding, local: ArrayShape) -> tuple[int, ...]:
 
 
 def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:
-  """How a manual value is split where it is stacked; of rank one at least."""
+  """The sharding of a stacked manual value, of rank one at least."""
   axes = tuple(attributes.SubAxis(name) for name, size in mesh.axes if size > 1)
   dims = (attributes.DimSharding(axes),
           *[attributes.DimSharding()] * (rank - 1))
@@ -101,7 +101,7 @@ def stacked(mesh: attributes.Mesh, rank: int) -> Constraint:
     assignment: TileAssignment = IotaTileAssignment(tiles, (mesh.num_devices,),
                                                     (0,))
   else:
-    assignment = DeviceList.of(mesh.device_ids, tiles)
+    assignment = DeviceList.from_devices(mesh.device_ids, tiles)
   return Constraint(dims, HloSharding.tiled(assignment).canonical(), None)
 
 

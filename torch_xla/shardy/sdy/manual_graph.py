@@ -23,7 +23,7 @@ Key = TypeVar('Key', bound=Hashable)
 
 
 class Role(enum.Enum):
-  """What an operation is to manual regions.
+  """The role of an operation in manual regions.
 
   Attributes:
     PLAIN: it is manual if an operand is.

@@ -66,7 +66,7 @@ def mesh_of_placements(placements: Iterable[HloSharding],
   unordered = max(((math.prod(tiles.dims[:p.rank]), tiles)
                    for p, tiles in tiled
                    if p.v1_reason),
-                  key=lambda found: found[0],
+                  key=lambda candidate: candidate[0],
                   default=None)
   device_ids = None
   if unordered is not None:
@@ -74,7 +74,7 @@ def mesh_of_placements(placements: Iterable[HloSharding],
   line = attributes.Mesh((('axis_0', num_devices),), device_ids)
   ends = {1, num_devices}
   for placement, _ in tiled:
-    for digits in _digits(_in_mesh_order(placement, line)):
+    for digits in _digits(_tiles_in_mesh_order(placement, line)):
       for digit in digits:
         ends |= {digit.stride, digit.stride * digit.size}
   sizes = []
@@ -146,7 +146,7 @@ def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
     raise InexpressibleError(
         f'the sharding {_short(sharding)} on a tensor of rank {rank}')
   try:
-    digits = _digits(_in_mesh_order(sharding, mesh))
+    digits = _digits(_tiles_in_mesh_order(sharding, mesh))
     return tuple(
         attributes.DimSharding(_sub_axes_of(dim, mesh))
         for dim in digits[:rank])
@@ -171,8 +171,8 @@ def _short(sharding: HloSharding) -> str:
   return text if len(text) <= 120 else f'{text[:117]}...'
 
 
-def _in_mesh_order(sharding: HloSharding,
-                   mesh: attributes.Mesh) -> IotaTileAssignment:
+def _tiles_in_mesh_order(sharding: HloSharding,
+                         mesh: attributes.Mesh) -> IotaTileAssignment:
   """The tiles with devices numbered by their place in the mesh."""
   tiles = sharding.tiles
   assert tiles is not None  # It is checked.

@@ -1,4 +1,4 @@
-"""What a program that Shardy partitioned must keep to be used.
+"""The promise that a program partitioned by Shardy must keep to be used.
 
 A backend may check the size of an argument and not its shape, and would compute
 with the wrong numbers where a parameter is laid out otherwise than it is
@@ -15,10 +15,10 @@ from ..compile.attempt import Outcome
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.partition_spec import uneven_dims
 from .constraints import SdyProgram, Tensor
-from .tensor_records import in_brackets
+from .tensor_records import name_suffix
 
 _NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'
-_NO_RESULTS = 'the backend does not tell how it lays out the results'
+_NO_RESULTS = 'the backend does not report the layouts of results'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,8 @@ class LayoutPromise:
   is_padded: bool = False
 
   @classmethod
-  def of(cls, program: SdyProgram, names: Mapping[int, str]) -> LayoutPromise:
+  def for_program(cls, program: SdyProgram,
+                  names: Mapping[int, str]) -> LayoutPromise:
     return cls(
         tuple(t for t in program.tensors if t.parameter is not None),
         program.results,
@@ -94,5 +95,5 @@ class LayoutPromise:
 
   def _called(self, tensor: Tensor) -> str:
     number = tensor.parameter
-    known = in_brackets(None if number is None else self.names.get(number))
+    known = name_suffix(None if number is None else self.names.get(number))
     return f'parameter {number}{known}, {tensor.shape}'

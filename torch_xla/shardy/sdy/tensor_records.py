@@ -9,8 +9,8 @@ from ..compile.record import TensorRecord
 from .constraints import Tensor
 
 
-def in_brackets(name: Optional[str]) -> str:
-  """What follows a parameter's number; empty where no name is known."""
+def name_suffix(name: Optional[str]) -> str:
+  """The name in brackets behind a parameter's number; empty if unknown."""
   return f' ({name})' if name else ''
 
 

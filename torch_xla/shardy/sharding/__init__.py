@@ -1,1 +1,1 @@
-"""What a sharding is: its values, its text, and how a mesh gives it."""
+"""Shardings: their values, their text, and their derivation from a mesh."""

@@ -113,7 +113,7 @@ def _v1_text(devices: np.ndarray) -> str:
 
 
 def _upstream_reads(text: str) -> bool:
-  """Whether `visualize_sharding` as upstream wrote it draws `text` right.
+  """Tests whether upstream's `visualize_sharding` draws `text` right.
 
   It divides the devices by the second dim and by the last, taken for that of
   the replicas, so others have to be 1; it checks nothing.

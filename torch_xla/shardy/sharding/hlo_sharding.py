@@ -32,9 +32,9 @@ class ShardingTextError(ShardingError):
   """Text that is not a sharding: says where, and what was expected there."""
 
   def __init__(self, text: str, position: int, expected: str):
-    found = repr(text[position:position + 20]) if text[position:] else 'the end'
+    rest = repr(text[position:position + 20]) if text[position:] else 'the end'
     super().__init__(f'expected {expected} at position {position}, found '
-                     f'{found} in sharding {text[:200]!r}')
+                     f'{rest} in sharding {text[:200]!r}')
     self.text, self.position, self.expected = text, position, expected
 
 
@@ -246,7 +246,7 @@ REPLICATED = HloSharding.whole(ShardingType.REPLICATED)
 def _transpose_subgroups(tiles: TileAssignment, rank: int,
                          order: Sequence[int]) -> TileAssignment:
   """Puts the subgroup dims in `order`; those left out have size 1."""
-  ones = sorted(set(range(rank, len(tiles.dims))) - set(order))
-  array = tiles.to_array().transpose(*range(rank), *order, *ones)
+  left_out = sorted(set(range(rank, len(tiles.dims))) - set(order))
+  array = tiles.to_array().transpose(*range(rank), *order, *left_out)
   moved = DeviceList(array)
   return moved if isinstance(tiles, DeviceList) else moved.iota or moved

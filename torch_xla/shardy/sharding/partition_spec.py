@@ -60,7 +60,7 @@ def iota_args(
     mesh_shape: Sequence[int], device_ids: Optional[DeviceIds],
     partition_spec: PartitionSpec
 ) -> tuple[list[int], list[int], list[int], list[ShardingType]]:
-  """What upstream's `Mesh._get_op_sharding_args_v2` returns, for every mesh.
+  """The values of upstream's `Mesh._get_op_sharding_args_v2`, for every mesh.
 
   Over a mesh in plain order these are upstream's values: the axes in the order
   of the mesh, not yet merged. Where the mesh has `device_ids` of its own, which
@@ -90,8 +90,8 @@ def iota_args(
           types)
 
 
-def in_plain_order(device_ids: np.ndarray) -> bool:
-  """Whether these device ids, of rank 1, are 0 to n - 1."""
+def are_in_plain_order(device_ids: np.ndarray) -> bool:
+  """Tests whether these device ids, of rank 1, are 0 to n - 1."""
   return bool(np.array_equal(device_ids, np.arange(device_ids.size)))
 
 
@@ -122,7 +122,7 @@ def _check_mesh(
     raise TileAssignmentError(f'mesh {list(mesh_shape)} needs '
                               f'{math.prod(mesh_shape)} device ids, '
                               f'got {devices.size}')
-  if in_plain_order(devices):
+  if are_in_plain_order(devices):
     return mesh_shape, None
   return mesh_shape, DeviceList(devices).to_array()
 

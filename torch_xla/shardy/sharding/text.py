@@ -51,9 +51,9 @@ class _Cursor:
     return match.group()
 
   def expect(self, pattern: str, expected: str) -> str:
-    if (taken := self.take(pattern)) is None:
+    if (match := self.take(pattern)) is None:
       raise self.error(expected)
-    return taken
+    return match
 
   def integers(self, expected: str) -> list[int]:
     start = self.position
@@ -80,7 +80,7 @@ def _parse_sharding(cursor: _Cursor) -> HloSharding:
 
 
 def _parse_leaf(cursor: _Cursor) -> HloSharding:
-  """What follows the '{' of a sharding that is not a tuple."""
+  """Parses a sharding that is not a tuple, behind its '{'."""
   for word in WHOLE_TYPES:
     if cursor.take(rf'{word.name.lower()}\b'):
       sharding = HloSharding.whole(word)
@@ -121,7 +121,7 @@ def _parse_tiled(cursor: _Cursor) -> HloSharding:
         tuple(dims), tuple(reshape_dims), tuple(perm))
   else:
     devices = cursor.integers("device ids or '<='")
-    tiles = DeviceList.of(devices, dims)
+    tiles = DeviceList.from_devices(devices, dims)
   types: list[ShardingType] = []
   if cursor.take(r'last_tile_dim_replicate\b'):
     types.append(ShardingType.REPLICATED)

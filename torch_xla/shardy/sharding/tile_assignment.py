@@ -146,7 +146,7 @@ class IotaTileAssignment:
     return axes.reshape(self.dims)
 
   def reshape(self, dims: Sequence[int]) -> IotaTileAssignment:
-    """The same devices in the same order, under other dims."""
+    """Reshapes the array of devices; their order stays."""
     return dataclasses.replace(self, dims=tuple(dims))
 
   def sort_groups(self, size: int) -> TileAssignment:
@@ -211,7 +211,7 @@ class DeviceList:
     object.__setattr__(self, 'array', array)
 
   @classmethod
-  def of(cls, devices: Devices, dims: Sequence[int]) -> DeviceList:
+  def from_devices(cls, devices: Devices, dims: Sequence[int]) -> DeviceList:
     """A flat list of devices, under the given tile assignment dims."""
     dims, array = _positive(dims, 'tile assignment dims'), np.asarray(devices)
     if math.prod(dims) != array.size:
@@ -235,12 +235,12 @@ class DeviceList:
     Finds every form there is, axes fused, split or not adjacent, in time linear
     in the number of devices.
 
-    >>> str(DeviceList.of([0, 4, 1, 5, 2, 6, 3, 7], (4, 2)).iota)
+    >>> str(DeviceList.from_devices([0, 4, 1, 5, 2, 6, 3, 7], (4, 2)).iota)
     '[4,2]<=[2,4]T(1,0)'
     """
     axes = _axes_in(self.array.reshape(-1))
-    found = None if axes is None else _iota_of(axes)
-    iota = found and IotaTileAssignment(self.dims, *found)
+    iota_axes = None if axes is None else _iota_of(axes)
+    iota = iota_axes and IotaTileAssignment(self.dims, *iota_axes)
     return iota if iota and np.array_equal(iota.to_array(),
                                            self.array) else None
 
@@ -248,12 +248,13 @@ class DeviceList:
     return self.array
 
   def reshape(self, dims: Sequence[int]) -> DeviceList:
-    """The same devices in the same order, under other dims."""
-    return DeviceList.of(self.array, dims)
+    """Reshapes the array of devices; their order stays."""
+    return DeviceList.from_devices(self.array, dims)
 
   def sort_groups(self, size: int) -> DeviceList:
     """Sorts each run of `size` devices."""
-    return DeviceList.of(np.sort(self.array.reshape(-1, size)), self.dims)
+    return DeviceList.from_devices(
+        np.sort(self.array.reshape(-1, size)), self.dims)
 
   def __eq__(self, other: object) -> bool:
     return isinstance(other, DeviceList) and bool(

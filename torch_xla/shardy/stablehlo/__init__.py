@@ -11,7 +11,7 @@ from .. import switch
 
 
 def register() -> None:
-  """Has programs in StableHLO lowered, whatever the mode."""
+  """Registers the lowering of programs in StableHLO, for every mode."""
   switch.add_stablehlo(_load)
 
 

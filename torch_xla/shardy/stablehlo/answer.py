@@ -1,4 +1,4 @@
-"""What a backend tells of a program that it compiled, in MLIR.
+"""Reads a backend's report of a program that it compiled, in MLIR.
 
     module attributes {mhlo.spmd_output_sharding = "{{devices=[2,1]<=[2]}}"} {
       func.func @main(%arg0: .. {mhlo.sharding = "{devices=[2,1]<=[2]}"}) -> ..
@@ -102,7 +102,7 @@ def _after_brackets(text: bytes, start: int) -> int:
 
 def layouts(module: ir.Module, main: ir.Operation,
             which: str) -> list[Optional[HloSharding]]:
-  """What is said of each argument or result; None where nothing is."""
+  """The sharding of each argument or result; None where it has none."""
   meshes = _meshes(module)
   return [
       _layout(given, array_of(kind), meshes) for given, kind in zip(
@@ -142,15 +142,15 @@ def _layout(attributes: Mapping[str, ir.Attribute], array: Optional[ArrayShape],
 def _listed(module: ir.Module,
             name: str,
             count: Optional[int] = None) -> Optional[tuple[HloSharding, ...]]:
-  """What one of XLA's attributes of a module lists."""
+  """The shardings that one of XLA's attributes of a module lists."""
   attributes = module.operation.attributes
   if name not in attributes:
     return None
   attribute = attributes[name]
   if dialects.is_a(attribute, ir.ArrayAttr):
     listed = tuple(
-        parse_sharding(ir.StringAttr(one).value)
-        for one in ir.ArrayAttr(attribute))
+        parse_sharding(ir.StringAttr(text).value)
+        for text in ir.ArrayAttr(attribute))
   else:
     listed = (parse_sharding(ir.StringAttr(attribute).value),)
   if len(listed) == 1 and listed[0].type is ShardingType.TUPLE:

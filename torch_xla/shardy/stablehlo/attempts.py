@@ -1,7 +1,7 @@
 """The attempts at one program in StableHLO.
 
-In Shardy's terms, in V2, or plain; for backends that tell how they lay tensors
-out, and with every result pinned for those that do not.
+In Shardy's terms, in V2, or plain; for backends that report their layouts, and
+with every result pinned for those that do not.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import functools
 import logging
 from typing import Any, NamedTuple, Optional
 
-from . import answer, conversion, dialects, forms, pins, question
+from . import answer, conversion, dialects, forms, pins, propagation_probe
 from ..annotate.annotation import UserMesh
-from ..compile.attempt import as_read, Attempt, Outcome
+from ..compile.attempt import hlo_answer, Attempt, Outcome
 from ..compile.plan import Plan
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages, op_sharding
@@ -29,7 +29,7 @@ from ..rewrite.extract import NamesOf
 from ..rewrite.padding import Padded
 from ..sdy import free_results
 from ..sdy.constraints import SdyProgram, Tensor
-from ..sdy.free_results import Dims, Made
+from ..sdy.free_results import Dims, CandidateAttempt
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import records
@@ -45,8 +45,8 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 'mlir'
 _V2_FORM = 'mhlo.sharding'
-_NOT_CHECKED = ('layouts are not checked: the plugin does not tell how it lays '
-                'tensors out, and is taken to keep what it is told')
+_NOT_CHECKED = ('layouts are not checked: the plugin does not report them, and '
+                'is assumed to keep the shardings that it is given')
 _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
 
 
@@ -57,7 +57,7 @@ class _Lowered(NamedTuple):
     note: what else was changed.
   """
   module: HloModuleProto
-  annotations: extract.Taken
+  annotations: extract.Annotations
   sdy: SdyProgram
   padded: Padded
   note: str
@@ -70,7 +70,7 @@ class _V2(NamedTuple):
     is_changed: whether that is another than came.
   """
   module: HloModuleProto
-  annotations: extract.Taken
+  annotations: extract.Annotations
   shardings: ShardingCounts
   note: str
   is_changed: bool
@@ -89,9 +89,9 @@ class Attempts:
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
     meshes: what the process has, as for `constraints.decide`.
-    oldest: the version that the plugin reads from on.
-    left_out: what the plugin is spared, as for `choice.apply`.
-    rewrites: whether more is changed than how its shardings are said.
+    oldest: the oldest version that the plugin reads.
+    disabled_rewrites: as for `choice.apply`.
+    rewrites: whether operations are rewritten, besides the shardings.
   """
   program: bytes
   original: Optional[bytes]
@@ -100,11 +100,11 @@ class Attempts:
   names_of: NamesOf = lambda target: ()
   meshes: Callable[[], Iterable[UserMesh]] = tuple
   oldest: dialects.Version = ()
-  left_out: Collection[str] = ()
+  disabled_rewrites: Collection[str] = ()
   rewrites: bool = True
 
-  def in_hlo(self) -> Attempts:
-    """The same for a program in MLIR. Raises ProgramTextError: it has no HLO."""
+  def converted_to_hlo(self) -> Attempts:
+    """Converts a program in MLIR. Raises ProgramTextError: HLO lacks it."""
     program = conversion.to_hlo(dialects.read(self.program))
     return dataclasses.replace(self, program=program, original=self.program)
 
@@ -117,32 +117,33 @@ class Attempts:
 
     name, note = '', ''
 
-    def make(tiles: Optional[Mapping[int, Dims]]) -> Made:
+    def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
       nonlocal name, note
-      name, made, note = self._sdy_attempt(
-          num_devices, is_told=True, tiles=tiles)
-      return made
+      name, candidate, note = self._sdy_attempt(
+          num_devices, reports_layouts=True, tiles=tiles)
+      return candidate
 
     attempts = free_results.attempts(make)
     first = next(attempts)
 
-    def in_text(is_told: bool) -> Attempt:
+    def attempt_in_attributes(reports_layouts: bool) -> Attempt:
       # A plugin may not know the dialect in spite of its version, or not how
       # this jaxlib writes it (constraints on float8: 0.10.2).
       job = dataclasses.replace(self, form=Form.ATTRIBUTES)
       return dataclasses.replace(
-          job._sdy_attempt(num_devices, is_told)[1].attempt,
-          made_if_refused=True,
-          instead='Shardy is told in frontend attributes')
+          job._sdy_attempt(num_devices, reports_layouts)[1].attempt,
+          requires_refusal=True,
+          fallback_description='Shardy is told in frontend attributes')
 
     def later() -> Iterator[Attempt]:
       yield from attempts
       if self.form is Form.SDY:
-        yield in_text(is_told=True)
-      yield self._sdy_attempt(num_devices, is_told=False)[1].attempt
+        yield attempt_in_attributes(reports_layouts=True)
+      yield self._sdy_attempt(num_devices, reports_layouts=False)[1].attempt
       if self.form is Form.SDY:
-        yield in_text(is_told=False)
-      for gspmd in (self._v2_attempt(is_told=True)[1], *self._untold_v2()):
+        yield attempt_in_attributes(reports_layouts=False)
+      for gspmd in (self._v2_attempt(reports_layouts=True)[1],
+                    *self._pinned_v2_attempts()):
         # What was asked for, whoever partitions.
         yield dataclasses.replace(gspmd, tensors=first.tensors)
 
@@ -153,15 +154,16 @@ class Attempts:
 
     `reason` is as in `Plan`.
     """
-    name, attempt, note = self._v2_attempt(is_told=True)
-    return Plan(name, (attempt,), reason, note, later=self._untold_v2)
+    name, attempt, note = self._v2_attempt(reports_layouts=True)
+    return Plan(name, (attempt,), reason, note, later=self._pinned_v2_attempts)
 
   def plain(self) -> Plan:
     """The plan for a plugin that takes no shardings."""
     module = self._read()
-    taken = extract.take(module)
-    names = taken.names(self.names_of)
-    promise = LayoutPromise(_stored(module, taken), {}, names, 'the plugin')
+    annotations = extract.extract_annotations(module)
+    names = annotations.names(self.names_of)
+    promise = LayoutPromise(
+        _stored_tensors(module, annotations), {}, names, 'the plugin')
     kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
@@ -169,11 +171,11 @@ class Attempts:
         Partitioner.GSPMD,
         records(promise.parameters, names),
         form=Form.PLAIN.value,
-        kinds=kinds)
+        arrays=kinds)
     if any(t.placement != REPLICATED for t in promise.parameters):
-      alone = dataclasses.replace(attempt(promise), made_if_told=None)
+      alone = dataclasses.replace(attempt(promise), requires_layout_report=None)
       return Plan(module.name, (alone,), note=_PLAIN_NOTE)
-    # What is not split either way needs no word of the plugin's.
+    # Results that no one splits need no report of the plugin's.
     trusting = dataclasses.replace(promise, trusts=True)
     whole = dict.fromkeys(range(len(kinds)), REPLICATED)
     return Plan(
@@ -191,79 +193,85 @@ class Attempts:
         v2.shardings,
         program_format=FORMAT,
         read=answer.read,
-        answer=lambda outcome: as_read(outcome) or _told(len(kinds), None),
+        answer=lambda outcome: hlo_answer(outcome) or _layout_answer(
+            len(kinds), None),
         form=Form.PLAIN.value if is_plain else _V2_FORM)
     return Plan(v2.module.name, (attempt,))
 
   def _sdy_attempt(
       self,
       num_devices: int,
-      is_told: bool,
-      tiles: Optional[Mapping[int, Dims]] = {}) -> tuple[str, Made, str]:
+      reports_layouts: bool,
+      tiles: Optional[Mapping[int, Dims]] = {}
+  ) -> tuple[str, CandidateAttempt, str]:
     """The module's name, the attempt, and a note.
 
     Args:
-      tiles: as for `padding.pad`; None: Shardy is asked.
+      tiles: as for `padding.pad`; None: a probe of Shardy's finds them.
     """
     lowered = self._lowered(num_devices, tiles or {})
-    if tiles is None and (in_question := lowered.padded.in_question):
+    if tiles is None and (in_question := lowered.padded.unplaced_results):
       whole = {n: (num_devices,) * len(dims) for n, dims in in_question.items()}
       try:
-        tiles = question.tiles(
-            self._in_form(self._lowered(num_devices, whole).module, Form.SDY),
+        tiles = propagation_probe.tiles(
+            self._to_mlir(self._lowered(num_devices, whole).module, Form.SDY),
             in_question, lowered.sdy.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
       lowered = self._lowered(num_devices, tiles or {})
-    module, taken, program, padded, note = lowered
-    names = taken.names(self.names_of)
-    pinned = None if is_told else pins.pin_sdy(module, program)
-    promise = dataclasses.replace(LayoutPromise.of(program, names), trusts=True)
+    module, annotations, program, padded, note = lowered
+    names = annotations.names(self.names_of)
+    pinned = None if reports_layouts else pins.pin_sdy(module, program)
+    promise = dataclasses.replace(
+        LayoutPromise.for_program(program, names), trusts=True)
     attempt = _attempt(
         self._write(module, self.form),
         Partitioner.SHARDY,
         records(program.tensors, names),
         promise,
         form=self.form.value,
-        kinds=_result_arrays(module),
+        arrays=_result_arrays(module),
         pinned=pinned,
-        told=program)
-    return module.name, Made(attempt, padded=padded.free), note
+        sdy_program=program)
+    return module.name, CandidateAttempt(
+        attempt, padded=padded.padded_unplaced), note
 
   def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
     v2 = self._to_v2()
-    taken = v2.annotations.of_used()
-    told, padded = planner.lower(v2.module, taken, num_devices, tiles,
-                                 self.meshes(), self.left_out, self.rewrites)
-    return _Lowered(v2.module, taken, told, padded, v2.note)
+    annotations = v2.annotations.without_unused()
+    sdy_program, padded = planner.lower(v2.module,
+                                        annotations, num_devices, tiles,
+                                        self.meshes(), self.disabled_rewrites,
+                                        self.rewrites)
+    return _Lowered(v2.module, annotations, sdy_program, padded, v2.note)
 
-  def _v2_attempt(self, is_told: bool) -> tuple[str, Attempt, str]:
+  def _v2_attempt(self, reports_layouts: bool) -> tuple[str, Attempt, str]:
     v2 = self._to_v2()
     names = v2.annotations.names(self.names_of)
-    stored = _stored(v2.module, v2.annotations)
-    noted = (*records(stored, names),
-             *(t for t in planner.annotated(v2.module, v2.annotations, names)
-               if t.parameter is None))
+    stored = _stored_tensors(v2.module, v2.annotations)
+    tensors = (*records(stored, names),
+               *(t for t in planner.requested_tensor_records(
+                   v2.module, v2.annotations, names) if t.parameter is None))
     pinned = None
-    if not is_told:
+    if not reports_layouts:
       pinned = pins.pin_v2(v2.module)
       v2 = v2._replace(is_changed=True)
     return v2.module.name, _attempt(
         self._write_v2(v2),
         Partitioner.GSPMD,
-        noted,
+        tensors,
         LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
         form=_V2_FORM,
-        kinds=_result_arrays(v2.module),
+        arrays=_result_arrays(v2.module),
         pinned=pinned,
         shardings=v2.shardings), v2.note
 
-  def _untold_v2(self) -> Iterator[Attempt]:
+  def _pinned_v2_attempts(self) -> Iterator[Attempt]:
     """The V2 attempt with pinned results; none if manual: XLA would abort."""
     if not any(
         i.custom_call_target in MANUAL_TARGETS
         for i in instructions_of(self._read())):
-      yield self._v2_attempt(is_told=False)[1]
+      yield self._v2_attempt(reports_layouts=False)[1]
 
   def _read(self) -> HloModuleProto:
     """The program's message, without what it may be wrapped in."""
@@ -273,23 +281,24 @@ class Attempts:
 
   def _to_v2(self) -> _V2:
     module = self._read()
-    taken = extract.take(module)
+    annotations = extract.extract_annotations(module)
     is_changed, shardings, note = to_v2.emit_in_place(module, self.rewrites)
-    return _V2(module, taken, shardings, note, is_changed or taken.has_calls)
+    return _V2(module, annotations, shardings, note, is_changed or
+               annotations.has_calls)
 
   def _write_v2(self, v2: _V2) -> bytes:
     if self.original is not None and not v2.is_changed:
-      came_in = dialects.artifact_version(self.original)
-      if came_in is not None and self.oldest <= came_in <= self.version:
+      version = dialects.artifact_version(self.original)
+      if version is not None and self.oldest <= version <= self.version:
         return self.original
     return self._write(v2.module)
 
   def _write(self,
              module: HloModuleProto,
              form: Optional[Form] = None) -> bytes:
-    return dialects.write(self._in_form(module, form), self.version)
+    return dialects.write(self._to_mlir(module, form), self.version)
 
-  def _in_form(self,
+  def _to_mlir(self,
                module: HloModuleProto,
                form: Optional[Form] = None) -> ir.Module:
     """A lowered program in MLIR; without a form, in V2."""
@@ -305,11 +314,11 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   shapes = [shape]
   if array_shape.is_tuple(shape):
     shapes = array_shape.elements_of(shape)
-  return [array_shape.array_of(one) for one in shapes]
+  return [array_shape.array_of(element) for element in shapes]
 
 
-def _stored(module: HloModuleProto,
-            annotations: extract.Taken) -> tuple[Tensor, ...]:
+def _stored_tensors(module: HloModuleProto,
+                    annotations: extract.Annotations) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   tensors = {}
   for i in entry_of(module).instructions:
@@ -327,9 +336,9 @@ def _stored(module: HloModuleProto,
   return tuple(tensors[number] for number in sorted(tensors))
 
 
-def _told(count: int,
-          results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
-  """The text of an answer, for the runtime."""
+def _layout_answer(
+    count: int, results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
+  """The text of the results' layouts, for the runtime, and its format."""
   return answer.text_of(count, results).encode(), FORMAT
 
 
@@ -340,51 +349,52 @@ def _attempt(
     promise: LayoutPromise,
     *,
     form: str,
-    kinds: Sequence[Optional[ArrayShape]],
+    arrays: Sequence[Optional[ArrayShape]],
     pinned: Optional[Mapping[int, HloSharding]] = None,
-    told: Optional[SdyProgram] = None,
+    sdy_program: Optional[SdyProgram] = None,
     shardings: ShardingCounts = ShardingCounts()
 ) -> Attempt:
-  """An attempt for backends that tell of results, or that do not.
+  """An attempt for backends that report the results' layouts, or do not.
 
   Args:
-    kinds: of the program's results.
+    arrays: the arrays that the program's results are.
     pinned: the layouts of all of these, for the latter.
-    told: what Shardy is told.
+    sdy_program: the program in Shardy's terms, if Shardy partitions.
   """
-  has_manual = told is not None and bool(told.manual_results)
-  as_known: Callable[[Sequence[HloSharding]], tuple[HloSharding, ...]] = (
-      tuple if told is None else told.as_known)
+  has_manual = sdy_program is not None and bool(sdy_program.manual_results)
+  mark_manual: Callable[[Sequence[HloSharding]], tuple[HloSharding, ...]] = (
+      tuple if sdy_program is None else sdy_program.mark_manual_results)
 
   def broken_by(outcome: Outcome) -> Optional[str]:
     results = outcome.results
     if results is not None:
-      if len(results) != len(kinds):
-        return (f'the backend tells the layouts of {len(results)} results, and '
-                f'there are {len(kinds)}')
+      if len(results) != len(arrays):
+        return (
+            f'the backend reports the layouts of {len(results)} results, and '
+            f'there are {len(arrays)}')
       for number, placement in (pinned or {}).items():
         if results[number] != placement:
           return (f'result {number} is to be laid out as {placement} and the '
                   f'plugin gives {results[number]}')
     elif outcome.error is None:
       for number, placement in (pinned or {}).items():
-        kind = kinds[number]
+        kind = arrays[number]
         if (kind is not None and placement.tiles is not None and
             uneven_dims(kind.dims, placement.tiles.dims)):
           return (f'result {number}, {kind}, is to be laid out as '
                   f'{placement}, which does not divide evenly, and the backend '
-                  'does not tell how it lays out the results')
+                  'does not report the layouts of results')
     return promise.broken_by(outcome)
 
-  def read(made: bytes, *more: Any) -> Optional[CompiledProgram]:
+  def read(compiled: bytes, *more: Any) -> Optional[CompiledProgram]:
     # Some give back what they got, which says nothing of what they made of it.
-    return None if made == program else answer.read(made, *more)
+    return None if compiled == program else answer.read(compiled, *more)
 
-  def read_by_xlac(outcome: Outcome) -> tuple[bytes, str]:
+  def runtime_answer(outcome: Outcome) -> tuple[bytes, str]:
     if pinned is not None:
-      return _told(len(kinds), as_known(list(pinned.values())))
-    if has_manual or (read_as := as_read(outcome)) is None:
-      return _told(len(kinds), as_known(outcome.results or ()))
+      return _layout_answer(len(arrays), mark_manual(list(pinned.values())))
+    if has_manual or (read_as := hlo_answer(outcome)) is None:
+      return _layout_answer(len(arrays), mark_manual(outcome.results or ()))
     return read_as
 
   def note_of(outcome: Outcome) -> str:
@@ -406,7 +416,7 @@ def _attempt(
       broken_by,
       program_format=FORMAT,
       read=read,
-      answer=read_by_xlac,
-      made_if_told=pinned is None,
+      answer=runtime_answer,
+      requires_layout_report=pinned is None,
       note_of=note_of,
       form=form)

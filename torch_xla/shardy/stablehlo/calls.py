@@ -20,7 +20,7 @@ from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
 from .mlir import ir, stablehlo
 
 
-def without(program: bytes, trims: bool = False) -> bytes:
+def remove_calls(program: bytes, trims: bool = False) -> bytes:
   """A program as text, or as a portable artifact, without our calls.
 
   Args:
@@ -35,17 +35,17 @@ def without(program: bytes, trims: bool = False) -> bytes:
   module = dialects.read(program)
   if trims:
     trim(module)
-  take_out(module)
-  return _like(program, module)
+  remove_calls_in_place(module)
+  return _write_like(program, module)
 
 
-def trimmed(
+def trim_program(
     program: bytes,
     result_names: Mapping[int, str],
     is_ordered: bool,
     names_of: NamesOf,
 ) -> tuple[bytes, dict[int, str]]:
-  """A program as its user wrote it, but for what is said of its tensors.
+  """A program as its user wrote it, and its tensors' annotations.
 
   Args:
     result_names: by number, of results that are arguments as they come and are
@@ -65,30 +65,33 @@ def trimmed(
   for operation in dialects.operations_of(module):
     target = target_of(operation)
     if call_target.is_binding(target):
-      found = zip(operation.operands, names_of(target), strict=False)
-      names.update(_numbered(found))
+      bound_names = zip(operation.operands, names_of(target), strict=False)
+      names.update(_first_names(bound_names))
   end = returned_by(main_of(module)).operands
-  passed = _numbered(
+  passed = _first_names(
       (end[number], name) for number, name in result_names.items())
   names |= passed
   count = len(block.arguments)
   dropped = trim(module, result_names, passed if is_ordered else ())
-  kept = [n for n in range(count) if n not in dropped]
-  return _like(program, module), {
-      now: names[before] for now, before in enumerate(kept) if names.get(before)
+  remaining = [n for n in range(count) if n not in dropped]
+  return _write_like(program, module), {
+      now: names[before]
+      for now, before in enumerate(remaining)
+      if names.get(before)
   }
 
 
-def _numbered(named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
+def _first_names(
+    named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
   """The first name of each argument, by its number."""
-  found: dict[int, str] = {}
+  names: dict[int, str] = {}
   for value, name in named:
     if owner_of(value) is None:
-      found.setdefault(ir.BlockArgument(value).arg_number, name)
-  return found
+      names.setdefault(ir.BlockArgument(value).arg_number, name)
+  return names
 
 
-def _like(program: bytes, module: ir.Module) -> bytes:
+def _write_like(program: bytes, module: ir.Module) -> bytes:
   """A module as text, or as an artifact of the version, that a program is."""
   version = dialects.artifact_version(program)
   if version is None:
@@ -96,7 +99,7 @@ def _like(program: bytes, module: ir.Module) -> bytes:
   return dialects.write(module, version)
 
 
-def take_out(module: ir.Module) -> None:
+def remove_calls_in_place(module: ir.Module) -> None:
   """Takes the calls out of a module, in place.
 
   A binding's scalar result becomes the constant 0, so that the program still
@@ -121,7 +124,7 @@ def trim(
     results: Collection[int] = (),
     arguments: Collection[int] = ()
 ) -> set[int]:
-  """Has a program be as its user wrote it, but for tags, in place.
+  """Removes from a program, in place, what its user did not write, but tags.
 
   A program that is compiled keeps the results of bindings, and what only these
   use, because the runtime counts both.
@@ -158,13 +161,13 @@ def trim(
 
 def _bind_used(binding: ir.Operation,
                unused: Collection[ir.Value[ir.Type]]) -> None:
-  """Has a binding be one of its other operands alone."""
-  said = call_target.parse_target(target_of(binding))
-  used_pairs = [(operand, one)
-                for operand, one in zip(binding.operands, said, strict=True)
-                if operand not in unused]
+  """Reduces a binding to its used operands."""
+  annotations = call_target.parse_target(target_of(binding))
+  used_pairs = [(operand, annotation) for operand, annotation in zip(
+      binding.operands, annotations, strict=True) if operand not in unused]
   if used_pairs:
-    target = call_target.binding_target([one for _, one in used_pairs])
+    target = call_target.binding_target(
+        [annotation for _, annotation in used_pairs])
     with ir.InsertionPoint(binding), binding.location:
       ir.Operation.create(
           CUSTOM_CALL,
@@ -193,6 +196,6 @@ def _drop_arguments(main: ir.Operation, unused: Collection[int]) -> None:
   attributes, kinds = attributes_of(main, ARGUMENTS), types_of(main, ARGUMENTS)
   for number in sorted(unused, reverse=True):
     main.regions[0].blocks[0].erase_argument(number)
-  kept = [n for n in range(len(kinds)) if n not in unused]
-  set_types(main, [kinds[n] for n in kept], types_of(main, RESULTS))
-  set_attributes(main, ARGUMENTS, [attributes[n] for n in kept])
+  remaining = [n for n in range(len(kinds)) if n not in unused]
+  set_types(main, [kinds[n] for n in remaining], types_of(main, RESULTS))
+  set_attributes(main, ARGUMENTS, [attributes[n] for n in remaining])

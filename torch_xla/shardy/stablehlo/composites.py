@@ -1,4 +1,4 @@
-"""Has a module say in StableHLO what it has no operation for: MLIR.
+"""Writes operations that StableHLO lacks as composites: MLIR.
 
 Of what torch_xla emits that is erf. As jax exports it:
 
@@ -53,9 +53,9 @@ def write(module: ir.Module) -> None:
 
 def _decomposed(module: ir.Module, kind: ir.Type) -> ir.Attribute:
   """Adds the function to a module. Returns the attribute that names it."""
-  taken = functions_of(module)
+  functions = functions_of(module)
   names = (f'{_NAME}.impl' + (f'_{n}' if n else '') for n in itertools.count())
-  name = next(name for name in names if name not in taken)
+  name = next(name for name in names if name not in functions)
   # Apart: the pass folds what else there is.
   decomposition = ir.Module.parse(f'''
       func.func private @{name}(%x: {kind}) -> {kind} {{

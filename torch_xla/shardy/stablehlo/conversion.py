@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import functools
 
-from . import dialects, kept
+from . import dialects, hidden_operations
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, instructions_of, uses
@@ -56,15 +56,15 @@ def to_hlo(module: ir.Module) -> bytes:
   """
   _check(attributes_of(main_of(module), ARGUMENTS))
   with dialects.scope(module):
-    _keep_what_is_said(module)
+    _preserve_shardings(module)
     for function in functions_of(module).values():
-      _say_in_calls(function)
+      _constrain_results(function)
   try:
     program = dialects.to_hlo(module)
   except dialects.ProgramTextError:
-    with dialects.scope(module), dialects.saying(
+    with dialects.scope(module), dialects.errors_as_exception(
         module.context, 'cannot keep what HLO has not'):
-      hidden = kept.hide(module)
+      hidden = hidden_operations.hide(module)
     if not hidden:
       raise
     program = dialects.to_hlo(module)
@@ -82,8 +82,8 @@ def _check(arguments: Sequence[Mapping[str, ir.Attribute]]) -> None:
             f'a sharding that is not understood: {e}') from e
 
 
-def _keep_what_is_said(module: ir.Module) -> None:
-  """Has jaxlib keep what it takes for unused, or folds into another."""
+def _preserve_shardings(module: ir.Module) -> None:
+  """Keeps jaxlib from dropping calls as unused, or folding them."""
   is_empty = functools.cache(_is_empty)  # Of a type: programs have few.
   for operation in dialects.operations_of(module):
     target = target_of(operation)
@@ -97,11 +97,11 @@ def _keep_what_is_said(module: ir.Module) -> None:
       value = operation.results[0]
       if not array.dims:
         continue  # Of a scalar there is nothing to say.
-      said = custom_call(
+      constraint = custom_call(
           SHARDING_TARGET, value, operation,
           {SHARDING_ATTRIBUTE: operation.attributes[SHARDING_ATTRIBUTE]})
-      said.move_after(operation)
-      value.replace_all_uses_except(said.result, said)
+      constraint.move_after(operation)
+      value.replace_all_uses_except(constraint.result, constraint)
       del operation.attributes[SHARDING_ATTRIBUTE]
 
 
@@ -110,27 +110,29 @@ def _is_empty(kind: ir.Type) -> bool:
   return array is not None and 0 in array.dims
 
 
-def _say_in_calls(function: ir.Operation) -> None:
-  """Says in the function what is said of its results."""
+def _constrain_results(function: ir.Operation) -> None:
+  """Turns the shardings of the function's results into constraints."""
   attributes = attributes_of(function, RESULTS)
-  if not any(SHARDING_ATTRIBUTE in one for one in attributes):
+  if not any(SHARDING_ATTRIBUTE in result_attributes
+             for result_attributes in attributes):
     return
   end = returned_by(function)
-  for number, one in enumerate(attributes):
-    said = one.pop(SHARDING_ATTRIBUTE, None)
-    if said is not None:
-      _say(end, number, said)
+  for number, result_attributes in enumerate(attributes):
+    sharding = result_attributes.pop(SHARDING_ATTRIBUTE, None)
+    if sharding is not None:
+      _constrain_operand(end, number, sharding)
   set_attributes(function, RESULTS, attributes)
 
 
-def _say(user: ir.Operation, place: int, sharding: ir.Attribute) -> None:
-  """Has an operand be constrained; of a tuple, what it is made of."""
+def _constrain_operand(user: ir.Operation, place: int,
+                       sharding: ir.Attribute) -> None:
+  """Constrains an operand; of a tuple, its elements."""
   value = user.operands[place]
   owner = owner_of(value)
   if owner is not None and owner.name == 'stablehlo.tuple':
     for number, leaf in enumerate(
         parse_sharding(ir.StringAttr(sharding).value).elements):
-      _say(owner, number, ir.StringAttr.get(str(leaf)))
+      _constrain_operand(owner, number, ir.StringAttr.get(str(leaf)))
   elif (owner is None or SHARDING_ATTRIBUTE not in owner.attributes or
         owner.attributes[SHARDING_ATTRIBUTE] != sharding):
     user.operands[place] = custom_call(SHARDING_TARGET, value, user, {
@@ -165,7 +167,7 @@ def _mended(program: bytes) -> bytes:
 
 
 def _make_iotas_whole(computation: HloComputationProto) -> bool:
-  """Has a broadcast iota be one of more dimensions; whether there was any."""
+  """Gives broadcast iotas all their dimensions; returns whether it did."""
   iotas = {i.id: i for i in computation.instructions if i.opcode == 'iota'}
   if not iotas:
     return False
@@ -195,9 +197,9 @@ def from_hlo(program: HloModuleProto) -> ir.Module:
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):
-    if any(
-        i.custom_call_target == kept.TARGET for i in instructions_of(program)):
-      kept.show(module)
+    if any(i.custom_call_target == hidden_operations.TARGET
+           for i in instructions_of(program)):
+      hidden_operations.show(module)
     attributes = module.operation.attributes
     for name in _NOT_IN_TORCH_XLA:
       if name in attributes:

@@ -79,14 +79,14 @@ def export_stablehlo(source: Source,
   module = dialects.read(data)
   if is_text:
     data = dialects.text(module).encode()
-  said = traced.signature.described(module, Form(form), tensors)
+  description = traced.signature.describe(module, Form(form), tensors)
   with open(path, 'wb') as file:
     file.write(data)
   with open(f'{path}.json', 'w', encoding='utf-8') as file:
-    json.dump(said, file, indent=1)
+    json.dump(description, file, indent=1)
 
 
-def as_handed_on(source: Source) -> tuple[str, bytes, dict[int, str]]:
+def shardy_program(source: Source) -> tuple[str, bytes, dict[int, str]]:
   """A name, what a plugin gets in Shardy's dialect, and arguments' names.
 
   Raises:
@@ -149,14 +149,14 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
   results = preview.pending([t for t, _ in named])
   route = switch.route(current_mode())
   passed = [t for t, _ in named_inputs]
-  roots = [*results, *route.companions()]
+  roots = [*results, *route.pending_bindings()]
   first = len(roots)
   if is_ordered:  # Arguments come in the order in which the roots need them.
     first, roots = 0, [*passed, *roots]
   else:
     roots += passed
-  program, arguments = calls.trimmed(
-      printed.with_calls(roots), {
+  program, arguments = calls.trim_program(
+      printed.artifact_with_calls(roots), {
           n: name for n, (_, name) in enumerate(named_inputs, first)
       }, is_ordered, route.names_of)
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
@@ -206,16 +206,16 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
       form,
       version,
       meshes=route.meshes,
-      left_out=route.left_out(),
+      disabled_rewrites=route.disabled_rewrites(),
       rewrites=stage == _HANDED)
   if dialects.artifact_version(program) is None:
     plan = plan_of(job, mode, options)
   else:
     try:
-      plan = plan_of(job.in_hlo(), mode, options)
+      plan = plan_of(job.converted_to_hlo(), mode, options)
     except dialects.ProgramTextError as e:
       logger.warning('the program is exported as torch_xla has it: %s', e)
-      module = dialects.read(calls.without(program))
+      module = dialects.read(calls.remove_calls(program))
       if form is Form.PLAIN:
         forms.write(module, form)
       return dialects.write(module, version), ()
@@ -228,7 +228,7 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
 
 def _traced(
     exported: torch.export.ExportedProgram) -> tuple[list[Named], list[Named]]:
-  """What the program gives, pending, and its own example inputs, by names.
+  """The program's pending results and its own example inputs, by names.
 
   What it mutates comes first, as in its signature. Tensors of it that are on
   the device already, and annotated, are used as they are; the others are moved

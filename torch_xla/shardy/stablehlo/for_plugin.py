@@ -1,4 +1,4 @@
-"""What this process's plugin reads, and the planner that gives it that."""
+"""The form that this process's plugin reads, and the planner for it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   return StableHloPlanner(mode, route.planner, route.names_of,
                           functools.cache(_target_of_process),
                           functools.cache(_takes_stablehlo), route.meshes,
-                          route.left_out)
+                          route.disabled_rewrites)
 
 
 def target_for(
     plugin: Any, attribute: Callable[[str], Optional[dialects.Version]]
 ) -> Optional[target.Target]:
-  """What a plugin gets programs as; None where they leave as HLO.
+  """The target of a plugin's programs; None where they leave as HLO.
 
   Args:
     attribute: as for `target.choose`.

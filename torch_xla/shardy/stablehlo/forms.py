@@ -21,7 +21,7 @@ from .mlir import ir
 
 
 class Form(enum.Enum):
-  """How a program in StableHLO says what Shardy is to do."""
+  """The form in which a program in StableHLO carries Shardy's shardings."""
   SDY = 'sdy'
   ATTRIBUTES = 'attributes'
   PLAIN = 'plain'

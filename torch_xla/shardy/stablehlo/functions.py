@@ -49,7 +49,7 @@ def attributes_of(function: ir.Operation,
 
 
 def entries_of(attribute: ir.Attribute) -> dict[str, ir.Attribute]:
-  """What a dictionary holds."""
+  """The entries of a dictionary attribute, by name."""
   given = ir.DictAttr(attribute)
   return {given[n].name: given[n].attr for n in range(len(given))}
 
@@ -58,15 +58,15 @@ def set_attributes(function: ir.Operation, which: str,
                    given: Iterable[Mapping[str, ir.Attribute]]) -> None:
   """Sets the attributes of arguments or results, in `dialects.scope`."""
   function.attributes[which] = ir.ArrayAttr.get(
-      [ir.DictAttr.get(dict(one)) for one in given])
+      [ir.DictAttr.get(dict(attributes)) for attributes in given])
 
 
 def drop_attribute(function: ir.Operation, which: str, name: str) -> None:
   """Drops an attribute of all arguments or results, in `dialects.scope`."""
   given = attributes_of(function, which)
-  if any(name in one for one in given):
-    for one in given:
-      one.pop(name, None)
+  if any(name in attributes for attributes in given):
+    for attributes in given:
+      attributes.pop(name, None)
     set_attributes(function, which, given)
 
 
@@ -107,7 +107,7 @@ def array_of(kind: ir.Type) -> Optional[ArrayShape]:
   tensor = ir.RankedTensorType(kind)
   if not tensor.has_static_shape:
     return None
-  return array_shape.of_mlir(str(tensor.element_type), tensor.shape)
+  return array_shape.from_mlir(str(tensor.element_type), tensor.shape)
 
 
 def custom_call(target: str, operand: ir.Value[ir.Type], before: ir.Operation,
@@ -125,7 +125,7 @@ def custom_call(target: str, operand: ir.Value[ir.Type], before: ir.Operation,
 
 
 def target_of(operation: Optional[ir.Operation]) -> str:
-  """What a custom call calls; empty for anything else."""
+  """The target of a custom call; empty for anything else."""
   if operation is None or operation.name != CUSTOM_CALL:
     return ''
   return ir.StringAttr(operation.attributes['call_target_name']).value

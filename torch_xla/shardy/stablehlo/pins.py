@@ -35,11 +35,12 @@ def pin_sdy(module: HloModuleProto,
       continue
     dims = (attributes.DimSharding(),) * len(dims_of(result))
     placements[number] = REPLICATED
-    if (said := program.open_results.get(number)) is not None:
-      dims, placements[number] = said.closed, said.placement
+    if (constraint :=
+        program.partially_constrained_results.get(number)) is not None:
+      dims, placements[number] = constraint.closed, constraint.placement
     pin = editor.call(entry, RESULT_TARGET, result.shape, [result.id])
     set_attribute(pin, ATTRIBUTE,
-                  attributes.per_value_attribute(program.mesh, dims))
+                  attributes.sharding_per_value(program.mesh, dims))
     pins[number] = (pin,)
   if pins:
     replace_results(entry, pins)

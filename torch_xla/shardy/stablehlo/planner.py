@@ -22,7 +22,7 @@ from ..compile.plan import Plan, Planner
 from ..hlo.compile_options import CompileOptions
 from ..mode import Mode
 from ..rewrite.extract import NamesOf
-from ..rewrite.planner import is_partitioned, untold
+from ..rewrite.planner import is_partitioned, explain_inexpressible
 from ..sdy.attributes import SdyError
 from ..sdy.mesh_axes import InexpressibleError
 from .attempts import Attempts, FORMAT
@@ -41,8 +41,7 @@ class StableHloPlanner:
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
     meshes: what the process has, as for `constraints.decide`.
-    left_out: what the plugin is spared, as for `choice.apply`; asked for as
-      `target` is.
+    disabled_rewrites: as for `choice.apply`; called as `target` is.
   """
   mode: Mode
   hlo: Planner
@@ -50,7 +49,7 @@ class StableHloPlanner:
   target: Callable[[], Target]
   takes_stablehlo: Callable[[], bool]
   meshes: Callable[[], Iterable[UserMesh]] = tuple
-  left_out: Callable[[], Collection[str]] = frozenset
+  disabled_rewrites: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -65,18 +64,21 @@ class StableHloPlanner:
     if program_format == 'hlo' and not self.takes_stablehlo():
       return self.hlo(program, program_format, options)
     if program_format not in ('hlo', FORMAT):
-      return plan.handed_on(program)
+      return plan.pass_through(program)
     target = self.target()
     job = Attempts(program, None, target.form, target.version_for(program),
-                   self.names_of, self.meshes, target.oldest, self.left_out())
+                   self.names_of, self.meshes, target.oldest,
+                   self.disabled_rewrites())
     if program_format == 'hlo':
       return plan_of(job, self.mode, options)
     try:
-      return plan_of(job.in_hlo(), self.mode, options)
+      return plan_of(job.converted_to_hlo(), self.mode, options)
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
       return dataclasses.replace(
-          plan.handed_on(calls.without(program)), reason=str(e), note='')
+          plan.pass_through(calls.remove_calls(program)),
+          reason=str(e),
+          note='')
 
 
 def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
@@ -95,4 +97,4 @@ def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
   try:
     return job.sdy(options.num_partitions)
   except (InexpressibleError, SdyError) as e:
-    return job.v2(untold(e, job.program, job.names_of)[0])
+    return job.v2(explain_inexpressible(e, job.program, job.names_of)[0])

@@ -17,7 +17,7 @@ _WITH_CALLS = '_with_calls'
 
 
 def replace_printer() -> None:
-  """Has `_XLAC` give StableHLO without our calls, from now on."""
+  """Replaces `_XLAC`'s printer of StableHLO by one that omits our calls."""
   printer = torch_xla._XLAC._get_stablehlo
   if hasattr(printer, _WITH_CALLS):
     return
@@ -25,14 +25,14 @@ def replace_printer() -> None:
   def _get_stablehlo(tensors: Sequence[torch.Tensor], device: str,
                      custom_ops: Sequence[str], emit_bytecode: bool) -> bytes:
     """The graph of these tensors, or of all, as StableHLO."""
-    return calls.without(
+    return calls.remove_calls(
         printer(tensors, device, custom_ops, emit_bytecode), trims=True)
 
   setattr(_get_stablehlo, _WITH_CALLS, printer)
   torch_xla._XLAC._get_stablehlo = _get_stablehlo
 
 
-def with_calls(tensors: Sequence[torch.Tensor]) -> bytes:
+def artifact_with_calls(tensors: Sequence[torch.Tensor]) -> bytes:
   """The portable artifact of these tensors' graph, our calls in it."""
   xlac = torch_xla._XLAC
   printer = getattr(xlac._get_stablehlo, _WITH_CALLS, xlac._get_stablehlo)

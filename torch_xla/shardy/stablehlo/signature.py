@@ -1,4 +1,4 @@
-"""Which argument and which result of an exported program is what."""
+"""The names of an exported program's arguments and results."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Signature:
         argument = main.regions[0].blocks[0].arguments[number]
         argument.set_location(ir.Location.name(name))
 
-  def described(self, module: ir.Module, form: Form,
-                tensors: Sequence[TensorRecord]) -> dict[str, Any]:
-    """What the file beside says of a module, which is used up.
+  def describe(self, module: ir.Module, form: Form,
+               tensors: Sequence[TensorRecord]) -> dict[str, Any]:
+    """The content of the JSON file for a module, which is used up.
 
     Args:
       form: that the module is in.

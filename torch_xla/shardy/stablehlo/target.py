@@ -28,7 +28,7 @@ _SDY_SINCE = (1, 11, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-  """What a plugin reads.
+  """The form and version that a plugin reads.
 
   Attributes:
     version: of the artifacts; None where the plugin does not say: that of the
@@ -122,7 +122,7 @@ def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
 
 
 def takes_stablehlo(plugin: Any) -> bool:
-  """Whether a plugin wants programs in HLO converted: `program_format()`.
+  """Tests whether a plugin's `program_format()` asks for StableHLO.
 
   Raises:
     DoorError: `program_format` gives something unknown.

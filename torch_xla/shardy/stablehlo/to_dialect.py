@@ -28,7 +28,7 @@ from .functions import (CUSTOM_CALL, entries_of, FRONTEND_ATTRIBUTES,
 from .mlir import ir, sdy
 
 _PASS = 'builtin.module(xla-sdy-round-trip-import-shardy-attrs)'
-_WHAT = "cannot read Shardy's shardings"
+_FAILURE = "cannot read Shardy's shardings"
 _LEFT = ('stablehlo.tuple', 'stablehlo.constant')
 _NONE = '#sdy.sharding_per_value<[]>'
 
@@ -39,7 +39,8 @@ def write(module: ir.Module) -> None:
   Raises:
     ProgramTextError: what it says in attributes cannot be read.
   """
-  with dialects.scope(module), dialects.saying(module.context, _WHAT):
+  with dialects.scope(module), dialects.errors_as_exception(
+      module.context, _FAILURE):
     functions = functions_of(module)
     if any(BODY in name for name in functions):
       bodies: set[str] = set()
@@ -51,14 +52,14 @@ def write(module: ir.Module) -> None:
         bodies.update(_write_region(leave, functions) for leave in leaves)
       for name in bodies:
         functions[name].erase()
-    dialects.run(_PASS, module, _WHAT)
+    dialects.run(_PASS, module, _FAILURE)
     for operation in dialects.operations_of(module):
       if target_of(operation) == SHARDING_TARGET:
         _write_constraint(operation)
 
 
 def flatten_calls(module: ir.Module) -> None:
-  """Has custom calls give results where they give a tuple of them, in place.
+  """Replaces tuple results of custom calls by several results, in place.
 
   What nobody uses goes: tuples, which jaxlib makes of what calls give, and
   constants, which bindings become.
@@ -91,11 +92,11 @@ def flatten_calls(module: ir.Module) -> None:
 
 
 def _write_constraint(call: ir.Operation) -> None:
-  said, = sdy.TensorShardingPerValueAttr(
+  sharding, = sdy.TensorShardingPerValueAttr(
       call.attributes[SDY_ATTRIBUTE]).shardings
   with ir.InsertionPoint(call), call.location:
-    made = sdy.sharding_constraint(call.operands[0], said)
-  call.results[0].replace_all_uses_with(made)
+    constraint = sdy.sharding_constraint(call.operands[0], sharding)
+  call.results[0].replace_all_uses_with(constraint)
   call.erase()
 
 
@@ -118,9 +119,9 @@ def _write_region(leave: ir.Operation, functions: dict[str,
       results=[result.type for result in leave.results],
       operands=[] if enter is None else list(enter.operands),
       attributes={
-          'in_shardings': _said(enter, IN_ATTRIBUTE),
-          'out_shardings': _said(leave, OUT_ATTRIBUTE),
-          'manual_axes': _said(leave, AXES_ATTRIBUTE),
+          'in_shardings': _attribute_of(enter, IN_ATTRIBUTE),
+          'out_shardings': _attribute_of(leave, OUT_ATTRIBUTE),
+          'manual_axes': _attribute_of(leave, AXES_ATTRIBUTE),
       },
       regions=1,
       ip=ir.InsertionPoint(leave),
@@ -139,7 +140,7 @@ def _write_region(leave: ir.Operation, functions: dict[str,
   return name
 
 
-def _said(call: Optional[ir.Operation], name: str) -> ir.Attribute:
+def _attribute_of(call: Optional[ir.Operation], name: str) -> ir.Attribute:
   if call is None:
     return ir.Attribute.parse(_NONE)
   texts = entries_of(call.attributes[FRONTEND_ATTRIBUTES])

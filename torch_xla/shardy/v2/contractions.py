@@ -1,4 +1,4 @@
-"""Has products sum over the right devices: HloModuleProto, in place.
+"""Makes products sum over the right devices: HloModuleProto, in place.
 
 Where what a product sums is split, and an operand is on several devices each,
 XLA's partitioner lists these devices anew, sorted, and takes the sum over those
@@ -40,9 +40,9 @@ _FLOATS = frozenset(('bf16', 'f16', 'f32', 'f64'))
 
 
 def devices_out_of_order(module: HloModuleProto) -> int:
-  """How many devices a program has if they are in no regular order, else 0."""
+  """The number of devices of a program in no regular order, else 0."""
   return max((math.prod(s.tiles.dims)
-              for s in op_sharding.said(module)
+              for s in op_sharding.module_shardings(module)
               if s and s.tiles and s.v1_reason),
              default=0)
 
@@ -65,9 +65,9 @@ def make_partitionable(module: HloModuleProto, num_devices: int) -> str:
     What became of them, for the record; empty if nothing did.
   """
   adders = Adders(Editor(module))
-  made = [_part_in(c, adders, num_devices) for c in module.computations]
+  rewritten = [_part_in(c, adders, num_devices) for c in module.computations]
   adders.add()
-  parted, held = (sum(counts) for counts in zip(*made, strict=True))
+  parted, held = (sum(counts) for counts in zip(*rewritten, strict=True))
   if not parted + held:
     return ''
   return (
@@ -85,10 +85,10 @@ def _part_in(computation: HloComputationProto, adders: Adders,
     nonlocal parted
     if instruction.opcode != 'dot' or not _sums(instruction, by_id):
       return None
-    made, is_parted = _changed(instruction, by_id, computation, adders,
-                               num_devices)
+    added, is_parted = _split_product(instruction, by_id, computation, adders,
+                                      num_devices)
     parted += is_parted
-    return made
+    return added
 
   count = put_before(computation, changed)
   return parted, count - parted
@@ -96,17 +96,17 @@ def _part_in(computation: HloComputationProto, adders: Adders,
 
 def _sums(instruction: HloInstructionProto,
           by_id: Mapping[int, HloInstructionProto]) -> bool:
-  """Whether a product sums anything that could be split."""
+  """Tests whether a product sums anything that could be split."""
   lhs = dims_of(by_id[instruction.operand_ids[0]])
   summed = instruction.dot_dimension_numbers.lhs_contracting_dimensions
   return any(lhs[n] > 1 for n in summed)
 
 
-def _changed(instruction: HloInstructionProto,
-             by_id: Mapping[int, HloInstructionProto],
-             computation: HloComputationProto, adders: Adders,
-             num_devices: int) -> tuple[list[HloInstructionProto], bool]:
-  """What comes before a product, which it changes; whether it is in parts."""
+def _split_product(instruction: HloInstructionProto,
+                   by_id: Mapping[int, HloInstructionProto],
+                   computation: HloComputationProto, adders: Adders,
+                   num_devices: int) -> tuple[list[HloInstructionProto], bool]:
+  """Changes a product; the instructions before it, and whether it is in parts."""
   editor = adders.editor
   dots = instruction.dot_dimension_numbers
   operands = [by_id[n] for n in instruction.operand_ids]
@@ -125,27 +125,27 @@ def _changed(instruction: HloInstructionProto,
   ]
   place = max(range(len(sizes)), key=parts.__getitem__)
   count = parts[place]
-  made: list[HloInstructionProto] = []
+  added: list[HloInstructionProto] = []
   if count > 1:
     for side, operand in enumerate(operands):
       dims, dim = list(dims_of(operand)), summed[side][place]
       dims[dim:dim + 1] = [count, dims[dim] // count]
-      made.append(
+      added.append(
           editor.make(computation, 'reshape',
                       array_shape.with_dims(operand.shape, tuple(dims)),
                       [operand.id]))
-      operands[side] = made[-1]
-    dots = _in_parts(dots, [dims[place] for dims in summed])
+      operands[side] = added[-1]
+    dots = _parted_dims(dots, [dims[place] for dims in summed])
     summed = [
         list(dots.lhs_contracting_dimensions),
         list(dots.rhs_contracting_dimensions)
     ]
   for side, operand in enumerate(operands):
-    made.append(hold(computation, editor, operand, summed[side]))
-    operands[side] = made[-1]
+    added.append(hold(computation, editor, operand, summed[side]))
+    operands[side] = added[-1]
   instruction.operand_ids[:] = [o.id for o in operands]
   if count == 1:
-    return made, False
+    return added, False
   product = editor.copied(computation, instruction, instruction.operand_ids)
   product.ClearField('sharding')
   product.shape = array_shape.with_dims(instruction.shape,
@@ -158,13 +158,13 @@ def _changed(instruction: HloInstructionProto,
       'reduce',
       instruction.shape, [product.id, zeros[-1].id],
       dimensions=[0],
-      called_computation_ids=[adders.of(scalar)])
+      called_computation_ids=[adders.adder_id(scalar)])
   become(instruction, total)
-  return [*made, product, *zeros], True
+  return [*added, product, *zeros], True
 
 
-def _in_parts(dots: DotDimensionNumbers,
-              dims: Sequence[int]) -> DotDimensionNumbers:
+def _parted_dims(dots: DotDimensionNumbers,
+                 dims: Sequence[int]) -> DotDimensionNumbers:
   """The dimensions where these, of each side, are two, the first a batch's."""
 
   def moved(numbers: Sequence[int], dim: int) -> list[int]:

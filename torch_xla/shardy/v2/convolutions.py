@@ -62,7 +62,7 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   """
   if not any(i.opcode == 'convolution' for i in instructions_of(module)):
     return ''
-  shardings = list(op_sharding.said(module))
+  shardings = list(op_sharding.module_shardings(module))
   if not any(s is None or s.tiles is not None for s in shardings):
     return ''
   editor = Editor(module)
@@ -82,7 +82,7 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
 
 
 def _note(products: int, whole: int = 0, left: int = 0) -> str:
-  """What a record says of convolutions that were changed."""
+  """The record's note on convolutions that were changed."""
   parts = []
   if products:
     parts.append(f'{products} written out as products')
@@ -97,7 +97,7 @@ def _note(products: int, whole: int = 0, left: int = 0) -> str:
 
 def _has_window(size: int, stride: int, low: int, high: int,
                 dilation: int) -> bool:
-  """Whether a dimension is not just gone along; `dilation` of the operand."""
+  """Tests for a window other than the trivial; `dilation` of the operand."""
   return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
 
 
@@ -138,7 +138,7 @@ def _held(instruction: HloInstructionProto, num_devices: int,
 
 def _hold(computation: HloComputationProto, editor: Editor,
           held_of: Callable[[HloInstructionProto], _Held]) -> int:
-  """Has convolutions take their operands whole along some dimensions."""
+  """Makes convolutions take operands whole along some dimensions."""
   by_id = {i.id: i for i in computation.instructions}
 
   def held(
@@ -168,7 +168,7 @@ def _hold(computation: HloComputationProto, editor: Editor,
 
 def _write_out(computation: HloComputationProto, editor: Editor,
                unordered: int) -> int:
-  """Has convolutions with batch groups be products, and more if unordered."""
+  """Writes convolutions with batch groups as products, more if unordered."""
   by_id = {i.id: i for i in computation.instructions}
 
   def written_out(
@@ -176,9 +176,9 @@ def _write_out(computation: HloComputationProto, editor: Editor,
     if instruction.opcode != 'convolution' or not _is_of_products(
         instruction, by_id, unordered):
       return None
-    *made, last = _products(instruction, by_id, computation, editor)
+    *added, last = _products(instruction, by_id, computation, editor)
     become(instruction, last)
-    return made
+    return added
 
   return put_before(computation, written_out)
 
@@ -186,7 +186,7 @@ def _write_out(computation: HloComputationProto, editor: Editor,
 def _is_of_products(instruction: HloInstructionProto,
                     by_id: Mapping[int, HloInstructionProto],
                     unordered: int) -> bool:
-  """Whether a convolution is one that is written out."""
+  """Tests whether a convolution is to be written out."""
   dims = dims_of(instruction)
   numbers = instruction.convolution_dimension_numbers
   places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
@@ -208,7 +208,7 @@ def _products(instruction: HloInstructionProto,
               by_id: Mapping[int, HloInstructionProto],
               computation: HloComputationProto,
               editor: Editor) -> list[HloInstructionProto]:
-  """What computes a convolution with batch groups, its result last."""
+  """Instructions that compute a convolution with batch groups, result last."""
   numbers = instruction.convolution_dimension_numbers
   window = instruction.window.dimensions
   groups = max(instruction.batch_group_count, 1)

@@ -21,8 +21,8 @@ def holding(rank: int, held: Iterable[int]) -> str:
 
 def open_dims(backend_config: str) -> tuple[int, ...]:
   """The dimensions that a `Sharding` call leaves open."""
-  found = _OPEN.search(backend_config)
-  return tuple(map(int, found[1].split(','))) if found and found[1] else ()
+  match = _OPEN.search(backend_config)
+  return tuple(map(int, match[1].split(','))) if match and match[1] else ()
 
 
 def hold(computation: HloComputationProto, editor: Editor,
@@ -39,7 +39,7 @@ def hold(computation: HloComputationProto, editor: Editor,
 
 def become(instruction: HloInstructionProto,
            other: HloInstructionProto) -> None:
-  """Has an instruction be another, but for its id, name and sharding."""
+  """Replaces an instruction by another, but its id, name and sharding."""
   other.id, other.name = instruction.id, instruction.name
   other.control_predecessor_ids[:] = instruction.control_predecessor_ids
   for field in ('metadata', 'frontend_attributes', 'sharding'):

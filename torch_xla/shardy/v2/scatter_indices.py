@@ -45,7 +45,7 @@ def narrow(module: HloModuleProto) -> int:
 
 
 def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
-  """Whether indices into an operand are of another type and fit that one."""
+  """Tests whether indices are of another type and fit the operand's."""
   return indices.dtype != _TYPE and max(operand.dims, default=0) <= MOST
 
 
@@ -63,9 +63,9 @@ def _narrow_in(computation: HloComputationProto, editor: Editor) -> int:
     if not _is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
                               *array_shape.arrays_of(indices.shape)):
       return None
-    made = _narrowed(indices, by_id, computation, editor)
-    instruction.operand_ids[place] = made[-1].id
-    return made
+    added = _narrowed(indices, by_id, computation, editor)
+    instruction.operand_ids[place] = added[-1].id
+    return added
 
   return put_before(computation, narrowed)
 
@@ -74,7 +74,7 @@ def _narrowed(indices: HloInstructionProto, by_id: Mapping[int,
                                                            HloInstructionProto],
               computation: HloComputationProto,
               editor: Editor) -> list[HloInstructionProto]:
-  """What makes indices of 32 bits, them last."""
+  """The instructions that make indices of 32 bits, these last."""
   wide, = array_shape.arrays_of(indices.shape)
   shape = array_shape.with_type(indices.shape, _TYPE)
   parts = []
@@ -87,11 +87,11 @@ def _narrowed(indices: HloInstructionProto, by_id: Mapping[int,
     narrow = editor.copied(computation, indices, [p[-1].id for p in parts])
     narrow.shape = shape
     return [i for part in parts for i in part] + [narrow]
-  made = []
+  added = []
   if wide.dtype in LEAST:
-    made = _clamped(indices, LEAST[wide.dtype], computation, editor)
-    indices = made[-1]
-  return [*made, editor.make(computation, 'convert', shape, [indices.id])]
+    added = _clamped(indices, LEAST[wide.dtype], computation, editor)
+    indices = added[-1]
+  return [*added, editor.make(computation, 'convert', shape, [indices.id])]
 
 
 def _clamped(indices: HloInstructionProto, least: int,

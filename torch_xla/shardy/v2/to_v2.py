@@ -21,20 +21,20 @@ from ..sharding.tile_assignment import ShardingError
 
 @dataclasses.dataclass(frozen=True)
 class ShardingCounts:
-  """What became of a program's shardings; each leaf of a tuple counts as one.
+  """Counts of a program's shardings; each leaf of a tuple counts as one.
 
   Attributes:
     v2: how many go to the compiler without a list of devices where they had
       one, or as an iota.
-    kept: (reason, how many), sorted: those that go on in V1, as they came.
+    unconverted: (reason, count), sorted: those that stay in V1.
   """
   v2: int = 0
-  kept: tuple[tuple[str, int], ...] = ()
+  unconverted: tuple[tuple[str, int], ...] = ()
 
   @property
   def v1(self) -> int:
-    """How many go to the compiler in V1."""
-    return sum(count for _, count in self.kept)
+    """The number of shardings that go to the compiler in V1."""
+    return sum(count for _, count in self.unconverted)
 
 
 class V2Program(NamedTuple):
@@ -140,7 +140,7 @@ def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
 
 
 def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
-  """Has XLA be able to partition an HloModuleProto message, in place.
+  """Rewrites what XLA cannot partition in an HloModuleProto, in place.
 
   Returns:
     Whether it changed, and what of that a record says.

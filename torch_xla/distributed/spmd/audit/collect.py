@@ -216,7 +216,7 @@ class Collector:
         partitions=record.options.num_partitions,
         v2=record.shardings.v2,
         v1=record.shardings.v1,
-        why_not_v2=record.shardings.kept,
+        why_not_v2=record.shardings.unconverted,
         note=record.note,
         fallback=self._is_fallback(record),
         lost=record.lost,

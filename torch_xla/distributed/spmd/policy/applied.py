@@ -210,7 +210,7 @@ def annotation_for(mesh: xla_sharding.Mesh,
                    said: Union[Claim, Boundary]) -> Annotation:
   """What marking as a policy says annotates."""
   index = {str(name): i for i, name in enumerate(mesh.axis_names)}
-  return Annotation.of(
+  return Annotation.from_spec(
       user_mesh(mesh),
       [tuple(index[a] for a in axes_of(entry)) for entry in said.spec],
       said.priority, said.propagate)

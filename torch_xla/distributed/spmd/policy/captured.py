@@ -120,7 +120,7 @@ def _specs_of(placed: HloSharding, rank: int,
     tiles = placed.tiles.dims[:rank]
     for spec in _splits(tiles, [a for a, n in enumerate(over.shape) if n > 1],
                         over.shape):
-      if Annotation.of(over, spec, None).sharding == placed:
+      if Annotation.from_spec(over, spec, None).sharding == placed:
         yield spec
 
 

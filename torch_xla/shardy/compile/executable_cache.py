@@ -1,8 +1,8 @@
-"""Small programs whose executables outlive the runtime's use of them.
+"""A cache of small programs whose executables outlive the runtime's use.
 
 `_XLAC` has a program compiled at each read of a sharded tensor and drops it
 right after (pytorch/xla#9751); what it caches it does not drop. So the shim
-keeps what is dropped, and this what is known of it.
+keeps dropped executables, and this module their records.
 """
 
 from __future__ import annotations
@@ -24,42 +24,43 @@ _MOST = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Compiled:
-  """What came of a program.
+class CompileResult:
+  """The result of compiling a program.
 
   Attributes:
     filed: the number of its record in the ledger.
     record: bytes and all.
     answer: what the runtime reads of it, and its format; None: the backend's.
   """
-  filed: int
+  record_number: int
   record: ProgramRecord
   answer: Optional[tuple[bytes, str]]
 
 
 @dataclasses.dataclass
-class Kept:
-  """A program that came by once, at least.
+class CachedExecutable:
+  """A program that was sent once, at least.
 
   Attributes:
     number: what the shim knows its executable by.
     compiled: set before the shim is told to keep it.
   """
   number: int
-  compiled: Optional[Compiled] = None
+  result: Optional[CompileResult] = None
 
 
-class KeptPrograms:
-  """The programs that came by last, found by their bytes."""
+class ExecutableCache:
+  """The programs that were sent last, by their bytes."""
 
   def __init__(self) -> None:
     self._lock = threading.Lock()
     self._numbers = itertools.count(1)
-    self._programs: collections.OrderedDict[Hashable,
-                                            Kept] = collections.OrderedDict()
+    self._programs: collections.OrderedDict[
+        Hashable, CachedExecutable] = collections.OrderedDict()
 
-  def of(self, compilation: Compilation, meshes: Hashable) -> Optional[Kept]:
-    """What is known of a program; None of one that is too large to be kept.
+  def find_or_add(self, compilation: Compilation,
+                  meshes: Hashable) -> Optional[CachedExecutable]:
+    """Finds a program's entry, or adds one; None for one that is too large.
 
     Args:
       meshes: those of the process, of which its plan may take one.
@@ -68,8 +69,9 @@ class KeptPrograms:
       return None
     key = (compilation.program, compilation.format, compilation.options, meshes)
     with self._lock:
-      kept = self._programs.setdefault(key, Kept(next(self._numbers)))
+      cached = self._programs.setdefault(key,
+                                         CachedExecutable(next(self._numbers)))
       self._programs.move_to_end(key)
       if len(self._programs) > _MOST:
         self._programs.popitem(last=False)
-      return kept
+      return cached

@@ -1,7 +1,7 @@
-"""How Shardy splits results that nobody placed: jaxlib's Shardy is asked.
+"""Finds how Shardy splits results that nobody placed, by jaxlib's Shardy.
 
-As `sdy.question` asks the backend's of a program in HLO, where jaxlib may not
-be there. What the backend makes of the padding is compared with the answer.
+`rewrite.propagation_probe` does the same by the backend's Shardy, where jaxlib
+may be missing. The padded program's layouts are compared with the result.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import logging
 import re
 
 
-class SaidOnce:
+class WarnOnce:
   """Gives each warning once, for all that differ in numbers alone."""
 
   def __init__(self, logger: logging.Logger):

@@ -93,7 +93,7 @@ def show(module: ir.Module) -> None:
     if target_of(call) != TARGET:
       continue
     entries = {
-        name: ir.StringAttr(one).value for name, one in entries_of(
+        name: ir.StringAttr(value).value for name, value in entries_of(
             call.attributes[FRONTEND_ATTRIBUTES]).items()
     }
     kind = ir.FunctionType(

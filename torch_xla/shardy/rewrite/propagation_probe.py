@@ -1,4 +1,4 @@
-"""Asks Shardy how it splits results that nobody placed: HLO, in place.
+"""Probes how Shardy splits results that nobody placed: HLO, in place.
 
 The program keeps all that Shardy propagates through, and gives zeros in place
 of its results, each in one sharding group with the result that it is for:
@@ -29,19 +29,19 @@ _GROUP_TARGET = 'xla.sdy.ShardingGroup'
 _GROUP = 'xla.sdy.sharding_group_id'
 
 
-def ask(module: HloModuleProto, numbers: Iterable[int],
-        num_devices: int) -> None:
-  """Makes an HloModuleProto that was lowered the question.
+def make_propagation_probe(module: HloModuleProto, numbers: Iterable[int],
+                           num_devices: int) -> None:
+  """Turns a lowered HloModuleProto into a probe that only reports propagation.
 
   Args:
-    numbers: of the results to ask about, which are arrays.
+    numbers: of the results to probe, which are arrays.
   """
   entry = entry_of(module)
   editor = Editor(module)
   results = results_of(entry)
   by_id = {i.id: i for i in entry.instructions}
   numbers = list(numbers)
-  added, questions = [], []
+  added, probes = [], []
 
   def add_to_group(value: HloInstructionProto, group: int) -> None:
     call = editor.call(
@@ -65,7 +65,7 @@ def ask(module: HloModuleProto, numbers: Iterable[int],
       added += editor.padded(entry, result, even)
       result = added[-1]
       added += editor.zeros(entry, result.shape)
-      questions.append(added[-1])
+      probes.append(added[-1])
       add_to_group(added[-1], number)
     # It is alive as long as the group is.
     add_to_group(result, number)
@@ -74,8 +74,8 @@ def ask(module: HloModuleProto, numbers: Iterable[int],
     pins.add(root.id)
   unpinned = [i for i in entry.instructions if i.id not in pins]
   root = editor.make(entry, 'tuple',
-                     array_shape.tuple_of([i.shape for i in questions]),
-                     [i.id for i in questions])
+                     array_shape.tuple_of([i.shape for i in probes]),
+                     [i.id for i in probes])
   del entry.instructions[:]
   entry.instructions.extend([*unpinned, *added, root])
   entry.root_id = root.id

@@ -39,7 +39,7 @@ def retell(program: bytes, priorities: _Priorities) -> bytes:
       if call_target.is_binding(target):
         annotations = zip(
             call_target.parse_target(target), names_of(target), strict=False)
-        instruction.custom_call_target = call_target.retold(
+        instruction.custom_call_target = call_target.with_annotations(
             target, [
                 _with(one, priorities.get(group_of(name), {}))
                 for one, name in annotations
