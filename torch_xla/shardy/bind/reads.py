@@ -23,13 +23,25 @@ from .graph_inputs import are_pending
 if TYPE_CHECKING:
   from .binding import Binder
 
-# Kernels that read one tensor, into another or a new one; and which it is.
-_COPIES = {
-    '_to_copy': 0,
-    '_copy_from': 0,
-    '_copy_from_and_resize': 0,
-    'copy': 1,
-    'copy_': 1
+
+def _copy_from(value: torch.Tensor, to: torch.Tensor,
+               *_: bool) -> torch.Tensor:
+  return to.copy_(value)
+
+
+def _copy_from_and_resize(value: torch.Tensor,
+                          to: torch.Tensor) -> torch.Tensor:
+  return to.resize_(value.shape).copy_(value)
+
+
+# Kernels that read one tensor, into another or a new one; which it is, and what
+# they do with its value.
+_COPIES: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
+    '_to_copy': (0, torch.ops.aten._to_copy),
+    '_copy_from': (0, _copy_from),
+    '_copy_from_and_resize': (0, _copy_from_and_resize),
+    'copy': (1, torch.ops.aten.copy),
+    'copy_': (1, torch.ops.aten.copy_),
 }
 # Functions that give each of their tensors data, one after the other.
 _OF_SHARDS = ('_get_local_shards', '_get_local_shard_replica_and_indices')
@@ -98,9 +110,8 @@ def hook(binder: Binder) -> torch.library.Library:
 
   kernel_of = functools.partial(torch.library.get_kernel, dispatch_key='XLA')
   kernels: dict[str, Callable[..., Any]] = {
-      name: functools.partial(copy, kernel_of(f'aten::{name}'),
-                              getattr(torch.ops.aten, name), place)
-      for name, place in _COPIES.items()
+      name: functools.partial(copy, kernel_of(f'aten::{name}'), operation, place)
+      for name, (place, operation) in _COPIES.items()
   }
   kernels['_to_cpu'] = to_cpu
   library = torch.library.Library('aten', 'IMPL')
