@@ -73,14 +73,14 @@ def make_parser() -> parser.Parser:
   """Makes the parser of the command."""
   own = parser.Parser(
       '', _DESCRIPTION, _EPILOG, _ENDS, program='torch-xla-behaviour')
-  own.takes_several('--only', 'PATTERN', 'run these tests')
-  own.takes_several('--skip', 'PATTERN', 'leave these out')
-  own.takes(
+  own.repeated_option('--only', 'PATTERN', 'run these tests')
+  own.repeated_option('--skip', 'PATTERN', 'leave these out')
+  own.option(
       '--shard', 'I/N',
       'run the I-th of N parts of the tests; which part a test '
       'is in depends on its name alone', _shard, (1, 1))
-  own.takes('--expected-failures', 'FILE',
-            'of lines "PATTERN REASON"; what no longer fails is a finding')
+  own.option('--expected-failures', 'FILE',
+             'of lines "PATTERN REASON"; what no longer fails is a finding')
   own.add_reports('html', 'junit')
   return own
 
