@@ -105,10 +105,10 @@ def _judge(options: argparse.Namespace) -> Report:
   lines = expected_failures.read(path) if path else ()
   with tempfile.TemporaryDirectory(prefix='behaviour-') as folder:
     run = Run(Path(folder))
-    found = judge.probe(run.folder)
+    probe_result = judge.probe(run.folder)
     run.ask(
         Asked(
-            judge.missing(found.features), options.only, options.skip,
+            judge.missing(probe_result.features), options.only, options.skip,
             options.shard))
     judge.run_tests(run)
     names, outcomes = run.names(), run.outcomes()
@@ -119,7 +119,8 @@ def _judge(options: argparse.Namespace) -> Report:
   results = expected_failures.judge((o.result for o in outcomes.values()),
                                     lines, lambda p: _named(p, known), path or
                                     '')
-  return Report(found, results, _kinds(outcomes), time.monotonic() - start)
+  return Report(probe_result, results, _kinds(outcomes),
+                time.monotonic() - start)
 
 
 def _kinds(outcomes: Mapping[str, Outcome]) -> dict[str, str]:
