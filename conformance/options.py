@@ -1,4 +1,4 @@
-"""What the command takes, and what it says of itself."""
+"""The command's options and help."""
 
 from __future__ import annotations
 
