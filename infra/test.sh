@@ -16,7 +16,7 @@ few examples of each property: the inner loop while you write, under three minut
 --all, which comes first, it leaves out nothing and tries most examples, which
 takes more than an hour: for a release, and every night.
 
-The run fails where a folder takes more CPU seconds than test/budgets.toml says.
+The run fails where its tests take more CPU seconds than test/budget.py says.
 
 Where only the overlay's Python has changed since the wheel was built, the wheel
 is not built again: the installed one then runs the checkout's Python, as

@@ -1,4 +1,4 @@
-"""What all tests have: children, tiers, and budgets of CPU seconds."""
+"""What all tests have: children, tiers, and a budget of CPU seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 # Upstream's test/ is a package, so there pytest does not put it on the path.
 sys.path.insert(0, os.path.dirname(__file__))
 
-from budgets import Budgets
+from budget import Budget
 import children
 from cpu_seconds import CpuSeconds
 from cpu_seconds import module_of
@@ -40,10 +40,15 @@ def pytest_configure(config: pytest.Config) -> None:
   config.stash[_KEY] = counted
   for plugin in (tiers, counted):
     config.pluginmanager.register(plugin)
-  # By name, for `-p no:budgets`.
-  config.pluginmanager.register(Budgets(config, counted), 'budgets')
+  # By name, for `-p no:budget`.
+  config.pluginmanager.register(Budget(config, counted), 'budget')
   if tier == tiers.ALL:
     os.environ[fork_server.END_VARIABLE] = 'whole'
+  else:
+    # Compiling is most of what tests take, and what is compiled runs once.
+    os.environ.setdefault(
+        'XLA_FLAGS', '--xla_backend_optimization_level=0 '
+        '--xla_llvm_disable_expensive_passes=true')
 
 
 # When the children have closed their servers.

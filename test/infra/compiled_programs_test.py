@@ -21,7 +21,7 @@ from infra.patchset.manifest import load_manifest
 from infra.patchset.patch import wheel_patches
 from infra.wheel import official
 
-_FEW, _ALL, _AT_ONCE = 5, 200, 25
+_FEW, _ALL, _AT_ONCE = 2, 200, 25
 
 
 def _outcomes(last: int, path: Path | None = None, **switches: str) -> dict:

@@ -70,7 +70,7 @@ def test_programs():
 
 
 @pytest.mark.parametrize('count', [
-    pytest.param(6, marks=pytest.mark.slow),
+    pytest.param(3, marks=pytest.mark.slow),
     pytest.param(200, marks=pytest.mark.nightly),
 ])
 def test_chains(count):
@@ -127,7 +127,7 @@ def test_programs_are_various():
                'layer_norm', 'gather', 'index_put', 'embedding', 'cumsum',
                'torch.sort', 'where', 'torch.cat', 'einsum', 'softmax', 'conv',
                'scaled_dot_product_attention', 'mark(', 'None)  # unmarked',
-               'add_(', '[0] ='):
+               'add_(', '[0] =', '.to(torch.bfloat16)', 'to(torch.float64)'):
     assert word.removesuffix(')  # unmarked') in text, word
   ranks = {len(i.shape) for s in range(300) for i in make(s).inputs}
   assert ranks == {1, 2, 3, 4, 5}

@@ -373,12 +373,32 @@ def in_place(draft: Draft) -> Optional[Value]:
   return v
 
 
-@operation()
+@operation(2)
 def cast(draft: Draft) -> Optional[Value]:
   v = draft.pick()
   dtypes = ('float32', 'bfloat16', 'float64') if v.is_float else ('float32',
                                                                   'int64')
-  return draft.emit(f'{v.name}.to(torch.{draft.dice.choice(dtypes)})', v)
+  return _to(draft, v, draft.dice.choice(dtypes))
+
+
+@operation(2)
+def autocast(draft: Draft) -> Optional[Value]:
+  """A layer that computes in another dtype than its input and weights have."""
+  v = draft.pick_float(range(2, 5))
+  if v is None:
+    return None
+  inner = v.shape[-1]
+  w = draft.new_input((draft.size(), inner), weight=True)
+  bias = draft.new_input((w.shape[0],), weight=True)
+  dtype = draft.dice.choice(('bfloat16', 'bfloat16', 'float16', 'float64'))
+  a, b, c = (_to(draft, t, dtype) for t in (v, w, bias))
+  made = draft.emit(
+      f'F.linear({a.name} * {inner**-0.5:.4f}, {b.name}, {c.name})', a, b, c)
+  return made and _to(draft, made, v.dtype)
+
+
+def _to(draft: Draft, v: Value, dtype: str) -> Value:
+  return draft.emit(f'{v.name}.to(torch.{dtype})', v) or v
 
 
 def _sizes(shape: tuple[int, ...]) -> str:

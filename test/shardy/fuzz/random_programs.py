@@ -271,9 +271,9 @@ class Draft:
     shape = self.dice.choice(_MESH_SHAPES)
     ids = list(range(8))
     order = self.dice.random()
-    if order < 0.15:
+    if order < 0.3:
       self.dice.shuffle(ids)
-    elif order < 0.35:  # Every second one first, as on a torus.
+    elif order < 0.5:  # Every second one first, as on a torus.
       ids = ids[::2] + ids[1::2]
     names = tuple('abcd'[:len(shape)])
     return MeshShape(tuple(ids), shape, names if self.chance(0.9) else None)

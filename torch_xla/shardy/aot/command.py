@@ -89,8 +89,8 @@ def _run(settings: Settings, wanted: Optional[largest.Range]) -> AotReport:
       wanted, lambda value: launcher.run(
           dataclasses.replace(
               settings, arguments=wanted.put(settings.arguments, value))),
-      lambda text: settings.quiet or print(
-          f'aot {settings.topology}: {text}', file=sys.stderr))
+      lambda text: print(f'aot {settings.topology}: {text}', file=sys.stderr),
+      settings.quiet)
 
 
 def _script(parser: Parser,

@@ -209,7 +209,8 @@ class AotReport:
   def fits(self) -> Optional[bool]:
     """Whether every program fits into a device; None where nobody tells.
 
-    Nor does anybody where no program was compiled.
+    Nor does anybody where no program was compiled, or the script failed before
+    it had compiled all.
     """
     if any(p.error for p in self.programs):
       return False
@@ -218,7 +219,7 @@ class AotReport:
     peaks = [p.peak for p in self.programs]
     if any(p is not None and p > self.topology.memory for p in peaks):
       return False
-    return None if None in peaks else True
+    return None if None in peaks or self.failed else True
 
 
 def warm_up(programs: Sequence[Program], steps: int) -> int:

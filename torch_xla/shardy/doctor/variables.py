@@ -113,6 +113,7 @@ VARIABLES: tuple[Variable, ...] = (
 # doing, wherever it stands (`_setup_xla_flags`, `_setup_libtpu_flags`).
 _OWN_FLAGS = frozenset((
     'xla_cpu_enable_fast_math',
+    'xla_cpu_enable_fast_min_max',
     'xla_tpu_use_enhanced_launch_barrier',
     'xla_latency_hiding_scheduler_rerun',
     'xla_tpu_prefer_async_allgather_to_allreduce',

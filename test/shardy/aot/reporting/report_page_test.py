@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_marked(one: Path, several: Path) -> None:
 
 def test_a_failed_script_is_not_well(one: Path) -> None:
   source = page.html([('x', make.report(failed=True, traceback='a <b>'))])
-  assert '<p class="verdict bad">fits: ' in source
+  assert '<p class="verdict bad">not known whether it fits: ' in source
   assert '<pre class="words">a &lt;b&gt;</pre>' in source
 
 

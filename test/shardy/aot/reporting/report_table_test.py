@@ -142,6 +142,8 @@ def test_an_error_of_the_script_is_shown() -> None:
   found = lines(
       make.report(
           failed=True, ended='ValueError: no', traceback='Traceback\n  x\n'))
+  assert found[0].startswith('not known whether it fits: the script failed '
+                             'after 2 programs; the largest peak is 9.50 GiB')
   assert found[1].endswith('; ended: ValueError: no, the script failed')
   assert found[-2:] == ['    Traceback', '      x']
 
@@ -149,7 +151,7 @@ def test_an_error_of_the_script_is_shown() -> None:
 def test_a_script_that_compiled_nothing() -> None:
   found = lines(make.empty())
   assert found[:2] == [
-      'nothing was compiled',
+      'not known whether it fits: no program was compiled',
       '0 programs, how many after warm-up is not known: no step ended, so '
       'nothing is known of one after warm-up: let the script take more steps; '
       'ended: stopped after 3 steps',

@@ -69,7 +69,7 @@ def topology(memory):
     (make.report(make.program(memory=None)),
      'fits: not known whether it fits: SyncTensorsGraph.52 (train.py:41 in '
      'step): the compiler does not tell of its memory'),
-    (make.empty(), 'fits: nothing was compiled'),
+    (make.empty(), 'fits: not known whether it fits: no program was compiled'),
 ])
 def test_does_not_fit(report: AotReport, why: str) -> None:
   assert check('fits', report) == why

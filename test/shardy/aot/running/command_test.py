@@ -135,6 +135,8 @@ def test_a_process_that_ends_itself(way: str, said: str,
       '--topology', 'v5e:2x2', SCRIPTS / 'ends.py', way, folder=temporary)
   assert done.returncode == 3
   assert said in done.stdout and 'ends.py:13' in done.stdout
+  assert ('\nnot known whether it fits: the script failed after 1 program; the '
+          'largest peak is ') in done.stdout
   # What the script's own libraries leave so is theirs.
   assert list(temporary.glob('aot-*')) == []
 

@@ -8,6 +8,7 @@ import re
 from typing import Optional
 
 from . import wording
+from ..errors import AotError
 from ..report import AotReport, INTERRUPTED
 
 _TEXT = re.compile(r'-{0,2}(?P<name>[\w.-]+)=(?P<low>\d+)\.\.(?P<high>\d+)')
@@ -73,14 +74,16 @@ def batch(arguments: Sequence[str]) -> Range:
       '--batch-size 8; name its argument: --largest NAME=8..4096')
 
 
-def search(wanted: Range, run: Callable[[int], AotReport],
-           say: Callable[[str], None]) -> AotReport:
+def search(wanted: Range,
+           run: Callable[[int], AotReport],
+           say: Callable[[str], None],
+           is_quiet: bool = False) -> AotReport:
   """The report of the largest that fits; its findings tell of each try.
 
   Doubles until one does not fit, and halves what is between. Where not even the
   smallest fits it is that one's report, and where a try tells nothing, because
   the script failed or was interrupted, or nobody knows whether it fits, that
-  one's.
+  one's: what fits so far is said, too.
   """
   tries: list[str] = []
   best, fitting, refused = None, 0, wanted.high // wanted.low + 1
@@ -89,13 +92,21 @@ def search(wanted: Range, run: Callable[[int], AotReport],
                 1) if (refused *
                        wanted.low > wanted.high) else (fitting + refused) // 2
     value = times * wanted.low
-    report = run(value)
+    so_far = f'--{wanted.name}={value} ends the search: ' + (
+        f'--{wanted.name}={fitting * wanted.low} is the largest that fits so '
+        'far' if fitting else 'nothing that fits was tried')
+    try:
+      report = run(value)
+    except (KeyboardInterrupt, AotError):
+      say(so_far)
+      raise
     tries.append(f'--{wanted.name}={value} {wording.verdict(report)}')
-    say(f'try {len(tries)}: {tries[-1]}')
-    does_not_fit = report.fits is False and wording.is_out_of_memory(report)
-    if report.ended == INTERRUPTED or not (does_not_fit or report.fits) or (
-        report.failed and not does_not_fit):
-      return _with(report, tries, f'--{wanted.name}={value} ends the search')
+    if not is_quiet:
+      say(f'try {len(tries)}: {tries[-1]}')
+    if report.ended == INTERRUPTED or not (report.fits or
+                                           wording.is_out_of_memory(report)):
+      say(so_far)
+      return _with(report, tries, so_far)
     if report.fits:
       best, fitting = report, times
     else:

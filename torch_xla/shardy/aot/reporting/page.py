@@ -70,8 +70,7 @@ def _same(part: Part) -> str:
 def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
   yield (f'<h1 id="{anchor}">{_TITLE}: {escape(name)}</h1>'
          f'<p><code>{escape(" ".join(report.script))}</code></p>')
-  yield verdict(
-      wording.verdict(report), report.fits is True and not report.failed)
+  yield verdict(wording.verdict(report), report.fits is True)
   yield f'<p>{escape(wording.run_text(report))}</p>'
   for text in (wording.topology_text(report),
                f'compiler: {report.topology.compiler or "not told"}',

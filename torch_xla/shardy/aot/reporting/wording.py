@@ -10,7 +10,7 @@ from typing import Optional
 
 from . import measures, quantities
 from .measures import label
-from ..report import CollectiveUse, Cycles, Program, AotReport
+from ..report import AotReport, CollectiveUse, Cycles, INTERRUPTED, Program
 from ...gate import sizes
 from .steady_step import never_steady, steady_step
 
@@ -29,8 +29,6 @@ def is_out_of_memory(report: AotReport) -> bool:
 
 def verdict(report: AotReport) -> str:
   """Whether it fits, in one line."""
-  if not report.programs:
-    return 'nothing was compiled'
   refused = [p for p in report.programs if p.error]
   if refused:
     what = 'does not fit' if is_out_of_memory(report) else 'does not compile'
@@ -38,16 +36,22 @@ def verdict(report: AotReport) -> str:
             f'{counted(len(report.programs), "program")}, {label(refused[0])} '
             f'first: {first_line(refused[0].error)}')
   peak = quantities.named('peak').of_report(report)
-  if peak.value is None:
-    return f'not known whether it fits: {peak.unknown}'
-  found = f'the largest peak is {sizes.text(int(peak.value))}'
-  of = f'of {peak.of}'
-  if report.topology.memory is None:
-    return (f'not known whether it fits: the compiler does not tell how much '
-            f'memory a device has; {found}, {of}')
-  return (f'{"fits" if report.fits else "does not fit"}: {found} of '
-          f'{sizes.text(report.topology.memory)} '
-          f'({share_text(peak.value, report.topology.memory)}), {of}')
+  unknown = peak.unknown
+  if report.failed and report.fits is None:
+    how = INTERRUPTED if report.ended == INTERRUPTED else 'the script failed'
+    unknown = f'{how} after {counted(len(report.programs), "program")}'
+  elif not unknown and report.topology.memory is None:
+    unknown = 'the compiler does not tell how much memory a device has'
+  found = '' if peak.value is None else (
+      f'the largest peak is {sizes.text(int(peak.value))}' +
+      ('' if report.topology.memory is None else
+       f' of {sizes.text(report.topology.memory)} '
+       f'({share_text(peak.value, report.topology.memory)})') +
+      f', of {peak.of}')
+  if unknown:
+    return '; '.join(
+        [f'not known whether it fits: {unknown}', *[found] * bool(found)])
+  return f'{"fits" if report.fits else "does not fit"}: {found}'
 
 
 def run_text(report: AotReport) -> str:
