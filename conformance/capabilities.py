@@ -145,8 +145,8 @@ def _compiled(context: Context) -> Iterator[int]:
   """The executable of a sum."""
   client = context.kept_client()
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
-  with loaded.executable() as executable:
-    yield executable
+  with loaded.executable() as compiled:
+    yield compiled
   loaded.destroy()
 
 

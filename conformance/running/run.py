@@ -56,8 +56,8 @@ class Servers:
     """Ends them, and all workers."""
     with self._mutex:
       servers, self._of_mode = self._of_mode, {}
-    for server in servers.values():
-      server.close()
+    for running in servers.values():
+      running.close()
 
 
 class Runner:
