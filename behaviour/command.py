@@ -73,14 +73,14 @@ def make_parser() -> parser.Parser:
   """Makes the parser of the command."""
   own = parser.Parser(
       '', _DESCRIPTION, _EPILOG, _ENDS, program='torch-xla-behaviour')
-  own.takes_several('--only', 'PATTERN', 'run these tests')
-  own.takes_several('--skip', 'PATTERN', 'leave these out')
-  own.takes(
+  own.repeated_option('--only', 'PATTERN', 'run these tests')
+  own.repeated_option('--skip', 'PATTERN', 'leave these out')
+  own.option(
       '--shard', 'I/N',
       'run the I-th of N parts of the tests; which part a test '
       'is in depends on its name alone', _shard, (1, 1))
-  own.takes('--expected-failures', 'FILE',
-            'of lines "PATTERN REASON"; what no longer fails is a finding')
+  own.option('--expected-failures', 'FILE',
+             'of lines "PATTERN REASON"; what no longer fails is a finding')
   own.add_reports('html', 'junit')
   return own
 
@@ -105,10 +105,10 @@ def _judge(options: argparse.Namespace) -> Report:
   lines = expected_failures.read(path) if path else ()
   with tempfile.TemporaryDirectory(prefix='behaviour-') as folder:
     run = Run(Path(folder))
-    found = judge.probe(run.folder)
+    probe_result = judge.probe(run.folder)
     run.ask(
         Asked(
-            judge.missing(found.features), options.only, options.skip,
+            judge.missing(probe_result.features), options.only, options.skip,
             options.shard))
     judge.run_tests(run)
     names, outcomes = run.names(), run.outcomes()
@@ -119,7 +119,8 @@ def _judge(options: argparse.Namespace) -> Report:
   results = expected_failures.judge((o.result for o in outcomes.values()),
                                     lines, lambda p: _named(p, known), path or
                                     '')
-  return Report(found, results, _kinds(outcomes), time.monotonic() - start)
+  return Report(probe_result, results, _kinds(outcomes),
+                time.monotonic() - start)
 
 
 def _kinds(outcomes: Mapping[str, Outcome]) -> dict[str, str]:

@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     run = Run(Path(folder.name))
-    found = judge.probe(run.folder)
-    run.ask(Asked(judge.missing(found.features)))
+    probe_result = judge.probe(run.folder)
+    run.ask(Asked(judge.missing(probe_result.features)))
     patch = pytest.MonkeyPatch()
     config.add_cleanup(patch.undo)
     for name, text in run.variables.items():
@@ -81,9 +81,13 @@ class _Session(_Setup):
                                     items: list[pytest.Item]) -> None:
     names = self._names = {i.nodeid: name_of(i.path, i.nodeid) for i in items}
     self._run.write_names(list(names.values()))
-    taken = [item for item in items if self._asked.takes(names[item.nodeid])]
-    left = [item for item in items if not self._asked.takes(names[item.nodeid])]
-    items[:] = taken
+    selected = [
+        item for item in items if self._asked.selects(names[item.nodeid])
+    ]
+    left = [
+        item for item in items if not self._asked.selects(names[item.nodeid])
+    ]
+    items[:] = selected
     config.hook.pytest_deselected(items=left)
 
   def pytest_exception_interact(self, node: pytest.Item | pytest.Collector,
@@ -99,7 +103,7 @@ class _Session(_Setup):
       trace = trace.tb_next
     kind = kinds.of(error, Path(trace.tb_frame.f_code.co_filename))
     text = _reason(f'it cannot be imported: {error}')
-    if self._asked.takes(name):
+    if self._asked.selects(name):
       self._run.write(Outcome(Result(name, '', Status.FAILED, text, 0.), kind))
 
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -112,11 +116,11 @@ class _Session(_Setup):
         status = Status.CRASHED if '(exit status' in text else Status.HUNG
         text = '\n'.join([text.splitlines()[0], *_FATAL.findall(text)[:1]])
       else:
-        status, text = Status.FAILED, _said(report)
+        status, text = Status.FAILED, _failure_text(report)
       kind = dict(report.user_properties).get('kind', kinds.WRONG)
       text = _reason(text)
     elif report.skipped:
-      status, text = Status.SKIPPED, _of_skip(report)
+      status, text = Status.SKIPPED, _skip_text(report)
     elif report.when == 'call':
       status, text = Status.PASSED, ''
     else:
@@ -124,7 +128,7 @@ class _Session(_Setup):
     self._run.write(Outcome(Result(name, '', status, text, seconds), kind))
 
 
-def _said(report: pytest.TestReport) -> str:
+def _failure_text(report: pytest.TestReport) -> str:
   crash = getattr(report.longrepr, 'reprcrash', None)
   if crash:
     return crash.message
@@ -132,10 +136,10 @@ def _said(report: pytest.TestReport) -> str:
   return lines[-1] if lines else ''
 
 
-def _of_skip(report: pytest.TestReport) -> str:
+def _skip_text(report: pytest.TestReport) -> str:
   if isinstance(report.longrepr, tuple):
     return report.longrepr[2].removeprefix('Skipped: ')
-  return _said(report)
+  return _failure_text(report)
 
 
 def _reason(text: str) -> str:

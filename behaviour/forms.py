@@ -21,7 +21,7 @@ def as_json(report: Report) -> str:
           'schema':
               SCHEMA,
           'torch_xla':
-              dict(report.found.facts),
+              dict(report.probe_result.facts),
           'verdict':
               report.verdict,
           'exit_status':
@@ -30,11 +30,11 @@ def as_json(report: Report) -> str:
               round(report.seconds, 3),
           'series': {
               s.suite.series: {
-                  'found': s.feature.found,
+                  'found': s.feature.is_present,
                   'how': s.feature.how,
                   'ran': s.ran,
                   **{
-                      kind: len(s.of_kind(kind)) for kind in KINDS
+                      kind: len(s.findings_of_kind(kind)) for kind in KINDS
                   }
               } for s in report.standings
           },
@@ -57,13 +57,13 @@ def as_junit(report: Report) -> str:
 
 def _test(report: Report, result: Result) -> junit.Test:
   file, _, test = result.name.partition('::')
-  said = report.said_of(result) if result.status.is_finding else ''
+  text = report.kind_of(result) if result.status.is_finding else ''
   return junit.Test(
       f'behaviour.{file}',
       test or file,
       result.status.junit_kind,
       result.text,
-      type=said,
+      type=text,
       seconds=result.seconds)
 
 
@@ -75,30 +75,30 @@ def as_page(report: Report) -> str:
 def _body(report: Report) -> Iterator[str]:
   yield '<h1>Behaviour</h1>'
   yield f'<p class="soft">{escape(report.subject)}<br>'
-  yield f'<code>{escape(report.found.facts["file"])}</code></p>'
+  yield f'<code>{escape(report.probe_result.facts["file"])}</code></p>'
   yield web_page.verdict(report.verdict, not report.exit_status)
   yield web_page.figures(
-      (str(count), what) for what, count in _counts(report).items())
+      (str(count), label) for label, count in _counts(report).items())
   yield '<h2>Series</h2>'
-  yield web_page.table([('series', 'head'),
-                        ('feature', ''), *((kind, 'num') for kind in KINDS),
-                        ('tests', 'num')],
-                       [[(escape(s.suite.series), False),
-                         (escape(s.feature.how), not s.feature.usable),
-                         *((str(len(s.of_kind(kind))), bool(s.of_kind(kind)))
-                           for kind in KINDS), (str(s.ran), False)]
-                        for s in report.standings])
+  yield web_page.table(
+      [('series', 'head'), ('feature', ''), *((kind, 'num') for kind in KINDS),
+       ('tests', 'num')],
+      [[(escape(s.suite.series), False),
+        (escape(s.feature.how), not s.feature.usable),
+        *((str(len(s.findings_of_kind(kind))), bool(s.findings_of_kind(kind)))
+          for kind in KINDS), (str(s.ran), False)]
+       for s in report.standings])
   yield '<h2>Tests</h2>'
   # Findings first, the worst of them before others.
   order = (*reversed(KINDS), Status.STALE.value)
   yield web_page.table([('test', 'head'), ('found', 'plain'), ('what', ''),
                         ('seconds', 'num')],
                        [[(escape(result.name), False),
-                         (report.said_of(result), result.status.is_finding),
+                         (report.kind_of(result), result.status.is_finding),
                          (escape(result.text), False),
                          (f'{result.seconds:.1f}', False)] for result in sorted(
                              report.results,
-                             key=lambda r: order.index(report.said_of(r))
+                             key=lambda r: order.index(report.kind_of(r))
                              if r.status.is_finding else len(order))],
                        filtered='tests')
 
@@ -106,6 +106,6 @@ def _body(report: Report) -> Iterator[str]:
 def _counts(report: Report) -> dict[str, int]:
   counts: dict[str, int] = {}
   for result in report.results:
-    said = report.said_of(result)
-    counts[said] = counts.get(said, 0) + 1
+    kind = report.kind_of(result)
+    counts[kind] = counts.get(kind, 0) + 1
   return counts

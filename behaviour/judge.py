@@ -31,24 +31,24 @@ class BehaviourError(Exception):
 
 @dataclass(frozen=True)
 class Feature:
-  """Whether a torch_xla has a feature.
+  """A feature that a torch_xla may have.
 
   Attributes:
     how: by what that was found.
     is_on: whether it can be switched on, if it is there.
   """
-  found: bool
+  is_present: bool
   how: str
   is_on: bool = True
 
   @property
   def usable(self) -> bool:
-    return self.found and self.is_on
+    return self.is_present and self.is_on
 
 
 @dataclass(frozen=True)
-class Found:
-  """What the probe found.
+class ProbeResult:
+  """The result of the probe.
 
   Attributes:
     facts: which torch_xla it is.
@@ -58,8 +58,8 @@ class Found:
   features: Mapping[str, Feature]
 
 
-def probe(place: Path) -> Found:
-  """What this Python's torch_xla is, and its features.
+def probe(place: Path) -> ProbeResult:
+  """Probes this Python's torch_xla and its features.
 
   Args:
     place: a folder for the processes to be in.
@@ -72,23 +72,23 @@ def probe(place: Path) -> Found:
     raise BehaviourError(f'{sys.executable} has no {facts["missing"]}: install '
                          'this suite where the torch_xla is that is to be '
                          'judged')
-  for key, what in (('import', 'cannot be imported'), ('error',
-                                                       'does not work')):
+  for key, message in (('import', 'cannot be imported'), ('error',
+                                                          'does not work')):
     if key in facts:
-      raise BehaviourError(f'{sys.executable} has a torch_xla that {what}:\n'
+      raise BehaviourError(f'{sys.executable} has a torch_xla that {message}:\n'
                            f'{_last_lines(facts[key])}')
   features = [Feature(*facts.pop(s.feature)) for s in SUITES]
   with futures.ThreadPoolExecutor() as pool:
     features = pool.map(lambda s, f: _switched_on(s, f, place), SUITES,
                         features)
-  return Found(facts, {s.series: f for s, f in zip(SUITES, features)})
+  return ProbeResult(facts, {s.series: f for s, f in zip(SUITES, features)})
 
 
 def missing(features: Mapping[str, Feature]) -> dict[str, tuple[str, str]]:
   """The kind of failure of each series whose tests cannot be run, and why."""
   return {
       s.series: (
-          'wrong' if features[s.series].found else 'lacks',
+          'wrong' if features[s.series].is_present else 'lacks',
           features[s.series].how
       ) for s in SUITES if not s.always and not features[s.series].usable
   }
@@ -149,7 +149,7 @@ def _ask(place: Path, *arguments: str) -> dict[str, Any]:
 
 def _switched_on(suite: Suite, feature: Feature, place: Path) -> Feature:
   """The feature, with what came of switching it on."""
-  if suite.always or not feature.found:
+  if suite.always or not feature.is_present:
     return feature
   answer = _ask(place, suite.environment)
   if 'error' in answer:

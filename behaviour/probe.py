@@ -23,11 +23,11 @@ def main():
   os.dup2(2, 1)
   sys.path.insert(0, str(TESTS))
   try:
-    said = _sharding() if sys.argv[1:] else _features()
+    result = _sharding() if sys.argv[1:] else _features()
   except BaseException:  # pylint: disable=broad-except
-    said = {'error': traceback.format_exc()}
+    result = {'error': traceback.format_exc()}
   with os.fdopen(answer, 'w') as file:
-    file.write(json.dumps(said))
+    file.write(json.dumps(result))
   # The runtime's threads are of no interest any more.
   sys.stderr.flush()
   os._exit(0)
@@ -35,9 +35,9 @@ def main():
 
 def _features():
   for name in ('torch', 'torch_xla'):
-    found = importlib.util.find_spec(name)
+    spec = importlib.util.find_spec(name)
     # A folder of that name is no package.
-    if found is None or found.origin is None:
+    if spec is None or spec.origin is None:
       return {'missing': name}
   import torch_xla_form
   os.environ.update(torch_xla_form.OFF)
@@ -67,20 +67,20 @@ def _features():
       priority=_has('priority' in parameters, 'mark_sharding(priority=)'))
 
 
-def _has(found, name):
-  return [found, name if found else f'there is no {name}']
+def _has(is_present, name):
+  return [is_present, name if is_present else f'there is no {name}']
 
 
 def _identity():
   import torch
   from torch_xla import _XLAC
   a, b = torch.ones(2).to('xla'), torch.ones(2).to('xla')
-  one, other = (
+  first, other = (
       _XLAC._get_graph_hash([graph])
       for graph in ((a - b) * (a / b), (a - b) * (b / a)))
   return [
-      one != other, '(a - b) * (a / b) and (a - b) * (b / a) have '
-      f'{"hashes of their own" if one != other else "one hash"}'
+      first != other, '(a - b) * (a / b) and (a - b) * (b / a) have '
+      f'{"hashes of their own" if first != other else "one hash"}'
   ]
 
 

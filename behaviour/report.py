@@ -1,11 +1,11 @@
-"""What a torch_xla came to: per series, and in one line."""
+"""The report on a torch_xla: per series, and in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .judge import Feature, Found
+from .judge import Feature, ProbeResult
 from .shared.result import Result, Status
 from .suites import Suite, suite_of, SUITES
 
@@ -37,35 +37,36 @@ class Standing:
   def with_status(self, status: Status) -> tuple[Result, ...]:
     return tuple(r for r in self.results if r.status is status)
 
-  def of_kind(self, kind: str) -> tuple[Result, ...]:
+  def findings_of_kind(self, kind: str) -> tuple[Result, ...]:
     """The findings of one kind."""
     return tuple(r for r in self.findings
                  if r.status is not Status.STALE and self.kinds[r.case] == kind)
 
   @property
   def ran(self) -> int:
-    """How many tests have an outcome."""
+    """The number of tests that have an outcome."""
     return len([
         r for r in self.results
         if r.status not in (Status.SKIPPED, Status.STALE)
     ])
 
   @property
-  def in_short(self) -> str:
+  def clause(self) -> str:
     """The standing as a clause of the verdict."""
     called = self.suite.called
     if not self.ran:
       return f'no test of {called} was run'
-    if len(self.of_kind('lacks')) == self.ran:
+    if len(self.findings_of_kind('lacks')) == self.ran:
       return f'yours lacks {called}'
-    said = [
-        f'{verb} {len(self.of_kind(kind))}' for kind, verb in KINDS.items()
-        if self.of_kind(kind)
+    parts = [
+        f'{verb} {len(self.findings_of_kind(kind))}'
+        for kind, verb in KINDS.items()
+        if self.findings_of_kind(kind)
     ]
     if stale := self.with_status(Status.STALE):
-      said.append(f'has {len(stale)} stale expectation(s)')
-    if said:
-      return f'{called}: yours {", ".join(said)} of {self.ran}'
+      parts.append(f'has {len(stale)} stale expectation(s)')
+    if parts:
+      return f'{called}: yours {", ".join(parts)} of {self.ran}'
     known = len(self.with_status(Status.EXPECTED))
     but = f' but for {known} expected' if known else ''
     return f'{called}: all {self.ran} hold{but}'
@@ -73,15 +74,15 @@ class Standing:
 
 @dataclass(frozen=True)
 class Report:
-  """What a torch_xla came to.
+  """The report on a torch_xla.
 
   Attributes:
-    found: which one it is, and its features.
+    probe_result: which torch_xla it is, and its features.
     results: of the tests, by their names as cases.
     kinds: of failures, by the name of the test.
     seconds: that it took.
   """
-  found: Found
+  probe_result: ProbeResult
   results: tuple[Result, ...]
   kinds: Mapping[str, str]
   seconds: float
@@ -89,7 +90,7 @@ class Report:
   @property
   def standings(self) -> tuple[Standing, ...]:
     return tuple(
-        Standing(suite, self.found.features[suite.series],
+        Standing(suite, self.probe_result.features[suite.series],
                  tuple(r
                        for r in self.results
                        if suite_of(r.case) is suite), self.kinds)
@@ -99,7 +100,7 @@ class Report:
   def findings(self) -> tuple[Result, ...]:
     return tuple(r for r in self.results if r.status.is_finding)
 
-  def said_of(self, result: Result) -> str:
+  def kind_of(self, result: Result) -> str:
     """Its kind, if it is a failure, or else its status."""
     is_failure = result.status.is_finding and result.status is not Status.STALE
     return self.kinds[result.case] if is_failure else result.status.value
@@ -113,18 +114,18 @@ class Report:
 
   @property
   def verdict(self) -> str:
-    return '; '.join(s.in_short for s in self.standings)
+    return '; '.join(s.clause for s in self.standings)
 
   @property
   def subject(self) -> str:
     """Which torch_xla it is, in a line."""
-    facts = self.found.facts
+    facts = self.probe_result.facts
     return (f'torch_xla {facts["version"]}, {_FORMS[facts["form"]]}; torch '
             f'{facts["torch"]}, Python {facts["python"]}')
 
   def text(self) -> str:
     """The report for people."""
-    facts = self.found.facts
+    facts = self.probe_result.facts
     lines = [self.subject, f'  {facts["file"]}', f'  {facts["extension"]}']
     for standing in self.standings:
       lines += ['', *self._lines_of(standing)]
@@ -133,15 +134,15 @@ class Report:
   def _lines_of(self, standing: Standing) -> Iterator[str]:
     feature = standing.feature
     yield standing.suite.series
-    yield f'  {"found" if feature.found else "not found"}: {feature.how}'
+    yield f'  {"found" if feature.is_present else "not found"}: {feature.how}'
     held = len(standing.with_status(Status.PASSED))
     yield f'  {held} of {standing.ran} hold'
     by_reason: dict[tuple[str, str], list[str]] = {}
     for result in standing.findings:
-      key = self.said_of(result), result.text
+      key = self.kind_of(result), result.text
       by_reason.setdefault(key, []).append(result.name)
-    for (said, reason), names in by_reason.items():
-      yield from (f'  {said.upper()} {name}' for name in names[:_SHOWN])
+    for (kind, reason), names in by_reason.items():
+      yield from (f'  {kind.upper()} {name}' for name in names[:_SHOWN])
       if len(names) > _SHOWN:
         yield f'  and {len(names) - _SHOWN} more'
       yield from (f'    {line}'.rstrip() for line in reason.splitlines())

@@ -1,4 +1,4 @@
-"""What passes between the command and the pytest that runs the tests.
+"""The files between the command and the pytest that runs the tests.
 
 A folder, named by a variable: `asked.json` says what to run, pytest writes
 `names` and `results.jsonl` beside it.
@@ -20,7 +20,7 @@ _VARIABLE = 'TORCH_XLA_BEHAVIOUR_RUN'
 
 @dataclass(frozen=True)
 class Asked:
-  """What to run.
+  """The selection of tests to run.
 
   Attributes:
     missing: of each series that has none of its features, the kind of failure
@@ -34,8 +34,8 @@ class Asked:
   skip: Sequence[str] = ()
   shard: tuple[int, int] = (1, 1)
 
-  def takes(self, name: str) -> bool:
-    """Whether a test is to be run: by its name alone."""
+  def selects(self, name: str) -> bool:
+    """Tests whether a test is to be run: by its name alone."""
     number, count = self.shard
     return (zlib.crc32(name.encode()) % count == number - 1 and
             (not self.only or any(matches(p, name, '') for p in self.only)) and
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Outcome:
-  """What became of a test, and the kind of its failure."""
+  """The outcome of a test, and the kind of its failure."""
   result: Result
   kind: str = ''
 
@@ -62,7 +62,7 @@ class Run:
 
   @property
   def variables(self) -> dict[str, str]:
-    """What processes find it by."""
+    """The environment by which processes find it."""
     return {_VARIABLE: str(self.folder)}
 
   def ask(self, asked: Asked) -> None:
@@ -71,8 +71,9 @@ class Run:
         json.dumps(asdict(asked)), encoding='utf-8')
 
   def asked(self) -> Asked:
-    said = json.loads((self.folder / 'asked.json').read_text(encoding='utf-8'))
-    return Asked(**said)
+    values = json.loads(
+        (self.folder / 'asked.json').read_text(encoding='utf-8'))
+    return Asked(**values)
 
   def write_names(self, names: Sequence[str]) -> None:
     """Writes down the names of all tests, whether they are run or not."""
@@ -95,7 +96,7 @@ class Run:
           ]) + '\n')
 
   def outcomes(self) -> dict[str, Outcome]:
-    """What became of each test, in their order."""
+    """The outcome of each test, in their order."""
     outcomes: dict[str, Outcome] = {}
     for outcome in self._written():
       name = outcome.result.case

@@ -1,4 +1,4 @@
-"""Whether a PJRT plugin does what torch_xla and its users rely on.
+"""A suite that checks what torch_xla and its users rely on in a PJRT plugin.
 
     torch-xla-shardy conformance --plugin libacme.so
 

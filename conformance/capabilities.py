@@ -1,4 +1,4 @@
-"""What a plugin can do, measured before it is judged.
+"""The capabilities of a plugin, measured before it is judged.
 
 Each part is a probe: one that crashes or hangs is a finding, and what it would
 have found is missing; the others go on in another process. That the plugin
@@ -51,7 +51,7 @@ def _table(context: Context) -> Found:
 
 
 def _devices(context: Context) -> Found:
-  """What a client tells; why there is none: 'start_error'."""
+  """The client's devices, or 'start_error' where it does not start."""
   try:
     client = context.kept_client()
     facts = {
@@ -60,13 +60,13 @@ def _devices(context: Context) -> Found:
         'devices': list(client.ids),
     }
     if client.devices:
-      facts.update(_of_device(client))
+      facts.update(_device_capabilities(client))
     return facts
   except PjrtError as e:
     return {'start_error': _words(e)}
 
 
-def _of_device(client: Client) -> Found:
+def _device_capabilities(client: Client) -> Found:
   topology = _answer(
       client.table.call, 'Client_TopologyDescription', client=client.address)
   return {
@@ -78,23 +78,23 @@ def _of_device(client: Client) -> Found:
 
 
 def _platform_version(client: Client) -> str:
-  told = client.table.call('Client_PlatformVersion', client=client.address)
-  return text(told.platform_version, told.platform_version_size)
+  answer = client.table.call('Client_PlatformVersion', client=client.address)
+  return text(answer.platform_version, answer.platform_version_size)
 
 
 def _kind(client: Client) -> str:
   description = client.table.call(
       'Device_GetDescription', device=client.devices[0]).device_description
-  told = client.table.call(
+  answer = client.table.call(
       'DeviceDescription_Kind', device_description=description)
-  return text(told.device_kind, told.device_kind_size)
+  return text(answer.device_kind, answer.device_kind_size)
 
 
 def _memory_kinds(client: Client) -> list[str]:
-  told = client.table.call(
+  answer = client.table.call(
       'Device_AddressableMemories', device=client.devices[0])
   kinds = []
-  for memory in pointers(told.memories, told.num_memories):
+  for memory in pointers(answer.memories, answer.num_memories):
     kind = client.table.call('Memory_Kind', memory=memory)
     kinds.append(text(kind.kind, kind.kind_size))
   return kinds
@@ -103,7 +103,7 @@ def _memory_kinds(client: Client) -> list[str]:
 def _takes(context: Context, form: Format) -> Any:
   """True, or the compiler's words to a sum in that format."""
   client = context.kept_client()
-  error = formats.refused(form, client.ids[:1],
+  error = formats.refusal(form, client.ids[:1],
                           lambda program: client.compile(program).destroy())
   return True if error is None else _words(error)
 
@@ -120,7 +120,7 @@ def _artifacts(context: Context) -> Found:
 
 
 def _format(context: Context) -> Found:
-  """What the cases use, and what they write StableHLO in: None: as text."""
+  """The program format of the cases, and the version of StableHLO, or None."""
   known = context.capabilities
   read = [] if known.get('mlir') is True else _artifacts_read(known)
   form = HLO if known.get('hlo') is True else None
@@ -145,8 +145,8 @@ def _compiled(context: Context) -> Iterator[int]:
   """The executable of a sum."""
   client = context.kept_client()
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
-  with loaded.executable() as made:
-    yield made
+  with loaded.executable() as compiled:
+    yield compiled
   loaded.destroy()
 
 
@@ -178,7 +178,7 @@ def _donation(context: Context) -> Found:
 
 
 def _asynchronous_errors(context: Context) -> Found:
-  """How an execution tells that an input of it never came."""
+  """The way an execution reports that an input of it never came."""
   client = context.kept_client()
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
   right = client.put(_numbers())
@@ -226,8 +226,8 @@ def _partitioned(
 def _gspmd(context: Context, client: Client) -> Program:
   count = len(client.ids)
   split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
-  what = Elementwise((count,), shardings=(split, split, split))
-  return what.program(context.format, client.ids, Partitioner.GSPMD)
+  elementwise = Elementwise((count,), shardings=(split, split, split))
+  return elementwise.program(context.format, client.ids, Partitioner.GSPMD)
 
 
 def _shardy_attributes(context: Context, client: Client) -> Program:
@@ -278,7 +278,7 @@ _FIRST = ('table', 'devices')
 
 
 def measure(context: Context, part: str) -> str:
-  """What a probe has found, as JSON; the context has it from then on.
+  """Measures the capabilities, as JSON, and stores them in the context.
 
   What the plugin lacks is false, empty, null or its own words. A plugin that
   does not start tells why in 'start_error'.

@@ -19,7 +19,7 @@ class NotApplicable(Exception):
 
 
 class Needs(enum.Enum):
-  """What a case needs beside the plugin.
+  """Needs of a case beside the plugin.
 
   PLUGIN: nothing. TORCH_XLA: any torch_xla. MODES: this project's, with its
   modes, records and cache.

@@ -94,7 +94,7 @@ def _judge(options: argparse.Namespace,
     suite.check_expected(line.pattern)
   parsed = parse_options(client_options)
   if options.plugin:
-    subject = Subject.of_library(options.plugin, parsed, options.topology)
+    subject = Subject.from_library(options.plugin, parsed, options.topology)
   else:
     subject = Subject(options.device.upper(), topology=options.topology)
   start = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a case gets to try a plugin with."""
+"""The context of a case: the means to try a plugin."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class Context:
   def plugin(self) -> Any:
     """The DevicePlugin of the plugin under test."""
     from . import device_plugin
-    return device_plugin.of(self.subject,
-                            self.capabilities.get('format') == MLIR)
+    return device_plugin.registered_plugin(
+        self.subject,
+        self.capabilities.get('format') == MLIR)
 
   @functools.cached_property
   def library(self) -> str:
@@ -56,12 +57,12 @@ class Context:
 
   @contextlib.contextmanager
   def client(self) -> Iterator[Client]:
-    with Client.of(self.table, self.options) as client:
+    with Client.start(self.table, self.options) as client:
       yield self._as_known(client)
 
   @functools.cached_property
   def _kept_client(self) -> Client:
-    return self._clients.enter_context(Client.of(self.table, self.options))
+    return self._clients.enter_context(Client.start(self.table, self.options))
 
   def kept_client(self) -> Client:
     """One for all parts of a process: some plugins start but once."""
@@ -97,9 +98,9 @@ class Context:
       raise NotApplicable('it takes programs neither in HLO nor in MLIR')
     return form
 
-  def program(self, what: Elementwise, client: Client) -> Program:
+  def program(self, elementwise: Elementwise, client: Client) -> Program:
     """A program for the first device."""
-    return what.program(self.format, client.ids[:1])
+    return elementwise.program(self.format, client.ids[:1])
 
   def needs(self, function: str) -> None:
     """Checks that the plugin has a function.

@@ -1,4 +1,4 @@
-"""What can go wrong that is no finding about the plugin."""
+"""Errors that are no finding about the plugin."""
 
 
 class ConformanceError(Exception):

@@ -77,7 +77,8 @@ def judge(results: Iterable[Result], lines: Sequence[Line],
   failed: set[Line] = set()
   passed: dict[str, Result] = {}
   for result in results:
-    line = next((one for one in lines if one.matches(result)), None)
+    line = next((candidate for candidate in lines if candidate.matches(result)),
+                None)
     if line and result.status in _FAILED:
       failed.add(line)
       result = dataclasses.replace(

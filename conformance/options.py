@@ -1,4 +1,4 @@
-"""What the command takes, and what it says of itself."""
+"""The command's options and help."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def add_options(parser: Parser) -> None:
       metavar='PATTERN',
       help='cases to leave out')
   parser.flag('--list', 'list the cases, and stop')
-  parser.takes('--jobs', 'N',
-               'cases at a time (default: 1, for a device of one process)', int,
-               1)
-  parser.takes('--timeout', 'SECONDS',
-               'of each part of a case (default: 60, more for long ones)',
-               float)
-  parser.takes('--expected-failures', 'FILE',
-               'of lines "NAME REASON"; what no longer fails is a finding')
+  parser.option('--jobs', 'N',
+                'cases at a time (default: 1, for a device of one process)',
+                int, 1)
+  parser.option('--timeout', 'SECONDS',
+                'of each part of a case (default: 60, more for long ones)',
+                float)
+  parser.option('--expected-failures', 'FILE',
+                'of lines "NAME REASON"; what no longer fails is a finding')
   parser.add_reports('html', 'junit')

@@ -1,4 +1,4 @@
-"""What was found, as values."""
+"""The results, as values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_DEVICE = 'no device: '
 
 
 class Status(enum.Enum):
-  """How a part of a case ended.
+  """The way a part of a case ended.
 
   EXPECTED: it failed, and a file says that it would. STALE: a file says that it
   fails, and it did not.
@@ -33,12 +33,12 @@ class Status(enum.Enum):
 
   @property
   def is_finding(self) -> bool:
-    """Whether something has to be done about it."""
+    """Tests whether something has to be done about it."""
     return self in (Status.FAILED, Status.CRASHED, Status.HUNG, Status.STALE)
 
   @property
   def junit_kind(self) -> str:
-    """What JUnit's XML calls it; what was expected to fail is skipped."""
+    """JUnit's name of it; expected failures are skipped."""
     if self in (Status.CRASHED, Status.HUNG):
       return 'error'
     if self.is_finding:
@@ -48,7 +48,7 @@ class Status(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-  """How one part of a case went.
+  """The result of one part of a case.
 
   Attributes:
     part: its name; empty for a case without parts; of what is stale, the
@@ -82,7 +82,7 @@ def full_name(case: str, part: str) -> str:
 
 
 def matches(pattern: str, case: str, part: str) -> bool:
-  """Whether a pattern with * and ? is of a case, or of one part of it."""
+  """Tests whether a pattern with * and ? matches a case, or a part of it."""
   # Tests that take parameters have brackets in their names.
   pattern = pattern.replace('[', '[[]')
   return any(
@@ -91,9 +91,9 @@ def matches(pattern: str, case: str, part: str) -> bool:
 
 
 def counts(results: Sequence[Result]) -> dict[Status, int]:
-  """How many ended in each way that some did, in the order of `Status`."""
-  found = collections.Counter(result.status for result in results)
-  return {status: found[status] for status in Status if found[status]}
+  """Counts by status, where not 0, in the order of `Status`."""
+  by_status = collections.Counter(result.status for result in results)
+  return {status: by_status[status] for status in Status if by_status[status]}
 
 
 def counts_text(results: Sequence[Result]) -> str:
@@ -103,19 +103,19 @@ def counts_text(results: Sequence[Result]) -> str:
 
 
 def counts_by_issue(results: Sequence[Result]) -> dict[str, int]:
-  """How many expected failures each issue explains, the most first.
+  """Counts of expected failures by issue, the most first.
 
   Those that name no issue are counted under ''. Empty if none names one.
   """
-  found = collections.Counter(
+  by_issue = collections.Counter(
       r.issue for r in results if r.status is Status.EXPECTED)
-  if not any(found):
+  if not any(by_issue):
     return {}
-  return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+  return dict(sorted(by_issue.items(), key=lambda item: (-item[1], item[0])))
 
 
 class Verdict(enum.Enum):
-  """What a run comes to, with the exit status of the command.
+  """The verdict of a run, with the exit status of the command.
 
   NOTHING: all that was asked for was skipped.
   """

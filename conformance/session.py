@@ -55,7 +55,7 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
   return ConformanceReport(
       subject=_title(subject, facts),
       capabilities=facts,
-      results=_in_order(results),
+      results=_in_suite_order(results),
       means=means,
       interrupted=interrupted,
       seconds=time.monotonic() - start)
@@ -65,10 +65,10 @@ def with_expected(report: ConformanceReport,
                   lines: Sequence[expected_failures.Line],
                   path: str) -> ConformanceReport:
   judged = expected_failures.judge(report.results, lines, suite.names, path)
-  return dataclasses.replace(report, results=_in_order(judged))
+  return dataclasses.replace(report, results=_in_suite_order(judged))
 
 
-def _in_order(results: Sequence[Result]) -> tuple[Result, ...]:
+def _in_suite_order(results: Sequence[Result]) -> tuple[Result, ...]:
   """Sorts results as the suite has its cases; parts stay in order."""
   order = {case.name: i for i, case in enumerate(suite.with_capabilities())}
   return tuple(sorted(results, key=lambda result: order[result.case]))
@@ -99,7 +99,7 @@ def _printable(value: Any) -> Any:
 def _split(
     chosen: Sequence[suite.Chosen], facts: Mapping[str, Any],
     measured: Sequence[Result]) -> tuple[list[suite.Chosen], list[Result]]:
-  """What can be run, and results of what cannot, for want of something."""
+  """The cases that can be run, and results of those that lack something."""
   runnable, skipped = [], []
   for case, parts in chosen:
     reason = _obstacle(case, facts, measured)
@@ -159,9 +159,9 @@ class _Progress:
       self._say(f'{result.status.value}: {result.name}: {result.text[:300]}')
 
 
-def _title(subject: Subject, found: Mapping[str, Any]) -> str:
+def _title(subject: Subject, facts: Mapping[str, Any]) -> str:
   """The plugin, without the folder that it lies in."""
-  library = str(found.get('library') or subject.library)
+  library = str(facts.get('library') or subject.library)
   name = library.rsplit('/', 1)[-1]
   if not subject.library:
     name = f'{subject.device} ({name})' if name else subject.device

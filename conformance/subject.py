@@ -31,8 +31,8 @@ class Subject:
   topology: str = ''
 
   @classmethod
-  def of_library(cls, path: str, options: Mapping[str, Any],
-                 topology: str) -> Subject:
+  def from_library(cls, path: str, options: Mapping[str, Any],
+                   topology: str) -> Subject:
     """The subject of a run that judges a plugin's library.
 
     Raises:

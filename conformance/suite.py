@@ -37,10 +37,10 @@ Chosen = tuple[Case, tuple[str, ...]]
 @functools.lru_cache(maxsize=None)
 def cases() -> tuple[Case, ...]:
   """Every case, in the order in which they are run."""
-  return (*_of(_FIRST), *_operations(), *_of(_LAST))
+  return (*_cases_of(_FIRST), *_operations(), *_cases_of(_LAST))
 
 
-def _of(modules: Iterable[Any]) -> tuple[Case, ...]:
+def _cases_of(modules: Iterable[Any]) -> tuple[Case, ...]:
   return tuple(case for module in modules for case in module.CASES)
 
 
@@ -52,19 +52,19 @@ def _operations() -> tuple[Case, ...]:
 
 
 def with_capabilities() -> tuple[Case, ...]:
-  """The same behind the case that measures, which is always run."""
+  """Adds the case that measures, which is always run, in front."""
   return (capabilities.CASE, *cases())
 
 
 def named(name: str) -> Case:
   """The case of that name; torch is not imported for one that needs none."""
   candidates = _operations() if name.startswith(_OPERATIONS) else (
-      capabilities.CASE, *_of(_FIRST), *_of(_LAST))
+      capabilities.CASE, *_cases_of(_FIRST), *_cases_of(_LAST))
   return {case.name: case for case in candidates}[name]
 
 
 def _matches(pattern: str, case: Case, part: str) -> bool:
-  """Whether a pattern is of a part; of one that is not known, if it may be."""
+  """Tests whether a pattern matches a part, or may match an unknown one."""
   return matches(pattern, case.name, part) or (case.name == _UNKNOWN.name and
                                                pattern.startswith(_OPERATIONS))
 

@@ -32,7 +32,7 @@ _MODES = 'shardy/switch.py'
 
 
 def missing(needs: Needs) -> str:
-  """What a case needs and this Python has not, and how to get it; or ''.
+  """The needs of a case that this Python lacks, and how to get them; or ''.
 
   Nothing is imported.
   """

@@ -83,37 +83,37 @@ def annotated(tensor: torch.Tensor, mesh: xs.Mesh,
 
 
 def check_equal(actual: torch.Tensor, expected: torch.Tensor,
-                what: str) -> None:
+                label: str) -> None:
   """Compares element by element; zeros of either sign are equal.
 
   Raises:
     Failure: they differ; it says where first.
   """
   expect((actual.dtype, actual.shape) == (expected.dtype, expected.shape),
-         f'{what}: {actual.dtype} {list(actual.shape)} in place of '
+         f'{label}: {actual.dtype} {list(actual.shape)} in place of '
          f'{expected.dtype} {list(expected.shape)}')
   wrong = (actual != expected).nonzero().tolist()
   if not wrong:
     return
   at = tuple(wrong[0])
-  raise Failure(f'{what}: {len(wrong)} of {expected.numel()} elements differ, '
+  raise Failure(f'{label}: {len(wrong)} of {expected.numel()} elements differ, '
                 f'first at {list(at)}: {actual[at].item()} in place of '
                 f'{expected[at].item()}')
 
 
 def shards(tensor: torch.Tensor) -> dict[int, torch.Tensor]:
-  """What each device holds of a sharded tensor, padding left out, by its id."""
-  of = xs.XLAShardedTensor(tensor).local_shards
+  """The shards of a tensor without padding, by device id."""
+  local_shards = xs.XLAShardedTensor(tensor).local_shards
   return {
       int(shard.shard_device.split(':')[1]):
           (shard.data if shard.indices is Ellipsis else shard.unpadded_data)
-      for shard in of
+      for shard in local_shards
   }
 
 
 def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
                     spec: Iterable[object]) -> dict[int, torch.Tensor]:
-  """What each device should hold, reckoned from the mesh alone.
+  """The expected shards, computed from the mesh alone.
 
   A dimension is cut into as many tiles as its axes have devices, each as large
   as the first; the last ones may be shorter, or empty.
@@ -139,7 +139,7 @@ def expected_shards(host: torch.Tensor, mesh: xs.Mesh,
 
 
 def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
-                 spec: Iterable[object], what: str) -> None:
+                 spec: Iterable[object], label: str) -> None:
   """Checks that each device holds its part of `host`.
 
   Raises:
@@ -151,7 +151,7 @@ def check_shards(tensor: torch.Tensor, host: torch.Tensor, mesh: xs.Mesh,
   if not actual:
     raise NotApplicable('no device of this process holds a part')
   for device, part in sorted(actual.items()):
-    check_equal(part, expected[device], f'{what}, device {device}')
+    check_equal(part, expected[device], f'{label}, device {device}')
 
 
 def numbers(*shape: int, start: int = 0) -> torch.Tensor:

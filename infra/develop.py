@@ -30,7 +30,7 @@ def link(root: Path,
          site: Path,
          official_names: Collection[str],
          tools: Sequence[PureWheel] = TOOLS) -> int:
-  """Has every overlay file of installed wheels be a link to the checkout's.
+  """Links every overlay file of installed wheels to the checkout's.
 
   Files are linked, not folders, and the links stand in the wheel's RECORD: so
   pip takes all of them away, and never what they point to.

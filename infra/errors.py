@@ -1,4 +1,4 @@
-"""What every tool of this folder reports without a traceback, and to whom."""
+"""Errors that every tool of this folder reports without a traceback."""
 
 from typing import Callable
 

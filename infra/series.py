@@ -69,10 +69,10 @@ def _parser() -> argparse.ArgumentParser:
       help='with --upstream: on this base alone, or on any commit of DIR, which '
       'then also has the commits of the bases. Shows each hunk that meets a '
       'change of the tree')
-  what = command.add_mutually_exclusive_group()
-  what.add_argument(
+  target = command.add_mutually_exclusive_group()
+  target.add_argument(
       '--no-run', action='store_true', help='import nothing and run no tests')
-  what.add_argument(
+  target.add_argument(
       '--core', action='store_true', help='leave out what is marked slow')
   command.add_argument(
       '--only', metavar='SERIES', help='import and run just this series')

@@ -1,4 +1,4 @@
-"""What mkdocs.yml gives griffe: examples in docstrings are code in the site."""
+"""The extension of mkdocs.yml that makes examples in docstrings code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mkdocs.yml has as a hook: which files the site is made of.
+"""The hook of mkdocs.yml that selects the files of the site.
 
 Files keep the places that they have in the checkout, so that a link that holds
 on a forge holds in the site: pages of docs/, what else the nav lists, and what

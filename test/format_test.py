@@ -1,5 +1,8 @@
-"""Form and faults of what we wrote, by yapf, ruff, mypy and clang-format."""
+"""Form, names and faults of our sources, by yapf, ruff, mypy, clang-format."""
 
+import ast
+from collections.abc import Iterator
+import itertools
 from pathlib import Path
 import re
 import subprocess
@@ -78,6 +81,65 @@ def test_docstrings():
   section = re.compile(r'"""(Args|Attributes|Raises|Returns|Yields):')
   found = [f for f in files('.py') if section.search(Path(f).read_text())]
   assert not [f for f in found if not Path(f).is_relative_to(ROOT / 'test')]
+
+
+_VAGUE = frozenset('said told found taken made kept one ones what of'.split())
+_PREPOSITIONS = frozenset('after at before behind below beside between by for '
+                          'from in into on over to under with without'.split())
+# Not held to it yet: the list only shrinks.
+_UNNAMED = ('benchmarks', 'examples', 'test', 'torch_xla/distributed',
+            'torch_xla/shardy/aot', 'torch_xla/shardy/bind',
+            'torch_xla/shardy/explanation', 'torch_xla/shardy/gate',
+            'torch_xla/shardy/guards')
+
+
+def vague_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+  """Vague names that live longer than five lines, and vague docstrings."""
+  for scope in ast.walk(tree):
+    if isinstance(scope, ast.Attribute) and isinstance(
+        scope.ctx, ast.Store) and scope.attr.strip('_') in _VAGUE:
+      yield scope.lineno, scope.attr
+    if not isinstance(scope, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+      continue
+    line, name = getattr(scope, 'lineno', 1), getattr(scope, 'name', '')
+    summary = ast.get_docstring(scope) or ''
+    if name[:1] != '_' and re.match('(What|Whether|The same|Does it) ',
+                                    summary):
+      yield line, summary.splitlines()[0]
+    if isinstance(scope, ast.FunctionDef):
+      if name.strip('_') in _VAGUE | _PREPOSITIONS:
+        yield line, name
+      nodes, most = ast.walk(scope), 5
+    else:
+      nodes, most = itertools.chain(
+          *(getattr(node, 'targets', [getattr(node, 'target', None)])
+            for node in scope.body)), -1
+    lines: dict[str, list[int]] = {}
+    for node in nodes:
+      word = getattr(node, 'id', getattr(node, 'arg', None)) or ''
+      if word.strip('_') in _VAGUE:
+        lines.setdefault(word, []).append(node.lineno)
+    for word, where in lines.items():
+      if max(where) - min(where) > most:
+        yield min(where), word
+
+
+def test_names_say_what_they_hold():
+  finished = (
+      f for f in map(Path, files('.py'))
+      if not str(f.relative_to(ROOT)).startswith(_UNNAMED))
+  assert not [
+      f'{f}:{line}: {name}' for f in finished
+      for line, name in vague_names(ast.parse(f.read_text()))
+  ]
+
+
+def test_vague_names_are_seen():
+  long = 'def get():\n  one = 1\n' + '\n' * 5 + '  return one\n'
+  for text in (long, 'def _of(): pass', 'class A:\n  kept: int',
+               'def get():\n  """Whether it is."""'):
+    assert [*vague_names(ast.parse(text))], text
+  assert not [*vague_names(ast.parse('def f():\n  one = 1\n  return one'))]
 
 
 def test_types():

@@ -64,7 +64,7 @@ def bash() -> str:
 
 def zsh() -> str:
   """The script for zsh."""
-  told = [
+  descriptions = [
       f'      {_quoted(f"{name}:{commands.summary(name)}")}'
       for name in commands.names()
   ]
@@ -72,7 +72,7 @@ def zsh() -> str:
   for name in commands.names():
     specs = [_quoted(spec) for a in _actions(name) for spec in _specs(a)]
     cases.append(f'    {name}) _arguments -S {" ".join(specs)} ;;')
-  return _ZSH % (PROGRAM, '\n'.join(told), '\n'.join(cases), PROGRAM)
+  return _ZSH % (PROGRAM, '\n'.join(descriptions), '\n'.join(cases), PROGRAM)
 
 
 def _actions(name: str) -> Iterator[argparse.Action]:
@@ -92,14 +92,14 @@ def _specs(action: argparse.Action) -> Iterator[str]:
     more = '*' if action.nargs == argparse.REMAINDER else ''
     yield f'{more}:{_plain(action.dest)}:{values}'
     return
-  told = _plain((action.help or '') % {'default': action.default})
+  help = _plain((action.help or '') % {'default': action.default})
   names = action.metavar if isinstance(
       action.metavar, tuple) else (action.metavar or action.dest,)
   count = 0 if action.nargs == 0 else len(names)
-  taken = ''.join(f':{_plain(str(n))}:{values}' for n in names[:count])
+  values_text = ''.join(f':{_plain(str(n))}:{values}' for n in names[:count])
   again = '*' if '_Append' in type(action).__name__ else ''
   for option in action.option_strings:
-    yield f'{again}{option}[{told}]{taken}'
+    yield f'{again}{option}[{help}]{values_text}'
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the commands share: how they parse, and the options of several."""
+"""The parser that the commands share, and the options of several."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class Parser(argparse.ArgumentParser):
         empty for one that the command does not have.
     """
     ended = {**_ENDS, **(ends or {})}
-    told = '; '.join(
+    statuses = '; '.join(
         f'{status} {why}' for status, why in sorted(ended.items()) if why)
     super().__init__(
         prog=f'{program} {name}'.rstrip(),
         usage=usage,
         description=description,
-        epilog=f'{epilog}\n\nExit status: {told}.',
+        epilog=f'{epilog}\n\nExit status: {statuses}.',
         formatter_class=_Formatter)
 
   def error(self, message: str) -> NoReturn:
@@ -88,42 +88,51 @@ class Parser(argparse.ArgumentParser):
       os.dup2(2, 1)
     return options
 
-  def flag(self, name: str, told: str) -> None:
-    self.add_argument(name, action='store_true', help=told)
+  def flag(self, name: str, help: str) -> None:
+    self.add_argument(name, action='store_true', help=help)
 
-  def takes(self,
-            name: str,
-            what: str,
-            told: str,
-            of: Callable[[str], Any] = str,
-            default: Any = None) -> None:
-    """An option with a value: what that is, what it does, how it is read."""
-    self.add_argument(name, metavar=what, help=told, type=of, default=default)
-
-  def takes_several(self,
-                    name: str,
-                    what: str,
-                    told: str,
-                    of: Callable[[str], Any] = str) -> None:
-    """Likewise; it may be given again, and its value is a list."""
+  def option(self,
+             name: str,
+             metavar: str,
+             help: str,
+             type: Callable[[str], Any] = str,
+             default: Any = None) -> None:
+    """Adds an option with a value; the arguments are argparse's own."""
     self.add_argument(
-        name, metavar=what, help=told, type=of, action='append', default=[])
+        name, metavar=metavar, help=help, type=type, default=default)
 
-  def add_quiet(self, what: str = 'say only what is wrong') -> None:
-    self.add_argument('-q', '--quiet', action='store_true', help=what)
+  def repeated_option(self,
+                      name: str,
+                      metavar: str,
+                      help: str,
+                      type: Callable[[str], Any] = str) -> None:
+    """Adds an option that may be given again; its value is a list."""
+    self.add_argument(
+        name,
+        metavar=metavar,
+        help=help,
+        type=type,
+        action='append',
+        default=[])
+
+  def add_quiet(self, help: str = 'say only what is wrong') -> None:
+    self.add_argument('-q', '--quiet', action='store_true', help=help)
 
   def add_reports(self, *others: str) -> None:
-    """--quiet, --json, and whatever of `html` and `junit` there is."""
+    """Adds --quiet, --json, and those of --html and --junit in `others`."""
     self.add_quiet('print findings and errors only')
-    self.takes(
+    self.option(
         '--json', 'FILE',
         'write the report as JSON; - for standard output, where nothing '
         'else is then', json_file)
-    for name, what in (('html', 'the report as one HTML page'),
-                       ('junit', "the findings as JUnit's XML")):
+    for name, description in (('html', 'the report as one HTML page'),
+                              ('junit', "the findings as JUnit's XML")):
       if name in others:
         self.add_argument(
-            f'--{name}', type=output_file, metavar='FILE', help=f'write {what}')
+            f'--{name}',
+            type=output_file,
+            metavar='FILE',
+            help=f'write {description}')
 
   def add_script(self, required: bool = True) -> None:
     self.add_argument(
@@ -139,18 +148,18 @@ class Parser(argparse.ArgumentParser):
         help="the script's own")
 
   def add_gate(self) -> None:
-    """What a report is held to."""
-    self.takes(
+    """Adds the options that a report is checked against."""
+    self.option(
         '--golden', 'FILE',
         'fail if anything differs from this file, which --update-golden '
         'wrote')
-    self.takes(
+    self.option(
         '--golden-sections', 'NAMES',
         f'what of it counts, of {",".join(SECTIONS)} (default: all but '
         'counts)', _sections)
     self.flag('--update-golden',
               'write that file instead, and say what changed')
-    self.takes_several(
+    self.repeated_option(
         '--require', 'REQUIREMENT',
         "fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
         '--require help lists the quantities')

@@ -14,9 +14,9 @@ _FAILED = 3
 def run(script: str, arguments: list[str]) -> dict[str, Any]:
   """Runs a script as `__main__`; returns its globals.
 
-  `os._exit` on its main thread raises SystemExit, for who waits for the end of
-  the script would else never come to look at what it left. On another thread it
-  ends the process, as failed.
+  `os._exit` on its main thread raises SystemExit: otherwise nothing after the
+  script could inspect its results. On another thread it ends the process, as
+  failed.
   """
   # Python itself gives a script its whole path in `__file__`; runpy gives it in
   # sys.argv, too.

@@ -21,7 +21,7 @@ _STATUS = re.compile(rf'^({"|".join(_STYLES)})\b', re.MULTILINE)
 
 
 def has_colours(stream: Optional[TextIO]) -> bool:
-  """Whether to write in colours.
+  """Tests whether to write in colours.
 
   As https://no-color.org has it; FORCE_COLOR=1 is for CI systems.
   """
@@ -44,7 +44,7 @@ def painted(text: str, stream: Optional[TextIO]) -> str:
 
 
 def show(text: str, stream: Optional[TextIO] = None) -> None:
-  """Prints a report; one who reads no more changes nothing.
+  """Prints a report; a closed pipe is not an error.
 
   Args:
     stream: standard output by default.

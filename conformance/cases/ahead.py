@@ -51,11 +51,11 @@ def _topology(context: Context) -> Iterator[int]:
 
 
 def _ids(table: Table, topology: int) -> list[int]:
-  told = table.call(
+  answer = table.call(
       'TopologyDescription_GetDeviceDescriptions', topology=topology)
   return sorted(
       table.call('DeviceDescription_Id', device_description=description).id
-      for description in pointers(told.descriptions, told.num_descriptions))
+      for description in pointers(answer.descriptions, answer.num_descriptions))
 
 
 def _devices(context: Context, part: str) -> str:
@@ -70,11 +70,11 @@ def _devices(context: Context, part: str) -> str:
 def _compiled(context: Context, topology: int,
               program: Program) -> Iterator[int]:
   with program.as_arguments() as arguments:
-    made = context.table.call('Compile', topology=topology, **arguments)
+    compiled = context.table.call('Compile', topology=topology, **arguments)
   try:
-    yield made.executable
+    yield compiled.executable
   finally:
-    context.table.call('Executable_Destroy', executable=made.executable)
+    context.table.call('Executable_Destroy', executable=compiled.executable)
 
 
 def _format(context: Context, topology: int, ids: Sequence[int]) -> Format:
@@ -115,11 +115,11 @@ def _compile(context: Context, part: str) -> str:
 
 def _argument_bytes(table: Table, executable: int) -> str:
   try:
-    told = table.call(
+    answer = table.call(
         'Executable_GetCompiledMemoryStats', executable=executable)
   except (MissingError, PjrtError):
     return 'bytes of arguments untold'
-  return f'{told.argument_size_in_bytes} bytes of arguments'
+  return f'{answer.argument_size_in_bytes} bytes of arguments'
 
 
 def _damaged(context: Context, part: str) -> str:

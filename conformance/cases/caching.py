@@ -48,10 +48,10 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
     loaded = client.load(data)
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     (result,), = loaded.execute([[left, right]])
-    found = read_floats(result, 16)
+    actual = read_floats(result, 16)
     expect(
-        found == expected[opcode],
-        f'{opcode}, loaded again, gives {found} in place of '
+        actual == expected[opcode],
+        f'{opcode}, loaded again, gives {actual} in place of '
         f'{expected[opcode]}')
     destroy((left, right, result))
     loaded.destroy()

@@ -31,7 +31,7 @@ def _called(context: Context, part: str) -> str:
   """Events that become ready."""
   make = promises(context, part)
   callbacks = Callbacks(context.table)
-  told: list[Told] = []
+  calls: list[Told] = []
   waiting = 0
   with long_work(context) as work:
     for number in range(0, 4 * _ROUNDS, 4):
@@ -42,25 +42,25 @@ def _called(context: Context, part: str) -> str:
       waiting += not promise.event.is_ready
       promise.event.wait()
       callbacks.add(promise.event, number + 2)
-      told += _await(callbacks, number, 3)
+      calls += _await(callbacks, number, 3)
       promise.event.destroy()
       promise.end()
       promise = make(work)
       callbacks.add(promise.event, number + 3, ends=True)
-      told += _await(callbacks, number + 3, 1)
+      calls += _await(callbacks, number + 3, 1)
       promise.end()
     time.sleep(_MOMENT)
-  told += callbacks.taken()
-  _check_once(told)
-  for _, error in told:
+  calls += callbacks.take_calls()
+  _check_once(calls)
+  for _, error in calls:
     expect(error is None, f'a callback of what went well got an error: {error}')
-  return f'{len(told)} callbacks; {waiting} of {_ROUNDS} events were not ready'
+  return f'{len(calls)} callbacks; {waiting} of {_ROUNDS} events were not ready'
 
 
-def _of_failed(context: Context, part: str) -> str:
+def _failed_transfer(context: Context, part: str) -> str:
   """Events of a transfer that fails, and of what waits for it."""
   callbacks = Callbacks(context.table)
-  told: list[Told] = []
+  calls: list[Told] = []
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((COUNT,)), client))
     other = client.put(floats(range(COUNT)))
@@ -70,20 +70,20 @@ def _of_failed(context: Context, part: str) -> str:
           callbacks.add(event, number)
           callbacks.add(event, number + 1)
           fail()
-          told += _await(callbacks, number, 2)
+          calls += _await(callbacks, number, 2)
           callbacks.add(event, number + 2)
-          told += _await(callbacks, number + 2, 1)
+          calls += _await(callbacks, number + 2, 1)
     other.destroy()
     loaded.destroy()
     time.sleep(_MOMENT)
-  told += callbacks.taken()
-  _check_once(told)
-  for number, error in told:
+  calls += callbacks.take_calls()
+  _check_once(calls)
+  for number, error in calls:
     expect(
         error is not None and WORDS in error.message,
         f'a callback ({_NAMES[number % 4]}) got {error or "no error"} of an '
         f'event that failed with {WORDS!r}')
-  return f'{len(told)} callbacks'
+  return f'{len(calls)} callbacks'
 
 
 def _await(callbacks: Callbacks, first: int, count: int) -> list[Told]:
@@ -97,11 +97,11 @@ def _await(callbacks: Callbacks, first: int, count: int) -> list[Told]:
   expect(
       not missing, f'round {first // 4}: a callback of an event ({words}) was '
       f'not called in {_SECONDS:g} s')
-  return callbacks.taken()
+  return callbacks.take_calls()
 
 
-def _check_once(told: Sequence[Told]) -> None:
-  for number, calls in collections.Counter(n for n, _ in told).items():
+def _check_once(outcomes: Sequence[Told]) -> None:
+  for number, calls in collections.Counter(n for n, _ in outcomes).items():
     expect(
         calls == 1, f'round {number // 4}: a callback of an event '
         f'({_NAMES[number % 4]}) was called {calls} times')
@@ -115,5 +115,5 @@ CASES: tuple[Case, ...] = (
         PROMISES,
         seconds=180),
     Case('callbacks.failed', 'what has failed is taken for a result, or waited '
-         'for without end', _of_failed, PENDING),
+         'for without end', _failed_transfer, PENDING),
 )

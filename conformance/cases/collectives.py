@@ -81,11 +81,11 @@ def _sum(context: Context, part: str) -> str:
 
 
 def _collectives(programs: Sequence) -> str:
-  found = [
+  kinds = [
       f'{c.count} {c.kind}' for program in programs
       for c in program.collectives or ()
   ]
-  return ', '.join(found) or 'no collective is told'
+  return ', '.join(kinds) or 'no collective is told'
 
 
 def _groups(context: Context, part: str) -> str:

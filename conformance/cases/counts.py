@@ -23,8 +23,8 @@ def _arguments(context: Context, part: str) -> str:
   joined = Array('f32', (count,))
   graph = Graph((_ONE,) * count,
                 (Step('concatenate', joined, tuple(range(count))),), (count,))
-  found, = _run(context.kept_client(), context.format, graph, 1)
-  _check(found, tuple(float(i) for i in range(count)), 'argument')
+  actual, = _run(context.kept_client(), context.format, graph, 1)
+  _check(actual, tuple(float(i) for i in range(count)), 'argument')
   return f'{count} arguments of one program'
 
 
@@ -37,9 +37,9 @@ def _results(context: Context, part: str) -> str:
       tuple(Step('add', _ONE, (i, (i + 1) % count)) for i in range(count)),
       tuple(range(count, 2 * count)))
   devices = 1 if count == _COUNTS[-1] else len(client.ids)
-  for device, found in enumerate(_run(client, context.format, graph, devices)):
+  for device, actual in enumerate(_run(client, context.format, graph, devices)):
     first = device * count
-    _check(found,
+    _check(actual,
            tuple(float(2 * first + i + (i + 1) % count) for i in range(count)),
            f'device {client.ids[device]}: result')
   return f'{count} arguments and results on {devices} device(s)'
@@ -58,7 +58,7 @@ def _run(client: Client, form: str, graph: Graph,
   ] for device in range(devices)]
   outputs = loaded.execute(arguments, len(graph.results))
   length = graph.values[graph.results[0]].count
-  found = [
+  results = [
       tuple(
           number
           for buffer in of_device
@@ -68,15 +68,15 @@ def _run(client: Client, form: str, graph: Graph,
   for buffers in (*arguments, *outputs):
     destroy(buffers)
   loaded.destroy()
-  return found
+  return results
 
 
-def _check(found: Sequence[float], expected: Sequence[float],
-           what: str) -> None:
-  wrong = [i for i, (a, b) in enumerate(zip(found, expected)) if a != b]
+def _check(actual: Sequence[float], expected: Sequence[float],
+           label: str) -> None:
+  wrong = [i for i, (a, b) in enumerate(zip(actual, expected)) if a != b]
   expect(
-      not wrong, f'{len(wrong)} of {len(expected)} are wrong: {what} '
-      f'{wrong[:1]} is {[found[i] for i in wrong[:1]]} in place of '
+      not wrong, f'{len(wrong)} of {len(expected)} are wrong: {label} '
+      f'{wrong[:1]} is {[actual[i] for i in wrong[:1]]} in place of '
       f'{[expected[i] for i in wrong[:1]]}')
 
 

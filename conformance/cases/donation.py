@@ -26,8 +26,8 @@ def _real(context: Context, part: str) -> str:
   with context.client() as client:
     loaded = _donating(context, client)
     donated, other = client.put(floats(_VALUES)), client.put(floats(_VALUES))
-    kept = (0,) if part == 'refused' else ()
-    (result,), = loaded.execute([[donated, other]], kept=kept)
+    undonated = (0,) if part == 'refused' else ()
+    (result,), = loaded.execute([[donated, other]], undonated=undonated)
     expect(
         read_floats(result, 8) == _DOUBLE,
         f'the result is {read_floats(result, 8)} in place of {_DOUBLE}')
@@ -53,7 +53,7 @@ def _real(context: Context, part: str) -> str:
   return 'taken over' if part == 'taken' else 'kept'
 
 
-def _in_place(context: Context, part: str) -> str:
+def _reused_in_place(context: Context, part: str) -> str:
   """The result lies where the donated argument lay."""
   context.needs('Buffer_UnsafePointer')
   with context.client() as client:
@@ -87,8 +87,8 @@ def _undonated(context: Context, part: str) -> str:
           f'an argument that nobody donated is gone after {number} '
           'execution(s)')
       (result,), = loaded.execute([[left, right]])
-      found = read_floats(result, 8)
-      expect(found == _DOUBLE, f'execution {number} gave {found}')
+      actual = read_floats(result, 8)
+      expect(actual == _DOUBLE, f'execution {number} gave {actual}')
       result.destroy()
     for buffer in (left, right):
       expect(not buffer.deleted and read_floats(buffer, 8) == _VALUES,
@@ -117,7 +117,7 @@ CASES: tuple[Case, ...] = (
         'donation.real', 'a step needs the memory of its weights twice, or '
         'loses tensors that are still in use', _real, ('taken', 'refused')),
     Case('donation.in_place', 'a step needs the memory of its weights twice',
-         _in_place),
+         _reused_in_place),
     Case('donation.unasked', 'a tensor is gone that is still in use',
          _undonated),
     Case(

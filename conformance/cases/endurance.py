@@ -41,8 +41,8 @@ def _steps(context: Context, part: str) -> str:
       if number % _BLOCK == 0:
         seconds.append(0.)
       seconds[-1] += time.perf_counter() - begun
-      found = doubles.first_difference(result.read('F32', (1024,)))
-      expect(not found, f'step {number}: {found}')
+      difference = doubles.first_difference(result.read('F32', (1024,)))
+      expect(not difference, f'step {number}: {difference}')
       destroy((right, result))
 
     grown = growth(client, _STEPS, step)

@@ -1,4 +1,4 @@
-"""What is wrong comes as a status, with words, and ends nothing."""
+"""Errors come as a status with a message, and end nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_MEMORY = ('RESOURCE_EXHAUSTED', 'INVALID_ARGUMENT', 'OUT_OF_RANGE')
 
 def _status(
     call: Callable[[], object],
-    what: str,
+    label: str,
     meaningless: tuple[str, ...] = ('OK', 'UNKNOWN')) -> PjrtError:
   """The error that `call` ends with.
 
@@ -42,10 +42,10 @@ def _status(
     call()
   except PjrtError as e:
     expect(e.code not in meaningless,
-           f'{what}: an error whose code is {e.code}: {e.message}')
-    expect(bool(e.message.strip()), f'{what}: {e.code}, and no words with it')
+           f'{label}: an error whose code is {e.code}: {e.message}')
+    expect(bool(e.message.strip()), f'{label}: {e.code}, and no words with it')
     return e
-  raise Failure(f'{what}: no error')
+  raise Failure(f'{label}: no error')
 
 
 def _still_works(context: Context, client: Client) -> None:
@@ -57,11 +57,11 @@ def _still_works(context: Context, client: Client) -> None:
   loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
   left = client.put(floats(_VALUES))
   (result,), = loaded.execute([[left, left]])
-  found = read_floats(result, _COUNT)
+  actual = read_floats(result, _COUNT)
   destroy((left, result))
   loaded.destroy()
-  expect(found == tuple(2 * v for v in _VALUES),
-         f'after the error a sum gives {found}')
+  expect(actual == tuple(2 * v for v in _VALUES),
+         f'after the error a sum gives {actual}')
 
 
 def _damaged(context: Context, part: str) -> str:

@@ -52,15 +52,15 @@ def _groupings(count: int) -> list[Groups]:
   """Along each axis, and several, of a mesh of three; also on a mixed one."""
   shape = (2, count // 4, 2)
   mixed = np.random.RandomState(0).permutation(count).tolist()
-  found = {
+  groupings = {
       _axes_groups(shape, order, axes): None for order in (range(count), mixed)
       for axes in _subsets(3)
   }
-  return [groups for groups in found if len(groups[0]) > 1]
+  return [groups for groups in groupings if len(groups[0]) > 1]
 
 
 def _given(kind: str, count: int) -> Numbers:
-  """What each device gives.
+  """The input of each device.
 
   To a sum its own bit, and to every third element nothing, so that elements
   differ; to what is only moved, numbers that no other device has.
@@ -72,7 +72,7 @@ def _given(kind: str, count: int) -> Numbers:
 
 
 def _expected(kind: str, given: Numbers, groups: Groups) -> Numbers:
-  """What each device gets, as StableHLO's specification has it."""
+  """The result of each device, by StableHLO's specification."""
   results = list(given)
   for group in groups:
     members = [given[device] for device in group]
@@ -122,7 +122,7 @@ def from_host(array: HostArray) -> np.ndarray:
   return np.frombuffer(array.data, '<f4')
 
 
-def _told(context: Context, kind: str) -> str:
+def _explicit_groups(context: Context, kind: str) -> str:
   """Programs that say their groups, with a replica on each device."""
   client = context.kept_client()
   count = len(client.ids)
@@ -143,7 +143,8 @@ def _run_told(context: Context, client: Client, kind: str, dtype: str,
   graph = Graph((Array(dtype, given[0].shape),), steps,
                 tuple(range(1, 1 + len(steps))))
   try:
-    loaded = client.compile(graph.of_replicas(context.format, client.ids))
+    loaded = client.compile(
+        graph.replicated_program(context.format, client.ids))
   except PjrtError as e:
     if e.code == 'UNIMPLEMENTED':
       raise NotApplicable(f'the plugin does not compile it: {e}') from e
@@ -164,11 +165,13 @@ def _text(groups: Groups) -> str:
   return ','.join(f'{{{",".join(map(str, group))}}}' for group in groups)
 
 
-def _check(buffer: Buffer, expected: np.ndarray, dtype: str, what: str) -> None:
-  found = from_host(buffer.read(dtype.upper(), expected.shape))
-  wrong = np.flatnonzero(found != expected)
+def _check(buffer: Buffer, expected: np.ndarray, dtype: str,
+           label: str) -> None:
+  actual = from_host(buffer.read(dtype.upper(), expected.shape))
+  wrong = np.flatnonzero(actual != expected)
   expect(
-      not wrong.size, f'{what} has {found[wrong[:1]]} at {wrong[:1]} in place '
+      not wrong.size,
+      f'{label} has {actual[wrong[:1]]} at {wrong[:1]} in place '
       f'of {expected[wrong[:1]]}')
 
 
@@ -203,7 +206,7 @@ def _check_axes(session: TorchSession, mesh: xs.Mesh,
   names = mesh.axis_names
   every, over = tuple(names), tuple(names[axis] for axis in axes)
   others = tuple(name for name in names if name not in over)
-  kept = tuple(None if name in over else name for name in names)
+  remaining = tuple(None if name in over else name for name in names)
   bits = torch.tensor([2.**place for place in range(count)]).reshape(shape)
   # Of each element another multiple, which leaves room for the bits.
   parts = bits[..., None] * (1 + torch.arange(float(count)) * 2**count)
@@ -215,17 +218,17 @@ def _check_axes(session: TorchSession, mesh: xs.Mesh,
   expected = {
       'all-reduce': (bits.sum(axes), others),
       'reduce-scatter': (parts.sum(axes), (*others, over)),
-      'all-gather': (places + 1, (*kept, None)),
-      'all-to-all': (places + 2, (*kept, over)),
+      'all-gather': (places + 1, (*remaining, None)),
+      'all-to-all': (places + 2, (*remaining, over)),
   }
-  found = dict(
+  actual = dict(
       zip(expected, (on_device[0].sum(axes), on_device[1].sum(axes),
                      on_device[2] + 1, on_device[2] + 2),
           strict=True))
-  for kind, result in found.items():
+  for kind, result in actual.items():
     xs.mark_sharding(result, mesh, expected[kind][1])
   torch_xla.sync(wait=True)
-  for kind, result in found.items():
+  for kind, result in actual.items():
     host, spec = expected[kind]
     check_shards(result, host, mesh, spec, f'{kind} over {", ".join(over)}')
 
@@ -234,7 +237,7 @@ CASES: tuple[Case, ...] = (
     Case(
         'groups.told',
         'sums and gathers of groups that a program names take in other devices',
-        _told,
+        _explicit_groups,
         _KINDS,
         devices=4),
     Case(

@@ -1,4 +1,4 @@
-"""What is made and destroyed again leaves no memory behind, of each kind."""
+"""Objects that are created and destroyed leave no memory behind."""
 
 from __future__ import annotations
 
@@ -140,9 +140,10 @@ def _sharded(context: Context, client: Client) -> Iterator[Step]:
     raise NotApplicable('there is one device')
   split = parse_sharding('{devices=[2,1]<=[2]}')
   rows, columns = _DIMS[2]
-  what = Elementwise((2 * rows, columns), shardings=(split, split, split))
+  elementwise = Elementwise((2 * rows, columns),
+                            shardings=(split, split, split))
   loaded = client.compile(
-      what.program(context.format, client.ids[:2], Partitioner.GSPMD))
+      elementwise.program(context.format, client.ids[:2], Partitioner.GSPMD))
   array = _zeros('F32', _DIMS[2])
 
   def step(number: int) -> None:
@@ -168,7 +169,7 @@ def _events(context: Context, client: Client) -> Iterator[Step]:
     callbacks.add(event, number)
     event.wait()
     event.destroy()
-    callbacks.taken()
+    callbacks.take_calls()
 
   yield step
   buffer.destroy()
@@ -208,23 +209,23 @@ def _loaded(context: Context, client: Client) -> Iterator[Step]:
     raise NotApplicable('the plugin does not serialise programs')
   context.needs('Executable_DeserializeAndLoad')
   loaded = client.compile(context.program(Elementwise((8,)), client))
-  with loaded.executable() as made:
-    data = executable.serialize(context.table, made)
+  with loaded.executable() as executable_address:
+    data = executable.serialize(context.table, executable_address)
   yield lambda number: client.load(data).destroy()
   loaded.destroy()
 
 
 @contextlib.contextmanager
 def _queried(context: Context, client: Client) -> Iterator[Step]:
-  """What is asked of a program."""
+  """The queries of a program."""
   loaded = client.compile(context.program(Elementwise((8,)), client))
   table = context.table
 
   def step(number: int) -> None:
-    with loaded.executable() as made:
+    with loaded.executable() as executable_address:
       for ask in (executable.optimized_program, executable.serialize):
         with contextlib.suppress(PjrtError):
-          ask(table, made)
+          ask(table, executable_address)
 
   yield step
   loaded.destroy()
@@ -232,7 +233,7 @@ def _queried(context: Context, client: Client) -> Iterator[Step]:
 
 @dataclasses.dataclass(frozen=True)
 class _Kind:
-  """What is made and destroyed.
+  """A kind of object that is created and destroyed.
 
   Attributes:
     steps: in each of three spans; the more, the less is a leak of one.

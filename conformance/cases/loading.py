@@ -40,13 +40,13 @@ def _stored(context: Context, client: Client, graph: Graph) -> bytes:
   return data
 
 
-def _check(client: Client, loaded: Loaded, number: float, what: str) -> None:
+def _check(client: Client, loaded: Loaded, number: float, label: str) -> None:
   given = client.put(floats(range(_COUNT)))
   (result,), = loaded.execute([[given]])
-  found = read_floats(result, _COUNT)
+  actual = read_floats(result, _COUNT)
   destroy((given, result))
   expected = tuple(i + number for i in range(_COUNT))
-  expect(found == expected, f'{what} gives {found} in place of {expected}')
+  expect(actual == expected, f'{label} gives {actual} in place of {expected}')
 
 
 def _apart(context: Context, part: str) -> str:
@@ -74,7 +74,7 @@ def _apart(context: Context, part: str) -> str:
   return f'{_PROGRAMS} programs, each loaded twice'
 
 
-def _kept(context: Context, part: str) -> str:
+def _memory_growth(context: Context, part: str) -> str:
   """Nothing grows with what is stored, or loaded, and destroyed again."""
   _needs_serialization(context)
   client = context.kept_client()
@@ -102,5 +102,5 @@ def _kept(context: Context, part: str) -> str:
 CASES: tuple[Case, ...] = (
     Case('loading.apart', 'a program from the cache is another one', _apart),
     Case('loading.kept', 'a run that loads many programs runs out of memory',
-         _kept, ('stored', 'loaded')),
+         _memory_growth, ('stored', 'loaded')),
 )

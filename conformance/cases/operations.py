@@ -114,7 +114,7 @@ def _check(expected: torch.Tensor, result: torch.Tensor,
 
 
 def _shards(result: torch.Tensor) -> Iterator[Shard]:
-  """What each device holds of a result.
+  """The shards of a result, by device.
 
   To read it whole would compile a program that gathers it, and then show what
   one of the devices has. Indices that torch_xla calls int64 may be int32 there.

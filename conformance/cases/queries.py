@@ -1,4 +1,4 @@
-"""What a plugin tells of its programs and devices."""
+"""A plugin's answers about its programs and devices."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _outputs(context: Context, part: str) -> str:
 
 
 def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
-  """What a function tells of a sum that is compiled.
+  """The answer of a function about a compiled sum.
 
   Args:
     read: takes it out of the answer, which the plugin holds.
@@ -80,8 +80,9 @@ def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
 
 
 def _cost(context: Context, part: str) -> str:
-  costs = _asked(context, 'Executable_GetCostAnalysis',
-                 lambda told: read_values(told.properties, told.num_properties))
+  costs = _asked(
+      context, 'Executable_GetCostAnalysis',
+      lambda answer: read_values(answer.properties, answer.num_properties))
   flops = costs.get('flops')
   if flops is None:
     raise NotApplicable(f'it tells no flops, but {", ".join(costs)}')
@@ -91,12 +92,12 @@ def _cost(context: Context, part: str) -> str:
 
 def _compiled_memory(context: Context, part: str) -> str:
   arguments, outputs = _asked(
-      context, 'Executable_GetCompiledMemoryStats', lambda told:
-      (told.argument_size_in_bytes, told.output_size_in_bytes))
-  for name, found, wanted in (('arguments', arguments, 2 * _BYTES),
-                              ('outputs', outputs, _BYTES)):
-    expect(found >= wanted,
-           f'{name} of {wanted} bytes are said to take {found}')
+      context, 'Executable_GetCompiledMemoryStats', lambda answer:
+      (answer.argument_size_in_bytes, answer.output_size_in_bytes))
+  for name, actual, wanted in (('arguments', arguments, 2 * _BYTES),
+                               ('outputs', outputs, _BYTES)):
+    expect(actual >= wanted,
+           f'{name} of {wanted} bytes are said to take {actual}')
   return f'{arguments} bytes of arguments, {outputs} of outputs'
 
 
@@ -124,8 +125,8 @@ def _memory(context: Context, part: str) -> str:
 def _sizes(context: Context, part: str) -> str:
   with context.client() as client:
     buffer = client.put(floats(range(_COUNT)))
-    told = context.table.call('Buffer_Dimensions', buffer=buffer.address)
-    dims = dims_of(told)
+    answer = context.table.call('Buffer_Dimensions', buffer=buffer.address)
+    dims = dims_of(answer)
     nbytes = buffer.nbytes
     buffer.destroy()
   expect(dims == (_COUNT,), f'a buffer of f32[{_COUNT}] says dimensions {dims}')

@@ -72,8 +72,8 @@ def _try(table: Table, lists: Sequence[Sequence[Work]]) -> None:
   Raises:
     Failure: one is not as if it had been alone.
   """
-  told = at_once(table, [[work.call for work in works] for works in lists])
-  for works, statuses in zip(lists, told):
+  outcomes = at_once(table, [[work.call for work in works] for works in lists])
+  for works, statuses in zip(lists, outcomes):
     for work, status in zip(works, statuses):
       wrong = work.judge(status)
       work.end()

@@ -33,7 +33,7 @@ def _fresh(context: Context, part: str) -> str:
   return f'{_ROUNDS} executions'
 
 
-def _in_place(context: Context, part: str) -> str:
+def _updated_in_place(context: Context, part: str) -> str:
   """A tensor that a training loop updates is read as it is now."""
   session = context.torch()
   mesh = session.grid()
@@ -68,7 +68,7 @@ CASES: tuple[Case, ...] = (
     Case(
         'readback.in_place',
         'a weight is read as it was before its update',
-        _in_place,
+        _updated_in_place,
         devices=1,
         needs=Needs.TORCH_XLA),
     Case(

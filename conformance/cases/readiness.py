@@ -1,4 +1,4 @@
-"""What an event says is done, is done."""
+"""Events are ready only when their work is done."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def long_work(context: Context) -> Iterator[LongWork]:
 
 
 def promises(context: Context, part: str) -> Callable[[LongWork], Promise]:
-  """What makes promises of a kind.
+  """Factories of promises of a kind.
 
   Raises:
     NotApplicable: the plugin cannot make any.
@@ -156,23 +156,23 @@ def _waits(context: Context, part: str) -> str:
     for number in range(_ROUNDS):
       with pending(client) as (buffer, fail):
         with on_pending(client, loaded, part, buffer, other, fail) as event:
-          said = _said(event, callbacks, pool, fail)
+          way = _ready_before(event, callbacks, pool, fail)
       expect(
-          not said,
-          f'round {number}: an input has not come, and what waits for '
-          f'it is ready, by {said}')
+          not way, f'round {number}: an input has not come, and what waits for '
+          f'it is ready, by {way}')
     other.destroy()
     loaded.destroy()
   return f'{_ROUNDS} events'
 
 
-def _said(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
-          fail: Callable[[], None]) -> str:
+def _ready_before(event: Event, callbacks: Callbacks,
+                  pool: concurrent.futures.Executor,
+                  fail: Callable[[], None]) -> str:
   """By which way an event says that it is ready before `fail` ends the wait."""
   callbacks.add(event, 0)
   waiter = pool.submit(event.wait)
   time.sleep(_MOMENT)
-  told = {
+  ready = {
       'await': waiter.done(),
       'polling': event.is_ready,
       'callback': not callbacks.missing((0,), 0),
@@ -180,13 +180,13 @@ def _said(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
   fail()
   with contextlib.suppress(PjrtError):
     waiter.result()
-  if not any(told.values()):
+  if not any(ready.values()):
     expect(
         not callbacks.missing((0,), _HELD),
         'the callback of an event was not called '
         f'{_HELD:g} s after its transfer had failed')
-  callbacks.taken()
-  return ' and '.join(way for way, early in told.items() if early)
+  callbacks.take_calls()
+  return ' and '.join(way for way, early in ready.items() if early)
 
 
 CASES: tuple[Case, ...] = (

@@ -49,8 +49,8 @@ class _Operation:
   def operands(self) -> int:
     return 1 if self.opcode == 'convert' else 2
 
-  def of(self, *operands: torch.Tensor) -> torch.Tensor:
-    """What torch makes of the operands."""
+  def expected(self, *operands: torch.Tensor) -> torch.Tensor:
+    """The result of torch."""
     if self.opcode == 'convert':
       return operands[0].to(_dtype(self.target))
     return getattr(torch, _CALLS[self.opcode])(*operands)
@@ -107,11 +107,11 @@ def _check(client: Client, form: str, operation: _Operation,
   loaded = client.compile(graph.program(form, client.ids[:1]))
   buffers = [client.put(_array(operation.source, tensor)) for tensor in given]
   (result,), = loaded.execute([buffers])
-  expected = _array(operation.target, operation.of(*given))
-  found = result.read(expected.type_name, expected.dims)
+  expected = _array(operation.target, operation.expected(*given))
+  actual = result.read(expected.type_name, expected.dims)
   destroy((*buffers, result))
   loaded.destroy()
-  difference = expected.first_difference(found)
+  difference = expected.first_difference(actual)
   expect(
       not difference, f'{count} elements are not rounded to the nearest '
       f'{expected.type_name}: {difference}')

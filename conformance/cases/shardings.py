@@ -37,22 +37,22 @@ def _forms(context: Context, part: str) -> str:
     order = wanted.tiles.to_array().flatten().tolist()
     tiles_by_version = {}
     for version, sharding in (('V2', wanted), ('V1', wanted.to_v1())):
-      what = Elementwise((8,), shardings=(plain, plain, sharding))
-      tiles_by_version[version] = _result(context, client, what)
+      elementwise = Elementwise((8,), shardings=(plain, plain, sharding))
+      tiles_by_version[version] = _result(context, client, elementwise)
       expect(
           tiles_by_version[version] == {
               device: 2. * tile for tile, device in enumerate(order)
           }, f'{sharding} in {version}: the devices hold '
-          f'{_in_order(tiles_by_version[version])} in place of '
-          f'{_in_order({d: 2. * t for t, d in enumerate(order)})}')
+          f'{_by_device(tiles_by_version[version])} in place of '
+          f'{_by_device({d: 2. * t for t, d in enumerate(order)})}')
   return 'V1 and V2 alike' if part != 'list' else 'as listed'
 
 
 def _result(context: Context, client: Client,
-            what: Elementwise) -> dict[int, float]:
-  """What each of eight devices holds when each begins with its own number."""
+            elementwise: Elementwise) -> dict[int, float]:
+  """The result on each of eight devices that begin with their own numbers."""
   loaded = client.compile(
-      what.program(context.format, client.ids[:8], Partitioner.GSPMD))
+      elementwise.program(context.format, client.ids[:8], Partitioner.GSPMD))
   lists = [
       [client.put(floats([float(d)]), d) for _ in range(2)] for d in range(8)
   ]
@@ -64,7 +64,7 @@ def _result(context: Context, client: Client,
   return held
 
 
-def _in_order(held: dict[int, float]) -> list[float]:
+def _by_device(held: dict[int, float]) -> list[float]:
   return [held[device] for device in sorted(held)]
 
 
@@ -76,10 +76,12 @@ def _assignment(context: Context, part: str) -> str:
     ids = [client.ids[position] for position in positions]
     size = len(ids)
     split = parse_sharding(f'{{devices=[{size}]<=[{size}]}}')
-    what = Elementwise((size,), shardings=(split,) * 3 if size > 1 else None)
+    elementwise = Elementwise((size,),
+                              shardings=(split,) * 3 if size > 1 else None)
     loaded = client.compile(
-        what.program(context.format, ids,
-                     Partitioner.GSPMD if size > 1 else Partitioner.NONE))
+        elementwise.program(
+            context.format, ids,
+            Partitioner.GSPMD if size > 1 else Partitioner.NONE))
     lists = [[client.put(floats([float(tile)]), position)
               for _ in range(2)]
              for tile, position in enumerate(positions)]
@@ -91,9 +93,9 @@ def _assignment(context: Context, part: str) -> str:
           where == client.devices[position],
           f'compiled for the devices {ids}, result {tile} is not on device '
           f'{client.ids[position]}')
-      found, = read_floats(of_device[0], 1)
+      actual, = read_floats(of_device[0], 1)
       expect(
-          found == 2. * tile, f'device {client.ids[position]} holds {found} '
+          actual == 2. * tile, f'device {client.ids[position]} holds {actual} '
           f'in place of {2. * tile}')
     for of_device in (*lists, *results):
       destroy(of_device)

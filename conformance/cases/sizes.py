@@ -39,7 +39,7 @@ def _array(words: np.ndarray) -> HostArray:
 
 
 def _count(part: str) -> int:
-  """How many elements an array of a part has."""
+  """The number of elements of a part's array."""
   return int(part.split()[0]) * _MIB // 4 + _MORE
 
 
@@ -58,9 +58,9 @@ def _fits(copies: int, count: int) -> None:
                         f'{available / _MIB:,.0f} are available')
 
 
-def _check(buffer: Buffer, sent: HostArray, what: str) -> None:
-  found = sent.first_difference(buffer.read('U32', sent.dims))
-  expect(not found, f'{len(sent.data):,} bytes {what}: {found}')
+def _check(buffer: Buffer, sent: HostArray, label: str) -> None:
+  difference = sent.first_difference(buffer.read('U32', sent.dims))
+  expect(not difference, f'{len(sent.data):,} bytes {label}: {difference}')
 
 
 def _put(client: Client, array: HostArray, device: int = 0) -> Buffer:

@@ -71,8 +71,8 @@ def _twice(context: Context, part: str) -> str:
 def _devices(context: Context, part: str) -> str:
   table = context.table
   with context.client() as client:
-    told = table.call('Client_Devices', client=client.address)
-    all_devices = pointers(told.devices, told.num_devices)
+    answer = table.call('Client_Devices', client=client.address)
+    all_devices = pointers(answer.devices, answer.num_devices)
     expect(
         len(set(client.ids)) == len(client.ids),
         f'two devices have the same id: {client.ids}')

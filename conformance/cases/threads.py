@@ -22,24 +22,24 @@ def _together(work: Callable[[int], None]) -> None:
   """Runs `work(number)` on threads that begin at once."""
   barrier = threading.Barrier(_THREADS)
 
-  def one(number: int) -> None:
+  def run_one(number: int) -> None:
     barrier.wait()
     work(number)
 
   with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-    for done in [pool.submit(one, n) for n in range(_THREADS)]:
+    for done in [pool.submit(run_one, n) for n in range(_THREADS)]:
       done.result()
 
 
 def _transfers(client: Client, number: int) -> None:
   device = number % len(client.ids)
   for round_ in range(_ROUNDS):
-    sent = HostArray.of_any_bits('F32', (257,), number * _ROUNDS + round_)
+    sent = HostArray.random_bits('F32', (257,), number * _ROUNDS + round_)
     buffer = client.put(sent, device)
-    found = sent.first_difference(buffer.read('F32', (257,)))
+    difference = sent.first_difference(buffer.read('F32', (257,)))
     buffer.destroy()
-    if found:
-      raise Failure(f'thread {number}, round {round_}: {found}')
+    if difference:
+      raise Failure(f'thread {number}, round {round_}: {difference}')
 
 
 def _case(context: Context, part: str) -> str:
@@ -56,11 +56,11 @@ def _case(context: Context, part: str) -> str:
         left, right = client.put(floats([value] * 64)), client.put(
             floats([1.] * 64))
         (result,), = loaded.execute([[left, right]])
-        found = read_floats(result, 64)
+        actual = read_floats(result, 64)
         destroy((left, right, result))
         expect(
-            found == (value + 1,) * 64,
-            f'thread {number}, round {round_}: {set(found)} in place of '
+            actual == (value + 1,) * 64,
+            f'thread {number}, round {round_}: {set(actual)} in place of '
             f'{value + 1}')
 
     def compile_(number: int) -> None:

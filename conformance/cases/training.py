@@ -99,7 +99,7 @@ def _listed(values: list[float]) -> str:
 
 
 def _specs(context: Context, part: str) -> str:
-  """What torch_xla says of a tensor's sharding, and clearing it."""
+  """A tensor's sharding as torch_xla reports it, and clearing it."""
   session: TorchSession = context.torch()
   mesh = session.grid()
   tensor = session.to_device(torch.zeros(8, 16))

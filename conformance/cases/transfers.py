@@ -25,7 +25,7 @@ def _types(context: Context, part: str) -> str:
   with context.client() as client:
     for device, number in enumerate(client.ids):
       for dims in _SHAPES:
-        sent = HostArray.of_any_bits(part, dims, number)
+        sent = HostArray.random_bits(part, dims, number)
         try:
           buffer = client.put(sent, device)
         except PjrtError as e:
@@ -44,12 +44,12 @@ def _types(context: Context, part: str) -> str:
 
 def _large(context: Context, part: str) -> str:
   with context.client() as client:
-    sent = HostArray.of_any_bits('F32', _LARGE, context.seed)
+    sent = HostArray.random_bits('F32', _LARGE, context.seed)
     for device, number in enumerate(client.ids):
       buffer = client.put(sent, device)
-      found = sent.first_difference(buffer.read('F32', _LARGE))
+      difference = sent.first_difference(buffer.read('F32', _LARGE))
       buffer.destroy()
-      expect(not found, f'device {number}: {found}')
+      expect(not difference, f'device {number}: {difference}')
   return f'{len(sent.data):,} bytes on {len(client.ids)} device(s)'
 
 
@@ -57,7 +57,7 @@ def _strides(context: Context, part: str) -> str:
   """A matrix that lies transposed in the host's memory, as torch's views do."""
   rows, columns = 5, 3
   with context.client() as client:
-    lying = HostArray.of_any_bits('S32', (columns, rows), context.seed)
+    lying = HostArray.random_bits('S32', (columns, rows), context.seed)
     words = [lying.data[i:i + 4] for i in range(0, len(lying.data), 4)]
     expected = HostArray(
         'S32', (rows, columns), b''.join(
@@ -71,14 +71,14 @@ def _strides(context: Context, part: str) -> str:
   return 'a transposed matrix'
 
 
-def _between(context: Context, part: str) -> str:
+def _copies_between_devices(context: Context, part: str) -> str:
   """Copies buffers from each device to the next, and on to the first."""
   context.needs('Buffer_CopyToDevice')
   with context.client() as client:
     count = len(client.ids)
     for device, number in enumerate(client.ids):
       following = (device + 1) % count
-      sent = HostArray.of_any_bits('F32', (3, 5), context.seed + device)
+      sent = HostArray.random_bits('F32', (3, 5), context.seed + device)
       original = client.put(sent, device)
       copy = Buffer(
           context.table,
@@ -94,16 +94,16 @@ def _between(context: Context, part: str) -> str:
 
 
 def _reused(context: Context, part: str) -> str:
-  """What a buffer holds is its own, whatever was there before it."""
+  """A buffer's content is its own, whatever its memory held before."""
   with context.client() as client:
     for number in range(_ROUNDS):
-      sent = HostArray.of_any_bits('F32', (64,), number)
-      other = HostArray.of_any_bits('F32', (64,), number + _ROUNDS)
-      one, two = client.put(sent), client.put(other)
-      for buffer, wanted in ((one, sent), (two, other), (one, sent)):
-        found = wanted.first_difference(buffer.read('F32', (64,)))
-        expect(not found, f'read in turn, in round {number}: {found}')
-      one.destroy()
+      sent = HostArray.random_bits('F32', (64,), number)
+      other = HostArray.random_bits('F32', (64,), number + _ROUNDS)
+      first, two = client.put(sent), client.put(other)
+      for buffer, wanted in ((first, sent), (two, other), (first, sent)):
+        difference = wanted.first_difference(buffer.read('F32', (64,)))
+        expect(not difference, f'read in turn, in round {number}: {difference}')
+      first.destroy()
       two.destroy()
   return f'{_ROUNDS} rounds'
 
@@ -118,7 +118,7 @@ CASES: tuple[Case, ...] = (
     _case(
         'transfers.between',
         'copies between devices are wrong',
-        _between,
+        _copies_between_devices,
         devices=2),
     _case('transfers.reused', 'a tensor is read as another one that was in '
           'its place', _reused),

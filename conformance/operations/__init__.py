@@ -16,4 +16,5 @@ _FAMILIES = (unary, arithmetic, special_values, logic, integers, casts,
 
 def operations() -> tuple[Operation, ...]:
   """All operations, family by family; each name stands there once."""
-  return tuple(one for family in _FAMILIES for one in family.OPERATIONS)
+  return tuple(
+      operation for family in _FAMILIES for operation in family.OPERATIONS)

@@ -7,7 +7,7 @@ import functools
 import torch
 
 from . import dtypes
-from .inputs import between, mask, normal, whole, Inputs
+from .inputs import uniform, mask, normal, whole, Inputs
 from .operation import operation, Operation
 from .tolerance import APPROXIMATED, COMPOUND, EXACT, ROUNDED
 
@@ -30,7 +30,7 @@ def _normal_pair(dtype: torch.dtype = torch.float32) -> Inputs:
 
 
 def _quotient(dtype: torch.dtype = torch.float32) -> Inputs:
-  return normal(*_SHAPE, dtype=dtype), between(0.5, 8, *_SHAPE, dtype=dtype)
+  return normal(*_SHAPE, dtype=dtype), uniform(0.5, 8, *_SHAPE, dtype=dtype)
 
 
 def _dividend(g: torch.Generator) -> torch.Tensor:
@@ -77,7 +77,7 @@ OPERATIONS: tuple[Operation, ...] = (
       for dtype in _DTYPES),
     _compound('addcdiv', lambda a, b, c: torch.addcdiv(a, b, c, value=0.5),
               normal(*_SHAPE), *_quotient()),
-    _compound('lerp', torch.lerp, *_normal_pair(), between(0, 1, *_SHAPE)),
+    _compound('lerp', torch.lerp, *_normal_pair(), uniform(0, 1, *_SHAPE)),
     _approximated('atan2', torch.atan2, *_normal_pair()),
     # Broadcast.
     _exact('add_row', torch.add, _MATRIX, whole(16)),
@@ -91,10 +91,10 @@ OPERATIONS: tuple[Operation, ...] = (
     _exact('mul_float32_int32', torch.mul, _MATRIX,
            whole(*_SHAPE, dtype=torch.int32)),
     # Powers.
-    _approximated('pow', torch.pow, between(0.5, 3, *_SHAPE),
-                  between(-3, 3, *_SHAPE)),
+    _approximated('pow', torch.pow, uniform(0.5, 3, *_SHAPE),
+                  uniform(-3, 3, *_SHAPE)),
     _approximated('pow_square', lambda a: a**2, _MATRIX),
     _approximated('pow_cube_of_negative', lambda a: a**3, _MATRIX),
     _approximated('pow_of_number', lambda a: 2.0**a, _MATRIX),
-    _approximated('pow_half', lambda a: a**0.5, between(0.5, 9, *_SHAPE)),
+    _approximated('pow_half', lambda a: a**0.5, uniform(0.5, 9, *_SHAPE)),
 )

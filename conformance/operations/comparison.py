@@ -52,7 +52,7 @@ def check_type(expected: torch.Tensor, actual: torch.Tensor) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """What a device holds of a tensor.
+  """The part of a tensor on a device.
 
   Attributes:
     index: which part of the tensor that is; `...` for all of it.

@@ -1,4 +1,4 @@
-"""What makes tensors of numbers: ranges, constants, identities.
+"""Operations that make tensors of numbers: ranges, constants, identities.
 
 Each meets an input, so that it is part of a program that is sharded.
 """

@@ -8,7 +8,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from .inputs import between, distinct, indices, normal, whole, Inputs, Make
+from .inputs import uniform, distinct, indices, normal, whole, Inputs, Make
 from .operation import operation, Operation
 from .tolerance import COMPOUND, EXACT, PROPORTION, Tolerance
 
@@ -19,7 +19,7 @@ _PAIR: Inputs = (normal(8, 16), normal(8, 16))
 _POOLED: Inputs = (distinct(8, 8, 6, 6), whole(8, 8, 3, 3))
 
 
-def _one(g: torch.Generator) -> torch.Tensor:
+def _scalar_one(g: torch.Generator) -> torch.Tensor:
   """The gradient of a loss."""
   return torch.ones(())
 
@@ -78,7 +78,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _compound('sigmoid', torch.sigmoid, *_PAIR),
     _exact('relu', F.relu, *_PAIR),
     _compound('leaky_relu', F.leaky_relu, *_PAIR),
-    _compound('div', torch.div, normal(8, 16), between(1, 4, 8, 16),
+    _compound('div', torch.div, normal(8, 16), uniform(1, 4, 8, 16),
               normal(8, 16)),
     # Of rows.
     _proportion('softmax', lambda x: x.softmax(1), *_PAIR),
@@ -110,8 +110,8 @@ OPERATIONS: tuple[Operation, ...] = (
     _exact('amax', lambda x: x.amax(1), distinct(8, 16), whole(8)),
     # Of losses.
     _compound('cross_entropy', F.cross_entropy, normal(8, 16), indices(16, 8),
-              _one),
+              _scalar_one),
     _compound('mse_loss', F.mse_loss, normal(8, 16), normal(8, 16), normal()),
     _compound('bce_with_logits', F.binary_cross_entropy_with_logits,
-              normal(8, 16), between(0, 1, 8, 16), _one),
+              normal(8, 16), uniform(0, 1, 8, 16), _scalar_one),
 )

@@ -16,7 +16,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Make:
   return lambda g: torch.randn(shape, generator=g).to(dtype)
 
 
-def between(low: float,
+def uniform(low: float,
             high: float,
             *shape: int,
             dtype: torch.dtype = torch.float32) -> Make:

@@ -7,7 +7,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from .inputs import between, indices, mask, normal, Inputs
+from .inputs import uniform, indices, mask, normal, Inputs
 from .operation import operation, Operation
 from .tolerance import COMPOUND
 
@@ -51,7 +51,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _compound('cosine_similarity', F.cosine_similarity, *_PAIR),
     # Of probabilities.
     _compound('binary_cross_entropy', F.binary_cross_entropy,
-              between(0.05, 0.95, *_SHAPE), _labels),
+              uniform(0.05, 0.95, *_SHAPE), _labels),
     _compound('binary_cross_entropy_with_logits',
               F.binary_cross_entropy_with_logits, normal(*_SHAPE), _labels),
     _compound(

@@ -7,7 +7,7 @@ import functools
 import torch
 import torch.nn.functional as F
 
-from .inputs import between, normal, Inputs
+from .inputs import uniform, normal, Inputs
 from .operation import operation, Operation
 from .tolerance import COMPOUND
 
@@ -17,14 +17,14 @@ _compound = functools.partial(operation, 'normalisation', COMPOUND)
 def _with_weights(*shape: int,
                   features: int,
                   dtype: torch.dtype = torch.float32) -> Inputs:
-  """What is normalised, a weight and a bias."""
+  """An input, a weight and a bias."""
   weight = normal(features, dtype=dtype)
   return normal(*shape, dtype=dtype), weight, weight
 
 
 _IMAGE = _with_weights(8, 8, 4, 4, features=8)
 # With a running mean and variance.
-_WITH_MOMENTS: Inputs = (*_IMAGE, normal(8), between(0.5, 2, 8))
+_WITH_MOMENTS: Inputs = (*_IMAGE, normal(8), uniform(0.5, 2, 8))
 
 
 def _layer(x: torch.Tensor, weight: torch.Tensor,

@@ -1,4 +1,4 @@
-"""What an operation is: inputs, a call, and how exact its result must be."""
+"""An operation: inputs, a call, and the tolerance of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a dimension, or of all, when it is reduced."""
+"""Reductions of one dimension, or of all."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ _ONLY_ALONE = {
 
 
 def is_tried_sharded(operation: Operation) -> bool:
-  """Whether an operation is tried with its inputs split over devices."""
+  """Tests whether an operation is tried with split inputs."""
   family, name = operation.family, operation.name
   if family in _STANDING_FOR:
     return name in _STANDING_FOR[family]

@@ -1,4 +1,4 @@
-"""How far a device's numbers may be from torch's on the CPU."""
+"""The tolerance of a device's numbers against torch's on the CPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
-  """What a result may differ by, for each dtype that it can have.
+  """The tolerance of a result, for each dtype that it can have.
 
   A number may be off by its dtype's ratio, of the expected number's magnitude
   or of `floor`, whichever is more. Whole numbers and bools may not be off.
@@ -36,7 +36,7 @@ class Tolerance:
     }.get(dtype, 0.0)
 
   def text(self, dtype: torch.dtype) -> str:
-    """What is allowed for results of this dtype, in words."""
+    """The tolerance for results of this dtype, in words."""
     ratio = self.ratio(dtype)
     if not ratio:
       return 'allowed none'

@@ -7,12 +7,12 @@ import functools
 import torch
 
 from . import dtypes
-from .inputs import between, whole
+from .inputs import uniform, whole
 from .operation import operation, Operation
 from .tolerance import APPROXIMATED, ROUNDED, SAME_BITS
 
 _DTYPES = (torch.bfloat16, torch.float16, torch.float64)
-_MATRIX = between(-5, 5, 8, 16)
+_MATRIX = uniform(-5, 5, 8, 16)
 
 _approximated = functools.partial(operation, 'unary', APPROXIMATED)
 _rounded = functools.partial(operation, 'unary', ROUNDED)
@@ -26,41 +26,41 @@ def _halves(g: torch.Generator) -> torch.Tensor:
 
 # Each function in float32, and some in other dtypes and uneven shapes.
 OPERATIONS: tuple[Operation, ...] = (
-    _approximated('exp', torch.exp, between(-5, 5, 8, 16)),
-    _approximated('expm1', torch.expm1, between(-2, 2, 8, 16)),
-    _approximated('log', torch.log, between(0.1, 50, 8, 16)),
-    _approximated('log2', torch.log2, between(0.1, 50, 8, 16)),
-    _approximated('log10', torch.log10, between(0.1, 50, 8, 16)),
-    _approximated('log1p', torch.log1p, between(-0.5, 5, 8, 16)),
-    _approximated('logit', torch.logit, between(0.05, 0.95, 8, 16)),
-    _approximated('sin', torch.sin, between(-10, 10, 8, 16)),
-    _approximated('cos', torch.cos, between(-10, 10, 8, 16)),
-    _approximated('tan', torch.tan, between(-1.2, 1.2, 8, 16)),
-    _approximated('asin', torch.asin, between(-0.95, 0.95, 8, 16)),
-    _approximated('acos', torch.acos, between(-0.95, 0.95, 8, 16)),
-    _approximated('atan', torch.atan, between(-5, 5, 8, 16)),
-    _approximated('sinh', torch.sinh, between(-3, 3, 8, 16)),
-    _approximated('cosh', torch.cosh, between(-3, 3, 8, 16)),
-    _approximated('tanh', torch.tanh, between(-3, 3, 8, 16)),
-    _approximated('asinh', torch.asinh, between(-5, 5, 8, 16)),
-    _approximated('acosh', torch.acosh, between(1.1, 5, 8, 16)),
-    _approximated('atanh', torch.atanh, between(-0.9, 0.9, 8, 16)),
-    _approximated('sigmoid', torch.sigmoid, between(-6, 6, 8, 16)),
-    _approximated('erf', torch.erf, between(-3, 3, 8, 16)),
-    _approximated('erfc', torch.erfc, between(-2, 2, 8, 16)),
-    _approximated('erfinv', torch.erfinv, between(-0.9, 0.9, 8, 16)),
+    _approximated('exp', torch.exp, uniform(-5, 5, 8, 16)),
+    _approximated('expm1', torch.expm1, uniform(-2, 2, 8, 16)),
+    _approximated('log', torch.log, uniform(0.1, 50, 8, 16)),
+    _approximated('log2', torch.log2, uniform(0.1, 50, 8, 16)),
+    _approximated('log10', torch.log10, uniform(0.1, 50, 8, 16)),
+    _approximated('log1p', torch.log1p, uniform(-0.5, 5, 8, 16)),
+    _approximated('logit', torch.logit, uniform(0.05, 0.95, 8, 16)),
+    _approximated('sin', torch.sin, uniform(-10, 10, 8, 16)),
+    _approximated('cos', torch.cos, uniform(-10, 10, 8, 16)),
+    _approximated('tan', torch.tan, uniform(-1.2, 1.2, 8, 16)),
+    _approximated('asin', torch.asin, uniform(-0.95, 0.95, 8, 16)),
+    _approximated('acos', torch.acos, uniform(-0.95, 0.95, 8, 16)),
+    _approximated('atan', torch.atan, uniform(-5, 5, 8, 16)),
+    _approximated('sinh', torch.sinh, uniform(-3, 3, 8, 16)),
+    _approximated('cosh', torch.cosh, uniform(-3, 3, 8, 16)),
+    _approximated('tanh', torch.tanh, uniform(-3, 3, 8, 16)),
+    _approximated('asinh', torch.asinh, uniform(-5, 5, 8, 16)),
+    _approximated('acosh', torch.acosh, uniform(1.1, 5, 8, 16)),
+    _approximated('atanh', torch.atanh, uniform(-0.9, 0.9, 8, 16)),
+    _approximated('sigmoid', torch.sigmoid, uniform(-6, 6, 8, 16)),
+    _approximated('erf', torch.erf, uniform(-3, 3, 8, 16)),
+    _approximated('erfc', torch.erfc, uniform(-2, 2, 8, 16)),
+    _approximated('erfinv', torch.erfinv, uniform(-0.9, 0.9, 8, 16)),
     *(_approximated(f'exp_{dtypes.name(dtype)}', torch.exp,
-                    between(-5, 5, 8, 16, dtype=dtype)) for dtype in _DTYPES),
+                    uniform(-5, 5, 8, 16, dtype=dtype)) for dtype in _DTYPES),
     *(_approximated(f'tanh_{dtypes.name(dtype)}', torch.tanh,
-                    between(-3, 3, 8, 16, dtype=dtype)) for dtype in _DTYPES),
-    _approximated('log_uneven', torch.log, between(0.1, 50, 7, 9)),
-    _approximated('exp_rank_1', torch.exp, between(-5, 5, 16)),
-    _approximated('exp_scalar', torch.exp, between(-5, 5)),
-    _rounded('sqrt', torch.sqrt, between(0, 50, 8, 16)),
-    _rounded('rsqrt', torch.rsqrt, between(0.1, 50, 8, 16)),
-    _rounded('reciprocal', torch.reciprocal, between(0.1, 10, 8, 16)),
+                    uniform(-3, 3, 8, 16, dtype=dtype)) for dtype in _DTYPES),
+    _approximated('log_uneven', torch.log, uniform(0.1, 50, 7, 9)),
+    _approximated('exp_rank_1', torch.exp, uniform(-5, 5, 16)),
+    _approximated('exp_scalar', torch.exp, uniform(-5, 5)),
+    _rounded('sqrt', torch.sqrt, uniform(0, 50, 8, 16)),
+    _rounded('rsqrt', torch.rsqrt, uniform(0.1, 50, 8, 16)),
+    _rounded('reciprocal', torch.reciprocal, uniform(0.1, 10, 8, 16)),
     *(_rounded(f'sqrt_{dtypes.name(dtype)}', torch.sqrt,
-               between(0, 50, 8, 16, dtype=dtype)) for dtype in _DTYPES),
+               uniform(0, 50, 8, 16, dtype=dtype)) for dtype in _DTYPES),
     _same_bits('abs', torch.abs, _MATRIX),
     _same_bits('neg', torch.neg, _MATRIX),
     _same_bits('sign', torch.sign, _MATRIX),

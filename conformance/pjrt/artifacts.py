@@ -10,7 +10,7 @@ from .programs import MLIR, Program
 
 
 def can_write() -> bool:
-  """Whether jaxlib is there, which writes them."""
+  """Tests whether jaxlib, which writes them, is installed."""
   return importlib.util.find_spec('jaxlib') is not None
 
 

@@ -38,7 +38,7 @@ def at_once(table: Table,
     return [function(arguments) for function, arguments in prepared]
 
   with concurrent.futures.ThreadPoolExecutor(len(lists)) as pool:
-    told = list(pool.map(make, lists))
+    addresses = list(pool.map(make, lists))
   return [[table.error_of(error) if error else None
            for error in errors]
-          for errors in told]
+          for errors in addresses]

@@ -41,7 +41,7 @@ class Work:
   held: object = None
 
   def judge(self, status: Optional[PjrtError]) -> str:
-    """What is wrong with what came of the call; empty if nothing."""
+    """The fault in the call's outcome; empty if there is none."""
     if self.refused:
       right = status is not None and status.code == self.refused
       return '' if right else f'{status or "no error"}, not {self.refused}'
@@ -55,7 +55,7 @@ class Bench:
     self._client, self._table, self._form = client, client.table, form
     self._number = 0
     self._sum = client.compile(self._program(_COUNT))
-    self._ones = client.put(floats([1.] * _COUNT))
+    self._addend = client.put(floats([1.] * _COUNT))
     self._serialized = b''
     good = client.written(self._program(_COUNT))
     self._nobodys = dataclasses.replace(good, format='a format of nobody')
@@ -63,18 +63,18 @@ class Bench:
 
   def close(self) -> None:
     self._sum.destroy()
-    self._ones.destroy()
+    self._addend.destroy()
 
   def execute(self) -> Work:
     given, array = self._given()
-    call, made = self._sum.prepared([[given, self._ones]])
+    call, get_execution = self._sum.prepared([[given, self._addend]])
 
     def wrong() -> str:
-      execution = made()
+      execution = get_execution()
       execution.wait()
-      found = self._is_sum(execution.outputs[0][0], array)
+      is_right = self._is_sum(execution.outputs[0][0], array)
       execution.destroy()
-      return found
+      return is_right
 
     return Work(Call('LoadedExecutable_Execute', call), wrong, given.destroy)
 
@@ -95,9 +95,9 @@ class Bench:
     def wrong() -> str:
       self._table.await_event(call.done_with_host_buffer)
       buffer = Buffer(self._table, call.buffer)
-      found = array.first_difference(buffer.read('F32', (_COUNT,)))
+      difference = array.first_difference(buffer.read('F32', (_COUNT,)))
       buffer.destroy()
-      return found
+      return difference
 
     return Work(
         Call('Client_BufferFromHostBuffer', call),
@@ -152,8 +152,8 @@ class Bench:
 
   def load(self) -> Work:
     if not self._serialized:
-      with self._sum.executable() as made:
-        self._serialized = executable.serialize(self._table, made)
+      with self._sum.executable() as address:
+        self._serialized = executable.serialize(self._table, address)
     data = ctypes.create_string_buffer(self._serialized, len(self._serialized))
     call = structs.make(
         'Executable_DeserializeAndLoad',
@@ -169,7 +169,7 @@ class Bench:
 
   def wait(self) -> Work:
     given, array = self._given()
-    execution = self._sum.start([[given, self._ones]])
+    execution = self._sum.start([[given, self._addend]])
     event = Event(self._table, execution.events[0])
 
     def end() -> None:
@@ -182,7 +182,7 @@ class Bench:
         lambda: self._is_sum(execution.outputs[0][0], array), end)
 
   def ask(self) -> Work:
-    call = structs.make('Buffer_ReadyEvent', buffer=self._ones.address)
+    call = structs.make('Buffer_ReadyEvent', buffer=self._addend.address)
 
     def wrong() -> str:
       self._table.await_event(call.event)
@@ -197,7 +197,7 @@ class Bench:
 
   def destroy_event(self) -> Work:
     event = self._table.call(
-        'Buffer_ReadyEvent', buffer=self._ones.address).event
+        'Buffer_ReadyEvent', buffer=self._addend.address).event
     call = structs.make('Event_Destroy', event=event)
     return Work(Call('Event_Destroy', call), lambda: '', _nothing)
 
@@ -219,14 +219,14 @@ class Bench:
         result.read('F32', (_COUNT,)))
 
   def _computes(self, loaded: Loaded, size: int) -> str:
-    """What a program of a sum does wrong; it is destroyed."""
+    """The fault of a sum's program, which is destroyed."""
     left = self._client.put(floats(range(size)))
     (result,), = loaded.execute([[left, left]])
-    found = floats(2 * i for i in range(size)).first_difference(
+    difference = floats(2 * i for i in range(size)).first_difference(
         result.read('F32', (size,)))
     destroy((left, result))
     loaded.destroy()
-    return found
+    return difference
 
 
 def _nothing() -> None:

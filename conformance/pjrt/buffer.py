@@ -66,8 +66,8 @@ class Buffer:
     self.table.call('Buffer_Destroy', buffer=self.address)
 
 
-def dims_of(told: Any) -> tuple[int, ...]:
+def dims_of(answer: Any) -> tuple[int, ...]:
   """The dimensions in an answer of PJRT_Buffer_Dimensions."""
-  if not told.num_dims:
+  if not answer.num_dims:
     return ()
-  return tuple((ctypes.c_int64 * told.num_dims).from_address(told.dims))
+  return tuple((ctypes.c_int64 * answer.num_dims).from_address(answer.dims))

@@ -36,15 +36,15 @@ class Client:
 
   @classmethod
   @contextlib.contextmanager
-  def of(cls, table: Table, options: Mapping[str, Any]) -> Iterator[Client]:
+  def start(cls, table: Table, options: Mapping[str, Any]) -> Iterator[Client]:
     """Starts a client, and ends it behind the block."""
     with named_values(dict(options)) as (address, count):
       client = table.call(
           'Client_Create', create_options=address, num_options=count).client
     try:
-      told = table.call('Client_AddressableDevices', client=client)
+      answer = table.call('Client_AddressableDevices', client=client)
       devices = sorted((_id(table, device), device) for device in pointers(
-          told.addressable_devices, told.num_addressable_devices))
+          answer.addressable_devices, answer.num_addressable_devices))
       yield cls(table, client, tuple(d for _, d in devices),
                 tuple(i for i, _ in devices))
     finally:
@@ -83,8 +83,9 @@ class Client:
       PjrtError: the plugin refuses it.
     """
     with self.written(program).as_arguments() as arguments:
-      made = self.table.call('Client_Compile', client=self.address, **arguments)
-    return Loaded(self.table, made.executable)
+      answer = self.table.call(
+          'Client_Compile', client=self.address, **arguments)
+    return Loaded(self.table, answer.executable)
 
   def written(self, program: Program) -> Program:
     """A program as it is sent."""
@@ -109,8 +110,8 @@ class Client:
   @property
   def platform(self) -> str:
     """The platform's name, as the plugin says it: 'cpu', 'tpu'."""
-    told = self.table.call('Client_PlatformName', client=self.address)
-    return text(told.platform_name, told.platform_name_size)
+    answer = self.table.call('Client_PlatformName', client=self.address)
+    return text(answer.platform_name, answer.platform_name_size)
 
   def bytes_in_use(self, device: int = 0) -> int:
     """The bytes that are allocated on a device.

@@ -49,7 +49,7 @@ class Callbacks:
 
   def __init__(self, table: Table):
     self._table = table
-    self._told: list[Told] = []
+    self._calls: list[Told] = []
     self._ends: dict[int, Event] = {}
     self._changed = threading.Condition()
     self._function = _Callback(self._called)
@@ -75,26 +75,26 @@ class Callbacks:
 
     def all_called() -> bool:
       left.clear()
-      left.update(set(numbers).difference(number for number, _ in self._told))
+      left.update(set(numbers).difference(number for number, _ in self._calls))
       return not left
 
     with self._changed:
       self._changed.wait_for(all_called, seconds)
     return left
 
-  def taken(self) -> list[Told]:
+  def take_calls(self) -> list[Told]:
     """The calls till now, by number with the error of each; forgets them."""
     with self._changed:
-      told, self._told = self._told, []
-    return told
+      calls, self._calls = self._calls, []
+    return calls
 
   def _called(self, error: Optional[int], number: Optional[int]) -> None:
-    told = self._table.error_of(error) if error else None
+    error_value = self._table.error_of(error) if error else None
     event = self._ends.pop(number or 0, None)
     if event:
       event.destroy()
     with self._changed:
-      self._told.append((number or 0, told))
+      self._calls.append((number or 0, error_value))
       self._changed.notify_all()
 
 
@@ -117,7 +117,7 @@ def wait_by_callback(event: Event, callbacks: Callbacks) -> None:
   if callbacks.missing((0,), _SECONDS):
     raise TimeoutError(f'a callback of an event was not called in {_SECONDS:g} '
                        's')
-  callbacks.taken()
+  callbacks.take_calls()
 
 
 # By name, how one learns that an event is ready.

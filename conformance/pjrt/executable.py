@@ -71,7 +71,7 @@ class Loaded:
   def start(self,
             arguments: Sequence[Sequence[Buffer]],
             outputs: int = 1,
-            kept: Sequence[int] = ()) -> Execution:
+            undonated: Sequence[int] = ()) -> Execution:
     """Runs the program.
 
     Args:
@@ -82,15 +82,15 @@ class Loaded:
     Raises:
       PjrtError: the plugin's, of the call.
     """
-    call, made = self.prepared(arguments, outputs, kept)
+    call, get_execution = self.prepared(arguments, outputs, undonated)
     self.table.call_with('LoadedExecutable_Execute', call)
-    return made()
+    return get_execution()
 
   def prepared(
       self,
       arguments: Sequence[Sequence[Buffer]],
       outputs: int = 1,
-      kept: Sequence[int] = ()
+      undonated: Sequence[int] = ()
   ) -> tuple[ctypes.Structure, Callable[[], Execution]]:
     """The arguments of an execution as `start` begins it, for another caller.
 
@@ -104,11 +104,11 @@ class Loaded:
              for of_device in arguments]
     results = [(ctypes.c_void_p * max(1, outputs))() for _ in range(devices)]
     events = (ctypes.c_void_p * devices)()
-    numbers = (ctypes.c_int64 * max(1, len(kept)))(*kept)
+    numbers = (ctypes.c_int64 * max(1, len(undonated)))(*undonated)
     options = structs.make(
         'ExecuteOptions',
         non_donatable_input_indices=ctypes.addressof(numbers),
-        num_non_donatable_input_indices=len(kept))
+        num_non_donatable_input_indices=len(undonated))
     argument_lists = _pointers_to(lists)
     output_lists = _pointers_to(results)
     call = structs.make(
@@ -121,7 +121,7 @@ class Loaded:
         output_lists=ctypes.addressof(output_lists),
         device_complete_events=ctypes.addressof(events))
 
-    def made(*_: object) -> Execution:
+    def get_execution(*_: object) -> Execution:
       return Execution(
           self.table,
           [[Buffer(self.table, address)
@@ -129,13 +129,14 @@ class Loaded:
            for of_device in results], tuple(events))
 
     # What the struct points to goes with the function.
-    return call, functools.partial(made, lists, numbers, options,
+    return call, functools.partial(get_execution, lists, numbers, options,
                                    argument_lists, output_lists)
 
-  def execute(self,
-              arguments: Sequence[Sequence[Buffer]],
-              outputs: int = 1,
-              kept: Sequence[int] = ()) -> list[list[Buffer]]:
+  def execute(
+      self,
+      arguments: Sequence[Sequence[Buffer]],
+      outputs: int = 1,
+      undonated: Sequence[int] = ()) -> list[list[Buffer]]:
     """Runs the program as `start` does, and waits for it.
 
     Returns:
@@ -144,7 +145,7 @@ class Loaded:
     Raises:
       PjrtError: the plugin's, of the call or of what it waited for.
     """
-    execution = self.start(arguments, outputs, kept)
+    execution = self.start(arguments, outputs, undonated)
     try:
       execution.wait()
     except PjrtError:
@@ -157,15 +158,15 @@ class Loaded:
 
 
 def serialize(table: Table, executable: int) -> bytes:
-  told = table.call('Executable_Serialize', executable=executable)
-  data = ctypes.string_at(told.serialized_bytes, told.serialized_bytes_size)
-  ctypes.CFUNCTYPE(None, ctypes.c_void_p)(told.serialized_executable_deleter)(
-      told.serialized_executable)
+  answer = table.call('Executable_Serialize', executable=executable)
+  data = ctypes.string_at(answer.serialized_bytes, answer.serialized_bytes_size)
+  ctypes.CFUNCTYPE(None, ctypes.c_void_p)(answer.serialized_executable_deleter)(
+      answer.serialized_executable)
   return data
 
 
 def optimized_program(table: Table, executable: int) -> tuple[bytes, str]:
-  """What the compiler made, and its format."""
+  """The compiled program, and its format."""
   program = structs.make('Program', room=False)
   where = ctypes.addressof(program)
   table.call(

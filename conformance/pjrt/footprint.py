@@ -46,7 +46,7 @@ class _Mallinfo(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True)
 class Growth:
-  """How memory grew in two or more spans of as many steps each.
+  """The growth of memory in two or more spans of as many steps each.
 
   Attributes:
     steps: of a span.
@@ -56,7 +56,7 @@ class Growth:
   spans: dict[str, tuple[int, ...]]
 
   def leaks(self) -> Iterator[str]:
-    """What grew in each span by more than noise: caches fill up but once."""
+    """The kinds that grew in each span by more than noise, unlike caches."""
     for name, span in self.spans.items():
       kind, least = _KINDS[name], min(span)
       if least > kind.noise + kind.each * self.steps:
@@ -79,21 +79,25 @@ def growth(client: Optional[Client], steps: int,
   Args:
     client: whose devices are asked too; None: none.
   """
-  told: list[dict[str, int]] = []
-  while len(told) < 3 or len(told) < 5 and any(_between(steps, told).leaks()):
-    for number in range(len(told) * steps, (len(told) + 1) * steps):
+  readings: list[dict[str, int]] = []
+  while len(readings) < 3 or len(readings) < 5 and any(
+      _growth_of(steps, readings).leaks()):
+    for number in range(len(readings) * steps, (len(readings) + 1) * steps):
       step(number)
-    told.append(_held(client))
-  return _between(steps, told)
+    readings.append(_held(client))
+  return _growth_of(steps, readings)
 
 
-def _between(steps: int, told: Sequence[dict[str, int]]) -> Growth:
-  names = [name for name in told[0] if all(name in each for each in told)]
+def _growth_of(steps: int, readings: Sequence[dict[str, int]]) -> Growth:
+  names = [
+      name for name in readings[0] if all(name in each for each in readings)
+  ]
   return Growth(
       steps, {
           name:
               tuple(after[name] - before[name]
-                    for before, after in zip(told, told[1:])) for name in names
+                    for before, after in zip(readings, readings[1:]))
+          for name in names
       })
 
 
@@ -105,8 +109,8 @@ def _held(client: Optional[Client]) -> dict[str, int]:
   if hasattr(process, 'mallinfo2'):  # glibc 2.33 has it.
     process.mallinfo2.restype = _Mallinfo
     process.malloc_trim(0)  # Free memory is no part of the process's.
-    told = process.mallinfo2()
-    held['heap'] = told.uordblks + told.hblkhd
+    info = process.mallinfo2()
+    held['heap'] = info.uordblks + info.hblkhd
   held['resident'] = _resident()
   on_devices = client and _on_devices(client)
   if on_devices is not None:

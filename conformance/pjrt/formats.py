@@ -35,9 +35,9 @@ def known() -> Iterator[Format]:
       yield Format(MLIR, version)
 
 
-def refused(form: Format, device_ids: Sequence[int],
+def refusal(form: Format, device_ids: Sequence[int],
             compiler: Callable[[Program], None]) -> Optional[PjrtError]:
-  """What a compiler says to a sum in that format; None: it takes it."""
+  """The compiler's refusal of a sum in that format; None if it accepts it."""
   try:
     compiler(form.written(Elementwise(_DIMS).program(form.name, device_ids)))
     return None
@@ -54,7 +54,7 @@ def first_taken(device_ids: Sequence[int], compiler: Callable[[Program],
   """
   first: Optional[PjrtError] = None
   for form in known():
-    error = refused(form, device_ids, compiler)
+    error = refusal(form, device_ids, compiler)
     if error is None:
       return form
     first = first or error

@@ -80,7 +80,7 @@ class Graph:
     code = self.hlo() if form == HLO else self.mlir(1, len(device_ids))
     return Program(code, form, compile_options(device_ids, partitioner))
 
-  def of_replicas(self, form: str, device_ids: Sequence[int]) -> Program:
+  def replicated_program(self, form: str, device_ids: Sequence[int]) -> Program:
     """The program with a replica on each device."""
     code = self.hlo() if form == HLO else self.mlir(len(device_ids), 1)
     return Program(code, form, replica_options(device_ids))
@@ -102,9 +102,9 @@ class Graph:
       _add_instruction(
           entry, 'parameter', parameter.shape, (), parameter_number=number)
     for step in self.steps:
-      made = _add_instruction(entry, step.opcode, step.result.shape,
-                              step.operands)
-      _set_attributes(made, step, summed)
+      instruction = _add_instruction(entry, step.opcode, step.result.shape,
+                                     step.operands)
+      _set_attributes(instruction, step, summed)
     if len(shapes) == 1:
       entry.root_id = self.results[0] + 1
     else:
@@ -165,22 +165,24 @@ def _add_sum(module: Any, dtype: str, identifier: int) -> None:
   computation.root_id = _add_instruction(computation, 'add', number, (0, 1)).id
 
 
-def _set_attributes(made: Any, step: Step, summed: Sequence[str]) -> None:
+def _set_attributes(instruction: Any, step: Step,
+                    summed: Sequence[str]) -> None:
   if step.opcode == 'concatenate' or step.opcode in _COLLECTIVES[1:4]:
-    made.dimensions.append(0)
+    instruction.dimensions.append(0)
   if step.opcode in _SUMS:
-    made.called_computation_ids.append(summed.index(step.result.dtype) + 2)
+    instruction.called_computation_ids.append(
+        summed.index(step.result.dtype) + 2)
   if step.opcode == 'constant':
-    made.literal.shape = step.result.shape
-    made.literal.f32s.extend(step.numbers)
+    instruction.literal.shape = step.result.shape
+    instruction.literal.f32s.extend(step.numbers)
   if step.opcode == 'dot':
-    made.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
-    made.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
+    instruction.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
+    instruction.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
   for group in step.groups:
     if step.opcode == 'collective-permute':
-      made.source_target_pairs.add(source=group[0], target=group[1])
+      instruction.source_target_pairs.add(source=group[0], target=group[1])
     else:
-      made.replica_groups.add(replica_ids=group)
+      instruction.replica_groups.add(replica_ids=group)
 
 
 def _step_text(step: Step, values: Sequence[Array]) -> str:

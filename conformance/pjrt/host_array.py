@@ -68,7 +68,7 @@ class HostArray:
     return math.prod(dims) * TYPES[type_name][1] // 8
 
   @classmethod
-  def of_any_bits(cls, type_name: str, dims: Sequence[int],
+  def random_bits(cls, type_name: str, dims: Sequence[int],
                   seed: int) -> HostArray:
     """Elements with all bits in use; where there is room, special ones first.
 

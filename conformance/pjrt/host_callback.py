@@ -39,7 +39,7 @@ class RegisterHandlerArgs(ctypes.Structure):
 
 
 def calls_back(client: Client, form: str) -> bool:
-  """Whether a program that is to call a function of this process does so.
+  """Tests whether a program calls a function of this process.
 
   The plugin keeps the function: once in a process.
 
@@ -86,10 +86,12 @@ def _tell_version(frame: int) -> bool:
                        != METADATA_TYPE):
     return False
   version = ctypes.c_int * 2
-  told = version.from_address(_size(extension + METADATA) + METADATA_VERSION)
+  version_field = version.from_address(
+      _size(extension + METADATA) + METADATA_VERSION)
   api = _size(frame + FRAME_API)
   # An XLA that hands over no API is as old as its first version with metadata.
-  told[:] = version.from_address(api + API_VERSION)[:] if api else (0, 1)
+  version_field[:] = version.from_address(api + API_VERSION)[:] if api else (0,
+                                                                             1)
   return True
 
 

@@ -69,7 +69,7 @@ class LongWork:
       self._make_room()
 
   def keep_rooms(self) -> None:
-    """Has the host's arrays stay for good.
+    """Keeps the host's arrays for good.
 
     A plugin that said too early that it is done with them still uses them.
     """
@@ -83,7 +83,7 @@ class LongWork:
 
   @property
   def host_sees(self) -> bool:
-    """Whether the host can look into the memory of the devices."""
+    """Tests whether the host can read the memory of the devices."""
     table = self._client.table
     return (table.has('Buffer_UnsafePointer') and
             table.has('Buffer_IsOnCpu') and
@@ -162,15 +162,16 @@ class LongWork:
         lambda: _differs(copy.pointer, self._size, self._word), copy.destroy)
 
   def _begin(self) -> None:
-    ones = floats([1.] * self._size)
-    self._state, self._one = self._client.put(ones), self._client.put(ones)
+    values = floats([1.] * self._size)
+    self._state, self._addend = self._client.put(values), self._client.put(
+        values)
     self._value = 1.
     self._sum = self._client.compile(
         Elementwise((self._size,)).program(self._form, self._client.ids[:1]))
 
   def _leave(self) -> None:
     self._state.destroy()
-    self._one.destroy()
+    self._addend.destroy()
     self._sum.destroy()
 
   def _make_room(self) -> None:
@@ -185,7 +186,7 @@ class LongWork:
     return self._add()
 
   def _add(self) -> Event:
-    execution = self._sum.start([[self._state, self._one]])
+    execution = self._sum.start([[self._state, self._addend]])
     self._state.destroy()
     self._state = execution.outputs[0][0]
     self._value += 1
@@ -257,13 +258,13 @@ def _write(address: int, size: int, word: int) -> None:
 
 
 def _differs(address: int, size: int, word: int) -> str:
-  found = [place.value for place in _places(address, size)]
-  wrong = _PLACES - found.count(word)
+  words = [place.value for place in _places(address, size)]
+  wrong = _PLACES - words.count(word)
   return f'{wrong} of {_PLACES} places differ' if wrong else ''
 
 
 def _least_seconds(start: Callable[[], Event]) -> float:
-  """What work takes, at the best."""
+  """The least duration of the work."""
   spent = []
   for _ in range(_TRIES):
     begun = time.perf_counter()

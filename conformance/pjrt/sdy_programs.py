@@ -35,12 +35,12 @@ module @add attributes {{mhlo.num_replicas = 1 : i32,
 
 def with_attributes(count: int, form: str,
                     device_ids: Sequence[int]) -> Program:
-  """The same with the texts in frontend attributes."""
-  what = Elementwise((count,))
+  """A program with the texts in frontend attributes."""
+  elementwise = Elementwise((count,))
   options = compile_options(device_ids, Partitioner.SHARDY)
   meshes = _MESHES.format(count=count)
   if form == HLO:
-    module = messages.parse(HloModuleProto, what.hlo())
+    module = messages.parse(HloModuleProto, elementwise.hlo())
     entry = module.frontend_attributes.map.add()
     entry.key, entry.value = 'xla.sdy.meshes', meshes
     for instruction in module.computations[0].instructions[:2]:

@@ -65,11 +65,12 @@ def struct(name: str) -> type[ctypes.Structure]:
   text = re.sub(r'union {.*?}', 'int64_t int64_value', _described()[name][1])
   for field in text.rstrip(';').split(';') if text else ():
     match = _FIELD.fullmatch(field.strip())
-    of = match['type'].strip()
-    if '*' in of:
+    field_type = match['type'].strip()
+    if '*' in field_type:
       kind = ctypes.c_void_p
     else:
-      kind = _TYPES[of] if of in _TYPES else struct(of.removeprefix('Abi'))
+      kind = _TYPES[field_type] if field_type in _TYPES else struct(
+          field_type.removeprefix('Abi'))
     fields.append((match['name'], kind))
   return type(name, (ctypes.Structure,), {'_fields_': fields})
 

@@ -168,9 +168,9 @@ class Table:
   def error_of(self, error: int) -> PjrtError:
     """The status at an address, which is destroyed."""
     try:
-      told = structs.make('Error_Message', error=error)
-      CALL(self._functions['Error_Message'])(ctypes.addressof(told))
-      message = ctypes.string_at(told.message, told.message_size)
+      answer = structs.make('Error_Message', error=error)
+      CALL(self._functions['Error_Message'])(ctypes.addressof(answer))
+      message = ctypes.string_at(answer.message, answer.message_size)
       kind = structs.make('Error_GetCode', error=error)
       CALL(self._functions['Error_GetCode'])(ctypes.addressof(kind))
       code = CODES[kind.code] if 0 <= kind.code < len(CODES) else str(kind.code)
@@ -193,11 +193,11 @@ class Table:
       self.call('Event_Destroy', event=event)
 
   def attributes(self) -> dict[str, Any]:
-    """What the plugin says of itself; none where it says nothing."""
+    """The plugin's attributes; empty where it has none."""
     if not self.has('Plugin_Attributes'):
       return {}
-    told = self.call('Plugin_Attributes')
-    return read_values(told.attributes, told.num_attributes)
+    answer = self.call('Plugin_Attributes')
+    return read_values(answer.attributes, answer.num_attributes)
 
 
 def text(address: int, size: int) -> str:

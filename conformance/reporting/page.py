@@ -50,5 +50,5 @@ def _body(report: ConformanceReport) -> Iterator[str]:
 
 def _linked(issue: str) -> str:
   """The markup of an issue, which may be an address."""
-  told = escape(issue or 'without an issue')
-  return f'<a href="{told}">{told}</a>' if '://' in issue else told
+  markup = escape(issue or 'without an issue')
+  return f'<a href="{markup}">{markup}</a>' if '://' in issue else markup

@@ -22,9 +22,9 @@ def text(report: ConformanceReport) -> str:
   ])
 
 
-def capabilities(found: Mapping[str, Any]) -> Iterator[str]:
+def capabilities(measured: Mapping[str, Any]) -> Iterator[str]:
   """A line for each capability."""
-  for name, value in found.items():
+  for name, value in measured.items():
     shown = value_text(value)
     yield from wrapped(f'{name.replace("_", " ")}: {shown}')
 
@@ -86,12 +86,12 @@ def _reasons(results: Sequence[Result]) -> dict[str, list[str]]:
 
 
 def _issues(results: Sequence[Result]) -> Iterator[str]:
-  """How many failures are known by which issue, if one is named."""
-  if found := counts_by_issue(results):
+  """Counts of known failures by issue, if one is named."""
+  if counts := counts_by_issue(results):
     known = ', '.join(
-        f'{issue or "without an issue"}: {n}' for issue, n in found.items())
+        f'{issue or "without an issue"}: {n}' for issue, n in counts.items())
     yield from wrapped(
-        f'expected to fail: {sum(found.values())} ({known})', indent='')
+        f'expected to fail: {sum(counts.values())} ({known})', indent='')
     yield ''
 
 

@@ -39,7 +39,7 @@ class Servers:
     self._mutex = threading.Lock()
     self._of_mode: dict[Optional[Mode], _Server] = {}
 
-  def of(self, mode: Optional[Mode]) -> _Server:
+  def server_of(self, mode: Optional[Mode]) -> _Server:
     """The server of a mode, or without torch_xla; started if there is none.
 
     Raises:
@@ -56,8 +56,8 @@ class Servers:
     """Ends them, and all workers."""
     with self._mutex:
       servers, self._of_mode = self._of_mode, {}
-    for one in servers.values():
-      one.close()
+    for running in servers.values():
+      running.close()
 
 
 class Runner:
@@ -106,7 +106,8 @@ class Runner:
         'capabilities': dict(capabilities),
     }
     with tempfile.TemporaryFile() as log:
-      with self._servers.of(self._mode(case)).work(request, log) as worker:
+      with self._servers.server_of(self._mode(case)).work(request,
+                                                          log) as worker:
         part, begun = parts[0], time.monotonic()
         ended = []
         complete = failed = False
@@ -128,7 +129,7 @@ class Runner:
       if self._stopped:
         return
       seconds = time.monotonic() - begun
-      log_text = _said(log)
+      log_text = _last_words(log)
     if message is None:
       when = f' behind {part or case.name}' if part in ended else ''
       yield Result(case.name, _rest(part, ended), Status.HUNG,
@@ -161,14 +162,14 @@ class Runner:
     An interrupt, or what `run` raises, ends all processes.
     """
 
-    def one(case: Case, parts: Sequence[str]) -> None:
+    def run_case(case: Case, parts: Sequence[str]) -> None:
       if not self._stopped:
         on_case(case)
       for result in self.run(case, parts, capabilities):
         on_result(result)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-      futures = [pool.submit(one, *each) for each in chosen]
+      futures = [pool.submit(run_case, *each) for each in chosen]
       try:
         for future in concurrent.futures.as_completed(futures):
           future.result()
@@ -185,7 +186,7 @@ def _rest(part: str, ended: Sequence[str]) -> str:
   return AT_EXIT if part in ended else part
 
 
-def _said(log: IO[bytes]) -> str:
+def _last_words(log: IO[bytes]) -> str:
   words = last_words(log)
   return f'; it said last: {words}' if words else ''
 
@@ -199,7 +200,7 @@ class _Worker:
     self._pid: Optional[int] = None
 
   def next(self, seconds: float) -> Optional[dict[str, Any]]:
-    """What it tells next; None if it told nothing for so long, and was ended.
+    """Its next message; None if it sent none for so long, and was ended.
     """
     if self._pid is None:
       # A worker tells it before it does anything that could take long.
@@ -256,12 +257,12 @@ class _Server:
         return
       self._control.settimeout(_SERVER_SECONDS)
       try:
-        told, _ = packets.receive(self._control)
+        message, _ = packets.receive(self._control)
       except (TimeoutError, OSError):  # Another thread may have closed it.
-        told = None
-      if told is None:
+        message = None
+      if message is None:
         raise ConformanceError(
-            f'torch_xla cannot be imported{_said(self._log)}')
+            f'torch_xla cannot be imported{_last_words(self._log)}')
       self._control.settimeout(None)
       self._ready = True
 

@@ -1,4 +1,4 @@
-"""What a worker does: the parts of one case, each told as it begins and ends."""
+"""A worker: runs the parts of one case, and reports their begin and end."""
 
 from __future__ import annotations
 

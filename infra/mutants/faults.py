@@ -30,7 +30,7 @@ class Fault:
   test: str
 
   def planted(self, text: str) -> str:
-    """What becomes of the file's text.
+    """The file's text with the fault.
 
     Raises:
       BuildError: it is not as the table says.

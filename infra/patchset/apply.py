@@ -23,7 +23,7 @@ def folder_reader(folder: Path) -> Reader:
 
 
 def patched_files(read: Reader, patches: list[Patch]) -> dict[str, bytes]:
-  """What the patches make of the files that they touch.
+  """Applies the patches to the files that they touch.
 
   A patch applies to the blob that its index line names: the official file, or
   what an earlier patch made of it. Where other series have changed the file
@@ -75,7 +75,7 @@ def _official(read: Reader, path: str, patch: Patch) -> bytes:
 
 
 def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
-  """What a patch makes of a file."""
+  """Applies a patch to a file."""
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     file = Path(name).resolve() / 'tree' / change.path
     file.parent.mkdir(parents=True)

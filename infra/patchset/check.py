@@ -38,7 +38,7 @@ def check(root: Path, read: Reader) -> list[str]:
         try:
           patch = load_patch(root, name, form)
           patches[series.name,
-                  form].append(patch.for_wheel() if form == WHEEL else patch)
+                  form].append(patch.wheel_part() if form == WHEEL else patch)
         except BuildError as error:
           unread.append(str(error))
   # A patch that cannot be read would only make those behind it fail too.

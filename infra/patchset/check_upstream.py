@@ -8,7 +8,7 @@ import sys
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.lay import Ground
+from infra.patchset.worktree import Worktree
 from infra.patchset.manifest import load_manifest, Series
 from infra.patchset.pull_request import read_cover
 from infra.patchset.style import misformatted
@@ -40,7 +40,7 @@ def check_upstream(root: Path,
   chosen = [series for series in chosen if series.upstream]
   if not chosen:
     raise BuildError(f'no patches for people with the source: {only}')
-  ground = Ground(root, manifest, _clone(root, upstream))
+  worktree = Worktree(root, manifest, _clone(root, upstream))
   targets = {b.name: b.name for b in manifest.bases}
   if elsewhere and elsewhere not in targets:
     targets[elsewhere] = git.need(upstream, 'rev-parse', '--verify',
@@ -50,7 +50,7 @@ def check_upstream(root: Path,
     for target in [elsewhere] if elsewhere else series.upstream:
       count = len(series.forms()[series.home(target)])
       say(f'==> {series.name} on {target}: {count} patches')
-      for problem in _problems(ground, series, targets[target]):
+      for problem in _problems(worktree, series, targets[target]):
         problems.append(f'{series.name} on {target}: {problem}')
         say(f'  {problem}')
     try:
@@ -81,14 +81,14 @@ def _clone(root: Path, upstream: Path) -> Path:
   return tree
 
 
-def _problems(ground: Ground, series: Series, target: str) -> list[str]:
+def _problems(worktree: Worktree, series: Series, target: str) -> list[str]:
   """Lays a series behind what it depends on, and looks at it."""
-  *earlier, _ = ground.manifest.with_dependencies(series.name)
+  *earlier, _ = worktree.manifest.with_dependencies(series.name)
   try:
-    ground.start(target)
-    laid = ground.lay(earlier, target)
-    before = git.need(ground.tree, 'rev-parse', 'HEAD')
-    laid += ground.lay([series], target)
+    worktree.start(target)
+    laid = worktree.lay(earlier, target)
+    before = git.need(worktree.tree, 'rev-parse', 'HEAD')
+    laid += worktree.lay([series], target)
   except BuildError as error:
     return [str(error)]
   conflicts = [
@@ -96,11 +96,11 @@ def _problems(ground: Ground, series: Series, target: str) -> list[str]:
       for entry in laid
       if entry.conflict
   ]
-  return conflicts or _faults(ground.tree, before)
+  return conflicts or _faults(worktree.tree, before)
 
 
 def _faults(tree: Path, before: str) -> list[str]:
-  """What is wrong with the files that commits changed."""
+  """The faults of the files that commits changed."""
   paths = git.need(tree, 'diff', '--name-only', before, 'HEAD').split()
   faults = [
       f'{path} does not compile' for path in paths if path.endswith('.py') and
@@ -118,7 +118,7 @@ def _faults(tree: Path, before: str) -> list[str]:
 
 
 def _redefined(text: str, path: str) -> list[str]:
-  """What ruff says of names that a text of Python defines twice."""
+  """Ruff's findings on names that a text of Python defines twice."""
   if not path.endswith('.py'):
     return []
   done = subprocess.run([

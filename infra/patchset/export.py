@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.lay import CONFIG, Ground, has_commit, work_tree
+from infra.patchset.worktree import CONFIG, Worktree, has_commit, work_tree
 from infra.patchset.manifest import load_manifest
 
 BRANCH_PREFIX = 'fork/'
@@ -52,9 +52,9 @@ def export(root: Path,
     raise BuildError(f'series {name} has no patches for {target}')
   with work_tree(upstream) as tree:
     _check_branch(upstream, branch)
-    ground = Ground(root, manifest, tree)
-    start, picked = ground.start(target)
-    laid = ground.lay(chain, target)
+    worktree = Worktree(root, manifest, tree)
+    start, picked = worktree.start(target)
+    laid = worktree.lay(chain, target)
     for patch in laid:
       say(f'{patch.series}: {patch.patch.subject}')
     conflicts = [patch for patch in laid if patch.conflict]

@@ -28,11 +28,11 @@ def find_git() -> str:
   Raises:
     BuildError: there is none.
   """
-  found = shutil.which('git')
-  if not found:
+  path = shutil.which('git')
+  if not path:
     raise BuildError('git is not on the path, and patches are applied with it. '
                      'Install it (Debian and Ubuntu: apt-get install git).')
-  return found
+  return path
 
 
 def run(folder: Path,
@@ -72,8 +72,8 @@ def need(folder: Path, *arguments: str, given: str | None = None) -> str:
   """
   process = run(folder, *arguments, given=given)
   if process.returncode:
-    said = (process.stderr or process.stdout).strip()
-    raise BuildError(f'git {_verb(arguments)} failed: {said}')
+    message = (process.stderr or process.stdout).strip()
+    raise BuildError(f'git {_verb(arguments)} failed: {message}')
   return process.stdout.strip()
 
 
@@ -81,13 +81,13 @@ def read(folder: Path, *arguments: str) -> bytes:
   """Runs git as `need` does, and returns what it prints as bytes."""
   process = run(folder, *arguments, text=False)
   if process.returncode:
-    said = process.stderr.decode(errors='replace').strip()
-    raise BuildError(f'git {_verb(arguments)} failed: {said}')
+    message = process.stderr.decode(errors='replace').strip()
+    raise BuildError(f'git {_verb(arguments)} failed: {message}')
   return process.stdout
 
 
 def _verb(arguments: tuple[str, ...]) -> str:
-  """What git is asked to do: the first argument behind the settings."""
+  """The command of git: the first argument behind the settings."""
   if arguments[0] == '-c':
     return _verb(arguments[2:])
   return arguments[0]

@@ -10,7 +10,7 @@ import re
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.export import BRANCH_PREFIX, exported_from
-from infra.patchset.lay import Ground, has_commit, work_tree
+from infra.patchset.worktree import Worktree, has_commit, work_tree
 from infra.patchset.manifest import FILE, FOLDER, load_manifest, Manifest, WHEEL
 from infra.patchset.patch import (fields_of, file_of, load_patch, Patch,
                                   read_fields, read_patch, slug, write_patch)
@@ -47,14 +47,14 @@ def import_branch(root: Path,
   edited = _edited(root, upstream, branch, manifest)
   texts: dict[str, str] = {}
   with work_tree(upstream) as tree:
-    ground = Ground(root, manifest, tree, edited)
+    worktree = Worktree(root, manifest, tree, edited)
     for series, form in ((s, f) for s in manifest.series for f in s.forms()):
       chain = manifest.with_dependencies(series.name)
       if edited.keys().isdisjoint(
           name for s in chain for name in s.forms()[s.home(form)]):
         continue
-      ground.start(form)
-      for laid in ground.lay(chain, form):
+      worktree.start(form)
+      for laid in worktree.lay(chain, form):
         if laid.conflict:
           raise BuildError(
               f'{laid.patch.name} conflicts with the change on {form}. Export '
@@ -162,7 +162,7 @@ def _write(root: Path, edited: _Edited, texts: Mapping[str, str],
 
 
 def _same(text: str, other: str) -> bool:
-  """Whether two patches differ only in where the lines of headers end."""
+  """Tests whether two patches differ only in how headers are wrapped."""
   head, _, diff = text.partition('\n---\n')
   other_head, _, other_diff = other.partition('\n---\n')
   return diff == other_diff and head.split() == other_head.split()

@@ -78,7 +78,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Manifest:
-  """What series.toml says.
+  """The content of series.toml.
 
   Attributes:
     bases: all bases, the oldest first.
@@ -137,7 +137,7 @@ class Manifest:
 
 
 def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
-  """What series.toml of the checkout at `root` says.
+  """Loads series.toml of the checkout at `root`.
 
   Args:
     root: the checkout.
@@ -158,7 +158,7 @@ def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
 
 
 def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
-  """What a series.toml of this text says; see `load_manifest`."""
+  """Parses the text of a series.toml; see `load_manifest`."""
   try:
     table = table_of(text)
   except BuildError as error:
@@ -186,7 +186,7 @@ def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
 
 
 def matches(pattern: str, path: str) -> bool:
-  """Whether a path is, or lies beneath, what an entry of series.toml names."""
+  """Tests whether a path is, or lies below, an entry of series.toml."""
   if pattern.endswith('/**'):
     return path.startswith(pattern[:-2])
   return (pattern.count('/') == path.count('/') and
@@ -228,29 +228,29 @@ def _series(entry: dict[str, Any], bases: Iterable[Base]) -> Series:
   values: dict[str, Any] = {}
   for field in fields(Series):
     value = entry[field.name]
-    what = f'{field.name} of {name}'
+    label = f'{field.name} of {name}'
     if field.type is str:
-      values[field.name] = _text(value, what)
+      values[field.name] = _text(value, label)
     elif field.name == UPSTREAM:
-      values[field.name] = _upstream(value, what, [b.name for b in bases])
+      values[field.name] = _upstream(value, label, [b.name for b in bases])
     else:
-      values[field.name] = _texts(value, what)
+      values[field.name] = _texts(value, label)
   return Series(**values)
 
 
-def _upstream(table: Any, what: str,
+def _upstream(table: Any, label: str,
               bases: Sequence[str]) -> dict[str, tuple[str, ...] | str]:
   """The patches for each base, or the base whose patches are merged there."""
   if not isinstance(table, dict) or not table.keys() <= {*bases}:
-    raise BuildError(f'{FILE}: {what} has to be a table with bases for keys')
+    raise BuildError(f'{FILE}: {label} has to be a table with bases for keys')
   for name, value in table.items():
     if isinstance(value, str) and not isinstance(table.get(value), list):
-      raise BuildError(f'{FILE}: {what} for {name} is as for {value}, which '
+      raise BuildError(f'{FILE}: {label} for {name} is as for {value}, which '
                        'has no list')
   return {
       name:
           value
-          if isinstance(value, str) else _texts(value, f'{what} for {name}')
+          if isinstance(value, str) else _texts(value, f'{label} for {name}')
       for name, value in (
           (name, table[name]) for name in bases if name in table)
   }
@@ -272,16 +272,16 @@ def _differ(entries: Sequence[Base | Series], kind: str) -> None:
       raise BuildError(f'{FILE}: two {kind} are called {name}')
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, label: str) -> str:
   """Raises BuildError unless a value is a text."""
   if not isinstance(value, str) or not value:
-    raise BuildError(f'{FILE}: {what} has to be a text')
+    raise BuildError(f'{FILE}: {label} has to be a text')
   return value
 
 
-def _texts(value: Any, what: str) -> tuple[str, ...]:
+def _texts(value: Any, label: str) -> tuple[str, ...]:
   """Raises BuildError unless a value is a list of texts of one line."""
   if not isinstance(value, list) or not all(
       isinstance(v, str) and v.isprintable() for v in value):
-    raise BuildError(f'{FILE}: {what} has to be a list of texts')
+    raise BuildError(f'{FILE}: {label} has to be a list of texts')
   return tuple(value)

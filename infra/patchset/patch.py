@@ -28,7 +28,7 @@ _HUNK = re.compile(r'@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@')
 
 @dataclass(frozen=True)
 class Change:
-  """What a patch does to one file: from which blob to which.
+  """The change of a patch to one file: from which blob to which.
 
   Attributes:
     diff: that part of the patch's diff.
@@ -58,7 +58,7 @@ class Patch:
     """The text behind the divider."""
     return ''.join(change.diff for change in self.changes)
 
-  def for_wheel(self) -> 'Patch':
+  def wheel_part(self) -> 'Patch':
     """The patch without the parts that a wheel has no files for.
 
     Raises:
@@ -112,8 +112,8 @@ def load_patches(root: Path, series: Series, form: str = WHEEL) -> list[Patch]:
 
 
 def wheel_patches(root: Path, series: Series) -> list[Patch]:
-  """What the patches of a series do to a wheel; errors as `load_patches`."""
-  return [patch.for_wheel() for patch in load_patches(root, series)]
+  """The patches of a series for a wheel; errors as `load_patches`."""
+  return [patch.wheel_part() for patch in load_patches(root, series)]
 
 
 def load_patch(root: Path, name: str, form: str) -> Patch:

@@ -152,7 +152,7 @@ class Alone:
     ]
     modules = [
         name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')
-        for name in overlay.of_wheel(names)
+        for name in overlay.files_of_wheel(names)
         if name.endswith('.py')
     ]
     process = subprocess.run(
@@ -164,8 +164,8 @@ class Alone:
         text=True,
         check=False)
     if process.returncode:
-      said = '\n'.join(process.stderr.strip().splitlines()[-12:])
-      raise NotAlone(f'it cannot be imported:\n{said}')
+      message = '\n'.join(process.stderr.strip().splitlines()[-12:])
+      raise NotAlone(f'it cannot be imported:\n{message}')
 
   def run_tests(self, arguments: Sequence[str], say: Say) -> str:
     """Runs the series' own tests, not those of what it depends on.

@@ -1,4 +1,4 @@
-"""Has upstream's formatters judge the lines that commits added."""
+"""Checks the lines that commits added by upstream's formatters."""
 
 from pathlib import Path
 import re
@@ -14,7 +14,7 @@ _HUNK = re.compile(r'(?m)^@@ \S+ \+(\d+)(?:,(\d+))? @@')
 
 
 def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
-  """What the settings of a work tree would have otherwise.
+  """The lines that a work tree's settings would format otherwise.
 
   Args:
     tree: a work tree, with upstream's .clang-format and .style.yapf.

@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 def summary(release: Release, written: bool) -> list[str]:
-  """What a person wants to know at the end, in lines."""
+  """The summary for people, in lines."""
   lines = [f'torch_xla {release.version} in {release.folder}:']
   lines += [f'  {name}' for name in release.files]
   lines += [str(trial) for trial in release.trials]

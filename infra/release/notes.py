@@ -1,4 +1,4 @@
-"""What a release says of itself: its changes, checksums and what was tried."""
+"""The notes of a release: its changes, checksums and the trials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Section:
 
   @property
   def released(self) -> bool:
-    """Whether the heading has a date and not '(unreleased)'."""
+    """Tests whether the heading has a date and not '(unreleased)'."""
     return bool(re.fullmatch(r'\(\d{4}-\d\d-\d\d\)', self.heading))
 
 

@@ -16,7 +16,7 @@ import time
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.lay import work_tree
+from infra.patchset.worktree import work_tree
 from infra.release.notes import checksums, notes, section
 from infra.release.smoke import FAILED
 from infra.release.trial import Trial, try_wheel

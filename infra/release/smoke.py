@@ -28,7 +28,7 @@ PASSED, FAILED, NOT_RUN = 'passed', 'failed', 'not run'
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """What came of a smoke test.
+  """The outcome of a smoke test.
 
   Attributes:
     verdict: `PASSED`, `FAILED`, or `NOT_RUN`: what it takes is missing.
@@ -58,10 +58,11 @@ def smoke(wheel: Path, torch: str, folder: Path) -> Outcome:
       str(python), '-m', 'pip', 'install', '--quiet', '--no-input',
       '--no-compile'
   ]
-  for what, missing in ((torch, NOT_RUN), (f'{wheel}[cpu]', FAILED)):
-    process = _run([*pip, what], environment, folder)
+  for requirement, missing in ((torch, NOT_RUN), (f'{wheel}[cpu]', FAILED)):
+    process = _run([*pip, requirement], environment, folder)
     if process.returncode:
-      return Outcome(missing, f'pip could not install {what}: {_end(process)}')
+      return Outcome(missing,
+                     f'pip could not install {requirement}: {_end(process)}')
   try:
     process = _run([str(python), str(_TRAINING)], environment, folder,
                    _TRAINING_SECONDS)
@@ -104,10 +105,10 @@ def _run(command: list[str],
 
 
 def _end(done: subprocess.CompletedProcess) -> str:
-  """The last of what a program said, on a line."""
-  said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-  told = [line for line in said if line.startswith('ERROR: ')] or said
-  return told[-1] if told else f'status {done.returncode}'
+  """The last error or line of a program's output."""
+  lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+  errors = [line for line in lines if line.startswith('ERROR: ')] or lines
+  return errors[-1] if errors else f'status {done.returncode}'
 
 
 def main(arguments: list[str] | None = None) -> None:

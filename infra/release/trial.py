@@ -63,14 +63,14 @@ def try_wheel(root: Path, python: str, wheel: Path) -> Trial:
 
 
 def _outcome(process: subprocess.CompletedProcess) -> Outcome:
-  """What the smoke test said in its last line."""
+  """The outcome in the last line of the smoke test."""
   try:
     return Outcome(**json.loads(process.stdout.splitlines()[-1]))
   except (IndexError, TypeError, ValueError):
-    said = (process.stderr.strip().splitlines() or ['nothing'])[-1]
+    last_line = (process.stderr.strip().splitlines() or ['nothing'])[-1]
     return Outcome(
         FAILED,
-        f'the smoke test ended with status {process.returncode}: {said}')
+        f'the smoke test ended with status {process.returncode}: {last_line}')
 
 
 def _torch(requirements: str) -> str:

@@ -51,7 +51,7 @@ class Order:
 
   @property
   def wheel(self) -> Distribution:
-    """What the wheel is called."""
+    """The file name of the wheel."""
     return distribution_of(self.profile)
 
 
@@ -88,21 +88,21 @@ def assemble(order: Order, upstream: zipfile.ZipFile, laid: list[LaidSeries],
 def _inputs(order: Order, requires: Iterable[str], laid: Iterable[LaidSeries],
             pieces: Mapping[str, Piece], tools: Tools) -> Inputs:
 
-  def of(origin: Origin) -> dict[str, bytes]:
+  def files_of(origin: Origin) -> dict[str, bytes]:
     return {n: p.data for n, p in pieces.items() if p.origin is origin}
 
   profile = order.profile
   sources = _sources(order.root)
-  vendor = of(Origin.VENDOR)
+  vendor = files_of(Origin.VENDOR)
   if profile:
     vendor[profile.path.name] = profile.path.read_bytes()
   return Inputs(
       order.wheel, order.python, order.official,
-      tuple(_series(one, order.root) for one in laid),
-      digest_of_files(of(Origin.OURS)),
+      tuple(_series(series, order.root) for series in laid),
+      digest_of_files(files_of(Origin.OURS)),
       tuple(
           BuiltInput(File(name, digest(data)), sources, compiler_of(data))
-          for name, data in sorted(of(Origin.BUILT).items())),
+          for name, data in sorted(files_of(Origin.BUILT).items())),
       tuple(File(name, digest(data)) for name, data in sorted(vendor.items())),
       tuple(requires), tools)
 
@@ -130,6 +130,6 @@ def _sources(root: Path) -> str:
 
 
 def compiler_of(library: bytes) -> str:
-  """What a library says that it was compiled by."""
-  found = sorted({text.decode() for text in _COMPILER.findall(library)})
-  return ', '.join(found) or 'not told'
+  """The compilers that a library names."""
+  compilers = sorted({text.decode() for text in _COMPILER.findall(library)})
+  return ', '.join(compilers) or 'not told'

@@ -1,4 +1,4 @@
-"""What a bill of materials is written from, and what one in a wheel says."""
+"""Bills of materials: their inputs, and the content of one in a wheel."""
 
 from __future__ import annotations
 
@@ -69,19 +69,20 @@ class Tools:
     """
     pin = f'{pins.BOM_LIBRARY}=={pins.BOM_LIBRARY_VERSION}'
     try:
-      found = importlib.metadata.version(pins.BOM_LIBRARY)
+      version = importlib.metadata.version(pins.BOM_LIBRARY)
     except importlib.metadata.PackageNotFoundError:
-      found = None
-    if found != pins.BOM_LIBRARY_VERSION:
-      what = f'{found} is' if found else 'none is'
-      raise BuildError(f'the bill of materials is written by {pin}, and {what} '
-                       f"installed: pip install '{pin}'")
-    return cls(found, zlib.ZLIB_RUNTIME_VERSION)
+      version = None
+    if version != pins.BOM_LIBRARY_VERSION:
+      installed = f'{version} is' if version else 'none is'
+      raise BuildError(
+          f'the bill of materials is written by {pin}, and {installed} '
+          f"installed: pip install '{pin}'")
+    return cls(version, zlib.ZLIB_RUNTIME_VERSION)
 
 
 @dataclass(frozen=True)
 class Inputs:
-  """What a wheel is made of.
+  """The inputs of a wheel.
 
   Attributes:
     wheel: what it is called.
@@ -125,11 +126,11 @@ def tools_in(bom: bytes) -> Tools:
     BuildError: it tells none, or others than there can be, or is none.
   """
   try:
-    found = {
+    versions = {
         tool['name']: tool['version']
         for tool in json.loads(bom)['metadata']['tools']['components']
     }
-    tools = Tools(str(found[pins.BOM_LIBRARY]), str(found['zlib']))
+    tools = Tools(str(versions[pins.BOM_LIBRARY]), str(versions['zlib']))
   except (ValueError, KeyError, TypeError, RecursionError) as error:
     raise BuildError('it does not tell the tools that the wheel was written '
                      f'with: {error!r}') from error

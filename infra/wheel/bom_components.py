@@ -72,7 +72,7 @@ def _wheel(inputs: Inputs) -> Component:
 
 
 def _parts(inputs: Inputs) -> list[Component]:
-  """What lies in the wheel besides the official one's, and what it needs."""
+  """The parts added to the official wheel, and their requirements."""
   return [
       *(_patch(series, place, patch)
         for place, series in enumerate(inputs.series)

@@ -66,8 +66,8 @@ def bundled_files(profile: Profile,
                        'plugin.package already: name one of them only')
     files[name] = _library(plugin.library)
   if not plugin.package:
-    made = _CLASS.format(device=plugin.device, library=plugin.library.name)
-    files[f'{package}/__init__.py'] = made.encode()
+    module = _CLASS.format(device=plugin.device, library=plugin.library.name)
+    files[f'{package}/__init__.py'] = module.encode()
   return files
 
 
@@ -93,9 +93,9 @@ def _library(path: Path) -> bytes:
   return data
 
 
-def _check_machine(what: str, data: bytes) -> None:
+def _check_machine(name: str, data: bytes) -> None:
   if not elf.is_for_x86_64(data):
-    raise BuildError(f'{what} is no shared library for Linux on x86-64: take '
+    raise BuildError(f'{name} is no shared library for Linux on x86-64: take '
                      'the file that the linker wrote for it')
 
 

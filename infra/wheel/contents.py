@@ -1,4 +1,4 @@
-"""What a wheel holds that the official one does not, and where it is from."""
+"""The files that a wheel adds to the official one, and their origins."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def patched(upstream: zipfile.ZipFile, laid: list[LaidSeries],
   """
   patches = []
   by: dict[str, list[str]] = {}
-  for one in laid:
-    note(f'applying series {one.series.name}')
-    patches += one.patches
-    for patch in one.patches:
+  for series in laid:
+    note(f'applying series {series.series.name}')
+    patches += series.patches
+    for patch in series.patches:
       for change in patch.changes:
         file = patch.name.rpartition('/')[2]
-        by.setdefault(change.path, []).append(f'{one.series.name}: {file}')
+        by.setdefault(change.path, []).append(f'{series.series.name}: {file}')
   patch_rules.check_targets(patches)
   names = set(upstream.namelist())
   files = patched_files(
@@ -126,7 +126,7 @@ def built(plugins: Mapping[str, bytes]) -> dict[str, Piece]:
 
 def bundled(profile: Profile | None,
             upstream: zipfile.ZipFile) -> dict[str, Piece]:
-  """What a vendor puts into the wheel; errors as `bundled_files`."""
+  """The files of a vendor in the wheel; errors as `bundled_files`."""
   if profile is None:
     return {}
   files = bundled_files(profile, upstream.namelist())
@@ -198,7 +198,7 @@ def metadata_files(root: Path, upstream: zipfile.ZipFile,
 
 def carried(upstream: zipfile.ZipFile, wheel: Distribution,
             pieces: Mapping[str, Piece]) -> dict[str, str]:
-  """What a wheel calls each official file that it takes over as it is."""
+  """The wheel's name for each official file that it copies unchanged."""
   names = {
       info.filename:
           info.filename.replace(f'{OFFICIAL_INFO}/', f'{wheel.info}/')

@@ -1,4 +1,4 @@
-"""What a wheel is called and what it says of itself."""
+"""The name and the description of a wheel."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def class_of(profile: Profile) -> str:
 
 
 def distribution_of(profile: Profile | None) -> Distribution:
-  """What a wheel of a profile is called; this project's own without one."""
+  """The distribution of a profile; this project's own without one."""
   if profile is None:
     return FORK
   package = package_of(profile)

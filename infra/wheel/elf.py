@@ -15,18 +15,18 @@ _SYMBOL = struct.Struct('<IBBHQQ')
 
 
 def is_elf(data: bytes) -> bool:
-  """Whether a file is one, for whatever machine."""
+  """Tests whether a file is ELF, for whatever machine."""
   return data.startswith(_ELF)
 
 
 def is_for_x86_64(data: bytes) -> bool:
-  """Whether a file is a library for x86-64."""
+  """Tests whether a file is a library for x86-64."""
   return (data.startswith(_ELF + _64_LITTLE) and
           data[18:20] == struct.pack('<H', _X86_64))
 
 
 def exports(data: bytes, name: str) -> bool:
-  """Whether a library exports a symbol.
+  """Tests whether a library exports a symbol.
 
   Linkers put a name that is the end of another one into that one's, so it need
   not begin behind a NUL. Where the table of sections was taken away, the name

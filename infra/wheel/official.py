@@ -80,7 +80,7 @@ def official_wheel(
 
 
 def _download(python: str, folder: Path) -> Path:
-  """Has pip fetch the official wheel into `folder`."""
+  """Downloads the official wheel into `folder` by pip."""
   command = [
       sys.executable, '-m', 'pip', '--disable-pip-version-check', '--quiet',
       'download', '--no-input', '--no-cache-dir', '--no-deps', '--only-binary',
@@ -91,9 +91,9 @@ def _download(python: str, folder: Path) -> Path:
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   name = pins.wheel_name(pins.OFFICIAL_VERSION, python)
   if done.returncode or not (folder / name).exists():
-    said = '\n'.join((done.stderr + done.stdout).strip().splitlines()[-4:])
+    message = '\n'.join((done.stderr + done.stdout).strip().splitlines()[-4:])
     raise BuildError(
-        f'pip could not fetch {name}:\n{said}\nCheck the network and the '
+        f'pip could not fetch {name}:\n{message}\nCheck the network and the '
         'package index of pip, then run this again.')
   return folder / name
 

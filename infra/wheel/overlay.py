@@ -22,10 +22,10 @@ def test_files(root: Path) -> list[str]:
 
 def wheel_files(root: Path) -> list[str]:
   """The files of `own_files` that go into the wheel."""
-  return of_wheel(own_files(root))
+  return files_of_wheel(own_files(root))
 
 
-def of_wheel(names: list[str]) -> list[str]:
+def files_of_wheel(names: list[str]) -> list[str]:
   """The names among `names` that go into the wheel."""
   return [n for n in without_bazel(names) if not n.startswith(_SOURCES)]
 
@@ -63,7 +63,7 @@ def files_beneath(root: Path, folder: str) -> list[str]:
 
 
 def _is_litter(name: str) -> bool:
-  """Whether a path is a cache, hidden, or an editor's backup."""
+  """Tests whether a path is a cache, hidden, or an editor's backup."""
   parts = name.split('/')
   return ('__pycache__' in parts or any(part[0] == '.' for part in parts) or
           name.endswith(('~', '.pyc', '.orig', '.rej')))

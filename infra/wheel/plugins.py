@@ -23,9 +23,9 @@ def find_bazel() -> str:
     BuildError: there is none.
   """
   named = os.environ.get('BAZEL')
-  found = shutil.which(named or 'bazel')
-  if found:
-    return found
+  path = shutil.which(named or 'bazel')
+  if path:
+    return path
   where = f'BAZEL={named} is no program' if named else 'no bazel on the path'
   raise BuildError(f'The plugins are built with Bazel: {where}. {_HOW_TO_GET}')
 
@@ -51,8 +51,8 @@ def build_plugins(root: Path, bazel: str) -> dict[str, bytes]:
   done = subprocess.run(
       command, cwd=root, capture_output=True, text=True, check=False)
   if done.returncode:
-    said = '\n'.join(done.stderr.strip().splitlines()[-30:])
-    raise BuildError(f'`{" ".join(command)}` failed:\n{said}')
+    message = '\n'.join(done.stderr.strip().splitlines()[-30:])
+    raise BuildError(f'`{" ".join(command)}` failed:\n{message}')
   return {
       member: _read(root / f'{_LINKS}bin' / package / _library(member))
       for member, package in pins.PLUGINS.items()
@@ -64,7 +64,7 @@ def _library(member: str) -> str:
 
 
 def _read(library: Path) -> bytes:
-  """What Bazel built, checked."""
+  """Reads and checks the libraries that Bazel built."""
   try:
     data = library.read_bytes()
   except OSError as error:

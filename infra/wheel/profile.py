@@ -52,7 +52,7 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Profile:
-  """What a profile says.
+  """The content of a profile.
 
   Attributes:
     path: the file.
@@ -80,7 +80,7 @@ class Profile:
 
 
 def load_profile(path: Path) -> Profile:
-  """What the profile at `path` says; its paths count from where it lies.
+  """Loads the profile at `path`; its paths are relative to its folder.
 
   Raises:
     BuildError: it is missing, says something that cannot be, or names a file
@@ -95,7 +95,7 @@ def load_profile(path: Path) -> Profile:
 
 
 def parse_profile(text: str, path: Path) -> Profile:
-  """What a profile of this text says; arguments and errors as `load_profile`."""
+  """Parses a profile's text; arguments and errors as `load_profile`."""
   try:
     return _profile(values.table_of(text), path.resolve())
   except BuildError as error:
@@ -157,15 +157,15 @@ def _pythons(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _requires(table: Mapping[str, Any], name: str) -> tuple[str, ...]:
-  """What the wheel `name` needs besides."""
+  """The further requirements of the wheel `name`."""
   requires = values.texts(table, 'requires')
   for requirement in requires:
-    found = requirement_of(requirement)
-    if found is None:
+    parsed = requirement_of(requirement)
+    if parsed is None:
       raise BuildError(f'requires: {requirement!r} is no requirement: write a '
                        'package and a range, as in "acme-pjrt>=1.2,<2" or '
                        '"acme-pjrt>=1 ; python_version < \'3.12\'"')
-    required = normal_name(found.name)
+    required = normal_name(parsed.name)
     if required in (normal_name(name), 'torch-xla'):
       raise BuildError(f'requires: {requirement!r} is what this wheel is '
                        'itself: take it away')
@@ -258,10 +258,10 @@ def _there(folder: Path, text: str, key: str) -> Path:
   """The file that a key names."""
   path = folder / text
   try:
-    found = path.is_file()
+    exists = path.is_file()
   except OSError as error:
     raise BuildError(f'{key}: {error}: correct the path') from error
-  if not found:
+  if not exists:
     raise BuildError(f'{key}: there is no file {path}; paths count from the '
                      'folder of the profile')
   return path

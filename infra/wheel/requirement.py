@@ -13,25 +13,26 @@ _TEXT = r"""(?:'[^']*'|"[^"]*")"""
 
 
 def requirement_of(text: str) -> Requirement | None:
-  """What a text requires; None if pip would not take it."""
+  """The requirement in a text; None if pip would refuse it."""
   # Only who has a requirement to read needs the library: `series.py` runs on any
   # Python.
   from packaging import markers
   from packaging.requirements import InvalidRequirement
   from packaging.requirements import Requirement
   try:
-    found = Requirement(text)
-    if found.marker:  # pip fails at some only as it installs.
-      found.marker.evaluate({'extra': ''})
+    requirement = Requirement(text)
+    if requirement.marker:  # pip fails at some only as it installs.
+      requirement.marker.evaluate({'extra': ''})
   except (InvalidRequirement, markers.UndefinedComparison,
           markers.UndefinedEnvironmentName):
     return None
-  is_url = found.url is None or '://' in found.url
-  return found if is_url and text.isascii() and text.isprintable() else None
+  is_url = requirement.url is None or '://' in requirement.url
+  return requirement if is_url and text.isascii() and text.isprintable(
+  ) else None
 
 
 def names_extra(requirement: str) -> bool:
-  """Whether a requirement, which pip takes, holds for an extra only."""
+  """Tests whether a requirement, valid for pip, holds for an extra only."""
   marker = requirement.partition(';')[2]
   return bool(re.search(r'\bextra\b', re.sub(_TEXT, '', marker)))
 

@@ -7,7 +7,7 @@ from infra.wheel.pure_wheel import PureWheel
 
 
 def _copies(place: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-  """What lies below `place`: the files that some folders of the checkout have.
+  """The files below `place`: those of some folders of the checkout.
   """
   return {
       f'{place}/{name}': f'{folder}/{name}' for folder, names in files.items()

@@ -1,4 +1,4 @@
-"""What the verification of a wheel found."""
+"""The verdict on a wheel."""
 
 from __future__ import annotations
 
@@ -33,19 +33,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verdict:
-  """What became of every file of a wheel."""
+  """The verdict on every file of a wheel."""
   wheel: str
   members: tuple[Verified, ...]
   problems: tuple[Problem, ...]
 
   @property
   def ok(self) -> bool:
-    """Whether each file is upstream's, patched as named, ours or the vendor's.
-    """
+    """Tests that no file is missing, altered or of unknown origin."""
     return not self.problems
 
   def to_json(self) -> str:
-    """The same for programs: the same wheel gives the same text."""
+    """The verdict for programs: equal wheels give equal texts."""
     data = {
         'schema': SCHEMA,
         'wheel': self.wheel,
@@ -56,7 +55,7 @@ class Verdict:
     return json.dumps(data, indent=2, sort_keys=True) + '\n'
 
   def __str__(self) -> str:
-    """How many files are from where, what is patched by what, and problems."""
+    """Counts of files by origin, the patches of each, and problems."""
     lines = [_shown(self.wheel)]
     for origin, count in Counter(m.origin for m in self.members).items():
       lines.append(f'{count:6} {origin}')

@@ -36,7 +36,7 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError,
 
 @dataclass(frozen=True)
 class Expected:
-  """What a file of a wheel should be.
+  """The expected content of a file of a wheel.
 
   Attributes:
     sha256: of its content, in hex; None where that follows from the others.
@@ -150,13 +150,14 @@ def _python_of(wheel: Path, profile: Profile | None,
   for python in pinned:
     if wheel.name == expected.wheel_name(python):
       return python
-  what = f'a wheel of {profile.path.name}' if profile else (
+  described = f'a wheel of {profile.path.name}' if profile else (
       "this checkout's wheel")
   remedy = ('name its profile with --profile if it was built from one'
             if profile is None else 'name the profile that it was built from')
   name = expected.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
-  raise BuildError(f'{wheel.name} is not the name of {what}, which is {name}: '
-                   f'{remedy}, and verify it under the name that it was given')
+  raise BuildError(
+      f'{wheel.name} is not the name of {described}, which is {name}: '
+      f'{remedy}, and verify it under the name that it was given')
 
 
 def _tools(file: zipfile.ZipFile, bom: str, problems: list[Problem]) -> Tools:
@@ -174,7 +175,7 @@ def _tools(file: zipfile.ZipFile, bom: str, problems: list[Problem]) -> Tools:
 
 def _expected(order: Order, upstream: zipfile.ZipFile,
               pieces: Mapping[str, Piece]) -> dict[str, Expected]:
-  """What a wheel should hold, less RECORD."""
+  """The files that a wheel should hold, less RECORD."""
   record = upstream.read(f'{contents.OFFICIAL_INFO}/RECORD').decode()
   # The official wheel's own hash was checked, so what its RECORD says is right.
   hashes = metadata.read_record(record)
@@ -190,7 +191,7 @@ def _expected(order: Order, upstream: zipfile.ZipFile,
 
 def compare(expected: Mapping[str, Expected], digests: Mapping[str, str | None],
             reason: Callable[[str], str]) -> Iterator[Problem]:
-  """What a wheel's files are that they should not be.
+  """Compares a wheel's files with those that it should hold.
 
   Args:
     expected: by name.
@@ -219,7 +220,7 @@ def _whose(wanted: Expected) -> str:
 
 def _reason(name: str, file: zipfile.ZipFile, upstream: zipfile.ZipFile,
             pieces: Mapping[str, Piece]) -> str:
-  """What is known of a file that is not as it should be."""
+  """The reason why a file is not as it should be."""
   piece = pieces.get(name)
   if piece is None:
     return ''
@@ -285,7 +286,7 @@ def _content(file: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _is_whole(path: Path, wheel: zipfile.ZipFile) -> bool:
-  """Whether an archive is what the builder writes of its members."""
+  """Tests whether an archive is what the builder writes of its members."""
   infos = wheel.infolist()
   members = (archive.carry(wheel, i.filename, i.filename) for i in infos)
   with tempfile.TemporaryFile() as copy, path.open('rb') as file:

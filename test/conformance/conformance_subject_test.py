@@ -36,7 +36,7 @@ def test_options_that_are_none(texts: list[str], message: str) -> None:
 
 def test_a_library_that_is_not_there() -> None:
   with pytest.raises(ConformanceError, match='no-such.so: there is no such'):
-    Subject.of_library('no-such.so', {}, '')
+    Subject.from_library('no-such.so', {}, '')
 
 
 def test_a_subject_survives_json() -> None:

@@ -64,7 +64,7 @@ def _judge(library: Path,
            names: list[str],
            seconds: float = 60,
            topology: str = '') -> ConformanceReport:
-  subject = Subject.of_library(
+  subject = Subject.from_library(
       str(library), {} if topology else {'cpu_device_count': 8}, topology)
   return session.judge(subject, suite.choose(names, []), servers, 1, seconds,
                        lambda line: None)

@@ -17,7 +17,7 @@ from infra_project import ROOT
 import pytest
 from torch_xla_behaviour import forms
 from torch_xla_behaviour.command import make_parser
-from torch_xla_behaviour.judge import Feature, Found, missing
+from torch_xla_behaviour.judge import Feature, ProbeResult, missing
 from torch_xla_behaviour.report import Report
 from torch_xla_behaviour.run import Asked, Outcome, Run
 from torch_xla_behaviour.shared import expected_failures
@@ -85,12 +85,12 @@ _NAMES = [f'{s.tests[0]}a_test.py::test_{i}[x-{i}]' for s in SUITES
 def test_shards_have_each_test_once():
   shards = [[n
              for n in _NAMES
-             if Asked({}, shard=(i, 4)).takes(n)]
+             if Asked({}, shard=(i, 4)).selects(n)]
             for i in (1, 2, 3, 4)]
   assert sorted(sum(shards, [])) == sorted(_NAMES)
   assert all(len(shard) > 20 for shard in shards)
   # Whatever other tests there are.
-  assert [n for n in _NAMES[::2] if Asked({}, shard=(1, 4)).takes(n)
+  assert [n for n in _NAMES[::2] if Asked({}, shard=(1, 4)).selects(n)
          ] == [n for n in shards[0] if n in _NAMES[::2]]
 
 
@@ -99,7 +99,7 @@ def test_only_and_skip():
   # A bracket is one: only * and ? stand for something else.
   assert not matches('*test_7[[]*', _NAMES[7], '')
   assert matches(_NAMES[7], _NAMES[7], '')
-  taken = [n for n in _NAMES if asked.takes(n)]
+  taken = [n for n in _NAMES if asked.selects(n)]
   assert len(taken) == 49
   assert all(n.startswith('v2/') for n in taken)
 
@@ -124,7 +124,7 @@ def test_what_is_asked_and_found_is_told_again(tmp_path):
   asked = Asked({'v2-sharding': ('lacks', 'none')}, ['a'], ['b'], (1, 2))
   run.ask(asked)
   assert [*run.asked().shard] == [1, 2]
-  assert run.asked().takes('a') == asked.takes('a')
+  assert run.asked().selects('a') == asked.selects('a')
   for status, kind in ((Status.FAILED, 'differs'), (Status.PASSED, ''),
                        (Status.SKIPPED, '')):
     run.write(Outcome(Result('a', '', status, 'é', .5), kind))
@@ -162,7 +162,8 @@ def _report(kinds_by_name, lines='', v2=_HAS, tmp_path=None):
         results, expected_failures.read(str(path)),
         lambda p: {n for n in names if matches(p, n, '')}, 'known.txt')
   features = {s.series: _HAS for s in SUITES} | {'v2-sharding': v2}
-  return Report(Found(_FACTS, features), tuple(results), kinds_by_name, 2.)
+  return Report(
+      ProbeResult(_FACTS, features), tuple(results), kinds_by_name, 2.)
 
 
 def test_all_hold():
@@ -212,7 +213,8 @@ def test_an_expectation_that_is_stale_is_a_finding(tmp_path):
 
 
 def test_nothing_that_was_run():
-  report = Report(Found(_FACTS, {s.series: _HAS for s in SUITES}), (), {}, 0.)
+  report = Report(
+      ProbeResult(_FACTS, {s.series: _HAS for s in SUITES}), (), {}, 0.)
   assert report.exit_status == 2
 
 

@@ -258,7 +258,7 @@ def copy_checkout(root: Path) -> Path:
     for patch in load_patches(ROOT, series):
       file = root / 'patches' / patch.name
       head = file.read_text().partition('\n---\n')[0]
-      file.write_text(f'{head}\n---\n{patch.for_wheel().diff}')
+      file.write_text(f'{head}\n---\n{patch.wheel_part().diff}')
   return root
 
 

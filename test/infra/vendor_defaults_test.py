@@ -9,7 +9,7 @@ from torch_xla.shardy import vendor_defaults
 from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.mode import mode_from_environment
 from torch_xla.shardy.vendor_defaults import defaults
-from torch_xla.shardy.vendor_defaults import in_effect
+from torch_xla.shardy.vendor_defaults import effective_defaults
 from torch_xla.shardy.vendor_defaults import Vendor
 
 SHARDY = Vendor('acme', '2.9.0+acme.3', Mode.SHARDY, {'PJRT_DEVICE': 'ACME'})
@@ -96,13 +96,13 @@ def test_a_mode_that_there_is_not_is_an_error(wheels_file):
 
 def test_in_effect_is_what_the_profile_set_and_nobody_changed():
   now = {'PJRT_DEVICE': 'ACME', 'XLA_USE_SHARDY': '1'}
-  assert in_effect(SHARDY, {}, now) == now
-  assert in_effect(SHARDY, {}, {
+  assert effective_defaults(SHARDY, {}, now) == now
+  assert effective_defaults(SHARDY, {}, {
       **now, 'PJRT_DEVICE': 'CPU'
   }) == {
       'XLA_USE_SHARDY': '1'
   }
-  assert in_effect(SHARDY, now, now) == {}
-  assert in_effect(SHARDY, {'XLA_USE_SHARDY': '1'}, now) == {
+  assert effective_defaults(SHARDY, now, now) == {}
+  assert effective_defaults(SHARDY, {'XLA_USE_SHARDY': '1'}, now) == {
       'PJRT_DEVICE': 'ACME'
   }

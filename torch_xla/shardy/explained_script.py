@@ -27,7 +27,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       with open(options.against, encoding='utf-8') as file:
         before = json.load(file)
       if not isinstance(before, list) or not all(
-          isinstance(one, dict) and 'conflicts' in one for one in before):
+          isinstance(program, dict) and 'conflicts' in program
+          for program in before):
         raise ValueError('not what --json writes')
     except (OSError, ValueError) as e:
       parser.error(f'--against: {options.against}: {e}')
@@ -47,28 +48,28 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   backend.show(os.environ, shown)
   ran = script.run(options.script, options.arguments)
   explained = []
-  for one in of_records(ran.programs, shown):
+  for explanation in of_records(ran.programs, shown):
     if not options.quiet:
-      for line in one.lines():
+      for line in explanation.lines():
         print(line, flush=True)
       print()
     if options.tensor:
-      print(one.tensors(options.tensor), end='\n\n')
+      print(explanation.tensors(options.tensor), end='\n\n')
     if options.whole is not None:
-      print(one.whole(options.whole), end='\n\n')
+      print(explanation.whole(options.whole), end='\n\n')
     if options.why_not:
       try:
-        print(one.why_not(options.why_not[0], spec), end='\n\n')
+        print(explanation.why_not(options.why_not[0], spec), end='\n\n')
       except ValueError as e:
         print(f'--why-not: {e}', end='\n\n')
-    explained.append(one)
-  told = None
+    explained.append(explanation)
+  data = None
   if options.json or before is not None:
-    told = [as_json(one) for one in explained]
+    data = [as_json(explanation) for explanation in explained]
   if before is not None:
-    print('\n'.join(comparison.lines(before, told)), end='\n\n')
+    print('\n'.join(comparison.lines(before, data)), end='\n\n')
   if options.json:
-    _write(options.json, json.dumps(told, indent=1))
+    _write(options.json, json.dumps(data, indent=1))
   if options.html:
     _write(options.html, page.html(explained))
   if options.graph:
@@ -90,6 +91,6 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   return 1 if moved else 0
 
 
-def _write(path: str, what: str) -> None:
+def _write(path: str, text: str) -> None:
   with open(path, 'w', encoding='utf-8') as file:
-    file.write(what)
+    file.write(text)

@@ -13,6 +13,6 @@ class LateModule:
     self._name = name
 
   def __getattr__(self, name: str) -> Any:
-    found = getattr(importlib.import_module(self._name), name)
-    setattr(self, name, found)  # From now on it is found without this.
-    return found
+    value = getattr(importlib.import_module(self._name), name)
+    setattr(self, name, value)  # From now on it is found without this.
+    return value

@@ -10,22 +10,22 @@ from typing import TypeVar
 _NUMBER = re.compile(r'(?:(?<=\.)|^)\d+(?=\.)')
 _NAMES_SHOWN = 6
 
-_Said = TypeVar('_Said', bound=Hashable)
+_Statement = TypeVar('_Statement', bound=Hashable)
 
 
 def group_of(name: str) -> str:
-  """What names of layers that are alike have in common: 'h.*.weight'."""
+  """The common pattern of names of layers that are alike: 'h.*.weight'."""
   return _NUMBER.sub('*', name)
 
 
-def folded(statements: Mapping[str, _Said]) -> dict[str, _Said]:
-  """What is said of each name, by group where all of a group say the same."""
-  groups: dict[str, set[_Said]] = {}
-  for name, what in statements.items():
-    groups.setdefault(group_of(name), set()).add(what)
+def folded(statements: Mapping[str, _Statement]) -> dict[str, _Statement]:
+  """The statement on each name, by group where all of a group agree."""
+  groups: dict[str, set[_Statement]] = {}
+  for name, statement in statements.items():
+    groups.setdefault(group_of(name), set()).add(statement)
   return {
-      group_of(name) if len(groups[group_of(name)]) == 1 else name: what
-      for name, what in statements.items()
+      group_of(name) if len(groups[group_of(name)]) == 1 else name: statement
+      for name, statement in statements.items()
   }
 
 

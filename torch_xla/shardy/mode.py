@@ -58,9 +58,9 @@ class ModeSetting:
     self.mode = Mode.OFF
     self._settled_by = ''
 
-  def settle(self, what: str) -> None:
-    """Keeps the mode from changing any more; `what` depends on it."""
-    self._settled_by = what
+  def freeze(self, dependent: str) -> None:
+    """Freezes the mode, as `dependent` depends on it."""
+    self._settled_by = dependent
 
   def check_unsettled(self, new_mode: Mode) -> None:
     """Checks that the mode can still be switched.
@@ -83,6 +83,6 @@ def current_mode() -> Mode:
   return setting.mode
 
 
-def settle(what: str) -> None:
-  """Keeps this process's mode from changing any more."""
-  setting.settle(what)
+def freeze(dependent: str) -> None:
+  """Freezes this process's mode."""
+  setting.freeze(dependent)

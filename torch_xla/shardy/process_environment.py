@@ -1,4 +1,4 @@
-"""How a process was started: its environment, and its interpreter's flags."""
+"""The start of a process: its environment, and its interpreter's flags."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def started_with() -> Optional[dict[str, str]]:
 
 
 def interpreter_flags() -> list[str]:
-  """What this Python was started with: -O, -W..., -X..."""
+  """The flags of this Python: -O, -W..., -X..."""
   # As multiprocessing does.
   return subprocess._args_from_interpreter_flags()  # type: ignore

@@ -30,12 +30,12 @@ class Progress:
 
   @contextlib.contextmanager
   def compiling(self,
-                what: str,
+                name: str,
                 called_from: tuple[str, ...],
                 says_end: bool = True) -> Iterator[None]:
     """Says what is being compiled, as long as it takes, and that it ended."""
     if called_from:
-      what += f', asked for at {called_from[0]}'
+      name += f', asked for at {called_from[0]}'
     end = threading.Event()
     start = time.perf_counter()
 
@@ -43,7 +43,7 @@ class Progress:
       patience = _PATIENCE_SECONDS
       while not end.wait(patience):
         self.say(
-            f'{what}: {self.stage} for {time.perf_counter() - start:.0f} s')
+            f'{name}: {self.stage} for {time.perf_counter() - start:.0f} s')
         patience = _AGAIN_SECONDS
 
     waiting = threading.Thread(target=wait, daemon=True)
@@ -56,4 +56,4 @@ class Progress:
       end.set()
       waiting.join()
       if says_end:
-        self.say(f'{what}: {ended} in {time.perf_counter() - start:.1f} s')
+        self.say(f'{name}: {ended} in {time.perf_counter() - start:.1f} s')

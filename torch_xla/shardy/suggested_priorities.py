@@ -39,8 +39,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     print(f'{options.script} failed: nothing is suggested')
     return 3
   programs = [
-      search.Program(one.program, one.propagation)
-      for one in of_records(ran.programs)
+      search.Program(explanation.program, explanation.propagation)
+      for explanation in of_records(ran.programs)
   ]
   items = search.items_of(programs)
   if not items:
@@ -55,8 +55,9 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         'once: where each step compiles another, give its inputs one shape')
   say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
   end, tried = time.monotonic() + options.budget, []
-  for one in search.search(programs, items, lambda: time.monotonic() < end):
-    tried.append(one)
+  for explanation in search.search(programs, items,
+                                   lambda: time.monotonic() < end):
+    tried.append(explanation)
     if len(tried) % 10 == 0:
       say(f'{len(tried)} priced, the least so far {min(tried).nbytes:,} bytes')
   say(f'{len(tried)} priced' +
@@ -66,24 +67,25 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       suggestion.Row("the script's own", tried[0].nbytes, {}),
       suggestion.Row('without priorities', search.without(programs),
                      suggestion.none_of(programs)),
-      *(suggestion.Row(f'{n}.', one.nbytes, suggestion.by_group(one))
-        for n, one in enumerate(best, 1))
+      *(suggestion.Row(f'{n}.', explanation.nbytes,
+                       suggestion.by_group(explanation))
+        for n, explanation in enumerate(best, 1))
   ]
   ran_as = []
   for number, row in enumerate(rows, 1):
     say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
     ran_as.append(_run(command, start, row.priorities))
   print('\n'.join(suggestion.table(rows, ran_as)))
-  found = suggestion.chosen(rows, ran_as)
-  if found is None:
+  chosen = suggestion.chosen(rows, ran_as)
+  if chosen is None:
     print("nothing moves less than the script's own priorities" +
           (', and computes the same: seed what is random on the devices'
            if suggestion.chosen(rows, ran_as, float('inf')) else ''))
     return 1
-  print('\n'.join(suggestion.lines(programs, found)))
+  print('\n'.join(suggestion.lines(programs, chosen)))
   if options.write:
     with open(options.write, 'w', encoding='utf-8') as file:
-      file.write(suggestion.policy(programs, found, ran.held))
+      file.write(suggestion.policy(programs, chosen, ran.held))
   return 0
 
 
@@ -93,7 +95,7 @@ def _say(line: str) -> None:
 
 def _run(command: list[str], start: str,
          priorities: Any) -> Optional[dict[str, Any]]:
-  """What `retold` says; None if it failed."""
+  """The report of `rerun`; None if it failed."""
   with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, 'retold.json')
     with open(path, 'w', encoding='utf-8') as file:
@@ -110,5 +112,5 @@ def _run(command: list[str], start: str,
       _say(ended.stderr[-2000:])
       return None
     with open(path, encoding='utf-8') as file:
-      made: dict[str, Any] = json.load(file)
-  return None if made['has_failed'] else made
+      report: dict[str, Any] = json.load(file)
+  return None if report['has_failed'] else report

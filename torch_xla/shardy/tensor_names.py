@@ -145,11 +145,11 @@ def living_owners(
   modules, optimizers = [], []
   # Their classes, and not what an object says that its class is: a proxy may do
   # anything then.
-  for one in gc.get_objects():
-    if issubclass(type(one), torch.nn.Module):
-      modules.append(one)
-    elif issubclass(type(one), torch.optim.Optimizer):
-      optimizers.append(one)
+  for candidate in gc.get_objects():
+    if issubclass(type(candidate), torch.nn.Module):
+      modules.append(candidate)
+    elif issubclass(type(candidate), torch.optim.Optimizer):
+      optimizers.append(candidate)
   return modules, optimizers
 
 
@@ -174,22 +174,22 @@ def roots(modules: Sequence[torch.nn.Module]) -> list[torch.nn.Module]:
   each = {id(m): m for m in modules}.values()
   first = [module for module in each if id(module) not in part_ids]
   first.sort(key=lambda root: isinstance(root, torch.fx.GraphModule))
-  reached = {id(m) for root in first for m in _below(root, set())}
+  reached = {id(m) for root in first for m in _tensors_below(root, set())}
   return [*first, *(m for m in each if id(m) not in reached)]
 
 
-def _below(module: torch.nn.Module,
-           visited: set[int]) -> Iterator[torch.nn.Module]:
+def _tensors_below(module: torch.nn.Module,
+                   visited: set[int]) -> Iterator[torch.nn.Module]:
   if id(module) not in visited:
     visited.add(id(module))
     yield module
     for _, part in _parts(module, '_modules'):
-      yield from _below(part, visited)
+      yield from _tensors_below(part, visited)
 
 
 def _named(module: torch.nn.Module, path: tuple[str, ...],
            visited: set[int]) -> Iterator[tuple[torch.Tensor, str]]:
-  """What a module holds, and the modules in it, each once."""
+  """The tensors of a module, and of the modules in it, each once."""
   if id(module) in visited:
     return
   visited.add(id(module))

@@ -1,4 +1,4 @@
-"""What a vendor's wheel sets where the user's environment does not.
+"""The defaults of a vendor's wheel where the environment sets nothing.
 
 A wheel that was built from a profile (docs/custom-wheels.md) holds `FILE` beside
 this module, any other holds none. torch_xla's import begins with `apply`, before
@@ -26,7 +26,7 @@ _VARIABLE_OF = {Mode.SHARDY: SHARDY_VARIABLES[0], Mode.V2: V2_VARIABLE}
 
 @dataclasses.dataclass(frozen=True)
 class Vendor:
-  """What the profile of a wheel says.
+  """The profile of a wheel.
 
   Attributes:
     distribution: the name of the wheel, as pip knows it.
@@ -47,7 +47,7 @@ class Vendor:
 
 @functools.lru_cache(maxsize=None)
 def installed() -> Optional[Vendor]:
-  """What the profile of this wheel says; None if it has none."""
+  """The profile of this wheel; None if it has none."""
   try:
     with open(
         os.path.join(os.path.dirname(__file__), FILE), encoding='utf-8') as f:
@@ -86,8 +86,8 @@ def apply(environ: MutableMapping[str, str]) -> None:
     environ.update(defaults(vendor, environ))
 
 
-def in_effect(vendor: Vendor, started_with: Mapping[str, str],
-              now: Mapping[str, str]) -> dict[str, str]:
+def effective_defaults(vendor: Vendor, started_with: Mapping[str, str],
+                       now: Mapping[str, str]) -> dict[str, str]:
   """The variables that have their value from a profile.
 
   Args:

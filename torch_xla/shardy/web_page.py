@@ -1,4 +1,4 @@
-"""What the pages of reports have in common: HTML that needs nothing else.
+"""The common parts of reports' pages: HTML that needs nothing else.
 
 Light and dark, wide and narrow; a script only filters tables.
 """
@@ -116,7 +116,7 @@ def verdict(text: str, ok: bool) -> str:
 def figures(values: Iterable[tuple[str, str]]) -> str:
   """The markup of (value, what it is)."""
   items = ''.join(f'<li><b>{escape(value)}</b><span class="soft">'
-                  f'{escape(what)}</span></li>' for value, what in values)
+                  f'{escape(label)}</span></li>' for value, label in values)
   return f'<ul class="figures">{items}</ul>'
 
 

@@ -27,7 +27,7 @@ def summary(name: str) -> str:
 
 
 def module(name: str) -> Any:
-  """What a command is made of."""
+  """The module of a command."""
   own = _own(name)
   elsewhere = getattr(own, 'ELSEWHERE', '')
   if elsewhere and importlib.util.find_spec(elsewhere.partition('.')[0]):
@@ -42,7 +42,8 @@ def _own(name: str) -> Any:
 def parser(name: str) -> Parser:
   """The parser of a command."""
   command = module(name)
-  made = Parser(name, command.DESCRIPTION, getattr(command, 'EPILOG', ''),
-                getattr(command, 'ENDS', None), getattr(command, 'USAGE', None))
-  command.add_options(made)
-  return made
+  new_parser = Parser(name, command.DESCRIPTION, getattr(command, 'EPILOG', ''),
+                      getattr(command, 'ENDS', None),
+                      getattr(command, 'USAGE', None))
+  command.add_options(new_parser)
+  return new_parser

@@ -39,34 +39,34 @@ def add_options(parser: Parser) -> None:
       dest='module',
       metavar='MODULE',
       help='a module in place of a file, and its own arguments')
-  parser.takes_several(
+  parser.repeated_option(
       '--topology', 'NAME',
       "such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "
       'the script is run for each and the reports are compared')
   parser.flag('--topologies', 'list what is known, and stop')
-  parser.takes(
+  parser.option(
       '--steps', 'N',
       'stop the script after N steps: for loops that wait for a value', count,
       0)
   parser.flag('--strict', 'reading a value is an error instead of zeros')
-  parser.takes('--host', 'N', 'play the process of host N (default: 0)', count,
-               0)
+  parser.option('--host', 'N', 'play the process of host N (default: 0)', count,
+                0)
   parser.flag(
       '--one-process',
       'tell the script that it is the only process, for those that wait '
       'for others, such as checkpoint managers; the default is the truth, a '
       'process per host')
-  parser.takes(
+  parser.option(
       '--largest', 'NAME=LOW..HIGH',
       "find the largest that fits of the values of the script's argument "
       '--NAME, the multiples of LOW; each try runs the script')
   parser.flag('--largest-batch',
               'the same for the batch size that the script is given')
   parser.add_reports('html', 'junit')
-  parser.takes_several('--compare', 'FILE',
-                       'show the reports of an earlier --json beside these',
-                       input_file)
+  parser.repeated_option('--compare', 'FILE',
+                         'show the reports of an earlier --json beside these',
+                         input_file)
   parser.add_gate()
-  parser.takes_several(
+  parser.repeated_option(
       '--tolerance', 'QUANTITY=VALUE',
       "what may differ from --golden: 'cycles=5%%', 'programs=1'")

@@ -32,14 +32,14 @@ IMPLEMENTATION = 'torch_xla.distributed.spmd.audit.command'
 
 def add_options(parser: Parser) -> None:
   parser.add_script(required=False)
-  parser.takes(
+  parser.option(
       '--policy', 'FILE',
       'the policy, as TOML, that the model is held to (default: the one '
       'that was applied to it, or its own marks)', input_file)
-  parser.takes('--capture', 'FILE',
-               'write the policy that the model has in the end, as TOML',
-               output_file)
-  parser.takes(
+  parser.option('--capture', 'FILE',
+                'write the policy that the model has in the end, as TOML',
+                output_file)
+  parser.option(
       '--tolerance', 'BYTES|PERCENT%',
       'fail if all devices together hold more than this beyond one copy '
       "of each tensor, or than this part of one copy of all, as '2%%' "

@@ -23,7 +23,7 @@ IMPLEMENTATION = 'torch_xla.shardy.explained_script'
 
 
 def add_options(parser: Parser) -> None:
-  parser.takes(
+  parser.option(
       '--tensor', 'GLOB',
       'show the tensors, too, whose names match: their shardings, and the '
       'way that each axis came')
@@ -33,17 +33,17 @@ def add_options(parser: Parser) -> None:
       metavar=('TENSOR', 'SPEC'),
       help="whether a tensor, as --tensor shows it, can be split so ('(None, "
       '"model")\'), who has its place, and the price')
-  parser.takes('--whole', 'BYTES',
-               'show computed tensors of that size that each device has whole',
-               count)
+  parser.option(
+      '--whole', 'BYTES',
+      'show computed tensors of that size that each device has whole', count)
   parser.add_reports('html')
-  parser.takes('--graph', 'FILE', 'write the programs for Model Explorer',
-               output_file)
-  parser.takes(
+  parser.option('--graph', 'FILE', 'write the programs for Model Explorer',
+                output_file)
+  parser.option(
       '--against', 'FILE',
       'show what differs from what --json wrote, at another commit or with '
       'other priorities', input_file)
-  parser.takes(
+  parser.option(
       '--no-implicit-collectives', 'BYTES',
       'fail if two annotations disagree so that so many bytes have to move, '
       'as the guard of this name does', count)

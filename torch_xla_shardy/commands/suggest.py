@@ -30,19 +30,20 @@ _UNITS = {'': 1, 's': 1, 'm': 60, 'h': 3600}
 
 
 def add_options(parser: Parser) -> None:
-  parser.takes('--budget', 'TIME',
-               'for the search, without runs of the script: 90, 90s, 10m (60)',
-               _seconds, 60)
-  parser.takes('--best', 'N', 'how many are compiled and run (3)', positive, 3)
-  parser.takes('--write', 'FILE', 'write the best as a policy in TOML',
-               output_file)
+  parser.option(
+      '--budget', 'TIME',
+      'for the search, without runs of the script: 90, 90s, 10m (60)', _seconds,
+      60)
+  parser.option('--best', 'N', 'how many are compiled and run (3)', positive, 3)
+  parser.option('--write', 'FILE', 'write the best as a policy in TOML',
+                output_file)
   parser.add_quiet('do not say how far it is')
   parser.add_script()
 
 
 def _seconds(text: str) -> float:
-  found = re.fullmatch(r'(\d+|\d*\.\d+)([smh]?)', text)
-  seconds = float(found[1]) * _UNITS[found[2]] if found else 0.
+  match = re.fullmatch(r'(\d+|\d*\.\d+)([smh]?)', text)
+  seconds = float(match[1]) * _UNITS[match[2]] if match else 0.
   if not seconds:
     raise argparse.ArgumentTypeError(f'{text!r} is no time as 90, 90s, 10m are')
   return seconds

@@ -22,7 +22,7 @@ def _sums() -> dict[str, object]:
   """The same sums from programs in both forms."""
   table = Table.open(LIBRARY)
   found: dict[str, object] = {}
-  with Client.of(table, {'cpu_device_count': 2}) as client:
+  with Client.start(table, {'cpu_device_count': 2}) as client:
     found['ids'] = client.ids
     for form in ('hlo', 'mlir'):
       for opcode in ('add', 'multiply'):
@@ -68,11 +68,11 @@ def test_what_is_no_plugin() -> None:
 def test_special_values_lead() -> None:
   assert special_values('BF16').hex(
       ' ', 2) == '0080 807f 80ff c17f c3ff 0100 0180 7f00'
-  array = HostArray.of_any_bits('F32', (1025,), 3)
+  array = HostArray.random_bits('F32', (1025,), 3)
   assert array.data.startswith(special_values('F32'))
-  assert array == HostArray.of_any_bits('F32', (1025,), 3)
-  assert array != HostArray.of_any_bits('F32', (1025,), 4)
-  assert set(HostArray.of_any_bits('PRED', (99,), 0).data) == {0, 1}
+  assert array == HostArray.random_bits('F32', (1025,), 3)
+  assert array != HostArray.random_bits('F32', (1025,), 4)
+  assert set(HostArray.random_bits('PRED', (99,), 0).data) == {0, 1}
 
 
 def test_where_arrays_differ() -> None:

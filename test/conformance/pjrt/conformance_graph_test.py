@@ -27,12 +27,12 @@ def _moved(form: str) -> dict[str, list[tuple[float, ...]]]:
       'all-to-all': (2, _GROUPS),
       'collective-permute': (2, ((0, 1), (1, 0), (2, 3), (3, 2))),
   }
-  with Client.of(Table.open(_LIBRARY), {'cpu_device_count': 4}) as client:
+  with Client.start(Table.open(_LIBRARY), {'cpu_device_count': 4}) as client:
     steps = tuple(
         Step(kind, Array('f32', (count,)), (0,), groups)
         for kind, (count, groups) in kinds.items())
     graph = Graph((Array('f32', (2,)),), steps, (1, 2, 3, 4, 5))
-    loaded = client.compile(graph.of_replicas(form, client.ids))
+    loaded = client.compile(graph.replicated_program(form, client.ids))
     given = [[client.put(floats([10 * d, 10 * d + 1]), d)] for d in range(4)]
     results = loaded.execute(given, len(steps))
     for number, (kind, (count, _)) in enumerate(kinds.items()):
@@ -41,7 +41,7 @@ def _moved(form: str) -> dict[str, list[tuple[float, ...]]]:
 
 
 def _computed(form: str) -> tuple[tuple[float, ...], ...]:
-  with Client.of(Table.open(_LIBRARY), {'cpu_device_count': 1}) as client:
+  with Client.start(Table.open(_LIBRARY), {'cpu_device_count': 1}) as client:
     two, four = Array('f32', (2,)), Array('f32', (4,))
     graph = Graph((two, two), (Step('constant', two, numbers=(0.5, 4.)),
                                Step('multiply', two,

@@ -115,7 +115,7 @@ def test_their_order_is_that_of_what_they_are():
       meshes.add(mesh)
       meshes.add(mesh)
     del mesh
-    orders.add(meshes.in_order())
+    orders.add(meshes.ordered())
   order, = orders
   assert [(m.axis_names or ()) for m in order] == [
       ('x', 'y', 'z'), (), ('x', 'y', 'z', 'w'), ('x', 'y', 'z'), ('a', 'y'),
@@ -127,10 +127,10 @@ def test_a_dead_one_counts_and_the_global_one_comes_first():
   meshes = Meshes()
   meshes.add(_mesh((2, 2, 2)))
   gc.collect()
-  assert meshes.in_order() == (UserMesh.from_devices((2, 2, 2), None),)
+  assert meshes.ordered() == (UserMesh.from_devices((2, 2, 2), None),)
   xs.set_global_mesh(_mesh((8,), ('d',)))
   try:
-    assert meshes.in_order() == (UserMesh.from_devices(
+    assert meshes.ordered() == (UserMesh.from_devices(
         (8,), ('d',)), UserMesh.from_devices((2, 2, 2), None))
   finally:
     xs.set_global_mesh(None)

@@ -1,4 +1,4 @@
-"""Which tensor something was said of: annotations, bound to programs.
+"""Annotations of tensors, bound to programs.
 
 `binder` is this process's; patches to torch_xla call it.
 """
@@ -19,7 +19,7 @@ binder = Binder()
 
 
 def register() -> None:
-  """Has mode Shardy bind annotated tensors, and Shardy partition."""
+  """Registers the route of mode Shardy: annotated tensors are bound."""
   switch.add_route(Mode.SHARDY, _route)
 
 
@@ -33,12 +33,12 @@ def _route() -> switch.Route:
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()
   # Asked once, when the first program comes.
-  left_out = functools.cache(_left_out)
-  meshes = binder.meshes.in_order
+  disabled_rewrites = functools.cache(_disabled_rewrites)
+  meshes = binder.meshes.ordered
   return switch.Route(
       ShardyPlanner(binder.names.names_of, meshes,
-                    left_out), binder.pending_bindings, meshes,
-      binder.names.names_of, left_out, binder.lost)
+                    disabled_rewrites), binder.pending_bindings, meshes,
+      binder.names.names_of, disabled_rewrites, binder.lost)
 
 
 def _check(plugin: Any) -> None:
@@ -46,8 +46,8 @@ def _check(plugin: Any) -> None:
   choice.disabled_rewrites(plugin)
 
 
-def _left_out() -> frozenset[str]:
-  """The names of the rewrites that this process's plugin is spared."""
+def _disabled_rewrites() -> frozenset[str]:
+  """The names of the rewrites that this process's plugin disables."""
   import torch_xla.runtime as xr
 
   from ..door import device_plugins

@@ -37,8 +37,9 @@ from ..mode import current_mode, Mode
 from ..warn_once import WarnOnce
 from . import copies, names, placing, reads, registry, updates, usage
 from .graph_data import GraphData, GraphDataError
-from .graph_inputs import (anything_pending, are_pending, find_operands, Found,
-                           Operand, operands_below, Since, told_apart)
+from .graph_inputs import (anything_pending, are_pending, collect_operands,
+                           GraphInputs, Operand, operands_below,
+                           ActivitySinceSync, with_distinct_nodes)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
@@ -81,14 +82,14 @@ class Binder:
     self._hooks: Optional[torch.library.Library] = None
     self._graph_data: Optional[GraphData] = None
     self._warnings = WarnOnce(logger)
-    self._syncing = Found()  # What a sync began with, while it runs.
+    self._syncing = GraphInputs()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
     # keeps.
     self._binding_of_sync: Optional[torch.Tensor] = None
     # Texts of the last bindings: one takes longer to make than to compare.
     self._lost: list[str] = []  # What the latest binding goes without.
     self._targets: tuple[tuple[tuple[str, list[Annotation]], str], ...] = ()
-    self._since = Since()
+    self._since = ActivitySinceSync()
     self._annotated_since, self._bytes_since = 0, 0  # The last sync.
     self._door_checked = False
     self.saved_graphs = SavedGraphs(os.environ)
@@ -122,16 +123,17 @@ class Binder:
     propagate = check_propagate(propagate, partition_spec, priority)
     unreduced = check_unreduced(unreduced, mesh.axis_names,
                                 len(mesh.mesh_shape), partition_spec)
-    said = {
+    given_options = {
         'priority': priority is not None,
         'propagate': propagate is not None,
         'unreduced': bool(unreduced)
     }
-    if not self._is_told([word for word, is_said in said.items() if is_said]):
+    if not self._annotations_enabled(
+        [word for word, is_said in given_options.items() if is_said]):
       annotate_func(t, op_sharding)
       return
     if self._hooks is None:
-      self._hooks = reads.hook(self)
+      self._hooks = reads.hook_executions(self)
     annotation = Annotation.from_spec(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
@@ -152,12 +154,12 @@ class Binder:
     # If not, it was placed so before, and used or cloned before.
     is_unused = spec is None or spec != spec_of(t)
     with self._turn:
-      if not is_unused and usage.is_shared(registry.inner_of(t)):
+      if not is_unused and usage.probe_is_shared(registry.inner_of(t)):
         self._warnings.warning(
             'a clone was marked, and laid out so before: until a sync gives it '
             'data of its own, what was said of the tensor that it was cloned '
             'from counts')
-      if self._tensors.find(t) is None:
+      if self._tensors.find_or_orphan(t) is None:
         self._drop_dead_if_nothing_pending(t)
       self._tensors.annotate(t, annotation, is_unused)
 
@@ -167,14 +169,14 @@ class Binder:
     self._pending_marks.forget(t)
 
   def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
-    """What was said of a tensor with data; None if nothing was."""
-    one = self._tensors.find(t)
-    return None if one is None else one.annotation
+    """The annotation of a tensor with data; None without one."""
+    annotated = self._tensors.find_or_orphan(t)
+    return None if annotated is None else annotated.annotation
 
   def follow_copies(self) -> None:
-    """Has the annotation of a tensor go where torch takes its placement."""
-    copies.follow(self._tensors, self._warnings)
-    self._updates.follow()
+    """Makes annotations follow where torch takes a tensor's placement."""
+    copies.patch_torch_copies(self._tensors, self._warnings)
+    self._updates.register_kernels()
 
   def warn_placed_only(self) -> None:
     """Says that a loader takes no priority.
@@ -189,13 +191,13 @@ class Binder:
 
   def pending_bindings(self) -> list[torch.Tensor]:
     """The binding for what is pending now, if any: of the next sync."""
-    self._pending_marks.settle(self._tensors, is_unused=False)
-    found = self._find_operands(self._tensors.all())
-    return [self._bind(found.operands)] if self._is_bound(found) else []
+    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    inputs = self._collect_operands(self._tensors.all())
+    return [self._bind(inputs.operands)] if self._is_bound(inputs) else []
 
   @contextlib.contextmanager
   def sync(self) -> Iterator[None]:
-    """Has the sync in the block compute a binding of what is pending."""
+    """Makes the sync in the block compute a binding of pending graphs."""
     is_needed = self._tensors or self._pending_marks
     with contextlib.ExitStack() as locks:
       if is_needed:
@@ -245,7 +247,7 @@ class Binder:
 
   def _binding_of_read(self,
                        pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    self._pending_marks.settle(self._tensors, is_unused=False)
+    self._pending_marks.promote_computed(self._tensors, is_unused=False)
     try:
       self._graph_data = self._graph_data or GraphData()
     except GraphDataError as e:
@@ -253,9 +255,9 @@ class Binder:
           f'what a read computes has no priority here ({e}): call '
           'torch_xla.sync() before it')
       return []
-    operands, of = operands_below(self._tensors.all(), pending,
-                                  self._graph_data)
-    return [self._bind(operands, of)] if operands else []
+    operands, label = operands_below(self._tensors.all(), pending,
+                                     self._graph_data)
+    return [self._bind(operands, label)] if operands else []
 
   def _after_read(self, updated: Sequence[Operand]) -> None:
     for annotated, now in updated:
@@ -267,20 +269,20 @@ class Binder:
   def _before_sync(self) -> None:
     # Of a sync that failed: no other would get past them.
     self._binding_of_sync = None
-    failed, self._syncing = self._syncing, Found()
+    failed, self._syncing = self._syncing, GraphInputs()
     for annotated in failed.overwritten:
       if (t := tensor_of(annotated.ref)) is None:
         self._tensors.drop(annotated)
       else:
         annotated.hold(annotated.current_of(t), is_own=False)
-    self._pending_marks.settle(self._tensors, is_unused=False)
+    self._pending_marks.promote_computed(self._tensors, is_unused=False)
     if not self._tensors:
       return
-    placing.catch_up(self._tensors.all())
-    self._syncing = inputs = self._find_operands(self._tensors.all())
-    placing.keep(inputs)
+    placing.sync_functional_views(self._tensors.all())
+    self._syncing = inputs = self._collect_operands(self._tensors.all())
+    placing.reconstrain_updated_views(inputs)
     if self._is_bound(inputs):
-      self._binding_of_sync = self._bind(told_apart(inputs.operands))
+      self._binding_of_sync = self._bind(with_distinct_nodes(inputs.operands))
     usage.forget_use(annotated.inner
                      for annotated in inputs.used_tensors
                      if annotated.is_own)
@@ -290,9 +292,9 @@ class Binder:
     """Takes the data that graphs will start from until the next sync."""
     self._binding_of_sync = None
     self.saved_graphs.clean()
-    synced, self._syncing = self._syncing, Found()
+    synced, self._syncing = self._syncing, GraphInputs()
     self._updates.forget_ids()
-    self._since = Since()
+    self._since = ActivitySinceSync()
     self._tensors.forget_earlier()
     self._annotated_since = self._bytes_since = 0
     for annotated in synced.used_tensors:
@@ -301,8 +303,8 @@ class Binder:
       annotated.hold(inner, is_own=True)
     for annotated in synced.overwritten:
       annotated.is_own = True
-    registry.hold_seconds(synced.overwritten)
-    self._pending_marks.settle(self._tensors, is_unused=True)
+    registry.hold_aliases(synced.overwritten)
+    self._pending_marks.promote_computed(self._tensors, is_unused=True)
 
   def before_trace(self, arguments: Iterable[torch.Tensor]) -> None:
     """Takes the data that a graph will start from that is to be traced.
@@ -312,9 +314,9 @@ class Binder:
     Args:
       arguments: just synced.
     """
-    registry.hold_seconds([
-        one for one in self._annotated(arguments)
-        if one.second is not None and one.owns_data()
+    registry.hold_aliases([
+        annotated for annotated in self._annotated(arguments)
+        if annotated.alias is not None and annotated.probe_owns_data()
     ])
 
   def of_graph(self, arguments: Iterable[torch.Tensor],
@@ -332,66 +334,66 @@ class Binder:
     if not annotated or not any(are_pending(outputs)):
       return None
     ids, get_id = set(ids), torch_xla._XLAC._xla_get_tensor_id
-    operands = [(one, t)
-                for one, t in self._find_operands(annotated).operands
-                if get_id(one.inner if t is one.second else t) in ids]
-    return self._bind(told_apart(operands)) if operands else None
+    operands = [(entry, t)
+                for entry, t in self._collect_operands(annotated).operands
+                if get_id(entry.inner if t is entry.alias else t) in ids]
+    return self._bind(with_distinct_nodes(operands)) if operands else None
 
   def traced(self, arguments: Sequence[torch.Tensor]) -> TracedAnnotations:
-    """What is said of a compiled graph's arguments as it is traced."""
+    """The annotations of a compiled graph's arguments as it is traced."""
     annotated = self._annotated(arguments)
     # The bridge used all of them, and no pending graph will.
-    usage.forget_use_at_once([one.inner for one in annotated if one.is_own])
-    living = [t for one in annotated if (t := one.ref()) is not None]
+    usage.forget_use_now([entry.inner for entry in annotated if entry.is_own])
+    living = [t for entry in annotated if (t := entry.ref()) is not None]
     return TracedAnnotations(self, self._tensors.annotations(arguments),
                              any(are_pending(living)))
 
-  def called(self, arguments: Sequence[torch.Tensor],
-             updates: bool) -> list[Optional[Annotation]]:
-    """What is said of the arguments that a compiled graph is called with."""
+  def note_call(self, arguments: Sequence[torch.Tensor],
+                updates: bool) -> list[Optional[Annotation]]:
+    """Notes a compiled graph's call; the annotations of its arguments."""
     annotations = self._tensors.annotations(arguments)
     if any(annotations):
       self._since.called = True
       self._since.updated |= updates
     return annotations
 
-  def _is_told(self, words: Sequence[str]) -> bool:
-    """Whether programs carry annotations; says so once where they do not.
+  def _annotations_enabled(self, options: Sequence[str]) -> bool:
+    """Tests whether programs carry annotations; warns once if they do not.
 
     Args:
-      words: what was said of a sharding besides the placement.
+      options: those given besides the placement.
     """
-    said = ', '.join(f'{word}=...' for word in words)
+    listed = ', '.join(f'{word}=...' for word in options)
     if current_mode() is not Mode.OFF and not self._door_checked:
       switch.check_runtime()
       self._door_checked = torch_xla._XLAC._xla_runtime_is_initialized()
     if current_mode() is not Mode.SHARDY:
-      if words:
+      if options:
         self._warnings.warning(
-            f'mark_sharding({said}) has no effect: Shardy is off. Set '
+            f'mark_sharding({listed}) has no effect: Shardy is off. Set '
             'XLA_USE_SHARDY=1 before torch_xla is imported, or call '
             'torch_xla.runtime.use_shardy() before the first XLA tensor')
       return False
-    if words and torch_xla._XLAC._get_use_eager_mode():
+    if options and torch_xla._XLAC._get_use_eager_mode():
       self._warnings.warning(
           'in eager mode each operation is a program of its own, in which '
-          f'{said} has no effect: it counts in functions that '
+          f'{listed} has no effect: it counts in functions that '
           'torch_xla.compile compiles, and with eager mode off')
     return True
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
-    self._pending_marks.settle(self._tensors, is_unused=False)
-    found = (
-        self._tensors.find(t) for t in {
+    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    entries = (
+        self._tensors.find_or_orphan(t) for t in {
             id(t): t for t in tensors
         }.values())
-    return [one for one in found if one is not None]
+    return [entry for entry in entries if entry is not None]
 
   def _drop_dead_if_nothing_pending(self, t: torch.Tensor) -> None:
     """Drops dead inputs in a loop that never syncs, if nothing is pending.
 
-    When it asks must not depend on what is dead already, which the collector of
-    garbage decides; nor what it does on what is not dead yet.
+    Must be deterministic across hosts: neither the time of the check nor its
+    effect may depend on garbage collection.
     """
     self._annotated_since += 1
     self._bytes_since += t.nbytes
@@ -400,36 +402,35 @@ class Binder:
       return
     self._annotated_since = self._bytes_since = 0
     self._tensors.drop_dead()
-    inputs = self._find_operands(self._tensors.all())
-    usage.forget_use_at_once(
-        [one.inner for one in inputs.used_tensors if one.is_own])
+    inputs = self._collect_operands(self._tensors.all())
+    usage.forget_use_now(
+        [entry.inner for entry in inputs.used_tensors if entry.is_own])
 
-  def _is_bound(self, inputs: Found) -> bool:
-    """Whether to bind; an idle sync, with nothing pending, runs nothing."""
+  def _is_bound(self, inputs: GraphInputs) -> bool:
+    """Tests whether to bind; an idle sync, with nothing pending, does not."""
     return bool(
         inputs.operands) and not (torch_xla._XLAC._get_use_eager_mode()) and (
             inputs.any_pending or anything_pending())
 
-  def _bind(self, operands: Sequence[Operand], of: str = '') -> torch.Tensor:
-    said = of, [one.annotation for one, _ in operands]
-    target = next((text for known, text in self._targets if known == said),
-                  None)
+  def _bind(self, operands: Sequence[Operand], label: str = '') -> torch.Tensor:
+    key = label, [entry.annotation for entry, _ in operands]
+    target = next((text for known, text in self._targets if known == key), None)
     if target is None:
-      target = call_target.binding_target(said[1], of)
-      self._targets = ((said, target), *self._targets[:_KEPT_TARGETS - 1])
-    bound = names.Bound(operands)
+      target = call_target.binding_target(key[1], label)
+      self._targets = ((key, target), *self._targets[:_KEPT_TARGETS - 1])
+    bound = names.BoundOperands(operands)
     self.names.remember(target, lambda: bound.names(self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})
     return binding
 
-  def _find_operands(self, ones: Iterable[Annotated]) -> Found:
-    inputs = find_operands(ones, self._since)
+  def _collect_operands(self, entries: Iterable[Annotated]) -> GraphInputs:
+    inputs = collect_operands(entries, self._since)
     self._lost = []
     if inputs.unknown:
       self._note_lost(
-          names.of(inputs.unknown), 'updated in place',
+          names.names_of_living(inputs.unknown), 'updated in place',
           'and the data before is not known', 'call torch_xla.sync() before')
     return inputs
 
@@ -461,7 +462,7 @@ class Binder:
         (one.shape_text,
          str(one.annotation.sharding)) in placed and usage.is_used(one.inner)
     ]
-    lost = names.of(ones)
+    lost = names.names_of_living(ones)
     if lost:
       self._warnings.warning(
           copies.lost_text(
@@ -472,7 +473,7 @@ class Binder:
 
 
 class TracedAnnotations:
-  """What was said of a compiled graph's arguments when it was traced."""
+  """The annotations of a compiled graph's arguments when it was traced."""
 
   def __init__(self, binder: Binder, annotations: list[Optional[Annotation]],
                updates: bool):
@@ -481,8 +482,8 @@ class TracedAnnotations:
     self._updates = updates
 
   def changed(self, arguments: Sequence[torch.Tensor]) -> bool:
-    """Whether the graph has to be traced again for these arguments."""
-    return self._annotations != self._binder.called(arguments, self._updates)
+    """Tests whether to trace again for these arguments; notes the call."""
+    return self._annotations != self._binder.note_call(arguments, self._updates)
 
 
 def _pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -493,9 +494,9 @@ def _pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _tag(t: torch.Tensor, annotation: Annotation) -> None:
-  """Has all that share the value of `t` see it behind the tag.
+  """Puts a tag between the value of `t` and all that share it.
 
-  Anything that kept it as it was would have it computed whole, and twice.
+  A reference to the untagged value would be computed whole, and twice.
   """
   tagged = updates.tagged(t, call_target.tag_target(annotation))
   if torch._is_functional_tensor(t) and not are_pending([t])[0]:

@@ -31,21 +31,21 @@ from .registry import AnnotatedTensors
 _MARK = '_follows_annotations'
 
 
-def follow(tensors: AnnotatedTensors, said_once: WarnOnce) -> None:
-  """Has torch tell `tensors` where it makes one tensor of another."""
+def patch_torch_copies(tensors: AnnotatedTensors, warnings: WarnOnce) -> None:
+  """Patches deepcopy and load_state_dict so that annotations follow."""
   if hasattr(torch.nn.Module.load_state_dict, _MARK):
     return
   XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
       XLAShardedTensor.load_local_shards_, tensors)
   for owner in (torch.Tensor, torch.nn.Parameter):
     owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)
-  load = _assigning(torch.nn.Module.load_state_dict, tensors, said_once)
+  load = _assigning(torch.nn.Module.load_state_dict, tensors, warnings)
   setattr(load, _MARK, True)
   torch.nn.Module.load_state_dict = load
 
 
 def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
-  """Whether a tensor is laid out as its annotation asks."""
+  """Tests whether a tensor is laid out as its annotation asks."""
   if len(annotation.partition_spec) != len(t.shape):
     return False
   text = torch_xla._XLAC._get_xla_sharding_spec(t)
@@ -56,10 +56,10 @@ MOVED = ('not laid out as mark_sharding was told',
          'call clear_sharding and mark_sharding')
 
 
-def lost_text(names: Sequence[str], why: str, what: str, remedy: str) -> str:
-  """What to say of tensors whose annotation does not count."""
+def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
+  """The warning on tensors whose annotation does not count."""
   listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
-  return f'{listed}: {why}, {what}, so no priority counts: {remedy}'
+  return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
 
 
 def _loading(load: Callable[..., Any],
@@ -71,9 +71,9 @@ def _loading(load: Callable[..., Any],
     result = load(sharded, *args)
     get_id = torch_xla._XLAC._xla_get_tensor_id
     loaded = get_id(sharded.global_tensor)
-    for one in tensors.all():
-      if get_id(one.inner) == loaded:
-        one.hold(one.inner, is_own=False)
+    for annotated in tensors.all():
+      if get_id(annotated.inner) == loaded:
+        annotated.hold(annotated.inner, is_own=False)
     return result
 
   return load_local_shards_
@@ -85,16 +85,16 @@ def _following(deepcopy: Callable[..., torch.Tensor],
   @functools.wraps(deepcopy)
   def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     copied = deepcopy(self, memo)
-    one = tensors.find(self)
-    if one is not None and copied is not self:
-      _annotate_if_placed(tensors, copied, one.annotation)
+    annotated = tensors.find_or_orphan(self)
+    if annotated is not None and copied is not self:
+      _annotate_if_placed(tensors, copied, annotated.annotation)
     return copied
 
   return __deepcopy__
 
 
 def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
-               said_once: WarnOnce) -> Callable[..., Any]:
+               warnings: WarnOnce) -> Callable[..., Any]:
 
   @functools.wraps(load)
   def load_state_dict(self: torch.nn.Module,
@@ -105,13 +105,13 @@ def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
     loaded = load(self, state_dict, strict, assign)
     after = _tensors_in(self) if before else {}
     lost = []
-    for name, said in before.items():
+    for name, annotation in before.items():
       t = after.get(name)
-      if t is not None and tensors.find(t) is None and not (_annotate_if_placed(
-          tensors, t, said)):
+      if t is not None and tensors.find_or_orphan(t) is None and not (
+          _annotate_if_placed(tensors, t, annotation)):
         lost.append(name)
     if lost:
-      said_once.warning(
+      warnings.warning(
           lost_text(lost, 'load_state_dict(assign=True) put other tensors '
                     'there', *MOVED))
     return loaded
@@ -120,10 +120,10 @@ def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
 
 
 def _annotate_if_placed(tensors: AnnotatedTensors, t: torch.Tensor,
-                        said: Annotation) -> bool:
-  if t.device.type != 'xla' or not is_placed(t, said):
+                        annotation: Annotation) -> bool:
+  if t.device.type != 'xla' or not is_placed(t, annotation):
     return False
-  tensors.annotate(t, said)
+  tensors.annotate(t, annotation)
   return True
 
 
@@ -134,5 +134,8 @@ def _tensors_in(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def _annotated_in(module: torch.nn.Module,
                   tensors: AnnotatedTensors) -> dict[str, Annotation]:
-  found = ((name, tensors.find(t)) for name, t in _tensors_in(module).items())
-  return {name: one.annotation for name, one in found if one is not None}
+  entries = ((name, tensors.find_or_orphan(t))
+             for name, t in _tensors_in(module).items())
+  return {
+      name: entry.annotation for name, entry in entries if entry is not None
+  }

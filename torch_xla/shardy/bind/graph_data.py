@@ -26,7 +26,7 @@ _DATA_IN_NODE = 616  # Bytes.
 
 @functools.cache
 def is_in_hash() -> bool:
-  """Whether the hash of a graph says which data is whose operand.
+  """Tests whether a graph's hash covers which data is whose operand.
 
   It does with libgraph_identity.so, which comes before torch for `_XLAC`.
   """
@@ -60,7 +60,7 @@ class GraphData:
       raise GraphDataError(str(e)) from e
     self._post_order.restype = self._delete.restype = None
     known = usage.another(False)
-    usage.forget_use_at_once([known])
+    usage.forget_use_now([known])
     data, _ = _address(known)
     usage.ask(known)
     node, _ = _address(known)
@@ -68,13 +68,13 @@ class GraphData:
     if _word(node + _DATA_IN_NODE) != data:
       raise GraphDataError('_XLAC is none of 2.9')
 
-  def of(self, t: torch.Tensor) -> int:
-    """The data of a tensor; no data's address if it is pending."""
+  def address_of(self, t: torch.Tensor) -> int:
+    """The address of a tensor's data; of no data if it is pending."""
     address, is_node = _address(t)
-    return self._in_node(address) if is_node else address
+    return self._data_of_node(address) if is_node else address
 
-  def below(self, pending: Sequence[torch.Tensor]) -> dict[int, int]:
-    """What these are computed from, each with its place in the graph.
+  def data_below(self, pending: Sequence[torch.Tensor]) -> dict[int, int]:
+    """The data that these are computed from, with its place in the graph.
 
     The places are the same wherever the graph is.
     """
@@ -86,12 +86,12 @@ class GraphData:
     nodes = (ctypes.c_uint64 * ((end - begin) // 8)).from_address(begin)
     places: dict[int, int] = {}
     for node in nodes:
-      if data := self._in_node(node):
+      if data := self._data_of_node(node):
         places.setdefault(data, len(places))
     self._delete(ctypes.c_void_p(begin))
     return places
 
-  def _in_node(self, node: int) -> int:
+  def _data_of_node(self, node: int) -> int:
     return _word(node + _DATA_IN_NODE) if _word(node) == self._kind else 0
 
 

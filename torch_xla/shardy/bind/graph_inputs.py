@@ -16,15 +16,16 @@ import torch_xla
 
 from .graph_data import GraphData, is_in_hash
 from .registry import Annotated, tensor_of
-from .usage import (forget_use_at_once, has_data, is_shared, is_used, was_used)
+from .usage import (forget_use_now, has_data, probe_is_shared, is_used,
+                    was_used)
 
 # An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
 
 
 @dataclasses.dataclass
-class Found:
-  """What pending graphs start from, and what is to happen with a sync.
+class GraphInputs:
+  """The data that pending graphs start from, and the changes at a sync.
 
   Attributes:
     operands: in the order of `registry.order_of`, then of annotation. A clone
@@ -43,14 +44,14 @@ class Found:
   overwritten: list[Annotated] = dataclasses.field(default_factory=list)
 
   def is_pending(self) -> bool:
-    """Whether what was updated has yet to be computed."""
-    inners = [one.inner for one in self.overwritten]
+    """Tests whether an updated tensor has yet to be computed."""
+    inners = [entry.inner for entry in self.overwritten]
     return any(are_pending([*(now for _, now in self.updated), *inners]))
 
 
 @dataclasses.dataclass
-class Since:
-  """What ran since the last sync.
+class ActivitySinceSync:
+  """The reads and compiled graphs that ran since the last sync.
 
   Attributes:
     called: reads, or compiled graphs with annotated arguments.
@@ -60,8 +61,9 @@ class Since:
   updated: bool = False
 
 
-def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
-  """What pending graphs start from."""
+def collect_operands(entries: Iterable[Annotated],
+                     since: ActivitySinceSync) -> GraphInputs:
+  """Collects the data that pending graphs start from; may wait for devices."""
   entries = list(entries)
   living = [tensor_of(entry.ref) for entry in entries]
   current = [
@@ -70,7 +72,7 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
   ]
   is_held_pending = are_pending([entry.inner for entry in entries])
   is_pending = are_pending(current)
-  inputs = Found(any_pending=any(is_pending))
+  inputs = GraphInputs(any_pending=any(is_pending))
   if any(is_held_pending):
     # The sync would wait for the one before, too.
     torch_xla._XLAC._xla_wait_device_ops([])
@@ -79,10 +81,10 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
     is_other = now is not entry.inner
     if held_waits:
       inputs.overwritten.append(entry)
-      if entry.second is None:
+      if entry.alias is None:
         inputs.unknown.append(entry)
-      if entry.second is not None and was_used(entry.inner, entry.second):
-        inputs.operands.append((entry, entry.second))
+      if entry.alias is not None and was_used(entry.inner, entry.alias):
+        inputs.operands.append((entry, entry.alias))
     elif is_used(entry.inner):
       if not is_other:
         inputs.used_tensors.append(entry)
@@ -91,12 +93,12 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
         is_there = has_data(entry.inner)
         if waits and not is_there:
           inputs.unknown.append(entry)
-      if (is_there and entry.owns_data() and
+      if (is_there and entry.probe_owns_data() and
           not _was_donated(entry.inner, since)):
         inputs.operands.append((entry, entry.inner))
     if is_other:
       inputs.updated.append((entry, now))
-      if (not waits and is_used(now) and not is_shared(now) and
+      if (not waits and is_used(now) and not probe_is_shared(now) and
           not _was_donated(now, since)):
         inputs.operands.append((entry, now))
     inputs.operands += (
@@ -108,60 +110,60 @@ def find_operands(entries: Iterable[Annotated], since: Since) -> Found:
 def operands_below(entries: Iterable[Annotated],
                    pending: Sequence[torch.Tensor],
                    graph_data: GraphData) -> tuple[list[Operand], str]:
-  """What these start from, in the order of a sync's; and where that stands.
+  """The data that these start from, in a sync's order, and its places.
 
-  Nothing is asked anew: it has the nodes that the graph has.
+  It makes no new nodes: the data has those of the graph.
   """
-  places = graph_data.below(pending)
-  found = []
+  places = graph_data.data_below(pending)
+  placed = []
   for entry in entries:
     t = tensor_of(entry.ref)
     now = entry.inner if t is None else entry.current_of(t)
-    inner = graph_data.of(entry.inner)
-    held = {graph_data.of(data): data for data in entry.earlier}
+    inner = graph_data.address_of(entry.inner)
+    held = {graph_data.address_of(data): data for data in entry.earlier}
     if now is not entry.inner:
-      held[graph_data.of(now)] = now
-    if inner or entry.second is None:
+      held[graph_data.address_of(now)] = now
+    if inner or entry.alias is None:
       held[inner] = entry.inner
     else:
-      held[graph_data.of(entry.second)] = entry.second
+      held[graph_data.address_of(entry.alias)] = entry.alias
     for key in places.keys() & held.keys():
       data = held[key]
-      if data is not entry.inner or entry.owns_data():
-        found.append((places[key], (entry, data)))
-  found.sort(key=lambda operand: operand[1][0].order)
-  operands = dict(found)  # Of aliases the last counts.
-  of = '' if is_in_hash() else ','.join(map(str, operands))
-  return list(operands.values()), of
+      if data is not entry.inner or entry.probe_owns_data():
+        placed.append((places[key], (entry, data)))
+  placed.sort(key=lambda operand: operand[1][0].order)
+  operands = dict(placed)  # Of aliases the last counts.
+  label = '' if is_in_hash() else ','.join(map(str, operands))
+  return list(operands.values()), label
 
 
-def told_apart(operands: Sequence[Operand]) -> list[Operand]:
-  """The operands that a program's identity tells apart, in the same order.
+def with_distinct_nodes(operands: Sequence[Operand]) -> list[Operand]:
+  """The operands with a node each that no other graph has, in the same order.
 
   Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
   the number of its parameter, in the order in which `_XLAC` comes to them. So
-  each operand gets a node that no other graph has, and what was said of a
-  tensor is part of the program as said of that parameter.
+  with distinct nodes an annotation is part of the program's identity, as that
+  of its parameter.
   """
   if not is_in_hash():
-    forget_use_at_once([t for one, t in operands if t is not one.second])
+    forget_use_now([t for entry, t in operands if t is not entry.alias])
   get_id = torch_xla._XLAC._xla_get_tensor_id
   # Of aliases the last counts, as in the lowering: they have one node.
-  return list({get_id(t): (one, t) for one, t in operands}.values())
+  return list({get_id(t): (entry, t) for entry, t in operands}.values())
 
 
-def _was_donated(t: torch.Tensor, since: Since) -> bool:
-  """Whether a compiled graph was asked to take the data, and may have."""
+def _was_donated(t: torch.Tensor, since: ActivitySinceSync) -> bool:
+  """Tests whether a compiled graph may have taken the data."""
   return since.called and bool(torch_xla._XLAC._get_buffer_donation(t))
 
 
 def are_pending(tensors: Sequence[torch.Tensor]) -> list[bool]:
-  """Whether each has a value that is still to be computed."""
+  """Tests of each whether its value is still to be computed."""
   return list(torch_xla._XLAC._check_tensor_need_materialization(list(tensors)))
 
 
 def anything_pending() -> bool:
-  """Whether any XLA tensor is pending. Walks all that live."""
+  """Tests whether any XLA tensor is pending. Walks all that live."""
   try:
     return any(torch_xla._XLAC._check_device_tensor_need_materialization(''))
   except RuntimeError:

@@ -1,4 +1,4 @@
-"""What a binding's operands are called, and whether they lie as they should."""
+"""The names of a binding's operands, and the check of their layouts."""
 
 from __future__ import annotations
 
@@ -15,48 +15,51 @@ from .graph_inputs import Operand
 from .registry import Annotated, tensor_of
 
 
-class Bound:
+class BoundOperands:
   """The operands of a binding; keeps none of them alive."""
 
   def __init__(self, operands: Sequence[Operand]):
-    self._operands = [
-        (one.ref, one.annotation, weakref.ref(data)) for one, data in operands
-    ]
+    self._operands = [(entry.ref, entry.annotation, weakref.ref(data))
+                      for entry, data in operands]
 
   def names(self, note_lost: Callable[..., None]) -> tuple[str, ...]:
     """The users' names, empty where unknown, as the program is planned.
 
-    Warns of those that are not laid out as they were marked: what was said of
-    them does not count in the program.
+    Warns of those that are not laid out as they were marked: their annotations
+    do not count in the program.
     """
     tensors = [tensor_of(ref) for ref, _, _ in self._operands]
     living = [t for t in tensors if t is not None]
-    found = iter(tensor_names.names_of(living))
-    names = tuple('' if t is None else next(found) for t in tensors)
+    living_names = iter(tensor_names.names_of(living))
+    names = tuple('' if t is None else next(living_names) for t in tensors)
     lost = [
         name or text
-        for name, (_, said, ref) in zip(names, self._operands, strict=True)
-        if (text := _text_if_elsewhere(ref(), said))
+        for name, (_, annotation,
+                   ref) in zip(names, self._operands, strict=True)
+        if (text := _text_if_elsewhere(ref(), annotation))
     ]
     if lost:
       note_lost(lost, 'given other data since', *MOVED)
     return names
 
 
-def of(ones: Iterable[Annotated]) -> list[str]:
+def names_of_living(entries: Iterable[Annotated]) -> list[str]:
   """The users' names of tensors that live, or their shapes in words."""
-  pairs = [(t, one) for one in ones if (t := tensor_of(one.ref)) is not None]
-  found = tensor_names.names_of([t for t, _ in pairs])
+  pairs = [
+      (t, entry) for entry in entries if (t := tensor_of(entry.ref)) is not None
+  ]
+  names = tensor_names.names_of([t for t, _ in pairs])
   return [
-      name or f'a tensor of shape {one.shape_text}'
-      for name, (_, one) in zip(found, pairs, strict=True)
+      name or f'a tensor of shape {entry.shape_text}'
+      for name, (_, entry) in zip(names, pairs, strict=True)
   ]
 
 
-def _text_if_elsewhere(data: Optional[torch.Tensor], said: Annotation) -> str:
+def _text_if_elsewhere(data: Optional[torch.Tensor],
+                       annotation: Annotation) -> str:
   """The tensor's shape in words, empty if it lies as it was marked."""
   try:
-    if data is not None and not is_placed(data, said):
+    if data is not None and not is_placed(data, annotation):
       return f'a tensor of shape {tuple(data.shape)}'
   except RuntimeError:
     pass  # A clone, which is computed now: it lies as its source.

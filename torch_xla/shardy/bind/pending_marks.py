@@ -1,7 +1,7 @@
 """Tensors that were marked before their value was there.
 
 A mark on a pending value is a tag in its graph. A tensor that outlives the
-program keeps what was said of it, as a weight does that was made on the device:
+program keeps its annotation, as a weight does that was made on the device:
 
     w = torch.randn(16, 16, device='xla')
     xs.mark_sharding(w, mesh, ('x', None), priority=(0, None))
@@ -20,7 +20,7 @@ from .registry import AnnotatedTensors, inner_of
 
 
 class PendingMarks:
-  """What was said of tensors that are pending and live, in that order."""
+  """The annotations of pending tensors that live, in the order of marking."""
 
   def __init__(self) -> None:
     self._annotations = WeakIdKeyDictionary()
@@ -29,10 +29,10 @@ class PendingMarks:
   def __len__(self) -> int:
     return len(self._annotations)
 
-  def add(self, t: torch.Tensor, said: Annotation) -> None:
-    self.forget(t)  # What is said anew comes last.
+  def add(self, t: torch.Tensor, annotation: Annotation) -> None:
+    self.forget(t)  # A new annotation comes last.
     self.changes += 1
-    self._annotations[t] = said
+    self._annotations[t] = annotation
 
   def items(self) -> list[tuple[torch.Tensor, Annotation]]:
     return list(self._annotations.items())
@@ -41,8 +41,9 @@ class PendingMarks:
     self.changes += 1
     self._annotations.pop(t, None)
 
-  def settle(self, tensors: AnnotatedTensors, is_unused: bool) -> None:
-    """Hands on those that have data by now and are placed as was said.
+  def promote_computed(self, tensors: AnnotatedTensors,
+                       is_unused: bool) -> None:
+    """Promotes those that have data by now and are placed as annotated.
 
     Args:
       is_unused: nothing has asked for that data yet.

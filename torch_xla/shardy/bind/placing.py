@@ -1,8 +1,8 @@
 """Keeps the placement of a marked tensor that was updated through a view.
 
 `_XLAC` constrains a sharded tensor that is updated in place, but not where the
-update went through a view, `t[0] = x`: what it is stored as is then up to
-propagation. It gets the constraint here, which no user said.
+update went through a view, `t[0] = x`: its layout is then up to propagation. It
+gets the constraint here, which no user asked for.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import torch_xla
 
 from ..annotate.annotation import Annotation
 from .copies import is_placed
-from .graph_inputs import are_pending, Found
+from .graph_inputs import are_pending, GraphInputs
 from .registry import Annotated, tensor_of
 
 
-def catch_up(ones: Iterable[Annotated]) -> None:
-  """Has each tensor know of updates of what it is a view of, or is seen in."""
-  for one in ones:
-    if one.is_functional and (t := tensor_of(one.ref)) is not None:
+def sync_functional_views(entries: Iterable[Annotated]) -> None:
+  """Flushes pending functionalization updates between tensors and views."""
+  for entry in entries:
+    if entry.is_functional and (t := tensor_of(entry.ref)) is not None:
       torch._sync(t)
 
 
-def keep(inputs: Found) -> None:
-  """Constrains what is pending, was placed as marked, and is not any more."""
+def reconstrain_updated_views(inputs: GraphInputs) -> None:
+  """Re-adds the sharding constraint to tensors updated through a view."""
   xlac = torch_xla._XLAC
   for place, (annotated, now) in enumerate(inputs.updated):
     if (xlac._get_xla_sharding_spec(now) or
@@ -42,9 +42,9 @@ def keep(inputs: Found) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def op_sharding(said: Annotation) -> Any:
+def op_sharding(annotation: Annotation) -> Any:
   from torch_xla.distributed.spmd import Mesh
-  mesh = said.mesh
+  mesh = annotation.mesh
   ids = mesh.device_ids or range(int(np.prod(mesh.shape)))
-  spec = tuple(axes or None for axes in said.partition_spec)
+  spec = tuple(axes or None for axes in annotation.partition_spec)
   return Mesh(np.array(ids), mesh.shape).get_op_sharding(spec)

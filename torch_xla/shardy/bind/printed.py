@@ -56,7 +56,7 @@ def without_calls(text: str) -> str:
 
 
 def _without_call(line: str, instead: dict[str, str]) -> Optional[str]:
-  """What is left of a line with a call of ours; None if that is nothing."""
+  """The rest of a line with a call of ours; None if there is none."""
   if call := _CALL.match(line):
     space, root, name, kind, operands, call_kind = call.groups()
     zero = f'{kind} constant(0)'
@@ -74,7 +74,7 @@ def _without_call(line: str, instead: dict[str, str]) -> Optional[str]:
 
 
 def replace_printers() -> bool:
-  """Has `_XLAC` print graphs without our calls; False if it does already."""
+  """Replaces `_XLAC`'s printer of graphs; False if it was replaced before."""
   printer = torch_xla._XLAC._get_xla_tensors_hlo
   if getattr(printer, '__module__', None) == __name__:
     return False

@@ -1,4 +1,4 @@
-"""What `_XLAC` executes besides syncs: reads, and syncs of some tensors alone.
+"""Executions of `_XLAC` besides syncs: reads, and syncs of some tensors alone.
 
     loss.item()   t.cpu()   print(t)   if t:   cpu.copy_(t)   torch.equal(t, u)
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
   from .binding import Binder
 
 
-def _copy_from(value: torch.Tensor, to: torch.Tensor,
-               *_: bool) -> torch.Tensor:
+def _copy_from(value: torch.Tensor, to: torch.Tensor, *_: bool) -> torch.Tensor:
   return to.copy_(value)
 
 
@@ -48,9 +47,8 @@ _OF_SHARDS = ('_get_local_shards', '_get_local_shard_replica_and_indices')
 _SYNCS = ('_xla_step_marker', '_xla_sync_live_tensors')
 
 
-def hook(binder: Binder) -> torch.library.Library:
-  """Has all that executes graphs ask `binder` first, for as long as it lives.
-  """
+def hook_executions(binder: Binder) -> torch.library.Library:
+  """Hooks `binder` into all executions of graphs, while the library lives."""
   xlac = torch_xla._XLAC
   sync_these = xlac._xla_sync_multi
   read_these = xlac._xla_get_cpu_tensors
@@ -88,13 +86,14 @@ def hook(binder: Binder) -> torch.library.Library:
     with binder.read(tensors, sync_xla_data) as binding:
       sync_these([*tensors, *binding], devices, wait, sync_xla_data)
 
-  def of_shards(function: Callable[..., Any],
-                tensors: Sequence[torch.Tensor]) -> Any:
+  def read_shards(function: Callable[..., Any],
+                  tensors: Sequence[torch.Tensor]) -> Any:
     for t in tensors:
       give_data(t)
     return function(tensors)
 
-  def in_sync(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+  def run_in_sync(function: Callable[..., Any], *args: Any,
+                  **kwargs: Any) -> None:
     with binder.sync():
       function(*args, **kwargs)
 
@@ -104,13 +103,14 @@ def hook(binder: Binder) -> torch.library.Library:
   xlac._xla_sync_multi = _xla_sync_multi
   wrap('_xla_get_cpu_tensors', read_all)
   for name in _OF_SHARDS:
-    wrap(name, of_shards)
+    wrap(name, read_shards)
   for name in _SYNCS:
-    wrap(name, in_sync)
+    wrap(name, run_in_sync)
 
   kernel_of = functools.partial(torch.library.get_kernel, dispatch_key='XLA')
   kernels: dict[str, Callable[..., Any]] = {
-      name: functools.partial(copy, kernel_of(f'aten::{name}'), operation, place)
+      name:
+          functools.partial(copy, kernel_of(f'aten::{name}'), operation, place)
       for name, (place, operation) in _COPIES.items()
   }
   kernels['_to_cpu'] = to_cpu

@@ -36,11 +36,11 @@ class Annotated(_Referable):
   Attributes:
     ref: to the tensor.
     is_functional: whether functionalization wraps it.
-    inner: what the runtime knows its data by, as it was at the last sync.
+    inner: the runtime's tensor of its data, as it was at the last sync.
     order: by which operands of a binding are sorted; see `order_of`.
-    second: another one of the same data; None once the tensor was updated by
+    alias: another one of the same data; None once the tensor was updated by
       way of functionalization, which leaves `inner` as it was.
-    is_own: whether the data is known not to be shared; see `owns_data`.
+    is_own: whether the data is known not to be shared; see `probe_owns_data`.
     earlier: what it had before a read gave it the data that it has now.
   """
   ref: weakref.ref[torch.Tensor]
@@ -48,56 +48,56 @@ class Annotated(_Referable):
   is_functional: bool
   inner: torch.Tensor
   order: str
-  second: Optional[torch.Tensor] = None
+  alias: Optional[torch.Tensor] = None
   is_own: bool = False
   earlier: list[torch.Tensor] = dataclasses.field(default_factory=list)
 
   def hold(self, inner: torch.Tensor, is_own: bool) -> None:
     """Makes `inner` what graphs start from."""
-    self.inner, self.second, self.is_own = inner, None, is_own
+    self.inner, self.alias, self.is_own = inner, None, is_own
     self.earlier.clear()
 
   def read(self, inner: torch.Tensor) -> None:
     """Takes the data that a read has given it besides what it had."""
     is_overwritten = inner is self.inner
-    before = self.second if is_overwritten else self.inner
+    before = self.alias if is_overwritten else self.inner
     earlier = [*self.earlier, before] if before is not None else self.earlier
     self.hold(inner, is_own=True)
     self.earlier = [
         t for t in earlier if usage.is_used(t) and usage.has_data(t)
     ]
     if is_overwritten:
-      hold_seconds([self])
+      hold_aliases([self])
 
   @property
   def shape_text(self) -> str:
     """The shape; the runtime does not tell it while it compiles."""
     return self.order.partition(' torch.')[0]
 
-  def owns_data(self) -> bool:
-    """Whether the data is its own; a clone's is only after the next sync."""
-    self.is_own = self.is_own or not usage.is_shared(self.inner)
+  def probe_owns_data(self) -> bool:
+    """Probes whether the data is its own; a clone's is after the next sync."""
+    self.is_own = self.is_own or not usage.probe_is_shared(self.inner)
     return self.is_own
 
   def current_of(self, t: torch.Tensor) -> torch.Tensor:
-    """What `t` is to the runtime now; `inner` itself if it is still that."""
+    """The runtime's tensor of `t` now; `inner` itself if it still is."""
     if self.is_functional:
       return torch._from_functional_tensor(t)
     get_id = torch_xla._XLAC._xla_get_tensor_id
     return self.inner if get_id(t) == get_id(self.inner) else inner_of(t)
 
 
-def hold_seconds(ones: Sequence[Annotated]) -> None:
-  """Sees to it that an update of `inner` itself does not lose the data.
+def hold_aliases(entries: Sequence[Annotated]) -> None:
+  """Gives each an alias, so that updates of `inner` do not lose the data.
 
   Nothing is pending that starts from it, or all that does is known already.
 
   Args:
     ones: with data of their own.
   """
-  seconds = usage.seconds_of([(one.inner, one.second) for one in ones])
-  for one, second in zip(ones, seconds, strict=True):
-    one.second = second
+  aliases = usage.aliases_of([(entry.inner, entry.alias) for entry in entries])
+  for entry, alias in zip(entries, aliases, strict=True):
+    entry.alias = alias
 
 
 class AnnotatedTensors:
@@ -125,8 +125,8 @@ class AnnotatedTensors:
   def all(self) -> list[Annotated]:
     return list(self._all)
 
-  def find(self, t: torch.Tensor) -> Optional[Annotated]:
-    """What is known of `t`, and not of a dead tensor that had its id.
+  def find_or_orphan(self, t: torch.Tensor) -> Optional[Annotated]:
+    """Finds the entry of `t`; one of a dead tensor of its id is orphaned.
 
     Python drops what goes wrong in `_died`, such as a keyboard interrupt.
     """
@@ -139,21 +139,21 @@ class AnnotatedTensors:
 
   def annotations(
       self, tensors: Sequence[torch.Tensor]) -> list[Optional[Annotation]]:
-    """What was said of each, None where nothing was."""
+    """The annotation of each, None where it has none."""
     return list(map(self._marks.get, map(id, tensors)))
 
   def annotate(self,
                t: torch.Tensor,
                annotation: Annotation,
                is_unused: bool = False) -> None:
-    """Remembers what was said of `t`.
+    """Stores the annotation of `t`.
 
     Args:
       is_unused: no operation has asked for the data that it has now, which it
         does not share.
     """
     self.changes += 1
-    before = self.find(t)
+    before = self.find_or_orphan(t)
     annotated = before
     if annotated is None:
       annotated = Annotated(
@@ -165,44 +165,48 @@ class AnnotatedTensors:
     # find neither that nor a tensor that is half known.
     if is_unused and (before is None or usage.is_used(annotated.inner)):
       annotated.hold(annotated.inner, is_own=True)
-      hold_seconds([annotated])
+      hold_aliases([annotated])
     annotated.annotation, annotated.order = annotation, order_of(annotation, t)
     if before is None:
       self._by_id[id(t)] = annotated
       self._all[annotated] = None
     self._marks[id(t)] = annotation
 
-  def give(self, one: Annotated, data: torch.Tensor) -> None:
+  def give(self, annotated: Annotated, data: torch.Tensor) -> None:
     """Notes that a tensor has got other data, which nothing has asked for."""
-    if usage.is_used(one.inner):  # A pending graph may start from it.
-      before = dataclasses.replace(one, ref=weakref.ref(torch.empty(0)))
+    if usage.is_used(annotated.inner):  # A pending graph may start from it.
+      before = dataclasses.replace(annotated, ref=weakref.ref(torch.empty(0)))
       self._all[before] = None
       self._orphans.append(before)
-    one.hold(data, is_own=True)
-    hold_seconds([one])
+    annotated.hold(data, is_own=True)
+    hold_aliases([annotated])
 
   def forget(self, t: torch.Tensor) -> None:
     self.changes += 1
-    one = self.find(t)
-    if one is not None:
+    annotated = self.find_or_orphan(t)
+    if annotated is not None:
       self._drop_id(id(t))
-      del self._all[one]
+      del self._all[annotated]
 
   def current_among(self,
                     ids: set[int]) -> list[tuple[Annotated, torch.Tensor]]:
     """Those of which a tensor with such an id is what they are now."""
     get_id = torch_xla._XLAC._xla_get_tensor_id
-    living = ((one, t) for one in self.all() if (t := one.ref()) is not None)
-    return [(one, one.current_of(t)) for one, t in living if get_id(t) in ids]
+    living = ((annotated, t)
+              for annotated in self.all()
+              if (t := annotated.ref()) is not None)
+    return [(annotated, annotated.current_of(t))
+            for annotated, t in living
+            if get_id(t) in ids]
 
   def forget_earlier(self) -> None:
     """Lets go of what was read and updated since."""
-    for one in self.all():  # One may die meanwhile.
-      one.earlier.clear()
+    for annotated in self.all():  # One may die meanwhile.
+      annotated.earlier.clear()
 
-  def drop(self, one: Annotated) -> None:
+  def drop(self, annotated: Annotated) -> None:
     """Lets go of a dead one."""
-    self._all.pop(one, None)
+    self._all.pop(annotated, None)
 
   def drop_dead(self) -> None:
     """Lets go of the data of dead tensors."""

@@ -1,8 +1,8 @@
-"""Has an annotation stay with a tensor that is updated in place.
+"""Keeps the annotation of a tensor that is updated in place.
 
 Functionalization makes a new inner tensor of each update, and asks `_XLAC` to
 place it as the old one was (`_propagate_xla_data`): a constraint that no user
-asked for. Here it gets a tag, so that it counts as what was said of the tensor.
+asked for. Here it gets a tag, so that it counts as the tensor's annotation.
 What is copied from the host is placed right away, as `mark_sharding` places it:
 a step that follows `load_state_dict` is the program of a run that loads nothing.
 
@@ -30,12 +30,12 @@ from .registry import Annotated, AnnotatedTensors, inner_of, tensor_of
 
 _KEY = 'BackendSelect'
 
-# What is said of a tensor, and what is known of it once it has data.
-_Found = tuple[Annotation, Optional[weakref.ref[Annotated]]]
+# A tensor's annotation, and its entry once it has data.
+_Entry = tuple[Annotation, Optional[weakref.ref[Annotated]]]
 
 
 class Updates:
-  """What is said of tensors that are updated, by their ids in the runtime."""
+  """The annotations of updated tensors, by their ids in the runtime."""
 
   def __init__(self, tensors: AnnotatedTensors, pending_marks: PendingMarks,
                turn: threading.RLock):
@@ -43,18 +43,18 @@ class Updates:
     self._tensors = tensors
     self._pending_marks = pending_marks
     self._library: Optional[torch.library.Library] = None
-    self._said: dict[int, _Found] = {}
+    self._entries: dict[int, _Entry] = {}
     self._changes: Optional[tuple[int, int]] = None
 
-  def follow(self) -> None:
-    """Has torch's dispatcher tell of updates."""
+  def register_kernels(self) -> None:
+    """Registers kernels that see updates with torch's dispatcher."""
     if self._library is None:
       self._library = torch.library.Library('aten', 'IMPL')
       for kernel in (self.copy, self._propagate_xla_data):
         self._library.impl(kernel.__name__, kernel, _KEY, with_keyset=True)
 
   def forget_ids(self) -> None:
-    """Has the next update ask for the ids of tensors: some are others now."""
+    """Drops the ids of tensors, of which some changed."""
     self._changes = None
 
   def copy(self,
@@ -66,49 +66,53 @@ class Updates:
     if self._find(t) is None or source.is_meta:
       return torch.ops.aten.copy.default.redispatch(
           _rest(keys), t, source, non_blocking)
-    made = source.to(t.dtype, copy=source.device.type == 'xla')
-    made = made if made.shape == t.shape else made.expand(t.shape)
-    return made.to(t.device)
+    copied = source.to(t.dtype, copy=source.device.type == 'xla')
+    copied = copied if copied.shape == t.shape else copied.expand(t.shape)
+    return copied.to(t.device)
 
   def _propagate_xla_data(self, keys: Any, t: torch.Tensor,
-                          made: torch.Tensor) -> None:
-    found = self._find(t)
-    if found is not None:
-      self._said[torch_xla._XLAC._xla_get_tensor_id(made)] = found
-      said, one = found
-      if not are_pending([made])[0] and not usage.is_used(made):
-        if made.shape == t.shape and is_placed(t, said):
-          torch_xla._XLAC._xla_mark_sharding(made, op_sharding(said))
-          if one is not None and (annotated := one()) is not None:
+                          updated: torch.Tensor) -> None:
+    entry = self._find(t)
+    if entry is not None:
+      self._entries[torch_xla._XLAC._xla_get_tensor_id(updated)] = entry
+      annotation, ref = entry
+      if not are_pending([updated])[0] and not usage.is_used(updated):
+        if updated.shape == t.shape and is_placed(t, annotation):
+          torch_xla._XLAC._xla_mark_sharding(updated, op_sharding(annotation))
+          if ref is not None and (annotated := ref()) is not None:
             with self._turn:
-              self._tensors.give(annotated, made)
+              self._tensors.give(annotated, updated)
           return
       else:
-        usage.twin_of(made).copy_(tagged(made, call_target.update_target(said)))
-    torch.ops.aten._propagate_xla_data.default.redispatch(_rest(keys), t, made)
+        usage.twin_of(updated).copy_(
+            tagged(updated, call_target.update_target(annotation)))
+    torch.ops.aten._propagate_xla_data.default.redispatch(
+        _rest(keys), t, updated)
 
-  def _find(self, t: torch.Tensor) -> Optional[_Found]:
+  def _find(self, t: torch.Tensor) -> Optional[_Entry]:
     if t.device.type != 'xla' or not (self._tensors or self._pending_marks) or (
         torch_xla._XLAC._get_use_eager_mode()):
       return None
     changes = self._tensors.changes, self._pending_marks.changes
     get_id = torch_xla._XLAC._xla_get_tensor_id
     if changes != self._changes:
-      self._changes, self._said = changes, {}
-      for living, said in self._pending_marks.items():
-        self._said[get_id(living)] = said, None
-      for one in self._tensors.all():
-        living = tensor_of(one.ref)
-        for data in (one.inner,) if living is None else (one.inner, living):
-          self._said[get_id(data)] = one.annotation, weakref.ref(one)
-    return self._said.get(get_id(t))
+      self._changes, self._entries = changes, {}
+      for living, annotation in self._pending_marks.items():
+        self._entries[get_id(living)] = annotation, None
+      for annotated in self._tensors.all():
+        living = tensor_of(annotated.ref)
+        for data in (annotated.inner,) if living is None else (annotated.inner,
+                                                               living):
+          self._entries[get_id(data)] = annotated.annotation, weakref.ref(
+              annotated)
+    return self._entries.get(get_id(t))
 
 
 def tagged(t: torch.Tensor, target: str) -> torch.Tensor:
   """The value of a tensor behind a tag, as the runtime knows it."""
-  made, = torch_xla._XLAC._xla_custom_call([t], target, [list(t.shape)],
-                                           [t.dtype], False, '', 1, {})
-  return inner_of(made)
+  result, = torch_xla._XLAC._xla_custom_call([t], target, [list(t.shape)],
+                                             [t.dtype], False, '', 1, {})
+  return inner_of(result)
 
 
 def _rest(keys: Any) -> Any:

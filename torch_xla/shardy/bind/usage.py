@@ -28,7 +28,7 @@ import torch_xla
 
 
 def is_used(t: torch.Tensor) -> bool:
-  """Whether anything asked for the value since it was forgotten.
+  """Tests whether anything asked for the value since it was forgotten.
 
   True also of a value that is yet to be computed, and of a clone that shares
   the data of another tensor until the next sync.
@@ -37,15 +37,15 @@ def is_used(t: torch.Tensor) -> bool:
 
 
 def twin_of(t: torch.Tensor) -> torch.Tensor:
-  """The same tensor to the runtime.
+  """A twin that is the same tensor to the runtime.
 
   Not to autograd: its version does not change what is saved for a backward.
   """
   return t.data
 
 
-def is_shared(t: torch.Tensor) -> bool:
-  """Whether its data is that of a tensor that it is a clone of. Slow.
+def probe_is_shared(t: torch.Tensor) -> bool:
+  """Probes whether its data is that of a tensor that it clones. Slow.
 
   Args:
     t: something asked for its value, and has the node that it got.
@@ -54,7 +54,7 @@ def is_shared(t: torch.Tensor) -> bool:
     return False
   before = another(t.is_inference())
   before.data = t
-  _settle([t])  # Leaves clones as they are.
+  _materialise_nodes([t])  # Leaves clones as they are.
   if _has_node_alone(t):
     return True
   t.data = before
@@ -76,14 +76,14 @@ def forget_use(tensors: Iterable[torch.Tensor]) -> None:
     t.data = t
 
 
-def forget_use_at_once(tensors: Sequence[torch.Tensor]) -> None:
-  """The same without a sync. Who asks next gets another node than before."""
+def forget_use_now(tensors: Sequence[torch.Tensor]) -> None:
+  """Like forget_use, but takes effect immediately instead of at the next sync."""
   forget_use(tensors)
-  _settle(tensors)
+  _materialise_nodes(tensors)
 
 
 def has_data(t: torch.Tensor) -> bool:
-  """Whether the data is still there: a program may have taken it. Slow.
+  """Tests whether the data still exists: a program may have taken it. Slow.
 
   Args:
     t: has a sharding; is not pending.
@@ -97,52 +97,52 @@ def has_data(t: torch.Tensor) -> bool:
     return False
 
 
-def seconds_of(
+def aliases_of(
     pairs: Sequence[tuple[torch.Tensor, Optional[torch.Tensor]]]
 ) -> list[torch.Tensor]:
-  """For each tensor a second one of its data, which no update of it reaches.
+  """For each tensor an alias of its data, which no update of it reaches.
 
   All have data of their own, also if a device still computes it: nothing here
   looks at it. Nothing has asked for their values then; a second one has a node
   all the same, so that asking for its value changes nothing.
 
   Args:
-    pairs: tensors, and the second ones of the data that they had before.
+    pairs: tensors, and the aliases of the data that they had before.
   """
   tensors = [t for t, _ in pairs]
-  seconds = [
-      another(t.is_inference()) if second is None else second
-      for t, second in pairs
+  aliases = [
+      another(t.is_inference()) if alias is None else alias
+      for t, alias in pairs
   ]
-  for second, t in zip(seconds, tensors, strict=True):
-    second.data = t
+  for alias, t in zip(aliases, tensors, strict=True):
+    alias.data = t
   forget_use(tensors)
   # The data then has the ids of the second ones, which settle last.
-  _settle([*tensors, *seconds])
-  for second in seconds:
-    ask(second)
-  return seconds
+  _materialise_nodes([*tensors, *aliases])
+  for alias in aliases:
+    ask(alias)
+  return aliases
 
 
-def was_used(t: torch.Tensor, second: torch.Tensor) -> bool:
-  """Whether anything asked for the data that `t` had, and it is still there.
+def was_used(t: torch.Tensor, alias: torch.Tensor) -> bool:
+  """Tests whether anything asked for the data that `t` had, and it exists.
 
   The data has the id of the tensor that asked for it last.
 
   Args:
     t: was updated.
-    second: of the same data, before that; no device computes it.
+    alias: of the same data, before that; no device computes it.
   """
   try:
-    ids, _ = torch_xla._XLAC._get_tensors_xla_device_data_node([second],
-                                                               [second, t])
+    ids, _ = torch_xla._XLAC._get_tensors_xla_device_data_node([alias],
+                                                               [alias, t])
   except RuntimeError:
     return False
   return bool(ids == [torch_xla._XLAC._xla_get_tensor_id(t)])
 
 
-def _settle(tensors: Sequence[torch.Tensor]) -> None:
-  """Does what a sync begins with; nothing is left to hash or to execute.
+def _materialise_nodes(tensors: Sequence[torch.Tensor]) -> None:
+  """Materialises nodes as a sync begins; nothing is hashed or executed then.
 
   Where the runtime saves each graph, for people to look at, it cannot hash one
   of data alone: then it waits for the devices.
@@ -168,18 +168,18 @@ def another(is_inference: bool) -> torch.Tensor:
     is_inference: what the tensors are whose data it is to have.
   """
   with torch.inference_mode(is_inference):
-    _, (made,) = torch_xla._XLAC._get_tensors_xla_device_data_node(
+    _, (data,) = torch_xla._XLAC._get_tensors_xla_device_data_node(
         [_empty(is_inference)])
-    return torch._from_functional_tensor(made) if torch._is_functional_tensor(
-        made) else made
+    return torch._from_functional_tensor(data) if torch._is_functional_tensor(
+        data) else data
 
 
 @functools.lru_cache(maxsize=2)
 def _empty(is_inference: bool) -> torch.Tensor:
   with torch.inference_mode(is_inference):
-    made = torch.empty(0, device='cpu').to('xla')
-    return torch._from_functional_tensor(made) if torch._is_functional_tensor(
-        made) else made
+    empty = torch.empty(0, device='cpu').to('xla')
+    return torch._from_functional_tensor(empty) if torch._is_functional_tensor(
+        empty) else empty
 
 
 @functools.lru_cache(maxsize=2)

@@ -20,7 +20,7 @@ from typing import Any, Optional
 
 from .. import door
 from ..errors import BackendCompileError, TooLateError
-from ..mode import current_mode, Mode, settle
+from ..mode import current_mode, Mode, freeze
 from .directory import Directory, open_root
 from .errors import CacheError
 from .lock import CacheInUseError, DirectoryLock, Holder
@@ -153,7 +153,7 @@ def use(root: str,
   rules = directory_name()
   cache = open_directory(root, rules, share, limit_bytes)
   cache.stand_at_door(rules)
-  settle(f'the compilation cache {cache.path}')
+  freeze(f'the compilation cache {cache.path}')
   _in_use = cache
   atexit.register(cache.close)
   return cache

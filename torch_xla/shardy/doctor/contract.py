@@ -78,7 +78,7 @@ def _profile() -> Iterator[Finding]:
         f'what the profile of {vendor.version} has set is not known: '
         'the environment that the process began with cannot be read')
     return
-  ours = vendor_defaults.in_effect(vendor, started, os.environ)
+  ours = vendor_defaults.effective_defaults(vendor, started, os.environ)
   settings = f'the profile of {vendor.version} sets ' + (' '.join(
       f'{name}={value}' for name, value in ours.items()) or 'nothing')
   others = sorted(vendor_defaults.defaults(vendor, {}).keys() - ours.keys())

@@ -40,7 +40,7 @@ def mesh_of(owned: Iterable[Owned]) -> xla_sharding.Mesh:
   """
   said = [binder.annotation_of(_plain(t)) for _, t in owned]
   marked = {a.mesh for a in said if a is not None}
-  known = binder.meshes.in_order()
+  known = binder.meshes.ordered()
   mesh = next((m for m in known if m in marked), None) or next(
       iter((*marked, *known)), None)
   if mesh is None:

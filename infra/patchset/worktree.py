@@ -39,7 +39,7 @@ class Laid:
 
 
 @dataclass(frozen=True)
-class Ground:
+class Worktree:
   """A work tree to lay series on.
 
   Attributes:
@@ -113,7 +113,7 @@ class Ground:
           for name in self.edited
           if not (self.root / FOLDER / name).exists()
       }
-      home = Ground(self.root, self.manifest, self.tree, new)
+      home = Worktree(self.root, self.manifest, self.tree, new)
       chain = self.manifest.with_dependencies(series.name)
       self._homes[key] = {
           laid.patch.name: laid.commit for laid in home.lay(
@@ -141,7 +141,7 @@ class Ground:
     return conflict or git.need(self.tree, 'show', '--format=', commit)
 
   def _fits(self, patch: Patch) -> bool:
-    """Whether the tree has the very files that a patch was made of."""
+    """Tests whether the tree has the very files that a patch was made of."""
     return all(_blob(self.tree, c.path) == c.old for c in patch.changes)
 
   def _commit(self, patch: Patch) -> None:
@@ -191,13 +191,13 @@ def work_tree(upstream: Path) -> Iterator[Path]:
 
 
 def has_commit(folder: Path, ref: str) -> bool:
-  """Whether a ref names a commit."""
+  """Tests whether a ref names a commit."""
   return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
                  f'{ref}^{{commit}}').returncode == 0
 
 
 def is_ancestor(folder: Path, commit: str, of_commit: str) -> bool:
-  """Whether a commit is another one, or in its history."""
+  """Tests whether a commit is another one, or in its history."""
   return git.run(folder, 'merge-base', '--is-ancestor', commit,
                  of_commit).returncode == 0
 
