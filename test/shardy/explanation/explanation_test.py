@@ -13,8 +13,8 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import (in_subprocess, backend, comparison,
-                                          conflicts, reader)
+from torch_xla.shardy.explanation import (backend, comparison, conflicts,
+                                          in_subprocess, page, reader)
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
@@ -301,11 +301,18 @@ def _embedding(shown: str) -> tuple[str, str]:
   with torch_xla.shardy.record() as programs:
     torch_xla.sync()
   after, = explanation.of_records(programs, shown)
-  return before, json.dumps(explanation.as_json(after))
+  # Compiled outside of a sync, it goes without what was said.
+  rows = table[tokens] * 2
+  with torch_xla.shardy.record() as programs:
+    torch_xla._XLAC._xla_warm_up_cache([rows], [])
+  lost, = explanation.of_records(programs)
+  return before, json.dumps(explanation.as_json(after)), str(lost), page.html(
+      [lost])
 
 
 def test_of_tensors_and_records(tmp_path):
-  before, after = processes.call(_embedding, str(tmp_path), **_SETTINGS).value
+  before, after, *lost = processes.call(_embedding, str(tmp_path),
+                                        **_SETTINGS).value
   assert ("table (None, 'x') against tokens ('x',)\n"
           "  'x' does not come to dimension 1 of gather.") in before
   assert 'tokens won by priority 0 before 1' in before
@@ -317,6 +324,8 @@ def test_of_tensors_and_records(tmp_path):
   assert (one['loser'], one['winner'], one['axis']) == ('table', 'tokens', 'x')
   assert one['turned_by'] == (
       'priority=(None, 0) on table and priority=(1,) on tokens')
+  for text in lost:
+    assert '2 without their annotation: table, tokens' in text
 
 
 def test_backend_that_chose_otherwise(tmp_path):

@@ -427,8 +427,17 @@ def test_unevenly_split_indices_in_stablehlo():
   _check_unevenly_split_indices()
 
 
-@pytest.mark.parametrize('count, whole', [(10, ['i']), (16, [])])
-def test_only_indices_that_are_split_unevenly_stay_whole(count, whole):
+def test_unevenly_split_updates():
+  mesh = _mesh(shape=(8,), names=('a',))
+  a, index = torch.randn(6, 4), torch.randint(6, (6, 4))
+  x = _sharded(a, mesh, ('a', None))
+  y = torch.zeros_like(x).scatter_add(0, index.to('xla'), x + 1)
+  torch_xla.sync(wait=True)
+  close(y.cpu(), torch.zeros_like(a).scatter_add(0, index, a + 1))
+
+
+@pytest.mark.parametrize('count, whole', [(10, ['i', 'u', 'u']), (16, [])])
+def test_only_what_is_scattered_unevenly_stays_whole(count, whole):
   """What comes before the indices is another operand."""
   add = """add {
     a = f32[] parameter(0)
@@ -449,12 +458,13 @@ def test_only_indices_that_are_split_unevenly_stay_whole(count, whole):
     ROOT t = (f32[10,6], (f32[10,4], f32[10,4])) tuple(p, y)""", add)
   planner.lower(module, extract.extract_annotations(module), 8)
   by_id = {i.id: i for i in module.computations[-1].instructions}
-  kept = [
-      by_id[i.operand_ids[0]].name
-      for i in by_id.values()
-      if i.custom_call_target == 'Sharding' and i.sharding == _REPLICATED
-  ]
-  assert kept == whole
+  kept = [(by_id[i.operand_ids[0]].name, i.backend_config)
+          for i in by_id.values()
+          if i.custom_call_target == 'Sharding' and i.sharding == _REPLICATED]
+  assert [name for name, _ in kept] == whole
+  # The windows of updates may be split.
+  assert {open_dims for name, open_dims in kept if name == 'u'
+         } <= {b'unspecified_dims=[1]'}
 
 
 @pytest.mark.slow

@@ -441,21 +441,20 @@ class Binder:
   def lost(self, name: str, tensors: Sequence[Any]) -> list[str]:
     """The names of tensors whose annotations a program goes without.
 
-    Where it has none at all, those that may be meant: annotated with priorities
-    or open dimensions, asked for since the last sync, and laid out as one of its
-    parameters.
+    Where its parameters have none at all, those that may be meant: annotated
+    with priorities or open dimensions, asked for since the last sync, and laid
+    out as one of its parameters.
 
     Args:
       name: the program's.
       tensors: what Shardy is told of its tensors, a `TensorRecord` each.
     """
-    if any(t.spec for t in tensors):
+    parameters = [t for t in tensors if t.parameter is not None]
+    if any(t.spec for t in parameters):
       return self._lost
     if name.startswith(_OWN_PROGRAMS):
       return []
-    placed = {(str(t.shape.dims), t.placement)
-              for t in tensors
-              if t.parameter is not None}
+    placed = {(str(t.shape.dims), t.placement) for t in parameters}
     ones = [
         one for one in self._tensors.all()
         if (one.annotation.priority or one.annotation.propagate) and

@@ -72,12 +72,7 @@ class Explanation:
     yield (f'{self.name}: {sum(bool(o.rule) for o in propagation.operations)} '
            f'operations over {mesh}, {splitting} annotations that split; '
            f'conflicts: {len(self.conflicts)}')
-    if propagation.is_inferred:
-      yield text.INFERRED
-    if self.backend:
-      yield self.backend
-    if self.lost:
-      yield lost_text(self.lost)
+    yield from self.notes()
     yield from text.timeline(propagation)
     yield f'moved, as Shardy plans it: {collectives(propagation.collectives())}'
     if self.compiled is not None:
@@ -86,6 +81,15 @@ class Explanation:
       first, *rest = text.conflict_lines(propagation, conflict,
                                          self.turning(conflict))
       yield from ('', f'{number}. {first}', *rest)
+
+  def notes(self) -> Iterator[str]:
+    """What counts for the whole program."""
+    if self.propagation.is_inferred:
+      yield text.INFERRED
+    if self.backend:
+      yield self.backend
+    if self.lost:
+      yield lost_text(self.lost)
 
   def tensors(self, glob: str = '*') -> str:
     """The shardings of tensors whose names match, and the way of each axis."""

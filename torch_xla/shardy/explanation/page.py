@@ -39,9 +39,7 @@ def _program(explanation: Explanation) -> Iterator[str]:
   yield f'<p>Planned: {escape(collectives(propagation.collectives()))}</p>'
   if explanation.compiled is not None:
     yield f'<p>Compiled: {escape(collectives(explanation.compiled))}</p>'
-  if propagation.is_inferred:
-    yield f'<p class="soft">{text.INFERRED}</p>'
-  for line in (explanation.backend, *text.timeline(propagation)):
+  for line in (*explanation.notes(), *text.timeline(propagation)):
     yield f'<p>{escape(line)}</p>'
   yield '<h2>Conflicts</h2>'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (

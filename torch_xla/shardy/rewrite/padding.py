@@ -14,9 +14,9 @@ and it is handed over as that:
              ROOT r = (f32[16,6]) tuple(e)
 
 The values in the padding are never used: the slice leaves them out. But where
-XLA splits the indices of a scatter unevenly it may scatter its own padding, too
-(the official wheel likewise), so indices of a size that is split unevenly stay
-whole.
+XLA splits the indices or the updates of a scatter unevenly it may scatter its
+own padding, too (the official wheel likewise), so indices of a size that is
+split unevenly stay whole, and updates along it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from ..sdy.free_results import Dims
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
+from ..v2 import holding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Padded:
   Attributes:
     parameters: the shapes that users know, by parameter number.
     constraints: the names of the instructions that constrain a slice as its
-      parameter, and indices to stay whole.
+      parameter, and what is scattered to stay whole.
     unplaced_results: the dimensions of results that nobody placed and that may
       be split unevenly, by number.
     padded_unplaced: the dimensions of those that were padded, before and after.
@@ -113,7 +114,7 @@ def pad(module: HloModuleProto, annotations: extract.Annotations,
   padder = _Padder(module, entry, annotations, placements)
   padder.pad_results(num_devices, tiles)
   padder.pad_parameters()
-  padder.keep_indices_whole(sizes)
+  padder.keep_scattered_whole(sizes)
   set_program_shape(module)
   return Padded(padder.parameters, frozenset(padder.constraints),
                 padder.unplaced_results, padder.padded_unplaced)
@@ -191,7 +192,7 @@ class _Padder:
     if after:
       insert(self._entry, after, replaced)
 
-  def keep_indices_whole(self, sizes: frozenset[int]) -> None:
+  def keep_scattered_whole(self, sizes: frozenset[int]) -> None:
     by_id = {i.id: i for i in self._entry.instructions}
 
     def kept_whole(
@@ -206,8 +207,17 @@ class _Padder:
         return None
       constraint = self._sharding_call(indices.shape, indices.id,
                                        op_sharding.to_bytes(REPLICATED))
-      instruction.operand_ids[place] = constraint.id
-      return [constraint]
+      calls = [constraint]
+      window = instruction.scatter_dimension_numbers.update_window_dims
+      for n in instruction.operand_ids[place + 1:]:
+        whole = [
+            dim for dim, size in enumerate(dims_of(by_id[n]))
+            if size in sizes and dim not in window
+        ]
+        calls.append(holding.hold(self._entry, self._editor, by_id[n], whole))
+        self.constraints.append(calls[-1].name)
+      instruction.operand_ids[place:] = [call.id for call in calls]
+      return calls
 
     put_before(self._entry, kept_whole)
 

@@ -247,6 +247,17 @@ def test_a_program_that_fell_back_to_gspmd(mesh):
   assert '(fallback)' in str(report)
 
 
+def test_a_program_without_the_annotations_of_its_weights(mesh):
+  model = trained(mesh)
+  out = model(torch.randn(next(_BATCHES), 8).to('xla'))
+  torch_xla._XLAC._xla_warm_up_cache([out], [])  # Outside of a sync.
+  kind, name = differences(model)[-1]
+  assert kind is Kind.ANNOTATION and name.startswith('SyncTensorsGraph.')
+  assert '1 without their annotation: up.weight' in texts(
+      examine(model, POLICY), kind)
+  torch_xla.sync()
+
+
 def test_a_boundary_whose_result_is_uneven(mesh):
   model = Mlp().to('xla')
   POLICY.apply(model, mesh)
