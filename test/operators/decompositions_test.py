@@ -27,6 +27,13 @@ _HASHED = {
          _MATRIX),
     'avg_pool2d in ceil mode':
         (lambda t, n: F.avg_pool2d(t[None], 3, 2, 1, True, False, n), _MATRIX),
+    'pixel_shuffle':
+        (lambda t, n: F.pixel_shuffle(t.reshape(16, 1, 1), 2 * n), _MATRIX),
+    'exponential_': (lambda t, n:
+                     (t.new_empty(n).exponential_(2.) > 0) * t[0, :1], _MATRIX),
+    '_amp_update_scale_':
+        (lambda t, n: torch._amp_update_scale_(t.detach()[0, :1] * 1, (0 * t[
+            0, :1]).int(), 0 * t.detach()[0, :1] + 1, 2., 1 / n, 3), _MATRIX),
     'avg_pool3d': (
         lambda t, n: F.avg_pool3d(t[None, None],
                                   (1, 2, 2), divisor_override=n), _MATRIX),
