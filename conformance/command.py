@@ -16,7 +16,7 @@ from .reporting import json_form, junit, page, table
 from .result import ConformanceReport
 from .running.run import Servers
 from .shared import terminal
-from .shared.parser import Parser
+from .shared.parser import OutputError, Parser, write
 from .subject import parse_options, Subject
 from .torch_modules import missing
 
@@ -46,11 +46,9 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
                      (options.html, page)):
     try:
       if path:
-        with open(
-            path, 'w', encoding='utf-8', errors='backslashreplace') as file:
-          file.write(form.text(report))
-    except OSError as e:
-      print(f'conformance: {path} was not written: {e}', file=sys.stderr)
+        write(path, form.text(report))
+    except OutputError as e:
+      print(f'conformance: {e}', file=sys.stderr)
       unwritten = True
   return _UNWRITTEN if unwritten else report.verdict.value
 

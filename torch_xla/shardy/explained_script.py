@@ -10,12 +10,21 @@ import sys
 import tempfile
 from typing import Any
 
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
+
+from .gate import sizes
 
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
   spec = before = None
+  try:
+    whole, moved = (
+        size and sizes.parse(size)
+        for size in (options.whole, options.no_implicit_collectives))
+  except sizes.SizeError as e:
+    parser.error(str(e))
+  options.whole, options.no_implicit_collectives = whole, moved
   if options.why_not:
     try:
       spec = ast.literal_eval(options.why_not[1])
@@ -45,7 +54,7 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   from .explanation import (as_json, backend, comparison, graph, of_records,
                             page, script)
   backend.show(os.environ, shown)
-  ran = script.run(options.script, options.arguments)
+  ran = script.run(options.script, options.arguments, options.is_module)
   explained = []
   for one in of_records(ran.programs, shown):
     if not options.quiet:
@@ -68,13 +77,17 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   if before is not None:
     print('\n'.join(comparison.lines(before, told)), end='\n\n')
   if options.json:
-    _write(options.json, json.dumps(told, indent=1))
+    write(options.json, json.dumps(told, indent=1))
   if options.html:
-    _write(options.html, page.html(explained))
+    write(options.html, page.html(explained))
   if options.graph:
-    _write(options.graph, json.dumps(graph.collection(explained)))
-  if ran.has_failed:
-    print(f'{options.script} failed: what it compiled until then is above')
+    write(options.graph, json.dumps(graph.collection(explained)))
+  if ran.failure:
+    print(
+        f'{options.script} failed ({ran.failure})' +
+        (': what it compiled until then is above'
+         if explained and not options.quiet else ''),
+        file=sys.stderr)
     return 3
   if not explained:
     print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
@@ -88,8 +101,3 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   for line in moved:
     print(f'implicit collectives: {line}')
   return 1 if moved else 0
-
-
-def _write(path: str, what: str) -> None:
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write(what)

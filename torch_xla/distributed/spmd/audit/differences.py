@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
 from torch_xla.shardy.compile.record import lost_text
+from torch_xla.shardy.gate import sizes
 
 from .placed import PENDING
 from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
@@ -46,22 +47,22 @@ def find(report: AuditReport, problems: Sequence[Any],
 
 
 def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
-  """The bytes that may be copies: a number of them, or '2%' of all bytes.
+  """The bytes that may be copies: 512, '16MiB', or '2%' of all bytes.
 
   Raises:
     ValueError: it is neither.
   """
   if tolerance is None:
     return None
-  percent = str(tolerance).removesuffix('%')
+  text = str(tolerance)
   try:
-    share = fractions.Fraction(percent)
-  except (ValueError, ZeroDivisionError):
-    share = fractions.Fraction(-1)
-  if share < 0 or percent == str(tolerance) and share.denominator > 1:
-    raise ValueError(f'tolerance {tolerance!r} is neither a number of bytes, 0 '
-                     "or more, nor a percentage of all bytes, as '2%'")
-  return int(share if percent == str(tolerance) else nbytes * share / 100)
+    if text.endswith('%') and '-' not in text:
+      return int(nbytes * fractions.Fraction(text[:-1]) / 100)
+    return sizes.parse(text)
+  except (ValueError, ZeroDivisionError) as e:
+    raise ValueError(
+        f'tolerance {tolerance!r} is neither a number of bytes, 0 or more, nor '
+        "a percentage of all bytes, as '2%'") from e
 
 
 def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
