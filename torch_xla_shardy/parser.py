@@ -259,7 +259,7 @@ def write(path: Union[str, int], text: str) -> None:
       file.write(text)
   except OSError as e:
     if is_new and os.path.exists(path):
-      os.remove(path)
+      os.remove(str(path))
     if isinstance(e, BrokenPipeError):
       raise
     raise OutputError(

@@ -8,7 +8,7 @@ import runpy
 import sys
 import threading
 import traceback
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, Optional
 
 _FAILED = 3
 # Of what runs scripts: no user's frames.
@@ -53,12 +53,13 @@ def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
       fail('ended with os._exit on a thread', status)
     sys.exit(status)
 
-  def becoming(become: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+  def becoming(become: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *program: (
         fail('became another program')
         if os.getpid() == process else become(*program))
 
-  os._exit, os.execv, os.execve = end, *map(becoming, before[1:])
+  os._exit = end
+  os.execv, os.execve = becoming(os.execv), becoming(os.execve)
   try:
     return Ended(
         runpy.run_module(script, run_name='__main__', alter_sys=True)
@@ -90,7 +91,8 @@ def traceback_of(error: BaseException, *folders: str) -> str:
   Args:
     folders: of which frames are left out, too.
   """
-  told = part = traceback.TracebackException.from_exception(error)
+  told = traceback.TracebackException.from_exception(error)
+  part: Optional[traceback.TracebackException] = told
   while part:
     part.stack[:] = [
         frame for frame in part.stack

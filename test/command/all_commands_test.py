@@ -206,11 +206,12 @@ def test_colours(variables: dict[str, str], is_coloured: bool,
     monkeypatch.delenv(name, raising=False)
   for name, value in variables.items():
     monkeypatch.setenv(name, value)
-  report = 'error    plugin\nan error in a line\nok'
+  report = 'error    plugin\nan error in a line\nconforms, as far\nok'
   painted = terminal.painted(report, _Terminal())
   assert (painted != report) == is_coloured
   if is_coloured:
     assert painted == ('\033[1;31merror\033[0m    plugin\nan error in a line\n'
+                       'conforms, as far\n'
                        '\033[32mok\033[0m')
 
 

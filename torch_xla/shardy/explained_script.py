@@ -55,7 +55,9 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
                             page, script)
   backend.show(os.environ, shown)
   ran = script.run(options.script, options.arguments, options.is_module)
-  explained = []
+  explained: list[Any] = []
+  refusals: dict[str, None] = {}
+  is_answered = not options.why_not
   for one in of_records(ran.programs, shown):
     if not options.quiet:
       for line in one.lines():
@@ -68,8 +70,9 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
     if options.why_not:
       try:
         print(one.why_not(options.why_not[0], spec), end='\n\n')
+        is_answered = True
       except ValueError as e:
-        print(f'--why-not: {e}', end='\n\n')
+        refusals[str(e)] = None
     explained.append(one)
   told = None
   if options.json or before is not None:
@@ -93,6 +96,10 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
     print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
           'was told of no annotated tensor in any: mark some with '
           'xs.mark_sharding, and see that the mode is Shardy')
+    return 2
+  if not is_answered:
+    for refusal in refusals:
+      print(f'error: --why-not: {refusal}', file=sys.stderr)
     return 2
   if options.no_implicit_collectives is None:
     return 0
