@@ -31,6 +31,7 @@ def find(report: AuditReport, problems: Sequence[Any],
       for problem in problems
   ]
   differences += _nothing_ran(report)
+  differences += _nothing_marked(report)
   differences += (Difference(Kind.UNTIED, name, untied_text(name, other))
                   for name, other in untied)
   for row in report.tensors:
@@ -75,6 +76,14 @@ def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
         'that a persistent compilation cache has, does not count')
 
 
+def _nothing_marked(report: AuditReport) -> Iterator[Difference]:
+  if report.policy == 'captured' and report.mode == 'shardy' and all(
+      row.annotation.sharding is None for row in report.tensors):
+    yield Difference(
+        Kind.NEVER_ANNOTATED, '(the model)',
+        'nothing of it is marked: mark its weights, or apply a policy')
+
+
 def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
   is_unmarked = row.annotation.sharding is None
   if is_unmarked and origin == 'applied':
@@ -82,6 +91,12 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
         Kind.NEVER_ANNOTATED, row.name,
         f'{row.kind} {list(row.shape)}: no mark on it is known: it was made, '
         'replaced or cleared after the policy was applied')
+  if is_unmarked and origin == 'captured' and row.stored.sharding and (
+      row.stored.sharding != row.policy.sharding):
+    yield Difference(
+        Kind.NEVER_ANNOTATED, row.name,
+        'nobody marked it, and the compiler split it: mark it as it is stored, '
+        'or replicated')
   if row.policy.sharding is None:
     return  # Among the problems of the policy.
   if is_unmarked and (origin == 'captured' or origin == 'given' and
