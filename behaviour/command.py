@@ -58,14 +58,8 @@ def _run(arguments: Sequence[str]) -> int:
     terminal.show(report.text())
   for name, form in _FORMS:
     path = getattr(options, name)
-    try:
-      if path is not None:
-        with open(
-            path, 'w', encoding='utf-8', errors='backslashreplace') as file:
-          file.write(form(report))
-    except OSError as error:
-      terminal.show(f'error: --{name} was not written: {error}', sys.stderr)
-      return 2
+    if path is not None:
+      parser.write(path, form(report))
   return report.exit_status
 
 

@@ -13,10 +13,10 @@ from . import expected_failures, session, suite
 from .case import Needs
 from .errors import ConformanceError
 from .reporting import json_form, junit, page, table
-from .result import ConformanceReport
+from .result import ConformanceReport, Status
 from .running.run import Servers
 from .shared import terminal
-from .shared.parser import Parser
+from .shared.parser import OutputError, Parser, write
 from .subject import parse_options, Subject
 from .torch_modules import missing
 
@@ -41,16 +41,20 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return 2
   if not options.quiet or report.verdict.value:
     terminal.show(table.text(report))
+  if options.topology and not any(
+      r.case.startswith('ahead.') and r.status is not Status.SKIPPED
+      for r in report.results):
+    print(
+        f'conformance: no case used --topology {options.topology}',
+        file=sys.stderr)
   unwritten = False
   for path, form in ((options.json, json_form), (options.junit, junit),
                      (options.html, page)):
     try:
       if path:
-        with open(
-            path, 'w', encoding='utf-8', errors='backslashreplace') as file:
-          file.write(form.text(report))
-    except OSError as e:
-      print(f'conformance: {path} was not written: {e}', file=sys.stderr)
+        write(path, form.text(report))
+    except OutputError as e:
+      print(f'conformance: {e}', file=sys.stderr)
       unwritten = True
   return _UNWRITTEN if unwritten else report.verdict.value
 

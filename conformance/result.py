@@ -151,6 +151,15 @@ class ConformanceReport:
     return tuple(r for r in self.results if r.status.is_finding)
 
   @property
+  def is_whole(self) -> bool:
+    """Whether each case of the suite was begun."""
+    return set(self.means) == {
+        r.case
+        for r in self.results
+        if r.status is not Status.SKIPPED or r.seconds
+    }
+
+  @property
   def verdict(self) -> Verdict:
     if self.interrupted:
       return Verdict.INTERRUPTED
@@ -168,11 +177,16 @@ class ConformanceReport:
     why = self.capabilities.get('start_error', 'it lists none')
     nothing = 'nothing was judged: all that was asked for was skipped'
     words = {
-        Verdict.CONFORMS: 'conforms',
-        Verdict.FINDINGS: f'{len(self.findings)} finding(s)',
-        Verdict.NO_DEVICE: NO_DEVICE + why,
-        Verdict.NOTHING: nothing,
-        Verdict.INTERRUPTED: 'interrupted',
+        Verdict.CONFORMS:
+            'conforms' if self.is_whole else 'conforms, as far as tried',
+        Verdict.FINDINGS:
+            f'{len(self.findings)} finding(s)',
+        Verdict.NO_DEVICE:
+            NO_DEVICE + why,
+        Verdict.NOTHING:
+            nothing,
+        Verdict.INTERRUPTED:
+            'interrupted',
     }[self.verdict]
     were = counts_text(self.results) or 'nothing was run'
     return f'{" ".join(words.split())} ({were})'

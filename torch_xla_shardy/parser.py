@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+import difflib
+from importlib.machinery import PathFinder
 import os
 import sys
 import textwrap
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn, Optional, Union
 
 from . import terminal
 
@@ -17,6 +19,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
 SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 
 _STDOUT = '-'
+_OF_SCRIPT = """%(prog)s [OPTIONS...]
+       (SCRIPT | -m MODULE) [ARGUMENTS...]"""
 _ENDS = {
     0: 'if all is well',
     1: 'with a finding',
@@ -24,6 +28,10 @@ _ENDS = {
     3: 'if the script failed',
     INTERRUPTED: 'if interrupted',
 }
+
+
+class OutputError(Exception):
+  """Raised where a report cannot be written."""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -70,14 +78,20 @@ class Parser(argparse.ArgumentParser):
         formatter_class=_Formatter)
 
   def error(self, message: str) -> NoReturn:
-    self.print_usage(sys.stderr)
     terminal.show(f'error: {message}', sys.stderr)
     sys.exit(2)
 
   def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
     """Parses; with `--json -`, standard output is for that alone from now on.
     """
-    options = self.parse_args(arguments)
+    options, unknown = self.parse_known_args(arguments)
+    if unknown:
+      near = difflib.get_close_matches(unknown[0].partition('=')[0],
+                                       self._option_string_actions, 1)
+      self.error(f'{unknown[0]} is not understood' +
+                 (f': did you mean {near[0]}?' if near else ''))
+    if 'module' in options:
+      self._choose_script(options)
     if getattr(options, 'json', None) == _STDOUT:
       if not sys.stdout:
         self.error('--json -: standard output is closed')
@@ -87,6 +101,21 @@ class Parser(argparse.ArgumentParser):
       os.set_inheritable(options.json, True)
       os.dup2(2, 1)
     return options
+
+  def _choose_script(self, options: argparse.Namespace) -> None:
+    """Puts what `-m` names in the place of a file's name, and looks for it."""
+    options.is_module = options.module is not None
+    if options.is_module:
+      if not options.module:
+        self.error('-m needs a module')
+      options.script, *options.arguments = options.module
+      top = options.script.partition('.')[0]
+      if not PathFinder.find_spec(top, [os.getcwd(), *sys.path]):
+        self.error(f'there is no module {top!r}')
+    elif options.script and not os.path.isfile(options.script):
+      self.error(f'there is no script {options.script!r}')
+    elif not options.script and self._needs_script:
+      self.error('there is no script to run')
 
   def flag(self, name: str, help: str) -> None:
     self.add_argument(name, action='store_true', help=help)
@@ -135,12 +164,17 @@ class Parser(argparse.ArgumentParser):
             help=f'write {description}')
 
   def add_script(self, required: bool = True) -> None:
+    """The script, which `parse` looks for: of what it does not know first."""
+    self._needs_script = required
+    self.usage = self.usage or _OF_SCRIPT
     self.add_argument(
-        'script',
-        nargs=None if required else '?',
-        type=script_file,
-        metavar='SCRIPT',
-        help='a Python file')
+        'script', nargs='?', metavar='SCRIPT', help='a Python file')
+    self.add_argument(
+        '-m',
+        nargs=argparse.REMAINDER,
+        dest='module',
+        metavar='MODULE',
+        help='a module in place of a file, and its own arguments')
     self.add_argument(
         'arguments',
         nargs=argparse.REMAINDER,
@@ -192,12 +226,9 @@ def status_of(run: Callable[[], int]) -> int:
   except BrokenPipeError:  # As of `| head`.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
-
-
-def script_file(text: str) -> str:
-  if not os.path.isfile(text):
-    raise argparse.ArgumentTypeError(f'there is no script {text!r}')
-  return text
+  except OutputError as e:
+    terminal.show(f'error: {e}', sys.stderr)
+    return 2
 
 
 def input_file(text: str) -> str:
@@ -210,13 +241,39 @@ def input_file(text: str) -> str:
 def output_file(text: str) -> str:
   """The whole path of a file to write; one that is there is replaced."""
   path = os.path.abspath(text)
-  folder = os.path.dirname(path)
-  if not os.path.isdir(folder):
-    raise argparse.ArgumentTypeError(f'no directory for {text}')
-  if os.path.isdir(path) or not os.access(
-      path if os.path.exists(path) else folder, os.W_OK):
-    raise argparse.ArgumentTypeError(f'{text} cannot be written')
+  is_new = not os.path.exists(path)
+  try:
+    # Of a pipe the other end may not be there yet.
+    if is_new or os.path.isfile(path) or os.path.isdir(path):
+      with open(path, 'ab') as file:
+        file.write(b' ' * is_new)  # Which a full disk has no place for.
+  except OSError as e:
+    raise argparse.ArgumentTypeError(
+        f'{text} cannot be written: {e.strerror}') from e
+  finally:
+    if is_new and os.path.exists(path):
+      os.remove(path)
   return path
+
+
+def write(path: Union[str, int], text: str) -> None:
+  """Writes to what `output_file` gave, or `--json -`: all of it or nothing.
+
+  Raises:
+    OutputError: it cannot be written.
+  """
+  is_new = isinstance(path, str) and not os.path.exists(path)
+  try:
+    with open(path, 'w', encoding='utf-8', errors='backslashreplace') as file:
+      file.write(text)
+  except OSError as e:
+    if is_new and os.path.exists(path):
+      os.remove(str(path))
+    if isinstance(e, BrokenPipeError):
+      raise
+    raise OutputError(
+        f'{path if isinstance(path, str) else "standard output"} was not '
+        f'written: {e.strerror}') from e
 
 
 def json_file(text: str) -> str:

@@ -17,7 +17,7 @@ _STYLES = {
     'conforms': _GREEN,
 }
 # How a report's line begins that says how something stands.
-_STATUS = re.compile(rf'^({"|".join(_STYLES)})\b', re.MULTILINE)
+_STATUS = re.compile(rf'^({"|".join(_STYLES)})\b(?!,)', re.MULTILINE)
 
 
 def has_colours(stream: Optional[TextIO]) -> bool:

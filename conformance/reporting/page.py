@@ -17,8 +17,9 @@ def text(report: ConformanceReport) -> str:
 def _body(report: ConformanceReport) -> Iterator[str]:
   yield '<h1>Conformance</h1>'
   yield f'<p class="soft"><code>{escape(report.subject)}</code></p>'
-  yield web_page.verdict(report.verdict_text(), report.verdict
-                         is Verdict.CONFORMS)
+  yield web_page.verdict(
+      report.verdict_text(), report.verdict is Verdict.CONFORMS and
+      (report.is_whole or None))
   yield web_page.figures(
       (str(n), status.value) for status, n in counts(report.results).items())
   if report.findings:

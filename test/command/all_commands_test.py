@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 from pathlib import Path
+import resource
 import subprocess
 import sys
 
@@ -80,21 +81,30 @@ def test_the_installed_command_and_the_module_are_the_same():
     ([], f'name a command: {", ".join(_NAMES)}'),
     (['docter'], "no command 'docter': did you mean doctor?"),
     (['zzz'], f"no command 'zzz', but {_NAMES[0]}, "),
-    (['doctor', '--jsno', 'x'], 'unrecognized arguments: --jsno'),
-    (['doctor', '--json', 'no/where.json'], 'no directory for no/where.json'),
-    (['doctor', '--json', '.'], '. cannot be written'),
+    (['doctor', '--jsno', 'x'
+     ], '--jsno is not understood: did you mean --json'),
+    (['explain', '--jsn', 'x.json', 'no.py'], 'did you mean --json?'),
+    (['doctor', '--json'], 'argument --json: expected one argument'),
+    (['doctor', '--json', 'no/where.json'
+     ], 'no/where.json cannot be written: No such file or directory'),
+    (['doctor', '--json', '.'], '. cannot be written: Is a directory'),
+    (['doctor', '--json', '/proc/x'], '/proc/x cannot be written: No such'),
     (['explain', 'no.py'], "there is no script 'no.py'"),
+    (['export'], 'there is no script to run'),
+    (['suggest', '-m'], '-m needs a module'),
+    (['audit', '-m', 'no_such.thing'], "there is no module 'no_such'"),
     (['suggest', '--best', '0', __file__], "'0' is no number, 1 or more"),
-    (['explain', '--whole', '-1', __file__], "'-1' is no number"),
+    (['explain', '--whole', '-1', __file__], "'-1' is no number of bytes"),
     (['audit', '--update-golden', __file__], 'are of --golden FILE'),
     (['audit', '--golden', 'no/where', '--update-golden', __file__
-     ], '--golden: no directory for no/where'),
+     ], '--golden: no/where cannot be written'),
     (['audit', '--golden-sections', 'memory,all'
      ], "no section 'all', but placements, "),
 ])
 def test_wrong_usage(arguments: list[str], said: str,
                      capsys: pytest.CaptureFixture[str]):
-  assert said in refused(capsys, *arguments)
+  told = refused(capsys, *arguments)
+  assert said in told and told.startswith('error: ') and told.count('\n') == 1
 
 
 def test_what_follows_the_script_is_its_own():
@@ -112,6 +122,22 @@ def test_files_are_found_where_a_script_changes_the_folder(
   assert parser.output_file('a.json') == str(tmp_path / 'a.json')
   with pytest.raises(argparse.ArgumentTypeError, match="no file 'a.json'"):
     parser.input_file('a.json')
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path,
+                                    capsys: pytest.CaptureFixture[str]):
+  path, before = tmp_path / 'a', resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (4, before[1]))
+  try:
+    status = parser.status_of(lambda: parser.write(str(path), 'much') or 0)
+    assert status == 0 and path.read_text() == 'much'
+    path.unlink()
+    assert parser.status_of(lambda: parser.write(str(path), 'more!') or 0) == 2
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+  assert not path.exists()
+  assert capsys.readouterr(
+  ).err == f'error: {path} was not written: File too large\n'
 
 
 def _both(quiet: list[str]) -> None:
@@ -180,11 +206,12 @@ def test_colours(variables: dict[str, str], is_coloured: bool,
     monkeypatch.delenv(name, raising=False)
   for name, value in variables.items():
     monkeypatch.setenv(name, value)
-  report = 'error    plugin\nan error in a line\nok'
+  report = 'error    plugin\nan error in a line\nconforms, as far\nok'
   painted = terminal.painted(report, _Terminal())
   assert (painted != report) == is_coloured
   if is_coloured:
     assert painted == ('\033[1;31merror\033[0m    plugin\nan error in a line\n'
+                       'conforms, as far\n'
                        '\033[32mok\033[0m')
 
 

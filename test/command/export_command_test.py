@@ -62,7 +62,8 @@ def test_a_script_that_fails_and_artifacts(tmp_path: Path):
   done = export(tmp_path, f'{_SCRIPT}raise KeyError("mine")', '--quiet',
                 '--artifact', '1.9.0', '--folder', 'made', '--form', 'plain')
   assert (done.returncode, done.stdout) == (3, ''), done.stderr
-  assert 'script.py failed: what it compiled until then is in' in done.stderr
+  assert ("script.py failed (KeyError: 'mine'): what it compiled until "
+          'then is in') in done.stderr
   program, = (tmp_path / 'made').glob('*.mlirbc')
   assert program.read_bytes().startswith(b'ML\xefR\rStableHLO_v1.9.0')
 

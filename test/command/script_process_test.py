@@ -22,8 +22,8 @@ def test_a_script_finds_its_folder_from_another(tmp_path: Path):
   (tmp_path / 'script.py').write_text(
       'import os, sys\nos.chdir("/")\nfile, argv = __file__, sys.argv[:]\n')
   left = script_process.run('script.py', ['--json'])
-  assert left['file'] == str(tmp_path / 'script.py')
-  assert left['argv'] == [left['file'], '--json']
+  assert left.names['file'] == str(tmp_path / 'script.py')
+  assert left.names['argv'] == [left.names['file'], '--json']
 
 
 def test_os_exit_ends_the_script_alone(tmp_path: Path):
@@ -35,16 +35,43 @@ if not child:
   os._exit(4)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) + 1)
 ''')
-  with pytest.raises(SystemExit) as ended:
-    script_process.run('script.py', [])
-  assert ended.value.code == 5
+  assert script_process.run('script.py', []).failure == 'exit status 5'
   assert os._exit is leave
 
 
-def test_os_exit_on_a_thread_is_told(tmp_path: Path):
+def test_a_module_with_its_arguments(tmp_path: Path):
+  (tmp_path / 'pack').mkdir()
+  (tmp_path / 'pack' /
+   'mine.py').write_text('import sys\nargv = sys.argv[1:]\n')
+  left = script_process.run('pack.mine', ['-q'], is_module=True)
+  assert (left.names['argv'], left.failure) == (['-q'], '')
+
+
+def test_an_error_has_the_frames_of_the_user_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]):
   (tmp_path / 'script.py').write_text('''
-import os, threading
-threading.Thread(target=os._exit, args=(0,)).start()
+try:
+  {}['x']
+except KeyError as e:
+  raise ValueError('mine') from e
+''')
+  assert script_process.run('script.py', []).failure == 'ValueError: mine'
+  told = capsys.readouterr().err
+  assert told.count('  File "') == 2 == told.count('script.py", line ')
+  assert "KeyError: 'x'\n" in told
+
+
+@pytest.mark.parametrize('way, said', [
+    ('threading.Thread(target=os._exit, args=(0,)).start()',
+     'ended with os._exit on a thread'),
+    ('os.execvp("true", ["true"])', 'became another program'),
+])
+def test_an_end_that_cannot_be_waited_for_is_told(way: str, said: str,
+                                                  tmp_path: Path):
+  (tmp_path / 'script.py').write_text(f'''
+import os, subprocess, threading
+subprocess.run(['true'], check=True)
+{way}
 threading.Event().wait(60)
 ''')
   ended = subprocess.run([
@@ -55,4 +82,4 @@ threading.Event().wait(60)
                          text=True,
                          check=False)
   assert ended.returncode == 3
-  assert 'script.py ended with os._exit on a thread' in ended.stderr
+  assert f'script.py {said}' in ended.stderr

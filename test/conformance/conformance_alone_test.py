@@ -106,7 +106,8 @@ def test_cases_of_the_table_are_judged(site: Path) -> None:
                  'priorities.flip/sum', 'operations.unary.alone', '--json',
                  told)
   assert done.returncode == 0, done.stderr
-  assert done.stdout.splitlines()[-1] == 'conforms (26 passed, 3 skipped)'
+  assert done.stdout.splitlines()[-1] == (
+      'conforms, as far as tried (26 passed, 3 skipped)')
   report = json.loads(told.read_text())
   assert report['capabilities']['artifacts'] == (
       'not measured: jaxlib is not installed')

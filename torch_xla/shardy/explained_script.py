@@ -10,12 +10,21 @@ import sys
 import tempfile
 from typing import Any
 
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
+
+from .gate import sizes
 
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
   spec = before = None
+  try:
+    whole, moved = (
+        size and sizes.parse(size)
+        for size in (options.whole, options.no_implicit_collectives))
+  except sizes.SizeError as e:
+    parser.error(str(e))
+  options.whole, options.no_implicit_collectives = whole, moved
   if options.why_not:
     try:
       spec = ast.literal_eval(options.why_not[1])
@@ -46,8 +55,10 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   from .explanation import (as_json, backend, comparison, graph, of_records,
                             page, script)
   backend.show(os.environ, shown)
-  ran = script.run(options.script, options.arguments)
-  explained = []
+  ran = script.run(options.script, options.arguments, options.is_module)
+  explained: list[Any] = []
+  refusals: dict[str, None] = {}
+  is_answered = not options.why_not
   for explanation in of_records(ran.programs, shown):
     if not options.quiet:
       for line in explanation.lines():
@@ -60,8 +71,9 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
     if options.why_not:
       try:
         print(explanation.why_not(options.why_not[0], spec), end='\n\n')
+        is_answered = True
       except ValueError as e:
-        print(f'--why-not: {e}', end='\n\n')
+        refusals[str(e)] = None
     explained.append(explanation)
   data = None
   if options.json or before is not None:
@@ -69,18 +81,26 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   if before is not None:
     print('\n'.join(comparison.lines(before, data)), end='\n\n')
   if options.json:
-    _write(options.json, json.dumps(data, indent=1))
+    write(options.json, json.dumps(data, indent=1))
   if options.html:
-    _write(options.html, page.html(explained))
+    write(options.html, page.html(explained))
   if options.graph:
-    _write(options.graph, json.dumps(graph.collection(explained)))
-  if ran.has_failed:
-    print(f'{options.script} failed: what it compiled until then is above')
+    write(options.graph, json.dumps(graph.collection(explained)))
+  if ran.failure:
+    print(
+        f'{options.script} failed ({ran.failure})' +
+        (': what it compiled until then is above'
+         if explained and not options.quiet else ''),
+        file=sys.stderr)
     return 3
   if not explained:
     print(f'{options.script} compiled {len(ran.programs)} programs, and Shardy '
           'was told of no annotated tensor in any: mark some with '
           'xs.mark_sharding, and see that the mode is Shardy')
+    return 2
+  if not is_answered:
+    for refusal in refusals:
+      print(f'error: --why-not: {refusal}', file=sys.stderr)
     return 2
   if options.no_implicit_collectives is None:
     return 0
@@ -89,8 +109,3 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
   for line in moved:
     print(f'implicit collectives: {line}')
   return 1 if moved else 0
-
-
-def _write(path: str, text: str) -> None:
-  with open(path, 'w', encoding='utf-8') as file:
-    file.write(text)

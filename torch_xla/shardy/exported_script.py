@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import output_file, Parser
 
 _NO_FILE_NAME = re.compile(r'[^\w.-]+')
 
@@ -22,7 +22,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   try:
     from .explanation import script
     os.makedirs(folder, exist_ok=True)
-    ran = script.run(options.script, options.arguments)
+    output_file(os.path.join(folder, f'000{suffix}'))
+    ran = script.run(options.script, options.arguments, options.is_module)
     for number, program in enumerate(ran.programs):
       name = _NO_FILE_NAME.sub('_', program.name)
       path = os.path.join(folder, f'{number:03}-{name}{suffix}')
@@ -34,13 +35,15 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
           stage=options.stage)
       if not options.quiet:
         print(os.path.relpath(path, start), flush=True)
-  except (DoorError, ImportError, OSError, ValueError) as e:
+  except (argparse.ArgumentTypeError, DoorError, ImportError, OSError,
+          ValueError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
-  if ran.has_failed:
+  if ran.failure:
     print(
-        f'error: {options.script} failed: what it compiled until then is in '
-        f'{folder}',
+        f'error: {options.script} failed ({ran.failure})' +
+        (f': what it compiled until then is in {folder}'
+         if ran.programs else ''),
         file=sys.stderr)
     return 3
   if not ran.programs:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import Any, Optional
 
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
 
 # To set up, the first step, and those after it.
 _FEW = 3
@@ -27,16 +27,20 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   say = (lambda line: None) if options.quiet else _say
   # The script may change the directory, and is run again where it was.
   start, command = os.getcwd(), [options.script, *options.arguments]
+  if options.is_module:
+    command.insert(0, '-m')
   from .errors import DoorError
   try:
     from .explanation import of_records, script, search, suggestion
     # It sets the arguments of this process.
-    ran = script.run(options.script, list(options.arguments))
+    ran = script.run(options.script, list(options.arguments), options.is_module)
   except (DoorError, ImportError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
-  if ran.has_failed:
-    print(f'{options.script} failed: nothing is suggested')
+  if ran.failure:
+    print(
+        f'{options.script} failed ({ran.failure}): nothing is suggested',
+        file=sys.stderr)
     return 3
   programs = [
       search.Program(explanation.program, explanation.propagation)
@@ -84,8 +88,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return 1
   print('\n'.join(suggestion.lines(programs, chosen)))
   if options.write:
-    with open(options.write, 'w', encoding='utf-8') as file:
-      file.write(suggestion.policy(programs, chosen, ran.held))
+    write(options.write, suggestion.policy(programs, chosen, ran.held))
   return 0
 
 
@@ -113,4 +116,4 @@ def _run(command: list[str], start: str,
       return None
     with open(path, encoding='utf-8') as file:
       report: dict[str, Any] = json.load(file)
-  return None if report['has_failed'] else report
+  return None if report['failure'] else report

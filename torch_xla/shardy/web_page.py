@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Optional
 
 _CSS = '''
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570;
@@ -108,9 +109,10 @@ def document(title: str, body: Iterable[str]) -> str:
       '\n'.join(body) + '\n</body></html>\n')
 
 
-def verdict(text: str, ok: bool) -> str:
-  """The markup of the one line that says how it stands."""
-  return f'<p class="verdict {"ok" if ok else "bad"}">{escape(text)}</p>'
+def verdict(text: str, ok: Optional[bool]) -> str:
+  """The markup of the one line that says how it stands; None: not known."""
+  kind = {True: 'ok', False: 'bad', None: 'soft'}[ok]
+  return f'<p class="verdict {kind}">{escape(text)}</p>'
 
 
 def figures(values: Iterable[tuple[str, str]]) -> str:

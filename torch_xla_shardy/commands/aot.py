@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-
 from ..parser import count, input_file, Parser
 
 SUMMARY = 'compile a script for TPUs that are not there'
@@ -33,12 +31,6 @@ ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
 
 def add_options(parser: Parser) -> None:
   parser.add_script(required=False)
-  parser.add_argument(
-      '-m',
-      nargs=argparse.REMAINDER,
-      dest='module',
-      metavar='MODULE',
-      help='a module in place of a file, and its own arguments')
   parser.repeated_option(
       '--topology', 'NAME',
       "such as v5e:16x16, v5p-128 or '2*v6e:8x8'; given several times, "

@@ -6,7 +6,7 @@ from ..parser import input_file, output_file, Parser
 
 SUMMARY = "hold a script's model to its sharding policy"
 USAGE = ('%(prog)s [OPTIONS...]\n'
-         '       (SCRIPT [ARGUMENTS...] | --diff OLD NEW)')
+         '       ((SCRIPT | -m MODULE) [ARGUMENTS...] | --diff OLD NEW)')
 DESCRIPTION = '''
 Runs a script, then compares the sharding policy, the marks, the stored
 placements and the compiled programs of its model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..parser import count, input_file, output_file, Parser
+from ..parser import input_file, output_file, Parser
 
 SUMMARY = "say why a script's tensors are split as they are"
 DESCRIPTION = '''
@@ -33,9 +33,8 @@ def add_options(parser: Parser) -> None:
       metavar=('TENSOR', 'SPEC'),
       help="whether a tensor, as --tensor shows it, can be split so ('(None, "
       '"model")\'), who has its place, and the price')
-  parser.option(
-      '--whole', 'BYTES',
-      'show computed tensors of that size that each device has whole', count)
+  parser.option('--whole', 'BYTES',
+                'show computed tensors of that size that each device has whole')
   parser.add_reports('html')
   parser.option('--graph', 'FILE', 'write the programs for Model Explorer',
                 output_file)
@@ -46,5 +45,5 @@ def add_options(parser: Parser) -> None:
   parser.option(
       '--no-implicit-collectives', 'BYTES',
       'fail if two annotations disagree so that so many bytes have to move, '
-      'as the guard of this name does', count)
+      'as the guard of this name does')
   parser.add_script()

@@ -78,6 +78,16 @@ def test_what_is_skipped_alone_is_not_judged() -> None:
   assert make.of(measured).verdict is Verdict.NOTHING
 
 
+def test_cases_that_were_not_run_are_not_praised() -> None:
+  passed = Result('start.version', '', Status.PASSED, '', .1)
+  skipped = Result('training.steps', '', Status.SKIPPED, 'no torch', 0.)
+  report = make.of(passed, skipped)
+  assert report.verdict is Verdict.CONFORMS
+  told = table.text(report)
+  assert told.endswith('\nconforms, as far as tried (1 passed, 1 skipped)')
+  assert '<p class="verdict soft">conforms, as far' in page.text(report)
+
+
 def test_words_that_would_steer_a_terminal() -> None:
   assert printable('a\x1b[2Jb\r\ud800\u202ec\n\td') == (
       'a\\x1b[2Jb\\r\\ud800\\u202ec\n        d')

@@ -110,7 +110,8 @@ add.2 f32[8,8] is ('x', None), and not (None, 'x')
 
 
 @pytest.mark.parametrize('name, spec, said', [
-    ('ad.2', ('x', None), 'there are add.2'),
+    ('ad.2', ('x', None), 'did you mean add.2'),
+    ('zzz', ('x', None), "called 'zzz': --tensor '.' has all"),
     ('add.2', ('x',), 'has 1 entries'),
     ('add.2', ('z', None), 'no axis of the mesh, which has x, y'),
     ('add.2', ('x', 'x'), 'is there twice'),
@@ -361,7 +362,7 @@ def test_script_that_has_nothing_to_explain(tmp_path):
   ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 3
   assert "KeyError: 'mine'" in ended.stderr
-  assert 'script.py failed' in ended.stdout
+  assert "script.py failed (KeyError: 'mine')\n" in ended.stderr
   script.write_text(_SCRIPT.partition('raise')[0])
   ended = processes.command('torch_xla.shardy', 'explain', script, **_SETTINGS)
   assert ended.returncode == 2
@@ -385,12 +386,16 @@ torch_xla.sync()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('least, status', [(1, 1), (1 << 20, 0)])
-def test_script_that_must_not_move(tmp_path, least, status):
+@pytest.mark.parametrize('least, name, status', [(1, 'a', 1), ('1MiB', 'a', 0),
+                                                 (1, 'aa', 2)])
+def test_script_that_must_not_move(tmp_path, least, name, status):
   script = tmp_path / 'script.py'
   script.write_text(_MOVING)
   ended = processes.command('torch_xla.shardy', 'explain',
-                            f'--no-implicit-collectives={least}', script,
-                            **_SETTINGS)
+                            f'--no-implicit-collectives={least}', '--why-not',
+                            name, '(None, "x")', script, **_SETTINGS)
   assert ended.returncode == status, ended.stderr
-  assert ('implicit collectives: ' in ended.stdout) == bool(status)
+  assert ('implicit collectives: ' in ended.stdout) == (status == 1)
+  assert ("error: --why-not: no tensor is called 'aa': did you mean a?"
+          in ended.stderr) == (
+              status == 2)

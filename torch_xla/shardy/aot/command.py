@@ -11,7 +11,7 @@ from typing import Optional
 
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import INTERRUPTED as _STATUS_INTERRUPTED
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
 
 from . import launcher, topologies
 from .errors import AotError
@@ -34,7 +34,9 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if options.require == ['help']:
     print(requirements.known())
     return 0
-  script, is_module, theirs = _script(parser, options)
+  if not options.script:
+    parser.error('there is no script to run')
+  theirs = options.arguments
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
@@ -61,9 +63,10 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     try:
       reports.append(
           _run(
-              Settings(script, is_module, tuple(theirs), name.text, compiler,
-                       '', options.host, options.one_process, options.steps,
-                       options.strict, options.quiet), wanted))
+              Settings(options.script, options.is_module, tuple(theirs),
+                       name.text, compiler, '', options.host,
+                       options.one_process, options.steps, options.strict,
+                       options.quiet), wanted))
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
       return 2
@@ -93,18 +96,6 @@ def _run(settings: Settings, wanted: Optional[largest.Range]) -> AotReport:
       settings.quiet)
 
 
-def _script(parser: Parser,
-            options: argparse.Namespace) -> tuple[str, bool, list[str]]:
-  """What to run, whether it is a module, and its arguments."""
-  if options.module is not None:
-    if not options.module:
-      parser.error('-m needs a module')
-    return options.module[0], True, options.module[1:]
-  if not options.script:
-    parser.error('there is no script to run')
-  return options.script, False, options.arguments
-
-
 def _check(parser: Parser, options: argparse.Namespace,
            names: Sequence[topologies.TopologyName]) -> None:
   for name in names:
@@ -132,8 +123,7 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
   for path, text in ((options.json, lambda: json_form.to_json(reports)),
                      (options.html, lambda: page.html(together))):
     if path:
-      with open(path, 'w', encoding='utf-8') as f:
-        f.write(text())
+      write(path, text())
 
 
 def _judged(reports: Sequence[AotReport],

@@ -205,6 +205,11 @@ class AotReport:
     warm_up = self.warm_up
     return tuple(p for p in self.programs if p.step > warm_up)
 
+  def is_fallback(self, program: Program) -> bool:
+    """Whether GSPMD compiled what was Shardy's to partition."""
+    return (self.mode == 'shardy' and program.partitioner == 'gspmd' and
+            bool(program.note))
+
   @property
   def fits(self) -> Optional[bool]:
     """Whether every program fits into a device; None where nobody tells.

@@ -10,7 +10,7 @@ import stat
 import sys
 
 from torch_xla_shardy import terminal
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
 
 from .directory import Directory, open_root
 from .errors import CacheError
@@ -40,8 +40,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if not caches and not options.quiet:
     terminal.show(f'{options.root}: there is no compilation cache in it')
   if options.json:
-    with open(options.json, 'w', encoding='utf-8') as file:
-      json.dump(caches, file, indent=1)
+    write(options.json, json.dumps(caches, indent=1))
   return int(any(status['findings'] for status in caches))
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 
 from torch_xla_shardy import terminal
-from torch_xla_shardy.parser import Parser
+from torch_xla_shardy.parser import Parser, write
 
 from .child import probe_in_child
 from ..process_environment import started_with
@@ -40,6 +40,5 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if diagnosis.findings:
     terminal.show(str(diagnosis))
   if options.json:
-    with open(options.json, 'w', encoding='utf-8') as file:
-      print(report.to_json(), file=file)
+    write(options.json, f'{report.to_json()}\n')
   return 0 if report.ok else 1

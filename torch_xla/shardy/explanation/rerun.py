@@ -65,6 +65,7 @@ def _values() -> Iterator[tuple[str, float]]:
 
 def main(arguments: list[str]) -> None:
   path, *of_script = arguments
+  is_module = of_script[0] == '-m'
   with open(path, encoding='utf-8') as file:
     priorities = {
         group: {
@@ -82,13 +83,14 @@ def main(arguments: list[str]) -> None:
   np.random.seed(0)
   random.seed(0)
   undo = door.wrap(change)
-  ran = script.run(of_script[0], of_script[1:])
+  name, *rest = of_script[is_module:]
+  ran = script.run(name, rest, is_module)
   undo()
   moved = [c for program in ran.programs for c in program.collectives or ()]
   with open(path, 'w', encoding='utf-8') as file:
     json.dump(
         dict(
-            has_failed=ran.has_failed,
+            failure=ran.failure,
             nbytes=sum(c.nbytes for c in moved),
             count=sum(c.count for c in moved),
             seconds=sum(program.seconds for program in ran.programs),

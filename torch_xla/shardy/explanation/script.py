@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import NamedTuple
 
 import torch
@@ -16,13 +15,14 @@ from ..stablehlo import dialects
 
 
 class Ran(NamedTuple):
-  """What a script compiled, and whether it failed.
+  """What a script compiled, and how it failed.
 
   Attributes:
+    failure: as `script_process.Ended` has it.
     modules: that lived when something was compiled.
   """
   programs: list[ProgramRecord]
-  has_failed: bool
+  failure: str
   modules: list[torch.nn.Module]
 
   @property
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
     return frozenset(n for _, n in tensor_names.names_in(self.modules, ()))
 
 
-def run(script: str, arguments: list[str]) -> Ran:
+def run(script: str, arguments: list[str], is_module: bool) -> Ran:
   """Runs a script in this process, with Shardy on; prints how it failed.
 
   Raises:
@@ -40,7 +40,6 @@ def run(script: str, arguments: list[str]) -> Ran:
   dialects.check_installed('Shardy is asked by way of StableHLO')
   if torch_xla.shardy.current_mode() is not mode.Mode.SHARDY:
     runtime.use_shardy()
-  has_failed = False
   modules: dict[int, torch.nn.Module] = {}
 
   def keep(compilation: door.Compilation, compile_it: door.Compiler) -> None:
@@ -49,14 +48,6 @@ def run(script: str, arguments: list[str]) -> Ran:
 
   undo = door.wrap(keep)
   with torch_xla.shardy.record() as programs:
-    try:
-      script_process.run(script, arguments)
-    except SystemExit as e:
-      has_failed = e.code not in (None, 0)
-      if isinstance(e.code, str):
-        print(e.code, file=sys.stderr)
-    except Exception:  # pylint: disable=broad-except
-      sys.excepthook(*sys.exc_info())
-      has_failed = True
+    failure = script_process.run(script, arguments, is_module).failure
   undo()
-  return Ran(programs, has_failed, list(modules.values()))
+  return Ran(programs, failure, list(modules.values()))

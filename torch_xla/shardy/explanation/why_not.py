@@ -54,8 +54,9 @@ def _named(found: Propagation, name: str) -> Tensor:
     if tensor.name == name:
       return tensor
   names = dict.fromkeys(t.name for t in found.tensors)
-  near = difflib.get_close_matches(name, names, 3, 0)
-  raise ValueError(f'no tensor is called {name!r}; there are {", ".join(near)}')
+  near = difflib.get_close_matches(name, names, 3)
+  raise ValueError(f'no tensor is called {name!r}: ' + (
+      f'did you mean {", ".join(near)}?' if near else "--tensor '*' has all"))
 
 
 def _axes(propagation: Propagation, tensor: Tensor,

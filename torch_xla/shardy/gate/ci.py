@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Optional
 
+from torch_xla_shardy.parser import write
+
 from . import junit
 
 
@@ -28,7 +30,8 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
     variables: of the environment; GitHub's say whether it is there.
 
   Raises:
-    OSError: a file cannot be written.
+    OSError: the summary cannot be written.
+    OutputError: JUnit's file cannot.
   """
   found = [(c.name, text) for c in checks for text in c.findings]
   if junit_file:
@@ -40,7 +43,7 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
             ''.join(c.findings[:1]),
             text='\n'.join(c.findings)) for c in checks
     ]
-    _write(junit_file, 'w', junit.xml(tool, tests))
+    write(junit_file, junit.xml(tool, tests))
   if variables.get('GITHUB_ACTIONS') == 'true':
     for name, text in found:
       title = _escaped(f'{tool}: {name}')
@@ -51,12 +54,12 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
     for name, text in found:
       code = ' '.join(text.split()).replace('`', "'")
       lines.append(f'- **{name}**: `{code}`')
-    _write(variables['GITHUB_STEP_SUMMARY'], 'a', '\n'.join(lines) + '\n\n')
-
-
-def _write(path: str, mode: str, text: str) -> None:
-  with open(path, mode, encoding='utf-8', errors='backslashreplace') as f:
-    f.write(text)
+    with open(
+        variables['GITHUB_STEP_SUMMARY'],
+        'a',
+        encoding='utf-8',
+        errors='backslashreplace') as file:
+      file.write('\n'.join(lines) + '\n\n')
 
 
 def _escaped(text: str) -> str:

@@ -15,7 +15,7 @@ import os
 import re
 from typing import Any, Optional, Union
 
-from torch_xla_shardy.parser import SECTIONS
+from torch_xla_shardy.parser import SECTIONS, write
 
 from ..layers import many_text
 from .quantity import change_text, Unit
@@ -170,7 +170,7 @@ def update(
     chosen: the sections that it gets; None: all but counts.
 
   Raises:
-    OSError: it cannot be written.
+    OutputError: it cannot be written.
   """
   now = now.only(chosen)
   summary, differences = f'golden file {os.fspath(path)} is new', ()
@@ -181,8 +181,7 @@ def update(
                                                       else 'nothing changed')
     except GoldenFileError as e:
       summary = f'replaced: {e}'
-  with open(path, 'w', encoding='utf-8') as f:
-    f.write(now.to_text())
+  write(os.fspath(path), now.to_text())
   return summary, differences
 
 

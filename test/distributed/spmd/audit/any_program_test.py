@@ -68,11 +68,17 @@ def step(model, batch=8):
   torch_xla.sync(wait=True)
 
 
-def hand_marked(mesh, priority=(1, None)):
+def trained(model):
+  model(torch.randn(8, 8).to('xla')).square().sum().backward()
+  torch.optim.SGD(model.parameters(), 0.1).step()
+  torch_xla.sync(wait=True)
+
+
+def hand_marked(mesh, priority=(1, None), run=step):
   model = Mlp().to('xla')
   xs.mark_sharding(model.up.weight, mesh, ('model', None), priority=priority)
   xs.mark_sharding(model.down.weight, mesh, (None, 'model'))
-  step(model)
+  run(model)
   return model
 
 
@@ -93,6 +99,21 @@ def test_a_model_that_others_marked(mesh):
   assert ('stored placement', 'up.weight') in [
       (d.kind.value, d.name) for d in examine(model, other).differences
   ]
+
+
+def test_what_the_compiler_split_is_not_marked(mesh):
+  model = hand_marked(mesh, run=trained)
+  assert {(d.kind, d.name) for d in examine(model).differences
+         } == {(Kind.NEVER_ANNOTATED, 'up.bias')}
+  assert [r.pattern for r in ShardingPolicy.capture(model).rules
+         ] == ['up.weight', 'down.weight']
+
+
+def test_a_model_of_which_nothing_is_marked(mesh):
+  model = Mlp().to('xla')
+  step(model)
+  assert [(d.kind, d.name) for d in examine(model).differences
+         ] == [(Kind.NEVER_ANNOTATED, '(the model)')]
 
 
 def test_weights_that_were_one(mesh):

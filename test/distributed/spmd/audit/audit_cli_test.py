@@ -37,7 +37,7 @@ def main():
   else:
     ShardingPolicy((Rule('weight', (axis, None)),),
                    REPLICATED).apply(model, mesh)
-  loss = model(torch.randn(4, 8).to('xla')).sum()
+  loss = model(torch.randn(4, 8).to('xla')).square().sum()
   loss.backward()
   torch.optim.SGD(model.parameters(), momentum=0.5).step()  # Is let go of.
   # The end of the script leaves this step to the audit.
@@ -197,7 +197,9 @@ def test_scripts_that_cannot_be_audited(project, script, status, text):
 @pytest.mark.slow
 def test_a_script_without_a_policy(project):
   done = run(project, '--capture', 'captured.toml', 'train.py', 'by hand')
-  assert done.returncode == 0, done.stderr
+  assert done.returncode == 1, done.stderr
+  assert '\n  bias: never annotated: nobody marked it, and the compiler' in (
+      done.stdout)
   assert "policy ('model', None)" in ' '.join(done.stdout.split())
   assert 'optimizer state momentum_buffer' in done.stdout
   assert (project / 'captured.toml').read_text() == POLICY.replace('[[', '\n[[')

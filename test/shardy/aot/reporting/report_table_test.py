@@ -129,7 +129,10 @@ def test_notes_reads_traces_findings_and_the_cost() -> None:
   fallback = make.program(note='Shardy cannot be told: GSPMD compiled it')
   found = lines(make.report(fallback))
   assert '  note: Shardy cannot be told: GSPMD compiled it' in found
-  assert any(' shardy (fallback) ' in line for line in found)
+  assert any(' shardy (see note) ' in line for line in found)
+  fallback = dataclasses.replace(fallback, partitioner='gspmd')
+  assert ' gspmd (fallback) ' in table.text(make.report(fallback))
+  assert ' gspmd (see note) ' in table.text(make.report(fallback, mode='v2'))
   assert found[-4:] == [
       'one device of 4 was asked for.',
       '17 values were read: all zeros, for nothing is computed',

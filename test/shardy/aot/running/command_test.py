@@ -242,7 +242,7 @@ TRAIN = str(SCRIPTS / 'train.py')
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (('--topology', 'v5e:2x2'), 'no script'),
+    (('--topology', 'v5e:2x2'), 'there is no script to run'),
     (('--topology', 'v5e:2x2', 'nowhere.py'), "no script 'nowhere.py'"),
     ((TRAIN,), '--topology is missing. Known are'),
     (('--topology', 'h100:8', TRAIN), "no kind of TPU is called 'h100'"),

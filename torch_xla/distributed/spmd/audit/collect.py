@@ -38,6 +38,7 @@ NO_BINDING = ('in mode v2 a program does not say which of its parameters is '
 NO_PROGRAM = ('no program of those that this audit is about used it by this '
               'name')
 NOT_SAID = 'nobody marked it'
+NOT_KEPT = 'only with XLA_USE_SHARDY=1 are marks known that no policy made'
 NOT_CLAIMED = 'the policy does not say'
 
 
@@ -165,7 +166,8 @@ class Collector:
     said = (
         binder.annotation_of(t)
         if self._mode is Mode.SHARDY else self._standard.annotations.get(t))
-    return _seen(said) if said is not None else Seen(unknown=NOT_SAID)
+    return _seen(said) if said is not None else Seen(
+        unknown=NOT_SAID if self._mode is Mode.SHARDY else NOT_KEPT)
 
   def _compiled(
       self, records: Sequence[tuple[str, TensorRecord, ProgramRecord]]

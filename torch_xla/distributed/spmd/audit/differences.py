@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from torch_xla.distributed.spmd.policy.held import untied_text
 from torch_xla.shardy.compile.record import lost_text
+from torch_xla.shardy.gate import sizes
 
 from .placed import PENDING
 from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
@@ -30,6 +31,7 @@ def find(report: AuditReport, problems: Sequence[Any],
       for problem in problems
   ]
   differences += _nothing_ran(report)
+  differences += _nothing_marked(report)
   differences += (Difference(Kind.UNTIED, name, untied_text(name, other))
                   for name, other in untied)
   for row in report.tensors:
@@ -46,22 +48,22 @@ def find(report: AuditReport, problems: Sequence[Any],
 
 
 def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
-  """The bytes that may be copies: a number of them, or '2%' of all bytes.
+  """The bytes that may be copies: 512, '16MiB', or '2%' of all bytes.
 
   Raises:
     ValueError: it is neither.
   """
   if tolerance is None:
     return None
-  percent = str(tolerance).removesuffix('%')
+  text = str(tolerance)
   try:
-    share = fractions.Fraction(percent)
-  except (ValueError, ZeroDivisionError):
-    share = fractions.Fraction(-1)
-  if share < 0 or percent == str(tolerance) and share.denominator > 1:
-    raise ValueError(f'tolerance {tolerance!r} is neither a number of bytes, 0 '
-                     "or more, nor a percentage of all bytes, as '2%'")
-  return int(share if percent == str(tolerance) else nbytes * share / 100)
+    if text.endswith('%') and '-' not in text:
+      return int(nbytes * fractions.Fraction(text[:-1]) / 100)
+    return sizes.parse(text)
+  except (ValueError, ZeroDivisionError) as e:
+    raise ValueError(
+        f'tolerance {tolerance!r} is neither a number of bytes, 0 or more, nor '
+        "a percentage of all bytes, as '2%'") from e
 
 
 def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
@@ -74,6 +76,14 @@ def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
         'that a persistent compilation cache has, does not count')
 
 
+def _nothing_marked(report: AuditReport) -> Iterator[Difference]:
+  if report.policy == 'captured' and report.mode == 'shardy' and all(
+      row.annotation.sharding is None for row in report.tensors):
+    yield Difference(
+        Kind.NEVER_ANNOTATED, '(the model)',
+        'nothing of it is marked: mark its weights, or apply a policy')
+
+
 def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
   is_unmarked = row.annotation.sharding is None
   if is_unmarked and origin == 'applied':
@@ -81,6 +91,12 @@ def _of_tensor(row: TensorRow, origin: str) -> Iterator[Difference]:
         Kind.NEVER_ANNOTATED, row.name,
         f'{row.kind} {list(row.shape)}: no mark on it is known: it was made, '
         'replaced or cleared after the policy was applied')
+  if is_unmarked and origin == 'captured' and row.stored.sharding and (
+      row.stored.sharding != row.policy.sharding):
+    yield Difference(
+        Kind.NEVER_ANNOTATED, row.name,
+        'nobody marked it, and the compiler split it: mark it as it is stored, '
+        'or replicated')
   if row.policy.sharding is None:
     return  # Among the problems of the policy.
   if is_unmarked and (origin == 'captured' or origin == 'given' and

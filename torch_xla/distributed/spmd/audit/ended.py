@@ -14,6 +14,7 @@ from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.gate import ci, requirements
 from torch_xla.shardy.gate.golden import GoldenFileError, update
 from torch_xla_shardy import terminal
+from torch_xla_shardy.parser import write
 
 from . import diff, examination, folding, golden, quantities, standard
 from .report import AuditReport, Kind
@@ -52,8 +53,7 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
     for key, text in (('json', report.to_json), ('html', report.to_html),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:
-        with open(options[key], 'w', encoding='utf-8') as f:
-          f.write(text())
+        write(options[key], text())
     if options['update_golden']:
       said, found = update(options['golden'],
                            golden.of_report(report.to_dict()),

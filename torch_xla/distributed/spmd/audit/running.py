@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import json
 import sys
-import traceback
 from typing import Any
 
 import torch
@@ -57,21 +56,11 @@ def main() -> int:
   options = json.loads(sys.argv[1])
   script = options['script']
   moved, options['optimizers'] = keep_moved(), keep_stepped()
-  status: Any = 0
-  try:
-    # What the script left is alive as long as its globals are.
-    options['globals'] = script_process.run(script, options['arguments'])
-  except SystemExit as e:
-    status = e.code
-    if status and not isinstance(status, int):
-      print(status, file=sys.stderr)
-  except KeyboardInterrupt:
-    raise
-  except BaseException:  # pylint: disable=broad-except
-    traceback.print_exc()
-    status = 1
-  if status:
-    print(f'audit: {script} failed: no audit', file=sys.stderr)
+  # What the script left is alive as long as its globals are.
+  options['globals'], failure = script_process.run(script, options['arguments'],
+                                                   options['is_module'])
+  if failure:
+    print(f'audit: {script} failed ({failure}): no audit', file=sys.stderr)
     return 3
   from torch_xla.distributed.spmd.audit import ended
   return ended.finish(options, moved)

@@ -1,8 +1,8 @@
 """The policy that a model has now, read off its tensors.
 
-What was said of a tensor counts, priorities included; of one that is only
-placed the partition spec that places it so. What nobody split is REPLICATED by
-default.
+What was said of a tensor counts, priorities included; where the mode keeps no
+marks, the partition spec that it is placed by. What nobody marked is REPLICATED
+by default, however the compiler split it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch_xla.shardy.annotate.annotation import (Annotation, user_mesh,
                                                   UserMesh)
 from torch_xla.shardy.bind import binder
 from torch_xla.shardy.layers import folded
+from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sharding.hlo_sharding import HloSharding, ShardingType
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -91,7 +92,9 @@ def _said(name: str, t: torch.Tensor,
   if annotation is not None and annotation.mesh == over:
     spec: Optional[Sequence[Sequence[int]]] = annotation.partition_spec
   else:
-    placed = annotation.sharding if annotation is not None else placement_of(t)
+    placed = (
+        annotation.sharding if annotation is not None else None
+        if torch_xla.shardy.current_mode() is Mode.SHARDY else placement_of(t))
     if placed is None:
       return None
     spec = next(_specs_of(placed, t.dim(), over), None)

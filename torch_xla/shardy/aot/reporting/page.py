@@ -123,7 +123,7 @@ def _program_row(report: AotReport, number: int,
   bad = {
       'arguments': bool(program.error),  # Where it says refused.
       'of memory': too_large,
-      'partitioner': bool(program.note),
+      'partitioner': report.is_fallback(program),
   }
   tag, *cells = program_cells(report, number)
   for (name, _), text in zip(_PROGRAMS, cells):

@@ -68,7 +68,7 @@ def plain() -> tuple[Quantity, ...]:
       counted('refused',
               lambda report: sum(bool(p.error) for p in report.programs)),
       counted('fallbacks',
-              lambda report: sum(bool(p.note) for p in report.programs)),
+              lambda report: sum(map(report.is_fallback, report.programs))),
       counted('reads', lambda report: report.reads),
       largest('peak', measures.peak),
       largest('beside', measures.beside),

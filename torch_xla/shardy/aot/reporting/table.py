@@ -63,7 +63,8 @@ def program_cells(report: AotReport, number: int) -> tuple[str, ...]:
   cells = (str(number +
                1), p.name, p.called_from[0] if p.called_from else _UNKNOWN,
            str(p.step), f'{p.seconds:,.1f} s', f'{p.executions:,}',
-           p.partitioner + (' (fallback)' if p.note else ''), *of_memory,
+           p.partitioner + (' (fallback)' if report.is_fallback(p) else
+                            ' (see note)' if p.note else ''), *of_memory,
            _UNKNOWN if p.flops is None else sizes.number_text(p.flops),
            _UNKNOWN if p.cycles is None else sizes.number_text(p.cycles.total))
   return tuple(' '.join(cell.split()) for cell in cells)

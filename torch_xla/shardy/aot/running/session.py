@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import time
-import traceback
 from typing import Any, Optional
 
 import torch_xla
@@ -17,6 +16,7 @@ import torch_xla.debug.metrics as met
 import torch_xla.runtime as xr
 from torch_xla._internal import tpu
 from torch_xla.experimental import plugins
+from torch_xla_shardy import script_process
 
 from ... import door
 from ...door.device_plugins import DoorPlugin
@@ -113,9 +113,10 @@ class Session:
     elif isinstance(ending, KeyboardInterrupt):
       self._ended, self._failed = INTERRUPTED, True
     else:
-      self._ended = _one_line(ending)
+      self._ended = script_process.one_line(ending)
       self._failed = True
-      self._traceback = _traceback(ending)
+      self._traceback = script_process.traceback_of(ending,
+                                                    os.path.dirname(__file__))
     # What was refused is not to be told again as Python goes down.
     with contextlib.suppress(RuntimeError):
       self._wait()
@@ -263,23 +264,3 @@ def _topology(name: topologies.TopologyName) -> Topology:
 def _mesh_text(mesh: MeshValue) -> str:
   return ', '.join(
       f'{n}={size}' for n, size in zip(mesh.axis_names, mesh.shape))
-
-
-def _one_line(error: BaseException) -> str:
-  text = ' '.join(str(error).split())
-  if len(text) > 200:
-    text = text[:200] + '...'
-  return f'{type(error).__name__}: {text}' if text else type(error).__name__
-
-
-def _traceback(error: BaseException) -> str:
-  """The traceback without the frames of what runs the script."""
-  own = os.path.dirname(__file__)
-  frames = [
-      frame for frame in traceback.extract_tb(error.__traceback__)
-      if not frame.filename.startswith(('<frozen runpy>', own))
-  ]
-  return ''.join([
-      *traceback.format_list(frames),
-      *traceback.format_exception_only(type(error), error)
-  ])
