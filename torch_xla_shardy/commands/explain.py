@@ -33,8 +33,9 @@ def add_options(parser: Parser) -> None:
       metavar=('TENSOR', 'SPEC'),
       help="whether a tensor, as --tensor shows it, can be split so ('(None, "
       '"model")\'), who has its place, and the price')
-  parser.option('--whole', 'BYTES',
-                'show computed tensors of that size that each device has whole')
+  parser.option(
+      '--whole', 'BYTES',
+      'show computed tensors of that size that each device has whole')
   parser.add_reports('html')
   parser.option('--graph', 'FILE', 'write the programs for Model Explorer',
                 output_file)

@@ -131,6 +131,19 @@ def test_as_without_priorities(section, ways):
 
 
 @pytest.mark.environment(**SHARDY)
+def test_data_without_annotation_is_not_lost(run, caplog):
+  """It is laid out as an annotated tensor that was used since the last sync."""
+  w = run.put((8, 8), ('x', None), (1, None))
+  torch_xla.sync()
+  t = w + 1
+  value, copy, resized = t.cpu(), torch.zeros(8, 8), torch.zeros(0)
+  torch.ops.aten._copy_from(t * 2, copy)
+  torch.ops.aten._copy_from_and_resize(t * 3, resized)
+  assert torch.equal(copy, value * 2) and torch.equal(resized, value * 3)
+  assert not caplog.records
+
+
+@pytest.mark.environment(**SHARDY)
 def test_graphs_of_another_build_are_said_to_be_unknown(run, caplog,
                                                         monkeypatch):
   monkeypatch.setattr(graph_data, '_DATA_IN_NODE', 608)

@@ -78,7 +78,7 @@ class Binder:
     # Held, from before the turn, by whoever has a binding computed: no other is
     # to compute it. A read waits for devices, and only that holds up.
     self._execution = threading.RLock()
-    self._is_in_sync = False
+    self._is_in_sync = self._is_in_known_read = False
     self._hooks: Optional[torch.library.Library] = None
     self._graph_data: Optional[GraphData] = None
     self._warnings = WarnOnce(logger)
@@ -241,7 +241,12 @@ class Binder:
         updated = self._tensors.current_among(ids)
         self._since.called = True
         self._since.updated |= may_take_data
-      yield bindings
+      # All that the block starts from was looked through, unless it cannot be.
+      self._is_in_known_read = self._graph_data is not None
+      try:
+        yield bindings
+      finally:
+        self._is_in_known_read = False
       with self._turn:
         self._after_read(updated)
 
@@ -452,7 +457,7 @@ class Binder:
     parameters = [t for t in tensors if t.parameter is not None]
     if any(t.spec for t in parameters):
       return self._lost
-    if name.startswith(_OWN_PROGRAMS):
+    if name.startswith(_OWN_PROGRAMS) or self._is_in_known_read:
       return []
     placed = {(str(t.shape.dims), t.placement) for t in parameters}
     ones = [
