@@ -6,8 +6,8 @@ those variables set. A test marked `environment(NAME='value', ...)` gets a child
 of its own, with these variables in addition to its module's.
 
 Children are forked from servers that have imported torch_xla (`fork_server`),
-two at a time, or one beside the tests that need none, which come first. Their
-reports are shown as this process's own. A child that dies fails the test that
+three at a time, as some wait, or two beside the tests that need none, which come
+first. Their reports are shown as this process's own. A child that dies fails the test that
 it was running, and another one runs those behind it; one that hangs fails all
 that it did not report.
 """
@@ -32,7 +32,7 @@ import pytest
 
 _REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
 _CHILD_SECONDS = 1800
-_CHILDREN_AT_A_TIME = 2
+_CHILDREN_AT_A_TIME = 3
 # All passed, or some failed and are reported.
 _PYTESTS_STATUSES = (0, 1)
 # How the text of a test begins whose process did not come to its end.

@@ -129,7 +129,7 @@ def test_dies_at_its_end():
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_reports_of_children_are_the_sessions_own(tmp_path, request):
   """A failure, a skip and early deaths are shown, and nothing is lost."""
   (tmp_path / 'made_test.py').write_text(textwrap.dedent(_MODULE))

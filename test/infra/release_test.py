@@ -268,7 +268,7 @@ def made(root: Path, dist: Path | None,
   return result
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_dry_run_changes_build_alone(small):
   before = set(small.root.iterdir())
   result = made(small.root, None, PASSED)

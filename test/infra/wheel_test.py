@@ -298,6 +298,7 @@ def test_builds_for_another_python(project, tmp_path):
     assert f'Tag: {tag}-{tag}-' in file.read(f'{INFO}/WHEEL').decode()
 
 
+@pytest.mark.nightly
 def test_setup_py_builds_for_several_pythons(tmp_path):
   done = setup_py('bdist_wheel', '--python', running_python(), '--python',
                   '3.12', '--dist-dir', str(tmp_path))

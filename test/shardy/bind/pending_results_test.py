@@ -165,7 +165,12 @@ def _roots(program: bytes) -> list[str]:
 
 @pytest.fixture(
     scope='module',
-    params=itertools.product(_MODES, (True, False)),
+    params=[
+        pytest.param((mode, is_functional),
+                     marks=[] if mode == 'shardy' or is_functional else
+                     [pytest.mark.nightly])
+        for mode, is_functional in itertools.product(_MODES, (True, False))
+    ],
     ids=lambda p: f'{p[0]}-{"" if p[1] else "not-"}functional',
     name='seen')
 def seen_fixture(request, tmp_path_factory):

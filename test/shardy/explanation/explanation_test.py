@@ -386,8 +386,11 @@ torch_xla.sync()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('least, name, status', [(1, 'a', 1), ('1MiB', 'a', 0),
-                                                 (1, 'aa', 2)])
+@pytest.mark.parametrize('least, name, status', [
+    (1, 'a', 1),
+    pytest.param('1MiB', 'a', 0, marks=pytest.mark.nightly),
+    (1, 'aa', 2),
+])
 def test_script_that_must_not_move(tmp_path, least, name, status):
   script = tmp_path / 'script.py'
   script.write_text(_MOVING)

@@ -398,7 +398,7 @@ _partitioners = set()
 
 @pytest.mark.parametrize('seed', [
     *range(4),
-    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 16))
+    *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 16))
 ])
 def test_random_programs(seed):
   """Numbers, and what each device holds, whoever partitions."""

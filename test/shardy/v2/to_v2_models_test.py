@@ -113,7 +113,7 @@ _FSDP = {name: (('data', 'model'), None) for name in _TP}
         ('fsdp', _FSDP, (('data', 'model'), None, None), pytest.mark.nightly),
         ('tp', _TP, (None, None, None), pytest.mark.nightly),
         ('dp-tp', _TP, ('data', None, None), pytest.mark.nightly),
-        ('2d', _2D, ('data', None, None), pytest.mark.slow),
+        ('2d', _2D, ('data', None, None), pytest.mark.nightly),
         ('2d-acts', _2D, ('data', None, 'model'), pytest.mark.nightly),
     ]
 ])

@@ -106,7 +106,13 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize('specs', SPECS.values(), ids=SPECS)
+@pytest.mark.parametrize('specs', [
+    pytest.param(
+        specs,
+        id=name,
+        marks=[pytest.mark.nightly] * (name != 'two dimensions'))
+    for name, specs in SPECS.items()
+])
 def test_training_step_compiles_alike_from_v1_and_v2(specs):
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
   up, down = (

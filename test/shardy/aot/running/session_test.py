@@ -43,9 +43,8 @@ def test_a_training_loop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize('variables, mode, partitioner', [
-    ({
-        'XLA_SHARDING_V2': '1'
-    }, 'v2', 'gspmd'),
+    pytest.param(
+        {'XLA_SHARDING_V2': '1'}, 'v2', 'gspmd', marks=pytest.mark.nightly),
     ({
         'XLA_USE_SHARDY': '1'
     }, 'shardy', 'shardy'),
@@ -111,7 +110,8 @@ def test_256_chips() -> None:
         1,
         'a chip of v3-8 is 2 devices: 8 devices on 4 chips',
         marks=pytest.mark.nightly),
-    ('tpu7x:2x2x1', 8, 1, '8 devices on 4 chips'),
+    pytest.param(
+        'tpu7x:2x2x1', 8, 1, '8 devices on 4 chips', marks=pytest.mark.nightly),
     pytest.param('v4-8', 4, 1, '', marks=pytest.mark.nightly),
     pytest.param('v6e-8', 8, 1, '', marks=pytest.mark.nightly),
     ('2*v5e:2x4', 16, 4, ''),
@@ -224,7 +224,7 @@ def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
   assert all('was left out' in f and 'saves.py:' in f for f in report.findings)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_waiting_for_other_processes_is_refused() -> None:
   report, _, _ = report_of('peers.py')
   assert report.failed and '--one-process' in report.traceback
@@ -237,7 +237,7 @@ def test_one_process_waits_for_nobody() -> None:
   assert report.processes == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_minibatch_with_one_process_is_told() -> None:
   report, _, _ = report_of('fsdp.py', wanted={'one_process': True})
   assert any('minibatch' in finding for finding in report.findings)
@@ -251,8 +251,10 @@ def test_a_process_per_chip_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('way, ended', [('raise', 'ValueError: on purpose'),
-                                        ('exit', 'exit status 3')])
+@pytest.mark.parametrize('way, ended', [
+    pytest.param('raise', 'ValueError: on purpose', marks=pytest.mark.nightly),
+    ('exit', 'exit status 3'),
+])
 def test_a_script_that_fails(way: str, ended: str) -> None:
   report, _, _ = report_of('ends.py', way)
   assert report.failed and report.ended == ended and len(report.programs) == 1
