@@ -73,11 +73,9 @@ def trim_program(
   names |= passed
   count = len(block.arguments)
   dropped = trim(module, result_names, passed if is_ordered else ())
-  remaining = [n for n in range(count) if n not in dropped]
+  rest = [n for n in range(count) if n not in dropped]
   return _write_like(program, module), {
-      now: names[before]
-      for now, before in enumerate(remaining)
-      if names.get(before)
+      now: names[before] for now, before in enumerate(rest) if names.get(before)
   }
 
 
@@ -163,11 +161,13 @@ def _bind_used(binding: ir.Operation,
                unused: Collection[ir.Value[ir.Type]]) -> None:
   """Reduces a binding to its used operands."""
   annotations = call_target.parse_target(target_of(binding))
-  used_pairs = [(operand, annotation) for operand, annotation in zip(
-      binding.operands, annotations, strict=True) if operand not in unused]
+  used_pairs = [
+      (operand, mark)
+      for operand, mark in zip(binding.operands, annotations, strict=True)
+      if operand not in unused
+  ]
   if used_pairs:
-    target = call_target.binding_target(
-        [annotation for _, annotation in used_pairs])
+    target = call_target.binding_target([mark for _, mark in used_pairs])
     with ir.InsertionPoint(binding), binding.location:
       ir.Operation.create(
           CUSTOM_CALL,
