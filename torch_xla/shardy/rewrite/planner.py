@@ -87,7 +87,7 @@ class ShardyPlanner:
           Partitioner.SHARDY,
           gspmd.shardings,
           records(lowered.tensors, names),
-          LayoutPromise.for_program(lowered, names).broken_by,
+          LayoutPromise.make(lowered, names).broken_by,
           answer=functools.partial(_runtime_answer, lowered),
           requires_layout_report=True if probed else None,
           is_untupled=is_tupled)

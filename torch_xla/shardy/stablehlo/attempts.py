@@ -162,7 +162,7 @@ class Attempts:
     annotations = extract.extract_annotations(module)
     names = annotations.names(self.names_of)
     promise = LayoutPromise(
-        _stored_tensors(module, annotations), {}, names, 'the plugin')
+        _stored(module, annotations), {}, names, 'the plugin')
     kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
@@ -192,8 +192,7 @@ class Attempts:
         v2.shardings,
         program_format=FORMAT,
         read=answer.read,
-        answer=lambda outcome: hlo_answer(outcome) or _layout_answer(
-            len(kinds), None),
+        answer=lambda outcome: hlo_answer(outcome) or _answer(len(kinds), None),
         form=Form.PLAIN.value if is_plain else _V2_FORM)
     return Plan(v2.module.name, (attempt,))
 
@@ -222,7 +221,7 @@ class Attempts:
     names = annotations.names(self.names_of)
     pinned = None if reports else pins.pin_sdy(module, program)
     promise = dataclasses.replace(
-        LayoutPromise.for_program(program, names), trusts=True)
+        LayoutPromise.make(program, names), trusts=True)
     attempt = _attempt(
         self._write(module, self.form),
         Partitioner.SHARDY,
@@ -246,7 +245,7 @@ class Attempts:
   def _v2_attempt(self, reports: bool) -> tuple[str, Attempt, str]:
     v2 = self._to_v2()
     names = v2.annotations.names(self.names_of)
-    stored = _stored_tensors(v2.module, v2.annotations)
+    stored = _stored(v2.module, v2.annotations)
     tensors = (
         *records(stored, names),
         *(t for t in planner.requested_records(v2.module, v2.annotations, names)
@@ -316,8 +315,8 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   return [array_shape.array_of(element) for element in shapes]
 
 
-def _stored_tensors(module: HloModuleProto,
-                    annotations: extract.Annotations) -> tuple[Tensor, ...]:
+def _stored(module: HloModuleProto,
+            annotations: extract.Annotations) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   tensors = {}
   for i in entry_of(module).instructions:
@@ -335,8 +334,8 @@ def _stored_tensors(module: HloModuleProto,
   return tuple(tensors[number] for number in sorted(tensors))
 
 
-def _layout_answer(
-    count: int, results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
+def _answer(count: int,
+            results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
   """The text of the results' layouts, for the runtime, and its format."""
   return answer.text_of(count, results).encode(), FORMAT
 
@@ -369,8 +368,8 @@ def _attempt(
     if results is not None:
       if len(results) != len(arrays):
         return (
-            f'the backend reports the layouts of {len(results)} results, and '
-            f'there are {len(arrays)}')
+            f'the backend reports the layouts of {len(results)} results, of '
+            f'{len(arrays)}')
       for number, placement in (pinned or {}).items():
         if results[number] != placement:
           return (f'result {number} is to be laid out as {placement} and the '
@@ -391,9 +390,9 @@ def _attempt(
 
   def runtime_answer(outcome: Outcome) -> tuple[bytes, str]:
     if pinned is not None:
-      return _layout_answer(len(arrays), mark_manual(list(pinned.values())))
+      return _answer(len(arrays), mark_manual(list(pinned.values())))
     if has_manual or (read_as := hlo_answer(outcome)) is None:
-      return _layout_answer(len(arrays), mark_manual(outcome.results or ()))
+      return _answer(len(arrays), mark_manual(outcome.results or ()))
     return read_as
 
   def note_of(outcome: Outcome) -> str:

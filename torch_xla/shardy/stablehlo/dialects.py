@@ -163,7 +163,7 @@ def write(module: ir.Module, version: Version) -> bytes:
 
 
 @contextlib.contextmanager
-def raising(context: ir.Context, failure: str) -> Iterator[None]:
+def raising(context: ir.Context, task: str) -> Iterator[None]:
   """Moves MLIR's errors from stderr into the exception."""
   messages: list[str] = []
 
@@ -177,19 +177,16 @@ def raising(context: ir.Context, failure: str) -> Iterator[None]:
   except (ir.MLIRError, ValueError, RuntimeError) as e:
     message = ' '.join('; '.join(messages or [str(e)]).split())
     raise ProgramTextError(
-        f'jaxlib {jaxlib.__version__} {failure}: {message[:400]}') from e
+        f'jaxlib {jaxlib.__version__} {task}: {message[:400]}') from e
   finally:
     handler.detach()
 
 
-def run(passes: str,
-        module: ir.Module,
-        failure: str,
-        verify: bool = True) -> None:
+def run(passes: str, module: ir.Module, task: str, verify: bool = True) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
 
   Args:
-    failure: what the error says, as in 'cannot convert a program'.
+    task: what the error says, as in 'cannot convert a program'.
     verify: the module after each pass.
 
   Raises:
@@ -197,7 +194,7 @@ def run(passes: str,
   """
   stablehlo.register_stablehlo_passes()
   mhlo.register_mhlo_passes()
-  with module.context, raising(module.context, failure):
+  with module.context, raising(module.context, task):
     manager = passmanager.PassManager.parse(passes)
     manager.enable_verifier(verify)
     manager.run(module.operation)
