@@ -99,10 +99,10 @@ def _judge(options: argparse.Namespace) -> Report:
   lines = expected_failures.read(path) if path else ()
   with tempfile.TemporaryDirectory(prefix='behaviour-') as folder:
     run = Run(Path(folder))
-    probe_result = judge.probe(run.folder)
+    probed = judge.probe(run.folder)
     run.ask(
         Asked(
-            judge.missing(probe_result.features), options.only, options.skip,
+            judge.missing(probed.features), options.only, options.skip,
             options.shard))
     judge.run_tests(run)
     names, outcomes = run.names(), run.outcomes()
@@ -113,8 +113,7 @@ def _judge(options: argparse.Namespace) -> Report:
   results = expected_failures.judge((o.result for o in outcomes.values()),
                                     lines, lambda p: _named(p, known), path or
                                     '')
-  return Report(probe_result, results, _kinds(outcomes),
-                time.monotonic() - start)
+  return Report(probed, results, _kinds(outcomes), time.monotonic() - start)
 
 
 def _kinds(outcomes: Mapping[str, Outcome]) -> dict[str, str]:

@@ -81,13 +81,9 @@ class _Session(_Setup):
                                     items: list[pytest.Item]) -> None:
     names = self._names = {i.nodeid: name_of(i.path, i.nodeid) for i in items}
     self._run.write_names(list(names.values()))
-    selected = [
-        item for item in items if self._asked.selects(names[item.nodeid])
-    ]
-    left = [
-        item for item in items if not self._asked.selects(names[item.nodeid])
-    ]
-    items[:] = selected
+    chosen = [item for item in items if self._asked.runs(names[item.nodeid])]
+    left = [item for item in items if not self._asked.runs(names[item.nodeid])]
+    items[:] = chosen
     config.hook.pytest_deselected(items=left)
 
   def pytest_exception_interact(self, node: pytest.Item | pytest.Collector,
@@ -103,7 +99,7 @@ class _Session(_Setup):
       trace = trace.tb_next
     kind = kinds.of(error, Path(trace.tb_frame.f_code.co_filename))
     text = _reason(f'it cannot be imported: {error}')
-    if self._asked.selects(name):
+    if self._asked.runs(name):
       self._run.write(Outcome(Result(name, '', Status.FAILED, text, 0.), kind))
 
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

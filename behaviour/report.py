@@ -37,7 +37,7 @@ class Standing:
   def with_status(self, status: Status) -> tuple[Result, ...]:
     return tuple(r for r in self.results if r.status is status)
 
-  def findings_of_kind(self, kind: str) -> tuple[Result, ...]:
+  def failing(self, kind: str) -> tuple[Result, ...]:
     """The findings of one kind."""
     return tuple(r for r in self.findings
                  if r.status is not Status.STALE and self.kinds[r.case] == kind)
@@ -56,12 +56,11 @@ class Standing:
     called = self.suite.called
     if not self.ran:
       return f'no test of {called} was run'
-    if len(self.findings_of_kind('lacks')) == self.ran:
+    if len(self.failing('lacks')) == self.ran:
       return f'yours lacks {called}'
     parts = [
-        f'{verb} {len(self.findings_of_kind(kind))}'
-        for kind, verb in KINDS.items()
-        if self.findings_of_kind(kind)
+        f'{verb} {len(self.failing(kind))}' for kind, verb in KINDS.items()
+        if self.failing(kind)
     ]
     if stale := self.with_status(Status.STALE):
       parts.append(f'has {len(stale)} stale expectation(s)')

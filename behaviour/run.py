@@ -34,7 +34,7 @@ class Asked:
   skip: Sequence[str] = ()
   shard: tuple[int, int] = (1, 1)
 
-  def selects(self, name: str) -> bool:
+  def runs(self, name: str) -> bool:
     """Tests whether a test is to be run: by its name alone."""
     number, count = self.shard
     return (zlib.crc32(name.encode()) % count == number - 1 and
@@ -71,9 +71,8 @@ class Run:
         json.dumps(asdict(asked)), encoding='utf-8')
 
   def asked(self) -> Asked:
-    values = json.loads(
-        (self.folder / 'asked.json').read_text(encoding='utf-8'))
-    return Asked(**values)
+    data = json.loads((self.folder / 'asked.json').read_text(encoding='utf-8'))
+    return Asked(**data)
 
   def write_names(self, names: Sequence[str]) -> None:
     """Writes down the names of all tests, whether they are run or not."""

@@ -36,9 +36,8 @@ class Context:
   def plugin(self) -> Any:
     """The DevicePlugin of the plugin under test."""
     from . import device_plugin
-    return device_plugin.registered_plugin(
-        self.subject,
-        self.capabilities.get('format') == MLIR)
+    return device_plugin.register(self.subject,
+                                  self.capabilities.get('format') == MLIR)
 
   @functools.cached_property
   def library(self) -> str:

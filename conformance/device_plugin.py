@@ -33,7 +33,7 @@ class StablehloPlugin(SubjectPlugin):
     return 'mlir'
 
 
-def registered_plugin(subject: Subject, takes_mlir_only: bool) -> Any:
+def register(subject: Subject, takes_mlir_only: bool) -> Any:
   """The plugin, registered under its device's name.
 
   Raises:

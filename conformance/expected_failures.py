@@ -77,8 +77,7 @@ def judge(results: Iterable[Result], lines: Sequence[Line],
   failed: set[Line] = set()
   passed: dict[str, Result] = {}
   for result in results:
-    line = next((candidate for candidate in lines if candidate.matches(result)),
-                None)
+    line = next((entry for entry in lines if entry.matches(result)), None)
     if line and result.status in _FAILED:
       failed.add(line)
       result = dataclasses.replace(

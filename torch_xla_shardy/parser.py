@@ -125,10 +125,11 @@ class Parser(argparse.ArgumentParser):
              metavar: str,
              help: str,
              type: Callable[[str], Any] = str,
-             default: Any = None) -> None:
+             default: Any = None,
+             **more: Any) -> None:
     """Adds an option with a value; the arguments are argparse's own."""
-    self.add_argument(
-        name, metavar=metavar, help=help, type=type, default=default)
+    more.update(metavar=metavar, help=help, type=type, default=default)
+    self.add_argument(name, **more)
 
   def repeated_option(self,
                       name: str,
@@ -136,13 +137,7 @@ class Parser(argparse.ArgumentParser):
                       help: str,
                       type: Callable[[str], Any] = str) -> None:
     """Adds an option that may be given again; its value is a list."""
-    self.add_argument(
-        name,
-        metavar=metavar,
-        help=help,
-        type=type,
-        action='append',
-        default=[])
+    self.option(name, metavar, help, type, [], action='append')
 
   def add_quiet(self, help: str = 'say only what is wrong') -> None:
     self.add_argument('-q', '--quiet', action='store_true', help=help)
@@ -154,14 +149,11 @@ class Parser(argparse.ArgumentParser):
         '--json', 'FILE',
         'write the report as JSON; - for standard output, where nothing '
         'else is then', json_file)
-    for name, description in (('html', 'the report as one HTML page'),
-                              ('junit', "the findings as JUnit's XML")):
+    for name, page in (('html', 'the report as one HTML page'),
+                       ('junit', "the findings as JUnit's XML")):
       if name in others:
         self.add_argument(
-            f'--{name}',
-            type=output_file,
-            metavar='FILE',
-            help=f'write {description}')
+            f'--{name}', type=output_file, metavar='FILE', help=f'write {page}')
 
   def add_script(self, required: bool = True) -> None:
     """The script, which `parse` looks for: of what it does not know first."""

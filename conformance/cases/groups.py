@@ -143,8 +143,7 @@ def _run_told(context: Context, client: Client, kind: str, dtype: str,
   graph = Graph((Array(dtype, given[0].shape),), steps,
                 tuple(range(1, 1 + len(steps))))
   try:
-    loaded = client.compile(
-        graph.replicated_program(context.format, client.ids))
+    loaded = client.compile(graph.replicated(context.format, client.ids))
   except PjrtError as e:
     if e.code == 'UNIMPLEMENTED':
       raise NotApplicable(f'the plugin does not compile it: {e}') from e
@@ -165,13 +164,11 @@ def _text(groups: Groups) -> str:
   return ','.join(f'{{{",".join(map(str, group))}}}' for group in groups)
 
 
-def _check(buffer: Buffer, expected: np.ndarray, dtype: str,
-           label: str) -> None:
-  actual = from_host(buffer.read(dtype.upper(), expected.shape))
-  wrong = np.flatnonzero(actual != expected)
+def _check(buffer: Buffer, expected: np.ndarray, dtype: str, name: str) -> None:
+  got = from_host(buffer.read(dtype.upper(), expected.shape))
+  wrong = np.flatnonzero(got != expected)
   expect(
-      not wrong.size,
-      f'{label} has {actual[wrong[:1]]} at {wrong[:1]} in place '
+      not wrong.size, f'{name} has {got[wrong[:1]]} at {wrong[:1]} in place '
       f'of {expected[wrong[:1]]}')
 
 

@@ -140,10 +140,9 @@ def _sharded(context: Context, client: Client) -> Iterator[Step]:
     raise NotApplicable('there is one device')
   split = parse_sharding('{devices=[2,1]<=[2]}')
   rows, columns = _DIMS[2]
-  elementwise = Elementwise((2 * rows, columns),
-                            shardings=(split, split, split))
+  add = Elementwise((2 * rows, columns), shardings=(split, split, split))
   loaded = client.compile(
-      elementwise.program(context.format, client.ids[:2], Partitioner.GSPMD))
+      add.program(context.format, client.ids[:2], Partitioner.GSPMD))
   array = _zeros('F32', _DIMS[2])
 
   def step(number: int) -> None:

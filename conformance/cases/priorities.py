@@ -36,22 +36,21 @@ def _lookup(session: TorchSession, first: str) -> _Placed:
 def _product(session: TorchSession, first: str) -> _Placed:
   """A product whose rows and columns want the same axis."""
   count = session.count
-  return _combined_matrices(session, first,
-                            numbers(2 * count, 8) % 8,
-                            numbers(8, 2 * count) % 8, torch.matmul,
-                            'the product')
+  return _combined(session, first,
+                   numbers(2 * count, 8) % 8,
+                   numbers(8, 2 * count) % 8, torch.matmul, 'the product')
 
 
 def _sum(session: TorchSession, first: str) -> _Placed:
   """A sum of two matrices that are split differently."""
   host = numbers(2 * session.count, 2 * session.count)
-  return _combined_matrices(session, first, host, host, torch.add, 'the sum')
+  return _combined(session, first, host, host, torch.add, 'the sum')
 
 
-def _combined_matrices(session: TorchSession, first: str,
-                       left_host: torch.Tensor, right_host: torch.Tensor,
-                       combine: Callable[[torch.Tensor, torch.Tensor],
-                                         torch.Tensor], label: str) -> _Placed:
+def _combined(session: TorchSession, first: str, left_host: torch.Tensor,
+              right_host: torch.Tensor,
+              combine: Callable[[torch.Tensor, torch.Tensor],
+                                torch.Tensor], label: str) -> _Placed:
   """Splits the left matrix by rows and the right by columns, and combines."""
   mesh = session.mesh((session.count,), (DATA,))
   left, right = session.to_device(left_host), session.to_device(right_host)

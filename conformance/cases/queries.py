@@ -80,9 +80,8 @@ def _asked(context: Context, function: str, read: Callable[[Any], _T]) -> _T:
 
 
 def _cost(context: Context, part: str) -> str:
-  costs = _asked(
-      context, 'Executable_GetCostAnalysis',
-      lambda answer: read_values(answer.properties, answer.num_properties))
+  costs = _asked(context, 'Executable_GetCostAnalysis',
+                 lambda got: read_values(got.properties, got.num_properties))
   flops = costs.get('flops')
   if flops is None:
     raise NotApplicable(f'it tells no flops, but {", ".join(costs)}')

@@ -156,7 +156,7 @@ def _waits(context: Context, part: str) -> str:
     for number in range(_ROUNDS):
       with pending(client) as (buffer, fail):
         with on_pending(client, loaded, part, buffer, other, fail) as event:
-          way = _ready_before(event, callbacks, pool, fail)
+          way = _way(event, callbacks, pool, fail)
       expect(
           not way, f'round {number}: an input has not come, and what waits for '
           f'it is ready, by {way}')
@@ -165,9 +165,8 @@ def _waits(context: Context, part: str) -> str:
   return f'{_ROUNDS} events'
 
 
-def _ready_before(event: Event, callbacks: Callbacks,
-                  pool: concurrent.futures.Executor,
-                  fail: Callable[[], None]) -> str:
+def _way(event: Event, callbacks: Callbacks, pool: concurrent.futures.Executor,
+         fail: Callable[[], None]) -> str:
   """By which way an event says that it is ready before `fail` ends the wait."""
   callbacks.add(event, 0)
   waiter = pool.submit(event.wait)

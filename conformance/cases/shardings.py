@@ -76,12 +76,10 @@ def _assignment(context: Context, part: str) -> str:
     ids = [client.ids[position] for position in positions]
     size = len(ids)
     split = parse_sharding(f'{{devices=[{size}]<=[{size}]}}')
-    elementwise = Elementwise((size,),
-                              shardings=(split,) * 3 if size > 1 else None)
+    add = Elementwise((size,), shardings=(split,) * 3 if size > 1 else None)
     loaded = client.compile(
-        elementwise.program(
-            context.format, ids,
-            Partitioner.GSPMD if size > 1 else Partitioner.NONE))
+        add.program(context.format, ids,
+                    Partitioner.GSPMD if size > 1 else Partitioner.NONE))
     lists = [[client.put(floats([float(tile)]), position)
               for _ in range(2)]
              for tile, position in enumerate(positions)]

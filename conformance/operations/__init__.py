@@ -16,5 +16,4 @@ _FAMILIES = (unary, arithmetic, special_values, logic, integers, casts,
 
 def operations() -> tuple[Operation, ...]:
   """All operations, family by family; each name stands there once."""
-  return tuple(
-      operation for family in _FAMILIES for operation in family.OPERATIONS)
+  return tuple(op for family in _FAMILIES for op in family.OPERATIONS)

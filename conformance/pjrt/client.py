@@ -83,9 +83,8 @@ class Client:
       PjrtError: the plugin refuses it.
     """
     with self.written(program).as_arguments() as arguments:
-      answer = self.table.call(
-          'Client_Compile', client=self.address, **arguments)
-    return Loaded(self.table, answer.executable)
+      got = self.table.call('Client_Compile', client=self.address, **arguments)
+    return Loaded(self.table, got.executable)
 
   def written(self, program: Program) -> Program:
     """A program as it is sent."""

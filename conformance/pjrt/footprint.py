@@ -79,25 +79,21 @@ def growth(client: Optional[Client], steps: int,
   Args:
     client: whose devices are asked too; None: none.
   """
-  readings: list[dict[str, int]] = []
-  while len(readings) < 3 or len(readings) < 5 and any(
-      _growth_of(steps, readings).leaks()):
-    for number in range(len(readings) * steps, (len(readings) + 1) * steps):
+  seen: list[dict[str, int]] = []
+  while len(seen) < 3 or len(seen) < 5 and any(_growth(steps, seen).leaks()):
+    for number in range(len(seen) * steps, (len(seen) + 1) * steps):
       step(number)
-    readings.append(_held(client))
-  return _growth_of(steps, readings)
+    seen.append(_held(client))
+  return _growth(steps, seen)
 
 
-def _growth_of(steps: int, readings: Sequence[dict[str, int]]) -> Growth:
-  names = [
-      name for name in readings[0] if all(name in each for each in readings)
-  ]
+def _growth(steps: int, seen: Sequence[dict[str, int]]) -> Growth:
+  names = [name for name in seen[0] if all(name in each for each in seen)]
   return Growth(
       steps, {
           name:
               tuple(after[name] - before[name]
-                    for before, after in zip(readings, readings[1:]))
-          for name in names
+                    for before, after in zip(seen, seen[1:])) for name in names
       })
 
 

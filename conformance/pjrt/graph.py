@@ -80,7 +80,7 @@ class Graph:
     code = self.hlo() if form == HLO else self.mlir(1, len(device_ids))
     return Program(code, form, compile_options(device_ids, partitioner))
 
-  def replicated_program(self, form: str, device_ids: Sequence[int]) -> Program:
+  def replicated(self, form: str, device_ids: Sequence[int]) -> Program:
     """The program with a replica on each device."""
     code = self.hlo() if form == HLO else self.mlir(len(device_ids), 1)
     return Program(code, form, replica_options(device_ids))
@@ -165,24 +165,22 @@ def _add_sum(module: Any, dtype: str, identifier: int) -> None:
   computation.root_id = _add_instruction(computation, 'add', number, (0, 1)).id
 
 
-def _set_attributes(instruction: Any, step: Step,
-                    summed: Sequence[str]) -> None:
+def _set_attributes(op: Any, step: Step, summed: Sequence[str]) -> None:
   if step.opcode == 'concatenate' or step.opcode in _COLLECTIVES[1:4]:
-    instruction.dimensions.append(0)
+    op.dimensions.append(0)
   if step.opcode in _SUMS:
-    instruction.called_computation_ids.append(
-        summed.index(step.result.dtype) + 2)
+    op.called_computation_ids.append(summed.index(step.result.dtype) + 2)
   if step.opcode == 'constant':
-    instruction.literal.shape = step.result.shape
-    instruction.literal.f32s.extend(step.numbers)
+    op.literal.shape = step.result.shape
+    op.literal.f32s.extend(step.numbers)
   if step.opcode == 'dot':
-    instruction.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
-    instruction.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
+    op.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
+    op.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
   for group in step.groups:
     if step.opcode == 'collective-permute':
-      instruction.source_target_pairs.add(source=group[0], target=group[1])
+      op.source_target_pairs.add(source=group[0], target=group[1])
     else:
-      instruction.replica_groups.add(replica_ids=group)
+      op.replica_groups.add(replica_ids=group)
 
 
 def _step_text(step: Step, values: Sequence[Array]) -> str:

@@ -86,12 +86,10 @@ def _tell_version(frame: int) -> bool:
                        != METADATA_TYPE):
     return False
   version = ctypes.c_int * 2
-  version_field = version.from_address(
-      _size(extension + METADATA) + METADATA_VERSION)
+  field = version.from_address(_size(extension + METADATA) + METADATA_VERSION)
   api = _size(frame + FRAME_API)
   # An XLA that hands over no API is as old as its first version with metadata.
-  version_field[:] = version.from_address(api + API_VERSION)[:] if api else (0,
-                                                                             1)
+  field[:] = version.from_address(api + API_VERSION)[:] if api else (0, 1)
   return True
 
 

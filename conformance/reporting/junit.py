@@ -24,10 +24,9 @@ def text(report: ConformanceReport) -> str:
 
 
 def _test(report: ConformanceReport, result: Result) -> junit.Test:
-  is_finding = result.status.is_finding
-  return junit.Test(
-      f'conformance.{result.case}', result.part or result.case,
-      result.status.junit_kind, result.text,
-      result.status.value if is_finding else '',
-      f'for a user: {report.means[result.case]}' if is_finding else '',
-      result.seconds)
+  fails = result.status.is_finding
+  return junit.Test(f'conformance.{result.case}', result.part or result.case,
+                    result.status.junit_kind, result.text,
+                    result.status.value if fails else '',
+                    f'for a user: {report.means[result.case]}' if fails else '',
+                    result.seconds)

@@ -39,7 +39,7 @@ class Servers:
     self._mutex = threading.Lock()
     self._of_mode: dict[Optional[Mode], _Server] = {}
 
-  def server_of(self, mode: Optional[Mode]) -> _Server:
+  def start(self, mode: Optional[Mode]) -> _Server:
     """The server of a mode, or without torch_xla; started if there is none.
 
     Raises:
@@ -106,8 +106,7 @@ class Runner:
         'capabilities': dict(capabilities),
     }
     with tempfile.TemporaryFile() as log:
-      with self._servers.server_of(self._mode(case)).work(request,
-                                                          log) as worker:
+      with self._servers.start(self._mode(case)).work(request, log) as worker:
         part, begun = parts[0], time.monotonic()
         ended = []
         complete = failed = False

@@ -43,7 +43,7 @@ def smoke(wheel: Path, torch: str, folder: Path) -> Outcome:
 
   Args:
     wheel: is for the running Python.
-    torch: the requirement for torch.
+    torch: the item for torch.
     folder: gets the environment.
   """
   environment = {
@@ -58,11 +58,10 @@ def smoke(wheel: Path, torch: str, folder: Path) -> Outcome:
       str(python), '-m', 'pip', 'install', '--quiet', '--no-input',
       '--no-compile'
   ]
-  for requirement, missing in ((torch, NOT_RUN), (f'{wheel}[cpu]', FAILED)):
-    process = _run([*pip, requirement], environment, folder)
+  for item, missing in ((torch, NOT_RUN), (f'{wheel}[cpu]', FAILED)):
+    process = _run([*pip, item], environment, folder)
     if process.returncode:
-      return Outcome(missing,
-                     f'pip could not install {requirement}: {_end(process)}')
+      return Outcome(missing, f'pip could not install {item}: {_end(process)}')
   try:
     process = _run([str(python), str(_TRAINING)], environment, folder,
                    _TRAINING_SECONDS)

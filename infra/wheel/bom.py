@@ -73,10 +73,9 @@ class Tools:
     except importlib.metadata.PackageNotFoundError:
       version = None
     if version != pins.BOM_LIBRARY_VERSION:
-      installed = f'{version} is' if version else 'none is'
-      raise BuildError(
-          f'the bill of materials is written by {pin}, and {installed} '
-          f"installed: pip install '{pin}'")
+      now = f'{version} is' if version else 'none is'
+      raise BuildError(f'the bill of materials is written by {pin}, and {now} '
+                       f"installed: pip install '{pin}'")
     return cls(version, zlib.ZLIB_RUNTIME_VERSION)
 
 

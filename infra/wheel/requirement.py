@@ -13,22 +13,21 @@ _TEXT = r"""(?:'[^']*'|"[^"]*")"""
 
 
 def requirement_of(text: str) -> Requirement | None:
-  """The requirement in a text; None if pip would refuse it."""
-  # Only who has a requirement to read needs the library: `series.py` runs on any
+  """The need in a text; None if pip would refuse it."""
+  # Only who has a need to read needs the library: `series.py` runs on any
   # Python.
   from packaging import markers
   from packaging.requirements import InvalidRequirement
   from packaging.requirements import Requirement
   try:
-    requirement = Requirement(text)
-    if requirement.marker:  # pip fails at some only as it installs.
-      requirement.marker.evaluate({'extra': ''})
+    need = Requirement(text)
+    if need.marker:  # pip fails at some only as it installs.
+      need.marker.evaluate({'extra': ''})
   except (InvalidRequirement, markers.UndefinedComparison,
           markers.UndefinedEnvironmentName):
     return None
-  is_url = requirement.url is None or '://' in requirement.url
-  return requirement if is_url and text.isascii() and text.isprintable(
-  ) else None
+  is_url = need.url is None or '://' in need.url
+  return need if is_url and text.isascii() and text.isprintable() else None
 
 
 def names_extra(requirement: str) -> bool:

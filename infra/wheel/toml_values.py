@@ -81,11 +81,10 @@ def choice(table: Table,
 
 def texts(table: Table, key: str) -> tuple[str, ...]:
   """A list of texts, none of them twice; empty if it is not there."""
-  values = table.get(key, [])
-  if not isinstance(values, list) or not all(
-      isinstance(v, str) for v in values):
+  items = table.get(key, [])
+  if not isinstance(items, list) or not all(isinstance(v, str) for v in items):
     raise BuildError(f'{key}: it has to be a list of texts, as in ["a", "b"]')
-  for value in values:
-    if values.count(value) > 1:
+  for value in items:
+    if items.count(value) > 1:
       raise BuildError(f'{key}: {value!r} stands there twice: take one away')
-  return tuple(values)
+  return tuple(items)

@@ -150,14 +150,13 @@ def _python_of(wheel: Path, profile: Profile | None,
   for python in pinned:
     if wheel.name == expected.wheel_name(python):
       return python
-  described = f'a wheel of {profile.path.name}' if profile else (
+  want = f'a wheel of {profile.path.name}' if profile else (
       "this checkout's wheel")
   remedy = ('name its profile with --profile if it was built from one'
             if profile is None else 'name the profile that it was built from')
   name = expected.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
-  raise BuildError(
-      f'{wheel.name} is not the name of {described}, which is {name}: '
-      f'{remedy}, and verify it under the name that it was given')
+  raise BuildError(f'{wheel.name} is not the name of {want}, which is {name}: '
+                   f'{remedy}, and verify it under the name that it was given')
 
 
 def _tools(file: zipfile.ZipFile, bom: str, problems: list[Problem]) -> Tools:

@@ -85,12 +85,12 @@ _NAMES = [f'{s.tests[0]}a_test.py::test_{i}[x-{i}]' for s in SUITES
 def test_shards_have_each_test_once():
   shards = [[n
              for n in _NAMES
-             if Asked({}, shard=(i, 4)).selects(n)]
+             if Asked({}, shard=(i, 4)).runs(n)]
             for i in (1, 2, 3, 4)]
   assert sorted(sum(shards, [])) == sorted(_NAMES)
   assert all(len(shard) > 20 for shard in shards)
   # Whatever other tests there are.
-  assert [n for n in _NAMES[::2] if Asked({}, shard=(1, 4)).selects(n)
+  assert [n for n in _NAMES[::2] if Asked({}, shard=(1, 4)).runs(n)
          ] == [n for n in shards[0] if n in _NAMES[::2]]
 
 
@@ -99,7 +99,7 @@ def test_only_and_skip():
   # A bracket is one: only * and ? stand for something else.
   assert not matches('*test_7[[]*', _NAMES[7], '')
   assert matches(_NAMES[7], _NAMES[7], '')
-  taken = [n for n in _NAMES if asked.selects(n)]
+  taken = [n for n in _NAMES if asked.runs(n)]
   assert len(taken) == 49
   assert all(n.startswith('v2/') for n in taken)
 
@@ -124,7 +124,7 @@ def test_what_is_asked_and_found_is_told_again(tmp_path):
   asked = Asked({'v2-sharding': ('lacks', 'none')}, ['a'], ['b'], (1, 2))
   run.ask(asked)
   assert [*run.asked().shard] == [1, 2]
-  assert run.asked().selects('a') == asked.selects('a')
+  assert run.asked().runs('a') == asked.runs('a')
   for status, kind in ((Status.FAILED, 'differs'), (Status.PASSED, ''),
                        (Status.SKIPPED, '')):
     run.write(Outcome(Result('a', '', status, 'é', .5), kind))

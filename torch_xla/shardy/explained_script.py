@@ -36,8 +36,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       with open(options.against, encoding='utf-8') as file:
         before = json.load(file)
       if not isinstance(before, list) or not all(
-          isinstance(program, dict) and 'conflicts' in program
-          for program in before):
+          isinstance(p, dict) and 'conflicts' in p for p in before):
         raise ValueError('not what --json writes')
     except (OSError, ValueError) as e:
       parser.error(f'--against: {options.against}: {e}')

@@ -36,7 +36,6 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
   options = CompileOptions(Partitioner.GSPMD, 1,
                            runtime.global_runtime_device_count())
   attempts = route.planner(program, 'hlo', options).all_attempts()
-  program = next(
-      attempt for attempt in attempts if not attempt.probe_description).program
+  program = next(a for a in attempts if not a.probe_description).program
   computation = xlac._xla_op_computation_from_module_proto('lowered', program)
   return xlac._xla_computation_text(computation)

@@ -59,9 +59,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
         'once: where each step compiles another, give its inputs one shape')
   say('in conflict: ' + ', '.join(f'{g} (dimension {d})' for g, d in items))
   end, tried = time.monotonic() + options.budget, []
-  for explanation in search.search(programs, items,
-                                   lambda: time.monotonic() < end):
-    tried.append(explanation)
+  for attempt in search.search(programs, items, lambda: time.monotonic() < end):
+    tried.append(attempt)
     if len(tried) % 10 == 0:
       say(f'{len(tried)} priced, the least so far {min(tried).nbytes:,} bytes')
   say(f'{len(tried)} priced' +
@@ -71,9 +70,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       suggestion.Row("the script's own", tried[0].nbytes, {}),
       suggestion.Row('without priorities', search.without(programs),
                      suggestion.none_of(programs)),
-      *(suggestion.Row(f'{n}.', explanation.nbytes,
-                       suggestion.by_group(explanation))
-        for n, explanation in enumerate(best, 1))
+      *(suggestion.Row(f'{n}.', t.nbytes, suggestion.by_group(t))
+        for n, t in enumerate(best, 1))
   ]
   ran_as = []
   for number, row in enumerate(rows, 1):

@@ -42,8 +42,7 @@ def _own(name: str) -> Any:
 def parser(name: str) -> Parser:
   """The parser of a command."""
   command = module(name)
-  new_parser = Parser(name, command.DESCRIPTION, getattr(command, 'EPILOG', ''),
-                      getattr(command, 'ENDS', None),
-                      getattr(command, 'USAGE', None))
-  command.add_options(new_parser)
-  return new_parser
+  new = Parser(name, command.DESCRIPTION, getattr(command, 'EPILOG', ''),
+               getattr(command, 'ENDS', None), getattr(command, 'USAGE', None))
+  command.add_options(new)
+  return new

@@ -32,7 +32,7 @@ def _moved(form: str) -> dict[str, list[tuple[float, ...]]]:
         Step(kind, Array('f32', (count,)), (0,), groups)
         for kind, (count, groups) in kinds.items())
     graph = Graph((Array('f32', (2,)),), steps, (1, 2, 3, 4, 5))
-    loaded = client.compile(graph.replicated_program(form, client.ids))
+    loaded = client.compile(graph.replicated(form, client.ids))
     given = [[client.put(floats([10 * d, 10 * d + 1]), d)] for d in range(4)]
     results = loaded.execute(given, len(steps))
     for number, (kind, (count, _)) in enumerate(kinds.items()):

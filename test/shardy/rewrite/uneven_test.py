@@ -151,7 +151,7 @@ def test_what_shardy_is_asked():
   module = modules.module_of(entry)
   _, padded = planner.lower(module, extract.extract_annotations(module), 8)
   assert padded.unplaced_results == {1: (6, 10)} and not padded.padded_unplaced
-  propagation_probe.make_propagation_probe(module, padded.unplaced_results, 8)
+  propagation_probe.make_probe(module, padded.unplaced_results, 8)
   entry, = module.computations
   names = {i.id: i.name for i in entry.instructions}
   root = next(i for i in entry.instructions if i.id == entry.root_id)

@@ -31,7 +31,7 @@ class BoundNames:
     if len(self._names) > _KEPT:
       self._names.popitem(last=False)
 
-  def names_of(self, target: str) -> tuple[str, ...]:
+  def get(self, target: str) -> tuple[str, ...]:
     """A binding's names in the operands' order; empty where it is not known."""
     names = self._names.get(target)
     return () if names is None else names()

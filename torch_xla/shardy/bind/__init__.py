@@ -33,12 +33,11 @@ def _route() -> switch.Route:
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()
   # Asked once, when the first program comes.
-  disabled_rewrites = functools.cache(_disabled_rewrites)
+  disabled = functools.cache(_disabled_rewrites)
   meshes = binder.meshes.ordered
   return switch.Route(
-      ShardyPlanner(binder.names.names_of, meshes,
-                    disabled_rewrites), binder.pending_bindings, meshes,
-      binder.names.names_of, disabled_rewrites, binder.lost)
+      ShardyPlanner(binder.names.get, meshes, disabled),
+      binder.pending_bindings, meshes, binder.names.get, disabled, binder.lost)
 
 
 def _check(plugin: Any) -> None:

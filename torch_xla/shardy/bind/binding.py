@@ -123,13 +123,12 @@ class Binder:
     propagate = check_propagate(propagate, partition_spec, priority)
     unreduced = check_unreduced(unreduced, mesh.axis_names,
                                 len(mesh.mesh_shape), partition_spec)
-    given_options = {
+    given = {
         'priority': priority is not None,
         'propagate': propagate is not None,
         'unreduced': bool(unreduced)
     }
-    if not self._annotations_enabled(
-        [word for word, is_said in given_options.items() if is_said]):
+    if not self._is_enabled([word for word, is_set in given.items() if is_set]):
       annotate_func(t, op_sharding)
       return
     if self._hooks is None:
@@ -154,7 +153,7 @@ class Binder:
     # If not, it was placed so before, and used or cloned before.
     is_unused = spec is None or spec != spec_of(t)
     with self._turn:
-      if not is_unused and usage.probe_is_shared(registry.inner_of(t)):
+      if not is_unused and usage.probe_shared(registry.inner_of(t)):
         self._warnings.warning(
             'a clone was marked, and laid out so before: until a sync gives it '
             'data of its own, what was said of the tensor that it was cloned '
@@ -191,7 +190,7 @@ class Binder:
 
   def pending_bindings(self) -> list[torch.Tensor]:
     """The binding for what is pending now, if any: of the next sync."""
-    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    self._pending_marks.promote(self._tensors, is_unused=False)
     inputs = self._collect_operands(self._tensors.all())
     return [self._bind(inputs.operands)] if self._is_bound(inputs) else []
 
@@ -252,7 +251,7 @@ class Binder:
 
   def _binding_of_read(self,
                        pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    self._pending_marks.promote(self._tensors, is_unused=False)
     try:
       self._graph_data = self._graph_data or GraphData()
     except GraphDataError as e:
@@ -280,7 +279,7 @@ class Binder:
         self._tensors.drop(annotated)
       else:
         annotated.hold(annotated.current_of(t), is_own=False)
-    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    self._pending_marks.promote(self._tensors, is_unused=False)
     if not self._tensors:
       return
     placing.sync_functional_views(self._tensors.all())
@@ -309,7 +308,7 @@ class Binder:
     for annotated in synced.overwritten:
       annotated.is_own = True
     registry.hold_aliases(synced.overwritten)
-    self._pending_marks.promote_computed(self._tensors, is_unused=True)
+    self._pending_marks.promote(self._tensors, is_unused=True)
 
   def before_trace(self, arguments: Iterable[torch.Tensor]) -> None:
     """Takes the data that a graph will start from that is to be traced.
@@ -362,7 +361,7 @@ class Binder:
       self._since.updated |= updates
     return annotations
 
-  def _annotations_enabled(self, options: Sequence[str]) -> bool:
+  def _is_enabled(self, options: Sequence[str]) -> bool:
     """Tests whether programs carry annotations; warns once if they do not.
 
     Args:
@@ -387,7 +386,7 @@ class Binder:
     return True
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
-    self._pending_marks.promote_computed(self._tensors, is_unused=False)
+    self._pending_marks.promote(self._tensors, is_unused=False)
     entries = (
         self._tensors.find_or_orphan(t) for t in {
             id(t): t for t in tensors

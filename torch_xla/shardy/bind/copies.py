@@ -136,6 +136,4 @@ def _annotated_in(module: torch.nn.Module,
                   tensors: AnnotatedTensors) -> dict[str, Annotation]:
   entries = ((name, tensors.find_or_orphan(t))
              for name, t in _tensors_in(module).items())
-  return {
-      name: entry.annotation for name, entry in entries if entry is not None
-  }
+  return {name: a.annotation for name, a in entries if a is not None}

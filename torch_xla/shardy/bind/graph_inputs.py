@@ -16,8 +16,7 @@ import torch_xla
 
 from .graph_data import GraphData, is_in_hash
 from .registry import Annotated, tensor_of
-from .usage import (forget_use_now, has_data, probe_is_shared, is_used,
-                    was_used)
+from .usage import (forget_use_now, has_data, probe_shared, is_used, was_used)
 
 # An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
@@ -98,7 +97,7 @@ def collect_operands(entries: Iterable[Annotated],
         inputs.operands.append((entry, entry.inner))
     if is_other:
       inputs.updated.append((entry, now))
-      if (not waits and is_used(now) and not probe_is_shared(now) and
+      if (not waits and is_used(now) and not probe_shared(now) and
           not _was_donated(now, since)):
         inputs.operands.append((entry, now))
     inputs.operands += (

@@ -25,19 +25,18 @@ class Meshes:
   def add(self, mesh: Any) -> None:
     """Notes an `xs.Mesh` as it is made."""
     if current_mode() is Mode.SHARDY:
-      self._meshes.add(_user_mesh(mesh))
+      self._meshes.add(_mesh(mesh))
 
   def ordered(self) -> tuple[UserMesh, ...]:
     """The global mesh if one is set, then the finest: it says most."""
     from torch_xla.distributed.spmd import get_global_mesh
     first = get_global_mesh()
-    meshes = sorted(list(self._meshes), key=_order_of)
+    rest = sorted(list(self._meshes), key=_order_of)
     return tuple(
-        meshes if first is None else dict.fromkeys((_user_mesh(first),
-                                                    *meshes)))
+        rest if first is None else dict.fromkeys((_mesh(first), *rest)))
 
 
-def _user_mesh(mesh: Any) -> UserMesh:
+def _mesh(mesh: Any) -> UserMesh:
   return UserMesh.from_devices(mesh.mesh_shape, mesh.axis_names,
                                mesh.device_ids)
 

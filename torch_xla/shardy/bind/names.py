@@ -34,32 +34,28 @@ class BoundOperands:
     names = tuple('' if t is None else next(living_names) for t in tensors)
     lost = [
         name or text
-        for name, (_, annotation,
-                   ref) in zip(names, self._operands, strict=True)
-        if (text := _text_if_elsewhere(ref(), annotation))
+        for name, (_, mark, ref) in zip(names, self._operands, strict=True)
+        if (text := _text_if_elsewhere(ref(), mark))
     ]
     if lost:
       note_lost(lost, 'given other data since', *MOVED)
     return names
 
 
-def names_of_living(entries: Iterable[Annotated]) -> list[str]:
+def names_of_living(annotated: Iterable[Annotated]) -> list[str]:
   """The users' names of tensors that live, or their shapes in words."""
-  pairs = [
-      (t, entry) for entry in entries if (t := tensor_of(entry.ref)) is not None
-  ]
+  pairs = [(t, a) for a in annotated if (t := tensor_of(a.ref)) is not None]
   names = tensor_names.names_of([t for t, _ in pairs])
   return [
-      name or f'a tensor of shape {entry.shape_text}'
-      for name, (_, entry) in zip(names, pairs, strict=True)
+      name or f'a tensor of shape {a.shape_text}'
+      for name, (_, a) in zip(names, pairs, strict=True)
   ]
 
 
-def _text_if_elsewhere(data: Optional[torch.Tensor],
-                       annotation: Annotation) -> str:
+def _text_if_elsewhere(data: Optional[torch.Tensor], mark: Annotation) -> str:
   """The tensor's shape in words, empty if it lies as it was marked."""
   try:
-    if data is not None and not is_placed(data, annotation):
+    if data is not None and not is_placed(data, mark):
       return f'a tensor of shape {tuple(data.shape)}'
   except RuntimeError:
     pass  # A clone, which is computed now: it lies as its source.

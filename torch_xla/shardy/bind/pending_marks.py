@@ -41,8 +41,7 @@ class PendingMarks:
     self.changes += 1
     self._annotations.pop(t, None)
 
-  def promote_computed(self, tensors: AnnotatedTensors,
-                       is_unused: bool) -> None:
+  def promote(self, tensors: AnnotatedTensors, is_unused: bool) -> None:
     """Promotes those that have data by now and are placed as annotated.
 
     Args:

@@ -92,8 +92,7 @@ def hook_executions(binder: Binder) -> torch.library.Library:
       give_data(t)
     return function(tensors)
 
-  def run_in_sync(function: Callable[..., Any], *args: Any,
-                  **kwargs: Any) -> None:
+  def sync(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     with binder.sync():
       function(*args, **kwargs)
 
@@ -105,7 +104,7 @@ def hook_executions(binder: Binder) -> torch.library.Library:
   for name in _OF_SHARDS:
     wrap(name, read_shards)
   for name in _SYNCS:
-    wrap(name, run_in_sync)
+    wrap(name, sync)
 
   kernel_of = functools.partial(torch.library.get_kernel, dispatch_key='XLA')
   kernels: dict[str, Callable[..., Any]] = {

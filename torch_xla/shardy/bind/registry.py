@@ -76,7 +76,7 @@ class Annotated(_Referable):
 
   def probe_owns_data(self) -> bool:
     """Probes whether the data is its own; a clone's is after the next sync."""
-    self.is_own = self.is_own or not usage.probe_is_shared(self.inner)
+    self.is_own = self.is_own or not usage.probe_shared(self.inner)
     return self.is_own
 
   def current_of(self, t: torch.Tensor) -> torch.Tensor:
@@ -192,12 +192,8 @@ class AnnotatedTensors:
                     ids: set[int]) -> list[tuple[Annotated, torch.Tensor]]:
     """Those of which a tensor with such an id is what they are now."""
     get_id = torch_xla._XLAC._xla_get_tensor_id
-    living = ((annotated, t)
-              for annotated in self.all()
-              if (t := annotated.ref()) is not None)
-    return [(annotated, annotated.current_of(t))
-            for annotated, t in living
-            if get_id(t) in ids]
+    living = ((a, t) for a in self.all() if (t := a.ref()) is not None)
+    return [(a, a.current_of(t)) for a, t in living if get_id(t) in ids]
 
   def forget_earlier(self) -> None:
     """Lets go of what was read and updated since."""

@@ -71,23 +71,21 @@ class Updates:
     return copied.to(t.device)
 
   def _propagate_xla_data(self, keys: Any, t: torch.Tensor,
-                          updated: torch.Tensor) -> None:
+                          data: torch.Tensor) -> None:
     entry = self._find(t)
     if entry is not None:
-      self._entries[torch_xla._XLAC._xla_get_tensor_id(updated)] = entry
-      annotation, ref = entry
-      if not are_pending([updated])[0] and not usage.is_used(updated):
-        if updated.shape == t.shape and is_placed(t, annotation):
-          torch_xla._XLAC._xla_mark_sharding(updated, op_sharding(annotation))
+      self._entries[torch_xla._XLAC._xla_get_tensor_id(data)] = entry
+      mark, ref = entry
+      if not are_pending([data])[0] and not usage.is_used(data):
+        if data.shape == t.shape and is_placed(t, mark):
+          torch_xla._XLAC._xla_mark_sharding(data, op_sharding(mark))
           if ref is not None and (annotated := ref()) is not None:
             with self._turn:
-              self._tensors.give(annotated, updated)
+              self._tensors.give(annotated, data)
           return
       else:
-        usage.twin_of(updated).copy_(
-            tagged(updated, call_target.update_target(annotation)))
-    torch.ops.aten._propagate_xla_data.default.redispatch(
-        _rest(keys), t, updated)
+        usage.twin_of(data).copy_(tagged(data, call_target.update_target(mark)))
+    torch.ops.aten._propagate_xla_data.default.redispatch(_rest(keys), t, data)
 
   def _find(self, t: torch.Tensor) -> Optional[_Entry]:
     if t.device.type != 'xla' or not (self._tensors or self._pending_marks) or (
@@ -99,12 +97,10 @@ class Updates:
       self._changes, self._entries = changes, {}
       for living, annotation in self._pending_marks.items():
         self._entries[get_id(living)] = annotation, None
-      for annotated in self._tensors.all():
-        living = tensor_of(annotated.ref)
-        for data in (annotated.inner,) if living is None else (annotated.inner,
-                                                               living):
-          self._entries[get_id(data)] = annotated.annotation, weakref.ref(
-              annotated)
+      for entry in self._tensors.all():
+        living = tensor_of(entry.ref)
+        for data in (entry.inner,) if living is None else (entry.inner, living):
+          self._entries[get_id(data)] = entry.annotation, weakref.ref(entry)
     return self._entries.get(get_id(t))
 
 

@@ -44,7 +44,7 @@ def twin_of(t: torch.Tensor) -> torch.Tensor:
   return t.data
 
 
-def probe_is_shared(t: torch.Tensor) -> bool:
+def probe_shared(t: torch.Tensor) -> bool:
   """Probes whether its data is that of a tensor that it clones. Slow.
 
   Args:

@@ -52,11 +52,10 @@ def causes(record: ProgramRecord) -> dict[str, str]:
   return words
 
 
-def _nearest(instruction: HloInstructionProto,
-             by_id: Mapping[int, HloInstructionProto],
+def _nearest(i: HloInstructionProto, by_id: Mapping[int, HloInstructionProto],
              names: Mapping[int, str]) -> list[str]:
   """The named arguments that the fewest operations stand before."""
-  level, visited, arguments = [instruction], {instruction.id}, dict[str, None]()
+  level, visited, arguments = [i], {i.id}, dict[str, None]()
   while level and not arguments:
     above = [
         by_id[i]

@@ -103,10 +103,9 @@ def _read(library: str, pattern: str, *script: str) -> re.Match[str]:
   if process.returncode < 0:
     raise PluginError(f'{library} kills the process that loads it '
                       f'({signal_name(-process.returncode)})')
-  last_line = process.stderr.strip().splitlines()[-1:]
-  raise PluginError(f'{library} ' +
-                    one_line(last_line[0] if last_line else
-                             f'ends the process (status {process.returncode})'))
+  last = process.stderr.strip().splitlines()[-1:]
+  raise PluginError(f'{library} ' + one_line(
+      last[0] if last else f'ends the process (status {process.returncode})'))
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -170,12 +170,10 @@ class Compilation:
 
   def memory(self) -> Optional[Memory]:
     """The memory of the last result; None if the backend does not report it."""
-    reported = _Memory(ctypes.sizeof(_Memory))
-    if _library().PjrtShardy_CompiledMemory(self._handle,
-                                            ctypes.byref(reported)):
+    info = _Memory(ctypes.sizeof(_Memory))
+    if _library().PjrtShardy_CompiledMemory(self._handle, ctypes.byref(info)):
       return None
-    return Memory(
-        *(getattr(reported, f.name) for f in dataclasses.fields(Memory)))
+    return Memory(*(getattr(info, f.name) for f in dataclasses.fields(Memory)))
 
   def serialized_executable(self) -> bytes:
     """The last result of `compile` or `load`, in the backend's own form.

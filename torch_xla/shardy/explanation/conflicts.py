@@ -86,11 +86,9 @@ def find_conflicts(propagation: Propagation) -> tuple[Conflict, ...]:
   """The conflicts of a program, by the first place; of layers the first."""
   places: dict[tuple[str, str, str], list[Refusal]] = {}
   origins = propagation.origins
-  for refusal in refusals(propagation):
-    if refusal.origin in origins and refusal.winner in origins and (
-        refusal.origin != refusal.winner):
-      places.setdefault((refusal.origin, refusal.winner, refusal.axis),
-                        []).append(refusal)
+  for r in refusals(propagation):
+    if r.origin in origins and r.winner in origins and (r.origin != r.winner):
+      places.setdefault((r.origin, r.winner, r.axis), []).append(r)
   folded: dict[tuple[str, ...], Conflict] = {}
   for (loser, winner, axis), group in places.items():
     names = [

@@ -99,11 +99,10 @@ def group_by_kind(
   kinds: dict[str, dict[str, list[int]]] = {}
   for kind, nbytes, source in moved:
     kinds.setdefault(kind, {}).setdefault(source, []).append(nbytes)
-  return tuple(
-      _sum_of_kind(kind, sizes) for kind, sizes in sorted(kinds.items()))
+  return tuple(_sum(kind, sizes) for kind, sizes in sorted(kinds.items()))
 
 
-def _sum_of_kind(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
+def _sum(kind: str, sizes: Mapping[str, list[int]]) -> Collective:
   every = [nbytes for of_source in sizes.values() for nbytes in of_source]
   return Collective(
       kind, len(every), sum(every), min(every),

@@ -70,15 +70,15 @@ def disabled_rewrites(plugin: Any) -> frozenset[str]:
   method = getattr(plugin, 'rewrites', None)
   if method is None:
     return frozenset()
-  choices = method()
+  flags = method()
   who = type(plugin).__name__
   names = ', '.join(map(repr, FOR_SHARDINGS))
-  if not isinstance(choices, Mapping) or not all(
-      isinstance(is_applied, bool) for is_applied in choices.values()):
+  if not isinstance(flags, Mapping) or not all(
+      isinstance(is_applied, bool) for is_applied in flags.values()):
     raise DoorError(
-        f'{who}.rewrites() gives {choices!r}; it must be a dict that says of some '
+        f'{who}.rewrites() gives {flags!r}; it must be a dict that says of some '
         f'of {names} whether they are applied, True or False')
-  for name in choices:
+  for name in flags:
     if name in ALWAYS:
       raise DoorError(
           f'{who}.rewrites() names {name!r}, which is always applied: without '
@@ -86,5 +86,4 @@ def disabled_rewrites(plugin: Any) -> frozenset[str]:
           f'name {names}')
     if name not in FOR_SHARDINGS:
       raise DoorError(f'{who}.rewrites() names {name!r}; it can name {names}')
-  return frozenset(
-      name for name, is_applied in choices.items() if not is_applied)
+  return frozenset(name for name, is_applied in flags.items() if not is_applied)

@@ -79,11 +79,10 @@ class Writer:
         self._put(o, view.dims if dims_of(o) == whole else view.feature_dims)
         for o in self._operands
     ]
-    computed = compute(self,
-                       *(self._converted(o, self._dtype) for o in operands))
+    out = compute(self, *(self._converted(o, self._dtype) for o in operands))
     results = []
     for value, array in zip(
-        computed, array_shape.arrays_of(self._instruction.shape), strict=True):
+        out, array_shape.arrays_of(self._instruction.shape), strict=True):
       value = self._converted(value, array.dtype)
       results.append(self._put(value, array.dims))
       if results[-1].id != value.id:

@@ -138,12 +138,9 @@ def product(lhs: Merged, rhs: Merged, dims: ProductDims) -> Optional[Product]:
       return None
   batch = [lhs.sizes(n) for n in dims.lhs_batch]
   frees = []
-  for side, batch_or_contracting in ((lhs, {
-      *dims.lhs_batch, *dims.lhs_contracting
-  }), (rhs, {*dims.rhs_batch, *dims.rhs_contracting})):
-    free = [
-        g for n, g in enumerate(side.groups) if n not in batch_or_contracting
-    ]
+  for side, bound in ((lhs, {*dims.lhs_batch, *dims.lhs_contracting}),
+                      (rhs, {*dims.rhs_batch, *dims.rhs_contracting})):
+    free = [g for n, g in enumerate(side.groups) if n not in bound]
     if sorted(free) != free:
       return None  # The result would be transposed.
     frees += [tuple(side.source[n] for n in g) for g in free]

@@ -183,12 +183,10 @@ class _Padder:
       parameter.shape = array_shape.with_dims(shape, dims)
       cut = self._editor.cut(self._entry, parameter,
                              self.parameters[number].dims)
-      constraint = self._sharding_call(shape, cut.id, parameter.sharding)
+      call = self._sharding_call(shape, cut.id, parameter.sharding)
       if (annotation := self._annotations.parameters.get(number)) is not None:
-        self._annotations.constraints[self._entry.id,
-                                      constraint.id] = annotation
-      after[parameter.id], replaced[parameter.id] = (cut,
-                                                     constraint), constraint.id
+        self._annotations.constraints[self._entry.id, call.id] = annotation
+      after[parameter.id], replaced[parameter.id] = (cut, call), call.id
     if after:
       insert(self._entry, after, replaced)
 

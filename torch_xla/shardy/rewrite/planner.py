@@ -78,21 +78,20 @@ class ShardyPlanner:
       lowered, padded = lower(module, annotations, options.num_partitions,
                               tiles or {}, self.meshes(),
                               self.disabled_rewrites())
-      probed_results = padded.unplaced_results if tiles is None else {}
-      if probed_results:
-        propagation_probe.make_propagation_probe(module, probed_results,
-                                                 options.num_partitions)
+      probed = padded.unplaced_results if tiles is None else {}
+      if probed:
+        propagation_probe.make_probe(module, probed, options.num_partitions)
       names = annotations.names(self.names_of)
       attempt = Attempt(
           module.SerializeToString(),
           Partitioner.SHARDY,
           gspmd.shardings,
           records(lowered.tensors, names),
-          LayoutPromise.for_program(lowered, names).broken_by,
+          LayoutPromise.make(lowered, names).broken_by,
           answer=functools.partial(_runtime_answer, lowered),
-          requires_layout_report=True if probed_results else None,
+          requires_layout_report=True if probed else None,
           is_untupled=is_tupled)
-      return CandidateAttempt(attempt, probed_results, padded.padded_unplaced)
+      return CandidateAttempt(attempt, probed, padded.padded_unplaced)
 
     shardy = free_results.attempts(make)
     try:
@@ -174,13 +173,13 @@ def explain_inexpressible(
   """Why Shardy's terms cannot express a program, and its tensors' records."""
   module = messages.parse(HloModuleProto, program)
   annotations = extract.extract_annotations(module)
-  tensors = requested_tensor_records(module, annotations,
-                                     annotations.names(names_of))
-  return f'Shardy cannot be told of {error}{_inexpressible_tensor(error, module, tensors)}', tensors
+  tensors = requested_records(module, annotations, annotations.names(names_of))
+  site = _site_text(error, module, tensors)
+  return f'Shardy cannot be told of {error}{site}', tensors
 
 
-def _inexpressible_tensor(error: ValueError, module: HloModuleProto,
-                          tensors: tuple[TensorRecord, ...]) -> str:
+def _site_text(error: ValueError, module: HloModuleProto,
+               tensors: tuple[TensorRecord, ...]) -> str:
   """The tensor that cannot be expressed, where the error names one."""
   computation, number = getattr(error, 'site', None) or (None, None)
   instruction = next((i for c in module.computations if c.id == computation
@@ -205,9 +204,8 @@ def _pass_through(program: bytes) -> Plan:
   return plan.pass_through(program)
 
 
-def requested_tensor_records(
-    module: HloModuleProto, annotations: extract.Annotations,
-    names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+def requested_records(module: HloModuleProto, annotations: extract.Annotations,
+                      names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
   """The records of annotated tensors, where Shardy is not used."""
   tensors = []
   for computation in module.computations:

@@ -29,8 +29,8 @@ _GROUP_TARGET = 'xla.sdy.ShardingGroup'
 _GROUP = 'xla.sdy.sharding_group_id'
 
 
-def make_propagation_probe(module: HloModuleProto, numbers: Iterable[int],
-                           num_devices: int) -> None:
+def make_probe(module: HloModuleProto, numbers: Iterable[int],
+               num_devices: int) -> None:
   """Turns a lowered HloModuleProto into a probe that only reports propagation.
 
   Args:

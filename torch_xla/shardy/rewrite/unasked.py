@@ -52,25 +52,22 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
   values: dict[int, dict[HloSharding, Annotation]] = {}
   for i in computation.instructions:
     key = computation.id, i.id
-    repeated: dict[HloSharding, Annotation] = {}
+    marks: dict[HloSharding, Annotation] = {}
     for operand in _updated(i, by_id):
-      for where, annotation in values.get(operand, {}).items():
-        repeated[where] = min(
-            repeated.get(where, annotation), annotation, key=_order)
+      for where, mark in values.get(operand, {}).items():
+        marks[where] = min(marks.get(where, mark), mark, key=_order)
     if i.HasField('sharding') and not array_shape.is_tuple(i.shape):
       own = annotations.constraints.get(key) or annotations.repeated.get(key)
       placed = placement(i)
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
             i.parameter_number) if (is_entry) else None
-      elif own is None and placed in repeated:
-        own = annotations.repeated[key] = repeated[placed]
+      elif own is None and placed in marks:
+        own = annotations.repeated[key] = marks[placed]
       is_kept = own is not None and own.sharding == placed
-      repeated = {
-          own.sharding: own.without_unreduced
-      } if own and is_kept else {}
-    if repeated:
-      values[i.id] = repeated
+      marks = {own.sharding: own.without_unreduced} if own and is_kept else {}
+    if marks:
+      values[i.id] = marks
 
 
 def _updated(i: HloInstructionProto,

@@ -112,8 +112,8 @@ def attempts(make: MakeAttempt) -> Iterator[Attempt]:
     yield dataclasses.replace(
         candidate.attempt,
         promise=probe,
-        probe_description=f'asked how it splits {len(candidate.probed_results)} results'
-    )
+        probe_description='asked how it splits '
+        f'{len(candidate.probed_results)} results')
     candidate = make(probe.tiles)
   promise = _PaddingPromise(candidate)
   yield dataclasses.replace(candidate.attempt, promise=promise)

@@ -42,8 +42,7 @@ class LayoutPromise:
   is_padded: bool = False
 
   @classmethod
-  def for_program(cls, program: SdyProgram,
-                  names: Mapping[int, str]) -> LayoutPromise:
+  def make(cls, program: SdyProgram, names: Mapping[int, str]) -> LayoutPromise:
     return cls(
         tuple(t for t in program.tensors if t.parameter is not None),
         program.results,

@@ -120,30 +120,29 @@ class Attempts:
     def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
       nonlocal name, note
       name, candidate, note = self._sdy_attempt(
-          num_devices, reports_layouts=True, tiles=tiles)
+          num_devices, reports=True, tiles=tiles)
       return candidate
 
     attempts = free_results.attempts(make)
     first = next(attempts)
 
-    def attempt_in_attributes(reports_layouts: bool) -> Attempt:
+    def in_attributes(reports: bool) -> Attempt:
       # A plugin may not know the dialect in spite of its version, or not how
       # this jaxlib writes it (constraints on float8: 0.10.2).
       job = dataclasses.replace(self, form=Form.ATTRIBUTES)
       return dataclasses.replace(
-          job._sdy_attempt(num_devices, reports_layouts)[1].attempt,
+          job._sdy_attempt(num_devices, reports)[1].attempt,
           requires_refusal=True,
           fallback_description='Shardy is told in frontend attributes')
 
     def later() -> Iterator[Attempt]:
       yield from attempts
       if self.form is Form.SDY:
-        yield attempt_in_attributes(reports_layouts=True)
-      yield self._sdy_attempt(num_devices, reports_layouts=False)[1].attempt
+        yield in_attributes(reports=True)
+      yield self._sdy_attempt(num_devices, reports=False)[1].attempt
       if self.form is Form.SDY:
-        yield attempt_in_attributes(reports_layouts=False)
-      for gspmd in (self._v2_attempt(reports_layouts=True)[1],
-                    *self._pinned_v2_attempts()):
+        yield in_attributes(reports=False)
+      for gspmd in (self._v2_attempt(reports=True)[1], *self._pinned_v2()):
         # What was asked for, whoever partitions.
         yield dataclasses.replace(gspmd, tensors=first.tensors)
 
@@ -154,8 +153,8 @@ class Attempts:
 
     `reason` is as in `Plan`.
     """
-    name, attempt, note = self._v2_attempt(reports_layouts=True)
-    return Plan(name, (attempt,), reason, note, later=self._pinned_v2_attempts)
+    name, attempt, note = self._v2_attempt(reports=True)
+    return Plan(name, (attempt,), reason, note, later=self._pinned_v2)
 
   def plain(self) -> Plan:
     """The plan for a plugin that takes no shardings."""
@@ -163,7 +162,7 @@ class Attempts:
     annotations = extract.extract_annotations(module)
     names = annotations.names(self.names_of)
     promise = LayoutPromise(
-        _stored_tensors(module, annotations), {}, names, 'the plugin')
+        _stored(module, annotations), {}, names, 'the plugin')
     kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
@@ -193,15 +192,14 @@ class Attempts:
         v2.shardings,
         program_format=FORMAT,
         read=answer.read,
-        answer=lambda outcome: hlo_answer(outcome) or _layout_answer(
-            len(kinds), None),
+        answer=lambda outcome: hlo_answer(outcome) or _answer(len(kinds), None),
         form=Form.PLAIN.value if is_plain else _V2_FORM)
     return Plan(v2.module.name, (attempt,))
 
   def _sdy_attempt(
       self,
       num_devices: int,
-      reports_layouts: bool,
+      reports: bool,
       tiles: Optional[Mapping[int, Dims]] = {}
   ) -> tuple[str, CandidateAttempt, str]:
     """The module's name, the attempt, and a note.
@@ -221,9 +219,9 @@ class Attempts:
       lowered = self._lowered(num_devices, tiles or {})
     module, annotations, program, padded, note = lowered
     names = annotations.names(self.names_of)
-    pinned = None if reports_layouts else pins.pin_sdy(module, program)
+    pinned = None if reports else pins.pin_sdy(module, program)
     promise = dataclasses.replace(
-        LayoutPromise.for_program(program, names), trusts=True)
+        LayoutPromise.make(program, names), trusts=True)
     attempt = _attempt(
         self._write(module, self.form),
         Partitioner.SHARDY,
@@ -239,21 +237,21 @@ class Attempts:
   def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
     v2 = self._to_v2()
     annotations = v2.annotations.without_unused()
-    sdy_program, padded = planner.lower(v2.module,
-                                        annotations, num_devices, tiles,
-                                        self.meshes(), self.disabled_rewrites,
-                                        self.rewrites)
-    return _Lowered(v2.module, annotations, sdy_program, padded, v2.note)
+    lowered = planner.lower(v2.module, annotations, num_devices, tiles,
+                            self.meshes(), self.disabled_rewrites,
+                            self.rewrites)
+    return _Lowered(v2.module, annotations, *lowered, v2.note)
 
-  def _v2_attempt(self, reports_layouts: bool) -> tuple[str, Attempt, str]:
+  def _v2_attempt(self, reports: bool) -> tuple[str, Attempt, str]:
     v2 = self._to_v2()
     names = v2.annotations.names(self.names_of)
-    stored = _stored_tensors(v2.module, v2.annotations)
-    tensors = (*records(stored, names),
-               *(t for t in planner.requested_tensor_records(
-                   v2.module, v2.annotations, names) if t.parameter is None))
+    stored = _stored(v2.module, v2.annotations)
+    tensors = (
+        *records(stored, names),
+        *(t for t in planner.requested_records(v2.module, v2.annotations, names)
+          if t.parameter is None))
     pinned = None
-    if not reports_layouts:
+    if not reports:
       pinned = pins.pin_v2(v2.module)
       v2 = v2._replace(is_changed=True)
     return v2.module.name, _attempt(
@@ -266,12 +264,12 @@ class Attempts:
         pinned=pinned,
         shardings=v2.shardings), v2.note
 
-  def _pinned_v2_attempts(self) -> Iterator[Attempt]:
+  def _pinned_v2(self) -> Iterator[Attempt]:
     """The V2 attempt with pinned results; none if manual: XLA would abort."""
     if not any(
         i.custom_call_target in MANUAL_TARGETS
         for i in instructions_of(self._read())):
-      yield self._v2_attempt(reports_layouts=False)[1]
+      yield self._v2_attempt(reports=False)[1]
 
   def _read(self) -> HloModuleProto:
     """The program's message, without what it may be wrapped in."""
@@ -317,8 +315,8 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   return [array_shape.array_of(element) for element in shapes]
 
 
-def _stored_tensors(module: HloModuleProto,
-                    annotations: extract.Annotations) -> tuple[Tensor, ...]:
+def _stored(module: HloModuleProto,
+            annotations: extract.Annotations) -> tuple[Tensor, ...]:
   """The parameters of a module and how they are stored, where that is said."""
   tensors = {}
   for i in entry_of(module).instructions:
@@ -336,8 +334,8 @@ def _stored_tensors(module: HloModuleProto,
   return tuple(tensors[number] for number in sorted(tensors))
 
 
-def _layout_answer(
-    count: int, results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
+def _answer(count: int,
+            results: Optional[Sequence[HloSharding]]) -> tuple[bytes, str]:
   """The text of the results' layouts, for the runtime, and its format."""
   return answer.text_of(count, results).encode(), FORMAT
 
@@ -370,8 +368,8 @@ def _attempt(
     if results is not None:
       if len(results) != len(arrays):
         return (
-            f'the backend reports the layouts of {len(results)} results, and '
-            f'there are {len(arrays)}')
+            f'the backend reports the layouts of {len(results)} results, of '
+            f'{len(arrays)}')
       for number, placement in (pinned or {}).items():
         if results[number] != placement:
           return (f'result {number} is to be laid out as {placement} and the '
@@ -392,9 +390,9 @@ def _attempt(
 
   def runtime_answer(outcome: Outcome) -> tuple[bytes, str]:
     if pinned is not None:
-      return _layout_answer(len(arrays), mark_manual(list(pinned.values())))
+      return _answer(len(arrays), mark_manual(list(pinned.values())))
     if has_manual or (read_as := hlo_answer(outcome)) is None:
-      return _layout_answer(len(arrays), mark_manual(outcome.results or ()))
+      return _answer(len(arrays), mark_manual(outcome.results or ()))
     return read_as
 
   def note_of(outcome: Outcome) -> str:

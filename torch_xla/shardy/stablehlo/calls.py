@@ -20,7 +20,7 @@ from .functions import (ARGUMENTS, attributes_of, CUSTOM_CALL, is_used, main_of,
 from .mlir import ir, stablehlo
 
 
-def remove_calls(program: bytes, trims: bool = False) -> bytes:
+def strip(program: bytes, trims: bool = False) -> bytes:
   """A program as text, or as a portable artifact, without our calls.
 
   Args:
@@ -35,7 +35,7 @@ def remove_calls(program: bytes, trims: bool = False) -> bytes:
   module = dialects.read(program)
   if trims:
     trim(module)
-  remove_calls_in_place(module)
+  strip_module(module)
   return _write_like(program, module)
 
 
@@ -66,23 +66,20 @@ def trim_program(
     target = target_of(operation)
     if call_target.is_binding(target):
       bound_names = zip(operation.operands, names_of(target), strict=False)
-      names.update(_first_names(bound_names))
+      names.update(_numbered(bound_names))
   end = returned_by(main_of(module)).operands
-  passed = _first_names(
+  passed = _numbered(
       (end[number], name) for number, name in result_names.items())
   names |= passed
   count = len(block.arguments)
   dropped = trim(module, result_names, passed if is_ordered else ())
-  remaining = [n for n in range(count) if n not in dropped]
+  rest = [n for n in range(count) if n not in dropped]
   return _write_like(program, module), {
-      now: names[before]
-      for now, before in enumerate(remaining)
-      if names.get(before)
+      now: names[before] for now, before in enumerate(rest) if names.get(before)
   }
 
 
-def _first_names(
-    named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
+def _numbered(named: Iterable[tuple[ir.Value[ir.Type], str]]) -> dict[int, str]:
   """The first name of each argument, by its number."""
   names: dict[int, str] = {}
   for value, name in named:
@@ -99,7 +96,7 @@ def _write_like(program: bytes, module: ir.Module) -> bytes:
   return dialects.write(module, version)
 
 
-def remove_calls_in_place(module: ir.Module) -> None:
+def strip_module(module: ir.Module) -> None:
   """Takes the calls out of a module, in place.
 
   A binding's scalar result becomes the constant 0, so that the program still
@@ -162,17 +159,17 @@ def trim(
 def _bind_used(binding: ir.Operation,
                unused: Collection[ir.Value[ir.Type]]) -> None:
   """Reduces a binding to its used operands."""
-  annotations = call_target.parse_target(target_of(binding))
-  used_pairs = [(operand, annotation) for operand, annotation in zip(
-      binding.operands, annotations, strict=True) if operand not in unused]
-  if used_pairs:
-    target = call_target.binding_target(
-        [annotation for _, annotation in used_pairs])
+  marks = call_target.parse_target(target_of(binding))
+  used = [(operand, mark)
+          for operand, mark in zip(binding.operands, marks, strict=True)
+          if operand not in unused]
+  if used:
+    target = call_target.binding_target([mark for _, mark in used])
     with ir.InsertionPoint(binding), binding.location:
       ir.Operation.create(
           CUSTOM_CALL,
           results=[binding.results[0].type],
-          operands=[operand for operand, _ in used_pairs],
+          operands=[operand for operand, _ in used],
           attributes={'call_target_name': ir.StringAttr.get(target)})
   binding.erase()
 

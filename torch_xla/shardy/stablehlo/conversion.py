@@ -62,7 +62,7 @@ def to_hlo(module: ir.Module) -> bytes:
   try:
     program = dialects.to_hlo(module)
   except dialects.ProgramTextError:
-    with dialects.scope(module), dialects.errors_as_exception(
+    with dialects.scope(module), dialects.raising(
         module.context, 'cannot keep what HLO has not'):
       hidden = hidden_operations.hide(module)
     if not hidden:
@@ -113,26 +113,24 @@ def _is_empty(kind: ir.Type) -> bool:
 def _constrain_results(function: ir.Operation) -> None:
   """Turns the shardings of the function's results into constraints."""
   attributes = attributes_of(function, RESULTS)
-  if not any(SHARDING_ATTRIBUTE in result_attributes
-             for result_attributes in attributes):
+  if not any(SHARDING_ATTRIBUTE in given for given in attributes):
     return
   end = returned_by(function)
   for number, result_attributes in enumerate(attributes):
     sharding = result_attributes.pop(SHARDING_ATTRIBUTE, None)
     if sharding is not None:
-      _constrain_operand(end, number, sharding)
+      _constrain(end, number, sharding)
   set_attributes(function, RESULTS, attributes)
 
 
-def _constrain_operand(user: ir.Operation, place: int,
-                       sharding: ir.Attribute) -> None:
+def _constrain(user: ir.Operation, place: int, sharding: ir.Attribute) -> None:
   """Constrains an operand; of a tuple, its elements."""
   value = user.operands[place]
   owner = owner_of(value)
   if owner is not None and owner.name == 'stablehlo.tuple':
     for number, leaf in enumerate(
         parse_sharding(ir.StringAttr(sharding).value).elements):
-      _constrain_operand(owner, number, ir.StringAttr.get(str(leaf)))
+      _constrain(owner, number, ir.StringAttr.get(str(leaf)))
   elif (owner is None or SHARDING_ATTRIBUTE not in owner.attributes or
         owner.attributes[SHARDING_ATTRIBUTE] != sharding):
     user.operands[place] = custom_call(SHARDING_TARGET, value, user, {

@@ -113,7 +113,7 @@ def read(program: bytes, allow_unknown: bool = False) -> ir.Module:
   """
   context = _context()
   context.allow_unregistered_dialects = allow_unknown
-  with context, errors_as_exception(context, 'cannot read a program in MLIR'):
+  with context, raising(context, 'cannot read a program in MLIR'):
     if artifact_version(program) is not None:
       module: ir.Module = stablehlo.deserialize_portable_artifact(
           context, program)
@@ -128,8 +128,8 @@ def to_hlo(module: ir.Module) -> bytes:
     ProgramTextError: it cannot be.
   """
   code = io.BytesIO()
-  with module.context, errors_as_exception(module.context,
-                                           'cannot convert a program to HLO'):
+  with module.context, raising(module.context,
+                               'cannot convert a program to HLO'):
     module.operation.write_bytecode(code)
     computation = _jax.mlir.mlir_module_to_xla_computation(
         code.getvalue(), use_tuple_args=False, return_tuple=False)
@@ -144,7 +144,7 @@ def from_hlo(program: bytes) -> ir.Module:
     DoorError: jaxlib is missing.
   """
   context = _context()
-  with context, errors_as_exception(context, 'cannot convert a program in HLO'):
+  with context, raising(context, 'cannot convert a program in HLO'):
     return ir.Module.parse(_jax.mlir.hlo_to_stablehlo(program))
 
 
@@ -157,14 +157,13 @@ def write(module: ir.Module, version: Version) -> bytes:
     ProgramTextError: the module is not valid, or has what `version` has not.
   """
   target = version_text(version)
-  with errors_as_exception(module.context,
-                           f'cannot write a program as StableHLO {target}'):
+  with raising(module.context, f'cannot write a program as StableHLO {target}'):
     module.operation.verify()
     return bytes(stablehlo.serialize_portable_artifact(module, target, True))
 
 
 @contextlib.contextmanager
-def errors_as_exception(context: ir.Context, failure: str) -> Iterator[None]:
+def raising(context: ir.Context, task: str) -> Iterator[None]:
   """Moves MLIR's errors from stderr into the exception."""
   messages: list[str] = []
 
@@ -178,19 +177,16 @@ def errors_as_exception(context: ir.Context, failure: str) -> Iterator[None]:
   except (ir.MLIRError, ValueError, RuntimeError) as e:
     message = ' '.join('; '.join(messages or [str(e)]).split())
     raise ProgramTextError(
-        f'jaxlib {jaxlib.__version__} {failure}: {message[:400]}') from e
+        f'jaxlib {jaxlib.__version__} {task}: {message[:400]}') from e
   finally:
     handler.detach()
 
 
-def run(passes: str,
-        module: ir.Module,
-        failure: str,
-        verify: bool = True) -> None:
+def run(passes: str, module: ir.Module, task: str, verify: bool = True) -> None:
   """Runs a pipeline of MLIR's passes on a module, in place.
 
   Args:
-    failure: what the error says, as in 'cannot convert a program'.
+    task: what the error says, as in 'cannot convert a program'.
     verify: the module after each pass.
 
   Raises:
@@ -198,7 +194,7 @@ def run(passes: str,
   """
   stablehlo.register_stablehlo_passes()
   mhlo.register_mhlo_passes()
-  with module.context, errors_as_exception(module.context, failure):
+  with module.context, raising(module.context, task):
     manager = passmanager.PassManager.parse(passes)
     manager.enable_verifier(verify)
     manager.run(module.operation)

@@ -215,7 +215,7 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
       plan = plan_of(job.converted_to_hlo(), mode, options)
     except dialects.ProgramTextError as e:
       logger.warning('the program is exported as torch_xla has it: %s', e)
-      module = dialects.read(calls.remove_calls(program))
+      module = dialects.read(calls.strip(program))
       if form is Form.PLAIN:
         forms.write(module, form)
       return dialects.write(module, version), ()

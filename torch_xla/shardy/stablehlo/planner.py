@@ -76,9 +76,7 @@ class StableHloPlanner:
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
       return dataclasses.replace(
-          plan.pass_through(calls.remove_calls(program)),
-          reason=str(e),
-          note='')
+          plan.pass_through(calls.strip(program)), reason=str(e), note='')
 
 
 def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:

@@ -25,7 +25,7 @@ def replace_printer() -> None:
   def _get_stablehlo(tensors: Sequence[torch.Tensor], device: str,
                      custom_ops: Sequence[str], emit_bytecode: bool) -> bytes:
     """The graph of these tensors, or of all, as StableHLO."""
-    return calls.remove_calls(
+    return calls.strip(
         printer(tensors, device, custom_ops, emit_bytecode), trims=True)
 
   setattr(_get_stablehlo, _WITH_CALLS, printer)

@@ -39,8 +39,7 @@ def write(module: ir.Module) -> None:
   Raises:
     ProgramTextError: what it says in attributes cannot be read.
   """
-  with dialects.scope(module), dialects.errors_as_exception(
-      module.context, _FAILURE):
+  with dialects.scope(module), dialects.raising(module.context, _FAILURE):
     functions = functions_of(module)
     if any(BODY in name for name in functions):
       bodies: set[str] = set()
