@@ -15,7 +15,7 @@ from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
 from infra.patchset.export import export, newest_base
 from infra.patchset.import_branch import import_branch
-from infra.patchset.manifest import load_manifest, WHEEL
+from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import pull_request, read_cover
 from infra.patchset.standalone import check_alone, CORE, WHOLE
@@ -226,10 +226,11 @@ def _apply(root: Path, options: argparse.Namespace) -> int:
 def _export(root: Path, options: argparse.Namespace) -> int:
   name = options.series
   target = options.wheel or options.base or newest_base(root, name)
-  if target != WHEEL:
+  is_request = target != WHEEL and name != ALL
+  if is_request:
     read_cover(root, name)
   branch = export(root, options.upstream, name, target, options.branch or '')
-  if target != WHEEL:
+  if is_request:
     text = pull_request(root, load_manifest(root), name, target,
                         f'{target}, {branch.start}', branch.picked)
     file = options.pr or root / 'build' / 'pr' / f'{name}.md'

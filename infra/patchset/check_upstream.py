@@ -8,8 +8,8 @@ import sys
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
+from infra.patchset.manifest import ALL, load_manifest, Series
 from infra.patchset.worktree import Worktree
-from infra.patchset.manifest import load_manifest, Series
 from infra.patchset.pull_request import read_cover
 from infra.patchset.style import misformatted
 
@@ -36,7 +36,9 @@ def check_upstream(root: Path,
     BuildError: a commit of a base is not there.
   """
   manifest = load_manifest(root)
-  chosen = [manifest.find(only)] if only else manifest.series
+  chosen = [manifest.find(only)] if only else [
+      *manifest.series, manifest.find(ALL)
+  ]
   chosen = [series for series in chosen if series.upstream]
   if not chosen:
     raise BuildError(f'no patches for people with the source: {only}')
@@ -54,7 +56,8 @@ def check_upstream(root: Path,
         problems.append(f'{series.name} on {target}: {problem}')
         say(f'  {problem}')
     try:
-      read_cover(root, series.name)
+      if series.name != ALL:
+        read_cover(root, series.name)
     except BuildError as error:
       problems.append(f'{series.name}: {error}')
   return problems
@@ -83,12 +86,13 @@ def _clone(root: Path, upstream: Path) -> Path:
 
 def _problems(worktree: Worktree, series: Series, target: str) -> list[str]:
   """Lays a series behind what it depends on, and looks at it."""
-  *earlier, _ = worktree.manifest.with_dependencies(series.name)
+  chain = worktree.manifest.with_dependencies(series.name)
+  own = len(chain) if series.name == ALL else 1
   try:
     worktree.start(target)
-    laid = worktree.lay(earlier, target)
+    laid = worktree.lay(chain[:-own], target)
     before = git.need(worktree.tree, 'rev-parse', 'HEAD')
-    laid += worktree.lay([series], target)
+    laid += worktree.lay(chain[-own:], target)
   except BuildError as error:
     return [str(error)]
   conflicts = [

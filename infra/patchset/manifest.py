@@ -17,6 +17,8 @@ FILE = f'{FOLDER}/series.toml'
 # with the source, each called after its base.
 WHEEL = 'wheel'
 UPSTREAM = 'upstream'
+# A series of none but what it depends on.
+ALL = 'all'
 
 _COMMIT = re.compile(r'[0-9a-f]{40}')
 
@@ -92,11 +94,17 @@ class Manifest:
   series: tuple[Series, ...]
 
   def find(self, name: str) -> Series:
-    """The series called `name`.
+    """The series called `name`; ALL is all that there are for the source.
 
     Raises:
       BuildError: there is none.
     """
+    if name == ALL:
+      parts = [series for series in self.series if series.upstream]
+      bases = (b.name for b in self.bases)
+      forms = {b: () for b in bases if all(b in s.upstream for s in parts)}
+      names = tuple(series.name for series in parts)
+      return Series(ALL, 'all series', '', names, (), forms, (), ())
     for series in self.series:
       if series.name == name:
         return series

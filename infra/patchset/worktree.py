@@ -97,7 +97,9 @@ class Worktree:
         elif at_home or self._fits(patch):
           self._commit(patch)
         else:
-          conflict = self._merge(self._home(series, form)[name])
+          conflict = self._merge(
+              self._home(series, form)[name],
+              any(target == base.name for base in self.manifest.bases))
         head = git.need(self.tree, 'rev-parse', 'HEAD')
         laid.append(Laid(series.name, patch, head, conflict))
     return laid
@@ -122,14 +124,20 @@ class Worktree:
       _go_to(self.tree, here)
     return self._homes[key]
 
-  def _merge(self, commit: str) -> str:
-    """Picks a commit; returns the conflict, where the tree's lines stay."""
+  def _merge(self, commit: str, takes_both: bool = False) -> str:
+    """Picks a commit; returns the conflict, where the tree's lines stay.
+
+    Args:
+      takes_both: lines that both insert at one place are no conflict, where the
+        tree is known.
+    """
     if not git.run(self.tree, *CONFIG, *_PICK, commit).returncode:
       return ''
     conflict = git.need(self.tree, *CONFIG, 'diff')
     paths = git.need(self.tree, 'diff', '--name-only', '--diff-filter=U')
     if conflict and all(
-        includes.merge(self.tree, path) for path in paths.split()):
+        includes.merge(self.tree, path) or takes_both and self._take_both(path)
+        for path in paths.split()):
       git.need(self.tree, 'add', '--', *paths.split())
       git.need(self.tree, *CONFIG, '-c', 'core.editor=true', 'cherry-pick',
                '--continue')
@@ -139,6 +147,14 @@ class Worktree:
       # A file that is gone there.
       git.need(self.tree, 'cherry-pick', '--abort')
     return conflict or git.need(self.tree, 'show', '--format=', commit)
+
+  def _take_both(self, path: str) -> bool:
+    """Takes what both sides of a conflict insert, as a wheel's files are."""
+    merged = git.merge_files(*(
+        git.read(self.tree, 'show', f':{stage}:{path}') for stage in (2, 1, 3)))
+    if merged is not None:
+      (self.tree / path).write_bytes(merged)
+    return merged is not None
 
   def _fits(self, patch: Patch) -> bool:
     """Tests whether the tree has the very files that a patch was made of."""
