@@ -2,7 +2,9 @@
 
 import argparse
 import functools
+import os
 from pathlib import Path
+import re
 import sys
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -10,6 +12,7 @@ if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
+from infra.patchset import git
 from infra.patchset.apply import apply_to_folder, folder_reader
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
@@ -21,13 +24,15 @@ from infra.patchset.pull_request import pull_request, read_cover
 from infra.patchset.standalone import check_alone, CORE, WHOLE
 from infra.wheel import official, pins
 from infra.wheel.build import running_python
+from torch_xla_shardy.parser import status_of
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
   """Runs the command line on the checkout `root` and returns the exit code."""
   options = _parser().parse_args(arguments)
   try:
-    return options.run(root, options)
+    status: int = status_of(lambda: options.run(root, options))
+    return status
   except (BuildError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
@@ -122,6 +127,11 @@ def _parser() -> argparse.ArgumentParser:
       '--branch',
       metavar='NAME',
       help='the branch to make (default: fork/SERIES)')
+  command.add_argument(
+      '--author',
+      metavar="'NAME <ADDRESS>'",
+      help='whose the commits are (default: as git is configured): somebody '
+      'who can sign what upstream asks for')
   command.add_argument(
       '--pr',
       type=Path,
@@ -229,6 +239,7 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   is_request = target != WHEEL and name != ALL
   if is_request:
     read_cover(root, name)
+  _sign(options.upstream, options.author)
   branch = export(root, options.upstream, name, target, options.branch or '')
   if is_request:
     text = pull_request(root, load_manifest(root), name, target,
@@ -240,6 +251,22 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   print(f'next: git -C {options.upstream} format-patch -o OUTPUT_FOLDER '
         f'{branch.start}..{branch.branch}')
   return 0
+
+
+def _sign(upstream: Path, author: str | None) -> None:
+  """Has git commit as `author`; warns of whom it commits as without one."""
+  if author is None:
+    ident = git.run(upstream, 'var', 'GIT_AUTHOR_IDENT').stdout
+    print(
+        f'warning: the commits are by {ident.rpartition(">")[0]}>, as git is '
+        "configured; --author 'NAME <ADDRESS>' names who signs them",
+        file=sys.stderr)
+    return
+  match = re.fullmatch(r'([^<>]*[^<> ]) *<([^<>@ ]+@[^<>@ ]+)>', author)
+  if not match:
+    raise BuildError(f'--author {author}: write NAME <ADDRESS>')
+  for who in 'AUTHOR', 'COMMITTER':
+    os.environ |= {f'GIT_{who}_NAME': match[1], f'GIT_{who}_EMAIL': match[2]}
 
 
 def _import(root: Path, options: argparse.Namespace) -> int:

@@ -114,7 +114,8 @@ def test_export_refuses(project, sources, tmp_path):
   assert command_line.main(arguments, project.root) == 1
 
 
-def test_export_writes_the_text_of_the_pull_request(project, sources, capsys):
+def test_export_writes_the_text_of_the_pull_request(project, sources, capsys,
+                                                    monkeypatch):
   add_patch(project)
   project.series('two', depends_on=['one'])
   add_patch(
@@ -126,7 +127,18 @@ def test_export_writes_the_text_of_the_pull_request(project, sources, capsys):
       '# Be ours\n\nBecause.\n\n## Commits\n\n'
       f'On {TAG}, {git(sources, "rev-parse", TAG)}:\n\n'
       '- module: be ours (of https://example.org/1)\n- module: be more\n')
-  assert 'format-patch -o OUTPUT_FOLDER' in capsys.readouterr().out
+  told = capsys.readouterr()
+  assert 'format-patch -o OUTPUT_FOLDER' in told.out
+  assert 'warning: the commits are by The User <' in told.err
+  for who in 'AUTHOR', 'COMMITTER':  # So that they are as before in the end.
+    monkeypatch.setenv(f'GIT_{who}_NAME', '')
+    monkeypatch.setenv(f'GIT_{who}_EMAIL', '')
+  arguments = [*arguments, str(file), '--branch', 'signed', '--author']
+  assert command_line.main([*arguments, 'nobody', 'two'], project.root) == 1
+  assert command_line.main([*arguments, 'A B <a@b.org>', 'two'],
+                           project.root) == 0
+  assert git(sources, 'log', '-1', '--format=%an %ae %cn',
+             'signed') == 'A B a@b.org A B'
 
 
 # import

@@ -58,6 +58,12 @@ def test_commands_on_the_checkout():
                           check=True).stdout
   for series in load_manifest(ROOT).series:
     assert f'{series.name}: {series.description}' in listed
+  ended = subprocess.run(
+      ['bash', '-c', 'set -o pipefail; "$@" | true', '', *script, 'list'],
+      capture_output=True,
+      text=True,
+      check=False)
+  assert (ended.returncode, ended.stderr) == (0, '')
   checked = subprocess.run([*script, 'check', '--no-run'],
                            capture_output=True,
                            text=True,

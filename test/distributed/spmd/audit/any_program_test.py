@@ -103,8 +103,10 @@ def test_a_model_that_others_marked(mesh):
 
 def test_what_the_compiler_split_is_not_marked(mesh):
   model = hand_marked(mesh, run=trained)
-  assert {(d.kind, d.name) for d in examine(model).differences
+  report = examine(model)
+  assert {(d.kind, d.name) for d in report.differences
          } == {(Kind.NEVER_ANNOTATED, 'up.bias')}
+  assert ' marked (1), stored {devices=' in ' '.join(str(report).split())
   assert [r.pattern for r in ShardingPolicy.capture(model).rules
          ] == ['up.weight', 'down.weight']
 

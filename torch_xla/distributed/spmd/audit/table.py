@@ -181,9 +181,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
   header, *rest = rows
   return [
       line for name, *cells in rest for line in (name, *_filled(
-          ',  '.join(f'{head} {cell}'
-                     for head, cell in zip(header[1:], cells, strict=True)
-                     if cell != '-'), '    '))
+          ',  '.join(
+              cell if head == _STAGES and cell != 'same' else f'{head} {cell}'
+              for head, cell in zip(header[1:], cells, strict=True)
+              if cell != '-'), '    '))
   ]
 
 
@@ -214,10 +215,13 @@ def _row(fold: Fold, notes: list[str]) -> tuple[str, ...]:
   by = ' '.join(row.partitioners) or '-'
   return (fold.name, _shape(row.shape), _shape(row.local_shape), row.dtype,
           f'{row.nbytes:,}', f'{row.replicated_nbytes:,}', policy,
-          priority_text(row.policy.priority),
-          'same' if set(stages) == {'same'} else ', '.join(stages), row.form +
-          (f' {_note(notes, f"not V2: {row.why_not_v2}")}' if row.why_not_v2
-           else ''), by + (' (fallback)' if row.fallbacks else ''),
+          priority_text(row.policy.priority), ', '.join(
+              f'{stage} {told}'
+              for stage, told in zip(_STAGES.split(', '), stages, strict=True)
+              if told != 'same') or
+          'same', row.form + (f' {_note(notes, f"not V2: {row.why_not_v2}")}'
+                              if row.why_not_v2 else ''),
+          by + (' (fallback)' if row.fallbacks else ''),
           ' '.join(row.unused_axes) or '-')
 
 
