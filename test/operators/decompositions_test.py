@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.spmd as xs
+import torch_xla.experimental.xla_quantized_matmul
 import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
@@ -60,6 +61,11 @@ _EXACT = {
     'abs of complex': (torch.abs, torch.tensor([3 + 4j])),
     'norm of infinity': (lambda t: torch.norm(t, float('inf')), _MATRIX),
     'norm of 0': (lambda t: torch.norm(t.detach(), 0, 0), _MATRIX),
+    'masked_scatter': (lambda t: t.masked_scatter(t[0] > -8,
+                                                  t.flip(1) * 2), _MATRIX),
+    'masked_select': (lambda t: t.masked_select(t > 0), _MATRIX),
+    'masked_scatter of nothing':
+        (lambda t: t.masked_scatter(t > 9, t[:0]), _MATRIX),
     'roll of nothing': (lambda t: t.roll(1), torch.zeros(0, 3)),
     'max': (lambda t: t.max(0)[0], torch.tensor([[1.], [float('nan')]])),
     'clamp': (lambda t: t.clamp(0, 1), torch.tensor([1., float('nan')])),
@@ -124,7 +130,18 @@ def test_sharded():
   torch.testing.assert_close((t >> 2).cpu(), x >> 2)
   matrix = _MATRIX.to('xla')
   xs.mark_sharding(matrix, mesh, ('a', 'b'))
+  torch.testing.assert_close(
+      matrix.masked_scatter(matrix > 0, matrix * 2).cpu(),
+      _MATRIX.masked_scatter(_MATRIX > 0, _MATRIX * 2))
   for dim in (0, 1):
     torch.testing.assert_close(
         matrix.index_copy(dim, _INDEX.to('xla'), matrix * 2).cpu(),
         _MATRIX.index_copy(dim, _INDEX, _MATRIX * 2))
+
+
+def test_int4_is_not_read():
+  weights = torch.ones(2, 4, dtype=torch.int8)
+  int4 = torch_xla._XLAC._xla_cast_int4(weights.to('xla'), [1] * 8)
+  scale, x = torch.ones(2).to('xla'), torch.ones(3, 4).to('xla')
+  assert torch.ops.xla.quantized_matmul(
+      x, int4, scale, int4_weight=True).shape == (3, 2)

@@ -14,8 +14,6 @@ DIFFER: dict[str, str] = {
         'sparse.sampled_addmm to_sparse ',
     "refused: Could not run 'new_compressed_tensor' from the 'xl":
         'sparse.mm.reduce ',
-    'refused: Error while lowering: [] aten::masked_scatter, xla':
-        'masked_select ',
     'refused: The size of mean should be compatible with feature':
         'native_batch_norm _native_batch_norm_legit '
         'nn.functional.batch_norm ',

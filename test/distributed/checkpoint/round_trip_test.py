@@ -33,7 +33,7 @@ _SPECS = ((None, None), ('a', None), (None, 'a'), ('b', None), (None, 'b'),
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16,
           torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.int16,
           torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
-          torch.bool, torch.complex64)  # _XLAC drops parts of complex128.
+          torch.bool, torch.complex64)
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -130,6 +130,12 @@ def test_each_type(tmp_path: Path) -> None:
       for n, v in values.items()
   }
   _check(tmp_path, values, saved, loaded)
+
+
+def test_complex128_is_refused(tmp_path: Path) -> None:
+  value = torch.ones(8, dtype=torch.complex128).to('xla')
+  with pytest.raises(dist_cp.CheckpointException, match='view_as_real'):
+    _save(tmp_path, {'value': value})
 
 
 def test_objects_keep_their_keys(tmp_path: Path) -> None:

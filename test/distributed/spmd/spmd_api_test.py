@@ -10,6 +10,7 @@ import torch_xla
 from torch_xla.core import xla_builder
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
+from torch_xla.experimental.scan import scan
 from torch_xla.experimental import spmd_fully_sharded_data_parallel as fsdp
 import torch_xla.runtime as xr
 from torch_xla.utils import dlpack
@@ -96,3 +97,13 @@ def test_names_of_the_package():
   names: dict[str, object] = {}
   exec('from torch_xla.distributed.spmd import *', names)
   assert names['mark_sharding'] is xs.mark_sharding
+
+
+def test_a_mark_in_a_scan_names_what_works(mesh):
+
+  def body(carry, x):
+    xs.mark_sharding(x, mesh, (None,))
+    return carry, x
+
+  with pytest.raises(ValueError, match='mark_sharding_with_gradients'):
+    scan(body, torch.ones(1).to('xla'), torch.ones(2, 1).to('xla'))

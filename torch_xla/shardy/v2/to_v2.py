@@ -14,6 +14,7 @@ from typing import NamedTuple, Optional
 
 from . import contractions, convolutions, scatter_indices, windows
 from ..hlo import array_shape, messages, op_sharding
+from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sharding.hlo_sharding import ShardingType
 from ..sharding.tile_assignment import ShardingError
@@ -139,13 +140,36 @@ def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
   return _Result(message.SerializeToString(), 1)
 
 
+def _free_loops(module: HloModuleProto) -> int:
+  """Takes their shardings off the tuples that loops carry, in place.
+
+  torch_xla writes others for a loop's condition, which uses less of the tuple,
+  than for its body, and XLA refuses both. What is in a manual region stays.
+  """
+  in_loops = {
+      computation for i in instructions_of(module) if i.opcode == 'while'
+      for computation in i.called_computation_ids
+  }
+  carried = [
+      i for c in module.computations if c.id in in_loops for i in c.instructions
+      if i.opcode == 'parameter' and i.HasField('sharding') and not any(
+          op_sharding.parse(leaf).type == ShardingType.MANUAL
+          for leaf in op_sharding.parse(i.sharding).tuple_shardings)
+  ]
+  for parameter in carried:
+    parameter.ClearField('sharding')
+  return len(carried)
+
+
 def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   """Rewrites what XLA cannot partition in an HloModuleProto, in place.
 
   Returns:
     Whether it changed, and what of that a record says.
   """
-  changed = scatter_indices.narrow(module) + windows.part(module)
+  changed = (
+      scatter_indices.narrow(module) + windows.part(module) +
+      _free_loops(module))
   unordered = contractions.devices_out_of_order(module)
   notes = [convolutions.make_partitionable(module, unordered)]
   if unordered:
