@@ -152,7 +152,7 @@ class ConformanceReport:
 
   @property
   def is_whole(self) -> bool:
-    """Whether each case of the suite was begun."""
+    """Tests whether each case of the suite was begun."""
     return set(self.means) == {
         r.case
         for r in self.results

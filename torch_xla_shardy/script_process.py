@@ -17,7 +17,7 @@ _LONGEST = 200
 
 
 class Ended(NamedTuple):
-  """How a script ended.
+  """The end of a script.
 
   Attributes:
     names: its globals, if it came to its end.
@@ -30,9 +30,9 @@ class Ended(NamedTuple):
 def run(script: str, arguments: list[str], is_module: bool = False) -> Ended:
   """Runs a file or a module as `__main__`; prints the traceback of its error.
 
-  `os._exit` on its main thread ends the script alone, for who waits for its end
-  would else never come to look at what it left. On another thread it ends the
-  process, as failed, and so does becoming another program.
+  `os._exit` on its main thread ends the script alone: otherwise nothing after the
+  script could inspect its results. On another thread it ends the process, as
+  failed, and so does becoming another program.
   """
   # Python itself gives a script its whole path in `__file__`; runpy gives it in
   # sys.argv, too.
@@ -91,15 +91,15 @@ def traceback_of(error: BaseException, *folders: str) -> str:
   Args:
     folders: of which frames are left out, too.
   """
-  told = traceback.TracebackException.from_exception(error)
-  part: Optional[traceback.TracebackException] = told
+  report = traceback.TracebackException.from_exception(error)
+  part: Optional[traceback.TracebackException] = report
   while part:
     part.stack[:] = [
         frame for frame in part.stack
         if not frame.filename.startswith((*_OWN, *folders))
     ]
     part = part.__cause__ or part.__context__
-  return ''.join(told.format())
+  return ''.join(report.format())
 
 
 def _status(code: Any) -> int:

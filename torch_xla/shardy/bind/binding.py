@@ -459,13 +459,13 @@ class Binder:
     if name.startswith(_OWN_PROGRAMS) or self._is_in_known_read:
       return []
     placed = {(str(t.shape.dims), t.placement) for t in parameters}
-    ones = [
-        one for one in self._tensors.all()
-        if (one.annotation.priority or one.annotation.propagate) and
-        (one.shape_text,
-         str(one.annotation.sharding)) in placed and usage.is_used(one.inner)
+    meant = [
+        a for a in self._tensors.all()
+        if (a.annotation.priority or a.annotation.propagate) and
+        (a.shape_text,
+         str(a.annotation.sharding)) in placed and usage.is_used(a.inner)
     ]
-    lost = names.names_of_living(ones)
+    lost = names.names_of_living(meant)
     if lost:
       self._warnings.warning(
           copies.lost_text(

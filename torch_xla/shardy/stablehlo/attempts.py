@@ -208,12 +208,12 @@ class Attempts:
       tiles: as for `padding.pad`; None: a probe of Shardy's finds them.
     """
     lowered = self._lowered(num_devices, tiles or {})
-    if tiles is None and (in_question := lowered.padded.unplaced_results):
-      whole = {n: (num_devices,) * len(dims) for n, dims in in_question.items()}
+    if tiles is None and (unplaced := lowered.padded.unplaced_results):
+      whole = {n: (num_devices,) * len(dims) for n, dims in unplaced.items()}
       try:
         tiles = propagation_probe.tiles(
             self._to_mlir(self._lowered(num_devices, whole).module, Form.SDY),
-            in_question, lowered.sdy.mesh)
+            unplaced, lowered.sdy.mesh)
       except dialects.ProgramTextError as e:
         logger.debug('results that nobody placed are not padded: %s', e)
       lowered = self._lowered(num_devices, tiles or {})
