@@ -34,7 +34,7 @@ def as_json(report: Report) -> str:
                   'how': s.feature.how,
                   'ran': s.ran,
                   **{
-                      kind: len(s.findings_of_kind(kind)) for kind in KINDS
+                      kind: len(s.failing(kind)) for kind in KINDS
                   }
               } for s in report.standings
           },
@@ -85,7 +85,7 @@ def _body(report: Report) -> Iterator[str]:
        ('tests', 'num')],
       [[(escape(s.suite.series), False),
         (escape(s.feature.how), not s.feature.usable),
-        *((str(len(s.findings_of_kind(kind))), bool(s.findings_of_kind(kind)))
+        *((str(len(s.failing(kind))), bool(s.failing(kind)))
           for kind in KINDS), (str(s.ran), False)]
        for s in report.standings])
   yield '<h2>Tests</h2>'

@@ -11,7 +11,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import (audit, AuditError, examination,
-                                              examine, Kind, standard)
+                                              examine, Kind, baseline)
 from torch_xla.distributed.spmd.policy import (Boundary, BoundaryError,
                                                PolicyError, REPLICATED, Rule,
                                                ShardingPolicy, tie,
@@ -156,13 +156,13 @@ def test_several_models_are_audited_as_one(mesh):
   for model in models:
     xs.mark_sharding(model.weight, mesh, ('model', None))
   torch_xla.sync()
-  living = standard.models_in(models)
+  living = baseline.models_in(models)
   titles = [
       title for title, model in living.items()
       if any(model is m for m in models)
   ]
   assert len(titles) == 2 and all(t.startswith('Linear') for t in titles)
-  both, tied = standard.as_one({
+  both, tied = baseline.as_one({
       'Linear': models[0],
       'Linear_2': models[1]
   }, [(models[1], [('a', 'b')])])

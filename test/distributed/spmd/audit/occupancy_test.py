@@ -91,7 +91,7 @@ def test_a_copy_without_its_mark(mesh):
 def test_what_could_be_split_further(mesh):
   model, _ = trained(mesh, (None, None))
   report = examine(model)
-  assert advice.of(report) == [
+  assert advice.advise(report) == [
       'weight [16, 8]: model (4) could split dimension 0, data (2) could split '
       'dimension 1, 448 bytes less on each device'
   ]
@@ -100,7 +100,8 @@ def test_what_could_be_split_further(mesh):
   (row,) = report.tensors
   odd = dataclasses.replace(row, local_shape=(6, 3), local_nbytes=72)
   assert advice.splits(odd, report.mesh) == [('data', 2, 0)]
-  assert advice.of(examine(trained(mesh, (('model', 'data'), None))[0])) == []
+  assert advice.advise(examine(trained(mesh,
+                                       (('model', 'data'), None))[0])) == []
 
 
 def test_bytes_of_an_activation(mesh):

@@ -12,7 +12,7 @@ from .report import AuditReport, TensorRow
 _SHOWN = 5
 
 
-def of(report: AuditReport) -> list[str]:
+def advise(report: AuditReport) -> list[str]:
   """A line for each of the largest that axes of the mesh could split.
 
   What is smaller than a hundredth of all is left out.

@@ -25,11 +25,11 @@ from torch_xla.shardy.sharding.text import parse_sharding
 
 from .. import policy as spmd_policy, xla_sharding
 from ..policy import applied as policy_applied, claims as policy_claims, rules
-from . import placed
-from .occupancy import held, Occupancy
+from . import placement
 from .report import (Activation, BoundaryRow, CollectiveRow, GRADIENT, Held,
                      ProgramRow, Seen, TensorRow)
-from .standard import Standard
+from .baseline import Standard
+from .device_memory import held, Occupancy
 
 NO_DOOR = ('the mode is off, and only with XLA_USE_SHARDY=1 are compiled '
            'programs seen')
@@ -120,11 +120,11 @@ class Collector:
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
     annotation = self._said(claim)
     policy = _seen(annotation) if annotation else Seen(unknown=NOT_CLAIMED)
-    stored = placed.stored(t)
+    stored = placement.stored(t)
     form, why_not = self._form(policy.sharding or stored.sharding)
     shape = tuple(t.shape)
-    placement = stored.sharding or policy.sharding
-    local = placed.local_shape(placement, shape)
+    layout = stored.sharding or policy.sharding
+    local = placement.local_shape(layout, shape)
     size = t.element_size()
     devices = math.prod(self._axes.values())
     records = self._by_name.get(
@@ -137,7 +137,7 @@ class Collector:
         if claim is None else 'default' if claim.rule is None else claim.rule,
         spec='' if annotation is None else annotation.spec_text,
         shape=shape,
-        dtype=placed.element_type(t),
+        dtype=placement.element_type(t),
         nbytes=math.prod(shape) * size,
         local_shape=local,
         local_nbytes=math.prod(local) * size,
@@ -178,7 +178,7 @@ class Collector:
       return (Seen(unknown=NO_PROGRAM),)
     programs_by_layout: dict[tuple, list[str]] = {}
     for program, tensor, _ in records:
-      sharding = tensor.compiled and placed.canonical(tensor.compiled)
+      sharding = tensor.compiled and placement.canonical(tensor.compiled)
       programs_by_layout.setdefault((sharding, tensor.priority),
                                     []).append(program)
     return tuple(
@@ -234,7 +234,7 @@ class Collector:
     if hook is not None:
       sharding = str(annotation.sharding)
       for shape, size in hook.shapes.items():
-        local = placed.local_shape(sharding, shape)
+        local = placement.local_shape(sharding, shape)
         activations.append(
             Activation(shape, local,
                        math.prod(local) * size,

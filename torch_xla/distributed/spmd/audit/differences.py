@@ -11,7 +11,7 @@ from torch_xla.distributed.spmd.policy.held import untied_text
 from torch_xla.shardy.compile.record import lost_text
 from torch_xla.shardy.gate import sizes
 
-from .placed import PENDING
+from .placement import PENDING
 from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
                      ProgramRow, Seen, TensorRow)
 

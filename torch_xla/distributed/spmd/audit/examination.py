@@ -15,7 +15,7 @@ from torch_xla.distributed.spmd.policy import held
 from torch_xla.shardy.gate import golden as golden_file
 from torch_xla.shardy.gate.requirements import Requirement
 
-from . import differences, golden as sections, standard as audit_standard
+from . import baseline, differences, golden as sections
 from .collect import Collector
 from .report import AuditReport, Difference, Kind, Totals
 
@@ -38,7 +38,7 @@ def examine(
     golden_sections: None: all but counts.
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
-  standard = audit_standard.of(model, policy)
+  standard = baseline.resolve_standard(model, policy)
   golden_part = None if golden is None else golden_file.read(
       golden, sections.TOOL).only(golden_sections)
   collector = Collector(model, standard)

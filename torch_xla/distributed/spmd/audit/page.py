@@ -88,7 +88,7 @@ def _held(report: AuditReport) -> Iterator[str]:
   yield '<h2>Bytes on a device, by module</h2>' + table(
       [(head, 'num' if i else 'head') for i, head in enumerate(header)],
       ([(escape(cell), False) for cell in row] for row in rows))
-  advised = advice.of(report)
+  advised = advice.advise(report)
   if advised:
     yield '<h2>Could be split further</h2><ul>'
     yield from (f'<li>{escape(line)}</li>' for line in advised)

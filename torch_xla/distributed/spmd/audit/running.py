@@ -62,8 +62,8 @@ def main() -> int:
   if failure:
     print(f'audit: {script} failed ({failure}): no audit', file=sys.stderr)
     return 3
-  from torch_xla.distributed.spmd.audit import ended
-  return ended.finish(options, moved)
+  from torch_xla.distributed.spmd.audit import after_script
+  return after_script.finish(options, moved)
 
 
 if __name__ == '__main__':

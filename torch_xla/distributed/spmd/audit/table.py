@@ -52,7 +52,7 @@ def text(report: AuditReport) -> str:
   lines += _filled(held_text(report), '  ')
   lines += ['', 'bytes on a device, by module']
   lines += [f'  {line}' for line in _aligned(modules.table(report))]
-  advised = advice.of(report)
+  advised = advice.advise(report)
   if advised:
     lines += ['', 'could be split further']
     lines += [part for line in advised for part in _filled(line, '  ')]

@@ -39,8 +39,8 @@ class Standard:
   start: policy_applied.Counts
 
 
-def of(model: torch.nn.Module,
-       policy: Optional[spmd_policy.ShardingPolicy]) -> Standard:
+def resolve_standard(model: torch.nn.Module,
+                     policy: Optional[spmd_policy.ShardingPolicy]) -> Standard:
   """The standard that an audit holds a model to.
 
   Raises:

@@ -16,17 +16,17 @@ from torch_xla.shardy.gate.golden import GoldenFileError, update
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
-from . import diff, examination, folding, golden, quantities, standard
+from . import baseline, diff, examination, folding, golden, quantities
 from .report import AuditReport, Kind
 
 
-def finish(options: dict[str, Any], moved: standard.Moved) -> int:
+def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
   """Audits what the script left; the exit status."""
   script = options['script']
   applied_to = applied.kept_models()
   models = ({
       type(m).__name__: m for m in applied_to
-  } or standard.models_in(model for model, _ in moved))
+  } or baseline.models_in(model for model, _ in moved))
   if not models:
     return _usage(f'{script} left no model on the device xla: the audit is of '
                   'a torch.nn.Module that lives when the script has ended')
@@ -39,7 +39,7 @@ def finish(options: dict[str, Any], moved: standard.Moved) -> int:
   try:
     policy = options['policy'] and ShardingPolicy.load(options['policy'])
     report = examination.examine(
-        *standard.as_one(models, moved),
+        *baseline.as_one(models, moved),
         policy=policy,
         tolerance=options['tolerance'],
         golden=None if options['update_golden'] else options['golden'],

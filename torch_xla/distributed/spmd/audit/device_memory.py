@@ -15,7 +15,7 @@ from torch_xla.distributed.spmd import policy as spmd_policy
 from torch_xla.shardy import tensor_names
 
 from .. import xla_sharding
-from .placed import element_type, local_shape, PENDING, stored
+from .placement import element_type, local_shape, PENDING, stored
 from .report import Beside, GRADIENT, Held, OTHER
 
 
