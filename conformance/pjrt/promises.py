@@ -163,14 +163,14 @@ class LongWork:
 
   def _begin(self) -> None:
     data = floats([1.] * self._size)
-    self._state, self._step = self._client.put(data), self._client.put(data)
+    self._state, self._term = self._client.put(data), self._client.put(data)
     self._value = 1.
     self._sum = self._client.compile(
         Elementwise((self._size,)).program(self._form, self._client.ids[:1]))
 
   def _leave(self) -> None:
     self._state.destroy()
-    self._step.destroy()
+    self._term.destroy()
     self._sum.destroy()
 
   def _make_room(self) -> None:
@@ -185,7 +185,7 @@ class LongWork:
     return self._add()
 
   def _add(self) -> Event:
-    execution = self._sum.start([[self._state, self._step]])
+    execution = self._sum.start([[self._state, self._term]])
     self._state.destroy()
     self._state = execution.outputs[0][0]
     self._value += 1
