@@ -290,7 +290,7 @@ def test_help_names_the_ends_that_there_are():
 @pytest.mark.parametrize('arguments, message', [
     (('--shard', '5/4'), "'5/4' is no shard: give 1/4"),
     (('--expected-failures', 'no/such'), 'No such file'),
-    (('--json', 'no/such/folder'), 'no directory for'),
+    (('--json', 'no/such/folder'), 'cannot be written'),
 ])
 def test_wrong_usage(arguments, message, unpacked):
   done = _command(sys.executable, *arguments, path=(unpacked,))

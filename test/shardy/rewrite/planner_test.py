@@ -174,13 +174,13 @@ def test_layouts_that_are_kept():
      'Shardy gives result 0 as {unreduced}: parts that are still to be added '
      'up'),
     (dict(parameters=None),
-     'the backend does not tell how it laid out the parameters'),
+     'the backend does not report the layouts of parameters'),
     (dict(parameters=[_X, _X]),
-     'the backend does not tell how it laid out the parameters'),
+     'the backend does not report the layouts of parameters'),
     (dict(results=None), 'the backend does not report the layouts of results'),
     (dict(results=[_X]), 'the backend does not report the layouts of results'),
     (dict(compiled=None),
-     'the backend does not tell how it laid out the parameters'),
+     'the backend does not report the layouts of parameters'),
     (dict(compiled=None, error=BackendCompileError(3, 'no such op')),
      'the backend refused the program for Shardy (no such op)'),
 ])

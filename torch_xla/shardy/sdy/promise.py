@@ -17,7 +17,7 @@ from ..sharding.partition_spec import uneven_dims
 from .constraints import SdyProgram, Tensor
 from .tensor_records import name_suffix
 
-_NO_PARAMETERS = 'the backend does not tell how it laid out the parameters'
+_NO_PARAMETERS = 'the backend does not report the layouts of parameters'
 _NO_RESULTS = 'the backend does not report the layouts of results'
 
 

@@ -1,6 +1,6 @@
 """Says how every result is laid out, in HLO that was lowered, in place.
 
-For plugins that do not tell how they laid out what nobody told them: each
+For plugins that do not report layouts that nobody gave them: each
 result is as it is marked, otherwise replicated.
 """
 
