@@ -18,7 +18,8 @@ def _after(lhs: str,
            result: str,
            attributes: str,
            said: str = _SPLIT,
-           of_other: str = '') -> tuple[str, str]:
+           of_other: str = '',
+           unordered: int = 0) -> tuple[str, str]:
   """What becomes of one convolution, and what is noted of it."""
   text = f'''HloModule m
 ENTRY e {{
@@ -31,7 +32,7 @@ ENTRY e {{
       protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
   came = module.SerializeToString()
-  note = convolutions.make_partitionable(module)
+  note = convolutions.make_partitionable(module, unordered)
   is_left = not note or 'left as they were' in note
   assert is_left is (module.SerializeToString() == came)
   printed = hlo.HloModule.from_serialized_hlo_module_proto(
@@ -124,6 +125,19 @@ def test_features_in_groups(groups, whole):
   assert re.findall(r'dims=\[[\d,]*\]',
                     text) == ['dims=[0,2]', 'dims=[2]',
                               'dims=[0,2]'][:3 * whole]
+
+
+def test_features_in_groups_where_devices_are_in_no_order():
+  """Whole on both sides, and so is the window, though of size 1."""
+  text, _ = _after(
+      '8,16,5',
+      '16,1,1',
+      '8,16,5',
+      'window={size=1}, dim_labels=bf0_oi0->bf0, feature_group_count=16',
+      unordered=8)
+  n0, n1, _, y = text.splitlines()
+  assert 'dims=[0,2]' in n0 and 'dims=[0,2]' in y
+  assert 'unspecified_dims' not in n1
 
 
 @pytest.mark.parametrize('attributes, said', [

@@ -26,8 +26,8 @@ convolution_handler.cc). So
 Features in groups are right in as many tiles as divide the groups. In others
 XLA takes features of another group, or counts none in a group and ends with
 "feature_group_count must be a positive number, got 0" (`CreateShardedConvolution`
-of the same file). So they are whole unless there are as many groups as devices,
-or a multiple.
+of the same file), as it does where one operand's are whole. So they are whole
+unless there are as many groups as devices, or a multiple, and sums may be split.
 
 Both compute the same. Programs without anything split are left alone.
 """
@@ -126,10 +126,12 @@ def _held(instruction: HloInstructionProto, num_devices: int,
                                       numbers.output_spatial_dimensions))
   is_grouped = (
       instruction.feature_group_count > 1 and
-      instruction.feature_group_count % num_devices != 0)
+      (sums_are_whole or instruction.feature_group_count % num_devices != 0))
   if sums_are_whole or is_grouped:
     lhs.add(numbers.input_feature_dimension)
     rhs.add(numbers.kernel_input_feature_dimension)
+  if sums_are_whole:  # A window of size 1 may be split, too, mostly padding.
+    rhs.update(numbers.kernel_spatial_dimensions)
   if is_grouped:
     rhs.add(numbers.kernel_output_feature_dimension)
     result.add(numbers.output_feature_dimension)
