@@ -89,7 +89,7 @@ def _problems(ground: Ground, series: Series, target: str) -> list[str]:
   chain = ground.manifest.with_dependencies(series.name)
   own = len(chain) if series.name == ALL else 1
   try:
-    ground.start(target)
+    ground.start(target, chain)
     laid = ground.lay(chain[:-own], target)
     before = git.need(ground.tree, 'rev-parse', 'HEAD')
     laid += ground.lay(chain[-own:], target)

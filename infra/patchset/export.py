@@ -53,7 +53,7 @@ def export(root: Path,
   with work_tree(upstream) as tree:
     _check_branch(upstream, branch)
     ground = Ground(root, manifest, tree)
-    start, picked = ground.start(target)
+    start, picked = ground.start(target, chain)
     laid = ground.lay(chain, target)
     for patch in laid:
       say(f'{patch.series}: {patch.patch.subject}')

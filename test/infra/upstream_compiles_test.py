@@ -5,6 +5,7 @@ and protobuf of the tf-nightly-cpu three days behind the pin of XLA; LLVM's. The
 variable UPSTREAM_CLONE names a clone of pytorch/xla, tags and all.
 """
 
+import importlib.util
 import os
 from pathlib import Path
 import subprocess
@@ -14,8 +15,6 @@ import zipfile
 
 from infra_project import ROOT
 import pytest
-import torch
-import torchgen
 
 from infra.patchset import git
 from infra.patchset.lay import Ground
@@ -23,6 +22,8 @@ from infra.patchset.lay import work_tree
 from infra.patchset.manifest import ALL
 from infra.patchset.manifest import load_manifest
 
+# Found without an import of torch.
+_SITE = Path(importlib.util.find_spec('torch').origin).parents[1]
 _CLONE = os.environ.get('UPSTREAM_CLONE', '')
 pytestmark = [
     pytest.mark.nightly,
@@ -82,10 +83,8 @@ def _generate(tree: Path, folder: Path) -> None:
   """Makes the headers that upstream's codegen makes of torch's operators."""
   torch_root, made = folder / 'root/torch', folder / 'torch_xla/csrc'
   for link, target in ((torch_root / 'aten/src/ATen',
-                        Path(torchgen.__path__[0],
-                             'packaged/ATen')), (torch_root / 'torch',
-                                                 Path(torch.__path__[0],
-                                                      'include/torch')),
+                        _SITE / 'torchgen/packaged/ATen'),
+                       (torch_root / 'torch', _SITE / 'torch/include/torch'),
                        (folder / 'root/__main__/torch_xla',
                         tree / 'torch_xla')):
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +110,7 @@ def test_each_touched_file_passes_a_compiler(tmp_path):
     laid = ground.lay(ground.manifest.with_dependencies(ALL), _BASE)
     assert not [entry for entry in laid if entry.conflict]
     _generate(tree, generated)
-    inside = Path(torch.__path__[0], 'include')
+    inside = _SITE / 'torch/include'
     folders = [
         *_unpacked(ROOT / 'build/headers'), inside,
         inside / 'torch/csrc/api/include',
