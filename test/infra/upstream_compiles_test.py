@@ -122,7 +122,7 @@ def test_each_touched_file_passes_a_compiler(tmp_path):
     ]
     for name, text in _STAND_INS.items():
       (generated / name).parent.mkdir(parents=True, exist_ok=True)
-      (generated / name).write_text(text)
+      (generated / name).write_text(f'#pragma once\n{text}')
     heavy = generated / 'heavy.h'
     heavy.write_text(''.join(f'#include "{name}"\n' for name in _HEAVY))
     subprocess.run([*compiler, '-x', 'c++-header', heavy], check=True)
