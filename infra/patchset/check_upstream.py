@@ -89,7 +89,7 @@ def _problems(worktree: Worktree, series: Series, target: str) -> list[str]:
   chain = worktree.manifest.with_dependencies(series.name)
   own = len(chain) if series.name == ALL else 1
   try:
-    worktree.start(target)
+    worktree.start(target, chain)
     laid = worktree.lay(chain[:-own], target)
     before = git.need(worktree.tree, 'rev-parse', 'HEAD')
     laid += worktree.lay(chain[-own:], target)
@@ -100,11 +100,11 @@ def _problems(worktree: Worktree, series: Series, target: str) -> list[str]:
       for entry in laid
       if entry.conflict
   ]
-  return conflicts or _faults(worktree.tree, before)
+  return conflicts or _faults(worktree.tree, before, own == 1)
 
 
-def _faults(tree: Path, before: str) -> list[str]:
-  """The faults of the files that commits changed."""
+def _faults(tree: Path, before: str, is_one: bool) -> list[str]:
+  """The faults of the files that commits changed, of one series or all."""
   paths = git.need(tree, 'diff', '--name-only', before, 'HEAD').split()
   faults = [
       f'{path} does not compile' for path in paths if path.endswith('.py') and
@@ -115,7 +115,8 @@ def _faults(tree: Path, before: str) -> list[str]:
     twice = _redefined(git.run(tree, 'show', f'{before}:{path}').stdout, path)
     now = _redefined((tree / path).read_text(encoding='utf-8'), path)
     faults += [f'{path}: {name}' for name in now if name not in twice]
-  faults += misformatted(tree, before, paths)
+  if is_one:
+    faults += misformatted(tree, before, paths)
   if not any(path.startswith('test/') for path in paths):
     faults.append('its patches change no test')
   return faults
@@ -133,4 +134,8 @@ def _redefined(text: str, path: str) -> list[str]:
                         capture_output=True,
                         encoding='utf-8',
                         check=False)
-  return [fault['message'] for fault in json.loads(done.stdout or '[]')]
+  # Without the number of the line, which another change moves.
+  return [
+      fault['message'].split(' from line ')[0]
+      for fault in json.loads(done.stdout or '[]')
+  ]

@@ -53,7 +53,7 @@ def export(root: Path,
   with work_tree(upstream) as tree:
     _check_branch(upstream, branch)
     worktree = Worktree(root, manifest, tree)
-    start, picked = worktree.start(target)
+    start, picked = worktree.start(target, chain)
     laid = worktree.lay(chain, target)
     for patch in laid:
       say(f'{patch.series}: {patch.patch.subject}')

@@ -53,8 +53,13 @@ class Worktree:
   edited: Mapping[str, tuple[Patch, str] | None] = field(default_factory=dict)
   _homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
-  def start(self, target: str) -> tuple[str, tuple[str, ...]]:
+  def start(
+      self, target: str,
+      chain: Iterable[Series] = ()) -> tuple[str, tuple[str, ...]]:
     """Puts the tree at a form's base, or at any other commit.
+
+    Args:
+      chain: series that need what their own bases pick, on any other commit.
 
     Returns:
       The commit, and the ids of upstream's commits that were picked.
@@ -64,8 +69,10 @@ class Worktree:
     _check_commits(self.tree, base)
     picks = base.cherry_pick
     if not bases and target != WHEEL:
-      picks = tuple(pick for b in self.manifest.bases[-1:]
-                    for pick in self._lacking(b, base.commit))
+      homes = {series.home(target) for series in chain}
+      picks = tuple(
+          pick for b in self.manifest.bases if b.name in homes
+          for pick in self._lacking(b, base.commit))
     _go_to(self.tree, base.commit)
     for commit in picks:
       git.need(self.tree, *CONFIG, *_PICK, '-x', commit)
@@ -177,11 +184,10 @@ class Worktree:
     git.need(self.tree, *CONFIG, 'commit', '--quiet', '--file=-', given=message)
 
   def _lacking(self, base: Base, commit: str) -> list[str]:
-    """The commits that some base picks and that are in no history here."""
-    picks = dict.fromkeys(p for b in self.manifest.bases for p in b.cherry_pick)
+    """The commits that a base picks and that are in no history here."""
     return [
-        pick for pick in picks if is_ancestor(self.tree, pick, base.commit) and
-        not is_ancestor(self.tree, pick, commit) and
+        pick for pick in base.cherry_pick
+        if not is_ancestor(self.tree, pick, commit) and
         not git.need(self.tree, 'log', '-1', '--format=%H', '--fixed-strings',
                      f'--grep=(cherry picked from commit {pick})', commit)
     ]
