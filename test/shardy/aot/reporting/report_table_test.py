@@ -76,9 +76,9 @@ one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
   flops: 3,000,000,000,000,000
   cycles: 5,000,000
   collectives:
-    all-gather  over model                                      24 x  3.00 GiB
-    all-reduce  over data, model                                3 x   4.00 KiB
-    all-reduce  over 128 groups of 2, along no whole mesh axes  1 x   512 bytes'''
+    all-gather  over model                                24 x  3.00 GiB
+    all-reduce  over data, model                          3 x   4.00 KiB
+    all-reduce  over 128 groups of 2, along no mesh axes  1 x   512 bytes'''
   )
 
 

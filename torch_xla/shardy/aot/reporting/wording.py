@@ -125,7 +125,9 @@ def over_text(use: CollectiveUse) -> str:
   """What a collective runs over."""
   if use.axes:
     return f'over {", ".join(use.axes)}'
-  return f'over {use.groups}, along no whole mesh axes'
+  # Groups along a part of an axis say so themselves.
+  return f'over {use.groups}' + ('' if ' along ' in use.groups else
+                                 ', along no mesh axes')
 
 
 def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
