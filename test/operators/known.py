@@ -1,6 +1,8 @@
 """Operators that are known to differ, by reason: the list only shrinks."""
 
-DIFFER: dict[str, str] = {
+import torch
+
+_FLOAT32 = {
     'refused: Shapes must be equal rank, but are f32[10,5] and f':
         'clamp_max clamp_min ',
     'a 0-d tensor has no dim to it':
@@ -47,4 +49,27 @@ DIFFER: dict[str, str] = {
         '_chunk_cat norm.nuc amax amin nn.functional.pdist ',
     'a size of 0 gives another shape or is refused':
         'linalg.cond linalg.inv_ex linalg.matrix_rank linalg.slogdet',
+}
+_BOOL = {
+    'WRONG: not looked into':
+        'asin cummax isneginf _chunk_cat native_dropout_backward '
+        'count_nonzero nn.functional.pixel_shuffle ',
+    'a 0-d tensor has no dim to it':
+        'max.reduction_with_dim min.reduction_with_dim index_fill '
+        'index_copy index_select index_add squeeze.multiple logsumexp '
+        'all any amax amin sum masked.sum masked.prod ',
+    'refused: Concatenate expects at least one argumen': 'repeat ',
+    'refused: Could not run aten::_sparse_coo_tensor_': 'to_sparse ',
+    'refused: Expected element type in shape to be ari': 'atan2 ',
+    'refused: Shapes must be equal rank, but are pred[': 'clamp_max clamp_min ',
+    'refused: Type not supported: ComplexHalf': 'chalf ',
+    'refused: bool is no number to XLA':
+        'acos acosh asinh atan atanh cos cosh exp sin sinh __rdiv__ tan '
+        'tanh expm1 reciprocal rsqrt sqrt isnan sigmoid erf erfc erfinv ',
+    'refused: gather(): expected rank of input (1) and': 'gather ',
+    'refused: tensor_split expected tensor_indices_or_': 'tensor_split ',
+}
+DIFFER: dict[torch.dtype, dict[str, str]] = {
+    torch.float32: _FLOAT32,
+    torch.bool: _BOOL,
 }

@@ -11,12 +11,14 @@ import numpy as np
 import processes
 import pytest
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dist_cp
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental.distributed_checkpoint import (
-    missing_from_checkpoint, prime_optimizer, SPMDLoadPlanner, SPMDSavePlanner)
+    CheckpointManager, missing_from_checkpoint, prime_optimizer,
+    SPMDLoadPlanner, SPMDSavePlanner)
 import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
@@ -130,6 +132,20 @@ def test_each_type(tmp_path: Path) -> None:
       for n, v in values.items()
   }
   _check(tmp_path, values, saved, loaded)
+
+
+def test_a_failed_async_save_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+  dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
+  manager = CheckpointManager(tmp_path / 'steps', 1, chkpt_on_preemption=False)
+  (tmp_path / 'steps').rmdir()
+  (tmp_path / 'steps').touch()
+  manager.save_async(1, {'t': torch.ones(2).to('xla')})
+  manager._async_worker_pool.shutdown()  # As the interpreter's end does.
+  assert 'of step 1 failed' in caplog.text
+  with pytest.raises(dist_cp.CheckpointException):
+    manager.join()
+  dist.destroy_process_group()
 
 
 def test_complex128_is_refused(tmp_path: Path) -> None:
