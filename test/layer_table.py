@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'explained_script': (
-        ('torch_xla_shardy',), ('errors', 'explanation', 'guards')),
+        ('gate', 'torch_xla_shardy'), ('errors', 'explanation', 'guards')),
     'exported_script': (
         ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
     '__main__': (('torch_xla_shardy',), ()),
