@@ -1,7 +1,7 @@
 """Compiled programs as `_XLAC` gets to see them: V1 lists, as XLA writes."""
 
 import pytest
-from torch_xla.shardy.hlo import messages, op_sharding, protos
+from torch_xla.shardy.hlo import messages, op_sharding, opcodes, protos
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2 import to_v1, to_v2
 
@@ -50,6 +50,21 @@ def test_v1_is_what_xla_writes(xla, v2, v1):
     assert got is None
   else:
     assert got == _with_config(_module(wanted), b'config')
+
+
+def test_operations_of_later_compilers():
+  module = _module(b'')
+  first, second = module.computations[0].instructions
+  first.opcode, second.opcode = 'abs', 'mulhi'
+  for read in to_v1.to_v1, opcodes.readable:
+    got = messages.parse(protos.HloModuleProto,
+                         read(module.SerializeToString(), 'hlo'))
+    assert [(i.opcode, i.custom_call_target)
+            for i in got.computations[0].instructions] == [('abs', ''),
+                                                           ('custom-call',
+                                                            'mulhi')]
+  second.opcode = 'custom-call'
+  assert opcodes.readable(module.SerializeToString(), 'hlo') is None
 
 
 def test_a_bare_module():

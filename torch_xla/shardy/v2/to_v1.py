@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from ..hlo import messages, op_sharding
+from ..hlo import messages, op_sharding, opcodes
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.tile_assignment import ShardingError
 
 
 def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
   """A compiled program with every device of its shardings listed.
+
+  Its operations are such as `_XLAC` knows (`hlo.opcodes`).
 
   Args:
     program: serialised, as PJRT_Executable_OptimizedProgram gives it.
@@ -36,7 +38,8 @@ def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
   message, module = parsed
   shardings: dict[bytes, bytes] = {}
   rewrite = lambda data, _: _cached_v1(data, shardings)
-  if not op_sharding.rewrite_module(module, rewrite):
+  is_changed = op_sharding.rewrite_module(module, rewrite)
+  if not opcodes.make_known(module) and not is_changed:
     return None
   return message.SerializeToString()
 

@@ -78,8 +78,7 @@ one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
   collectives:
     all-gather  over model                                24 x  3.00 GiB
     all-reduce  over data, model                          3 x   4.00 KiB
-    all-reduce  over 128 groups of 2, along no mesh axes  1 x   512 bytes'''
-  )
+    all-reduce  over 128 groups of 2, along no mesh axes  1 x   512 bytes''')
 
 
 def test_what_no_program_tells_is_said_of_the_step() -> None:

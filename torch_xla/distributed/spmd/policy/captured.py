@@ -19,7 +19,6 @@ from torch_xla.shardy.annotate.annotation import (Annotation, user_mesh,
                                                   UserMesh)
 from torch_xla.shardy.bind import binder
 from torch_xla.shardy.layers import folded
-from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sharding.hlo_sharding import HloSharding, ShardingType
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -93,8 +92,8 @@ def _said(name: str, t: torch.Tensor,
     spec: Optional[Sequence[Sequence[int]]] = annotation.partition_spec
   else:
     placed = (
-        annotation.sharding if annotation is not None else None
-        if torch_xla.shardy.current_mode() is Mode.SHARDY else placement_of(t))
+        annotation.sharding if annotation is not None else None if
+        torch_xla.shardy.current_mode().value == 'shardy' else placement_of(t))
     if placed is None:
       return None
     spec = next(_specs_of(placed, t.dim(), over), None)

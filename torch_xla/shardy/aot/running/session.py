@@ -20,6 +20,7 @@ from torch_xla_shardy import script_process
 
 from ... import door
 from ...door.device_plugins import DoorPlugin
+from ...hlo import opcodes
 from ...mode import current_mode, Mode
 from . import capacity, plugin, script_hooks
 from .. import topologies
@@ -239,7 +240,7 @@ def _put_door(observer: ProgramObserver) -> None:
   """Has each program pass `observer`, whatever the mode."""
   if current_mode() is Mode.OFF:
     # Programs pass unchanged; the wheel has no door in this mode.
-    door.use(lambda c: c.compile(c.program, c.options), None)
+    door.use(lambda c: c.compile(c.program, c.options), opcodes.readable)
     plugins.use_dynamic_plugins()
     plugins.register_plugin(DEVICE, DoorPlugin(tpu.TpuPlugin()))
   door.wrap(observer)
