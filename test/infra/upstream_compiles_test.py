@@ -17,8 +17,7 @@ from infra_project import ROOT
 import pytest
 
 from infra.patchset import git
-from infra.patchset.lay import Ground
-from infra.patchset.lay import work_tree
+from infra.patchset.worktree import work_tree, Worktree
 from infra.patchset.manifest import ALL
 from infra.patchset.manifest import load_manifest
 
@@ -105,9 +104,9 @@ def _generate(tree: Path, folder: Path) -> None:
 def test_each_touched_file_passes_a_compiler(tmp_path):
   generated = tmp_path / 'generated'
   with work_tree(Path(_CLONE)) as tree:
-    ground = Ground(ROOT, load_manifest(ROOT), tree)
-    start, _ = ground.start(_BASE)
-    laid = ground.lay(ground.manifest.with_dependencies(ALL), _BASE)
+    worktree = Worktree(ROOT, load_manifest(ROOT), tree)
+    start, _ = worktree.start(_BASE)
+    laid = worktree.lay(worktree.manifest.with_dependencies(ALL), _BASE)
     assert not [entry for entry in laid if entry.conflict]
     _generate(tree, generated)
     inside = _SITE / 'torch/include'
