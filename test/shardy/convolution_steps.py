@@ -57,6 +57,10 @@ CASES = {
     'in fewer groups than devices':
         Case(lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),
              (2, 4, 8, 8), ('x', None, 'y', None), ('y', 'x', None, None)),
+    # Shardy ends the process in the gradient of what is convolved.
+    'in groups without a window':
+        Case(lambda: torch.nn.Conv2d(8, 8, 1, groups=8), (4, 8, 8, 8),
+             ('x', None, 'y', None), ('y', None, None, None)),
 }
 _NO_ORDER = (7, 2, 4, 1, 0, 5, 6, 3)
 # The gradient of the weight is summed over the wrong devices.

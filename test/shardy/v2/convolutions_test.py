@@ -114,17 +114,24 @@ ROOT y = f32[8,5,6,8] custom-call(n2), {call}"unspecified_dims=[0,1,3]"'''
   assert holding.open_dims('') == ()
 
 
-@pytest.mark.parametrize('groups, whole', [(3, True), (4, False), (8, False)])
-def test_features_in_groups(groups, whole):
-  """Whole where the groups are not as many as devices, or a multiple."""
-  text, note = _after(
-      '8,24,5', '24,' + str(24 // groups) + ',1', '8,24,5',
-      'window={size=1}, dim_labels=bf0_oi0->bf0, '
-      f'feature_group_count={groups}', ', sharding={devices=[4,1,1]<=[4]}')
-  assert bool(note) is whole
-  assert re.findall(r'dims=\[[\d,]*\]',
-                    text) == ['dims=[0,2]', 'dims=[2]',
-                              'dims=[0,2]'][:3 * whole]
+_WITHOUT_WINDOW = ['[0,2]', '[2]', '[0,2]']
+
+
+@pytest.mark.parametrize('groups, size, open_dims', [
+    (3, 1, _WITHOUT_WINDOW),
+    (8, 1, _WITHOUT_WINDOW),
+    (3, 3, ['[0]', '[0]']),
+    (4, 3, ['[0,1]'] * 3),
+    (8, 3, ['[0,1]'] * 3),
+])
+def test_features_in_groups(groups, size, open_dims):
+  """Whole unless the groups are as many as devices, or a multiple."""
+  text, _ = _after(
+      '8,24,5', f'24,{24 // groups},{size}', '8,24,5',
+      f'window={{size={size} pad={size // 2}_{size // 2}}}, '
+      f'dim_labels=bf0_oi0->bf0, feature_group_count={groups}',
+      ', sharding={devices=[4,1,1]<=[4]}')
+  assert re.findall(r'dims=(\[[\d,]*\])', text) == open_dims
 
 
 def test_features_in_groups_where_devices_are_in_no_order():

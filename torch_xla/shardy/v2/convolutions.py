@@ -26,8 +26,9 @@ convolution_handler.cc). So
 Features in groups are right in as many tiles as divide the groups. In others
 XLA takes features of another group, or counts none in a group and ends with
 "feature_group_count must be a positive number, got 0" (`CreateShardedConvolution`
-of the same file), as it does where one operand's are whole. So they are whole
-unless there are as many groups as devices, or a multiple, and sums may be split.
+of the same file), as it does where one operand's are whole; without a window it
+may free what it has not allocated. So they are whole unless there is a window,
+there are as many groups as devices, or a multiple, and sums may be split.
 
 Both compute the same. Programs without anything split are left alone.
 """
@@ -124,9 +125,9 @@ def _held(instruction: HloInstructionProto, num_devices: int,
                       for spatial in (numbers.input_spatial_dimensions,
                                       numbers.kernel_spatial_dimensions,
                                       numbers.output_spatial_dimensions))
-  is_grouped = (
-      instruction.feature_group_count > 1 and
-      (sums_are_whole or instruction.feature_group_count % num_devices != 0))
+  groups = instruction.feature_group_count
+  is_grouped = groups > 1 and (sums_are_whole or not windows or
+                               groups % num_devices != 0)
   if sums_are_whole or is_grouped:
     lhs.add(numbers.input_feature_dimension)
     rhs.add(numbers.kernel_input_feature_dimension)
