@@ -50,7 +50,9 @@ def check_upstream(root: Path,
   problems = []
   for series in chosen:
     for target in [elsewhere] if elsewhere else series.upstream:
-      count = len(series.forms()[series.home(target)])
+      laid = (
+          manifest.with_dependencies(ALL) if series.name == ALL else [series])
+      count = sum(len(s.forms().get(s.home(target), ())) for s in laid)
       say(f'==> {series.name} on {target}: {count} patches')
       for problem in _problems(worktree, series, targets[target]):
         problems.append(f'{series.name} on {target}: {problem}')

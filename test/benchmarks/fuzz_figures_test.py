@@ -22,6 +22,7 @@ def test_some_programs(mode):
     assert title in done.stdout
 
 
+@pytest.mark.nightly
 def test_an_option_that_there_is_not():
   done = _fuzz('--progams', '3')
   assert done.returncode == 2 and 'unrecognized arguments' in done.stderr

@@ -61,7 +61,7 @@ def test_xlas_cpu_plugin_conforms(tmp_path: Path) -> None:
   }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_registered_device_and_all_forms(tmp_path: Path) -> None:
   forms = {name: tmp_path / f'out.{name}' for name in ('json', 'junit', 'html')}
   known = tmp_path / 'known.txt'

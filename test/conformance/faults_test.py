@@ -71,10 +71,10 @@ def _judge(library: Path,
 
 
 # One at the start, of a transfer, of what runs, of what is read back, of what is
-# loaded, of a sharding, of a priority, of memory and of an event.
+# loaded, of a sharding and of an event.
 _IN_THE_WHOLE = ('crash-at-start', 'transfer-bfloat16', 'wrong-op@add',
                  'stale-readback', 'no-serialize', 'v1-misread',
-                 'shardy-ignored', 'leak-of-uploads', 'early-read')
+                 'early-read')
 
 
 @pytest.mark.slow

@@ -152,6 +152,7 @@ def _train_with_cache(host: int, folder: str) -> tuple[Any, trained.Trained]:
   return trained.over_all(), kept.report()
 
 
+@pytest.mark.nightly
 def test_one_host_writes_the_cache_that_all_read(tmp_path: Path) -> None:
   folder = str(tmp_path / 'compiled')
   (_, writer), (_, reader) = (

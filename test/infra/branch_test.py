@@ -247,14 +247,15 @@ def test_series_on_each_of_its_bases(project, sources):
   merge_on(project, f'{TAG}+feature', 'master')
   refs = git(sources, 'for-each-ref')
   expected = [
-      f'==> one on {base}: 1 patches' for base in (TAG, f'{TAG}+feature',
-                                                   'master')
+      f'==> {series} on {base}: 1 patches' for series in ('one', 'all')
+      for base in (TAG, f'{TAG}+feature', 'master')
   ]
   assert check_lines(project, sources) == ('', expected)
   (project.root / 'build/upstream/left.py').write_text('')
   assert check_lines(
-      project, sources,
-      elsewhere='HEAD') == ('', ['==> one on HEAD: 1 patches'])
+      project, sources, elsewhere='HEAD') == ('', [
+          '==> one on HEAD: 1 patches', '==> all on HEAD: 1 patches'
+      ])
   assert not (project.root / 'build/upstream/left.py').exists()
   assert git(sources, 'for-each-ref') == refs
 

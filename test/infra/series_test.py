@@ -50,6 +50,7 @@ def test_checkout_is_in_order(official_wheel, tmp_path):
   assert check(ROOT, folder_reader(wheel)) == []
 
 
+@pytest.mark.nightly
 def test_commands_on_the_checkout():
   script = [sys.executable, ROOT / 'infra' / 'series.py']
   listed = subprocess.run([*script, 'list'],

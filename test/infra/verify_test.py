@@ -85,7 +85,7 @@ def test_wheel_of_a_profile(workshop, tmp_path):
   assert "not the vendor's, from the profile" in found['acme/libacme.so']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_checkouts_wheel_by_the_command(built, tmp_path):
   done = subprocess.run([
       sys.executable, ROOT / 'infra' / 'wheel', 'verify', built, '--json',

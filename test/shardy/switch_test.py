@@ -80,7 +80,7 @@ import torch_xla
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_import_with_cpu_plugin_not_installed():
   """A process of its own: it is the import that fails."""
   error = error_of(

@@ -103,7 +103,7 @@ def failures_on_xlas_plugin(patterns: tuple[str, ...]) -> dict[str, str]:
   return failed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_xlas_plugin_computes_right_alone():
   called = processes.call(
       failures_on_xlas_plugin,

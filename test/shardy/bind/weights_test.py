@@ -385,7 +385,7 @@ def _large_weights(run: Run) -> list[torch.Tensor]:
   return made
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.environment(**SHARDY)
 def test_dead_weights_free_their_memory_at_once(run):
   """The next model may need it; a pending graph may need it until the sync."""

@@ -134,7 +134,7 @@ def test_table_of_a_device_that_is_not_known():
   assert text.endswith('2 error(s), 0 warning(s)')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_runtime_that_crashes_is_named_by_its_signal():
   found, steps = probe(PJRT_DEVICE='CPU', XLA_FLAGS='--xla_nonsense=1')
   assert list(found) == ['probe.process']

@@ -186,7 +186,7 @@ def test_training_matches_one_device(mesh):
     close(got.cpu(), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_400_queued_collective_steps(mesh):
   """It aborts with as many threads as devices: see device_plugins.py."""
   torch.manual_seed(0)

@@ -80,7 +80,7 @@ def test_chains(count):
   assert len([o for o in found if o.status is Status.OK]) >= 0.8 * count
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_wrong_number_is_found():
   """The seed of its program finds it, and the program is made smaller."""
   seeds = [s for s in range(40) if ' + ' in str(make(s))][:4]

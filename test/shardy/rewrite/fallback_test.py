@@ -270,7 +270,7 @@ def test_backend_that_does_not_tell_what_it_made(mesh, wrap):
   torch_xla.sync(wait=True)
   wrap(keep_quiet)
   y, program = _run(torch.atan, x)
-  _check_fell_back(program, 'the backend does not tell')
+  _check_fell_back(program, 'the backend does not report')
   assert program.collectives is None
   close(y.cpu(), a.atan())
 

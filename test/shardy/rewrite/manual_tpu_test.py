@@ -74,6 +74,7 @@ def _compiled(compute: Callable[[], torch.Tensor]) -> tuple[str, str]:
   return text, topology.compile_for(_TOPOLOGY, program, shardy=True).to_string()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     'first', ['x', pytest.param('w', marks=pytest.mark.nightly)])
 def test_flash_attention(first):

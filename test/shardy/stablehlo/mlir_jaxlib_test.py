@@ -23,7 +23,7 @@ with torch_xla.shardy.record() as programs:
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     'variables', [
         dict(XLA_USE_SHARDY='1', XLA_STABLEHLO_COMPILE='1'),

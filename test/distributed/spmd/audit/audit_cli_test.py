@@ -194,7 +194,7 @@ def test_scripts_that_cannot_be_audited(project, script, status, text):
   assert text in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_script_without_a_policy(project):
   done = run(project, '--capture', 'captured.toml', 'train.py', 'by hand')
   assert done.returncode == 1, done.stderr

@@ -123,7 +123,7 @@ def test_golden_and_comparison(tmp_path: Path, temporary: Path) -> None:
   assert 'v5e:2x2 of earlier.json' in wider.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('way, said', [
     ('crash', 'the process was ended by SIGSEGV'),
     pytest.param(
@@ -141,7 +141,7 @@ def test_a_process_that_ends_itself(way: str, said: str,
   assert list(temporary.glob('aot-*')) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_needs_libtpu_and_nothing_else(tmp_path: Path, temporary: Path) -> None:
   """Mode shardy works where neither XLA's CPU plugin nor JAX is installed."""
   (tmp_path / 'sitecustomize.py').write_text(
@@ -174,7 +174,7 @@ def test_a_script_that_asks_whether_torch_xla_is_there(tmp_path: Path,
   assert 'on xla:0 TPU' in done.stdout and f'{name}:12' in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     'to_group', [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_an_interrupted_run(to_group: bool, temporary: Path) -> None:

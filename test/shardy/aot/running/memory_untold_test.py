@@ -18,7 +18,7 @@ def without_words(script: str) -> AotReport:
   return ahead_of_time.run(script, (), 'v5e:2x2', {})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_is_what_other_versions_say() -> None:
   report = processes.call(without_words, 'train.py', PJRT_DEVICE='TPU').value
   assert report.fits and not report.topology.memory_told

@@ -51,7 +51,7 @@ def compiled_here(
     pytest.param(
         {'XLA_USE_SHARDY': '1'}, id='shardy', marks=pytest.mark.nightly)
 ])
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_jaxlib_compiles_the_same(script: str, mode: dict[str, str]) -> None:
   if script == 'audited.py' and not mode:
     pytest.skip('its priorities need mode shardy')
