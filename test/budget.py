@@ -15,7 +15,7 @@ import pytest
 from cpu_seconds import CpuSeconds
 import tiers
 
-LIMITS = {'core': 300, 'whole': 1150}
+LIMITS = {'core': 450, 'whole': 1500}
 _SHOWN = 10
 
 

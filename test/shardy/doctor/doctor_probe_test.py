@@ -59,7 +59,7 @@ def served(folder: Path) -> dict[str, Finding]:
   return {f.check: f for f in found}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_json_of_a_sound_process():
   done = run_doctor(
       '--json',

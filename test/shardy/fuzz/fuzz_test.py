@@ -70,7 +70,7 @@ def test_programs():
 
 
 @pytest.mark.parametrize('count', [
-    pytest.param(3, marks=pytest.mark.slow),
+    pytest.param(1, marks=pytest.mark.slow),
     pytest.param(200, marks=pytest.mark.nightly),
 ])
 def test_chains(count):
@@ -106,7 +106,7 @@ def test_a_process_that_ends_is_a_finding():
   assert 'exit status -6' in found[0].detail
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_program_depends_on_its_seed_alone():
   script = ('import random_programs\n'
             'for seed in range(20): print(random_programs.make(seed))')

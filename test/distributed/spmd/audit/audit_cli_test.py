@@ -179,7 +179,7 @@ def test_differences_are_status_1(project):
         'no_model.py',
         2,
         'no_model.py left no model on the device xla',
-        marks=pytest.mark.slow),
+        marks=pytest.mark.nightly),
     pytest.param(
         'two.py',
         2,
