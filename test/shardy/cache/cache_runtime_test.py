@@ -95,7 +95,7 @@ def test_another_mode_finds_nothing(cold):
   assert shardy['path'] != cold['path']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_compiler_flag_finds_nothing(cold):
   flag = '--xla_cpu_enable_fast_math=true'
   flags = _run(cold['root'], 'reader', XLA_FLAGS=flag, **_V2)

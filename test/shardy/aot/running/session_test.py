@@ -68,7 +68,7 @@ def test_torch_compile() -> None:
   assert places[0] == 'compiled.py:17 in loss_of'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_fsdp_with_a_batch_of_one_host() -> None:
   report, out, _ = report_of('fsdp.py')
   assert 'trained' in out and not report.failed and report.findings == ()
@@ -212,7 +212,7 @@ def test_reading_is_an_error_when_strict() -> None:
   assert 'train.py' in report.traceback and 'session.py' not in report.traceback
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
   kept = tmp_path / 'model.pt'
   kept.write_text('a real one')
@@ -230,7 +230,7 @@ def test_waiting_for_other_processes_is_refused() -> None:
   assert report.failed and '--one-process' in report.traceback
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_process_waits_for_nobody() -> None:
   report, out, _ = report_of('peers.py', wanted={'one_process': True})
   assert 'process 0 of 1' in out and not report.failed
@@ -243,7 +243,7 @@ def test_minibatch_with_one_process_is_told() -> None:
   assert any('minibatch' in finding for finding in report.findings)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_process_per_chip_is_refused() -> None:
   report, out, _ = report_of('launches.py')
   assert 'never' not in out
