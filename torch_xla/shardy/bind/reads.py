@@ -36,7 +36,7 @@ def _copy_from_and_resize(value: torch.Tensor,
 # Kernels that read one tensor, into another or a new one; which it is, and what
 # they do with its value.
 _COPIES: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
-    '_to_copy': (0, torch.ops.aten._to_copy),
+    '_to_copy': (0, torch.ops.aten.to.dtype_layout),  # The value is new.
     '_copy_from': (0, _copy_from),
     '_copy_from_and_resize': (0, _copy_from_and_resize),
     'copy': (1, torch.ops.aten.copy),
