@@ -1,5 +1,6 @@
 """Lays every series on each of its bases, or on any other tree."""
 
+from collections.abc import Sequence
 import compileall
 import json
 from pathlib import Path
@@ -49,12 +50,12 @@ def check_upstream(root: Path,
                                   f'{elsewhere}^{{commit}}')
   problems = []
   for series in chosen:
+    chain = manifest.with_dependencies(series.name)
+    own = chain if series.name == ALL else (series,)
     for target in [elsewhere] if elsewhere else series.upstream:
-      laid = (
-          manifest.with_dependencies(ALL) if series.name == ALL else [series])
-      count = sum(len(s.forms().get(s.home(target), ())) for s in laid)
+      count = sum(len(s.forms().get(s.home(target), ())) for s in own)
       say(f'==> {series.name} on {target}: {count} patches')
-      for problem in _problems(worktree, series, targets[target]):
+      for problem in _problems(worktree, chain, len(own), targets[target]):
         problems.append(f'{series.name} on {target}: {problem}')
         say(f'  {problem}')
     try:
@@ -86,10 +87,9 @@ def _clone(root: Path, upstream: Path) -> Path:
   return tree
 
 
-def _problems(worktree: Worktree, series: Series, target: str) -> list[str]:
-  """Lays a series behind what it depends on, and looks at it."""
-  chain = worktree.manifest.with_dependencies(series.name)
-  own = len(chain) if series.name == ALL else 1
+def _problems(worktree: Worktree, chain: Sequence[Series], own: int,
+              target: str) -> list[str]:
+  """Lays a chain of series, and looks at the last `own` of them."""
   try:
     worktree.start(target, chain)
     laid = worktree.lay(chain[:-own], target)
