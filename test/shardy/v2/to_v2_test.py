@@ -154,6 +154,32 @@ def test_no_shardings_no_change(xla):
   assert lowered.shardings == ShardingCounts()
 
 
+@pytest.mark.parametrize('sharding, is_left', [
+    ('{manual}', True),
+    ('{devices=[2]<=[2]}', False),
+])
+def test_loops_are_free_but_in_a_manual_region(sharding, is_left):
+  """Of one value, which is no tuple."""
+  pytest.importorskip('jaxlib', reason='needs jaxlib: HLO text')
+  module = messages.parse(
+      protos.HloModuleProto,
+      _proto(f'''HloModule m
+b {{ x = f32[8] parameter(0), sharding={sharding}
+  ROOT y = f32[8] add(x, x) }}
+c {{ x = f32[8] parameter(0), sharding={sharding}
+  ROOT y = pred[] constant(false) }}
+ENTRY e {{ x = f32[8] parameter(0), sharding={sharding}
+  ROOT y = f32[8] while(x), body=b, condition=c }}'''))
+  assert to_v2.make_partitionable(module)[0] is not is_left
+  shardings = [
+      i.HasField('sharding')
+      for c in module.computations
+      for i in c.instructions
+      if i.opcode == 'parameter'
+  ]
+  assert sorted(shardings) == [is_left, is_left, True]
+
+
 def test_replicated_stays_present():
   """An OpSharding of no bytes is a sharding; none at all is another matter."""
   module = _module([_bytes(_V1['tiled']), b''])

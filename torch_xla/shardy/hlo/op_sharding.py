@@ -145,6 +145,15 @@ def check_rank(sharding: HloSharding, rank: int) -> None:
                              f'on an array of rank {rank}')
 
 
+def elements(data: bytes) -> tuple[Optional[HloSharding], ...]:
+  """The shardings of a tuple's leaves, or of one value; None where unknown."""
+  try:
+    sharding = from_bytes(data)
+  except ShardingError:
+    return (None,)
+  return sharding.elements or (sharding,)
+
+
 def module_shardings(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
   """The shardings of a program; None for one that is not understood."""
   for data in {
@@ -153,11 +162,7 @@ def module_shardings(module: HloModuleProto) -> Iterator[Optional[HloSharding]]:
       for i in c.instructions
       if i.HasField('sharding')
   }:
-    try:
-      sharding = from_bytes(data)
-      yield from sharding.elements or (sharding,)
-    except ShardingError:
-      yield None
+    yield from elements(data)
 
 
 def is_split(module: HloModuleProto) -> bool:

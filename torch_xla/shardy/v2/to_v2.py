@@ -153,8 +153,8 @@ def _free_loops(module: HloModuleProto) -> int:
   carried = [
       i for c in module.computations if c.id in in_loops for i in c.instructions
       if i.opcode == 'parameter' and i.HasField('sharding') and not any(
-          op_sharding.parse(leaf).type == ShardingType.MANUAL
-          for leaf in op_sharding.parse(i.sharding).tuple_shardings)
+          sharding and sharding.type is ShardingType.MANUAL
+          for sharding in op_sharding.elements(i.sharding))
   ]
   for parameter in carried:
     parameter.ClearField('sharding')
