@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+from fsspec.implementations.local import LocalFileSystem
 import numpy as np
 import processes
 import pytest
@@ -145,6 +146,21 @@ def test_a_failed_async_save_is_logged(
   assert 'of step 1 failed' in caplog.text
   with pytest.raises(dist_cp.CheckpointException):
     manager.join()
+  dist.destroy_process_group()
+
+
+def test_processes_make_one_folder(tmp_path: Path,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+  path = tmp_path / 'steps'
+
+  def exists(fs: LocalFileSystem, of: str) -> bool:
+    existed = Path(of).exists()
+    path.mkdir(exist_ok=True)  # By another process.
+    return existed
+
+  monkeypatch.setattr(LocalFileSystem, 'exists', exists)
+  dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
+  CheckpointManager(path, 1, chkpt_on_preemption=False)
   dist.destroy_process_group()
 
 
