@@ -47,6 +47,21 @@ need_debian() {
     --no-install-recommends "$2" > /dev/null
 }
 
+# need_programs [COMMAND PACKAGE WHY]...: installs what the builder needs, and
+# the packages of the arguments.
+need_programs() {
+  trap on_exit EXIT
+  need_debian git git 'lays the patches'
+  # Which program BAZEL names, the builder sees to.
+  if [[ -z "${BAZEL:-}" ]]; then
+    need_debian bazel bazel-bootstrap 'builds the libraries in C'
+  fi
+  while (($#)); do
+    need_debian "$1" "$2" "$3"
+    shift 3
+  done
+}
+
 # Makes .venv. It has its pip last, if nothing ended that.
 make_venv() {
   [[ -x .venv/bin/pip ]] && return
@@ -66,7 +81,8 @@ need_packages() {
   step "installing the packages of $1 into .venv (some minutes when new)" \
     "see pip's message above; it needs the network, or another package index
   that is reachable (pip config set global.index-url URL); then run this again"
-  "$VENV_PYTHON" -m pip install --disable-pip-version-check -r "$1"
+  # Of some 12,500 modules a run imports a quarter, and compiles those itself.
+  "$VENV_PYTHON" -m pip install --disable-pip-version-check --no-compile -r "$1"
   cp "$1" "$stamp"
 }
 
@@ -99,21 +115,23 @@ link_overlay() {
   "$VENV_PYTHON" infra/develop.py
 }
 
+# set_up [COMMAND PACKAGE WHY]...: with the packages that only the caller needs.
 set_up() {
   step "looking for $PYTHON" \
     'install CPython 3.11 (Debian 12: apt-get install python3.11-venv), or name
   one with PYTHON=/path/to/python3.11'
   "$PYTHON" -c 'import sys; assert sys.version_info[:2] == (3, 11), sys.version'
-  need_debian git git 'lays the patches'
-  # Which program BAZEL names, the builder sees to.
-  if [[ -z "${BAZEL:-}" ]]; then
-    need_debian bazel bazel-bootstrap 'builds the libraries in C'
-  fi
+  # Beside pip: both wait for the network.
+  need_programs "$@" &
+  local programs=$!
   step 'looking for a C compiler' \
     "install gcc and the C library's headers (Debian: gcc libc6-dev)"
   gcc -E -include stdlib.h -x c /dev/null > /dev/null
   make_venv
   need_packages infra/requirements.txt
+  step_name="installing Debian's packages"
+  step_hint="see apt's message above"
+  wait "$programs"
 
   local linked='' inputs overlay
   if [[ -L "$INSTALLED" ]]; then linked=1; fi

@@ -29,9 +29,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 if [[ "${1:-}" == --core || "${1:-}" == --all ]]; then
   set -- "--tier=${1#--}" "${@:2}"
 fi
-set_up
-need_debian valgrind valgrind 'looks at the memory of the libraries in C'
-need_debian chromium chromium 'opens the pages of reports'
+set_up valgrind valgrind 'looks at the memory of the libraries in C' \
+  chromium chromium 'opens the pages of reports'
 need_packages infra/requirements-test.txt
 # Each child would write the asserts of its tests anew.
 unset PYTHONDONTWRITEBYTECODE
