@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 import difflib
 from importlib.machinery import PathFinder
 import os
@@ -254,6 +255,10 @@ def write(path: Union[str, int], text: str) -> None:
   Raises:
     OutputError: it cannot be written.
   """
+  before = None
+  if isinstance(path, str) and os.path.isfile(path):
+    with contextlib.suppress(PermissionError), open(path, 'rb') as old:
+      before = old.read()
   is_new = isinstance(path, str) and not os.path.exists(path)
   try:
     with open(path, 'w', encoding='utf-8', errors='backslashreplace') as file:
@@ -261,6 +266,9 @@ def write(path: Union[str, int], text: str) -> None:
   except OSError as e:
     if is_new and os.path.exists(path):
       os.remove(str(path))
+    elif before is not None:
+      with open(path, 'wb') as old:
+        old.write(before)
     if isinstance(e, BrokenPipeError):
       raise
     raise OutputError(

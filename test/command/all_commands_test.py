@@ -131,13 +131,15 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path,
   try:
     status = parser.status_of(lambda: parser.write(str(path), 'much') or 0)
     assert status == 0 and path.read_text() == 'much'
+    assert parser.status_of(lambda: parser.write(str(path), 'more!') or 0) == 2
+    assert path.read_text() == 'much'  # As it was before.
     path.unlink()
     assert parser.status_of(lambda: parser.write(str(path), 'more!') or 0) == 2
   finally:
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
   assert not path.exists()
   assert capsys.readouterr(
-  ).err == f'error: {path} was not written: File too large\n'
+  ).err == f'error: {path} was not written: File too large\n' * 2
 
 
 def _both(quiet: list[str]) -> None:
