@@ -117,6 +117,9 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
   if not options.quiet:
     for report in reports:
       terminal.show(table.text(report))
+  elif options.largest or options.largest_batch:
+    for report in reports:
+      print(f'{report.topology.name}: {report.findings[0]}')
   together = [*others, *((r.topology.name, r) for r in reports)]
   if len(together) > 1 and not options.quiet:
     print(comparison.text(comparison.compare(together)))

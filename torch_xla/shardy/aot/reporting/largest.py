@@ -17,6 +17,8 @@ _BATCH = ('batch-size', 'batch_size', 'batch', 'train-batch-size',
           'train_batch_size', 'per_device_train_batch_size')
 # Of the batch that the script is given.
 _MOST_TIMES = 1 << 20
+# Behind them a line is none, and what is between is halved.
+_LINE_TRIES = 7
 
 
 class RangeError(ValueError):
@@ -80,17 +82,24 @@ def search(wanted: Range,
            is_quiet: bool = False) -> AotReport:
   """The report of the largest that fits; its findings tell of each try.
 
-  Doubles until one does not fit, and halves what is between. Where not even the
+  Peaks grow with the value: two tries give a line, the next is the last below
+  the device's memory, and what lies beside it is tried. Where not even the
   smallest fits it is that one's report, and where a try tells nothing, because
   the script failed or was interrupted, or nobody knows whether it fits, that
   one's: what fits so far is said, too.
   """
   tries: list[str] = []
-  best, fitting, refused = None, 0, wanted.high // wanted.low + 1
+  high = wanted.high // wanted.low
+  best, times, fitting, refused = None, 0, 0, high + 1
+  peaks: dict[int, int] = {}  # By multiple, of what fits, in rising order.
   while refused - fitting > 1:
-    times = min(2 * fitting or 1, refused -
-                1) if (refused *
-                       wanted.low > wanted.high) else (fitting + refused) // 2
+    memory = best.topology.memory if best else None
+    line = _on_line(peaks, memory) if len(tries) < _LINE_TRIES else None
+    if line is None:
+      line = 2 * fitting if refused > high else (fitting + refused) // 2
+    elif times == refused:  # The line was wrong there.
+      line = min(line, refused - max(1, (refused - fitting) // 16))
+    times = min(max(line, fitting + 1), refused - 1)
     value = times * wanted.low
     so_far = f'--{wanted.name}={value} ends the search: ' + (
         f'--{wanted.name}={fitting * wanted.low} is the largest that fits so '
@@ -109,6 +118,7 @@ def search(wanted: Range,
       return _with(report, tries, so_far)
     if report.fits:
       best, fitting = report, times
+      peaks[times] = max(p.peak or 0 for p in report.programs)
     else:
       refused = times
       if best is None:
@@ -117,6 +127,16 @@ def search(wanted: Range,
   return _with(
       best, tries,
       f'--{wanted.name}={fitting * wanted.low} is the largest that fits')
+
+
+def _on_line(peaks: dict[int, int], memory: Optional[int]) -> Optional[int]:
+  """The most that fits by the line through the first peak and the last."""
+  if len(peaks) < 2 or memory is None:
+    return None
+  (least, base), (most, peak) = list(peaks.items())[::len(peaks) - 1]
+  if peak <= base:
+    return None
+  return most + (memory - peak) * (most - least) // (peak - base)
 
 
 def _with(report: AotReport, tries: Sequence[str], found: str) -> AotReport:
