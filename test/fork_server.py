@@ -6,8 +6,10 @@ is asked for it forks a server which sets that environment and imports torch_xla
 as a user's process would; that one forks a child for each job. Nothing has started the XLA runtime
 by then, so a child is as good as a new process.
 
-    client -> base server: an environment         <- the environment's server
+    client -> base server: an environment         <- its server listens
     client -> environment's server: a job         <- a pid, then how it ended
+
+All clients of a base server share its environments' servers.
 
 A job is a pickled callable, called without arguments. What the callable raises
 ends the child as it would end a script. A child ends when what was registered
@@ -25,6 +27,7 @@ import ctypes
 import dataclasses
 import functools
 import gc
+import hashlib
 import importlib
 import importlib.abc
 import json
@@ -87,8 +90,7 @@ class ForkServers:
     self._mutex = threading.Lock()
     self._base: Optional[subprocess.Popen] = None
     self._folder = ''
-    self._addresses: dict[tuple, str] = {}
-    self._asked = 0
+    self._addresses: set[str] = set()
     # As Python has read them. Threads of a session ask for children while a
     # test may have changed this process's environment.
     self._read = {
@@ -118,7 +120,7 @@ class ForkServers:
     address = self._address(environment)
     with contextlib.ExitStack() as stack:
       files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)]
-      connection = stack.enter_context(_connect(address, seconds))
+      connection = stack.enter_context(_connect(address))
       message = pickle.dumps({
           'job': pickle.dumps(job),
           'path': place.path,
@@ -126,6 +128,9 @@ class ForkServers:
       })
       _send(connection, message, [f.fileno() for f in files])
       pid = json.loads(_receive(connection))
+      if isinstance(pid, str):
+        raise RuntimeError(f'torch_xla cannot be imported:\n{pid}')
+      connection.settimeout(seconds)
       try:
         status, cpu_seconds = json.loads(_receive(connection))
       except TimeoutError:
@@ -157,27 +162,18 @@ class ForkServers:
       return self._folder
 
   def _address(self, environment: Mapping[str, str]) -> str:
-    key = tuple(sorted(environment.items()))
-    folder = self.folder()
+    request = pickle.dumps(sorted(environment.items()))
+    address = f'{self.folder()}/{hashlib.sha256(request).hexdigest()[:16]}'
     with self._mutex:
-      if key not in self._addresses:
-        self._asked += 1  # One that failed has taken its address, too.
-        name = f'{folder}/{os.getpid()}-{self._asked}'
-        base = f'{folder}/0'
+      if address not in self._addresses:
+        base = f'{self._folder}/0'
         if any(variable.startswith(_READ_BY_JAX) for variable in environment):
           base += _WITHOUT_JAX
-        with _connect(base, _SERVER_SECONDS) as connection:
-          request = {
-              'environment': dict(environment),
-              'path': sys.path,
-              'address': name
-          }
-          _send(connection, pickle.dumps(request))
-          problem = json.loads(_receive(connection))
-        if problem:
-          raise RuntimeError(f'torch_xla cannot be imported:\n{problem}')
-        self._addresses[key] = name
-      return self._addresses[key]
+        with _connect(base) as connection:
+          _send(connection, pickle.dumps((dict(environment), address)))
+          _receive(connection)
+        self._addresses.add(address)
+      return address
 
   def _start(self) -> None:
     self._folder = os.environ.get(FOLDER_VARIABLE, '')
@@ -201,7 +197,8 @@ class _Job(BaseException):
 def _main(address: str) -> None:
   """The base server, and all that are forked from it."""
   # What torch_xla and the tests import in every environment.
-  for name in ('torch', 'torch._inductor.compile_fx', 'pytest', 'hypothesis'):
+  for name in ('torch', 'torch._inductor.compile_fx', 'pytest', 'hypothesis',
+               'requests', 'yaml'):
     with contextlib.suppress(ImportError):
       importlib.import_module(name)
   listeners = [_listen(address + _WITHOUT_JAX), _listen(address)]
@@ -218,7 +215,7 @@ def _main(address: str) -> None:
     with listener:
       if is_parent:
         print('listening', flush=True)
-      _serve(listener, functools.partial(_fork_server, listener))
+      _serve(listener, functools.partial(_fork_server, listener, set()))
   except _Job as job:
     run = job.run
   if run:
@@ -249,31 +246,44 @@ def _run_job(run: Callable[[], Any]) -> None:
   os._exit(status & 0xff)
 
 
-def _fork_server(listener: socket.socket, connection: socket.socket) -> None:
-  """Forks the server of an environment, which answers the request itself."""
-  request = pickle.loads(_receive(connection))
-  pid = os.fork()
-  if pid:
-    connection.close()
-    return
+def _fork_server(listener: socket.socket, addresses: set[str],
+                 connection: socket.socket) -> None:
+  """Forks the server of an environment, unless there is one."""
+  environment, address = pickle.loads(_receive(connection))
+  with connection:
+    if address in addresses:
+      _send(connection, b'')
+      return
+    # What is asked of it before it has imported torch_xla waits.
+    own = _listen(address)
+    addresses.add(address)
+    if os.fork():
+      own.close()
+      _send(connection, b'')
+      return
   with _nothing_but_a_job():
     listener.close()
     os.environ.clear()
-    os.environ.update(request['environment'])
-    sys.path[:] = request['path']
-    problem = ''
+    os.environ.update(environment)
+    answer = functools.partial(_fork_child, own)
     try:
       import torch_xla
       import torch_xla.distributed.spmd  # noqa: F401
     except BaseException:  # pylint: disable=broad-except
-      problem = traceback.format_exc()
+      answer = functools.partial(_refuse, traceback.format_exc())
     gc.freeze()
-    with _listen(request['address']) as own:
-      _send(connection, json.dumps(problem).encode())
-      connection.close()
-      if not problem:
-        _serve(own, functools.partial(_fork_child, own))
+    with own:
+      _serve(own, answer)
     os._exit(0)
+
+
+def _refuse(problem: str, connection: socket.socket) -> None:
+  """Answers a job whose environment cannot import torch_xla."""
+  with connection:
+    _, files = _receive_with_files(connection)
+    for file in files:
+      os.close(file)
+    _send(connection, json.dumps(problem).encode())
 
 
 def _fork_child(listener: socket.socket,
@@ -396,9 +406,9 @@ def _listen(address: str) -> socket.socket:
   return listener
 
 
-def _connect(address: str, seconds: float) -> socket.socket:
+def _connect(address: str) -> socket.socket:
   connection = socket.socket(socket.AF_UNIX)
-  connection.settimeout(seconds)
+  connection.settimeout(_SERVER_SECONDS)
   connection.connect(address)
   return connection
 
