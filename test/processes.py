@@ -20,7 +20,7 @@ _SECONDS = 240
 # What a child that runs tests was told, is not for its own children.
 _RUNTIME_PREFIXES = (fork_server.FOLDER_VARIABLE, 'SHARDY_TEST_REPORTS',
                      'PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
-                     'NPROC', 'TPU_', 'PT_XLA_')
+                     'NPROC', 'TPU_', 'PT_XLA_', 'PYTEST_')
 
 servers = fork_server.ForkServers()
 _called: list[float] = []
