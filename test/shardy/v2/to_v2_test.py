@@ -370,8 +370,8 @@ def test_each_different_sharding_is_looked_at_once():
           protos.OpSharding, type=2,
           tuple_shardings=[data] * 300).SerializeToString())
   program = module.SerializeToString()
-  start = time.perf_counter()
+  start = time.process_time()
   lowered = to_v2.emit(program)
-  assert time.perf_counter() - start < 1.5
+  assert time.process_time() - start < 1.5
   assert lowered.shardings == ShardingCounts(v2=600)
   assert len(lowered.program) < 30_000 < 100_000_000 < len(program)
