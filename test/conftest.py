@@ -51,6 +51,21 @@ def pytest_configure(config: pytest.Config) -> None:
         '--xla_llvm_disable_expensive_passes=true')
 
 
+@pytest.fixture(scope='module', name='spmd')
+def spmd_fixture() -> None:
+  """SPMD, before the first device."""
+  import torch_xla.runtime as xr
+  xr.use_spmd()
+
+
+@pytest.fixture(scope='module', name='mesh')
+def mesh_fixture(spmd: None):
+  """A mesh of two by four devices, with axes x and y."""
+  import numpy as np
+  import torch_xla.distributed.spmd as xs
+  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+
+
 # When the children have closed their servers.
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:

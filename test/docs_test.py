@@ -19,6 +19,7 @@ import runpy
 import subprocess
 import sys
 
+import environments
 from processes import clean_environment
 import pytest
 from torch_xla.shardy.rewrite import choice
@@ -39,7 +40,7 @@ _SECONDS = re.compile(r'\b\d+(\.\d+)? (ms|s)\b')
 _SEPARATOR = '-- end of block --\n'
 _LANGUAGES = {'python', 'console', 'text', 'toml'}
 _LEFT_OUT = '...'
-_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_CPU = environments.DEVICES
 _COMMAND_SECONDS = 240
 
 

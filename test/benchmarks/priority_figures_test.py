@@ -6,9 +6,10 @@ import sys
 
 from benchmarks.priority import embedding
 from benchmarks.variants import QUICK, ROOT, Wheels
+import environments
 import pytest
 
-_SHARDY = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8', 'XLA_USE_SHARDY': '1'}
+_SHARDY = environments.SHARDY
 
 
 @pytest.mark.nightly

@@ -3,6 +3,7 @@
 import importlib
 
 from benchmarks.priority_tpu import Case, measure, print_outcomes
+import environments
 import numpy as np
 import pytest
 import torch_xla.distributed.spmd as xs
@@ -24,7 +25,7 @@ _ASSIGNMENTS = [('lookup', 'none'), ('lookup', 'table'), ('lookup', 'tokens'),
                 ('vocabulary', 'none'), ('vocabulary', 'table'),
                 ('vocabulary', 'tokens'), ('experts', 'none'),
                 ('experts', 'experts'), ('experts', 'tokens')]
-_EIGHT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_EIGHT = environments.DEVICES
 
 
 def _losses(name: str, first: str) -> tuple[list[float], list[float]]:

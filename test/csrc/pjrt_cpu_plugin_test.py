@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import ctypes
 import os
 
+import environments
 from pjrt_table import (ADDRESSABLE_DEVICES, CLIENT_COMPILE, CLIENT_CREATE,
                         CLIENT_DESTROY, EXECUTABLE_DESTROY, EXECUTE,
                         GET_EXECUTABLE, INVALID_ARGUMENT, LOADED_DESTROY,
@@ -16,7 +17,7 @@ from shim_build import Build
 
 # The plugin stays loaded and runs threads: a process of its own. Nothing here
 # looks at these variables: with those of other tests, their server serves.
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 PROGRAM = b'''module @constant {
   func.func @main() -> tensor<2xf32> {

@@ -7,6 +7,7 @@ import ctypes
 from pathlib import Path
 import shutil
 
+import environments
 import numpy as np
 from pjrt_table import (CLIENT_DESTROY, EXECUTABLE_DESTROY, GET_EXECUTABLE,
                         INVALID_ARGUMENT, LOADED_DESTROY, open_table,
@@ -25,7 +26,7 @@ import torch_xla.runtime as xr
 
 # Most tests load the plugin themselves: in a process of its own, as those of
 # pjrt_cpu_plugin_test.
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 # The same before torch_xla; the library need not be built yet.
 _SETTINGS = dict(
     PJRT_DEVICE='LIBRARY',

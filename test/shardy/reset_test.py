@@ -3,17 +3,14 @@
 import gc
 import weakref
 
+import environments
 import pytest
 import torch
 import torch_xla
 from torch_xla._dynamo import dynamo_bridge
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1'
-}
+ENVIRONMENT = environments.V2
 
 
 @pytest.fixture(name='traces')

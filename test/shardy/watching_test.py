@@ -4,6 +4,7 @@ import io
 import sys
 import time
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -12,11 +13,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import progress
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 
 
 class Terminal(io.StringIO):

@@ -2,6 +2,7 @@
 
 import copy
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -18,12 +19,8 @@ import torch_xla.runtime as xr
 
 import processes
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-
-
-@pytest.fixture(autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
+ENVIRONMENT = environments.DEVICES
+pytestmark = pytest.mark.usefixtures('spmd')
 
 
 def _gradients(use_reentrant):

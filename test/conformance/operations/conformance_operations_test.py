@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Optional
 
+import environments
 import processes
 import pytest
 import torch
@@ -21,11 +22,7 @@ from torch_xla_conformance.operations.tolerance import SAME_BITS
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _OPERATIONS = {operation.name: operation for operation in operations()}
 _CASES = {case.name: case for case in cases_module.CASES}
-_SPMD = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+_SPMD = environments.SHARDY
 
 
 def tensors_of(results) -> tuple[torch.Tensor, ...]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import environments
 from fsspec.implementations.local import LocalFileSystem
 import numpy as np
 import processes
@@ -22,7 +23,8 @@ from torch_xla.experimental.distributed_checkpoint import (
     SPMDLoadPlanner, SPMDSavePlanner)
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
+pytestmark = pytest.mark.usefixtures('spmd')
 
 _MESHES = {
     '2x4': (np.arange(8), (2, 4), ('a', 'b')),
@@ -37,11 +39,6 @@ _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16,
           torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.int16,
           torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
           torch.bool, torch.complex64)
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture() -> None:
-  xr.use_spmd()
 
 
 def _save(folder: Path, state: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ of a marked tensor) and against the coordinates of each device in the mesh.
 import itertools
 from unittest import mock
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -19,7 +20,7 @@ from torch_xla.shardy.sharding.partition_spec import (NoIotaError,
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.sharding.tile_assignment import IotaTileAssignment
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 _ORDERS = {
     'plain': list(range(8)),

@@ -1,5 +1,6 @@
 """Series spmd-api: inputs, outputs and placements in their documented forms."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch_xla.experimental import spmd_fully_sharded_data_parallel as fsdp
 import torch_xla.runtime as xr
 from torch_xla.utils import dlpack
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 
 @pytest.fixture(name='mesh', scope='module')

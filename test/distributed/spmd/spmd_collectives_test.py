@@ -1,5 +1,6 @@
 """Series spmd-collectives: in SPMD mode there are no replicas."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -7,7 +8,7 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 _GROUPS = [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 

@@ -15,6 +15,7 @@ import re
 import types
 import zipfile
 
+import environments
 from hypothesis import given, strategies as st
 import numpy as np
 from properties import examples
@@ -38,7 +39,7 @@ official = pytest.importorskip(
     'infra.wheel.official', reason='needs the official wheel to compare with')
 from infra.wheel.build import running_python
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 _ROOT = Path(__file__).resolve().parents[3]
 _REPLICATE = ' last_tile_dim_replicate'

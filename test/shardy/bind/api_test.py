@@ -5,21 +5,13 @@ import re
 import sys
 import types
 
-import numpy as np
 import pytest
 from sections import SHARDY
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
 ENVIRONMENT = SHARDY
-
-
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 @pytest.fixture(name='tensor')

@@ -9,27 +9,16 @@ import copy
 import io
 from typing import Any, Optional
 
-import numpy as np
+import environments
 import pytest
 from sections import said, sharding_of
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.bind import binder
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 _W = ("('y', None)", (1, None))
-
-
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _model(mesh: xs.Mesh, is_synced: bool = True) -> torch.nn.Linear:

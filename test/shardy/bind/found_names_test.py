@@ -1,5 +1,6 @@
 """Records name the tensors of modules, without being told their names."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -9,11 +10,7 @@ from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel as FSDPv2)
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 
 
 @pytest.fixture(scope='module', name='mesh')

@@ -1,16 +1,13 @@
 """Priorities count where a checkpoint's shards took the place of a tensor's data."""
 
+import environments
 import numpy as np
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 
 
 def test_in_the_first_step():

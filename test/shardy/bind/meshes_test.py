@@ -4,6 +4,7 @@ import gc
 import itertools
 import re
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -14,11 +15,7 @@ from torch_xla.shardy.annotate.annotation import UserMesh
 from torch_xla.shardy.bind.meshes import Meshes
 from torch_xla.shardy.hlo import messages, protos
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 _STABLEHLO = pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
 
 

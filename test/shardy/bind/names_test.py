@@ -1,23 +1,11 @@
 """Names of bound tensors, as records show them."""
 
-import numpy as np
-import pytest
+import environments
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
-
-
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+ENVIRONMENT = environments.SHARDY
 
 
 def _put(mesh: xs.Mesh,

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 from unittest import mock
 
+import environments
 import numpy as np
 import processes
 import pytest
@@ -21,7 +22,7 @@ import torch_xla.runtime as xr
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 # Nothing is imported here that is not imported with the mode off.
-_OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_OFF = environments.DEVICES
 _MODES = {'off': _OFF, 'v2': {**_OFF, 'XLA_SHARDING_V2': '1'}}
 
 

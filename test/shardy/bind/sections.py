@@ -23,6 +23,7 @@ import gc
 import traceback
 from typing import Any, Optional
 
+from environments import DEVICES, SHARDY, V2  # noqa: F401
 import numpy as np
 import processes
 import pytest
@@ -34,10 +35,6 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.compile.record import ProgramRecord
 from torch_xla.shardy.hlo import messages, protos
-
-DEVICES = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-SHARDY = {**DEVICES, 'XLA_USE_SHARDY': '1'}
-V2 = {**DEVICES, 'XLA_SHARDING_V2': '1'}
 
 # A program's partitioner, and spec and priority of each annotated tensor.
 Said = tuple[str, list[tuple[str, Any]]]

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import logging
 
-import numpy as np
 import pytest
 from sections import SHARDY
 import torch
 import torch_xla
 from torch_xla import _XLAC
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.bind import binder
 
 ENVIRONMENT = SHARDY
-
-
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _train(mesh: xs.Mesh, size: int, loads: bool, is_synced: bool = False):

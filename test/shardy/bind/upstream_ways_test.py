@@ -5,6 +5,7 @@ Each trains as torch does on one device, places as asked, and Shardy partitions.
 
 import logging
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -17,11 +18,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.compile.record import Partitioner
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 NAMES = ('data', 'model')
 # By model: tiles of the first dimension, of the second.
 ROWS = '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'

@@ -21,12 +21,6 @@ _ROWS = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
 _BOTH = '{devices=[2,4]0,1,2,3,4,5,6,7}'
 
 
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
-
-
 def _stored(t: torch.Tensor) -> str:
   return torch_xla._XLAC._get_xla_sharding_spec(t)
 

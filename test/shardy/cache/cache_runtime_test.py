@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+import environments
 import numpy as np
 import processes
 import pytest
@@ -16,7 +17,7 @@ from torch_xla.shardy.cache import rules
 from torch_xla.shardy.errors import TooLateError
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_CPU = environments.DEVICES
 _V2 = {**_CPU, 'XLA_SHARDING_V2': '1'}
 _SHARDY = {**_CPU, 'XLA_USE_SHARDY': '1'}
 

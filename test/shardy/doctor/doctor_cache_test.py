@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import environments
 import numpy as np
 from processes import call
 import pytest
@@ -15,11 +16,7 @@ from torch_xla.shardy import cache, doctor, door
 from torch_xla.shardy.doctor import device_probe
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-_SHARDY = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+_SHARDY = environments.SHARDY
 
 
 def run_program(size: int) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from types import ModuleType
 
+import environments
 from processes import clean_environment
 import pytest
 import torch
@@ -17,7 +18,7 @@ from torch_xla.shardy import DoorError, TooLateError
 
 # The doctor itself is imported by the tests: they see what that changes.
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 own_process = pytest.mark.environment
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import environments
 from processes import clean_environment
 import pytest
 import torch
@@ -25,7 +26,7 @@ _CONTRACT = [
     'torch', 'torch_xla', 'libtpu', 'jaxlib', 'device', 'plugin', 'environment',
     'mode', 'stablehlo', 'spmd', 'jax'
 ]
-_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_CPU = environments.DEVICES
 
 
 def run_doctor(*arguments: str,

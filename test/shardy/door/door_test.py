@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -19,17 +20,9 @@ from torch_xla.shardy.hlo import compile_options, messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.v2 import to_v2
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-}
+ENVIRONMENT = environments.V2
+pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
 
 
 @pytest.fixture(name='mesh')

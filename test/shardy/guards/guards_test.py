@@ -3,6 +3,7 @@
 import logging
 import threading
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -12,11 +13,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import guards
 from torch_xla.shardy.guards import program_change
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 
 
 @pytest.fixture(scope='module')

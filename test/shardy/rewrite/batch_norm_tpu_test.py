@@ -1,5 +1,6 @@
 """The real TPU compiler takes normalisations that are written out."""
 
+import environments
 import norms
 import programs
 import pytest
@@ -9,13 +10,7 @@ pytest.importorskip('libtpu', reason='needs libtpu, the TPU compiler')
 topology = pytest.importorskip('benchmarks.topology')
 pytestmark = pytest.mark.slow
 
-ENVIRONMENT = {
-    **programs.ENVIRONMENT,
-    'TPU_SKIP_MDS_QUERY': '1',
-    'JAX_PLATFORMS': 'cpu',
-    # Another process may be compiling for TPUs at the same time.
-    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
-}
+ENVIRONMENT = {**environments.SHARDY, **environments.LIBTPU}
 _OF_SEQUENCE = norms.LAYER_NORMS[1]
 
 

@@ -6,17 +6,12 @@ import programs
 import pytest
 import torch
 import torch_xla
-import torch_xla.runtime as xr
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: XLA prints the programs')
 
 ENVIRONMENT = programs.ENVIRONMENT
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
+pytestmark = pytest.mark.usefixtures('spmd')
 
 
 @pytest.mark.parametrize('program, which', programs.RUNS, ids=programs.RUN_IDS)

@@ -6,6 +6,7 @@ Each runs for real, on eight CPU devices, against plain torch.
 import logging
 import random
 
+import environments
 import numpy as np
 import pytest
 from shards import check_shards
@@ -13,26 +14,11 @@ import torch
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
+pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
-
-
-@pytest.fixture(name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  torch.manual_seed(0)
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _sharded(t: torch.Tensor, mesh: xs.Mesh, spec, priority=None):

@@ -2,20 +2,14 @@
 
 import programs
 import pytest
-import torch_xla.runtime as xr
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: its Shardy is the judge')
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('spmd')]
 
 ENVIRONMENT = {**programs.ENVIRONMENT, 'JAX_PLATFORMS': 'cpu'}
 # Reads the xla.sdy.* attributes of parameters; then all rounds of propagation.
 IMPORT = 'builtin.module(xla-sdy-round-trip-import-shardy-attrs)'
 PROPAGATE = 'builtin.module(sdy-propagation-pipeline)'
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def walk(module, visit):

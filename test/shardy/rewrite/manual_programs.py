@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import dataclasses
 from typing import Any
 
+import environments
 import numpy as np
 import torch
 import torch_xla
@@ -13,7 +14,7 @@ from torch_xla.distributed import spmd as xs
 from torch_xla.experimental.scan import scan
 import torch_xla.runtime as xr
 
-CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+CPU = environments.DEVICES
 SHARDY = {**CPU, 'XLA_USE_SHARDY': '1'}
 GSPMD = {**CPU, 'XLA_SHARDING_V2': '1'}
 STABLEHLO = {**SHARDY, 'XLA_STABLEHLO_COMPILE': '1'}

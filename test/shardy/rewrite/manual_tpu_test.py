@@ -7,7 +7,7 @@ is lowered here and handed to libtpu.
 from collections.abc import Callable, Iterator
 import re
 
-import manual_programs
+import environments
 from manual_programs import mesh_of, sharded
 import pytest
 import torch
@@ -22,13 +22,7 @@ topology = pytest.importorskip('benchmarks.topology')
 # In a process of its own each: what a failed sync leaves has no data.
 pytestmark = [pytest.mark.slow, pytest.mark.environment()]
 
-ENVIRONMENT = {
-    **manual_programs.SHARDY,
-    'TPU_SKIP_MDS_QUERY': '1',
-    'JAX_PLATFORMS': 'cpu',
-    # Another process may be compiling for TPUs at the same time.
-    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
-}
+ENVIRONMENT = {**environments.SHARDY, **environments.LIBTPU}
 _TOPOLOGY = 'v5e:2x4'
 _KERNEL = 'custom_call_target="tpu_custom_call"'
 

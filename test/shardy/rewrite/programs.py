@@ -17,6 +17,7 @@ import functools
 import math
 import re
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -30,11 +31,7 @@ from torch_xla.shardy.hlo import messages, protos
 
 AXES = {'x': 2, 'y': 4}
 # The environment of a test module that runs these programs.
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 _SEED = 5
 
 Spec = tuple[str | tuple[str, ...] | None, ...]

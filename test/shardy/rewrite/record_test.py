@@ -3,33 +3,19 @@
 import re
 
 import convolution_steps
+import environments
 import numpy as np
 import pytest
 import torch
 import torch_xla
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
+pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
-
-
-@pytest.fixture(name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  torch.manual_seed(0)
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _sharded(t, mesh, spec, priority=None):

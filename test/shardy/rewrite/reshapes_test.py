@@ -6,16 +6,9 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.sharding.text import parse_sharding
 
 ENVIRONMENT = programs.ENVIRONMENT
-
-
-@pytest.fixture(scope='module', name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tensors that are to be sharded alike, as the backward pass of a scan has them."""
 
 import annotated_modules as modules
+import environments
 import numpy as np
 import pytest
 import torch
@@ -13,11 +14,7 @@ from torch_xla.shardy.rewrite import shard_groups
 
 pytest.importorskip('jax', reason='xs.shard_as needs jax')
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 _ALIKE = 'custom_call_target="Sharding", sharding={unknown shard_as 3}'
 
 

@@ -1,5 +1,6 @@
 """Mode Shardy: switched on in every way, and on every plugin."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -10,11 +11,7 @@ from torch_xla.shardy import current_mode, DoorError, Mode
 from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
-_SHARDY = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+_SHARDY = environments.SHARDY
 
 
 def _check_annotated_program(num_devices: int) -> None:

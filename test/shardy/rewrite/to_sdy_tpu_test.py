@@ -2,30 +2,19 @@
 
 import dataclasses
 
+import environments
 import programs
 import pytest
-import torch_xla.runtime as xr
 
 pytest.importorskip('libtpu', reason='needs libtpu, the TPU compiler')
 topology = pytest.importorskip('benchmarks.topology')
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('spmd')]
 
-ENVIRONMENT = {
-    **programs.ENVIRONMENT,
-    'TPU_SKIP_MDS_QUERY': '1',
-    'JAX_PLATFORMS': 'cpu',
-    # Another process may be compiling for TPUs at the same time.
-    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
-}
+ENVIRONMENT = {**environments.SHARDY, **environments.LIBTPU}
 TOPOLOGY = 'v5e:2x4'
 # What the TPU compiler makes of an operation that it has no use for: lookups
 # in a small table become products with one-hot vectors.
 TPU_OPCODES = {'gather': 'convolution'}
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def check_on_tpu(program, which):

@@ -4,6 +4,7 @@ Each runs for real, on eight CPU devices, against plain torch.
 """
 
 import annotated_modules as modules
+import environments
 import numpy as np
 from printed import assert_printed
 import pytest
@@ -11,7 +12,6 @@ from shards import check_shards
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.compile.attempt import Attempt, Outcome
 from torch_xla.shardy.hlo import array_shape, op_sharding
@@ -23,20 +23,12 @@ from torch_xla.shardy.sdy.free_results import CandidateAttempt
 from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
+pytestmark = pytest.mark.usefixtures('spmd')
 _STABLEHLO = pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
 _REPLICATED = op_sharding.to_bytes(REPLICATED)
 _PERMUTED = (7, 1, 2, 3, 4, 5, 6, 0)
 close = torch.testing.assert_close
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
 
 
 def _mesh(ids=range(8), shape=(2, 4), names=('x', 'y')) -> xs.Mesh:

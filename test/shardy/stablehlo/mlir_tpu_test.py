@@ -3,36 +3,24 @@
 import re
 
 from annotated_modules import bind, module_of
+import environments
 from mlir_modules import in_form
 import programs
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.rewrite import extract, to_sdy
 from torch_xla.shardy.stablehlo import dialects
-import torch_xla.runtime as xr
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads MLIR')
 pytest.importorskip('libtpu', reason='needs libtpu, the TPU compiler')
 topology = pytest.importorskip('benchmarks.topology')
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('spmd')]
 
-ENVIRONMENT = {
-    **programs.ENVIRONMENT,
-    'XLA_STABLEHLO_COMPILE': '1',
-    'TPU_SKIP_MDS_QUERY': '1',
-    'JAX_PLATFORMS': 'cpu',
-    # Another process may be compiling for TPUs at the same time.
-    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
-}
+ENVIRONMENT = {**environments.STABLEHLO, **environments.LIBTPU}
 _TOPOLOGY = 'v5e:2x4'
 # What it makes of an operation that it has no use for.
 _TPU_OPCODES = {'gather': 'convolution'}
 _MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def _compiled(monkeypatch, module) -> str:

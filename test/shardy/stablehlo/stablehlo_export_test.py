@@ -3,6 +3,7 @@
 import json
 import re
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -10,25 +11,14 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental.mark_pattern_utils import StableHLOCompositeBuilder
-import torch_xla.runtime as xr
 from torch_xla.shardy import DoorError
 from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.stablehlo import exported_program_to_stablehlo
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 _ALONE = pytest.mark.environment()  # Nothing else is alive.
 _OURS = 'torch_xla.shardy'
-
-
-@pytest.fixture(name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _graph(mesh: xs.Mesh) -> torch.Tensor:

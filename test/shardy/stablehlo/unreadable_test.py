@@ -4,6 +4,7 @@ import logging
 import re
 
 import convolution_steps
+import environments
 import mlir_modules as modules
 import numpy as np
 import pytest
@@ -23,12 +24,7 @@ from torch_xla.shardy.stablehlo.forms import Form
 from torch_xla.shardy.stablehlo.planner import StableHloPlanner
 from torch_xla.shardy.stablehlo.target import Target
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-    'XLA_STABLEHLO_COMPILE': '1',
-}
+ENVIRONMENT = environments.STABLEHLO
 _EIGHT = CompileOptions(Partitioner.GSPMD, 1, 8)
 _DAMAGED = b'ML\xefR\rStableHLO_v1.13.0\0nonsense'
 _TAG = b'torch_xla.shardy.tag {}'

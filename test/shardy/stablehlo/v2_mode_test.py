@@ -2,6 +2,7 @@
 
 import re
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -11,11 +12,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.stablehlo import dialects
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-}
+ENVIRONMENT = environments.V2
 
 
 @pytest.fixture(autouse=True)

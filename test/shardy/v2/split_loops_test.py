@@ -1,5 +1,6 @@
 """A loop over a split value is split as it."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.experimental.fori_loop
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 own_process = pytest.mark.environment
 

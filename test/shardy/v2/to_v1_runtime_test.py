@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 from typing import Any
 
+import environments
 import processes
 import pytest
 import torch_xla.distributed.spmd as xs
@@ -20,7 +21,7 @@ from torch_xla.shardy.v2 import to_v1
 import xlac_shardings
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-_OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_OFF = environments.DEVICES
 _V2 = {**_OFF, 'XLA_SHARDING_V2': '1'}
 _LISTED = '{devices=[2,4]0,1,2,3,4,5,6,7}'
 

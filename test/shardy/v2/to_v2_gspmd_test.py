@@ -5,39 +5,26 @@ On eight devices, each result also compared with that of PyTorch on the host.
 
 from both_ways import check_same, compile_both_ways
 from convolution_steps import CASES, check, OF_UNORDERED_DEVICES
+import environments
 import numpy as np
 import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.sharding.hlo_sharding import NO_IOTA
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-}
+ENVIRONMENT = environments.V2
+pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it prints the programs')
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
 
 
 @pytest.fixture(name='both')
 def both_fixture():
   with compile_both_ways() as both:
     yield both
-
-
-@pytest.fixture(name='mesh')
-def mesh_fixture() -> xs.Mesh:
-  return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
 def _matmul(mesh: xs.Mesh, x_spec, w_spec, y_spec) -> None:

@@ -6,6 +6,7 @@ Each trains on eight devices, and the result is compared with PyTorch's own.
 import copy
 
 from both_ways import check_same, compile_both_ways
+import environments
 import numpy as np
 import pytest
 import torch
@@ -18,21 +19,12 @@ from torch_xla.experimental.distributed_checkpoint import (SPMDLoadPlanner,
                                                            SPMDSavePlanner)
 from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel as FSDPv2)
-import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-}
+ENVIRONMENT = environments.V2
+pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it prints the programs')
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()  # Before the first device.
 
 
 @pytest.fixture(name='both')

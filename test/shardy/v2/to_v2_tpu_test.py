@@ -2,34 +2,23 @@
 
 import re
 
+import environments
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla.shardy.sharding.text import parse_sharding
 
 pytest.importorskip('libtpu', reason='needs libtpu, the TPU compiler')
 topology = pytest.importorskip('benchmarks.topology')
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('spmd')]
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_SHARDING_V2': '1',
-    'TPU_SKIP_MDS_QUERY': '1',
-    'JAX_PLATFORMS': 'cpu',
-}
+ENVIRONMENT = {**environments.V2, **environments.LIBTPU}
 TOPOLOGY = 'v5e:2x4'
 V1_LIST = re.compile(r'devices=\[[\d,]+\]\d')
 V2_IOTA = re.compile(r'devices=\[[\d,]+\]<=\[')
-
-
-@pytest.fixture(scope='module', autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def without_names(module: str) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 import types
 import warnings
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -20,11 +21,7 @@ from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
     SpmdFullyShardedDataParallel as FSDPv2)
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 RULES = (Rule('up.weight', ('model', None),
               (1, None)), Rule('down.weight', (None, 'model')))
 

@@ -1,5 +1,6 @@
 """Audits where compiled programs are seen less, or not at all."""
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch_xla.distributed.spmd.policy import (Boundary, PolicyError,
                                                REPLICATED, Rule, ShardingPolicy)
 import torch_xla.runtime as xr
 
-_CPU = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_CPU = environments.DEVICES
 
 
 @pytest.mark.parametrize('unknown, form, programs', [

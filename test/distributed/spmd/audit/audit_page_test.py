@@ -4,6 +4,7 @@ from pathlib import Path
 import subprocess
 
 import browsing
+import environments
 import numpy as np
 import pytest
 import torch
@@ -15,11 +16,7 @@ from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
                                                ShardingPolicy)
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 # A name that is markup, and so long that it could burst a page.
 NASTY = '<script>document["title"]="run"</script>&' + 'x' * 120
 # What each grid is: rows, tiles, colours, devices.

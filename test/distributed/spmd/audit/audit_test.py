@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -16,11 +17,7 @@ from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
 import torch_xla.runtime as xr
 from torch_xla.shardy.gate import requirements
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 RULES = (Rule('up.weight', ('model', None),
               (1, None)), Rule('down.weight', (None, 'model')))
 POLICY = ShardingPolicy(RULES, REPLICATED, (Boundary('up', ('data', None)),))

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -12,11 +13,7 @@ from torch_xla.distributed.spmd.audit import (advice, differences, examine,
 from torch_xla.distributed.spmd.policy import Boundary, Rule, ShardingPolicy
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 SPEC = ('model', None)
 
 

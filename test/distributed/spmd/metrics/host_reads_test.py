@@ -3,6 +3,7 @@
 import inspect
 import warnings
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -13,7 +14,7 @@ import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.metrics import host_reads
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 _DEVICES = 8
 

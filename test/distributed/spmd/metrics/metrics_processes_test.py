@@ -19,6 +19,7 @@ import threading
 from typing import Any
 import warnings
 
+import environments
 import numpy as np
 from processes import call
 import pytest
@@ -34,7 +35,7 @@ import torch_xla.runtime as xr
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _RANKS = 3
 _REPLICAS = 4
-_OFF = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+_OFF = environments.DEVICES
 _SHARDY = {**_OFF, 'XLA_USE_SHARDY': '1'}
 
 # What processes and replicas run. By thread, as the replicas of a process share

@@ -1,11 +1,8 @@
 """The metrics over a mesh again, with Shardy on."""
 
+import environments
 from metrics_test import *
 import pytest
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 pytestmark = pytest.mark.nightly

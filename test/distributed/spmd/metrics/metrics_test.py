@@ -2,6 +2,7 @@
 
 import math
 
+import environments
 import numpy as np
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch_xla.distributed.spmd import metrics
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+ENVIRONMENT = environments.DEVICES
 
 _DEVICES = 8
 _SPECS = {

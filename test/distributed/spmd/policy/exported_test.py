@@ -5,6 +5,7 @@ The elements that each device holds there are those that it holds here.
 
 import types
 
+import environments
 import numpy as np
 import processes
 import pytest
@@ -19,11 +20,7 @@ from torch_xla.distributed.spmd.policy import (Boundary, PolicyError,
 from torch_xla.distributed.spmd.policy.applied import annotation_for
 import torch_xla.runtime as xr
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 # In no order that an iota gives.
 SHUFFLED = (3, 1, 4, 0, 5, 7, 2, 6)
 MESHES = [

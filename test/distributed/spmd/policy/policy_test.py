@@ -1,6 +1,7 @@
 """Policies: what they claim, how they are written, and what they mark."""
 
 import dataclasses
+import environments
 from hypothesis import given, strategies as st
 import pathlib
 
@@ -20,11 +21,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.bind import binder
 
-ENVIRONMENT = {
-    'PJRT_DEVICE': 'CPU',
-    'CPU_NUM_DEVICES': '8',
-    'XLA_USE_SHARDY': '1',
-}
+ENVIRONMENT = environments.SHARDY
 AXES = {'data': 2, 'model': 4}
 POLICY = ShardingPolicy(
     rules=(Rule('up.weight', ('model', None), (1, None)),

@@ -8,6 +8,7 @@ import functools
 import re
 from typing import Any
 
+import environments
 import numpy as np
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module
@@ -24,11 +25,7 @@ pytest.importorskip('libtpu', reason='needs libtpu, the TPU compiler')
 jax = pytest.importorskip('jax')
 pytestmark = pytest.mark.slow
 
-ENVIRONMENT = {
-    'TPU_SKIP_MDS_QUERY': '1',
-    'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
-    'JAX_PLATFORMS': 'cpu',
-}
+ENVIRONMENT = environments.LIBTPU
 _MESH = MeshValue((2, 4), ('data', 'model'), tuple(range(8)))
 # libtpu adds a table of addresses to several results.
 _TABLE = 512
