@@ -15,6 +15,7 @@ import children
 from cpu_seconds import CpuSeconds
 from cpu_seconds import module_of
 import fork_server
+import processes
 import tiers
 
 _KEY = pytest.StashKey[CpuSeconds]()
@@ -46,9 +47,10 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[fork_server.END_VARIABLE] = 'whole'
   else:
     # Compiling is most of what tests take, and what is compiled runs once.
-    os.environ.setdefault(
-        'XLA_FLAGS', '--xla_backend_optimization_level=0 '
+    os.environ[processes.FLAGS_VARIABLE] = (
+        '--xla_backend_optimization_level=0 '
         '--xla_llvm_disable_expensive_passes=true')
+    os.environ.setdefault('XLA_FLAGS', os.environ[processes.FLAGS_VARIABLE])
 
 
 @pytest.fixture(scope='module', name='spmd')

@@ -17,6 +17,8 @@ from typing import Any
 import fork_server
 
 _SECONDS = 240
+# XLA_FLAGS of processes that are given none.
+FLAGS_VARIABLE = 'SHARDY_TEST_XLA_FLAGS'
 # What a child that runs tests was told, is not for its own children.
 _RUNTIME_PREFIXES = (fork_server.FOLDER_VARIABLE, 'SHARDY_TEST_REPORTS',
                      'PJRT_', 'XLA_', 'CONVERT_SHLO_TO_SHARDY', 'CPU_NUM_',
@@ -34,6 +36,8 @@ def clean_environment(**variables: str) -> dict[str, str]:
       for name, value in os.environ.items()
       if not name.startswith(_RUNTIME_PREFIXES)
   }
+  if flags := kept.get(FLAGS_VARIABLE):
+    kept['XLA_FLAGS'] = flags
   return {**kept, **variables}
 
 
