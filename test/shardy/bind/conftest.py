@@ -6,7 +6,9 @@ import pytest
 
 pytest.register_assert_rewrite('sections')
 
-from sections import Run, Ways  # pylint: disable=wrong-import-position
+# pylint: disable=wrong-import-position
+from sections import Run, Way, Ways
+import tiers
 
 
 @pytest.fixture(scope='module', name='ways')
@@ -14,7 +16,13 @@ def ways_fixture(request: pytest.FixtureRequest) -> Ways:
   """The ways of the sections that the module's tests ask for."""
   items = (i for i in request.session.items if i.module is request.module)
   parameters = (i.callspec.params for i in items if hasattr(i, 'callspec'))
-  return Ways({p['section'] for p in parameters if 'section' in p})
+  # With weights as well where they are the point, and at night.
+  asked = tiers.Asked.of(request.config)
+  with_weights = (
+      request.module.__name__ in ('lazy_test', 'weights_test') or
+      asked.takes(request.path, '', ['nightly']))
+  return Ways({p['section'] for p in parameters if 'section' in p},
+              [way for way in Way if way is not Way.WEIGHTS or with_weights])
 
 
 @pytest.fixture(name='run')

@@ -1,6 +1,7 @@
 """Weights where something happens to one of two between syncs.
 
-The sections of the other modules run with weights for tensors as well.
+The sections of `lazy_test` run with weights for tensors as well, and those of
+the other modules at night.
 """
 
 from __future__ import annotations

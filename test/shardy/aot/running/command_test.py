@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from ahead_of_time import SCRIPTS
+import processes
 from processes import clean_environment
 import pytest
 from torch_xla.shardy.aot import launcher
@@ -44,15 +45,20 @@ def temporary(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_reports_files_and_requirements(tmp_path: Path,
+@pytest.mark.parametrize('topologies', [
+    {'v5e:2x2': 4},
+    pytest.param({'v5e:2x2': 4, 'v5e-8': 8}, marks=pytest.mark.nightly),
+], ids=len)  # yapf: disable
+def test_reports_files_and_requirements(topologies: dict[str,
+                                                         int], tmp_path: Path,
                                         temporary: Path) -> None:
-  """Two topologies at once; what holds and what does not."""
+  """What holds and what does not; the command itself is forked."""
   made, page = tmp_path / 'made.json', tmp_path / 'made.html'
-  done = run(
-      '--topology',
-      'v5e:2x2',
-      '--topology',
-      'v5e-8',
+  count = len(topologies)
+  done = processes.command(
+      'torch_xla.shardy',
+      'aot',
+      *(f'--topology={topology}' for topology in topologies),
       '--json',
       made,
       '--html',
@@ -67,18 +73,19 @@ def test_reports_files_and_requirements(tmp_path: Path,
       '--steps',
       '4',
       '--read',
-      folder=temporary)
+      TMPDIR=str(temporary))
   assert done.returncode == 1, done.stderr
-  assert done.stdout.count('step 3 loss 0.0') == 2
-  small, large = json_form.read(made)
-  assert small.script[1:] == ('--steps', '4', '--read')
-  assert (small.topology.devices, large.topology.devices) == (4, 8)
+  assert done.stdout.count('step 3 loss 0.0') == count
+  reports = json_form.read(made)
+  assert reports[0].script[1:] == ('--steps', '4', '--read')
+  assert [r.topology.devices for r in reports] == list(topologies.values())
   # One line for each topology for which it does not hold.
-  assert done.stderr.count('programs<=1: programs is 2, and <= 1') == 2
+  assert done.stderr.count('programs<=1: programs is 2, and <= 1') == count
   assert 'fits:' not in done.stderr and 'over data' not in done.stderr
-  assert done.stderr.count('they are zeros') == 2
+  assert done.stderr.count('they are zeros') == count
   assert 'program 2, SyncTensorsGraph' in done.stderr
-  assert '<html' in page.read_text() and 'v5e-8' in page.read_text()
+  assert '<html' in page.read_text()
+  assert all(topology in page.read_text() for topology in topologies)
   assert list(temporary.iterdir()) == []
 
 
