@@ -70,11 +70,8 @@ def _judge(library: Path,
                        lambda line: None)
 
 
-# One at the start, of a transfer, of what runs, of what is read back, of what is
-# loaded, of a sharding and of an event.
-_IN_THE_WHOLE = ('crash-at-start', 'transfer-bfloat16', 'wrong-op@add',
-                 'stale-readback', 'no-serialize', 'v1-misread',
-                 'early-read')
+# One at the start, of what runs, of a sharding and of an event.
+_IN_THE_WHOLE = ('crash-at-start', 'wrong-op@add', 'v1-misread', 'early-read')
 
 
 @pytest.mark.slow

@@ -79,7 +79,7 @@ def _train(mesh, optimizer, wrap=lambda f: f):
 
 
 @pytest.mark.parametrize('optimizer', [
-    pytest.param(name, marks=[pytest.mark.slow] * (name != 'momentum'))
+    pytest.param(name, marks=[pytest.mark.nightly] * (name != 'momentum'))
     for name in _OPTIMIZERS
 ])
 def test_a_model_is_trained_as_by_torch_alone(optimizer, mesh):

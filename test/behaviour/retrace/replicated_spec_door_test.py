@@ -5,4 +5,4 @@ from replicated_spec_test import *
 from torch_xla_form import V2
 
 ENVIRONMENT = V2
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly  # `door_test` compiles in V2 as well.

@@ -25,7 +25,7 @@ _ORDERS = {
 }
 # One that is its own inverse would not show which way round it is read.
 _SOME_ORDERS = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name != 'columns'))
+    pytest.param(name, marks=[pytest.mark.nightly] * (name != 'columns'))
     for name in _ORDERS
 ]
 _SPECS = [('x', 'y', None), ('y', 'x', None), (('x', 'y'), None, None),

@@ -105,7 +105,7 @@ def test_the_page_fits_a_desk(on_a_desk):
   assert int(on_a_desk['scroll']) == int(on_a_desk['client'])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_fits_a_phone(browser, page):
   said = browsing.probed_on_a_phone(browser, page)
   scroll, client = int(said['scroll']), int(said['client'])
@@ -113,7 +113,7 @@ def test_the_page_fits_a_phone(browser, page):
   assert scroll == client
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_page_is_dark_where_that_is_asked_for(browser, page, on_a_desk):
   light = on_a_desk['background']
   dark = browsing.probed(
