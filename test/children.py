@@ -1,15 +1,17 @@
 """Runs tests in processes with the environment that they ask for.
 
 The XLA runtime, its device and its mode are fixed once per process. The tests
-of a module that declares `ENVIRONMENT = {...}` are run by one child pytest with
-those variables set. A test marked `environment(NAME='value', ...)` gets a child
-of its own, with these variables in addition to its module's.
+of a module that declares `ENVIRONMENT = {...}` are run by one process with
+those variables set. A test marked `environment(NAME='value', ...)` gets a
+process of its own, with these variables in addition to its module's.
 
 Children are forked from servers that have imported torch_xla (`fork_server`),
 three at a time, as some wait, or two beside the tests that need none, which come
-first. Their reports are shown as this process's own. A child that dies fails the test that
-it was running, and another one runs those behind it; one that hangs fails all
-that it did not report.
+first. A child is a pytest that collects some modules of a folder and forks a
+process for each, and for each test that has its own. Their reports are shown as
+this process's own. A process that dies fails the test that it was running, and
+another one runs those behind it; one that hangs fails all that its child did not
+report.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import tempfile
@@ -33,6 +36,7 @@ import pytest
 _REPORTS_VARIABLE = 'SHARDY_TEST_REPORTS'
 _CHILD_SECONDS = 1800
 _CHILDREN_AT_A_TIME = 3
+_PROCESSES_OF_A_CHILD = 8
 # All passed, or some failed and are reported.
 _PYTESTS_STATUSES = (0, 1)
 # How the text of a test begins whose process did not come to its end.
@@ -72,17 +76,41 @@ class _Reporter:
   def pytest_collection_finish(self, session: pytest.Session) -> None:
     self._keys = {item.nodeid: _key(item) for item in session.items}
 
+  @pytest.hookimpl(tryfirst=True)
+  def pytest_runtestloop(self, session: pytest.Session) -> Optional[bool]:
+    """Forks a process for each module and each test that has its own."""
+    for items in _by_process(session.items):
+      pid = os.fork()
+      if not pid:
+        session.items[:] = items
+        return None  # It runs these, and ends as any child does.
+      _, status, usage = os.wait4(pid, 0)
+      self._write({
+          'ran': [_key(item) for item in items],
+          'status': os.waitstatus_to_exitcode(status),
+          'cpu_seconds': usage.ru_utime + usage.ru_stime
+      })
+    return True
+
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
     data = self._config.hook.pytest_report_to_serializable(
         config=self._config, report=report)
     self._write(data | {'key': self._keys[report.nodeid]})
 
   def pytest_sessionfinish(self) -> None:
-    self._write({'cpu_seconds': processes.called_cpu_seconds()})
+    self._write({'called': processes.called_cpu_seconds()})
 
   def _write(self, data: dict[str, Any]) -> None:
     with open(self._path, 'a') as f:
       f.write(json.dumps(data) + '\n')
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ran:
+  """A process that ran tests: their keys, its exit status, and its cost."""
+  keys: list[str]
+  status: int
+  cpu_seconds: float
 
 
 @dataclasses.dataclass
@@ -107,8 +135,9 @@ class _Children:
     # What a project's settings add to a session is not for its children.
     self._options = [
         f'--rootdir={config.rootpath}', '-c',
-        str(config.inipath or os.devnull), '-o', 'addopts=', '-p',
-        'no:cacheprovider', '-p', 'no:unraisableexception', *options
+        str(config.inipath or
+            os.devnull), '-o', 'addopts=', '-p', 'no:cacheprovider', '-p',
+        'no:unraisableexception', '--continue-on-collection-errors', *options
     ]
     self._count = count
     self._pool = concurrent.futures.ThreadPoolExecutor(_CHILDREN_AT_A_TIME)
@@ -156,17 +185,19 @@ class _Children:
     for item in session.items:
       environment = _environment_of(item)
       if environment is not None:
-        own = item.nodeid if item.get_closest_marker('environment') else ''
-        key = (item.path, own, *sorted(environment.items()))
+        key = (item.path.parent, *sorted(environment.items()))
         groups.setdefault(key, []).append(item)
     # As it is now: by a child's turn a test may have changed it for itself.
     place = Place.here()
-    for items in groups.values():
-      environment = processes.clean_environment(**_environment_of(items[0]))
-      count = functools.partial(self._count, items[0].nodeid)
-      future = self._pool.submit(self._run_all, [_key(i) for i in items],
-                                 environment, place, count)
-      self._futures.update((i.nodeid, future) for i in items)
+    for group in groups.values():
+      environment = processes.clean_environment(**_environment_of(group[0]))
+      ran = _by_process(group)
+      while ran:
+        batch = list(itertools.chain(*ran[:_PROCESSES_OF_A_CHILD]))
+        ran = ran[_PROCESSES_OF_A_CHILD:]
+        nodes = {_key(item): item.nodeid for item in batch}
+        future = self._pool.submit(self._run_all, nodes, environment, place)
+        self._futures.update((i.nodeid, future) for i in batch)
 
   def _reports_of(self, item: pytest.Item) -> _Reports:
     """Waits for the child that runs `item`."""
@@ -175,30 +206,42 @@ class _Children:
       self._slots.release()
     return self._futures[item.nodeid].result()
 
-  def _run_all(self, keys: list[str], environment: dict[str, str], place: Place,
-               count: Callable[[float], None]) -> _Reports:
-    """Runs tests by one child, or by more where one dies."""
+  def _run_all(self, nodes: dict[str, str], environment: dict[str, str],
+               place: Place) -> _Reports:
+    """Runs tests by one child, or by more where a process dies.
+
+    Args:
+      nodes: the tests' node ids by key.
+    """
     told = _Reports({}, {})
+    keys = list(nodes)
     while keys:
-      reports, end, goes_on = self._run(keys, environment, place, count)
+      reports, ended, end, tail = self._run(keys, environment, place)
+      again: list[str] = []
+      for ran in ended:
+        self._count(nodes[ran.keys[0]], ran.cpu_seconds)
+        keys = [key for key in keys if key not in ran.keys]
+        died = ran.status not in _PYTESTS_STATUSES
+        if died:
+          # Whatever its tests said: what comes at its end is theirs, too.
+          reports.get(ran.keys[-1], []).clear()
+        left = _not_ended(ran.keys, reports)
+        told.ends |= dict.fromkeys(left[:1] if died else left,
+                                   f'{DIED} (exit status {ran.status}):{tail}')
+        again += left[1:] if died else []
       told.by_key |= reports
-      left = [
-          key for key in keys
-          if not any(r['when'] == 'teardown' for r in reports.get(key, []))
-      ]
-      told.ends |= dict.fromkeys(left[:1] if goes_on else left, end)
-      keys = left[1:] if goes_on else []
+      told.ends |= dict.fromkeys(_not_ended(keys, reports), end + tail)
+      keys = again
     return told
 
   def _run(
-      self, keys: list[str], environment: dict[str, str], place: Place,
-      count: Callable[[float], None]
-  ) -> tuple[dict[str, list[dict[str, Any]]], str, bool]:
+      self, keys: list[str], environment: dict[str, str], place: Place
+  ) -> tuple[dict[str, list[dict[str, Any]]], list[_Ran], str, str]:
     """Runs tests by one child.
 
     Returns:
-      Reports by key; how it ended, for the tests that it did not report;
-      whether another child may come further.
+      Reports by key; the processes that ended; how the child ended, for the
+      tests of others; and the last that it printed.
     """
     with tempfile.TemporaryDirectory() as directory:
       path = os.path.join(directory, 'reports')
@@ -212,18 +255,29 @@ class _Children:
         with self._slots:
           ended = processes.servers.run(job, environment, _CHILD_SECONDS, place)
       except (RuntimeError, ValueError, OSError) as e:
-        return {}, f'the test process could not be started: {e}', False
-      reports, of_its_children = _read(path)
-      count(ended.cpu_seconds + of_its_children)
-    died = ended.status not in _PYTESTS_STATUSES
-    if died:
-      # Whatever its tests said: what comes at its end is theirs, too.
-      reports.get(keys[-1], []).clear()
+        return {}, [], 'the test process could not be started: ', str(e)
+      reports, ran = _read(path)
     status = (f'no end after {_CHILD_SECONDS} s'
               if ended.status is None else f'exit status {ended.status}')
     tail = (ended.stdout + ended.stderr).decode(errors='replace')[-6000:]
-    return reports, f'{DIED} ({status}):\n{tail}', (
-        died and ended.status is not None)
+    return reports, ran, f'{DIED} ({status}):', '\n' + tail
+
+
+def _by_process(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+  """Tests of one environment, in the processes that run them."""
+  groups: dict[tuple, list[pytest.Item]] = {}
+  for item in items:
+    own = item.nodeid if item.get_closest_marker('environment') else ''
+    groups.setdefault((item.path, own), []).append(item)
+  return list(groups.values())
+
+
+def _not_ended(keys: list[str],
+               reports: dict[str, list[dict[str, Any]]]) -> list[str]:
+  return [
+      key for key in keys
+      if not any(r['when'] == 'teardown' for r in reports.get(key, []))
+  ]
 
 
 def _key(item: pytest.Item) -> str:
@@ -243,21 +297,27 @@ def _environment_of(item: pytest.Item) -> Optional[dict[str, str]]:
   return variables
 
 
-def _read(path: str) -> tuple[dict[str, list[dict[str, Any]]], float]:
-  """The reports by key, and the CPU seconds of the children of the child."""
+def _read(path: str) -> tuple[dict[str, list[dict[str, Any]]], list[_Ran]]:
+  """The reports by key, and the processes, with what their children cost."""
   reports: dict[str, list[dict[str, Any]]] = {}
-  cpu_seconds = 0.
+  ended: list[_Ran] = []
+  called = 0.
   with contextlib.suppress(FileNotFoundError), open(path) as f:
     for line in f:
       data = json.loads(line)
-      if 'cpu_seconds' in data:
-        cpu_seconds = data['cpu_seconds']
+      if 'called' in data:
+        called = data['called']
+        continue
+      if 'status' in data:
+        ended.append(
+            _Ran(data['ran'], data['status'], data['cpu_seconds'] + called))
+        called = 0.
         continue
       # JSON has no tuples, and a skip's place is one.
       if isinstance(data['longrepr'], list):
         data['longrepr'] = tuple(data['longrepr'])
       reports.setdefault(data.pop('key'), []).append(data)
-  return reports, cpu_seconds
+  return reports, ended
 
 
 def _failure(item: pytest.Item, text: str) -> pytest.TestReport:

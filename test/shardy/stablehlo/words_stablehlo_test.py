@@ -8,7 +8,6 @@ pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 pytestmark = pytest.mark.slow
 ENVIRONMENT = {**words_test.ENVIRONMENT, 'XLA_STABLEHLO_COMPILE': '1'}
 
-mesh_fixture = words_test.mesh_fixture
 test_open_and_closed_dimensions = words_test.test_open_and_closed_dimensions
 test_a_part_of_a_sum = words_test.test_a_part_of_a_sum
 test_a_part_of_no_sum = words_test.test_a_part_of_no_sum
