@@ -80,6 +80,21 @@ def test_a_tensor_marked_while_pending(mesh):
   assert binder.annotation_of(w) is not None
 
 
+def test_updates_of_a_pending_tensor(mesh):
+  """Each of them, also with another tensor marked in between."""
+  w = torch.zeros(8, 120, device='xla')
+  xs.mark_sharding(w, mesh, ('y', None), priority=(1, None))
+  w.uniform_()
+  x = torch.zeros(8, 120, device='xla')
+  xs.mark_sharding(x, mesh, ('x', None), priority=(4, None))
+  w.uniform_()
+  with torch_xla.shardy.record() as programs:
+    torch_xla.sync()
+  # The next priority, for whatever has none, would be 5.
+  said = {t.sdy for t in programs[-1].tensors if '"y"' in t.sdy}
+  assert len(said) == 1 and '{"y"}p1' in said.pop()
+
+
 def test_a_tensor_that_is_placed_otherwise_stays_so(mesh):
   """The annotation says nothing of it, and the update no other thing."""
   w = torch.zeros(8, 88).to('xla')

@@ -63,6 +63,20 @@ def test_through_updates(update):
   assert _repeated(text) == {'s': _say(0, 1, None)}
 
 
+@pytest.mark.parametrize('is_back', [True, False])
+def test_through_views(is_back):
+  """There and back, but not turned."""
+  text = _P + f'''
+    t = {_F} transpose(p), dimensions={{1,0}}
+    f = f32[64]{{0}} reshape(t)
+    m = f32[64]{{0}} multiply(f, f)
+    g = f32[4,16]{{1,0}} reshape(m)
+    h = {_F} reshape(g)
+    u = {_F} transpose(h), dimensions={{1,0}}
+    ROOT s = {_F} custom-call({'u' if is_back else 'h'}), {_SHARDING}, {_X}'''
+  assert _repeated(text) == ({'s': _say(0, 1, None)} if is_back else {})
+
+
 def test_through_a_barrier():
   text = _P + f'''
     t = ({_F}, {_F}) tuple(q, p)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
+import torch_xla
 
 from ..annotate.annotation import Annotation
 from .copies import is_placed
@@ -32,10 +33,11 @@ class PendingMarks:
   def add(self, t: torch.Tensor, annotation: Annotation) -> None:
     self.forget(t)  # A new annotation comes last.
     self.changes += 1
-    self._annotations[t] = annotation
+    self._annotations[t] = annotation, torch_xla._XLAC._xla_get_tensor_id(t)
 
-  def items(self) -> list[tuple[torch.Tensor, Annotation]]:
-    return list(self._annotations.items())
+  def items(self) -> list[tuple[torch.Tensor, Annotation, int]]:
+    """With each tensor its annotation, and the id that it was marked with."""
+    return [(t, *entry) for t, entry in self._annotations.items()]
 
   def forget(self, t: torch.Tensor) -> None:
     self.changes += 1
@@ -50,8 +52,8 @@ class PendingMarks:
     marks = self.items()
     if not marks:
       return
-    for (t, annotation), is_pending in zip(
-        marks, are_pending([t for t, _ in marks]), strict=True):
+    for (t, annotation, _), is_pending in zip(
+        marks, are_pending([t for t, *_ in marks]), strict=True):
       if is_pending:
         continue
       self.forget(t)

@@ -55,7 +55,7 @@ class Updates:
 
   def forget_ids(self) -> None:
     """Drops the ids of tensors, of which some changed."""
-    self._changes = None
+    self._changes, self._entries = None, {}
 
   def copy(self,
            keys: Any,
@@ -94,13 +94,19 @@ class Updates:
     changes = self._tensors.changes, self._pending_marks.changes
     get_id = torch_xla._XLAC._xla_get_tensor_id
     if changes != self._changes:
-      self._changes, self._entries = changes, {}
-      for living, annotation in self._pending_marks.items():
-        self._entries[get_id(living)] = annotation, None
+      entries: dict[int, _Entry] = {}
+      for living, annotation, marked_id in self._pending_marks.items():
+        entries[marked_id] = entries[get_id(living)] = annotation, None
       for entry in self._tensors.all():
         living = tensor_of(entry.ref)
         for data in (entry.inner,) if living is None else (entry.inner, living):
-          self._entries[get_id(data)] = entry.annotation, weakref.ref(entry)
+          entries[get_id(data)] = entry.annotation, weakref.ref(entry)
+      annotations = {id(annotation) for annotation, _ in entries.values()}
+      # What was updated before has an id that is neither the first nor the last.
+      before = self._entries.items()
+      self._changes, self._entries = changes, {
+          key: entry for key, entry in before if id(entry[0]) in annotations
+      } | entries
     return self._entries.get(get_id(t))
 
 

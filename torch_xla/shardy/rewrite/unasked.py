@@ -9,8 +9,9 @@ in place, as that tensor is placed:
     s = bf16[8,4] custom-call(m), target="Sharding", sharding={devices=[8,1]<=[8]}
 
 Propagation would bring p's annotation to c and m, and c and s only repeat its
-placement: so they get the annotation of p. Of several annotated values the first
-in propagation's order counts.
+placement: so they get the annotation of p, also where the update went through a
+view of it and back. Of several annotated values the first in propagation's order
+counts.
 """
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ from ..sharding.hlo_sharding import HloSharding
 # What updates in place are lowered to.
 _UPDATES = ELEMENTWISE | {
     'abs', 'clamp', 'copy', 'dynamic-update-slice', 'floor', 'log',
-    'opt-barrier', 'power', 'reshape', 'round-nearest-even', 'rsqrt', 'scatter',
-    'sign', 'sqrt'
+    'opt-barrier', 'power', 'round-nearest-even', 'rsqrt', 'scatter', 'sign',
+    'sqrt'
 }
+_VIEWS = ('reshape', 'transpose')
+
+# The views that led from an annotated value to another, each as the dimensions
+# before and the order that a transpose gives them.
+_Views = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
 def repeat(module: HloModuleProto, annotations: extract.Annotations) -> None:
@@ -48,24 +54,28 @@ def repeat(module: HloModuleProto, annotations: extract.Annotations) -> None:
 def _repeat_in(computation: HloComputationProto, is_entry: bool,
                annotations: extract.Annotations) -> None:
   by_id = {i.id: i for i in computation.instructions}
-  # By id and placement, what is said of the annotated values that it is made of.
-  values: dict[int, dict[HloSharding, Annotation]] = {}
+  # By id, placement and views, the annotations of what it is made of.
+  values: dict[int, dict[tuple[HloSharding, _Views], Annotation]] = {}
   for i in computation.instructions:
     key = computation.id, i.id
-    marks: dict[HloSharding, Annotation] = {}
+    marks: dict[tuple[HloSharding, _Views], Annotation] = {}
     for operand in _updated(i, by_id):
-      for where, mark in values.get(operand, {}).items():
-        marks[where] = min(marks.get(where, mark), mark, key=_order)
+      for (where, views), mark in values.get(operand, {}).items():
+        if i.opcode in _VIEWS:
+          views = _viewed(views, i, dims_of(by_id[operand]))
+        marks[where, views] = min(
+            marks.get((where, views), mark), mark, key=_order)
     if i.HasField('sharding') and not array_shape.is_tuple(i.shape):
       own = annotations.constraints.get(key) or annotations.repeated.get(key)
       placed = placement(i)
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
             i.parameter_number) if (is_entry) else None
-      elif own is None and placed in marks:
-        own = annotations.repeated[key] = marks[placed]
+      elif own is None and (placed, ()) in marks:
+        own = annotations.repeated[key] = marks[placed, ()]
       is_kept = own is not None and own.sharding == placed
-      marks = {own.sharding: own.without_unreduced} if own and is_kept else {}
+      marks = {(own.sharding, ()): own.without_unreduced
+              } if own and is_kept else {}
     if marks:
       values[i.id] = marks
 
@@ -78,12 +88,27 @@ def _updated(i: HloInstructionProto,
     values = by_id[(*barrier.operand_ids, barrier.id)[0]]
     is_through = barrier.opcode == 'opt-barrier' and values.opcode == 'tuple'
     return [values.operand_ids[i.tuple_index]] if is_through else []
+  if i.opcode in _VIEWS:
+    return list(i.operand_ids)
   if i.opcode not in _UPDATES and not is_sharding_call(i):
     return []
   return [
       n for n in i.operand_ids
       if by_id[n].shape == i.shape or _dims(by_id[n]) == _dims(i)
   ]
+
+
+def _viewed(views: _Views, i: HloInstructionProto,
+            before: tuple[int, ...]) -> _Views:
+  """The views with this one, which may lead back from the last of them."""
+  order, dims = tuple(i.dimensions), dims_of(i)
+  if views and len(views[-1][1]) == len(order):
+    *rest, (first, taken) = views
+    if not order:  # A reshape of a reshape.
+      return (*rest, *([] if dims == first else [(first, ())]))
+    if all(taken[k] == n for n, k in enumerate(order)):
+      return tuple(rest)
+  return views if dims == before and not order else (*views, (before, order))
 
 
 def _dims(i: HloInstructionProto) -> object:
