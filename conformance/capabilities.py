@@ -42,6 +42,9 @@ def _table(context: Context) -> Found:
       'missing_functions': [
           name for name in structs.functions() if not table.has(name)
       ],
+      'later_functions': [
+          name for name in structs.later_functions() if table.has(name)
+      ],
       'extensions': list(table.extensions()),
       'attributes': {
           name: list(value) if isinstance(value, tuple) else value

@@ -44,10 +44,18 @@ def _described() -> dict[str, tuple[bool, str]]:
 
 
 @functools.cache
+def _all_functions() -> tuple[str, ...]:
+  return tuple(name for name, (is_one, _) in _described().items() if is_one)
+
+
 def functions() -> tuple[str, ...]:
   """The functions in their order; a table only ever grows at its end."""
-  names = [name for name, (is_one, _) in _described().items() if is_one]
-  return tuple(names[:names.index(_NEWEST) + 1])
+  return _all_functions()[:_all_functions().index(_NEWEST) + 1]
+
+
+def later_functions() -> tuple[str, ...]:
+  """Those behind them, by which no plugin is judged."""
+  return _all_functions()[len(functions()):]
 
 
 def names() -> tuple[str, ...]:

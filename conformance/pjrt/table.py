@@ -16,7 +16,10 @@ FIRST_EXTENSION, VERSION, FIRST_SLOT = 8, 32, 40
 EXTENSIONS = ('Gpu_Custom_Call', 'Profiler', 'Custom_Partitioner', 'Stream',
               'Layouts', 'FFI', 'MemoryDescriptions', 'Triton', 'RawBuffer',
               'PhaseCompile', 'Example', 'Unknown', 'CrossHostTransfers',
-              'ExecutableMetadata', 'Callback', 'HostAllocator')
+              'ExecutableMetadata', 'Callback', 'HostAllocator', 'TpuTopology',
+              'TpuExecutable', 'Megascale', 'Shardings', 'AbiVersion',
+              'Collectives', 'MultiSlice', 'HostMemoryAllocator',
+              'XlaTransform')
 # What the loader says of a library that is not there.
 _ABSENT = 'cannot open shared object file'
 # Of any function.
@@ -78,9 +81,10 @@ class Table:
         (ctypes.c_int * 2).from_address(address + VERSION))
     self._first_extension = ctypes.c_size_t.from_address(address +
                                                          FIRST_EXTENSION).value
-    count = min((size - FIRST_SLOT) // 8, len(structs.functions()))
+    names = structs.functions() + structs.later_functions()
+    count = min((size - FIRST_SLOT) // 8, len(names))
     functions = (ctypes.c_void_p * count).from_address(address + FIRST_SLOT)
-    self._functions = dict(zip(structs.functions(), functions))
+    self._functions = dict(zip(names, functions))
     self._library = library
 
   @classmethod

@@ -254,7 +254,7 @@ static void Misuse(void) {
   }
   static const int missing[] = {kSlotClientDmaMap, kSlotCompile,
                                 kSlotCopyToDeviceStreamDestroy,
-                                kSlotBufferCopyRawFromHost};
+                                kSlotDeviceClearMemoryStats};
   for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); ++i) {
     Nothing args = {.struct_size = sizeof(args)};
     ExpectError(world.api, Call(world.api, missing[i], &args),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import mmap
 from pathlib import Path
 import re
 import subprocess
@@ -117,7 +119,8 @@ def _minor(include: Path) -> int:
 
 
 def _their_slots(include: Path) -> list[str]:
-  found = re.findall(r'_PJRT_API_STRUCT_FIELD\((PJRT_\w+)\);', _header(include))
+  found = re.findall(r'_PJRT_API_STRUCT_FIELD\(\s*(PJRT_\w+)\s*\);',
+                     _header(include))
   assert len(found) > 100
   return found
 
@@ -141,6 +144,20 @@ def test_entries_are_named_as_in_the_plugins_header(include: Path) -> None:
   theirs = _their_slots(include)
   assert ['_'.join(('PJRT', *name)) for name in _slots()
          ][:len(theirs)] == theirs
+
+
+@pytest.mark.nightly
+def test_later_entries_are_named_as_in_libtpu(include: Path) -> None:
+  """What is newer than that header: libtpu names the structs that it checks."""
+  spec = importlib.util.find_spec('libtpu')
+  if spec is None or not spec.submodule_search_locations:
+    pytest.skip('libtpu is not installed')
+  later = _slots()[len(_their_slots(include)):]
+  library = Path(spec.submodule_search_locations[0]) / 'libtpu.so'
+  with library.open('rb') as file:
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as code:
+      names = ['_'.join(('PJRT', *name, 'Args')) for name in later]
+      assert [name for name in names if code.find(name.encode()) < 0] == []
 
 
 def test_plugin_announces_the_version_of_that_header(include: Path) -> None:

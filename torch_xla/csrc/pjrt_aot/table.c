@@ -49,8 +49,7 @@ static PJRT_Error* Missing(int slot) {
   X(tens, 1)         \
   X(tens, 2)         \
   X(tens, 3) X(tens, 4) X(tens, 5) X(tens, 6) X(tens, 7) X(tens, 8) X(tens, 9)
-#define UNKNOWN_SLOTS(X) \
-  X(13, 6) X(13, 7) X(13, 8) X(13, 9) TEN(X, 14) TEN(X, 15)
+#define UNKNOWN_SLOTS(X) X(13, 8) X(13, 9) TEN(X, 14) TEN(X, 15)
 UNKNOWN_SLOTS(UNKNOWN)
 
 #define UNKNOWN_ENTRY(tens, ones) (AbiFunction) Unknown##tens##ones,
