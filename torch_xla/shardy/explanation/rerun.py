@@ -32,7 +32,7 @@ _Priorities = Mapping[str, Mapping[int, Optional[int]]]
 def retell(program: bytes, priorities: _Priorities) -> bytes:
   """A program in HLO with other priorities in its bindings."""
   module = messages.parse(HloModuleProto, program)
-  names_of = switch.route(Mode.SHARDY).names_of
+  names_of = switch.route(Mode.SHARDY).surroundings.names_of
   for computation in module.computations:
     for instruction in computation.instructions:
       target = instruction.custom_call_target
