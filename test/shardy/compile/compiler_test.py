@@ -562,3 +562,26 @@ def test_an_attempts_own_reader_is_asked_in_the_answers_format():
   _compile(
       _plan(_attempt('one', read=read)), FakeCompilation([(b'made', 'mlir')]))
   assert asked == [(b'made', 'mlir', frozenset())]
+
+
+def test_stages_are_written_to_files(tmp_path, monkeypatch):
+  """One that changes nothing has none; what no printer takes is bytes."""
+  monkeypatch.setenv('TORCH_XLA_SHARDY_DUMP', str(tmp_path))
+
+  def text_of(program):
+    if program != b'sent':
+      raise RuntimeError('no program')
+    return 'as text'
+
+  compiler = Compiler(
+      lambda *_: _plan(_attempt('sent', lambda outcome: 'odd'), _GSPMD),
+      Ledger(),
+      text_of=text_of)
+  compiler(FakeCompilation())
+  folder, = tmp_path.iterdir()
+  assert sorted(path.name for path in folder.iterdir()) == [
+      '00.sent.hlo', '01.answer.hlo.pb', '02.handed_on.hlo.pb',
+      '03.answer.hlo.pb'
+  ]
+  assert (folder / '00.sent.hlo').read_text() == 'as text'
+  assert (folder / '02.handed_on.hlo.pb').read_bytes() == b'for gspmd'

@@ -36,7 +36,8 @@ class _Files:
     if program_format not in messages.HLO_FORMATS:
       path.with_name(f'{path.name}.{program_format}').write_bytes(program)
       return
-    if parsed := messages.parse_compiled(program, program_format):
+    if program_format != 'hlo' and (parsed := messages.parse_compiled(
+        program, program_format)):
       program = parsed[1].SerializeToString()
     try:
       path.with_name(f'{path.name}.hlo').write_text(self._text_of(program))
@@ -71,10 +72,13 @@ def program(number: int, text_of: Callable[[bytes], str]) -> Iterator[None]:
 
 
 def stage(name: str,
-          program: Union[HloModuleProto, bytes],
+          program: Union[HloModuleProto, bytes, Callable[[], str]],
           program_format: str = 'hlo') -> None:
   """Writes the program that is being compiled, as it is after a stage."""
-  if (files := _files.get()) is not None:
-    data = program if isinstance(program,
-                                 bytes) else program.SerializeToString()
-    files.write(name, data, program_format)
+  if (files := _files.get()) is None:
+    return
+  if callable(program):
+    program = program().encode()
+  elif not isinstance(program, bytes):
+    program = program.SerializeToString()
+  files.write(name, program, program_format)

@@ -16,7 +16,7 @@ from . import answer, conversion, dialects, forms, pins, propagation_probe
 from ..compile.attempt import Attempt, Failure, hlo_answer, Outcome
 from ..compile.plan import Plan, plan_of, Step, Tiles
 from ..compile.record import TensorRecord
-from ..hlo import array_shape, op_sharding
+from ..hlo import array_shape, dump, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
@@ -203,6 +203,7 @@ class Codec:
     converted = conversion.from_hlo(module)
     if form is not None:
       forms.write(converted, form)
+    dump.stage('stablehlo', lambda: dialects.text(converted), FORMAT)
     return converted
 
 
