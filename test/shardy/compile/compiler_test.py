@@ -1,6 +1,5 @@
 """The compiler's loop: which attempt is made, and what is recorded of it."""
 
-import dataclasses
 import logging
 
 from fake_backend import FakeCompilation, made_of, options_of

@@ -41,14 +41,14 @@ def retell(program: bytes, priorities: _Priorities) -> bytes:
             call_target.parse_target(target), names_of(target), strict=False)
         instruction.custom_call_target = call_target.with_annotations(
             target, [
-                _with(one, priorities.get(group_of(name), {}))
+                _with_priorities(one, priorities.get(group_of(name), {}))
                 for one, name in annotations
             ])
   return module.SerializeToString()
 
 
-def _with(annotation: Annotation,
-          priorities: Mapping[int, Optional[int]]) -> Annotation:
+def _with_priorities(annotation: Annotation,
+                     priorities: Mapping[int, Optional[int]]) -> Annotation:
   rank = len(annotation.partition_spec)
   before = annotation.priority or (None,) * rank
   after = tuple(priorities.get(n, before[n]) for n in range(rank))
