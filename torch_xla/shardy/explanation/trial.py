@@ -137,18 +137,18 @@ def _say(module: ir.Module, priorities: Priorities) -> None:
     attributes = functions.attributes_of(main, which)
     for number, one in enumerate(attributes):
       if new_priorities := of_origins.get(f'{label}: {number}'):
-        one[reader.SHARDING] = _with_priorities(one[reader.SHARDING],
-                                                new_priorities)
+        one[reader.SHARDING] = _sharding_with(one[reader.SHARDING],
+                                              new_priorities)
     if attributes:
       functions.set_attributes(main, which, attributes)
   for number, operation in enumerate(reader.constraints_of(module)):
     if new_priorities := of_origins.get(f'constraint_{number}'):
-      operation.attributes['sharding'] = _with_priorities(
+      operation.attributes['sharding'] = _sharding_with(
           operation.attributes['sharding'], new_priorities)
 
 
-def _with_priorities(sharding: ir.Attribute,
-                     priorities: Mapping[int, int]) -> ir.Attribute:
+def _sharding_with(sharding: ir.Attribute,
+                   priorities: Mapping[int, int]) -> ir.Attribute:
   before = sdy.TensorShardingAttr(sharding)
   dims = [sdy.DimensionShardingAttr(d) for d in before.dimension_shardings]
   changed: ir.Attribute = sdy.TensorShardingAttr.get(
