@@ -32,7 +32,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import current_mode, door, switch
 from torch_xla.shardy.hlo import compile_options, messages, protos
-from torch_xla.shardy.rewrite import extract, planner
+from torch_xla.shardy.rewrite import extract, pipeline
 from torch_xla.shardy.stablehlo import conversion, dialects, forms
 from torch_xla.shardy.v2 import to_v2
 
@@ -55,7 +55,7 @@ def _bytes_table() -> None:
       if lower == 'V2':
         to_v2.emit_in_place(lowered)
       elif lower == 'sdy':
-        planner.lower(lowered, extract.extract_annotations(lowered), n)
+        pipeline.lower(pipeline.Program(lowered), pipeline.Settings(n))
       module = conversion.from_hlo(lowered)
       if lower == 'sdy':
         forms.write(module, forms.Form.SDY)

@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ('annotate', 'compile', 'errors', 'hlo', 'sdy', 'sharding', 'v2'), ()),
     'switch': (('errors', 'mode'), ('compile', 'door', 'v2')),
     'bind': (('annotate', 'mode', 'warn_once', 'sharding', 'switch',
-              'tensor_names'), ('door', 'rewrite')),
+              'tensor_names'), ('compile', 'door', 'rewrite')),
     'preview': (('hlo', 'mode', 'switch'), ()),
     'stablehlo': (('annotate', 'compile', 'door', 'errors', 'hlo',
                    'late_module', 'mode', 'preview', 'rewrite', 'sdy',

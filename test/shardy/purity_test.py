@@ -235,7 +235,7 @@ if 'torch_xla.shardy.rewrite.planner' in sys.modules:
   planners.append(module.ShardyPlanner())
 for planner in planners:
   plan = planner(b'', 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
-  assert plan.attempts[0].partitioner is Partitioner.GSPMD
+  assert plan.attempt().partitioner is Partitioner.GSPMD
 '''
 
 

@@ -145,7 +145,8 @@ def explain(
   """
   from . import switch
   switch.stablehlo()  # The series that brings it.
-  return importlib.import_module('.explanation', __name__).of(source)
+  return importlib.import_module('.explanation',
+                                 __name__).explain_source(source)
 
 
 def watch() -> Any:

@@ -35,7 +35,5 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
   program = xlac._get_xla_tensors_hlo_proto(roots)
   options = CompileOptions(Partitioner.GSPMD, 1,
                            runtime.global_runtime_device_count())
-  attempts = route.planner(program, 'hlo', options).all_attempts()
-  program = next(a for a in attempts if not a.probe_description).program
-  computation = xlac._xla_op_computation_from_module_proto('lowered', program)
-  return xlac._xla_computation_text(computation)
+  plan = route.planner(program, 'hlo', options)
+  return switch.hlo_text(plan.attempt().program)

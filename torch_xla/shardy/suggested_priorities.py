@@ -68,7 +68,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   best = search.best_of(tried, options.best)
   rows = [
       suggestion.Row("the script's own", tried[0].nbytes, {}),
-      suggestion.Row('without priorities', search.without(programs),
+      suggestion.Row('without priorities',
+                     search.moved_without_priorities(programs),
                      suggestion.none_of(programs)),
       *(suggestion.Row(f'{n}.', t.nbytes, suggestion.by_group(t))
         for n, t in enumerate(best, 1))

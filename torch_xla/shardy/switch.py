@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 import dataclasses
 import os
 import sys
-from typing import Any, Optional, TYPE_CHECKING
+from typing import Optional, TYPE_CHECKING
 
 from . import mode
 from .errors import DoorError, TooLateError
@@ -16,7 +16,7 @@ from .mode import current_mode, Mode, mode_from_environment
 if TYPE_CHECKING:
   import torch
 
-  from .compile.plan import Planner
+  from .compile.plan import Planner, Surroundings
   from .compile.record import TensorRecord
 
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
@@ -28,24 +28,20 @@ class Route:
 
   Attributes:
     planner: plans each program.
+    surroundings: what its plans depend on.
     pending_bindings: tensors that a sync computes besides the pending ones.
-    meshes: those that the process has made, as its plans depend on them.
-    names_of: the users' names of what a program binds, by the binding's target.
-    disabled_rewrites: the names of the rewrites that the plugin disables.
     lost: as `Compiler` asks for it.
   """
   planner: Planner
+  surroundings: Surroundings
   pending_bindings: Callable[[], Sequence[torch.Tensor]] = tuple
-  meshes: Callable[[], tuple[Any, ...]] = tuple
-  names_of: Callable[[str], Sequence[str]] = lambda target: ()
-  disabled_rewrites: Callable[[], Collection[str]] = frozenset
   lost: Callable[[str, Sequence[TensorRecord]],
                  Sequence[str]] = lambda name, tensors: ()
 
 
 def _v2() -> Route:
-  from .compile.plan import plan_v2
-  return Route(plan_v2)
+  from .compile.plan import plan_v2, Surroundings
+  return Route(plan_v2, Surroundings())
 
 
 # A mode's route is loaded when the mode is switched on: with the mode off,
@@ -185,8 +181,9 @@ def switch_on(new_mode: Mode) -> None:
     device_plugins.XlaCpuPlugin.check_installed()
   way = route(new_mode)
   door.use(
-      Compiler(_planner(new_mode), ledger.process_ledger, way.meshes, way.lost),
-      to_v1.to_v1)
+      Compiler(
+          _planner(new_mode), ledger.process_ledger, way.surroundings.meshes,
+          way.lost, hlo_text), to_v1.to_v1)
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = new_mode
@@ -221,6 +218,14 @@ def device_name(pjrt_device: str) -> str:
     return pjrt_device
   from .door.device_plugins import CPU_DEVICE
   return CPU_DEVICE
+
+
+def hlo_text(program: bytes) -> str:
+  """The text of a serialised HloModuleProto, as XLA prints it."""
+  import torch_xla
+  xlac = torch_xla._XLAC
+  return xlac._xla_computation_text(
+      xlac._xla_op_computation_from_module_proto('lowered', program))
 
 
 def check_door() -> None:

@@ -1,14 +1,13 @@
 """The compiler's loop: which attempt is made, and what is recorded of it."""
 
-import dataclasses
 import logging
 
 from fake_backend import FakeCompilation, made_of, options_of
 import pytest
-from torch_xla.shardy.compile.attempt import Attempt
+from torch_xla.shardy.compile.attempt import Attempt, Failure
 from torch_xla.shardy.compile.compiler import Compiler
 from torch_xla.shardy.compile.ledger import Ledger
-from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.compile.plan import Plan, Probe, Step
 from torch_xla.shardy.compile.record import TensorRecord
 from torch_xla.shardy.errors import BackendCompileError, LayoutError
 from torch_xla.shardy.hlo import compile_options, messages, op_sharding, protos
@@ -27,8 +26,13 @@ def _shardy(promise=lambda outcome: None, tensors=()) -> Attempt:
                  tensors, promise)
 
 
+def _step(attempt: Attempt, **fields) -> Step:
+  return Step(lambda tiles: attempt, **fields)
+
+
 def _plan(*attempts: Attempt, **fields) -> Plan:
-  return Plan('the name', attempts, **fields)
+  return Plan('the name', tuple(map(_step, attempts)), attempts[0].tensors,
+              **fields)
 
 
 def _compile(plan: Plan, *compilations: FakeCompilation):
@@ -104,13 +108,13 @@ def test_three_attempts():
 
 
 def test_an_attempt_that_asks_is_recorded_and_nobody_is_warned(caplog):
-  asks = dataclasses.replace(
-      _shardy(lambda outcome: ''), probe_description='asked of three')
-  record = _compile(_plan(asks, _shardy()), FakeCompilation())
+  probe = Probe(_attempt('probe'), {0: (8,)})
+  record = _compile(_plan(_shardy(), probe=probe), FakeCompilation())
   assert not record.note and not _warnings(caplog)
   one, = record.given_up
-  assert (one.partitioner, one.reason) == (Partitioner.SHARDY, 'asked of three')
-  assert f'\n  attempt before: shardy, {one.seconds:.2f} s: asked of three' in (
+  asked = 'asked how it splits 1 results'
+  assert (one.partitioner, one.reason) == (Partitioner.SHARDY, asked)
+  assert f'\n  attempt before: shardy, {one.seconds:.2f} s: {asked}' in (
       str(record))
 
 
@@ -343,33 +347,16 @@ class _NeverTells(FakeCompilation):
     raise _TELLS_NOT
 
 
-def test_later_attempts_are_made_after_all_others():
-  later = []
-
-  def more():
-    later.append('asked')
-    return (_attempt('three'),)
-
-  compilation = FakeCompilation([made_of()] * 3)
-  _compile(
-      _plan(
-          _attempt('one', lambda outcome: 'odd'),
-          _attempt('two', lambda outcome: 'even' if not later else None),
-          later=more), compilation)
-  assert _tried(compilation) == ['one', 'two', 'three']
-
-
-def test_later_attempts_are_not_asked_for_in_vain():
+def test_steps_are_not_worked_out_in_vain():
   compilation = FakeCompilation()
-  _compile(_plan(_attempt('one'), later=lambda: 1 / 0), compilation)
+  steps = _step(_attempt('one')), Step(lambda tiles: 1 / 0)
+  _compile(Plan('m', steps), compilation)
   assert _tried(compilation) == ['one']
 
 
 def _told_and_untold(**fields) -> Plan:
-  return _plan(
-      _attempt('told', requires_layout_report=True, **fields),
-      later=lambda:
-      (_attempt('untold', requires_layout_report=False, **fields),))
+  return Plan('the name', (_step(_attempt('told', **fields), reports=True),
+                           _step(_attempt('untold', **fields), reports=False)))
 
 
 def test_a_backend_that_tells_gets_what_is_for_such():
@@ -436,10 +423,10 @@ def test_a_refused_attempt_says_nothing_of_telling():
   """The next one is made as if nobody had been asked."""
   compilation = FakeCompilation([_REFUSED, made_of()])
   _compile(
-      _plan(
-          _attempt(
-              'told', lambda outcome: 'refused', requires_layout_report=True),
-          _attempt('told too', requires_layout_report=True)), compilation)
+      Plan('m',
+           (_step(_attempt('told', lambda outcome: 'refused'),
+                  reports=True), _step(_attempt('told too'), reports=True))),
+      compilation)
   assert _tried(compilation) == ['told', 'told too']
 
 
@@ -458,13 +445,12 @@ def test_an_attempt_for_backends_that_refuse(made, tried, caplog):
 
   compilation = FakeCompilation(made)
   record = _compile(
-      _plan(
-          _attempt('one', refused),
-          _attempt(
-              'as text',
-              kept,
-              requires_refusal=True,
-              fallback_description='in text'), _attempt('last')), compilation)
+      Plan('m', (_step(_attempt('one', refused)),
+                 _step(
+                     _attempt('as text', kept),
+                     after=Failure.REFUSED,
+                     description='in text'), _step(_attempt('last')))),
+      compilation)
   assert _tried(compilation) == tried
   how = 'in text' if tried[-1] == 'as text' else 'SHARDY partitions'
   assert record.note.endswith(f': {how}')
@@ -487,7 +473,7 @@ def test_the_last_attempt_that_breaks_its_promise_is_an_error():
 
 
 def test_a_program_without_a_name_in_an_error():
-  plan = Plan('', (_attempt('one', lambda outcome: 'it is odd'),))
+  plan = Plan('', (_step(_attempt('one', lambda outcome: 'it is odd')),))
   with pytest.raises(LayoutError, match=r'program \(StableHLO\) cannot'):
     Compiler(lambda *_: plan, Ledger())(FakeCompilation())
 
@@ -575,3 +561,26 @@ def test_an_attempts_own_reader_is_asked_in_the_answers_format():
   _compile(
       _plan(_attempt('one', read=read)), FakeCompilation([(b'made', 'mlir')]))
   assert asked == [(b'made', 'mlir', frozenset())]
+
+
+def test_stages_are_written_to_files(tmp_path, monkeypatch):
+  """One that changes nothing has none; what no printer takes is bytes."""
+  monkeypatch.setenv('TORCH_XLA_SHARDY_DUMP', str(tmp_path))
+
+  def text_of(program):
+    if program != b'sent':
+      raise RuntimeError('no program')
+    return 'as text'
+
+  compiler = Compiler(
+      lambda *_: _plan(_attempt('sent', lambda outcome: 'odd'), _GSPMD),
+      Ledger(),
+      text_of=text_of)
+  compiler(FakeCompilation())
+  folder, = tmp_path.iterdir()
+  assert sorted(path.name for path in folder.iterdir()) == [
+      '00.sent.hlo', '01.answer.hlo.pb', '02.handed_on.hlo.pb',
+      '03.answer.hlo.pb'
+  ]
+  assert (folder / '00.sent.hlo').read_text() == 'as text'
+  assert (folder / '02.handed_on.hlo.pb').read_bytes() == b'for gspmd'

@@ -59,7 +59,8 @@ def test_what_has_no_name_is_passed_by_on_both_sides():
 def test_without_priorities():
   programs, tried = _tried('{"x"}p1, {}', '{}, {"x"}p0')
   levels = {tuple(l for _, l in one.priorities): one.nbytes for one in tried}
-  assert search.without(programs) == levels[0, 0] > tried[0].nbytes
+  assert search.moved_without_priorities(programs) == levels[
+      0, 0] > tried[0].nbytes
 
 
 def test_search_of_many_goes_on_while_that_helps(monkeypatch):

@@ -4,7 +4,9 @@ import re
 
 from torch_xla.shardy.annotate import call_target
 from torch_xla.shardy.annotate.annotation import Annotation
+from torch_xla.shardy.compile.plan import NO_TILES
 from torch_xla.shardy.hlo import messages, protos
+from torch_xla.shardy.rewrite import extract, pipeline
 
 
 def call(target: str) -> str:
@@ -26,6 +28,13 @@ def module_of(entry: str, others: str = '', header: str = ''):
   return messages.parse(
       protos.HloModuleProto,
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+
+
+def lower(module, tiles=NO_TILES) -> pipeline.Program:
+  """Lowers a module to Shardy's terms, over eight devices, in place."""
+  program = pipeline.Program(module, pipeline.Stage.V2,
+                             extract.extract_annotations(module))
+  return pipeline.lower(program, pipeline.Settings(8), tiles=tiles)
 
 
 def printed(module) -> str:

@@ -9,6 +9,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.errors import DoorError
+from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.editor import dims_of, instructions_of
@@ -112,10 +113,10 @@ def test_the_others_are_applied(left_out):
   pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   sent = modules.module_of(_PROGRAM)
   assert all(_left(name, sent) for name in choice.FOR_SHARDINGS)
-  plan = ShardyPlanner(disabled_rewrites=lambda: left_out)(
+  plan = ShardyPlanner(Surroundings(disabled_rewrites=lambda: left_out))(
       sent.SerializeToString(), 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert not plan.reason
-  attempts = list(plan.all_attempts())
+  attempts = [step.make({}) for step in plan.steps]
   by_shardy = attempts[:-1]
   assert by_shardy and attempts[-1].partitioner is Partitioner.GSPMD
   for attempt in by_shardy:

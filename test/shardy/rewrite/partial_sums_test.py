@@ -4,7 +4,6 @@ import annotated_modules as modules
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.rewrite import extract, planner
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: HLO text')
@@ -35,7 +34,7 @@ def _lower(body: str, others: str = ''):
     p2 = f32[9,8]{{1,0}} parameter(2), sharding={{replicated}}
     z = f32[] constant(0)
     {body}''', others)
-  planner.lower(module, extract.extract_annotations(module), 8)
+  modules.lower(module)
   return modules.printed(module).split('{\n', 1)[1]
 
 

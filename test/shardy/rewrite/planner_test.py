@@ -5,8 +5,8 @@ import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.annotate.call_target import AnnotationTextError
 from torch_xla.shardy.annotate.call_target import binding_target
-from torch_xla.shardy.compile.attempt import Outcome
-from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.compile.attempt import Attempt, Outcome
+from torch_xla.shardy.compile.plan import Plan, Surroundings
 from torch_xla.shardy.errors import BackendCompileError
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
@@ -34,11 +34,15 @@ def _program(between: str = '', said: Annotation = _SAID) -> bytes:
 
 
 def _plan(program: bytes, options: CompileOptions = _EIGHT, **fields) -> Plan:
-  return ShardyPlanner(**fields)(program, 'hlo', options)
+  return ShardyPlanner(Surroundings(**fields))(program, 'hlo', options)
+
+
+def _attempts(plan: Plan) -> list[Attempt]:
+  return [step.make({}) for step in plan.steps]
 
 
 def test_shardy_first_and_then_gspmd():
-  shardy, gspmd = _plan(_program()).all_attempts()
+  shardy, gspmd = _attempts(_plan(_program()))
   assert shardy.partitioner is Partitioner.SHARDY
   assert b'xla.sdy.sharding' in shardy.program
   assert gspmd.partitioner is Partitioner.GSPMD
@@ -60,7 +64,7 @@ def test_what_nobody_annotated_is_for_shardy_too():
   """Stored placements, closed, over a mesh that is made of them."""
   module = modules.module_of(f'ROOT p0 = {_F} parameter(0), sharding={_X}')
   planned = _plan(module.SerializeToString())
-  shardy, gspmd = planned.all_attempts()
+  shardy, gspmd = _attempts(planned)
   assert gspmd.partitioner is Partitioner.GSPMD
   assert shardy.partitioner is Partitioner.SHARDY
   tensor, = shardy.tensors
@@ -79,7 +83,7 @@ def test_convolutions_that_xla_would_partition_wrong():
     y = f32[1,8,8] convolution(x, w), window={{size=3 pad=1_1}},
       dim_labels=bf0_oi0->bf0
     ROOT z = {_F} reshape(y)''').SerializeToString())
-  shardy, gspmd = planned.all_attempts()
+  shardy, gspmd = _attempts(planned)
   assert gspmd.program.count(b'unspecified_dims=[0,1]') == 3
   assert shardy.program.count(b'<@mesh, [{?}, {?}, {}]>') == 3
   parameter, = shardy.tensors
@@ -89,7 +93,7 @@ def test_convolutions_that_xla_would_partition_wrong():
 
 def test_no_program_at_all_is_nobodys():
   planned = _plan(b'')
-  attempt, = planned.attempts
+  attempt, = _attempts(planned)
   assert attempt.partitioner is Partitioner.GSPMD
   assert planned.reason == (
       'Shardy cannot be told of a program without an entry computation')
@@ -102,14 +106,14 @@ def test_no_program_at_all_is_nobodys():
 def test_what_is_not_split_has_nothing_to_say(options):
   """The calls that no backend knows leave it all the same."""
   planned = _plan(_program(), options)
-  attempt, = planned.attempts
+  attempt, = _attempts(planned)
   assert b'torch_xla.shardy' not in attempt.program
   assert not planned.note and not planned.reason
 
 
 def test_what_shardy_cannot_be_told_is_a_reason():
   planned = _plan(_program(_ON_ONE))
-  attempt, = planned.attempts
+  attempt, = _attempts(planned)
   assert attempt.partitioner is Partitioner.GSPMD
   assert planned.reason.startswith(
       'Shardy cannot be told of the sharding {maximal device=3}')
@@ -123,13 +127,13 @@ def test_tensors_have_the_users_names(between):
   known = {binding_target([_SAID]): ('the weight',)}
   planned = _plan(
       _program(between), names_of=lambda target: known.get(target, ()))
-  assert planned.attempts[0].tensors[0].name == 'the weight'
-  assert _plan(_program(between)).attempts[0].tensors[0].name == ''
+  assert planned.tensors[0].name == 'the weight'
+  assert _plan(_program(between)).tensors[0].name == ''
 
 
 def test_stablehlo_is_handed_on_unless_it_has_annotations():
   planned = ShardyPlanner()(b'ML\xefR', 'mlir', _EIGHT)
-  assert planned.attempts[0].program == b'ML\xefR'
+  assert planned.attempt().program == b'ML\xefR'
   assert planned.note == 'StableHLO is handed on unchanged'
   with pytest.raises(AnnotationTextError, match='lacks the series'):
     ShardyPlanner()(b'ML\xefR' + binding_target([_SAID]).encode(), 'mlir',
@@ -154,7 +158,7 @@ def _promised(parameters=(_X,), results=('{replicated}', _X), **fields):
 
   compiled = CompiledProgram(parsed(parameters), parsed(results), (), {})
   outcome = Outcome(b'', 0., **{'compiled': compiled, **fields})
-  return _plan(_program()).attempts[0].promise(outcome)
+  return _plan(_program()).attempt().promise(outcome)
 
 
 def test_layouts_that_are_kept():
@@ -193,6 +197,6 @@ def test_only_what_is_constrained_is_promised_of_results():
 
 
 def test_the_programs_are_what_xla_can_read():
-  for attempt in _plan(_program()).attempts:
+  for attempt in _attempts(_plan(_program())):
     module = hlo.HloModule.from_serialized_hlo_module_proto(attempt.program)
     assert module.name == 'm'

@@ -13,13 +13,12 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.compile.attempt import Attempt, Outcome
+from torch_xla.shardy.compile.attempt import Attempt, Failure, Outcome
+from torch_xla.shardy.compile.plan import NO_TILES, Probe
 from torch_xla.shardy.hlo import array_shape, op_sharding
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
-from torch_xla.shardy.rewrite import extract, padding, planner, propagation_probe
-from torch_xla.shardy.sdy import free_results
-from torch_xla.shardy.sdy.free_results import CandidateAttempt
+from torch_xla.shardy.rewrite import padding, propagation_probe
 from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 
@@ -52,7 +51,7 @@ def _text(entry: str, tiles=None) -> str:
   """What a module becomes, without what is not looked at here."""
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   module = modules.module_of(entry)
-  planner.lower(module, extract.extract_annotations(module), 8, tiles or {})
+  modules.lower(module, tiles or NO_TILES)
   for computation in module.computations:
     for instruction in computation.instructions:
       instruction.ClearField('frontend_attributes')
@@ -141,7 +140,7 @@ def test_what_shardy_is_asked():
     n = f32[6,10] transpose(c), dimensions={{1,0}}
     ROOT t = (f32[10,6], f32[6,10], f32[16,8]) tuple(c, n, e)'''
   module = modules.module_of(entry)
-  _, padded = planner.lower(module, extract.extract_annotations(module), 8)
+  padded = modules.lower(module).padded
   assert padded.unplaced_results == {1: (6, 10)} and not padded.padded_unplaced
   propagation_probe.make_probe(module, padded.unplaced_results, 8)
   entry, = module.computations
@@ -175,13 +174,13 @@ def test_what_shardy_is_asked():
     ((), (), None),
 ])
 def test_what_a_free_result_is_padded_to(dims, tiles, to):
-  assert free_results.padded_to_tiles(dims, tiles) == to
-  assert free_results.may_be_uneven(dims, 8) == bool(dims)
+  assert padding.padded_to_tiles(dims, tiles) == to
+  assert padding.may_be_uneven(dims, 8) == bool(dims)
 
 
 def test_what_is_split_in_equal_parts_anyway_is_not_asked_about():
-  assert not free_results.may_be_uneven((16, 1, 8), 8)
-  assert free_results.may_be_uneven((16, 1, 4), 8)
+  assert not padding.may_be_uneven((16, 1, 8), 8)
+  assert padding.may_be_uneven((16, 1, 4), 8)
 
 
 def test_a_dimension_without_a_bound_is_not_padded():
@@ -195,60 +194,52 @@ def _outcome(*results: str) -> Outcome:
   return Outcome(b'', 0.1, compiled=made)
 
 
-def _attempts(promised=lambda outcome: None):
-  """What is made, of a program with a result that is in question."""
-  told = []
-
-  def make(tiles):
-    told.append(tiles)
-    attempt = Attempt(b'', Partitioner.SHARDY, promise=promised)
-    if tiles is None:
-      return CandidateAttempt(attempt, probed_results={1: (10, 6)})
-    to = {n: ((10, 6), free_results.padded_to_tiles((10, 6), t))
-          for n, t in tiles.items()}  # yapf: disable
-    return CandidateAttempt(attempt, padded=to)
-
-  return told, free_results.attempts(make)
+_PROBE = Probe(Attempt(b'', Partitioner.SHARDY), {1: (10, 6)})
 
 
-@pytest.mark.parametrize('made, reason', [
-    ('{devices=[8,1]<=[8]}', None),
-    ('{devices=[4,2]<=[8]}', 'result 1 is split otherwise'),
-    ('{devices=[2,1,4]<=[8] last_tile_dim_replicate}', 'result 1 is split'),
-    ('{replicated}', 'result 1 is split'),
+@pytest.mark.parametrize(
+    'outcome, tiles',
+    [
+        (_outcome('{devices=[8,1]<=[8]}'), {
+            1: (8, 1)
+        }),
+        (_outcome('{devices=[2,1,4]<=[8] last_tile_dim_replicate}'), {
+            1: (2, 1)
+        }),
+        (_outcome('{devices=[8]<=[8]}'), {}),  # Of another rank.
+        (_outcome('{replicated}'), {}),
+        (_outcome('{replicated}', '{devices=[8,1]<=[8]}'), {}),
+        (Outcome(b'', 0.1), {}),
+    ])
+def test_the_tiles_that_a_probe_reports(outcome, tiles):
+  assert _PROBE.tiles(outcome) == tiles
+  assert _PROBE.description == 'asked how it splits 1 results'
+
+
+@pytest.mark.parametrize('made, is_split_so', [
+    ('{devices=[8,1]<=[8]}', True),
+    ('{devices=[4,2]<=[8]}', False),
+    ('{devices=[2,1,4]<=[8] last_tile_dim_replicate}', False),
+    ('{replicated}', False),
+    (None, False),
 ])
-def test_an_answer_is_compared_with_what_was_made(made, reason):
-  told, attempts = _attempts()
-  question_ = next(attempts)
-  assert question_.probe_description == 'asked how it splits 1 results'
-  assert question_.promise(_outcome('{devices=[8,1]<=[8]}')) == ''
-  attempt = next(attempts)
-  assert not attempt.probe_description and told == [None, {1: (8, 1)}]
-  said = attempt.promise(_outcome('{replicated}', made))
-  assert said is None if reason is None else said.startswith(reason)
-  rest = list(attempts)
-  assert told[2:] == ([] if reason is None else [{}])
-  assert all('not padded' in one.fallback_description for one in rest)
+def test_padded_results_have_to_be_split_as_probed(made, is_split_so):
+  attempt = Attempt(b'', Partitioner.SHARDY, padded={1: ((10, 6), (16, 6))})
+  layouts = ['{replicated}'] + [made] * (made is not None)
+  failed = attempt.failure(_outcome(*layouts))
+  assert failed == (None if is_split_so else
+                    ('result 1 is split otherwise than the probe reported',
+                     Failure.PADDING))
 
 
-def test_an_answer_of_another_rank_says_nothing():
-  told, attempts = _attempts()
-  assert next(attempts).promise(_outcome('{devices=[8]<=[8]}')) == ''
-  next(attempts)
-  assert told == [None, {}]
-
-
-@pytest.mark.parametrize('outcome', [
-    Outcome(b'', 0.1),
-    _outcome('{replicated}'),
-    _outcome('{replicated}', '{devices=[8,1]<=[8]}'),
-])
-def test_a_question_that_is_not_answered(outcome):
-  """Nothing is padded, and another reason than the padding ends there."""
-  told, attempts = _attempts(lambda outcome: 'another reason')
-  assert next(attempts).promise(outcome) == ''
-  assert next(attempts).promise(_outcome('{replicated}')) == 'another reason'
-  assert not list(attempts) and told == [None, {}]
+def test_another_reason_than_the_padding_comes_first():
+  attempt = Attempt(
+      b'',
+      Partitioner.SHARDY,
+      promise=lambda outcome: 'another reason',
+      padded={1: ((10, 6), (16, 6))})
+  assert attempt.failure(_outcome('{replicated}')) == ('another reason',
+                                                       Failure.LAYOUTS)
 
 
 def test_what_is_even_is_left_alone():
@@ -448,7 +439,7 @@ def test_only_what_is_scattered_unevenly_stays_whole(count, whole):
       inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
       index_vector_dim=1, to_apply=add
     ROOT t = (f32[10,6], (f32[10,4], f32[10,4])) tuple(p, y)""", add)
-  planner.lower(module, extract.extract_annotations(module), 8)
+  modules.lower(module)
   by_id = {i.id: i for i in module.computations[-1].instructions}
   kept = [(by_id[i.operand_ids[0]].name, i.backend_config)
           for i in by_id.values()

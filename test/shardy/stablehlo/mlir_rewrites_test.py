@@ -3,6 +3,7 @@
 import mlir_modules as modules
 from printed import assert_printed
 import pytest
+from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.rewrite.planner import ShardyPlanner
@@ -20,18 +21,15 @@ _SPLIT = '{mhlo.sharding = "{devices=[8,1]<=[8]}"}'
 def _body(module, *left_out: str) -> str:
   """What a plugin gets of a program, without its first lines and last."""
   target = Target(Form.SDY, _VERSION, '')
-  plan = StableHloPlanner(
-      Mode.SHARDY,
-      ShardyPlanner(),
-      lambda of: (),
-      lambda: target,
-      lambda: False,
-      disabled_rewrites=lambda: left_out)(dialects.write(module, _VERSION),
-                                          'mlir',
-                                          CompileOptions(
-                                              Partitioner.GSPMD, 1, 8))
+  plan = StableHloPlanner(Mode.SHARDY, ShardyPlanner(),
+                          Surroundings(disabled_rewrites=lambda: left_out),
+                          lambda: target,
+                          lambda: False)(dialects.write(module, _VERSION),
+                                         'mlir',
+                                         CompileOptions(Partitioner.GSPMD, 1,
+                                                        8))
   assert not plan.reason
-  attempt, = plan.attempts
+  attempt = plan.attempt()
   assert attempt.partitioner is Partitioner.SHARDY
   text = modules.shown(dialects.read(attempt.program))
   return text[text.index('{\n    ') + 2:text.index('  }\n}')]

@@ -3,13 +3,16 @@
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.errors import DoorError
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.stablehlo import conversion, dialects, target
-from torch_xla.shardy.stablehlo.attempts import Attempts
 from torch_xla.shardy.stablehlo.forms import Form
+from torch_xla.shardy.stablehlo.planner import Job
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and writes MLIR')
 
 _F = modules.F
+_ONE = CompileOptions(Partitioner.NONE, 1, 1)
 
 
 class _Plugin:
@@ -126,9 +129,13 @@ def test_a_plugin_that_says_its_oldest_alone():
   assert chosen.version_for(came) == (1, 9, 0)
   for oldest, written in ((chosen.oldest, (1, 9, 0)), ((), (1, 5, 0))):
     program = conversion.to_hlo(dialects.read(came))
-    job = Attempts(
-        program, came, chosen.form, chosen.version_for(came), oldest=oldest)
-    first, = job.unpartitioned().attempts
+    job = Job(
+        program,
+        chosen.form,
+        chosen.version_for(came),
+        oldest=oldest,
+        original=came)
+    first = job.plan(Mode.V2, _ONE).attempt()
     assert dialects.artifact_version(first.program) == written
 
 

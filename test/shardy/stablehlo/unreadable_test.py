@@ -14,7 +14,7 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.compile.plan import Plan
+from torch_xla.shardy.compile.plan import Plan, Surroundings
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.rewrite.planner import ShardyPlanner
@@ -32,7 +32,7 @@ _TAG = b'torch_xla.shardy.tag {}'
 
 def _plan(program: bytes, version=(1, 13, 0)) -> Plan:
   target = Target(Form.SDY, version, '')
-  return StableHloPlanner(Mode.SHARDY, ShardyPlanner(), lambda of: (),
+  return StableHloPlanner(Mode.SHARDY, ShardyPlanner(), Surroundings(),
                           lambda: target, lambda: False)(program, 'mlir',
                                                          _EIGHT)
 
@@ -48,7 +48,8 @@ def _plan(program: bytes, version=(1, 13, 0)) -> Plan:
 ])
 def test_without_annotations_it_goes_as_from_the_official_wheel(program):
   planned = _plan(program)
-  attempt, = planned.all_attempts()
+  assert len(planned.steps) == 1
+  attempt = planned.attempt()
   assert attempt.program == program
   assert attempt.partitioner is Partitioner.GSPMD
   assert re.search('MLIR|without a function main|as one tuple', planned.reason)
@@ -69,7 +70,8 @@ def test_what_cannot_be_converted_goes_without_our_calls():
     return %n : F''')
   planned = _plan(dialects.text(program).encode())
   assert 'cannot convert a program to HLO' in planned.reason
-  attempt, = planned.all_attempts()
+  assert len(planned.steps) == 1
+  attempt = planned.attempt()
   assert attempt.partitioner is Partitioner.GSPMD
   assert b'torch_xla' not in attempt.program
   assert b'{devices=[2,2,2]<=[8]}' in attempt.program
@@ -90,7 +92,7 @@ def test_a_version_that_lacks_an_operation():
   assert not _plan(program).reason
   planned = _plan(program, (0, 17, 0))
   assert 'cannot write a program as StableHLO 0.17.0' in planned.reason
-  assert planned.attempts[0].program == program
+  assert planned.attempt().program == program
 
 
 def test_a_damaged_program_is_an_error_and_the_process_goes_on(caplog):

@@ -136,8 +136,9 @@ def _judged(reports: Sequence[AotReport],
   """The exit status, and all that was judged; says what does not hold."""
 
   def check(name: str, say: Callable[[AotReport], Optional[str]]) -> ci.Check:
-    found = ((r.topology.name, say(r)) for r in reports)
-    return ci.Check(name, tuple(f'{of}: {said}' for of, said in found if said))
+    findings = ((r.topology.name, say(r)) for r in reports)
+    return ci.Check(name,
+                    tuple(f'{of}: {said}' for of, said in findings if said))
 
   checks = [check(one.text, one.check) for one in required]
   if expected:

@@ -2,4 +2,4 @@
 
 
 class AotError(RuntimeError):
-  """What cannot be done ahead of time, or without a library."""
+  """A request that cannot be met ahead of time, or without a library."""

@@ -1,4 +1,4 @@
-"""What was learned of a script ahead of time, as values.
+"""The report on a script that ran ahead of time, as values.
 
 Bytes and floating-point operations are those of one device throughout.
 """
@@ -146,7 +146,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class AotReport:
-  """What a script did on a topology.
+  """The report on a script for one topology.
 
   Attributes:
     script: as it was named, and its arguments.
@@ -206,13 +206,13 @@ class AotReport:
     return tuple(p for p in self.programs if p.step > warm_up)
 
   def is_fallback(self, program: Program) -> bool:
-    """Whether GSPMD compiled what was Shardy's to partition."""
+    """Tests whether GSPMD compiled what was Shardy's to partition."""
     return (self.mode == 'shardy' and program.partitioner == 'gspmd' and
             bool(program.note))
 
   @property
   def fits(self) -> Optional[bool]:
-    """Whether every program fits into a device; None where nobody tells.
+    """Tests whether every program fits into a device; None where nobody tells.
 
     Nor does anybody where no program was compiled, or the script failed before
     it had compiled all.

@@ -1,4 +1,4 @@
-"""What a run ahead of time is asked to be, and the environment that it needs."""
+"""Settings of a run ahead of time, and the environment that it needs."""
 
 from __future__ import annotations
 
@@ -61,10 +61,12 @@ def environment(base: Mapping[str, str], topology: TopologyName, host: int,
     plugin: the path of the plugin that compiles ahead of time.
     logs: a folder for what libtpu logs.
   """
-  made = {name: value for name, value in base.items() if name not in _REMOVED}
+  environment = {
+      name: value for name, value in base.items() if name not in _REMOVED
+  }
   # It would warn of a profiler that it does not find.
-  made.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
-  made.update(
+  environment.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
+  environment.update(
       PJRT_DEVICE=DEVICE,
       TPU_LIBRARY_PATH=plugin,
       # There is no metadata server to ask which TPU this is.
@@ -77,7 +79,7 @@ def environment(base: Mapping[str, str], topology: TopologyName, host: int,
       # Or the second process on a machine fails on the first one's lock.
       ALLOW_MULTIPLE_LIBTPU_LOAD='1',
       TPU_LOG_DIR=logs)
-  return made
+  return environment
 
 
 def _bounds(dims: tuple[int, int, int]) -> str:

@@ -86,7 +86,7 @@ class TopologyName:
 
   @property
   def for_library(self) -> str:
-    """What libtpu calls one slice, 'v5e:16x16'."""
+    """The name of one slice in libtpu, 'v5e:16x16'."""
     return f'{self.generation.name}:{"x".join(map(str, self.layout))}'
 
   @property
@@ -114,7 +114,7 @@ class TopologyName:
 
   @property
   def options(self) -> dict[str, object]:
-    """What libtpu has to be told besides the name."""
+    """The options that libtpu needs besides the name."""
     found: dict[str, object] = {'chips_per_host_bounds': self.chips_per_host}
     if self.generation.chip_config:
       found['chip_config_name'] = self.generation.chip_config

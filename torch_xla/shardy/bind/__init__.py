@@ -25,6 +25,7 @@ def register() -> None:
 
 def _route() -> switch.Route:
   from . import printed
+  from ..compile.plan import Surroundings
   from ..door import device_plugins
   from ..rewrite.planner import ShardyPlanner
   if _check not in device_plugins.start_checks:
@@ -32,12 +33,14 @@ def _route() -> switch.Route:
   if printed.replace_printers():
     atexit.register(binder.saved_graphs.clean)
   binder.follow_copies()
-  # Asked once, when the first program comes.
-  disabled = functools.cache(_disabled_rewrites)
-  meshes = binder.meshes.ordered
+  surroundings = Surroundings(
+      binder.names.get,
+      binder.meshes.ordered,
+      # Asked once, when the first program comes.
+      functools.cache(_disabled_rewrites))
   return switch.Route(
-      ShardyPlanner(binder.names.get, meshes, disabled),
-      binder.pending_bindings, meshes, binder.names.get, disabled, binder.lost)
+      ShardyPlanner(surroundings), surroundings, binder.pending_bindings,
+      binder.lost)
 
 
 def _check(plugin: Any) -> None:

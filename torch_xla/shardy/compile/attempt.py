@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
+import enum
 import logging
 import time
 from typing import Optional
@@ -21,7 +22,16 @@ from .record import TensorRecord
 
 logger = logging.getLogger(__name__)
 
+Dims = tuple[int, ...]
+
 _UNIMPLEMENTED = 12  # PJRT_Error_Code_UNIMPLEMENTED
+
+
+class Failure(enum.Enum):
+  """The kinds of ways in which an attempt fails."""
+  REFUSED = enum.auto()
+  LAYOUTS = enum.auto()
+  PADDING = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,16 +99,11 @@ class Attempt:
     read: reads the compiled program.
     answer: what the runtime is to read in place of what the backend tells, and
       its format; None: the backend's own.
-    requires_layout_report: the attempt is only for backends that report the
-      results' layouts (True), or only for those that do not (False).
-    requires_refusal: the attempt is only for backends that refused the one
-      before.
-    fallback_description: of the attempt, if it is not the official wheel's way.
     note_of: what the record says of an outcome that is used.
-    probe_description: what the attempt finds out for the next; empty where it
-      is the program itself.
     form: how the program says its shardings, where that is not the HLO way.
     is_untupled: whether parameters that came as one tuple are its parameters.
+    padded: the dimensions, before and after, of results that nobody placed and
+      that are padded to the tiles that a probe reported, by number.
   """
   program: bytes
   partitioner: Partitioner
@@ -108,13 +113,11 @@ class Attempt:
   program_format: Optional[str] = None
   read: Reader = compiled_program.read
   answer: Callable[[Outcome], Optional[tuple[bytes, str]]] = hlo_answer
-  requires_layout_report: Optional[bool] = None
-  requires_refusal: bool = False
-  fallback_description: str = ''
   note_of: Callable[[Outcome], str] = lambda outcome: ''
-  probe_description: str = ''
   form: str = ''
   is_untupled: bool = False
+  padded: Mapping[int, tuple[Dims,
+                             Dims]] = dataclasses.field(default_factory=dict)
 
   def run(self, compilation: Compilation) -> Outcome:
     """Compiles it by the backend; a refusal is an outcome, too.
@@ -147,6 +150,21 @@ class Attempt:
         unreadable = str(e)
     return Outcome(options, seconds, None, compiled, answer, answer_format,
                    cannot_report, unreadable, memory)
+
+  def failure(self, outcome: Outcome) -> Optional[tuple[str, Failure]]:
+    """Why the outcome cannot be used; None if it can."""
+    broken = self.promise(outcome) if self.promise else None
+    if broken is not None:
+      return broken, Failure.LAYOUTS if outcome.error is None else (
+          Failure.REFUSED)
+    results = outcome.results or ()
+    for number, (dims, padded) in self.padded.items():
+      # The runtime, which knows of no padding, has to get the tiles it expects.
+      if number >= len(results) or results[number].tile_shape(
+          padded) != results[number].tile_shape(dims):
+        return (f'result {number} is split otherwise than the probe reported',
+                Failure.PADDING)
+    return None
 
   def _sources(self) -> frozenset[compiled_program.Source]:
     """The instructions that a compiled program can be asked for by name."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 import dataclasses
+import itertools
 import logging
 from typing import Optional
 
 from ..door.shim import Compilation
 from ..errors import LayoutError
-from ..hlo import compile_options
+from ..hlo import compile_options, dump
 from ..warn_once import WarnOnce
-from .attempt import Attempt, Outcome
-from .executable_cache import CompileResult, ExecutableCache
+from .attempt import Attempt, Failure, Outcome
+from .executable_cache import (CachedExecutable, CompileResult, ExecutableCache)
 from .ledger import Ledger, IncomingProgram
-from .plan import Plan, Planner
+from .plan import Plan, Planner, Step, Tiles
 from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
 
 logger = logging.getLogger(__name__)
+
+_NO_REPORT = 'the backend does not report its layouts'
 
 
 class Compiler:
@@ -28,18 +31,22 @@ class Compiler:
                ledger: Ledger,
                meshes: Callable[[], Hashable] = tuple,
                lost: Callable[[str, Sequence[TensorRecord]],
-                              Sequence[str]] = lambda name, tensors: ()):
+                              Sequence[str]] = lambda name, tensors: (),
+               text_of: Callable[[bytes], str] = lambda program: ''):
     """Makes a compiler that follows a planner's plans and files a record.
 
     Args:
       meshes: those of the process, of which a plan may take one.
       lost: the names of tensors that a program of this name, with what is said
         of its tensors, goes without the annotations of.
+      text_of: as for `dump.program`.
     """
     self._planner = planner
     self._ledger = ledger
     self._meshes = meshes
     self._lost = lost
+    self._text_of = text_of
+    self._numbers = itertools.count()
     self._executables = ExecutableCache()
     self._warnings = WarnOnce(logger)
     self._cannot_report = False  # The backend, of any program.
@@ -56,11 +63,16 @@ class Compiler:
     if cached and cached.result and compilation.reuse(cached.number):
       self._hand_out_again(cached.result, compilation)
       return
+    with dump.program(next(self._numbers), self._text_of):
+      self._compile(compilation, cached)
+
+  def _compile(self, compilation: Compilation,
+               cached: Optional[CachedExecutable]) -> None:
+    dump.stage('sent', compilation.program, compilation.format)
     plan = self._planner(compilation.program, compilation.format,
                          compile_options.read(compilation.options))
     incoming = IncomingProgram.pack(plan.name, compilation.format,
-                                    compilation.program,
-                                    plan.attempts[0].tensors)
+                                    compilation.program, plan.tensors)
     lost = tuple(self._lost(plan.name, incoming.tensors))
     self._ledger.begin(incoming)
     record, answer, error = self._carry_out(plan, compilation)
@@ -89,44 +101,65 @@ class Compiler:
     """The record, the answer for the runtime, and the error if there is none."""
     reason, seconds = plan.reason, 0.0
     reports = False if self._cannot_report else None
-    outcome: Optional[Outcome] = None
     given_up: list[AttemptRecord] = []
-    broken: Optional[str] = None
-    for attempt in plan.all_attempts():
-      if attempt.requires_layout_report is not None and (
-          attempt.requires_layout_report is (reports is False)):
-        continue
-      if attempt.requires_refusal and (outcome is None or
-                                       outcome.error is None):
-        continue
-      note = plan.note
-      if reason:
-        why, how = _fallback(reason, attempt)
-        self._warnings.warning(f'{why}. Programs like this one {how}; '
-                               'torch_xla.shardy.programs() has them all.')
-        note = f'{why}; {note}' if note else why
-      ran, outcome = attempt, attempt.run(compilation)
+
+    def run(attempt: Attempt) -> Outcome:
+      nonlocal seconds, reports
+      dump.stage('handed_on', attempt.program, attempt.program_format or
+                 compilation.format)
+      outcome = attempt.run(compilation)
+      dump.stage('answer', outcome.answer, outcome.answer_format)
       seconds += outcome.seconds
       if outcome.error is None:
         reports = outcome.results is not None
         self._cannot_report = outcome.cannot_report
-        if attempt.requires_layout_report and not reports:
-          broken = 'the backend does not report its layouts'
-          given_up.append(
-              AttemptRecord(attempt.partitioner, outcome.seconds, broken))
-          continue
-      broken = attempt.promise(outcome) if attempt.promise else None
-      if broken is None:
-        break
+      return outcome
+
+    def give_up(attempt: Attempt, outcome: Outcome, reason: str) -> None:
       given_up.append(
-          AttemptRecord(attempt.partitioner, outcome.seconds,
-                        _given_up(attempt, outcome, broken)))
-      reason = broken
-    if outcome is None:
+          AttemptRecord(attempt.partitioner, outcome.seconds, reason))
+
+    tiles: Tiles = {}
+    if plan.probe and reports is not False:
+      outcome = run(plan.probe.attempt)
+      tiles = plan.probe.tiles(outcome)
+      description = plan.probe.description
+      if outcome.error is not None:
+        description += f', and refused that ({outcome.error})'
+      elif not reports:
+        description = _NO_REPORT
+      give_up(plan.probe.attempt, outcome, description)
+    ran: Optional[tuple[Attempt, Outcome]] = None
+    broken: Optional[str] = None
+    failure: Optional[Failure] = None
+    for step in plan.steps:
+      if step.reports is not None and step.reports is (reports is False):
+        continue
+      if step.after is not None and step.after is not failure:
+        continue
+      attempt = step.make(tiles)
+      note = plan.note
+      if reason:
+        why, how = _fallback(reason, step, attempt)
+        self._warnings.warning(f'{why}. Programs like this one {how}; '
+                               'torch_xla.shardy.programs() has them all.')
+        note = f'{why}; {note}' if note else why
+      outcome = run(attempt)
+      ran = attempt, outcome
+      if outcome.error is None and step.reports and not reports:
+        broken, failure = _NO_REPORT, Failure.LAYOUTS
+      elif failed := attempt.failure(outcome):
+        broken, failure = failed
+        reason = broken
+      else:
+        broken = None
+        break
+      give_up(attempt, outcome, broken)
+    if ran is None:
       raise LayoutError(
           f'program {plan.name or "(StableHLO)"} cannot be compiled: there is no '
           'way for a backend that does not report its layouts')
-    attempt = ran
+    attempt, outcome = ran
     answer = None
     if broken is not None:
       given_up.pop()  # The last.
@@ -162,15 +195,9 @@ class Compiler:
         options_handed_on=outcome.options), answer, error
 
 
-def _given_up(attempt: Attempt, outcome: Outcome, broken: str) -> str:
-  if attempt.probe_description and outcome.error is not None:
-    return f'{attempt.probe_description}, and refused that ({outcome.error})'
-  return attempt.probe_description or broken
-
-
-def _fallback(reason: str, attempt: Attempt) -> tuple[str, str]:
+def _fallback(reason: str, step: Step, attempt: Attempt) -> tuple[str, str]:
   """The note on an attempt that was not the first, and how it runs."""
-  if attempt.fallback_description:
-    return f'{reason}: {attempt.fallback_description}', 'are compiled twice'
+  if step.description:
+    return f'{reason}: {step.description}', 'are compiled twice'
   return (f'{reason}: {attempt.partitioner.value.upper()} partitions',
           'run as in the official wheel, where priorities do not count')

@@ -1,55 +1,125 @@
 """The plan for a program: attempts, in the order of preference.
 
 A mode is a planner. Each planner reads a program and touches no backend; the
-compiler (`compiler`) makes the attempts. A new route to a backend is one more
-attempt in a plan.
+compiler (`compiler`) carries the plan out. A new route to a backend is one more
+step in a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 import dataclasses
+import types
+from typing import Any, NamedTuple, Optional
 
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..v2 import to_v2
-from .attempt import Attempt
+from .attempt import Attempt, Dims, Failure, Outcome
 from .record import TensorRecord
+
+# The tiles of results that nobody placed, by number.
+Tiles = Mapping[int, Dims]
+NO_TILES: Tiles = types.MappingProxyType({})
 
 _MLIR_NOTE = 'StableHLO is handed on unchanged'
 
 
 @dataclasses.dataclass(frozen=True)
+class Surroundings:
+  """The facts of a process that its plans depend on besides the program.
+
+  Attributes:
+    names_of: the users' names of a binding's operands, by its target.
+    meshes: those that the process has made, as for `sdy.constraints.decide`.
+    disabled_rewrites: as for `rewrite.choice`; asked for when there is a
+      program.
+  """
+  names_of: Callable[[str], Sequence[str]] = lambda target: ()
+  meshes: Callable[[], tuple[Any, ...]] = tuple
+  disabled_rewrites: Callable[[], Collection[str]] = frozenset
+
+
+class Step(NamedTuple):
+  """A step of the ladder.
+
+  Attributes:
+    make: the attempt, worked out when its turn has come.
+    reports: whether it is only for backends that report the results' layouts
+      (True), or only for those that do not (False).
+    after: the step before has to have failed so; None: in any way.
+    description: of the attempt, if it is not the official wheel's way.
+  """
+  make: Callable[[Tiles], Attempt]
+  reports: Optional[bool] = None
+  after: Optional[Failure] = None
+  description: str = ''
+
+
+class Probe(NamedTuple):
+  """The phase before the attempts: how results that nobody placed are split.
+
+  Attributes:
+    attempt: a program that propagates as the attempts and computes nothing.
+    results: the dimensions of what it probes, by number, in the order of its
+      own results.
+  """
+  attempt: Attempt
+  results: Mapping[int, Dims]
+
+  @property
+  def description(self) -> str:
+    return f'asked how it splits {len(self.results)} results'
+
+  def tiles(self, outcome: Outcome) -> Tiles:
+    """The tiles that an outcome of `attempt` tells; none if it does not."""
+    layouts = outcome.results
+    if layouts is None or len(layouts) != len(self.results):
+      return {}
+    return {
+        number: layout.tiles.dims[:len(dims)]
+        for (number,
+             dims), layout in zip(self.results.items(), layouts, strict=True)
+        if layout.tiles is not None and layout.rank == len(dims)
+    }
+
+
+@dataclasses.dataclass(frozen=True)
 class Plan:
-  """The attempts at one program.
+  """The way to compile one program: `probe` gives tiles, `attempt` takes them.
 
   Attributes:
     name: of the program's module; empty where the format does not say.
-    attempts: one at least. Where the outcome of one breaks its promise, the
-      next is made; after the last the program is refused.
+    steps: one at least. Where the outcome of one breaks its promise, the next
+      is taken; after the last the program is refused.
+    tensors: what is known of the program's tensors.
     reason: why the first attempt is not the one that the mode stands for; a
       user has to know. Empty if it is that one.
     note: a remark for the record that nobody has to be warned of.
-    later: more attempts, only worked out if none of the others is used.
+    probe: comes before, if there is one.
   """
   name: str
-  attempts: tuple[Attempt, ...]
+  steps: tuple[Step, ...]
+  tensors: tuple[TensorRecord, ...] = ()
   reason: str = ''
   note: str = ''
-  later: Callable[[], Iterable[Attempt]] = tuple
+  probe: Optional[Probe] = None
 
   def __post_init__(self) -> None:
-    if not self.attempts:
-      raise ValueError('a plan needs attempts')
+    if not self.steps:
+      raise ValueError('a plan needs steps')
 
-  def all_attempts(self) -> Iterator[Attempt]:
-    """All attempts in order, those for later as they are asked for."""
-    yield from self.attempts
-    yield from self.later()
+  def attempt(self, tiles: Tiles = NO_TILES) -> Attempt:
+    return self.steps[0].make(tiles)
 
 
 # From a serialised program, its format ('hlo' or 'mlir') and how torch_xla
 # wants it spread out. Raises a ValueError where the program is damaged.
 Planner = Callable[[bytes, str, CompileOptions], Plan]
+
+
+def plan_of(name: str, attempt: Attempt, **fields: Any) -> Plan:
+  """A plan of one attempt, which is worked out already."""
+  return Plan(name, (Step(lambda _: attempt),), attempt.tensors, **fields)
 
 
 def plan_v2(program: bytes, program_format: str,
@@ -58,21 +128,14 @@ def plan_v2(program: bytes, program_format: str,
   del options  # Whether anybody partitions is torch_xla's decision.
   if program_format != 'hlo':
     return pass_through(program)
-  return gspmd(to_v2.emit(program))
+  lowered = to_v2.emit(program)
+  attempt = Attempt(lowered.program, Partitioner.GSPMD, lowered.shardings)
+  return plan_of(lowered.name, attempt, note=lowered.note)
 
 
-def pass_through(program: bytes) -> Plan:
+def pass_through(program: bytes, **fields: Any) -> Plan:
   """The plan for a program in a format that is not lowered."""
-  return Plan('', (Attempt(program, Partitioner.GSPMD),), note=_MLIR_NOTE)
-
-
-def gspmd(lowered: to_v2.V2Program) -> Plan:
-  """A plan with GSPMD's attempt alone."""
-  return Plan(lowered.name, (gspmd_attempt(lowered),), note=lowered.note)
-
-
-def gspmd_attempt(
-    lowered: to_v2.V2Program, tensors: tuple[TensorRecord,
-                                             ...] = ()) -> Attempt:
-  """GSPMD's attempt, which promises nothing: as the official wheel's."""
-  return Attempt(lowered.program, Partitioner.GSPMD, lowered.shardings, tensors)
+  return plan_of('', Attempt(program, Partitioner.GSPMD), **{
+      'note': _MLIR_NOTE,
+      **fields
+  })

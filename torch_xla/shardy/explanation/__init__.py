@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-  """What Shardy makes of one program.
+  """Shardy's result for one program.
 
   Attributes:
     name: the program's.
@@ -63,7 +63,7 @@ class Explanation:
     return '\n'.join(self.lines())
 
   def lines(self) -> Iterator[str]:
-    """What is printed, each conflict's as soon as it was tried to be turned."""
+    """The lines to print, each conflict's as soon as its change was tried."""
     propagation = self.propagation
     splitting = sum(
         bool(list(text.axes_of(o.dims))) for o in propagation.origins.values())
@@ -83,7 +83,7 @@ class Explanation:
       yield from ('', f'{number}. {first}', *rest)
 
   def notes(self) -> Iterator[str]:
-    """What counts for the whole program."""
+    """Facts of the whole program."""
     if self.propagation.is_inferred:
       yield text.INFERRED
     if self.backend:
@@ -102,7 +102,7 @@ class Explanation:
         f'every computed tensor of {nbytes:,} bytes or more is split')
 
   def why_not(self, name: str, spec: Spec) -> str:
-    """Whether a tensor can be split so, who has its place, and the price.
+    """The answer whether a tensor can be split so, and at which price.
 
     Args:
       name: of an argument, a constraint or what an operation makes, as
@@ -140,7 +140,7 @@ def explain(name: str,
   return Explanation(name, program, propagation, compiled)
 
 
-def of(source: Any) -> Explanation:
+def explain_source(source: Any) -> Explanation:
   """Explains a program, as `torch_xla.shardy.explain` does."""
   from ..stablehlo import exports
   if not isinstance(source, ProgramRecord):
@@ -163,7 +163,7 @@ def of_records(records: Iterable[ProgramRecord],
         record.sent is not None and record.sent not in seen):
       seen.add(record.sent)
       try:
-        explanation = of(record)
+        explanation = explain_source(record)
         yield dataclasses.replace(
             explanation,
             backend=backend.compared(
@@ -203,19 +203,19 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
       ],
       conflicts=[
           dict(
-              loser=propagation.origins[one.loser].name,
-              winner=propagation.origins[one.winner].name,
-              axis=one.axis,
-              alike=one.alike,
+              loser=propagation.origins[conflict.loser].name,
+              winner=propagation.origins[conflict.winner].name,
+              axis=conflict.axis,
+              alike=conflict.alike,
               places=[
                   dict(
                       operation=propagation.operations[p.operation].name,
                       tensor=propagation.tensors[p.target].name,
                       dimension=p.dim,
                       reason=p.reason.name.lower())
-                  for p in one.places
+                  for p in conflict.places
               ],
-              turned_by=None if (turned := explanation.turning(one)) is None
-              else text.priorities_text(propagation, turned))
-          for one in explanation.conflicts
+              turned_by=None if (turned := explanation.turning(conflict))
+              is None else text.priorities_text(propagation, turned))
+          for conflict in explanation.conflicts
       ])

@@ -1,4 +1,4 @@
-"""What the backend's own Shardy made of a script's programs, which XLA shows.
+"""The result of the backend's own Shardy for a script, as XLA shows it.
 
 XLA writes the program before and after its pass `shardy-xla` where it is told
 to by XLA_FLAGS, which it reads when its runtime starts.
@@ -39,7 +39,7 @@ def show(environment: MutableMapping[str, str], folder: str) -> None:
 
 
 def compared(folder: str, name: str, propagation: Propagation) -> str:
-  """Whether the backend's Shardy split all so; where not, the first of them.
+  """Tests whether the backend's Shardy split all so; if not, the first.
 
   XLA simplifies a program before: its tensors are others, all but the
   arguments. So its program is propagated by the installed Shardy, too.
@@ -51,7 +51,7 @@ def compared(folder: str, name: str, propagation: Propagation) -> str:
   shown = os.path.join(folder, 'shardy', f'module_*.{glob.escape(name)}')
   for one in sorted(glob.glob(shown), reverse=True):
     before, after = (dialects.read(_data(one, n)) for n in (_BEFORE, _AFTER))
-    if _said(reader.origins_of(before)) == _said(propagation.origins):
+    if _by_tensor(reader.origins_of(before)) == _by_tensor(propagation.origins):
       dialects.run(_PIPELINE, before, 'cannot propagate', verify=False)
       ours, theirs = map(reader.as_it_is, (before, after))
       return _compared(propagation, ours, theirs)
@@ -83,7 +83,7 @@ def _compared(propagation: Propagation, ours: Propagation,
           f'{text.spec_text(other)}, and not {text.spec_text(one)}')
 
 
-def _said(origins: Mapping[str, Origin]) -> dict[str, tuple[object, ...]]:
+def _by_tensor(origins: Mapping[str, Origin]) -> dict[str, tuple[object, ...]]:
   return {
       key: (origin.shape, origin.dims)
       for key, origin in origins.items()

@@ -10,7 +10,7 @@ _MOST = 10
 
 def lines(before: Sequence[dict[str, Any]],
           after: Sequence[dict[str, Any]]) -> Iterator[str]:
-  """What changed: tensors, conflicts and collectives, program by program.
+  """Changes of tensors, conflicts and collectives, program by program.
 
   Programs are taken in the order in which they were compiled, and tensors by
   their names and shapes: of operations these count, so that a program with
@@ -27,22 +27,24 @@ def lines(before: Sequence[dict[str, Any]],
       yield f'  and {len(changes) - _MOST} more'
 
 
-def _changes(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-  kinds = [{c['kind']: c for c in side['collectives']} for side in (one, other)]
+def _changes(earlier: dict[str, Any], later: dict[str, Any]) -> Iterator[str]:
+  kinds = [{
+      c['kind']: c for c in side['collectives']
+  } for side in (earlier, later)]
   for kind in sorted(kinds[0].keys() | kinds[1].keys()):
     count, then = (_moved(side.get(kind)) for side in kinds)
     if count != then:
       yield f'{kind}: {count} -> {then}'
   conflicts = [{(c['loser'], c['winner'], c['axis'])
                 for c in side['conflicts']}
-               for side in (one, other)]
+               for side in (earlier, later)]
   for loser, winner, axis in sorted(conflicts[0] - conflicts[1]):
     yield f'no longer in conflict: {axis!r} of {loser} against {winner}'
   for loser, winner, axis in sorted(conflicts[1] - conflicts[0]):
     yield f'in conflict now: {axis!r} of {loser} against {winner}'
   specs = [{
       (t['name'], t['shape']): t for t in side['tensors']
-  } for side in (one, other)]
+  } for side in (earlier, later)]
   for key, tensor in specs[1].items():
     was = specs[0].get(key)
     if was is None:

@@ -11,7 +11,7 @@ T = TypeVar('T')
 
 
 def run(job: Callable[[], T]) -> Optional[T]:
-  """What `job` returns, in a fork; None if that ended before it did.
+  """The result of `job` in a fork; None if that ended before it did.
 
   Raises:
     Exception: what `job` raises.

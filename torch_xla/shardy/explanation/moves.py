@@ -1,4 +1,4 @@
-"""What Shardy itself would move between devices in a program."""
+"""Collectives that Shardy itself would add to a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Shardy's propagation made of a program, as values.
+"""The result of Shardy's propagation, as values.
 
 An *origin* is a place where a user said a sharding: an argument of the program,
 a constraint inside it, or a result. Shardy itself names the origin of each axis
@@ -192,7 +192,7 @@ class Propagation:
     return by_factor
 
   def splits_factors_unevenly(self) -> bool:
-    """Whether axes split what is 3x4x16 in four: not the 3, and not the 12."""
+    """Tests whether axes split 3x4x16 in four: not the 3, and not the 12."""
 
     def is_uneven(dim: Dim, sizes: Sequence[int]) -> bool:
       tiles = itertools.accumulate(map(self.size_of, dim.axes), operator.mul)
@@ -209,7 +209,7 @@ class Propagation:
         for dim, of_dim in zip(self.tensors[number].dims, factors, strict=True))
 
   def local(self, shape: ArrayShape, dims: Iterable[Dim]) -> ArrayShape:
-    """What one device has of a tensor."""
+    """The shape of one device's part of a tensor."""
     return dataclasses.replace(
         shape,
         dims=tuple(-(-size // math.prod(map(self.size_of, dim.axes)))

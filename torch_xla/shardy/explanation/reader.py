@@ -71,7 +71,7 @@ def _inline(module: ir.Module) -> None:
 def propagate(module: ir.Module,
               names: Mapping[int, str] = {},
               is_told: bool = False) -> Propagation:
-  """What Shardy makes of a module, which is changed.
+  """Propagates a module in place and returns the result.
 
   Args:
     module: in Shardy's dialect, with one mesh.
@@ -92,7 +92,7 @@ def propagate(module: ir.Module,
     reader = _Reader(mesh, origins, main, names)
     propagation = reader.read()
     if not is_told:
-      propagation = infer_origins.inferred(propagation, reader.said())
+      propagation = infer_origins.inferred(propagation, reader.annotated())
   return dataclasses.replace(
       propagation,
       names=names,
@@ -101,7 +101,7 @@ def propagate(module: ir.Module,
 
 
 def moved(module: ir.Module) -> tuple[Move, ...]:
-  """What Shardy would move in a module, which is changed; not for what.
+  """The collectives that Shardy would add to a module, which is changed.
 
   Raises:
     ProgramTextError: as `propagate`.
@@ -115,7 +115,7 @@ def moved(module: ir.Module) -> tuple[Move, ...]:
 
 
 def origins_of(module: ir.Module) -> dict[str, Origin]:
-  """What is said in a module, which is changed."""
+  """The annotations of a module, which is changed."""
   with dialects.scope(module):
     return _origins(module, {})
 
@@ -280,7 +280,7 @@ class _Reader:
         Tensor(name, shape, dims, origins_by_axis,
                own if own in self._origins else '', where))
 
-  def said(self) -> Iterator[tuple[str, int]]:
+  def annotated(self) -> Iterator[tuple[str, int]]:
     """The origins, each with the tensor that it is said of."""
     for number, tensor in enumerate(self._tensors):
       if tensor.own:

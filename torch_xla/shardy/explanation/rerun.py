@@ -32,7 +32,7 @@ _Priorities = Mapping[str, Mapping[int, Optional[int]]]
 def retell(program: bytes, priorities: _Priorities) -> bytes:
   """A program in HLO with other priorities in its bindings."""
   module = messages.parse(HloModuleProto, program)
-  names_of = switch.route(Mode.SHARDY).names_of
+  names_of = switch.route(Mode.SHARDY).surroundings.names_of
   for computation in module.computations:
     for instruction in computation.instructions:
       target = instruction.custom_call_target
@@ -41,14 +41,14 @@ def retell(program: bytes, priorities: _Priorities) -> bytes:
             call_target.parse_target(target), names_of(target), strict=False)
         instruction.custom_call_target = call_target.with_annotations(
             target, [
-                _with(one, priorities.get(group_of(name), {}))
+                _with_priorities(one, priorities.get(group_of(name), {}))
                 for one, name in annotations
             ])
   return module.SerializeToString()
 
 
-def _with(annotation: Annotation,
-          priorities: Mapping[int, Optional[int]]) -> Annotation:
+def _with_priorities(annotation: Annotation,
+                     priorities: Mapping[int, Optional[int]]) -> Annotation:
   rank = len(annotation.partition_spec)
   before = annotation.priority or (None,) * rank
   after = tuple(priorities.get(n, before[n]) for n in range(rank))

@@ -15,7 +15,7 @@ from ..stablehlo import dialects
 
 
 class Ran(NamedTuple):
-  """What a script compiled, and how it failed.
+  """The programs that a script compiled, and how it failed.
 
   Attributes:
     failure: as `script_process.Ended` has it.

@@ -127,8 +127,8 @@ def _priced(programs: Sequence[Program], start: Priorities,
       sum(start[item] != level for item, level in priorities), priorities)
 
 
-def without(programs: Sequence[Program]) -> int:
-  """What is moved without any priority."""
+def moved_without_priorities(programs: Sequence[Program]) -> int:
+  """The bytes moved without any priority."""
   return _moved(programs, collections.defaultdict(int))
 
 

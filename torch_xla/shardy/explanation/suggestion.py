@@ -1,4 +1,4 @@
-"""What a search found, as people and a policy have it."""
+"""The result of a search, for people and for a policy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def difference(one: Optional[dict[str, Any]], other: dict[str, Any]) -> float:
 def chosen(rows: Sequence[Row],
            ran: Sequence[Optional[dict[str, Any]]],
            tolerance: float = _TOLERANCE) -> Optional[Row]:
-  """What moves least when compiled and computes the same, if not the first."""
+  """The row that moves least when compiled, if it is not the first."""
   best = [(made['nbytes'], number)
           for number, made in enumerate(ran)
           if made is not None and difference(ran[0], made) <= tolerance]

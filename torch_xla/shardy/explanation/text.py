@@ -46,7 +46,7 @@ def conflict_lines(propagation: Propagation, conflict: Conflict,
   loser, winner = (
       propagation.origins[n] for n in (conflict.loser, conflict.winner))
   yield (' against '.join(
-      f'{of.name} {spec_text(of)}{_at(of)}' for of in (loser, winner)) +
+      f'{of.name} {spec_text(of)}{_where_text(of)}' for of in (loser, winner)) +
          (f', and {conflict.alike} alike' if conflict.alike else ''))
   for one in conflict.places[:_MOST_PLACES]:
     yield f'  {_place_text(propagation, one)}'
@@ -61,7 +61,7 @@ def conflict_lines(propagation: Propagation, conflict: Conflict,
     yield f'  turned by {priorities_text(propagation, turned)} (tried)'
 
 
-def _at(of: Union[Tensor, Origin]) -> str:
+def _where_text(of: Union[Tensor, Origin]) -> str:
   return f' ({of.where})' if of.where else ''
 
 
@@ -85,7 +85,7 @@ def _place_text(propagation: Propagation, refusal: Refusal) -> str:
                                                  Reason.USED):
     why = f'is {spec_text(tensor)}'
   at = '' if tensor.name == operation.name else f' at {operation.name}'
-  at += _at(propagation.tensors[operation.tensors[-1]])
+  at += _where_text(propagation.tensors[operation.tensors[-1]])
   return (f'{refusal.axis!r} does not come to dimension {refusal.dim} of '
           f'{tensor.name} {tensor.shape}{at}, which {why}')
 
@@ -128,7 +128,7 @@ def tensor_lines(propagation: Propagation, glob: str) -> Iterator[str]:
   for number, tensor in enumerate(propagation.tensors):
     if tensor.name != glob and not fnmatch.fnmatchcase(tensor.name, glob):
       continue
-    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}{_at(tensor)}'
+    yield f'{tensor.name} {tensor.shape} {spec_text(tensor)}{_where_text(tensor)}'
     for axis in dict.fromkeys(tensor.axes):
       origin = tensor.origin_of(axis)
       if origin not in propagation.origins:

@@ -37,7 +37,7 @@ def turning(program: bytes, propagation: Propagation,
 
 
 def moved(program: bytes, priorities: Priorities) -> tuple[Move, ...]:
-  """What Shardy would move in a program with other priorities."""
+  """The bytes that Shardy would move in a program with other priorities."""
   return reader.moved(_with_priorities(program, priorities))
 
 
@@ -50,7 +50,7 @@ def _with_priorities(program: bytes, priorities: Priorities) -> ir.Module:
 
 def split_so(program: bytes, propagation: Propagation, tensor: Tensor,
              spec: Sequence[Sequence[str]]) -> Propagation:
-  """What Shardy makes of a program where a tensor is split so before all else.
+  """Propagates a program in which a tensor is split so before all else.
 
   Args:
     tensor: one of the propagation's.
@@ -137,17 +137,18 @@ def _say(module: ir.Module, priorities: Priorities) -> None:
     attributes = functions.attributes_of(main, which)
     for number, one in enumerate(attributes):
       if new_priorities := of_origins.get(f'{label}: {number}'):
-        one[reader.SHARDING] = _with(one[reader.SHARDING], new_priorities)
+        one[reader.SHARDING] = _sharding_with(one[reader.SHARDING],
+                                              new_priorities)
     if attributes:
       functions.set_attributes(main, which, attributes)
   for number, operation in enumerate(reader.constraints_of(module)):
     if new_priorities := of_origins.get(f'constraint_{number}'):
-      operation.attributes['sharding'] = _with(operation.attributes['sharding'],
-                                               new_priorities)
+      operation.attributes['sharding'] = _sharding_with(
+          operation.attributes['sharding'], new_priorities)
 
 
-def _with(sharding: ir.Attribute, priorities: Mapping[int,
-                                                      int]) -> ir.Attribute:
+def _sharding_with(sharding: ir.Attribute,
+                   priorities: Mapping[int, int]) -> ir.Attribute:
   before = sdy.TensorShardingAttr(sharding)
   dims = [sdy.DimensionShardingAttr(d) for d in before.dimension_shardings]
   changed: ir.Attribute = sdy.TensorShardingAttr.get(

@@ -1,4 +1,4 @@
-"""What a command that judges says to CI systems."""
+"""The results of a judging command for CI systems."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
     OSError: the summary cannot be written.
     OutputError: JUnit's file cannot.
   """
-  found = [(c.name, text) for c in checks for text in c.findings]
+  findings = [(c.name, text) for c in checks for text in c.findings]
   if junit_file:
     tests = [
         junit.Test(
@@ -45,13 +45,13 @@ def tell(tool: str, checks: Sequence[Check], junit_file: Optional[str],
     ]
     write(junit_file, junit.xml(tool, tests))
   if variables.get('GITHUB_ACTIONS') == 'true':
-    for name, text in found:
+    for name, text in findings:
       title = _escaped(f'{tool}: {name}')
       title = title.replace(':', '%3A').replace(',', '%2C')
       print(f'::error title={title}::{_escaped(text)}', flush=True)
   if variables.get('GITHUB_STEP_SUMMARY'):
-    lines = [f'### {tool}: {len(found) or "no"} finding(s)\n']
-    for name, text in found:
+    lines = [f'### {tool}: {len(findings) or "no"} finding(s)\n']
+    for name, text in findings:
       code = ' '.join(text.split()).replace('`', "'")
       lines.append(f'- **{name}**: `{code}`')
     with open(

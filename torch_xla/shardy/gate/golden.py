@@ -42,7 +42,7 @@ class GoldenFileError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Golden:
-  """What a golden file holds.
+  """The contents of a golden file.
 
   Attributes:
     tool: that makes such files: 'audit' or 'aot'.
@@ -74,7 +74,7 @@ class Golden:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-  """What differs of one subject, in words."""
+  """The differences of one subject, in words."""
   section: str
   subject: str
   text: str
@@ -112,7 +112,7 @@ def changes(
     was: Golden,
     now: Golden,
     tolerance: Callable[[str], Tolerance] = Tolerance) -> tuple[Change, ...]:
-  """What differs in the sections that both have.
+  """The differences in the sections that both have.
 
   A subject that one has alone is told once.
 

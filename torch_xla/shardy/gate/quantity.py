@@ -18,7 +18,7 @@ class UnknownQuantityError(ValueError):
 
 
 class Unit(enum.Enum):
-  """What a quantity counts."""
+  """The unit of a quantity."""
   BYTES = 'bytes'
   COUNT = 'count'
   FLOPS = 'flops'
@@ -53,11 +53,11 @@ class Measure:
 
   Attributes:
     value: None where it is not known.
-    of: what has it, where it is the largest of several.
+    place: what has it, where it is the largest of several.
     unknown: why it is not known.
   """
   value: Optional[Number]
-  of: str = ''
+  place: str = ''
   unknown: str = ''
 
 

@@ -1,4 +1,4 @@
-"""What a user requires of a report, and what may differ from a golden file."""
+"""Requirements of a report, and tolerances of a golden file."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Requirement:
     if OPERATORS[self.op](measure.value, self.limit):
       return None
     unit = self.quantity.unit
-    of = f' of {measure.of}' if measure.of else ''
-    return (f'{self.text}: {self.quantity.name}{of} is '
+    place = f' of {measure.place}' if measure.place else ''
+    return (f'{self.text}: {self.quantity.name}{place} is '
             f'{unit.exact(measure.value)}, and {self.op} '
             f'{unit.exact(self.limit)} is required')
 

@@ -86,10 +86,10 @@ def _guard(
   context = contextlib.contextmanager(function)
 
   @functools.wraps(function)
-  def made(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Guard:
+  def make_guard(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Guard:
     return _Guard(functools.partial(context, *args, **kwargs))
 
-  return made
+  return make_guard
 
 
 @_guard

@@ -1,4 +1,4 @@
-"""What annotations that disagree move."""
+"""The bytes that annotations which disagree move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two programs that were sent to be compiled."""
+"""The differences of two programs that were sent to be compiled."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def nearest(
 
 
 def changes(before: IncomingProgram, after: IncomingProgram) -> list[str]:
-  """What differs, a line each: arguments, constraints, constants, operations.
+  """The differences, a line each: arguments, constraints, constants, operations.
 
   Raises:
     ValueError: a program is damaged.
@@ -75,13 +75,13 @@ def changes(before: IncomingProgram, after: IncomingProgram) -> list[str]:
 def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
   if len(before.arguments) == len(after.arguments):
     for number, was, now in _paired(before.arguments, after.arguments):
-      what = f'argument {number}' + (f' ({now.name})' if now.name else '')
+      argument = f'argument {number}' + (f' ({now.name})' if now.name else '')
       if was.shape != now.shape:
-        yield f'{what}: shape {was.shape} -> {now.shape}'
+        yield f'{argument}: shape {was.shape} -> {now.shape}'
       if was.sharding != now.sharding:
-        yield f'{what}: sharding {was.sharding} -> {now.sharding}'
+        yield f'{argument}: sharding {was.sharding} -> {now.sharding}'
       if was.priority != now.priority:
-        yield f'{what}: priority {was.priority} -> {now.priority}'
+        yield f'{argument}: priority {was.priority} -> {now.priority}'
   else:
     yield f'{len(before.arguments)} arguments -> {len(after.arguments)}'
     yield from _counted(

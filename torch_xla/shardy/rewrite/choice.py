@@ -45,16 +45,18 @@ ALWAYS = frozenset(
      'padding', 'partial_sums', 'scatter_indices', 'untuple', 'windows'))
 
 
-def apply(module: HloModuleProto, disabled: Collection[str] = ()) -> None:
-  """Rewrites what shardings do not propagate through, in place.
+def chosen(
+    module: HloModuleProto, disabled: Collection[str] = ()
+) -> list[tuple[str, Callable[[HloModuleProto], int]]]:
+  """The passes that a module needs, by name, in order.
 
   Args:
     disabled: names in `FOR_SHARDINGS` of rewrites to skip.
   """
   opcodes = {i.opcode for i in instructions_of(module)}
-  for name, (needs, rewrite) in FOR_SHARDINGS.items():
-    if name not in disabled and not opcodes.isdisjoint(needs):
-      rewrite(module)
+  return [(name, rewrite)
+          for name, (needs, rewrite) in FOR_SHARDINGS.items()
+          if name not in disabled and not opcodes.isdisjoint(needs)]
 
 
 def disabled_rewrites(plugin: Any) -> frozenset[str]:

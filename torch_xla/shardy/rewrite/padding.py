@@ -17,6 +17,17 @@ The values in the padding are never used: the slice leaves them out. But where
 XLA splits the indices or the updates of a scatter unevenly it may scatter its
 own padding, too (the official wheel likewise), so indices of a size that is
 split unevenly stay whole, and updates along it.
+
+Shardy splits a result that nobody placed no further than its dimensions divide,
+so that a gradient of a weight stored in uneven tiles would be gathered. Padded
+it stays split; but torch_xla, which does not know of the padding, then has to
+find the tiles that it expects:
+
+    f32[10] padded to 16, in 8 tiles of 2: the tiles of f32[10] in 8
+    f32[10] padded to 16, in 2 tiles of 8: not those of f32[10] in 2, of 5
+
+Which they are is for propagation to decide: a probe finds them first, and the
+padded program's layouts are compared with its result.
 """
 
 from __future__ import annotations
@@ -27,15 +38,15 @@ from typing import Optional
 
 from . import extract
 from ..annotate.annotation import Annotation
+from ..compile.attempt import Dims
+from ..compile.plan import Tiles
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import (dims_of, Editor, entry_of, insert, put_before,
                           replace_results, results_of, set_program_shape)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
-from ..sdy import free_results
 from ..sdy.constraints import SdyProgram
-from ..sdy.free_results import Dims
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
@@ -82,6 +93,18 @@ def padded_dims(dims: Sequence[int],
   return None if padded == tuple(dims) else padded
 
 
+def may_be_uneven(dims: Dims, num_devices: int) -> bool:
+  """Tests whether a result may be split unevenly."""
+  return any(size > 1 and size % num_devices for size in dims)
+
+
+def padded_to_tiles(dims: Dims, tiles: Dims) -> Optional[Dims]:
+  """The dimensions padded to whole tiles; None if `dims` needs no padding."""
+  to = tuple(count * -(-size // count)
+             for size, count in zip(dims, tiles, strict=True))
+  return None if to == dims else to
+
+
 def _uneven_sizes(
     tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
   """The sizes of dimensions that are split unevenly, of tensors and tiles."""
@@ -97,7 +120,7 @@ def _leaves_open(annotation: Optional[Annotation],
 
 
 def pad(module: HloModuleProto, annotations: extract.Annotations,
-        num_devices: int, tiles: Mapping[int, Dims]) -> Padded:
+        num_devices: int, tiles: Tiles) -> Padded:
   """Pads an HloModuleProto message and adds to `annotations`, both in place.
 
   Args:
@@ -219,7 +242,7 @@ class _Padder:
 
     put_before(self._entry, kept_whole)
 
-  def pad_results(self, num_devices: int, tiles: Mapping[int, Dims]) -> None:
+  def pad_results(self, num_devices: int, tiles: Tiles) -> None:
     padded_results = {}
     for place, result in enumerate(results_of(self._entry)):
       dims = None
@@ -228,12 +251,11 @@ class _Padder:
           self._annotations.constraints.get(
               (self._entry.id, result.id)), placement):
         dims = _padded_dims(result, placement)
-      elif not array_shape.is_tuple(
-          result.shape) and free_results.may_be_uneven(
-              before := dims_of(result), num_devices):
+      elif not array_shape.is_tuple(result.shape) and may_be_uneven(
+          before := dims_of(result), num_devices):
         self.unplaced_results[place] = before
         if place in tiles:
-          dims = free_results.padded_to_tiles(before, tiles[place])
+          dims = padded_to_tiles(before, tiles[place])
       if dims is not None:
         padded_results[place] = self._editor.padded(self._entry, result, dims)
         if place in self.unplaced_results:

@@ -1,4 +1,4 @@
-"""Mode Shardy: the plan by which Shardy partitions a program.
+"""Mode Shardy: the ladder of attempts at a program, and its two ends in HLO.
 
 Shardy's result is used only where it keeps every promise that torch_xla relies
 on: each parameter is laid out as it is stored, each constrained result as it
@@ -8,46 +8,101 @@ official wheel would; the record says why, and so does one warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable
 import dataclasses
 import functools
-import itertools
-from typing import Optional
+from typing import Optional, Protocol
 
-from . import (choice, extract, padding, partial_sums, propagation_probe,
-               shard_groups, to_sdy, unasked, untuple)
-from ..annotate.annotation import Annotation, UserMesh
+from . import pipeline, propagation_probe, untuple
 from ..annotate.call_target import AnnotationTextError, PREFIX
 from ..compile import plan
-from ..compile.attempt import hlo_answer, Attempt, Outcome
-from ..compile.plan import Plan
+from ..compile.attempt import Attempt, Failure, hlo_answer, Outcome
+from ..compile.plan import (NO_TILES, Plan, Probe, Step, Surroundings, Tiles)
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.protos import HloModuleProto
-from ..sdy import free_results
 from ..sdy.attributes import SdyError
 from ..sdy.constraints import SdyProgram, Tensor
-from ..sdy.free_results import Dims, CandidateAttempt
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import name_suffix, records
-from ..v2 import to_v1, to_v2
+from ..v2 import to_v1
 from .extract import NamesOf
+from .pipeline import Program, Settings, Stage
+
+Lower = Callable[[Tiles], Program]
+
+
+class Codec(Protocol):
+  """The two ends of the ladder: how programs in Shardy's terms and in V2 leave."""
+
+  @property
+  def reports(self) -> Optional[bool]:
+    """The condition of Shardy's first attempts, as in `Step`."""
+
+  def shardy(self, program: Program) -> Attempt:
+    """The attempt at a program in Shardy's terms, which is used up."""
+
+  def probe(self, program: Program,
+            lower: Lower) -> tuple[Optional[Probe], Tiles]:
+    """A probe of the results that nobody placed, or at once their tiles."""
+
+  def other_shardy_steps(self, lower: Lower) -> tuple[Step, ...]:
+    """More steps in which Shardy partitions."""
+
+  def gspmd_steps(self, tensors: tuple[TensorRecord, ...]) -> tuple[Step, ...]:
+    """The steps from V2."""
+
+  def v2_tensors(self) -> tuple[TensorRecord, ...]:
+    """The records of the tensors of a program that Shardy cannot have."""
+
+
+def shardy_plan(sent: Program, v2: Program, settings: Settings,
+                names_of: NamesOf, codec: Codec) -> Plan:
+  """The ladder of attempts at a program, whatever format it leaves in.
+
+  Args:
+    sent: to lower copies of: the program in V2, or as it came.
+    v2: the program in V2.
+  """
+
+  def lower(tiles: Tiles) -> Program:
+    return pipeline.lower(sent.copy(), settings, tiles=tiles)
+
+  name = v2.module.name
+  try:
+    program = lower({})
+  except (InexpressibleError, SdyError) as e:
+    tensors = codec.v2_tensors()
+    reason = f'Shardy cannot be told of {e}{_site_text(e, v2.module, tensors)}'
+    return Plan(name, codec.gspmd_steps(tensors), tensors, reason, v2.note)
+  tensors = records(program.sdy.tensors, program.annotations.names(names_of))
+  probe: Optional[Probe] = None
+  tiles: Tiles = NO_TILES
+  other: tuple[Step, ...] = ()
+  if program.padded.unplaced_results:
+    probe, tiles = codec.probe(program, lower)
+    other = (Step(lambda _: codec.shardy(lower({})), codec.reports,
+                  Failure.PADDING,
+                  'results that nobody placed are not padded'),)
+  if probe is None:
+    first = codec.shardy(lower(tiles) if tiles else program)
+    step = Step(lambda _: first, codec.reports)
+  else:
+    step = Step(lambda tiles: codec.shardy(lower(tiles)), codec.reports)
+  return Plan(
+      name, (step, *other, *codec.other_shardy_steps(lower),
+             *codec.gspmd_steps(tensors)),
+      tensors,
+      note=v2.note,
+      probe=probe)
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardyPlanner:
-  """Plans programs for Shardy, and for GSPMD where Shardy cannot have them.
-
-  Attributes:
-    names_of: the users' names of a binding's operands.
-    meshes: what the process has, as for `constraints.decide`.
-    disabled_rewrites: as for `choice.apply`; called when there is a program.
-  """
-  names_of: NamesOf = lambda target: ()
-  meshes: Callable[[], Iterable[UserMesh]] = tuple
-  disabled_rewrites: Callable[[], Collection[str]] = frozenset
+  """Plans programs in HLO for Shardy, and for GSPMD where it cannot have them."""
+  surroundings: Surroundings = Surroundings()
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -58,124 +113,79 @@ class ShardyPlanner:
     """
     if program_format != 'hlo':
       return _pass_through(program)
-    module = messages.parse(HloModuleProto, program)
-    is_tupled = untuple.is_tupled(module)
-    annotations = extract.extract_annotations(module).without_unused()
-    gspmd = to_v2.emit_module(module)
+    v2 = Program(messages.parse(HloModuleProto, program))
+    is_tupled = untuple.is_tupled(v2.module)
+    sent = v2.copy() if is_tupled else v2
+    names_of = self.surroundings.names_of
+    settings = Settings(options.num_partitions, untuple=False)
+    pipeline.lower(v2, settings, Stage.V2)
+    codec = _HloCodec(v2, names_of, is_tupled)
     if not is_partitioned(options):
-      return plan.gspmd(gspmd)
-
-    def read() -> tuple[HloModuleProto, extract.Annotations]:
-      if is_tupled:
-        return _untupled(program)
-      # What is in V2 is lowered on.
-      return (messages.parse(HloModuleProto, gspmd.program),
-              dataclasses.replace(
-                  annotations, constraints=dict(annotations.constraints)))
-
-    def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
-      module, annotations = read()
-      lowered, padded = lower(module, annotations, options.num_partitions,
-                              tiles or {}, self.meshes(),
-                              self.disabled_rewrites())
-      probed = padded.unplaced_results if tiles is None else {}
-      if probed:
-        propagation_probe.make_probe(module, probed, options.num_partitions)
-      names = annotations.names(self.names_of)
-      attempt = Attempt(
-          module.SerializeToString(),
-          Partitioner.SHARDY,
-          gspmd.shardings,
-          records(lowered.tensors, names),
-          LayoutPromise.make(lowered, names).broken_by,
-          answer=functools.partial(_runtime_answer, lowered),
-          requires_layout_report=True if probed else None,
-          is_untupled=is_tupled)
-      return CandidateAttempt(attempt, probed, padded.padded_unplaced)
-
-    shardy = free_results.attempts(make)
-    try:
-      first = next(shardy)
-    except (InexpressibleError, SdyError) as e:
-      reason, tensors = explain_inexpressible(e, program, self.names_of)
-      return Plan(gspmd.name, (plan.gspmd_attempt(gspmd, tensors),), reason)
-    last = plan.gspmd_attempt(gspmd, first.tensors)
-    return Plan(
-        gspmd.name, (first,),
-        note=gspmd.note,
-        later=lambda: itertools.chain(shardy, (last,)))
+      return Plan(v2.module.name, codec.gspmd_steps(()), note=v2.note)
+    return shardy_plan(
+        sent, v2,
+        Settings(
+            options.num_partitions,
+            self.surroundings.meshes(),
+            self.surroundings.disabled_rewrites(),
+            untuple=is_tupled), names_of, codec)
 
 
-def lower(module: HloModuleProto,
-          annotations: extract.Annotations,
-          num_devices: int,
-          tiles: Mapping[int, Dims] = {},
-          meshes: Iterable[UserMesh] = (),
-          disabled_rewrites: Collection[str] = (),
-          rewrites: bool = True) -> tuple[SdyProgram, padding.Padded]:
-  """Lowers a program in HLO to Shardy's terms, in place.
+@dataclasses.dataclass(frozen=True)
+class _HloCodec:
+  """Programs that leave as HLO."""
+  v2: Program
+  names_of: NamesOf
+  is_tupled: bool
 
-  Args:
-    module: an HloModuleProto message, whose bindings and tags are taken out.
-    annotations: what these carried; added to.
-    tiles: as for `padding.pad`.
-    meshes: as for `constraints.decide`.
-    disabled_rewrites: as for `choice.apply`.
-    rewrites: whether it is made into what shardings get through, and
-      padded.
+  @property
+  def reports(self) -> Optional[bool]:
+    return None
 
-  Raises:
-    InexpressibleError, SdyError: Shardy's terms do not say it all; the module
-      is of no use any more.
-  """
-  if module.entry_computation_id not in {c.id for c in module.computations}:
-    raise InexpressibleError('a program without an entry computation')
-  unasked.repeat(module, annotations)
-  groups = shard_groups.extract_groups(module)
-  if not rewrites:
-    return (to_sdy.lower_shardings(module, annotations, num_devices, meshes),
-            padding.Padded({}, frozenset(), {}, {}))
-  choice.apply(module, disabled_rewrites)
-  partial_sums.split(module, annotations)
-  padded = padding.pad(module, annotations, num_devices, tiles)
-  lowered = to_sdy.lower_shardings(module, annotations, num_devices, meshes)
-  shard_groups.restore_groups(module, groups)
-  return padded.with_original_shapes(lowered), padded
+  def shardy(self, program: Program) -> Attempt:
+    sdy = program.sdy
+    names = program.annotations.names(self.names_of)
+    return Attempt(
+        program.module.SerializeToString(),
+        Partitioner.SHARDY,
+        self.v2.shardings,
+        records(sdy.tensors, names),
+        LayoutPromise.make(sdy, names).broken_by,
+        answer=functools.partial(_runtime_answer, sdy),
+        is_untupled=self.is_tupled,
+        padded=program.padded.padded_unplaced)
 
+  def probe(self, program: Program, lower: Lower) -> tuple[Probe, Tiles]:
+    results = program.padded.unplaced_results
+    propagation_probe.make_probe(program.module, results, program.num_devices)
+    return Probe(self.shardy(program), results), {}
 
-def _untupled(program: bytes) -> tuple[HloModuleProto, extract.Annotations]:
-  """A program, its parameters one by one, and what it says."""
-  module = messages.parse(HloModuleProto, program)
-  untuple.unwrap(module)
-  to_v2.make_partitionable(module)
-  return module, extract.extract_annotations(module).without_unused()
+  def other_shardy_steps(self, lower: Lower) -> tuple[Step, ...]:
+    return ()
+
+  def gspmd_steps(self, tensors: tuple[TensorRecord, ...]) -> tuple[Step, ...]:
+    """GSPMD's attempt, which promises nothing: as the official wheel's."""
+    return (Step(lambda _: Attempt(self.v2.module.SerializeToString(
+    ), Partitioner.GSPMD, self.v2.shardings, tensors)),)
+
+  def v2_tensors(self) -> tuple[TensorRecord, ...]:
+    return requested_records(self.v2, self.names_of)
 
 
-def _runtime_answer(lowered: SdyProgram,
+def _runtime_answer(sdy: SdyProgram,
                     outcome: Outcome) -> Optional[tuple[bytes, str]]:
   """The HLO for the runtime to read, with manual results marked."""
   hlo = hlo_answer(outcome)
-  if hlo is None or not lowered.manual_results or outcome.results is None:
+  if hlo is None or not sdy.manual_results or outcome.results is None:
     return hlo
   program, program_format = hlo
-  results = lowered.mark_manual_results(outcome.results)
+  results = sdy.mark_manual_results(outcome.results)
   return to_v1.with_results(program, program_format, results), program_format
 
 
 def is_partitioned(options: CompileOptions) -> bool:
   return (options.partitioner is not Partitioner.NONE and
           options.num_partitions > 1)
-
-
-def explain_inexpressible(
-    error: ValueError, program: bytes,
-    names_of: NamesOf) -> tuple[str, tuple[TensorRecord, ...]]:
-  """Why Shardy's terms cannot express a program, and its tensors' records."""
-  module = messages.parse(HloModuleProto, program)
-  annotations = extract.extract_annotations(module)
-  tensors = requested_records(module, annotations, annotations.names(names_of))
-  site = _site_text(error, module, tensors)
-  return f'Shardy cannot be told of {error}{site}', tensors
 
 
 def _site_text(error: ValueError, module: HloModuleProto,
@@ -204,27 +214,23 @@ def _pass_through(program: bytes) -> Plan:
   return plan.pass_through(program)
 
 
-def requested_records(module: HloModuleProto, annotations: extract.Annotations,
-                      names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+def requested_records(program: Program,
+                      names_of: NamesOf) -> tuple[TensorRecord, ...]:
   """The records of annotated tensors, where Shardy is not used."""
+  module, annotations = program.module, program.annotations
   tensors = []
   for computation in module.computations:
+    is_entry = computation.id == module.entry_computation_id
     for i in computation.instructions:
-      parameter: Optional[int] = None
-      annotation: Optional[Annotation] = annotations.constraints.get(
-          (computation.id, i.id))
-      if (i.opcode == 'parameter' and
-          computation.id == module.entry_computation_id):
-        parameter = i.parameter_number
-        annotation = annotations.parameters.get(parameter)
+      number = (
+          i.parameter_number if is_entry and i.opcode == 'parameter' else None)
+      annotation = (
+          annotations.constraints.get(
+              (computation.id,
+               i.id)) if number is None else annotations.parameters.get(number))
       if annotation is not None and not array_shape.is_tuple(i.shape):
         tensors.append(
-            Tensor(
-                parameter=parameter,
-                instruction=i.name,
-                shape=array_shape.arrays_of(i.shape)[0],
-                placement=annotation.sharding,
-                annotation=annotation,
-                sdy='',
-                source=(i.name, i.opcode)))
-  return records(tensors, names)
+            Tensor(number, i.name,
+                   array_shape.arrays_of(i.shape)[0], annotation.sharding,
+                   annotation, '', (i.name, i.opcode)))
+  return records(tensors, annotations.names(names_of))

@@ -1,4 +1,4 @@
-"""The attempts at one program in StableHLO.
+"""The two ends of the ladder of attempts in StableHLO.
 
 In Shardy's terms, in V2, or plain; for backends that report their layouts, and
 with every result pinned for those that do not.
@@ -6,38 +6,32 @@ with every result pinned for those that do not.
 
 from __future__ import annotations
 
-from collections.abc import (Callable, Collection, Iterable, Iterator, Mapping,
-                             Sequence)
+from collections.abc import Callable, Iterator, Mapping, Sequence
 import dataclasses
 import functools
 import logging
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from . import answer, conversion, dialects, forms, pins, propagation_probe
-from ..annotate.annotation import UserMesh
-from ..compile.attempt import hlo_answer, Attempt, Outcome
-from ..compile.plan import Plan
+from ..compile.attempt import Attempt, Failure, hlo_answer, Outcome
+from ..compile.plan import Plan, plan_of, Step, Tiles
 from ..compile.record import TensorRecord
-from ..hlo import array_shape, messages, op_sharding
+from ..hlo import array_shape, dump, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import CompiledProgram
 from ..hlo.editor import entry_of, instructions_of
 from ..hlo.protos import HloModuleProto
-from ..rewrite import extract, planner, untuple
 from ..rewrite.extract import NamesOf
-from ..rewrite.padding import Padded
-from ..sdy import free_results
+from ..rewrite.pipeline import Program
+from ..rewrite.planner import Lower, requested_records
 from ..sdy.constraints import SdyProgram, Tensor
-from ..sdy.free_results import Dims, CandidateAttempt
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.promise import LayoutPromise
 from ..sdy.tensor_records import records
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError
-from ..v2 import to_v2
-from ..v2.to_v2 import ShardingCounts
 from .forms import Form
 from .mlir import ir
 
@@ -50,246 +44,152 @@ _NOT_CHECKED = ('layouts are not checked: the plugin does not report them, and '
 _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
 
 
-class _Lowered(NamedTuple):
-  """A program in Shardy's terms: an HloModuleProto message, and what it says.
-
-  Attributes:
-    note: what else was changed.
-  """
-  module: HloModuleProto
-  annotations: extract.Annotations
-  sdy: SdyProgram
-  padded: Padded
-  note: str
-
-
-class _V2(NamedTuple):
-  """A program in V2, likewise.
-
-  Attributes:
-    is_changed: whether that is another than came.
-  """
-  module: HloModuleProto
-  annotations: extract.Annotations
-  shardings: ShardingCounts
-  note: str
-  is_changed: bool
-
-
 @dataclasses.dataclass(frozen=True)
-class Attempts:
-  """One program, and the plans for it.
-
-  Each attempt starts from the program anew: only the first is made as a rule.
+class Codec:
+  """Programs that leave as StableHLO, from one that is lowered to V2.
 
   Attributes:
-    program: a serialised HloModuleProto.
-    original: the artifact, if it came as one.
+    v2: the program in V2.
     form: what the plugin reads.
     version: to write artifacts in.
     names_of: the users' names of a binding's operands.
-    meshes: what the process has, as for `constraints.decide`.
+    original: the artifact, if the program came as one.
     oldest: the oldest version that the plugin reads.
-    disabled_rewrites: as for `choice.apply`.
-    rewrites: whether operations are rewritten, besides the shardings.
   """
-  program: bytes
-  original: Optional[bytes]
+  v2: Program
   form: Form
   version: dialects.Version
-  names_of: NamesOf = lambda target: ()
-  meshes: Callable[[], Iterable[UserMesh]] = tuple
+  names_of: NamesOf
+  original: Optional[bytes] = None
   oldest: dialects.Version = ()
-  disabled_rewrites: Collection[str] = ()
-  rewrites: bool = True
 
-  def converted_to_hlo(self) -> Attempts:
-    """Converts a program in MLIR. Raises ProgramTextError: HLO lacks it."""
-    program = conversion.to_hlo(dialects.read(self.program))
-    return dataclasses.replace(self, program=program, original=self.program)
+  @property
+  def reports(self) -> Optional[bool]:
+    return True
 
-  def sdy(self, num_devices: int) -> Plan:
-    """The plan by which Shardy partitions.
+  def shardy(self, program: Program, pin: bool = False) -> Attempt:
+    """The attempt in Shardy's terms; `pin`: for backends that report nothing."""
+    names = program.annotations.names(self.names_of)
+    pinned = pins.pin_sdy(program.module, program.sdy) if pin else None
+    return _attempt(
+        self._write(program.module, self.form),
+        Partitioner.SHARDY,
+        records(program.sdy.tensors, names),
+        dataclasses.replace(
+            LayoutPromise.make(program.sdy, names), trusts=True),
+        form=self.form.value,
+        arrays=_result_arrays(program.module),
+        pinned=pinned,
+        sdy_program=program.sdy,
+        padded=program.padded.padded_unplaced)
 
-    Raises:
-      InexpressibleError, SdyError: Shardy's terms do not say it all.
+  def probe(self, program: Program, lower: Lower) -> tuple[None, Tiles]:
+    """The tiles that jaxlib's Shardy finds: it needs no backend."""
+    unplaced = program.padded.unplaced_results
+    whole = lower({
+        n: (program.num_devices,) * len(dims) for n, dims in unplaced.items()
+    })
+    try:
+      return None, propagation_probe.tiles(
+          self._to_mlir(whole.module, Form.SDY), unplaced, program.sdy.mesh)
+    except dialects.ProgramTextError as e:
+      logger.debug('results that nobody placed are not padded: %s', e)
+      return None, {}
+
+  def other_shardy_steps(self, lower: Lower) -> tuple[Step, ...]:
+    """The same with all results pinned, and each in frontend attributes.
+
+    A plugin may not know the dialect in spite of its version, or not how this
+    jaxlib writes it (constraints on float8: 0.10.2).
     """
+    in_attributes = dataclasses.replace(self, form=Form.ATTRIBUTES)
 
-    name, note = '', ''
-
-    def make(tiles: Optional[Mapping[int, Dims]]) -> CandidateAttempt:
-      nonlocal name, note
-      name, candidate, note = self._sdy_attempt(
-          num_devices, reports=True, tiles=tiles)
-      return candidate
-
-    attempts = free_results.attempts(make)
-    first = next(attempts)
-
-    def in_attributes(reports: bool) -> Attempt:
-      # A plugin may not know the dialect in spite of its version, or not how
-      # this jaxlib writes it (constraints on float8: 0.10.2).
-      job = dataclasses.replace(self, form=Form.ATTRIBUTES)
-      return dataclasses.replace(
-          job._sdy_attempt(num_devices, reports)[1].attempt,
-          requires_refusal=True,
-          fallback_description='Shardy is told in frontend attributes')
-
-    def later() -> Iterator[Attempt]:
-      yield from attempts
+    def steps(pin: bool) -> Iterator[Step]:
+      if pin:
+        yield Step(lambda _: self.shardy(lower({}), pin), reports=False)
       if self.form is Form.SDY:
-        yield in_attributes(reports=True)
-      yield self._sdy_attempt(num_devices, reports=False)[1].attempt
-      if self.form is Form.SDY:
-        yield in_attributes(reports=False)
-      for gspmd in (self._v2_attempt(reports=True)[1], *self._pinned_v2()):
-        # What was asked for, whoever partitions.
-        yield dataclasses.replace(gspmd, tensors=first.tensors)
+        yield Step(lambda _: in_attributes.shardy(lower({}), pin), not pin,
+                   Failure.REFUSED, 'Shardy is told in frontend attributes')
 
-    return Plan(name, (first,), note=note, later=later)
+    return (*steps(pin=False), *steps(pin=True))
 
-  def v2(self, reason: str = '') -> Plan:
-    """The plan by which GSPMD partitions, from V2 shardings.
+  def gspmd_steps(self, tensors: tuple[TensorRecord, ...]) -> tuple[Step, ...]:
+    """The steps from V2; with results pinned not if manual: XLA would abort."""
+    steps = [Step(lambda _: self._gspmd(tensors), reports=True)]
+    if not any(
+        i.custom_call_target in MANUAL_TARGETS
+        for i in instructions_of(self.v2.module)):
+      steps.append(Step(lambda _: self._gspmd(tensors, pin=True), False))
+    return tuple(steps)
 
-    `reason` is as in `Plan`.
-    """
-    name, attempt, note = self._v2_attempt(reports=True)
-    return Plan(name, (attempt,), reason, note, later=self._pinned_v2)
+  def _gspmd(self,
+             tensors: tuple[TensorRecord, ...],
+             pin: bool = False) -> Attempt:
+    program = self.v2.copy() if pin else self.v2
+    names = program.annotations.names(self.names_of)
+    pinned = pins.pin_v2(program.module) if pin else None
+    return _attempt(
+        self._write(program.module) if pin else self._write_v2(),
+        Partitioner.GSPMD,
+        tensors,
+        LayoutPromise(_stored(program), {}, names, 'the plugin', trusts=True),
+        form=_V2_FORM,
+        arrays=_result_arrays(program.module),
+        pinned=pinned,
+        shardings=program.shardings)
 
-  def plain(self) -> Plan:
+  def v2_tensors(self) -> tuple[TensorRecord, ...]:
+    names = self.v2.annotations.names(self.names_of)
+    return (*records(_stored(self.v2), names),
+            *(t for t in requested_records(self.v2, self.names_of)
+              if t.parameter is None))
+
+  def plain(self, extracted: Program) -> Plan:
     """The plan for a plugin that takes no shardings."""
-    module = self._read()
-    annotations = extract.extract_annotations(module)
-    names = annotations.names(self.names_of)
-    promise = LayoutPromise(
-        _stored(module, annotations), {}, names, 'the plugin')
+    module = extracted.module
+    names = extracted.annotations.names(self.names_of)
+    promise = LayoutPromise(_stored(extracted), {}, names, 'the plugin')
+    tensors = records(promise.parameters, names)
     kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
         self._write(module, Form.PLAIN),
         Partitioner.GSPMD,
-        records(promise.parameters, names),
+        tensors,
         form=Form.PLAIN.value,
         arrays=kinds)
-    if any(t.placement != REPLICATED for t in promise.parameters):
-      alone = dataclasses.replace(attempt(promise), requires_layout_report=None)
-      return Plan(module.name, (alone,), note=_PLAIN_NOTE)
-    # Results that no one splits need no report of the plugin's.
-    trusting = dataclasses.replace(promise, trusts=True)
-    whole = dict.fromkeys(range(len(kinds)), REPLICATED)
-    return Plan(
-        module.name, (attempt(promise), attempt(trusting, pinned=whole)),
-        note=_PLAIN_NOTE)
+    steps = [Step(lambda _: attempt(promise))]
+    if all(t.placement == REPLICATED for t in promise.parameters):
+      # Results that no one splits need no report of the plugin's.
+      trusting = dataclasses.replace(promise, trusts=True)
+      whole = dict.fromkeys(range(len(kinds)), REPLICATED)
+      steps = [
+          steps[0]._replace(reports=True),
+          Step(lambda _: attempt(trusting, pinned=whole), reports=False)
+      ]
+    return Plan(module.name, tuple(steps), tensors, note=_PLAIN_NOTE)
 
   def unpartitioned(self) -> Plan:
     """The plan for one device: no bindings or tags, and nothing is split."""
-    v2 = self._to_v2()
-    kinds = _result_arrays(v2.module)
+    module = self.v2.module
+    kinds = _result_arrays(module)
     is_plain = self.form is Form.PLAIN
     attempt = Attempt(
-        self._write(v2.module, Form.PLAIN) if is_plain else self._write_v2(v2),
+        self._write(module, Form.PLAIN) if is_plain else self._write_v2(),
         Partitioner.GSPMD,
-        v2.shardings,
+        self.v2.shardings,
         program_format=FORMAT,
         read=answer.read,
         answer=lambda outcome: hlo_answer(outcome) or _answer(len(kinds), None),
         form=Form.PLAIN.value if is_plain else _V2_FORM)
-    return Plan(v2.module.name, (attempt,))
+    return plan_of(module.name, attempt)
 
-  def _sdy_attempt(
-      self,
-      num_devices: int,
-      reports: bool,
-      tiles: Optional[Mapping[int, Dims]] = {}
-  ) -> tuple[str, CandidateAttempt, str]:
-    """The module's name, the attempt, and a note.
-
-    Args:
-      tiles: as for `padding.pad`; None: a probe of Shardy's finds them.
-    """
-    lowered = self._lowered(num_devices, tiles or {})
-    if tiles is None and (unplaced := lowered.padded.unplaced_results):
-      whole = {n: (num_devices,) * len(dims) for n, dims in unplaced.items()}
-      try:
-        tiles = propagation_probe.tiles(
-            self._to_mlir(self._lowered(num_devices, whole).module, Form.SDY),
-            unplaced, lowered.sdy.mesh)
-      except dialects.ProgramTextError as e:
-        logger.debug('results that nobody placed are not padded: %s', e)
-      lowered = self._lowered(num_devices, tiles or {})
-    module, annotations, program, padded, note = lowered
-    names = annotations.names(self.names_of)
-    pinned = None if reports else pins.pin_sdy(module, program)
-    promise = dataclasses.replace(
-        LayoutPromise.make(program, names), trusts=True)
-    attempt = _attempt(
-        self._write(module, self.form),
-        Partitioner.SHARDY,
-        records(program.tensors, names),
-        promise,
-        form=self.form.value,
-        arrays=_result_arrays(module),
-        pinned=pinned,
-        sdy_program=program)
-    return module.name, CandidateAttempt(
-        attempt, padded=padded.padded_unplaced), note
-
-  def _lowered(self, num_devices: int, tiles: Mapping[int, Dims]) -> _Lowered:
-    v2 = self._to_v2()
-    annotations = v2.annotations.without_unused()
-    lowered = planner.lower(v2.module, annotations, num_devices, tiles,
-                            self.meshes(), self.disabled_rewrites,
-                            self.rewrites)
-    return _Lowered(v2.module, annotations, *lowered, v2.note)
-
-  def _v2_attempt(self, reports: bool) -> tuple[str, Attempt, str]:
-    v2 = self._to_v2()
-    names = v2.annotations.names(self.names_of)
-    stored = _stored(v2.module, v2.annotations)
-    tensors = (
-        *records(stored, names),
-        *(t for t in planner.requested_records(v2.module, v2.annotations, names)
-          if t.parameter is None))
-    pinned = None
-    if not reports:
-      pinned = pins.pin_v2(v2.module)
-      v2 = v2._replace(is_changed=True)
-    return v2.module.name, _attempt(
-        self._write_v2(v2),
-        Partitioner.GSPMD,
-        tensors,
-        LayoutPromise(stored, {}, names, 'the plugin', trusts=True),
-        form=_V2_FORM,
-        arrays=_result_arrays(v2.module),
-        pinned=pinned,
-        shardings=v2.shardings), v2.note
-
-  def _pinned_v2(self) -> Iterator[Attempt]:
-    """The V2 attempt with pinned results; none if manual: XLA would abort."""
-    if not any(
-        i.custom_call_target in MANUAL_TARGETS
-        for i in instructions_of(self._read())):
-      yield self._v2_attempt(reports=False)[1]
-
-  def _read(self) -> HloModuleProto:
-    """The program's message, without what it may be wrapped in."""
-    module = messages.parse(HloModuleProto, self.program)
-    untuple.unwrap(module)
-    return module
-
-  def _to_v2(self) -> _V2:
-    module = self._read()
-    annotations = extract.extract_annotations(module)
-    is_changed, shardings, note = to_v2.emit_in_place(module, self.rewrites)
-    return _V2(module, annotations, shardings, note, is_changed or
-               annotations.has_calls)
-
-  def _write_v2(self, v2: _V2) -> bytes:
-    if self.original is not None and not v2.is_changed:
+  def _write_v2(self) -> bytes:
+    if self.original is not None and not self.v2.is_changed:
       version = dialects.artifact_version(self.original)
       if version is not None and self.oldest <= version <= self.version:
         return self.original
-    return self._write(v2.module)
+    return self._write(self.v2.module)
 
   def _write(self,
              module: HloModuleProto,
@@ -303,6 +203,7 @@ class Attempts:
     converted = conversion.from_hlo(module)
     if form is not None:
       forms.write(converted, form)
+    dump.stage('stablehlo', lambda: dialects.text(converted), FORMAT)
     return converted
 
 
@@ -315,11 +216,10 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   return [array_shape.array_of(element) for element in shapes]
 
 
-def _stored(module: HloModuleProto,
-            annotations: extract.Annotations) -> tuple[Tensor, ...]:
-  """The parameters of a module and how they are stored, where that is said."""
+def _stored(program: Program) -> tuple[Tensor, ...]:
+  """The parameters of a program and how they are stored, where that is said."""
   tensors = {}
-  for i in entry_of(module).instructions:
+  for i in entry_of(program.module).instructions:
     if i.opcode != 'parameter' or (array := array_shape.array_of(
         i.shape)) is None:
       continue
@@ -329,7 +229,7 @@ def _stored(module: HloModuleProto,
       continue
     number = i.parameter_number
     tensors[number] = Tensor(number, i.name, array, placement,
-                             annotations.parameters.get(number), '',
+                             program.annotations.parameters.get(number), '',
                              (i.name, i.opcode))
   return tuple(tensors[number] for number in sorted(tensors))
 
@@ -340,24 +240,23 @@ def _answer(count: int,
   return answer.text_of(count, results).encode(), FORMAT
 
 
-def _attempt(
-    program: bytes,
-    partitioner: Partitioner,
-    tensors: tuple[TensorRecord, ...],
-    promise: LayoutPromise,
-    *,
-    form: str,
-    arrays: Sequence[Optional[ArrayShape]],
-    pinned: Optional[Mapping[int, HloSharding]] = None,
-    sdy_program: Optional[SdyProgram] = None,
-    shardings: ShardingCounts = ShardingCounts()
-) -> Attempt:
+def _attempt(program: bytes,
+             partitioner: Partitioner,
+             tensors: tuple[TensorRecord, ...],
+             promise: LayoutPromise,
+             *,
+             form: str,
+             arrays: Sequence[Optional[ArrayShape]],
+             pinned: Optional[Mapping[int, HloSharding]] = None,
+             sdy_program: Optional[SdyProgram] = None,
+             **fields: Any) -> Attempt:
   """An attempt for backends that report the results' layouts, or do not.
 
   Args:
     arrays: the arrays that the program's results are.
     pinned: the layouts of all of these, for the latter.
     sdy_program: the program in Shardy's terms, if Shardy partitions.
+    fields: more of `Attempt`.
   """
   has_manual = sdy_program is not None and bool(sdy_program.manual_results)
   mark_manual: Callable[[Sequence[HloSharding]], tuple[HloSharding, ...]] = (
@@ -409,12 +308,11 @@ def _attempt(
   return Attempt(
       program,
       partitioner,
-      shardings,
-      tensors,
-      broken_by,
+      tensors=tensors,
+      promise=broken_by,
       program_format=FORMAT,
       read=read,
       answer=runtime_answer,
-      requires_layout_report=pinned is None,
       note_of=note_of,
-      form=form)
+      form=form,
+      **fields)

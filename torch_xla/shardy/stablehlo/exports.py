@@ -15,12 +15,12 @@ from torch_xla import runtime
 
 from . import calls, dialects, forms, printed
 from .. import preview, switch, tensor_names
+from ..compile.plan import Surroundings
 from ..compile.record import ProgramRecord, TensorRecord
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..mode import current_mode
-from .attempts import Attempts
 from .forms import Form
-from .planner import plan_of
+from .planner import Job
 from .signature import Signature
 
 Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
@@ -158,7 +158,7 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
   program, arguments = calls.trim_program(
       printed.artifact_with_calls(roots), {
           n: name for n, (_, name) in enumerate(named_inputs, first)
-      }, is_ordered, route.names_of)
+      }, is_ordered, route.surroundings.names_of)
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
   return _Traced(
       program, CompileOptions(Partitioner.GSPMD, 1, count),
@@ -199,20 +199,19 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
              stage: str) -> tuple[bytes, tuple[TensorRecord, ...]]:
   """The program in this form and version, at this stage, and its tensors."""
   mode = current_mode()
-  route = switch.route(mode)
-  job = Attempts(
+  known = switch.route(mode).surroundings
+  job = Job(
       program,
-      None,
       form,
       version,
-      meshes=route.meshes,
-      disabled_rewrites=route.disabled_rewrites(),
+      Surroundings(
+          meshes=known.meshes, disabled_rewrites=known.disabled_rewrites),
       rewrites=stage == _HANDED)
   if dialects.artifact_version(program) is None:
-    plan = plan_of(job, mode, options)
+    plan = job.plan(mode, options)
   else:
     try:
-      plan = plan_of(job.converted_to_hlo(), mode, options)
+      plan = job.converted_to_hlo().plan(mode, options)
     except dialects.ProgramTextError as e:
       logger.warning('the program is exported as torch_xla has it: %s', e)
       module = dialects.read(calls.strip(program))
@@ -223,7 +222,7 @@ def _lowered(program: bytes, options: CompileOptions, form: Form,
     logger.warning(
         '%s: the program is exported with mhlo.sharding, and without '
         'priorities', plan.reason)
-  return plan.attempts[0].program, plan.attempts[0].tensors
+  return plan.attempt().program, plan.tensors
 
 
 def _traced(

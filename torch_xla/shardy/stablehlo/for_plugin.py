@@ -34,10 +34,9 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
   # Asked once, when the first program comes: the plugin is open by then.
-  return StableHloPlanner(mode, route.planner, route.names_of,
+  return StableHloPlanner(mode, route.planner, route.surroundings,
                           functools.cache(_target_of_process),
-                          functools.cache(_takes_stablehlo), route.meshes,
-                          route.disabled_rewrites)
+                          functools.cache(_takes_stablehlo))
 
 
 def target_for(

@@ -12,20 +12,22 @@ pass is refused: nobody is left to compile it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 import dataclasses
+from typing import Optional
 
-from . import calls, dialects
-from ..annotate.annotation import UserMesh
+from . import calls, conversion, dialects
 from ..compile import plan
-from ..compile.plan import Plan, Planner
+from ..compile.plan import Plan, Planner, Surroundings
+from ..hlo import messages
 from ..hlo.compile_options import CompileOptions
+from ..hlo.protos import HloModuleProto
 from ..mode import Mode
-from ..rewrite.extract import NamesOf
-from ..rewrite.planner import is_partitioned, explain_inexpressible
-from ..sdy.attributes import SdyError
+from ..rewrite import pipeline
+from ..rewrite.pipeline import Program, Settings, Stage
+from ..rewrite.planner import is_partitioned, shardy_plan
 from ..sdy.mesh_axes import InexpressibleError
-from .attempts import Attempts, FORMAT
+from .attempts import Codec, FORMAT
 from .forms import Form
 from .target import Target
 
@@ -37,19 +39,14 @@ class StableHloPlanner:
   Attributes:
     mode: V2 or SHARDY.
     hlo: plans programs in HLO for plugins that take them.
-    names_of: the users' names of a binding's operands.
     target: what the plugin reads; asked for when the first program comes.
     takes_stablehlo: whether the plugin wants programs in HLO converted.
-    meshes: what the process has, as for `constraints.decide`.
-    disabled_rewrites: as for `choice.apply`; called as `target` is.
   """
   mode: Mode
   hlo: Planner
-  names_of: NamesOf
+  surroundings: Surroundings
   target: Callable[[], Target]
   takes_stablehlo: Callable[[], bool]
-  meshes: Callable[[], Iterable[UserMesh]] = tuple
-  disabled_rewrites: Callable[[], Collection[str]] = frozenset
 
   def __call__(self, program: bytes, program_format: str,
                options: CompileOptions) -> Plan:
@@ -66,33 +63,67 @@ class StableHloPlanner:
     if program_format not in ('hlo', FORMAT):
       return plan.pass_through(program)
     target = self.target()
-    job = Attempts(program, None, target.form, target.version_for(program),
-                   self.names_of, self.meshes, target.oldest,
-                   self.disabled_rewrites())
+    job = Job(program, target.form, target.version_for(program),
+              self.surroundings, target.oldest)
     if program_format == 'hlo':
-      return plan_of(job, self.mode, options)
+      return job.plan(self.mode, options)
     try:
-      return plan_of(job.converted_to_hlo(), self.mode, options)
+      return job.converted_to_hlo().plan(self.mode, options)
     except (dialects.ProgramTextError, InexpressibleError) as e:
       # The latter: it takes a tuple, and not to hand it on to a function.
-      return dataclasses.replace(
-          plan.pass_through(calls.strip(program)), reason=str(e), note='')
+      return plan.pass_through(calls.strip(program), reason=str(e), note='')
 
 
-def plan_of(job: Attempts, mode: Mode, options: CompileOptions) -> Plan:
-  """The plan for a program in HLO that is to leave as StableHLO.
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """A program that is to leave as StableHLO.
 
-  Raises:
-    ValueError: the program or its annotations are damaged.
-    ProgramTextError: it cannot be converted, or not be written as asked.
+  Attributes:
+    program: a serialised HloModuleProto.
+    form: what the plugin reads.
+    version: to write artifacts in.
+    oldest: the oldest version that the plugin reads.
+    rewrites: whether operations are rewritten, besides the shardings.
+    original: the artifact, if it came as one.
   """
-  if not is_partitioned(options):
-    return job.unpartitioned()
-  if job.form is Form.PLAIN:
-    return job.plain()
-  if mode is not Mode.SHARDY:
-    return job.v2()
-  try:
-    return job.sdy(options.num_partitions)
-  except (InexpressibleError, SdyError) as e:
-    return job.v2(explain_inexpressible(e, job.program, job.names_of)[0])
+  program: bytes
+  form: Form
+  version: dialects.Version
+  surroundings: Surroundings = Surroundings()
+  oldest: dialects.Version = ()
+  rewrites: bool = True
+  original: Optional[bytes] = None
+
+  def converted_to_hlo(self) -> Job:
+    """Converts a program in MLIR. Raises ProgramTextError: HLO lacks it."""
+    program = conversion.to_hlo(dialects.read(self.program))
+    return dataclasses.replace(self, program=program, original=self.program)
+
+  def plan(self, mode: Mode, options: CompileOptions) -> Plan:
+    """The plan for a program in HLO.
+
+    Raises:
+      ValueError: the program or its annotations are damaged.
+      ProgramTextError: it cannot be converted, or not be written as asked.
+    """
+    names_of = self.surroundings.names_of
+    settings = Settings(options.num_partitions, self.surroundings.meshes(),
+                        self.surroundings.disabled_rewrites(), self.rewrites)
+    program = Program(messages.parse(HloModuleProto, self.program))
+    is_split = is_partitioned(options)
+    is_plain = self.form is Form.PLAIN and is_split
+    pipeline.lower(program, settings, Stage.EXTRACTED if is_plain else Stage.V2)
+    codec = Codec(program, self.form, self.version, names_of, self.original,
+                  self.oldest)
+    if not is_split:
+      return codec.unpartitioned()
+    if is_plain:
+      return codec.plain(program)
+    if mode is Mode.SHARDY:
+      return shardy_plan(program, program, settings, names_of, codec)
+    tensors = codec.v2_tensors()
+    return Plan(
+        program.module.name,
+        codec.gspmd_steps(tensors),
+        tensors,
+        note=program.note)

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping
 import math
 
 from . import dialects
+from ..compile.plan import Tiles
 from .functions import attributes_of, main_of, RESULTS, SDY_ATTRIBUTE
 from ..sdy import attributes
-from ..sdy.free_results import Dims
 from .mlir import ir, sdy
 
 _PIPELINE = 'builtin.module(sdy-propagation-pipeline)'
 
 
 def tiles(module: ir.Module, numbers: Iterable[int],
-          mesh: attributes.Mesh) -> dict[int, Dims]:
+          mesh: attributes.Mesh) -> Tiles:
   """The tiles of results, by number, of a module that is used up.
 
   Args:

@@ -13,7 +13,7 @@ import dataclasses
 from typing import NamedTuple, Optional
 
 from . import contractions, convolutions, scatter_indices, windows
-from ..hlo import array_shape, messages, op_sharding
+from ..hlo import array_shape, dump, messages, op_sharding
 from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sharding.hlo_sharding import ShardingType
@@ -167,13 +167,17 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   Returns:
     Whether it changed, and what of that a record says.
   """
-  changed = (
-      scatter_indices.narrow(module) + windows.part(module) +
-      _free_loops(module))
+  changed = 0
+  for name, rewrite in (('scatter_indices', scatter_indices.narrow),
+                        ('windows', windows.part), ('loops', _free_loops)):
+    changed += rewrite(module)
+    dump.stage(name, module)
   unordered = contractions.devices_out_of_order(module)
   notes = [convolutions.make_partitionable(module, unordered)]
+  dump.stage('convolutions', module)
   if unordered:
     notes.append(contractions.make_partitionable(module, unordered))
+    dump.stage('contractions', module)
   note = '; '.join(filter(None, notes))
   return bool(changed or note), note
 
@@ -193,25 +197,9 @@ def emit_in_place(module: HloModuleProto,
   """
   lowerer = _ShardingLowerer()
   changed = op_sharding.rewrite_module(module, lowerer.rewrite)
+  dump.stage('v2', module)
   is_new, note = make_partitionable(module) if rewrites else (False, '')
   return bool(changed or is_new), lowerer.counts(), note
-
-
-def emit_module(module: HloModuleProto,
-                program: Optional[bytes] = None) -> V2Program:
-  """An HloModuleProto message lowered in place, and serialised.
-
-  Args:
-    program: what it was parsed from, if that is to be used where nothing is to
-      change.
-
-  Raises:
-    ValueError: the shape of an instruction with a sharding is damaged.
-  """
-  is_changed, counts, note = emit_in_place(module)
-  if program is None or is_changed:
-    program = module.SerializeToString()
-  return V2Program(program, module.name, counts, note)
 
 
 def emit(program: bytes) -> V2Program:
@@ -220,4 +208,8 @@ def emit(program: bytes) -> V2Program:
   Raises:
     ValueError: `program` is damaged. A damaged sharding is not an error.
   """
-  return emit_module(messages.parse(HloModuleProto, program), program)
+  module = messages.parse(HloModuleProto, program)
+  is_changed, counts, note = emit_in_place(module)
+  if is_changed:
+    program = module.SerializeToString()
+  return V2Program(program, module.name, counts, note)

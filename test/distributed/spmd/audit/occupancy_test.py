@@ -44,7 +44,7 @@ def test_state_and_gradients_belong_to_their_weight(mesh):
   assert [(b.role, b.local_nbytes) for b in row.beside] == [('gradient', 128),
                                                             ('exp_avg', 128),
                                                             ('exp_avg_sq', 128)]
-  assert [(h.what, h.local_nbytes) for h in report.held[:4]
+  assert [(h.sort, h.local_nbytes) for h in report.held[:4]
          ] == [('parameters', 128), ('gradients', 128),
                ('optimizer state exp_avg', 128),
                ('optimizer state exp_avg_sq', 128)]
@@ -131,7 +131,7 @@ def test_bytes_by_module(mesh):
       ('head.0', '12', '12', '12', '-'),  # Split by the compiler.
       ('together', '204', '204', '204', '0'),
   ]
-  (held,) = (h for h in report.held if h.what == 'gradients')
+  (held,) = (h for h in report.held if h.sort == 'gradients')
   assert held.local_nbytes == 204
   assert '<td class="num" data-label="gradients"><span>192' in report.to_html()
 

@@ -1,4 +1,4 @@
-"""What to do about tensors of which several devices hold the same."""
+"""Advice on tensors of which several devices hold the same."""
 
 from __future__ import annotations
 

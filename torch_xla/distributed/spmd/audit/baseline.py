@@ -1,4 +1,4 @@
-"""What a model is held to, and since when."""
+"""The policy that a model is held to, and since when."""
 
 from __future__ import annotations
 

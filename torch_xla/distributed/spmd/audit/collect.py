@@ -118,7 +118,7 @@ class Collector:
 
   def _tensor(self, names: Sequence[str], t: torch.Tensor,
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
-    annotation = self._said(claim)
+    annotation = self._annotation_of(claim)
     policy = _seen(annotation) if annotation else Seen(unknown=NOT_CLAIMED)
     stored = placement.stored(t)
     form, why_not = self._form(policy.sharding or stored.sharding)
@@ -154,9 +154,10 @@ class Collector:
         fallbacks=_unique(
             r.note for _, _, r in records if self._is_fallback(r)),
         unused_axes=() if annotation is None else self._unused(annotation),
-        beside=self.occupancy.beside(t))
+        beside=self.occupancy.rows_beside(t))
 
-  def _said(self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
+  def _annotation_of(
+      self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
     if claim is None:
       return None
     return policy_applied.annotation_for(self._mesh, claim)

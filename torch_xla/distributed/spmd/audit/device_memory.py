@@ -1,4 +1,4 @@
-"""What a device holds beside a model: optimizer state, gradients, the rest."""
+"""The memory of a device beside a model: optimizers, gradients, the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .report import Beside, GRADIENT, Held, OTHER
 
 
 class Occupancy:
-  """What lives on the device, at one time, beside a model's own tensors."""
+  """The tensors on the device, at one time, beside a model's own."""
 
   def __init__(self, model: torch.nn.Module):
     """Goes through all objects that the garbage collector knows.
@@ -49,7 +49,7 @@ class Occupancy:
             alike.items(), key=lambda item:
             (-item[0].local_nbytes, repr(item))))
 
-  def beside(self, weight: torch.Tensor) -> tuple[Beside, ...]:
+  def rows_beside(self, weight: torch.Tensor) -> tuple[Beside, ...]:
     """A weight's gradient and its state in optimizers."""
     return tuple(_row(role, t) for role, t in self._beside.get(id(weight), ()))
 
@@ -61,13 +61,13 @@ def held(tensors: Iterable[tuple[str, int, int]]) -> tuple[Held, ...]:
     tensors: of each what it is, and its bytes in all and on a device.
   """
   sizes_by_sort: dict[str, list[tuple[int, int]]] = {}
-  for what, nbytes, local in tensors:
-    sizes_by_sort.setdefault(what, []).append((nbytes, local))
+  for sort, nbytes, local in tensors:
+    sizes_by_sort.setdefault(sort, []).append((nbytes, local))
   return tuple(
-      Held(what, len(sizes), sum(n
+      Held(sort, len(sizes), sum(n
                                  for n, _ in sizes), sum(n
                                                          for _, n in sizes))
-      for what, sizes in sizes_by_sort.items())
+      for sort, sizes in sizes_by_sort.items())
 
 
 def _row(role: str, t: torch.Tensor) -> Beside:

@@ -1,4 +1,4 @@
-"""What differs between two audits, by cause."""
+"""The differences of two audits, by cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 80
 
 
 def text(old: str, new: str) -> tuple[str, int]:
-  """What differs, for people, and the exit status.
+  """The differences, for people, and the exit status.
 
   Args:
     old, new: files that `--json` or `--update-golden` wrote. Only the sections

@@ -156,17 +156,17 @@ def _placement(seen: Seen) -> str:
 
 
 def _differs(row: TensorRow, kind: Kind, observed: Seen,
-             what: str) -> Iterator[Difference]:
+             place: str) -> Iterator[Difference]:
   if observed.sharding is None:
     yield Difference(kind, row.name, f'not known: {observed.unknown}')
   elif observed.sharding != row.policy.sharding:
     yield Difference(
         kind, row.name, f'the policy says {row.spec}, {row.policy.sharding}, '
-        f'and {what} as {observed.sharding}')
+        f'and {place} as {observed.sharding}')
   if kind is not Kind.STORED and observed.priority != row.policy.priority:
     yield Difference(
         kind, row.name, f'the policy says priority {row.policy.priority}, and '
-        f'{what} with priority {observed.priority}')
+        f'{place} with priority {observed.priority}')
 
 
 def _of_boundary(row: BoundaryRow, since: str) -> Iterator[Difference]:
@@ -177,17 +177,17 @@ def _of_boundary(row: BoundaryRow, since: str) -> Iterator[Difference]:
         f'the policy marks its result {row.spec}, and no hook does so: it was '
         'applied otherwise, or removed')
   for activation in row.activations:
-    what = ('its result' if activation.shape is None else
-            f'its result {list(activation.shape)}')
+    place = ('its result' if activation.shape is None else
+             f'its result {list(activation.shape)}')
     for dim, tiles in activation.uneven:
       yield Difference(
           Kind.BOUNDARY, name,
-          f'dimension {dim} of {what} does not divide into {tiles}, as '
+          f'dimension {dim} of {place} does not divide into {tiles}, as '
           f'{row.spec} asks')
     if activation.constrained == 0:
       yield Difference(
           Kind.BOUNDARY, name,
-          f'no program that was compiled {since} constrains {what} to '
+          f'no program that was compiled {since} constrains {place} to '
           f'{row.spec}, priority {row.priority}')
 
 

@@ -14,7 +14,7 @@ TOOL = 'audit'
 
 
 def of_report(data: Mapping[str, Any]) -> Golden:
-  """What a golden file of a report holds.
+  """The contents of a golden file of a report.
 
   Of programs these are partitioners and forms of shardings, but neither how many
   instructions have one nor names that number them, nor bytes, which any constant
@@ -34,8 +34,8 @@ def of_report(data: Mapping[str, Any]) -> Golden:
   del memory['all tensors']['tensors']
   for held in data['held']:
     # What else a script leaves alive is not the model's.
-    if held['what'] != OTHER:
-      memory[held['what']] = {k: v for k, v in held.items() if k != 'what'}
+    if held['sort'] != OTHER:
+      memory[held['sort']] = {k: v for k, v in held.items() if k != 'sort'}
   sections = (placements, {
       'all programs': dict(programs=count),
       **{

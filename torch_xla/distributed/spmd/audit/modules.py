@@ -1,4 +1,4 @@
-"""What each module's tensors take on a device, layers that are alike as one."""
+"""The bytes of each module's tensors on a device, alike layers as one."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _totals(report: AuditReport) -> str:
 
 def _held(report: AuditReport) -> Iterator[str]:
   yield '<h2>Living on the device</h2>'
-  yield figures((f'{h.local_nbytes:,}', f'{h.what}, {h.tensors:,} in all')
+  yield figures((f'{h.local_nbytes:,}', f'{h.sort}, {h.tensors:,} in all')
                 for h in report.held)
   yield f'<p>{escape(held_text(report))}.</p>'
   header, *rows = modules.table(report)

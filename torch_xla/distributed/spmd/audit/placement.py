@@ -37,7 +37,7 @@ def canonical(text: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def local_shape(sharding: Optional[str], shape: tuple[int,
                                                       ...]) -> tuple[int, ...]:
-  """What one device holds of a tensor; all of it where nobody says."""
+  """The shape of one device's part of a tensor; all where it is not known."""
   return shape if sharding is None else parse_sharding(sharding).tile_shape(
       shape)
 

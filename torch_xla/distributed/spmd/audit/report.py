@@ -1,4 +1,4 @@
-"""What an audit found: plain values, the same for every run of the same set-up.
+"""The report of an audit: plain values, the same for every run of one set-up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GRADIENT = 'gradient'
 
 
 class Kind(enum.Enum):
-  """What differs, or went wrong."""
+  """The kinds of differences and failures."""
   POLICY = 'policy'
   NEVER_ANNOTATED = 'never annotated'
   ANNOTATION = 'annotation'
@@ -92,7 +92,7 @@ class Beside:
 @dataclasses.dataclass(frozen=True)
 class Held:
   """All that is held of one sort; bytes as in `Beside`."""
-  what: str
+  sort: str
   tensors: int
   nbytes: int
   local_nbytes: int

@@ -44,7 +44,7 @@ def text(report: AuditReport) -> str:
     lines += _filled(f'({i}) {note}')
   lines += ['', *_filled(totals(report)), '', 'living on the device']
   lines += [
-      f'  {line}' for line in columns([(f'{h.tensors:,}', h.what,
+      f'  {line}' for line in columns([(f'{h.tensors:,}', h.sort,
                                         f'{h.local_nbytes:,} bytes on a device',
                                         f'{h.nbytes:,} in all')
                                        for h in report.held])
@@ -80,7 +80,7 @@ def totals(report: AuditReport) -> str:
 
 
 def held_text(report: AuditReport) -> str:
-  """What lives on each device in all, and what the largest program takes."""
+  """The bytes on each device in all, and those of the largest program."""
   total = sum(h.local_nbytes for h in report.held)
   text_ = f'together {total:,} bytes on a device. '
   program = report.largest_program
@@ -94,7 +94,7 @@ def held_text(report: AuditReport) -> str:
 
 
 def memory_text(memory: Memory) -> str:
-  """What a program takes on a device."""
+  """The memory of a program on a device."""
   return (f'{memory.peak:,} bytes, {memory.arguments:,} of arguments, '
           f'{memory.outputs:,} of results, {memory.aliases:,} of them in the '
           f'place of arguments, {memory.temporaries:,} meanwhile')
@@ -105,7 +105,7 @@ def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
 
 
 def boundary_text(row: BoundaryRow) -> str:
-  """What a boundary marked."""
+  """The activations that a boundary marked."""
   where = row.module or '(the model)'
   output = '' if row.output is None else f' [{row.output}]'
   parts = []

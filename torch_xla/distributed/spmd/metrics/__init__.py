@@ -46,7 +46,7 @@ _COMBINE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class NotXlaTensorError(TypeError):
-  """What was given is not a tensor on an XLA device."""
+  """An argument that is no tensor on an XLA device."""
 
 
 class MetricTypeError(TypeError):

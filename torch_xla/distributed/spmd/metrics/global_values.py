@@ -1,4 +1,4 @@
-"""Whether a value is the same on all devices and in all processes.
+"""Checks that a value is the same on all devices and in all processes.
 
 What there is to compare depends on how far the runtime reaches: `find_reach`.
 `metrics` makes values global with it, `host_reads` warns of those that are not.
@@ -37,7 +37,7 @@ class LocalValueError(RuntimeError):
 
 
 class Host(enum.Enum):
-  """What the processes still have to do through `torch.distributed`.
+  """The reductions that are left to `torch.distributed`.
 
   NOT_NEEDED: nothing; the runtime shows all of it.
   COMPARE: one runtime spans them, but each sees only its own devices.
@@ -117,7 +117,7 @@ def plain(t: torch.Tensor) -> torch.Tensor:
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-  """Whether two CPU tensors are the same to the bit, all NaNs being one."""
+  """Tests whether two CPU tensors have the same bits, all NaNs being one."""
   if a.dtype != b.dtype or a.shape != b.shape:
     return False
   bits = _BITS[a.element_size()]
@@ -127,7 +127,7 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
   return bool(same.all())
 
 
-def check_same(what: str, places: Sequence[str],
+def check_same(name: str, places: Sequence[str],
                copies: Sequence[Sequence[torch.Tensor]]) -> None:
   """Raises LocalValueError unless all `places` hold the same 0-d tensors."""
   differ = any(not same_bits(a, b)
@@ -137,7 +137,7 @@ def check_same(what: str, places: Sequence[str],
     found = ', '.join(
         f'{place}: {" ".join(str(value.item()) for value in copy)}'
         for place, copy in zip(places, copies))
-    raise LocalValueError(f'{what} is not the same everywhere ({found})')
+    raise LocalValueError(f'{name} is not the same everywhere ({found})')
 
 
 def compute(tensors: list[torch.Tensor]) -> None:

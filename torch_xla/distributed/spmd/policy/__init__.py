@@ -173,7 +173,7 @@ class ShardingPolicy:
   def claims(
       self, model: torch.nn.Module,
       mesh: xla_sharding.Mesh) -> tuple[dict[str, Claim], tuple[Problem, ...]]:
-    """What the policy says of each tensor, by name; and where it does not fit.
+    """The claims of the policy by tensor name, and where it does not fit.
     """
     return claim_tensors(
         self.rules, self.default,

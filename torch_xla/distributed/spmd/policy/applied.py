@@ -1,4 +1,4 @@
-"""What stays of a policy that was applied to a model: marks, names, hooks."""
+"""The traces of a policy that was applied to a model: marks, names, hooks."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class _Marked(torch.autograd.Function):
   def forward(ctx: Any, t: torch.Tensor, mesh: str, spec: str,
               priority: Optional[str],
               propagate: Optional[str]) -> torch.Tensor:
-    ctx.said = mesh, spec, priority, propagate
-    return torch.ops.xla.aot_mark_sharding(t, *ctx.said)
+    ctx.arguments = mesh, spec, priority, propagate
+    return torch.ops.xla.aot_mark_sharding(t, *ctx.arguments)
 
   @staticmethod
   def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    return (torch.ops.xla.aot_mark_sharding(gradient,
-                                            *ctx.said), None, None, None, None)
+    return (torch.ops.xla.aot_mark_sharding(gradient, *ctx.arguments), None,
+            None, None, None)
 
 
 class BoundaryHook:
@@ -183,7 +183,7 @@ _applied: weakref.WeakKeyDictionary[torch.nn.Module, Applied] = (
     weakref.WeakKeyDictionary())
 # Names in records, by tensor, as long as it lives.
 _record_names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-_kept: list[torch.nn.Module] = []
+_kept_models: list[torch.nn.Module] = []
 
 
 def applied_to(model: torch.nn.Module) -> Optional[Applied]:
@@ -193,8 +193,9 @@ def applied_to(model: torch.nn.Module) -> Optional[Applied]:
 
 def register(model: torch.nn.Module, applied: Applied) -> None:
   _applied[model] = applied
-  if os.environ.get(KEEP_VARIABLE) and all(m is not model for m in _kept):
-    _kept.append(model)
+  if os.environ.get(KEEP_VARIABLE) and all(
+      m is not model for m in _kept_models):
+    _kept_models.append(model)
 
 
 def unregister(model: torch.nn.Module) -> None:
@@ -203,17 +204,17 @@ def unregister(model: torch.nn.Module) -> None:
 
 def kept_models() -> tuple[torch.nn.Module, ...]:
   """All models that a policy was applied to, under KEEP_VARIABLE."""
-  return tuple(_kept)
+  return tuple(_kept_models)
 
 
 def annotation_for(mesh: xla_sharding.Mesh,
-                   said: Union[Claim, Boundary]) -> Annotation:
-  """What marking as a policy says annotates."""
+                   statement: Union[Claim, Boundary]) -> Annotation:
+  """The annotation that a claim or boundary of a policy makes."""
   index = {str(name): i for i, name in enumerate(mesh.axis_names)}
   return Annotation.from_spec(
       user_mesh(mesh),
-      [tuple(index[a] for a in axes_of(entry)) for entry in said.spec],
-      said.priority, said.propagate)
+      [tuple(index[a] for a in axes_of(entry)) for entry in statement.spec],
+      statement.priority, statement.propagate)
 
 
 def _free_names(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:

@@ -64,7 +64,8 @@ def rules_of(owned: Iterable[Owned],
   """
   over = user_mesh(mesh)
   claims = {
-      literal(names[0]): _said(names[0], _plain(t), over) for names, t in owned
+      literal(names[0]): _statement(names[0], _plain(t), over)
+      for names, t in owned
   }
   return tuple(
       Rule(pattern, *what)
@@ -82,8 +83,8 @@ def _plain(t: torch.Tensor) -> torch.Tensor:
   return xla_sharding.unwrap_sharded_tensor(t)
 
 
-def _said(name: str, t: torch.Tensor,
-          over: UserMesh) -> Optional[tuple[Spec, Any, bool, Any]]:
+def _statement(name: str, t: torch.Tensor,
+               over: UserMesh) -> Optional[tuple[Spec, Any, bool, Any]]:
   """What a rule says after its pattern; None for what is whole everywhere."""
   if t.device.type != 'xla':
     raise PolicyError(f"{name} is on {t.device}: move the model, and mark it")

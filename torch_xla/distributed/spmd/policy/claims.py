@@ -33,7 +33,7 @@ class PolicyMismatchError(PolicyError):
 
 
 class ProblemKind(enum.Enum):
-  """What is wrong with a policy for a model."""
+  """A problem of a policy with a model."""
   UNMATCHED = 'unmatched'
   CLAIMED_TWICE = 'claimed twice'
   WRONG_RANK = 'wrong rank'
@@ -73,7 +73,7 @@ class OwnedTensor:
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-  """What a policy says of one tensor.
+  """The statement of a policy on one tensor.
 
   Attributes:
     name: the first of its names.
@@ -151,14 +151,14 @@ def claim_modules(
                 f'boundaries {other.module!r} and {boundary.module!r} both '
                 'claim the same result: narrow one of them'))
   for i, boundary in enumerate(boundaries):
-    what = f'boundary {boundary.module!r}'
+    subject = f'boundary {boundary.module!r}'
     if i not in used_boundaries:
       problems.append(
           Problem(
-              ProblemKind.MATCHES_NOTHING, what,
+              ProblemKind.MATCHES_NOTHING, subject,
               f'no module has such a name{_near(boundary.module, modules)}: '
               'mend the pattern, or take the boundary out'))
-    problems += _unknown_axes(what, boundary.spec, axes)
+    problems += _unknown_axes(subject, boundary.spec, axes)
   return pairs, problems
 
 

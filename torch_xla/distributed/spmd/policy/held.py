@@ -1,4 +1,4 @@
-"""What a model holds, by the names that it has without its wrappers.
+"""The tensors of a model, by their names without its wrappers.
 
 FSDPv2, torch.compile and other wrappers hold a model by an attribute of theirs,
 and a policy is one of the model: `blocks.0.up.weight`, wrapped or not.

@@ -39,7 +39,7 @@ def literal(name: str) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-  """Whether the glob matches the whole name."""
+  """Tests whether the glob matches the whole name."""
   return compile_pattern(pattern).fullmatch(name) is not None
 
 

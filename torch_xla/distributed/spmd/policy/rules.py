@@ -93,16 +93,16 @@ class Boundary:
   propagate: Optional[Propagate] = None
 
   def __post_init__(self):
-    what = f'boundary {self.module!r}'
+    subject = f'boundary {self.module!r}'
     compile_pattern(self.module)
     if self.spec is REPLICATED:
-      raise RuleError(f'{what}: write the spec out, as in (None, None): the '
+      raise RuleError(f'{subject}: write the spec out, as in (None, None): the '
                       'rank of an activation is not known before it is made')
-    _set_spec(self, what)
+    _set_spec(self, subject)
     if self.output is not None and (isinstance(self.output, bool) or
                                     not isinstance(self.output, (int, str))):
       raise RuleError(
-          f'{what}: output={self.output!r} is neither the index nor '
+          f'{subject}: output={self.output!r} is neither the index nor '
           'the name of a result')
 
 
@@ -118,36 +118,39 @@ def uneven(shape: Sequence[int], spec: Spec,
   return uneven_dims(shape, tiles)
 
 
-def _set_spec(rule: Any, what: str) -> None:
-  """Checks what a frozen instance says, and writes it plainly."""
+def _set_spec(rule: Any, subject: str) -> None:
+  """Checks subject a frozen instance says, and writes it plainly."""
   spec = rule.spec
   if spec is REPLICATED:
     for word in ('priority', 'propagate'):
       if getattr(rule, word) is not None:
-        raise RuleError(f'{what}: REPLICATED takes no {word}; write the spec '
-                        'out, as in (None, None), to give each dimension one')
+        raise RuleError(
+            f'{subject}: REPLICATED takes no {word}; write the spec '
+            'out, as in (None, None), to give each dimension one')
     return
   if not isinstance(spec, (tuple, list)):
-    raise RuleError(f'{what}: spec={spec!r} is neither REPLICATED nor a tuple '
-                    'with an entry per dimension')
+    raise RuleError(
+        f'{subject}: spec={spec!r} is neither REPLICATED nor a tuple '
+        'with an entry per dimension')
   entries: list[SpecEntry] = []
   for entry in spec:
     names = entry if isinstance(entry, (tuple, list)) else (entry,)
     if entry is not None and not all(isinstance(n, str) and n for n in names):
-      raise RuleError(f'{what}: {entry!r} in spec={spec!r} is no axis name, no '
-                      'tuple of axis names and not None')
+      raise RuleError(
+          f'{subject}: {entry!r} in spec={spec!r} is no axis name, no '
+          'tuple of axis names and not None')
     if entry is None or not names:
       entries.append(None)
     else:
       entries.append(names[0] if len(names) == 1 else tuple(names))
   axes = [axis for entry in entries for axis in axes_of(entry)]
   if len(set(axes)) != len(axes):
-    raise RuleError(f'{what}: spec={spec!r} names a mesh axis twice')
+    raise RuleError(f'{subject}: spec={spec!r} names a mesh axis twice')
   object.__setattr__(rule, 'spec', tuple(entries))
   try:
     priority = check_priority(rule.priority, len(entries))
     propagate = check_propagate(rule.propagate, entries, priority)
   except (PriorityError, PropagateError) as e:
-    raise type(e)(f'{what}: {e}') from None
+    raise type(e)(f'{subject}: {e}') from None
   object.__setattr__(rule, 'priority', priority)
   object.__setattr__(rule, 'propagate', propagate)

@@ -104,8 +104,8 @@ def _toml() -> Any:
   return tomllib
 
 
-def _spec_lines(said: Union[Rule, Boundary]) -> str:
-  spec = said.spec
+def _spec_lines(rule: Union[Rule, Boundary]) -> str:
+  spec = rule.spec
   if spec is REPLICATED:
     return f'spec = {_string(_REPLICATED)}\n'
   entries = []
@@ -120,7 +120,7 @@ def _spec_lines(said: Union[Rule, Boundary]) -> str:
         1 else f'[{", ".join(texts)}]')
   lines = f'spec = [{", ".join(entries)}]\n'
   for word in ('priority', 'propagate'):
-    if (entries := getattr(said, word)) is not None:
+    if (entries := getattr(rule, word)) is not None:
       texts = (_string(_NONE) if e is None else str(e).lower() for e in entries)
       lines += f'{word} = [{", ".join(texts)}]\n'
   return lines
@@ -139,19 +139,19 @@ def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
   return tables
 
 
-def _check_keys(table: Mapping[str, Any], what: str,
+def _check_keys(table: Mapping[str, Any], subject: str,
                 known: Sequence[str]) -> None:
   if unknown := sorted(set(table) - set(known)):
-    raise PolicyTextError(f'{what}: {unknown[0]!r} is not known; there is '
+    raise PolicyTextError(f'{subject}: {unknown[0]!r} is not known; there is '
                           f'{", ".join(known)}')
 
 
 def _parse_table(cls: type, key: str, known: Sequence[str],
                  table: Mapping[str, Any], number: int) -> Any:
-  what = f'{cls.__name__.lower()} {number}'
-  _check_keys(table, what, known)
+  subject = f'{cls.__name__.lower()} {number}'
+  _check_keys(table, subject, known)
   if missing := [k for k in (key, 'spec') if k not in table]:
-    raise PolicyTextError(f'{what}: {missing[0]} is missing')
+    raise PolicyTextError(f'{subject}: {missing[0]} is missing')
   spec = table['spec']
   if spec == _REPLICATED:
     spec = REPLICATED
@@ -165,4 +165,4 @@ def _parse_table(cls: type, key: str, known: Sequence[str],
   try:
     return cls(table[key], spec, **optional)
   except (RuleError, PriorityError, PropagateError) as e:
-    raise PolicyTextError(f'{what}: {e}') from e
+    raise PolicyTextError(f'{subject}: {e}') from e

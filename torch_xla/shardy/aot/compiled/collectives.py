@@ -1,4 +1,4 @@
-"""What a compiled program moves between devices, and along which mesh axes."""
+"""Bytes that a compiled program moves between devices, by mesh axes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def collective_uses(module: CompiledModule,
   Args:
     meshes: that the script made, those that matter most first.
   """
-  found: dict[tuple[str, tuple[str, ...], str], list[int]] = (
+  totals: dict[tuple[str, tuple[str, ...], str], list[int]] = (
       defaultdict(lambda: [0, 0]))
   collected = [(c, times)
                for computation, times in module.run()
@@ -59,10 +59,10 @@ def collective_uses(module: CompiledModule,
               default=1)
   for collective, times in collected:
     axes, text = _along(collective, module.replicas, devices, count, meshes)
-    use = found[collective.kind, axes, text]
+    use = totals[collective.kind, axes, text]
     use[0] += times
     use[1] += times * collective.nbytes
-  uses = [CollectiveUse(*key, *sums) for key, sums in found.items()]
+  uses = [CollectiveUse(*key, *sums) for key, sums in totals.items()]
   return tuple(
       sorted(uses, key=lambda u: (-u.nbytes, u.kind, u.axes, u.groups)))
 

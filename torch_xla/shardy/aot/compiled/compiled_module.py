@@ -80,7 +80,7 @@ def _times(module: Any) -> tuple[dict[int, int], int]:
       continue
     for instruction in computation.instructions:
       if instruction.opcode == 'while':
-        trips = counts.of(computation, instruction)
+        trips = counts.trip_count(computation, instruction)
         unknown += trips is None
         trips = 1 if trips is None else trips
         body, condition = instruction.called_computation_ids

@@ -79,7 +79,7 @@ def _temporaries(module: CompiledModule) -> Iterator[HeavyTensor]:
     by_id = {i.id: i for i in computation.instructions}
     given = _given_back(by_id, computation.root_id)
     for instruction in computation.instructions:
-      for buffer in _made(instruction, by_id):
+      for buffer in _new_buffers(instruction, by_id):
         if buffer.space == 0 and (instruction.id, buffer.index) not in given:
           origin = instruction.metadata.op_name
           name = instruction.name + (f' ({origin})' if origin else '')
@@ -101,7 +101,7 @@ def _tensor(name: str, role: str, buffer: Buffer) -> HeavyTensor:
   return HeavyTensor(name, role, buffer.shape, buffer.nbytes)
 
 
-def _made(instruction: Any, by_id: Mapping[int, Any]) -> list[Buffer]:
+def _new_buffers(instruction: Any, by_id: Mapping[int, Any]) -> list[Buffer]:
   """The arrays that an instruction makes in memory of its own."""
   opcode = instruction.opcode
   if opcode in _NO_MEMORY or opcode.endswith('-done'):

@@ -90,7 +90,7 @@ class TripCounts:
             self._parents.setdefault(called, []).append(
                 (computation, instruction))
 
-  def of(self, computation: Any, loop: Any) -> Optional[int]:
+  def trip_count(self, computation: Any, loop: Any) -> Optional[int]:
     """The trip count of `loop`, a while in `computation`; None if not told."""
     known = _known(loop.backend_config)
     if known is not None:
@@ -129,11 +129,11 @@ class TripCounts:
     """How numbers in a body or condition come about; None if not told."""
     results = tuple(results)
     instructions = self._instructions(computation)
-    wanted, found = set(results), list(results)
+    wanted, order = set(results), list(results)
     constants: dict[int, int] = {}
     elements: list[tuple[int, int]] = []
-    while found:
-      instruction = instructions.get(found.pop())
+    while order:
+      instruction = instructions.get(order.pop())
       if instruction is None:
         return None
       element = self._carried(computation, instruction)
@@ -147,7 +147,7 @@ class TripCounts:
       elif _operation(instruction) is None:
         return None
       else:
-        found += [i for i in instruction.operand_ids if i not in wanted]
+        order += [i for i in instruction.operand_ids if i not in wanted]
         wanted.update(instruction.operand_ids)
     # An instruction stands after its operands.
     steps = tuple((i.id, tuple(i.operand_ids), _operation(i), _dtype(i))

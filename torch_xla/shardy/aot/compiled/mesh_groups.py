@@ -43,7 +43,7 @@ class MeshValue:
     return dict(zip(self.device_ids, np.ndindex(*self.shape)))
 
   def has(self, devices: int) -> bool:
-    """Whether the mesh is of the devices 0 to `devices` - 1."""
+    """Tests whether the mesh is of the devices 0 to `devices` - 1."""
     return sorted(self.device_ids) == list(range(devices))
 
   def axes_that_differ(self,

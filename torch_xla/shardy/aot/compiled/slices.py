@@ -1,4 +1,4 @@
-"""What libtpu's program of one slice sends to the others.
+"""Transfers from libtpu's program of one slice to the others.
 
 libtpu compiles a program over several slices as that of one: collectives within
 a slice stay, and what goes between slices is sent through the host, with these
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r'\d+')
 
 @dataclasses.dataclass(frozen=True)
 class Transfer:
-  """What devices of several slices exchange.
+  """An exchange between devices of several slices.
 
   Attributes:
     kind: as XLA calls such a collective: 'all-reduce'.

@@ -114,13 +114,13 @@ def text(comparison: Comparison) -> str:
 
 
 def same_text(part: Part) -> str:
-  """What does not differ, in one line; what is absent everywhere left out."""
+  """The rows that do not differ, in one line; those absent are left out."""
   return ', '.join(f'{row.name} {row.values[0]}' for row in part.same
                    if row.values[0] != _ABSENT) or 'nothing else'
 
 
 def facts(report: AotReport) -> dict[str, str]:
-  """What is said of a whole report in words, by name."""
+  """The facts of a whole report that are words, by name."""
   topology = report.topology
   memory = topology.memory
   shown_memory = 'not told' if memory is None else sizes.text(memory)
@@ -144,7 +144,7 @@ def facts(report: AotReport) -> dict[str, str]:
 
 
 def program_facts(program: Program) -> dict[str, str]:
-  """What is said of a program in words, by name."""
+  """The facts of a program that are words, by name."""
   return {
       'partitioner': program.partitioner,
       'partitions': f'{program.partitions:,}',

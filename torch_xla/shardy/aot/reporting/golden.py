@@ -21,7 +21,7 @@ _OF_PROGRAMS = ('fits', 'partitioner', 'partitions', 'note', 'error')
 
 
 def of_reports(reports: Sequence[AotReport]) -> Golden:
-  """What a golden file of these reports holds.
+  """The contents of a golden file of these reports.
 
   A subject is a topology, or a program there. Its name is where in the user's
   code it was asked for, without lines: names of programs tell nothing, for
@@ -57,7 +57,7 @@ def of_reports(reports: Sequence[AotReport]) -> Golden:
 
 
 def title(subjects: Sequence[str]) -> str:
-  """What a topology, programs there, or both are called together."""
+  """The name of a topology, its programs, or both together."""
   topology, *programs = subjects
   if programs and all(p.startswith(f'{topology}: ') for p in programs):
     return f'{topology} and {len(programs)} of its programs'
@@ -66,7 +66,7 @@ def title(subjects: Sequence[str]) -> str:
 
 def changes(was: Golden, now: Golden,
             tolerances: Sequence[Tolerance]) -> tuple[golden.Change, ...]:
-  """What is not as in the golden file, within tolerances.
+  """The differences from the golden file beyond tolerances.
 
   Better than that is a change too, or the golden file would go stale.
 
@@ -85,7 +85,7 @@ def changes(was: Golden, now: Golden,
         return allowed[wider]
     return Tolerance(name)
 
-  found = golden.changes(was, now, tolerance)
+  all_changes = golden.changes(was, now, tolerance)
 
   def is_allowed(change: golden.Change) -> bool:
     topology, colon, _ = change.subject.partition(': ')
@@ -95,10 +95,10 @@ def changes(was: Golden, now: Golden,
         subject.startswith(f'{topology}: ')
         for subject in was.sections[change.section])
     alike = sum(c.text == change.text and c.subject.startswith(f'{topology}: ')
-                for c in found)
+                for c in all_changes)
     return tolerance('programs').allows(programs, programs + alike)
 
-  return tuple(change for change in found if not is_allowed(change))
+  return tuple(change for change in all_changes if not is_allowed(change))
 
 
 def _section(quantity: Quantity) -> str:

@@ -115,16 +115,17 @@ def search(wanted: Range,
     if report.ended == INTERRUPTED or not (report.fits or
                                            wording.is_out_of_memory(report)):
       say(so_far)
-      return _with(report, tries, so_far)
+      return _with_tries(report, tries, so_far)
     if report.fits:
       best, fitting = report, times
       peaks[times] = max(p.peak or 0 for p in report.programs)
     else:
       refused = times
       if best is None:
-        return _with(report, tries, f'not even --{wanted.name}={value} fits')
+        return _with_tries(report, tries,
+                           f'not even --{wanted.name}={value} fits')
   assert best is not None
-  return _with(
+  return _with_tries(
       best, tries,
       f'--{wanted.name}={fitting * wanted.low} is the largest that fits')
 
@@ -139,10 +140,11 @@ def _on_line(peaks: dict[int, int], memory: Optional[int]) -> Optional[int]:
   return most + (memory - peak) * (most - least) // (peak - base)
 
 
-def _with(report: AotReport, tries: Sequence[str], found: str) -> AotReport:
+def _with_tries(report: AotReport, tries: Sequence[str],
+                answer: str) -> AotReport:
   return dataclasses.replace(
       report,
-      findings=(found, *(f'tried {t}' for t in tries), *report.findings))
+      findings=(answer, *(f'tried {t}' for t in tries), *report.findings))
 
 
 def _place(arguments: Sequence[str], name: str) -> Optional[int]:

@@ -26,7 +26,8 @@ def largest(of_program: OfProgram, report: AotReport) -> Measure:
   if not report.programs:
     return Measure(None, unknown='no program was compiled')
   measures = [
-      dataclasses.replace(of_program(p), of=label(p)) for p in report.programs
+      dataclasses.replace(of_program(p), place=label(p))
+      for p in report.programs
   ]
   unknown = [m for m in measures if m.value is None]
   # Of several the first; max does so, too.
@@ -44,7 +45,7 @@ def over_step(of_program: OfProgram, report: AotReport) -> Measure:
 
 
 def memory(read: Callable[[Memory], int], program: Program) -> Measure:
-  """What `read` gives of a program's memory."""
+  """The measure that `read` gives of a program's memory."""
   if program.memory is None:
     return _untold(program, 'of its memory')
   return Measure(read(program.memory))
@@ -57,8 +58,8 @@ def peak(program: Program) -> Measure:
   return Measure(program.peak)
 
 
-def beside(program: Program) -> Measure:
-  """What of that is none of the program's."""
+def memory_beside(program: Program) -> Measure:
+  """The memory that is none of the program's."""
   return Measure(program.beside)
 
 
@@ -75,9 +76,9 @@ def cycles(program: Program) -> Measure:
   return Measure(program.cycles.total)
 
 
-def collectives(kind: str, what: str, over: Optional[tuple[str, ...]],
+def collectives(kind: str, quantity: str, over: Optional[tuple[str, ...]],
                 program: Program) -> Measure:
-  """What the collectives of one kind sum up to.
+  """The sum over the collectives of one kind.
 
   Args:
     kind: 'all-gather', or 'collective' for all of them.
@@ -90,7 +91,8 @@ def collectives(kind: str, what: str, over: Optional[tuple[str, ...]],
       use for use in program.collectives
       if kind in ('collective', use.kind) and over in (None, runs_over(use))
   ]
-  return Measure(sum(u.nbytes if what == 'bytes' else u.count for u in found))
+  return Measure(
+      sum(u.nbytes if quantity == 'bytes' else u.count for u in found))
 
 
 def runs_over(use: CollectiveUse) -> tuple[str, ...]:

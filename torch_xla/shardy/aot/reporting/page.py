@@ -95,18 +95,18 @@ def _one_step(report: AotReport) -> Iterator[str]:
   if step.unknown:
     yield f'<p class="soft">Not known: {escape(step.unknown)}</p>'
     return
-  found = []
+  texts = []
   for name, of_program in (('flops', measures.flops), ('cycles',
                                                        measures.cycles)):
     measure = measures.over_step(of_program, report)
-    found.append(('not known',
+    texts.append(('not known',
                   f'{name}: {measure.unknown}') if measure.value is None else (
                       sizes.number_text(measure.value), name))
   uses = wording.totals(step.programs)
   moved = sum(use.nbytes for use in uses)
   count = sum(use.count for use in uses)
   yield figures(
-      [*found, (sizes.text(moved), f'moved by {count:,} collectives')])
+      [*texts, (sizes.text(moved), f'moved by {count:,} collectives')])
   yield (f'<p class="soft">{escape(wording.step_text(report))}</p>' +
          _collectives(uses))
   for line in wording.other_steps(report):

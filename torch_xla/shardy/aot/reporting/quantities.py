@@ -71,7 +71,7 @@ def plain() -> tuple[Quantity, ...]:
               lambda report: sum(map(report.is_fallback, report.programs))),
       counted('reads', lambda report: report.reads),
       largest('peak', measures.peak),
-      largest('beside', measures.beside),
+      largest('beside', measures.memory_beside),
       memory('arguments', lambda m: m.arguments),
       memory('outputs', lambda m: m.outputs),
       memory('aliases', lambda m: m.aliases),
@@ -154,10 +154,11 @@ def _over_step(name: str, unit: Unit, of_program: OfProgram) -> Quantity:
                   of_program)
 
 
-def _collective(kind: str, what: str, over: Optional[tuple[str,
-                                                           ...]]) -> Quantity:
-  name = f'{kind} {what}'
+def _collective(kind: str, quantity: str,
+                over: Optional[tuple[str, ...]]) -> Quantity:
+  name = f'{kind} {quantity}'
   if over is not None:
     name += f' over {",".join(over)}'
-  return _over_step(name, Unit.BYTES if what == 'bytes' else Unit.COUNT,
-                    functools.partial(measures.collectives, kind, what, over))
+  return _over_step(
+      name, Unit.BYTES if quantity == 'bytes' else Unit.COUNT,
+      functools.partial(measures.collectives, kind, quantity, over))

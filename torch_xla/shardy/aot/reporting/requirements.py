@@ -1,4 +1,4 @@
-"""What a user may require of a report: `fits`, or of a quantity."""
+"""Requirements of a report: `fits`, or a limit of a quantity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Requirement = Union[Fits, requirements.Requirement]
 
 
 def known() -> str:
-  """What may be required, for people."""
+  """The list of possible requirements, for people."""
   return (
       f'{_FITS}, or a quantity, one of {" ".join(requirements.OPERATORS)}, and '
       'a number such as 3, 1GiB, 16 MB, 2.5T.\n'

@@ -1,4 +1,4 @@
-"""What a script does over and over: one step after warm-up."""
+"""The step that a script repeats after warm-up."""
 
 from __future__ import annotations
 

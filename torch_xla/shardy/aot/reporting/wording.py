@@ -21,14 +21,14 @@ _OTHER_STEPS_SHOWN = 5
 
 
 def is_out_of_memory(report: AotReport) -> bool:
-  """Whether it does not fit, and not for another reason of the compiler's."""
+  """Tests whether it does not fit, and not for another reason."""
   errors = [p.error for p in report.programs if p.error]
   return report.fits is False and (not errors or
                                    any(map(_OUT_OF_MEMORY.search, errors)))
 
 
 def verdict(report: AotReport) -> str:
-  """Whether it fits, in one line."""
+  """The answer whether it fits, in one line."""
   refused = [p for p in report.programs if p.error]
   if refused:
     what = 'does not fit' if is_out_of_memory(report) else 'does not compile'
@@ -42,16 +42,17 @@ def verdict(report: AotReport) -> str:
     unknown = f'{how} after {counted(len(report.programs), "program")}'
   elif not unknown and report.topology.memory is None:
     unknown = 'the compiler does not tell how much memory a device has'
-  found = '' if peak.value is None else (
+  peak_text = '' if peak.value is None else (
       f'the largest peak is {sizes.text(int(peak.value))}' +
       ('' if report.topology.memory is None else
        f' of {sizes.text(report.topology.memory)} '
        f'({share_text(peak.value, report.topology.memory)})') +
-      f', of {peak.of}')
+      f', of {peak.place}')
   if unknown:
-    return '; '.join(
-        [f'not known whether it fits: {unknown}', *[found] * bool(found)])
-  return f'{"fits" if report.fits else "does not fit"}: {found}'
+    return '; '.join([
+        f'not known whether it fits: {unknown}', *[peak_text] * bool(peak_text)
+    ])
+  return f'{"fits" if report.fits else "does not fit"}: {peak_text}'
 
 
 def run_text(report: AotReport) -> str:
@@ -88,7 +89,7 @@ def setting_text(report: AotReport) -> str:
 
 
 def step_text(report: AotReport) -> str:
-  """What stands for one step after warm-up, in one line."""
+  """The programs that stand for one step after warm-up, in one line."""
   names = ', '.join(map(label, steady_step(report).programs))
   after = report.steps - report.warm_up
   return (f'{names}; so ran {report.usual_steps:,} of '
@@ -122,7 +123,7 @@ def cycles_text(cycles: Optional[Cycles]) -> str:
 
 
 def over_text(use: CollectiveUse) -> str:
-  """What a collective runs over."""
+  """The mesh axes that a collective runs over."""
   if use.axes:
     return f'over {", ".join(use.axes)}'
   # Groups along a part of an axis say so themselves.
@@ -132,18 +133,18 @@ def over_text(use: CollectiveUse) -> str:
 
 def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
   """The collectives of all these programs, by kind and axes, most first."""
-  found: dict[tuple[str, ...], CollectiveUse] = {}
+  by_kind: dict[tuple[str, ...], CollectiveUse] = {}
   for use in (use for program in programs for use in program.collectives):
     key = (use.kind, *measures.runs_over(use))
-    so_far = found.get(key)
-    found[key] = use if so_far is None else CollectiveUse(
+    so_far = by_kind.get(key)
+    by_kind[key] = use if so_far is None else CollectiveUse(
         use.kind, use.axes, use.groups, so_far.count +
         use.count, so_far.nbytes + use.nbytes)
-  return tuple(sorted(found.values(), key=lambda u: (-u.nbytes, u.kind)))
+  return tuple(sorted(by_kind.values(), key=lambda u: (-u.nbytes, u.kind)))
 
 
 def remarks(report: AotReport) -> Iterator[str]:
-  """What else there is to say of the run, a line each."""
+  """Other facts of the run, a line each."""
   yield from report.findings
   if report.reads:
     read = ('1 value was read: a zero' if report.reads == 1 else

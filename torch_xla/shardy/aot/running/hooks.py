@@ -1,4 +1,4 @@
-"""What a script must not do, or cannot do, ahead of time; and what it tells.
+"""Hooks on what a script must not or cannot do ahead of time.
 
 Functions of torch and torch_xla are replaced in the process that runs the
 script, before the script has a name for them.
@@ -24,16 +24,16 @@ class Hooks:
   def __init__(self, callers: Callers):
     self.findings: list[str] = []
     self._callers = callers
-    self._said: set[str] = set()
+    self._reported: set[str] = set()
 
   def find(self, what: str, sentence: str) -> None:
     """Files a finding about `what`, the first time."""
-    if what not in self._said:
-      self._said.add(what)
+    if what not in self._reported:
+      self._reported.add(what)
       where = next(iter(self._callers.now()), '')
       self.findings.append(f'{sentence} ({where})' if where else sentence)
 
-  def after(self, owner: Any, name: str, act: Callable[..., None]) -> None:
+  def follow(self, owner: Any, name: str, act: Callable[..., None]) -> None:
     """Has each call of `owner.name` followed by `act` of its arguments."""
 
     def make(original: Callable) -> Callable:

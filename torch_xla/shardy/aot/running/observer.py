@@ -111,17 +111,17 @@ class ProgramObserver:
 
   def name_tensors(self) -> None:
     """Gives the heaviest tensors their names; not while a sync runs."""
-    waiting = [one for one in self.observed if one.parameters]
+    waiting = [entry for entry in self.observed if entry.parameters]
     tensors = living_names() if waiting else []
-    for one in waiting:
-      names = {**alike(one.parameters, tensors, one.names), **one.names}
-      one.program = dataclasses.replace(
-          one.program,
+    for entry in waiting:
+      names = {**alike(entry.parameters, tensors, entry.names), **entry.names}
+      entry.program = dataclasses.replace(
+          entry.program,
           heaviest=tuple(
               dataclasses.replace(tensor, name=_named(tensor.name, names)
                                  ) if tensor.role == 'argument' else tensor
-              for tensor in one.program.heaviest))
-      one.parameters = ()
+              for tensor in entry.program.heaviest))
+      entry.parameters = ()
 
   def programs(self) -> tuple[Program, ...]:
     """All programs, with how often each was executed so far."""
@@ -150,13 +150,13 @@ class ProgramObserver:
       return program
 
 
-def _as_run(one: Observed) -> Program:
+def _as_run(entry: Observed) -> Program:
   """The program, with what its executions so far told."""
-  if one.number is None:
-    return one.program
-  facts = plugin.program_facts(one.number)
+  if entry.number is None:
+    return entry.program
+  facts = plugin.program_facts(entry.number)
   return dataclasses.replace(
-      one.program,
+      entry.program,
       executions=facts.executions,
       # Sizes of arguments are dense, and of one buffer given twice count twice.
       beside=max(facts.beside, 0))

@@ -1,4 +1,4 @@
-"""What users call the parameters of a program."""
+"""The users' names of a program's parameters."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def alike(parameters: Sequence[ArrayShape],
   Args:
     known: names by the parameter's number, of those that are sure.
   """
-  taken = set(known.values())
+  used = set(known.values())
   by_look: dict[_Look, list[str]] = {}
   for tensor, name in tensors:
     try:
@@ -68,14 +68,14 @@ def alike(parameters: Sequence[ArrayShape],
     except RuntimeError:  # What was refused is never there, and has no shape.
       continue
     names = by_look.setdefault(look, [])
-    if name not in taken and name not in names:
+    if name not in used and name not in names:
       names.append(name)
-  found = {}
+  named = {}
   for number, parameter in enumerate(parameters):
     names = by_look.get((parameter.dtype, parameter.dims), [])
     # What looks like a scalar or a short vector may be anything.
     if number in known or not names or not parameter.dims:
       continue
-    found[number] = (
+    named[number] = (
         names[0] if len(names) == 1 else f'one of {len(names)} like {names[0]}')
-  return found
+  return named

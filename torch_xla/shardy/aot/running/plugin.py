@@ -63,7 +63,7 @@ class _Device(ctypes.Structure):
 
 
 class ProgramFacts(ctypes.Structure):
-  """What is known of a program on one device; below 0: untold.
+  """Facts of a program on one device; below 0: not reported.
 
   Attributes:
     beside: bytes, the most that buffers other than its arguments took when it
@@ -79,7 +79,7 @@ class ProgramFacts(ctypes.Structure):
 
 
 class Counters(ctypes.Structure):
-  """What has happened so far, in this process."""
+  """Counts of the events in this process so far."""
   _fields_ = [
       ('struct_size', ctypes.c_size_t),
       ('steps', ctypes.c_int64),
@@ -197,19 +197,20 @@ def platform() -> tuple[str, str]:
 def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
   for position in itertools.count():
-    found = _Device(ctypes.sizeof(_Device))
+    device = _Device(ctypes.sizeof(_Device))
     if _library().PjrtAot_GetDevice(
-        ctypes.c_size_t(position), ctypes.byref(found)):
+        ctypes.c_size_t(position), ctypes.byref(device)):
       return
     yield Device(
-        found.process,
-        ctypes.string_at(found.kind, found.kind_size).decode(errors='replace'),
-        tuple(found.coordinates[:found.num_coordinates]), found.slice)
+        device.process,
+        ctypes.string_at(device.kind,
+                         device.kind_size).decode(errors='replace'),
+        tuple(device.coordinates[:device.num_coordinates]), device.slice)
 
 
 def refusal(topology: str, options: Mapping[str, object], program: bytes,
             program_format: str, compile_options: bytes) -> str:
-  """What the compiler says to a program for a topology; empty if it takes it.
+  """The compiler's refusal of a program for a topology; empty if it takes it.
 
   Args:
     topology: as the compiler calls it; another than the open one, if need be.
@@ -229,7 +230,7 @@ def refusal(topology: str, options: Mapping[str, object], program: bytes,
 
 
 def set_memory_limit(nbytes: int) -> None:
-  """What a device says from here on that it has; 0: it does not say."""
+  """Sets the memory that devices report from here on; 0: none."""
   _library().PjrtAot_SetMemoryLimit(ctypes.c_int64(nbytes))
 
 
@@ -240,7 +241,7 @@ def last_program() -> Optional[int]:
 
 
 def program_facts(number: int) -> ProgramFacts:
-  """What is known of a program, also after its executable is gone.
+  """The facts of a program, also after its executable is gone.
 
   Raises:
     KeyError: there is no such program.

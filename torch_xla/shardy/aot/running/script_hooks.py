@@ -74,7 +74,7 @@ def collect_meshes(hooks: Hooks) -> list[MeshValue]:
     if made not in meshes:
       meshes.append(made)
 
-  hooks.after(xs.Mesh, '__init__', collect)
+  hooks.follow(xs.Mesh, '__init__', collect)
   return meshes
 
 
@@ -90,12 +90,12 @@ def watch_minibatch(hooks: Hooks) -> None:
           'only one: see that it made the batch of one host, or sizes are '
           'larger than they would be')
 
-  hooks.after(xs.ShardingSpec, '__init__', look)
+  hooks.follow(xs.ShardingSpec, '__init__', look)
 
 
 def after_each_step(hooks: Hooks, ended: Callable[[], None]) -> None:
   """Calls `ended()` after each torch_xla.sync() and its synonyms."""
-  hooks.after(torch_xla._XLAC, '_xla_step_marker', lambda *_, **__: ended())
+  hooks.follow(torch_xla._XLAC, '_xla_step_marker', lambda *_, **__: ended())
 
 
 def _to_a_file(*args: Any, **kwargs: Any) -> bool:

@@ -144,13 +144,13 @@ class Session:
                            warm_up(programs, counters.steps),
                            [p.flops or 0 for p in programs])
     usual, *others = kinds or [((), 0)]
-    one = settings.one_process
+    is_alone = settings.one_process
     return AotReport(
         script=(settings.script, *settings.arguments),
         topology=self._topology,
         mode=current_mode().value,
         host=settings.host,
-        processes=1 if one else self._topology.hosts,
+        processes=1 if is_alone else self._topology.hosts,
         meshes=tuple(map(_mesh_text, self._meshes)),
         programs=programs,
         steps=counters.steps,
@@ -169,21 +169,22 @@ class Session:
         host_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
   def _findings_at_start(self, chosen_device: Optional[str]) -> list[str]:
-    found = []
+    findings = []
     if chosen_device not in (None, DEVICE):
-      found.append(f'the script chose PJRT_DEVICE={chosen_device}: it runs on '
-                   f'the devices of {self._settings.topology} instead')
+      findings.append(
+          f'the script chose PJRT_DEVICE={chosen_device}: it runs on '
+          f'the devices of {self._settings.topology} instead')
     if not self._topology.memory_told:
-      found.append(
+      findings.append(
           'this compiler does not look whether a program fits, and does not '
           f'tell the memory of a device: {self._topology.kind} is taken to '
           f'have {sizes.text(self._topology.memory)}, as libtpu 0.0.42.1 says')
     devices = self._topology.devices
     if devices != self._topology.chips:
-      found.append(f'a chip of {self._settings.topology} is '
-                   f'{devices // self._topology.chips} devices: {devices} '
-                   f'devices on {self._topology.chips} chips')
-    return found
+      findings.append(f'a chip of {self._settings.topology} is '
+                      f'{devices // self._topology.chips} devices: {devices} '
+                      f'devices on {self._topology.chips} chips')
+    return findings
 
   def _end_step(self) -> None:
     self._wait()

@@ -1,4 +1,4 @@
-"""What a script does over and over."""
+"""The step that a script repeats."""
 
 from __future__ import annotations
 
