@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -31,6 +32,7 @@ def save_and_load(host: int, folder: str) -> Any:
   import torch.distributed as dist
   import torch.distributed.checkpoint as dist_cp
   import torch_xla.distributed.spmd as xs
+  import torch_xla.experimental.distributed_checkpoint as xc
   from torch_xla.experimental.distributed_checkpoint import (CheckpointManager,
                                                              SPMDLoadPlanner,
                                                              SPMDSavePlanner)
@@ -57,11 +59,27 @@ def save_and_load(host: int, folder: str) -> Any:
       storage_writer=dist_cp.FileSystemWriter(f'{folder}/0'),
       planner=SPMDSavePlanner())
   manager = CheckpointManager(
-      f'{folder}/managed', save_interval=1, chkpt_on_preemption=False)
+      f'{folder}/managed',
+      save_interval=1,
+      max_to_keep=1,
+      chkpt_on_preemption=False)
+  manager.save(0, saved)
   manager.save_async(1, saved)
   manager.join()
   dist.barrier()
+  assert manager.all_steps() == [1]
   stored, loaded = [], []
+  held = set()
+
+  class Planner(SPMDLoadPlanner):
+
+    def commit_tensor(self, *args: Any) -> None:
+      held.add(len(self._local_shards))
+      super().commit_tensor(*args)
+
+  with mock.patch.object(xc, 'SPMDLoadPlanner', Planner):
+    manager.restore(1, state((2, 4), True))
+  assert held <= {0, 1}
   for path in ('0', 'managed/1'):
     reader = dist_cp.FileSystemReader(f'{folder}/{path}')
     entries = reader.read_metadata().state_dict_metadata

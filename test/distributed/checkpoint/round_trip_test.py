@@ -161,6 +161,29 @@ def test_processes_make_one_folder(tmp_path: Path,
   dist.destroy_process_group()
 
 
+@pytest.mark.nightly
+def test_a_failed_async_save_ends_with_status_1(tmp_path: Path) -> None:
+  (tmp_path / 'steps').mkdir()
+  ended = subprocess.run([sys.executable, '-c', _NO_JOIN, tmp_path / 'steps'],
+                         capture_output=True,
+                         text=True,
+                         check=False)
+  assert ended.returncode == 1, ended.stderr
+  assert ended.stdout.endswith('cleaned up\n')
+
+
+_NO_JOIN = '''
+import atexit, os, sys, torch, torch.distributed as dist, torch_xla
+from torch_xla.experimental.distributed_checkpoint import CheckpointManager
+dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)
+manager = CheckpointManager(sys.argv[1], 1, chkpt_on_preemption=False)
+os.rmdir(sys.argv[1])
+open(sys.argv[1], 'w').close()
+atexit.register(print, 'cleaned up')
+manager.save_async(1, {'t': torch.ones(2)})
+'''
+
+
 def test_complex128_is_refused(tmp_path: Path) -> None:
   value = torch.ones(8, dtype=torch.complex128).to('xla')
   with pytest.raises(dist_cp.CheckpointException, match='view_as_real'):

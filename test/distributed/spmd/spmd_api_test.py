@@ -1,10 +1,13 @@
 """Series spmd-api: inputs, outputs and placements in their documented forms."""
 
+import copy
+
 import environments
 import numpy as np
 import pytest
 import torch
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import parallel
 from torch.distributed.tensor import Replicate
 from torch.distributed.tensor import Shard
 import torch_xla
@@ -76,11 +79,53 @@ def test_placements_there_and_back(mesh):
     moved = distributed.redistribute(placements=(Shard(0), Replicate()))
     torch_xla.sync()
     assert torch.equal(moved.full_tensor().cpu(), value)
+    assert distributed.sharding_spec == marked.sharding_spec
+    weight = torch.nn.Parameter(distributed)
+    assert weight.placements == placements
+    moved = weight.redistribute(placements=(Shard(0), Replicate()))
+    (3 * moved + weight.full_tensor()).sum().backward()
+    assert torch.equal(weight.grad.cpu(), torch.full((16, 8), 4.))
   swapped = xs.mark_sharding(value.to('xla'), mesh, (('model', 'data'), None))
   with pytest.raises(ValueError, match='not in the order of the mesh'):
     _ = swapped.placements
   with pytest.raises(NotImplementedError, match='local_shards'):
     swapped.to_local()
+
+
+def test_parallel_styles_constrain_global_tensors(mesh):
+  device_mesh = DeviceMesh('xla', [0, 1, 3, 2, 4, 5, 7, 6])
+  model = torch.nn.Sequential(
+      torch.nn.Linear(4, 12), torch.nn.ReLU(), torch.nn.Linear(12, 4),
+      torch.nn.LayerNorm(4))
+  x = torch.randn(6, 4)
+  expected = model(x)
+  sharded = copy.deepcopy(model).to('xla')
+  first, second = sharded[0].weight, sharded[2].weight
+  sharded[0].bias.requires_grad_(False)
+  parallel.parallelize_module(
+      sharded, device_mesh, {
+          '0': parallel.ColwiseParallel(),
+          '2': parallel.RowwiseParallel(output_layouts=Shard(0)),
+          '3': parallel.SequenceParallel(sequence_dim=0),
+      })
+  assert sharded[0].weight is first
+  assert not sharded[0].bias.requires_grad
+  output = sharded(x)
+  output.sum().backward()
+  expected.sum().backward()
+  for got, want in ((output, expected), (first.grad, model[0].weight.grad)):
+    torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+  assert torch_xla._XLAC._get_xla_sharding_specs([first, second]) == [
+      '{devices=[8,1]0,1,3,2,4,5,7,6}', '{devices=[1,8]0,1,3,2,4,5,7,6}'
+  ]
+  plan = parallel.PrepareModuleInput(
+      input_layouts=Shard(0), desired_input_layouts=Replicate())
+  with pytest.raises(NotImplementedError, match='no local tensor'):
+    parallel.parallelize_module(torch.nn.Identity(), device_mesh, plan)(x)
+  device_mesh = DeviceMesh('xla', torch.arange(8).reshape(2, 4))
+  with pytest.raises(ValueError, match='a mesh of one dimension'):
+    parallel.parallelize_module(sharded[2], device_mesh,
+                                parallel.RowwiseParallel())
 
 
 def test_import_of_a_buffer(mesh):
