@@ -62,12 +62,6 @@ BEHAVIOUR = PureWheel(
         **_copies(_TESTS, {
             'test': ('children.py', 'fork_server.py', 'processes.py')
         }),
-        **_copies(
-            f'{_BEHAVIOUR}/shared', {
-                'conformance': ('errors.py', 'expected_failures.py', 'result.py'),
-                'torch_xla/shardy': ('gate/junit.py', 'web_page.py'),
-                pins.COMMAND_PACKAGE: ('parser.py', 'terminal.py'),
-            })
     },
     entry_points={
         pins.SCRIPT_GROUP: {
