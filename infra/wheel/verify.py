@@ -106,12 +106,13 @@ def _compare(wheel: Path, members: Sequence[archive.Member],
              sources: _Sources) -> Verdict:
   """Compares an archive with the members, RECORD last, that it should have."""
   with official.open_wheel(wheel) as file:
-    problems = [] if _is_of(
-        wheel, file, members) else [*_differences(file, members, sources)] or [
-            Problem(
-                '(archive)', 'is not what the builder writes of its files: two '
-                'readers could see two wheels, or another zlib packed it')
-        ]
+    problems = []
+    if not _is_of(wheel, file, members):
+      problems = [*_differences(file, members, sources)] or [
+          Problem(
+              '(archive)', 'is not what the builder writes of its files: two '
+              'readers could see two wheels, or another zlib packed it')
+      ]
   hashes = metadata.read_record(_content(members[-1]).decode())
   digests = {name: metadata.hash_in(text) for name, text in hashes.items()}
   digests[members[-1].name] = digest(_content(members[-1]))
