@@ -1,4 +1,4 @@
-"""Lists, checks, applies, exports and imports the series under patches/."""
+"""Checks, applies, exports and imports the series under patches/."""
 
 import argparse
 import functools
@@ -40,9 +40,6 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(prog='infra/series.py', description=__doc__)
   commands = parser.add_subparsers(required=True, metavar='COMMAND')
-
-  command = commands.add_parser('list', help='list the series')
-  command.set_defaults(run=_list)
 
   command = commands.add_parser(
       'check',
@@ -151,22 +148,6 @@ def _parser() -> argparse.ArgumentParser:
       help='your own checkout of upstream, where it was exported to')
   command.set_defaults(run=_import)
   return parser
-
-
-def _list(root: Path, options: argparse.Namespace) -> int:
-  del options
-  manifest = load_manifest(root)
-  for series in manifest.series:
-    print(f'{series.name}: {series.description}\n  {series.bug}')
-    if series.depends_on:
-      print(f'  depends on {", ".join(series.depends_on)}')
-    for form, names in series.forms().items():
-      print(f'  patches for {form}:')
-      for name in names or ['none']:
-        print(f'    {name}')
-    if not series.upstream:
-      print('  nothing for people with the source')
-  return 0
 
 
 def _check(root: Path, options: argparse.Namespace) -> int:
