@@ -1,4 +1,4 @@
-"""Runs the tests in an environment that has some torch_xla.
+"""Runs the tests in an environment that has some torch_xla, and judges it.
 
 Loaded by pytest wherever these tests are run, by the command or by
 `pytest --pyargs torch_xla_behaviour`; also in the children that run them.
@@ -6,17 +6,21 @@ Loaded by pytest wherever these tests are run, by the command or by
 
 from __future__ import annotations
 
+import argparse
+import collections
+from collections.abc import Generator, Mapping
+import fnmatch
+import json
+import os
 from pathlib import Path
 import re
 import sys
-import tempfile
 import textwrap
+import zlib
 
 import pytest
-from torch_xla_behaviour import judge
-from torch_xla_behaviour.run import Asked, Outcome, Run
-from torch_xla_behaviour.shared.result import Result, Status
-from torch_xla_behaviour.suites import name_of, suite_of, TESTS
+from torch_xla_behaviour import features
+from torch_xla_behaviour.suites import name_of, Suite, suite_of, SUITES, TESTS
 
 # pytest has put the folder that this package lies in before all others, and with
 # it, maybe, another torch_xla than the one that is to be judged.
@@ -27,36 +31,52 @@ sys.path.insert(0, str(TESTS))
 import children
 import kinds
 
-_REASON_LINES, _REASON_WIDTH = 4, 160
+# The series whose tests cannot be run, for the children.
+_MISSING = 'TORCH_XLA_BEHAVIOUR_MISSING'
+# The verb of a verdict by the kind of a failure.
+_VERBS = {'lacks': 'lacks', 'differs': 'differs in', 'wrong': 'is wrong in'}
 # What XLA and C++ say last, somewhere above the stack.
 _FATAL = re.compile(r'.*(?:Check failed|terminate called|what\(\):|^F\d{4}).*',
                     re.MULTILINE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+  group = parser.getgroup('behaviour')
+  group.addoption(
+      '--shard',
+      metavar='I/N',
+      type=_shard,
+      help='run the I-th of N parts of the tests; which part a test is in '
+      'depends on its name alone')
+  group.addoption(
+      '--expected-failures',
+      metavar='FILE',
+      type=_expected,
+      help='of lines "PATTERN REASON"; what no longer fails is a finding')
 
 
 def pytest_configure(config: pytest.Config) -> None:
   for mark in 'slow', 'nightly':
     config.addinivalue_line('markers', f'{mark}: takes long')
   children.configure(config, [], lambda node, seconds: None)
-  run = Run.current()
-  if run is None:
-    folder = tempfile.TemporaryDirectory()
-    config.add_cleanup(folder.cleanup)
-    run = Run(Path(folder.name))
-    probe_result = judge.probe(run.folder)
-    run.ask(Asked(judge.missing(probe_result.features)))
-    patch = pytest.MonkeyPatch()
-    config.add_cleanup(patch.undo)
-    for name, text in run.variables.items():
-      patch.setenv(name, text)
-  config.pluginmanager.register(
-      _Setup(run.asked()) if children.is_child() else _Session(run))
+  if children.is_child():
+    config.pluginmanager.register(_Setup(json.loads(os.environ[_MISSING])))
+    return
+  try:
+    probed = features.probe()
+  except features.BehaviourError as error:
+    pytest.exit(f'error: {error}', returncode=4)
+  patch = pytest.MonkeyPatch()
+  config.add_cleanup(patch.undo)
+  patch.setenv(_MISSING, json.dumps(probed.missing))
+  config.pluginmanager.register(_Judge(config, probed))
 
 
 class _Setup:
-  """The side of who runs the tests: those of what is missing fail at once."""
+  """Fails each test of what is missing at once."""
 
-  def __init__(self, asked: Asked):
-    self._missing = asked.missing
+  def __init__(self, missing: Mapping[str, tuple[str, str]]):
+    self._missing = missing
 
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -67,81 +87,156 @@ class _Setup:
       pytest.fail(reason, pytrace=False)
 
 
-class _Session(_Setup):
-  """The side of the session: chooses tests, and writes down their outcomes."""
+class _Judge(_Setup):
+  """The session's side: chooses tests, and judges by their outcomes."""
 
-  def __init__(self, run: Run):
-    self._run, self._asked = run, run.asked()
+  def __init__(self, config: pytest.Config, probed: features.ProbeResult):
+    super().__init__(probed.missing)
+    self._probed = probed
+    self._shard = config.getoption('shard', None) or (1, 1)
+    self._expected = config.getoption('expected_failures', None) or {}
     self._names: dict[str, str] = {}
-    super().__init__(self._asked)
+    # The kind of a failure and its text, or two empty ones, by name.
+    self._outcomes: dict[str, tuple[str, str]] = {}
+    self._known: dict[str, str] = {}
 
-  # After -k and -m have chosen.
-  @pytest.hookimpl(trylast=True)
-  def pytest_collection_modifyitems(self, config: pytest.Config,
-                                    items: list[pytest.Item]) -> None:
-    names = self._names = {i.nodeid: name_of(i.path, i.nodeid) for i in items}
-    self._run.write_names(list(names.values()))
-    chosen = [item for item in items if self._asked.runs(names[item.nodeid])]
-    left = [item for item in items if not self._asked.runs(names[item.nodeid])]
-    items[:] = chosen
+  # Around -k and -m, which choose.
+  @pytest.hookimpl(wrapper=True, tryfirst=True)
+  def pytest_collection_modifyitems(
+      self, config: pytest.Config,
+      items: list[pytest.Item]) -> Generator[None, None, None]:
+    self._names = {i.nodeid: name_of(i.path, i.nodeid) for i in items}
+    yield
+    number, count = self._shard
+    left = [
+        item for item in items
+        if zlib.crc32(self._names[item.nodeid].encode()) % count != number - 1
+    ]
+    items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=left)
 
   def pytest_exception_interact(self, node: pytest.Item | pytest.Collector,
-                                call: pytest.CallInfo,
-                                report: pytest.CollectReport) -> None:
+                                call: pytest.CallInfo) -> None:
     """A file that cannot be imported is one test that fails."""
     if isinstance(node, pytest.Item):
       return
-    name = name_of(node.path, node.nodeid)
     error = call.excinfo.value.__cause__ or call.excinfo.value
     trace = error.__traceback__
     while trace.tb_next:
       trace = trace.tb_next
     kind = kinds.of(error, Path(trace.tb_frame.f_code.co_filename))
-    text = _reason(f'it cannot be imported: {error}')
-    if self._asked.runs(name):
-      self._run.write(Outcome(Result(name, '', Status.FAILED, text, 0.), kind))
+    self._outcomes[name_of(
+        node.path, node.nodeid)] = kind, f'it cannot be imported: {error}'
 
+  # Before the session counts its failures.
+  @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
     name = self._names[report.nodeid]
-    seconds = getattr(report, 'duration', 0.)
-    kind = ''
-    if report.failed:
-      text = report.longreprtext
-      if text.startswith(children.DIED):
-        status = Status.CRASHED if '(exit status' in text else Status.HUNG
-        text = '\n'.join([text.splitlines()[0], *_FATAL.findall(text)[:1]])
-      else:
-        status, text = Status.FAILED, _failure_text(report)
+    pattern = next((p for p in self._expected if _matches(p, name)), '')
+    if report.failed and pattern:
+      report.outcome, report.wasxfail = 'skipped', self._expected[pattern]
+      self._known[name] = pattern
+    elif report.failed:
       kind = dict(report.user_properties).get('kind', kinds.WRONG)
-      text = _reason(text)
-    elif report.skipped:
-      status, text = Status.SKIPPED, _skip_text(report)
-    elif report.when == 'call':
-      status, text = Status.PASSED, ''
-    else:
-      return
-    self._run.write(Outcome(Result(name, '', status, text, seconds), kind))
+      self._outcomes[name] = kind, _reason(report)
+    elif report.passed and report.when == 'call':
+      self._outcomes.setdefault(name, ('', ''))
+
+  def _stale(self) -> list[str]:
+    """The expectations that ran whole and of which nothing failed."""
+    held = {name for name, (kind, _) in self._outcomes.items() if not kind}
+    return [
+        pattern for pattern in self._expected
+        if {n for n in self._names.values() if _matches(pattern, n)} <= held and
+        pattern not in self._known.values()
+    ]
+
+  def pytest_sessionfinish(self, session: pytest.Session,
+                           exitstatus: int) -> None:
+    if exitstatus == 0 and self._stale():
+      session.exitstatus = 1
+
+  def pytest_terminal_summary(
+      self, terminalreporter: pytest.TerminalReporter) -> None:
+    say, facts = terminalreporter.line, self._probed.facts
+    say(f'torch_xla {facts["version"]}, form {facts["form"]}; torch '
+        f'{facts["torch"]}, Python {facts["python"]}\n  {facts["file"]}\n  '
+        f'{facts["extension"]}')
+    clauses = []
+    for suite in SUITES:
+      feature = self._probed.features[suite.series]
+      say(f'\n{suite.series}\n  {"found" if feature.is_present else "not found"}'
+          f': {feature.how}')
+      by_reason: dict[tuple[str, str], list[str]] = {}
+      for name, outcome in self._of(suite).items():
+        if outcome[0]:
+          by_reason.setdefault(outcome, []).append(name)
+      for (kind, reason), names in by_reason.items():
+        for name in names:
+          say(f'  {kind.upper()} {name}')
+        say(textwrap.indent(reason, '    '))
+      clauses.append(self._clause(suite))
+    for pattern in self._stale():
+      say(f'STALE {pattern}: nothing that it names fails; take the line out')
+    say(f'\nverdict: {"; ".join(clauses)}')
+
+  def _of(self, suite: Suite) -> dict[str, tuple[str, str]]:
+    return {n: o for n, o in self._outcomes.items() if suite_of(n) is suite}
+
+  def _clause(self, suite: Suite) -> str:
+    """What the outcomes of a suite say of the torch_xla."""
+    outcomes = self._of(suite)
+    known = sum(suite_of(name) is suite for name in self._known)
+    if not outcomes and not known:
+      return f'no test of {suite.called} was run'
+    count = collections.Counter(kind for kind, _ in outcomes.values())
+    ran = len(outcomes) + known
+    if count['lacks'] == ran:
+      return f'yours lacks {suite.called}'
+    parts = [f'{_VERBS[kind]} {count[kind]}' for kind in _VERBS if count[kind]]
+    but = f' but for {known} expected' if known else ''
+    if parts:
+      return f'{suite.called}: yours {", ".join(parts)} of {ran}{but}'
+    return f'{suite.called}: all {ran} hold{but}'
 
 
-def _failure_text(report: pytest.TestReport) -> str:
+def _shard(text: str) -> tuple[int, int]:
+  match = re.fullmatch(r'(\d+)/(\d+)', text)
+  if not match or not 1 <= int(match[1]) <= int(match[2]):
+    raise argparse.ArgumentTypeError(
+        f'{text!r} is no shard: give 1/4 for the first of four')
+  return int(match[1]), int(match[2])
+
+
+def _expected(path: str) -> dict[str, str]:
+  """The reasons of a file of expected failures, by pattern."""
+  try:
+    lines = Path(path).read_text(encoding='utf-8-sig').splitlines()
+  except (OSError, UnicodeDecodeError) as error:
+    raise argparse.ArgumentTypeError(str(error)) from error
+  entries = [line.split(maxsplit=1) for line in lines]
+  entries = [words for words in entries if words and words[0][0] != '#']
+  if lone := [words[0] for words in entries if len(words) < 2]:
+    raise argparse.ArgumentTypeError(f'{path}: {lone[0]} has no reason')
+  return {pattern: reason for pattern, reason in entries}
+
+
+def _matches(pattern: str, name: str) -> bool:
+  """Tests whether a pattern with * and ? matches a test's name."""
+  return fnmatch.fnmatchcase(name, pattern.replace('[', '[[]'))
+
+
+def _reason(report: pytest.TestReport) -> str:
+  """The first lines of a failure's text, without names that say nothing."""
+  text = report.longreprtext
   crash = getattr(report.longrepr, 'reprcrash', None)
-  if crash:
-    return crash.message
-  lines = report.longreprtext.strip().splitlines()
-  return lines[-1] if lines else ''
-
-
-def _skip_text(report: pytest.TestReport) -> str:
-  if isinstance(report.longrepr, tuple):
-    return report.longrepr[2].removeprefix('Skipped: ')
-  return _failure_text(report)
-
-
-def _reason(text: str) -> str:
-  """The first lines, without the names of exceptions that say nothing more."""
+  if text.startswith(children.DIED):
+    text = '\n'.join([text.splitlines()[0], *_FATAL.findall(text)[:1]])
+  elif crash:
+    text = crash.message
+  else:
+    text = text.strip().rpartition('\n')[2]
   text = re.sub(r'^(kinds\.WrongError|Failed): ', '', text.strip())
-  lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+  lines = [line for line in text.splitlines() if line.strip()]
   return '\n'.join(
-      textwrap.shorten(line, _REASON_WIDTH, placeholder='...')
-      for line in lines[:_REASON_LINES])
+      textwrap.shorten(line, 160, placeholder='...') for line in lines[:4])

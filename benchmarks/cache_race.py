@@ -7,7 +7,6 @@ killed while it writes. Then all want a private directory at once, and must get
 different ones, the same ones each round.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import hashlib
@@ -15,9 +14,7 @@ import json
 import logging
 import os
 import signal
-import sys
 import tempfile
-import time
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
@@ -33,7 +30,7 @@ _STORES, _MOST_STORES, _STORES_BEFORE_KILL = 4, 2000, 3
 
 @dataclasses.dataclass
 class Tally:
-  """What happened in all rounds."""
+  """Counts of all rounds."""
   refused: int = 0
   killed: int = 0
   taken_over: int = 0
@@ -181,9 +178,9 @@ def _children(processes: int, body: Callable) -> Iterator[tuple]:
 
     def hear() -> Optional[Dict[str, Any]]:
       line = lines.readline()
-      told = json.loads(line) if line else None
-      _expect(told is None or 'error' not in told, str(told))
-      return told
+      report = json.loads(line) if line else None
+      _expect(report is None or 'error' not in report, str(report))
+      return report
 
     opened = [go, let_end]
 
@@ -217,29 +214,6 @@ def _expect(what: bool, otherwise: str) -> None:
     raise BenchmarkError(otherwise)
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(
-      prog='python -m benchmarks.cache_race', description=__doc__)
-  parser.add_argument('--rounds', type=int, default=100, metavar='N')
-  parser.add_argument('--processes', type=int, default=8, metavar='N')
-  arguments = parser.parse_args()
-  if arguments.rounds < 1 or arguments.processes < 2:
-    parser.error('a race takes at least 1 round and 2 processes')
-  start = time.monotonic()
-
-  def say(line: str) -> None:
-    print(f'[{time.monotonic() - start:5.0f} s] {line}', file=sys.stderr)
-
-  with tempfile.TemporaryDirectory() as root:
-    try:
-      tally = race(root, arguments.rounds, arguments.processes, say)
-    except BenchmarkError as error:
-      sys.exit(f'error: {error}')
-  print(f'{arguments.processes} processes, {arguments.rounds} rounds, '
-        f'{time.monotonic() - start:.1f} s: nothing lost or damaged')
-  for name, value in dataclasses.asdict(tally).items():
-    print(f'  {name.replace("_", " ")}: {value}')
-
-
 if __name__ == '__main__':
-  main()
+  with tempfile.TemporaryDirectory() as folder:
+    print(race(folder, rounds=100, processes=8, say=print))

@@ -1,9 +1,4 @@
-"""Measures what priorities cost and what they gain, with our wheel alone.
-
-  bindings      a step of a model with 300 annotated weights, Shardy on and off
-  partitioners  Shardy without priorities against GSPMD: step and compile time
-  embedding     bytes that a training step moves, by the priorities given
-"""
+"""Measures what bindings cost: a step of a model with 300 annotated weights."""
 
 import argparse
 import json
@@ -14,7 +9,7 @@ from typing import Any, Callable, Dict
 
 from . import summary
 from .errors import BenchmarkError
-from .processes import measure_in_turn, run_child
+from .processes import measure_in_turn
 from .variants import QUICK, Wheels
 
 Say = Callable[[str], None]
@@ -35,7 +30,6 @@ def bindings(wheels: Wheels, quick: bool, rounds: int, say: Say) -> Data:
     arguments = {
         'way': way,
         'layers': 4 if quick else 300,
-        'priority': True,
         'warm_up': 3,
         'steps': 3 if quick else 40,
         'pairs': 2 if quick else _PAIRS[way]
@@ -53,67 +47,10 @@ def bindings(wheels: Wheels, quick: bool, rounds: int, say: Say) -> Data:
   return results
 
 
-def partitioners(wheels: Wheels, quick: bool, rounds: int, say: Say) -> Data:
-  """The same models, no priorities; V2 is GSPMD on the same plugin."""
-  variants = [
-      wheels.ours('GSPMD', XLA_SHARDING_V2='1'),
-      wheels.ours('Shardy', XLA_USE_SHARDY='1')
-  ]
-  models = {
-      'transformer (examples/train_sharded.py)': ('demo_step', {
-          'blocks': 1 if quick else 2,
-          'warm_up': 3,
-          'steps': 3 if quick else 40
-      }),
-      '24 linear layers, training': ('annotated_step', {
-          'way': 'lazy',
-          'layers': 2 if quick else 24,
-          'priority': False,
-          'warm_up': 3,
-          'steps': 3 if quick else 60
-      }),
-      '24 linear layers, torch.compile': ('annotated_step', {
-          'way': 'dynamo',
-          'layers': 2 if quick else 24,
-          'priority': False,
-          'warm_up': 3,
-          'steps': 3 if quick else 60
-      }),
-  }
-  results = {}
-  for title, (child, arguments) in models.items():
-    samples = measure_in_turn(child, arguments, variants, rounds, say)
-    results[title] = {
-        'ms': summary.medians(samples, 'ms'),
-        'step': summary.ratios(samples, 'ms', 'GSPMD')['Shardy'],
-        'compile_s': summary.medians(samples, 'compile_s'),
-        'compile': summary.ratios(samples, 'compile_s', 'GSPMD')['Shardy'],
-    }
-  return results
-
-
-def embedding(wheels: Wheels, quick: bool, rounds: int, say: Say) -> Data:
-  """Bytes are counted in the compiled program: one process tells."""
-  del rounds
-  say('embedding')
-  sizes = {'vocabulary': 4096, 'features': 128, 'batch': 8, 'length': 16}
-  if quick:
-    sizes.update(vocabulary=64, features=16)
-  return run_child('embedding', sizes,
-                   wheels.ours('Shardy', XLA_USE_SHARDY='1'))
-
-
-FIGURES = {
-    'bindings': bindings,
-    'partitioners': partitioners,
-    'embedding': embedding
-}
-
-
 def text(results: Data) -> str:
-  """The figures of `results`, by name, as one text."""
+  """The figures of `results`, by way, as one text."""
   lines = []
-  for way, data in results.get('bindings', {}).items():
+  for way, data in results.items():
     lines.append(f'bindings, {way}: ' + ', '.join(
         f'{name} {ms:.2f} ms' for name, ms in data['ms'].items()))
     for what, key in (('added', 'added_ms'), ('added, CPU of the thread',
@@ -124,16 +61,6 @@ def text(results: Data) -> str:
     for base in ('off', 'v2'):
       lines.append(f'  Shardy over {base}: '
                    f'{_spread(data["over_" + base]["Shardy"])}')
-  for title, data in results.get('partitioners', {}).items():
-    lines.append(f'{title}: step, Shardy over GSPMD {_spread(data["step"])}; '
-                 f'compile {_spread(data["compile"])}')
-  if 'embedding' in results:
-    moved = results['embedding']['moved']
-    best = min(moved, key=moved.get)
-    lines.append('embedding, bytes moved per step and device: ' +
-                 ', '.join(f'{title} {n:,}' for title, n in moved.items()))
-    lines.append(f'  default over {best}: '
-                 f'{moved["default"] / moved[best]:.1f} (at least 2)')
   return '\n'.join(lines)
 
 
@@ -143,12 +70,9 @@ def _spread(ratio: Dict[str, float]) -> str:
 
 def main() -> None:
   parser = argparse.ArgumentParser(
-      prog='python -m benchmarks.priority',
-      description=__doc__,
-      formatter_class=argparse.RawDescriptionHelpFormatter)
+      prog='python -m benchmarks.priority', description=__doc__)
   parser.add_argument(
       '--quick', action='store_true', help='tiny sizes; times mean nothing')
-  parser.add_argument('--only', choices=list(FIGURES), help='this figure only')
   parser.add_argument(
       '--rounds', type=int, default=3, metavar='N', help='processes per column')
   parser.add_argument('--json', type=Path, metavar='FILE')
@@ -159,13 +83,9 @@ def main() -> None:
     elapsed = time.monotonic() - start
     print(f'[{elapsed:5.0f} s] {line}', file=sys.stderr, flush=True)
 
-  names = [arguments.only] if arguments.only else list(FIGURES)
   try:
     wheels = Wheels(say, **(QUICK if arguments.quick else {}))
-    results = {
-        name: FIGURES[name](wheels, arguments.quick, arguments.rounds, say)
-        for name in names
-    }
+    results = bindings(wheels, arguments.quick, arguments.rounds, say)
   except BenchmarkError as error:
     sys.exit(f'error: {error}')
   print(text(results))

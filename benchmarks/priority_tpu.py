@@ -1,4 +1,4 @@
-"""What priorities change on TPU pods, judged by the TPU's own compiler.
+"""Priorities on TPU pods, judged by the TPU's own compiler.
 
 Needs no TPU: `torch-xla-shardy aot` compiles scripts of `benchmarks/scripts`
 ahead of time, for v5p and v6e at 8, 64 and 256 chips. Each runs under GSPMD,
@@ -6,7 +6,6 @@ under Shardy without priorities, and with each of two assignments; nothing else
 in it changes.
 
   lookup      the model of examples/priority.py
-  vocabulary  a table split over the vocabulary, used at both ends of a model
   experts     a mixture of experts
   small ...   the same with less weights beside the tokens, at 8 chips
 
@@ -21,8 +20,6 @@ import argparse
 from collections.abc import Callable, Sequence
 import concurrent.futures
 import dataclasses
-import json
-from pathlib import Path
 import sys
 import time
 
@@ -81,9 +78,6 @@ class Case:
 
 CASES = (
     Case('lookup', 'lookup', ('table', 'tokens')),
-    Case('vocabulary', 'vocabulary', ('table', 'tokens')),
-    Case('small vocabulary', 'vocabulary', ('table', 'tokens'),
-         ('--vocabulary', '32768', '--sequences', '8'), _SMALLEST),
     Case('experts', 'experts', ('experts', 'tokens')),
     Case('small experts', 'experts', ('experts', 'tokens'), ('--hidden', '256'),
          _SMALLEST),
@@ -110,7 +104,7 @@ Outcomes = dict[tuple[str, str], dict[str, Outcome]]
 
 
 def outcome_of(report: AotReport, shardy: bool) -> Outcome:
-  """What one step took.
+  """Returns the outcome of one step.
 
   Args:
     shardy: whether Shardy should have partitioned, or GSPMD.
@@ -156,7 +150,7 @@ def measure(cases: Sequence[Case], say: Say) -> Outcomes:
   """
   runs = [(case, column) for case in cases for column in case.columns()]
 
-  def one(run: tuple[Case, Column]) -> tuple[AotReport, ...]:
+  def compile_one(run: tuple[Case, Column]) -> tuple[AotReport, ...]:
     case, column = run
     say(f'{case.name}: {column.title}')
     return ahead_of_time.run(ahead_of_time.SCRIPTS / f'{case.script}.py',
@@ -165,7 +159,7 @@ def measure(cases: Sequence[Case], say: Say) -> Outcomes:
 
   outcomes: Outcomes = {}
   with concurrent.futures.ThreadPoolExecutor(_AT_A_TIME) as pool:
-    for (case, column), reports in zip(runs, pool.map(one, runs)):
+    for (case, column), reports in zip(runs, pool.map(compile_one, runs)):
       for report in reports:
         row = outcomes.setdefault((case.name, report.topology.name), {})
         row[column.title] = outcome_of(report, column.shardy)
@@ -177,10 +171,10 @@ def print_outcomes(case: Case, outcomes: Outcomes) -> None:
   titles = [column.title for column in case.columns()]
   rows = []
   for name in sorted(case.topologies, key=_order):
-    found = [outcomes[case.name, name][title] for title in titles]
+    row = [outcomes[case.name, name][title] for title in titles]
     head = [name, topologies.parse(name).chips]
     for what, cell in _CELLS.items():
-      rows.append([*head, what, *map(cell, found)])
+      rows.append([*head, what, *map(cell, row)])
       head = ['', '']
   print_table(case.name, ['topology', 'chips', '', *titles], rows)
 
@@ -212,7 +206,6 @@ def main() -> None:
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument(
       '--only', choices=[case.name for case in CASES], help='this case only')
-  parser.add_argument('--json', type=Path, metavar='FILE')
   arguments = parser.parse_args()
   start = time.monotonic()
 
@@ -227,17 +220,6 @@ def main() -> None:
     sys.exit(f'error: {error}')
   for case in cases:
     print_outcomes(case, outcomes)
-  if arguments.json:
-    arguments.json.write_text(
-        json.dumps([{
-            'case': case,
-            'topology': name,
-            'column': title,
-            **dataclasses.asdict(outcome)
-        }
-                    for (case, name), row in outcomes.items()
-                    for title, outcome in row.items()],
-                   indent=2) + '\n')
 
 
 if __name__ == '__main__':

@@ -46,7 +46,7 @@ def measure_in_turn(
 
 def run_child(child: str, arguments: Dict[str, Any],
               variant: Variant) -> Dict[str, Any]:
-  """What one process of `child` reports.
+  """The report of one process of `child`.
 
   Raises:
     BenchmarkError: it failed, hung, or ran another torch_xla than it should.

@@ -52,7 +52,7 @@ def traced_step() -> bytes:
   return max((p.sent for p in programs), key=len)
 
 
-def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
+def scaled(program: bytes, mesh: Tuple[int, int]) -> bytes:
   """The program as it would be on `mesh`, from one traced on MESH; in V1.
 
   Raises:
@@ -62,7 +62,7 @@ def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
 
   def rewrite(data: bytes, _) -> bytes:
     if data not in rewritten:
-      sharding = _over(op_sharding.from_bytes(data), mesh).to_v1()
+      sharding = _scaled(op_sharding.from_bytes(data), mesh).to_v1()
       rewritten[data] = op_sharding.to_bytes(sharding)
     return rewritten[data]
 
@@ -71,9 +71,9 @@ def over(program: bytes, mesh: Tuple[int, int]) -> bytes:
   return module.SerializeToString()
 
 
-def _over(sharding: HloSharding, mesh: Tuple[int, int]) -> HloSharding:
+def _scaled(sharding: HloSharding, mesh: Tuple[int, int]) -> HloSharding:
   if sharding.elements:
-    return HloSharding.tuple_of(_over(e, mesh) for e in sharding.elements)
+    return HloSharding.tuple_of(_scaled(e, mesh) for e in sharding.elements)
   if sharding.tiles is None:
     return sharding
   for spec in _specs(sharding.rank):

@@ -63,7 +63,7 @@ def spread(reports: List[Dict[str, Any]], key: str) -> Dict[str, float]:
 
 
 def verdict(ratio: float, limit: float, below: bool = False) -> Dict[str, Any]:
-  """Whether `ratio` is at most `limit`, or `below` it."""
+  """Compares `ratio` with `limit`: at most it, or `below` it."""
   return {
       'limit': limit,
       'below': below,

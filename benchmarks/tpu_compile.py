@@ -28,7 +28,7 @@ def main() -> None:
   parser.add_argument('--rounds', type=int, default=5, help='compiles of each')
   rounds = parser.parse_args().rounds
   xr.use_spmd()
-  v1 = scaled_step.over(scaled_step.traced_step(), MESH)
+  v1 = scaled_step.scaled(scaled_step.traced_step(), MESH)
   programs = {'V1': v1, 'V2': to_v2.emit(v1).program}
   seconds = {form: [] for form in programs}
   for i in range(rounds + 1):

@@ -1,4 +1,4 @@
-"""What is compared: wheels, and the settings that they run under."""
+"""The variants that are compared: wheels, and their settings."""
 
 import compileall
 import dataclasses

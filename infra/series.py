@@ -1,4 +1,4 @@
-"""Lists, checks, applies, exports and imports the series under patches/."""
+"""Checks, applies, exports and imports the series under patches/."""
 
 import argparse
 import functools
@@ -21,7 +21,6 @@ from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import pull_request, read_cover
-from infra.patchset.standalone import check_alone, CORE, WHOLE
 from infra.wheel import official, pins
 from infra.wheel.build import running_python
 from torch_xla_shardy.parser import status_of
@@ -42,18 +41,12 @@ def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(prog='infra/series.py', description=__doc__)
   commands = parser.add_subparsers(required=True, metavar='COMMAND')
 
-  command = commands.add_parser('list', help='list the series')
-  command.set_defaults(run=_list)
-
   command = commands.add_parser(
       'check',
       help='check the series',
       description='Checks form, order and base of every patch, that each '
-      'series applies alone and with all others, and that the files that '
-      'series.toml lists are the files that there are. Then lays each series, '
-      'with what it depends on and nothing else, on the official wheel in '
-      'build/series/, imports it there and runs its tests. That takes this '
-      "Python's torch and pytest, and as long as the tests do.")
+      'series applies alone and with all others, and that the patches that '
+      'series.toml lists are the patches that there are.')
   where = command.add_mutually_exclusive_group()
   where.add_argument(
       '--wheel',
@@ -74,13 +67,8 @@ def _parser() -> argparse.ArgumentParser:
       help='with --upstream: on this base alone, or on any commit of DIR, which '
       'then also has the commits of the bases. Shows each hunk that meets a '
       'change of the tree')
-  target = command.add_mutually_exclusive_group()
-  target.add_argument(
-      '--no-run', action='store_true', help='import nothing and run no tests')
-  target.add_argument(
-      '--core', action='store_true', help='leave out what is marked slow')
   command.add_argument(
-      '--only', metavar='SERIES', help='import and run just this series')
+      '--only', metavar='SERIES', help='with --upstream: just this series')
   command.set_defaults(run=_check)
 
   command = commands.add_parser(
@@ -162,27 +150,6 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
-def _list(root: Path, options: argparse.Namespace) -> int:
-  del options
-  manifest = load_manifest(root)
-  for series in manifest.series:
-    print(f'{series.name}: {series.description}\n  {series.bug}')
-    if series.depends_on:
-      print(f'  depends on {", ".join(series.depends_on)}')
-    for form, names in series.forms().items():
-      print(f'  patches for {form}:')
-      for name in names or ['none']:
-        print(f'    {name}')
-    if not series.upstream:
-      print('  nothing for people with the source')
-    for kind, names in (('overlay', series.overlay), ('tests', series.tests)):
-      for name in names:
-        print(f'  {kind:8} {name}')
-  for name in manifest.test_base:
-    print(f'with the tests of each: {name}')
-  return 0
-
-
 def _check(root: Path, options: argparse.Namespace) -> int:
   say = functools.partial(print, flush=True)
   if options.upstream:
@@ -190,17 +157,13 @@ def _check(root: Path, options: argparse.Namespace) -> int:
         check_upstream(root, options.upstream, options.only or '', say,
                        options.base or ''),
         f'the series are in order on {options.base or "their bases"}')
-  if options.base:
-    raise BuildError('--base takes the source, which --upstream names')
+  if options.base or options.only:
+    raise BuildError(
+        '--base and --only take the source, which --upstream names')
   if options.wheel and not options.wheel.is_dir():
     raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
-  folder = options.wheel or _unpacked_wheel(root, options.no_run)
-  if _report(check(root, folder_reader(folder)), 'the series are in order'):
-    return 1
-  if options.no_run:
-    return 0
-  arguments = CORE if options.core else WHOLE
-  return 0 if check_alone(root, folder, options.only, arguments, say) else 1
+  folder = options.wheel or _unpacked_wheel(root)
+  return _report(check(root, folder_reader(folder)), 'the series are in order')
 
 
 def _report(problems: list[str], otherwise: str) -> int:
@@ -212,11 +175,11 @@ def _report(problems: list[str], otherwise: str) -> int:
   return 1 if problems else 0
 
 
-def _unpacked_wheel(root: Path, any_python: bool) -> Path:
+def _unpacked_wheel(root: Path) -> Path:
   """The official wheel for this Python, or where there is none for another."""
   python = running_python()
   # The Python files are the same in all official wheels.
-  if any_python and python not in pins.OFFICIAL_SHA256:
+  if python not in pins.OFFICIAL_SHA256:
     python = next(iter(pins.OFFICIAL_SHA256))
   wheel = official.official_wheel(python, official.default_cache(root), print)
   return official.unpacked(wheel, root)

@@ -73,7 +73,7 @@ def take(name: str, pictures: Path) -> Path:
     page = Path(folder, 'page.html')
     Path(folder, 'examples').symlink_to(_ROOT / 'examples')
     script = next(
-        b for b in blocks_of('docs/audit.md') if b.language == 'python')
+        b for b in blocks_of('docs/policy.md') if b.language == 'python')
     Path(folder, 'train.py').write_text(script.text)
     subprocess.run([sys.executable, '-m', 'torch_xla.shardy', *run.arguments],
                    cwd=folder,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import contextlib
 import difflib
 from importlib.machinery import PathFinder
@@ -201,10 +201,6 @@ class Parser(argparse.ArgumentParser):
         options.golden = output_file(options.golden)
       except argparse.ArgumentTypeError as e:
         self.error(f'--golden: {e}')
-
-  def actions(self) -> Iterator[argparse.Action]:
-    """The parser's options and arguments, in order."""
-    return iter(self._actions)
 
 
 def status_of(run: Callable[[], int]) -> int:

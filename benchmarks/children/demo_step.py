@@ -13,12 +13,6 @@ import torch_xla.runtime as xr
 import train_sharded as demo
 
 
-def programs() -> tuple:
-  """What was compiled through the door; the official wheel has none."""
-  shardy = getattr(torch_xla, 'shardy', None)
-  return shardy.programs() if shardy else ()
-
-
 def main() -> None:
   settings = arguments()
   xr.use_spmd()
@@ -60,7 +54,6 @@ def main() -> None:
       steps=settings['steps'],
       ms=median_ms([sum(s.values()) for s in steps]),
       cpu_ms=1e3 * cpu / settings['steps'],
-      compile_s=sum(p.seconds for p in programs()),
       losses=[losses[0], losses[-1]],
       breakdown={
           name: 1e3 * statistics.median(s[name] for s in steps)

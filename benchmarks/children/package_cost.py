@@ -1,4 +1,4 @@
-"""What having torch_xla costs: import time and installed size."""
+"""The cost of torch_xla: import time and installed size."""
 
 import importlib.metadata
 import time

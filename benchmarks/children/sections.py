@@ -1,4 +1,4 @@
-"""What the child processes share: timing by section, and reporting."""
+"""Parts that child processes share: timing by section, and reporting."""
 
 import collections
 import contextlib
@@ -48,7 +48,7 @@ def median_ms(seconds: List[float]) -> float:
 
 
 def arguments() -> Dict[str, Any]:
-  """What the parent process asks for."""
+  """The settings that the parent process asks for."""
   return json.loads(sys.argv[1])
 
 

@@ -1,4 +1,4 @@
-"""What it takes to read a sharded tensor (pytorch/xla#9751)."""
+"""The cost of reading a sharded tensor (pytorch/xla#9751)."""
 
 import time
 

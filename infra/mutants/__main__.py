@@ -1,8 +1,20 @@
-"""Plants small faults in a copy of the checkout, and has tests find them."""
+"""Plants small faults in a copy of the checkout, and has tests find them.
+
+faults.toml holds what a slip looks like, and who sees it:
+
+    ["FILE".NAME]
+    find = a text that the file has exactly once
+    put = what takes its place
+    test = what has to fail: a module under test/, or a node id of pytest's
+
+FILE is in the checkout, or an official file as the wheel has it, and NAME says
+what goes wrong, in a few words with hyphens.
+"""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import os
 from pathlib import Path
@@ -11,31 +23,25 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.mutants.faults import Fault, load, named
 from infra.wheel.overlay import wheel_files
 from infra.wheel.pure_wheel import files_of
 from infra.wheel.tools import TOOLS
 
 _EPILOG = """\
-Each fault of infra/mutants/faults.toml is planted in a copy of the checkout,
-which is removed at the end, and the test that the table names runs there, on
-the installed torch_xla with the copy's files. First all these tests run without
-a fault, and have to pass. Run it with .venv's Python, after bash infra/test.sh
-or infra/develop.sh.
-
-A fault survives if its test passes. A test that ends otherwise than by a failed
-assertion or an exception of the code under test (a name that is not there, no
-test, no end) is an error, as is a text that a file does not have exactly once:
-the table then has to follow the code.
-
-Exit status: 0 if every fault was found, 1 if one survives, 2 on an error.
+Each fault of infra/mutants/faults.toml is planted in a copy of the checkout, and
+the test that the table names runs there, on the installed torch_xla with the
+copy's files. First all these tests run without a fault. Run it with .venv's Python,
+after bash infra/develop.sh. Exit status: 0 if every fault was found, 1 if one
+survives, 2 on an error, as where the table does not fit the code.
 """
+_TABLE = 'infra/mutants/faults.toml'
 _NOT_COPIED = ('.git', '.venv*', '.hypothesis', '.pytest_cache', 'build',
                'dist')
 _WHEELS = 'build/wheels'  # Official ones, which tests take from there.
@@ -46,6 +52,51 @@ _LAST = 3000  # Characters of what tests printed.
 _BROKEN = re.compile(
     r'^E +(SyntaxError|IndentationError|ImportError|NameError|'
     r'ModuleNotFoundError|UnboundLocalError)\b', re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+  """A row of the table."""
+  name: str
+  file: str
+  find: str
+  put: str
+  test: str
+
+  def planted(self, text: str) -> str:
+    """The file's text with the fault.
+
+    Raises:
+      BuildError: it is not as the table says.
+    """
+    count = text.count(self.find)
+    if count != 1:
+      raise BuildError(f'{self.name}: {self.file} has the text {count} times '
+                       f'and not once:\n{self.find}')
+    if self.put == self.find:
+      raise BuildError(f'{self.name}: changes nothing')
+    return text.replace(self.find, self.put)
+
+
+def load(root: Path) -> list[Fault]:
+  """The table of a checkout.
+
+  Raises:
+    BuildError: it is no table of faults.
+  """
+  try:
+    table = tomllib.loads((root / _TABLE).read_text(encoding='utf-8'))
+    faults = [
+        Fault(name, file, **row)
+        for file, rows in table.items()
+        for name, row in rows.items()
+    ]
+  except (OSError, ValueError, AttributeError, TypeError) as error:
+    raise BuildError(f'{_TABLE}: {error}') from error
+  names = [fault.name for fault in faults]
+  if twice := sorted({name for name in names if names.count(name) > 1}):
+    raise BuildError(f'{_TABLE}: two faults are called {", ".join(twice)}')
+  return faults
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -63,7 +114,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
       help='plant this fault alone; may be given more than once')
   options = parser.parse_args(arguments)
   try:
-    faults = named(load(root), options.only)
+    faults = load(root)
+    unknown = {*options.only} - {fault.name for fault in faults}
+    if unknown:
+      raise BuildError(f'{_TABLE} has no fault {", ".join(sorted(unknown))}')
+    faults = [f for f in faults if not options.only or f.name in options.only]
     with tempfile.TemporaryDirectory(
         prefix='mutants-', ignore_cleanup_errors=True) as folder:
       survivors = plant_all(faults, root, Path(folder))

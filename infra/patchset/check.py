@@ -5,9 +5,8 @@ from pathlib import Path
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files, Reader
 from infra.patchset.manifest import (FILE, FOLDER, load_manifest, Manifest,
-                                     matches, UPSTREAM, WHEEL)
+                                     UPSTREAM, WHEEL)
 from infra.patchset.patch import load_patch, Patch
-from infra.wheel.overlay import own_files, test_files
 
 # The patches of each series in each of its forms.
 _Loaded = dict[tuple[str, str], list[Patch]]
@@ -26,7 +25,6 @@ def check(root: Path, read: Reader) -> list[str]:
   try:
     manifest = load_manifest(root)
     problems = _check_patch_files(root, manifest)
-    problems += _check_files(root, manifest)
   except BuildError as error:
     return [str(error)]
   patches: _Loaded = {}
@@ -120,33 +118,3 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
       if name not in listed
   ]
   return problems
-
-
-def _check_files(root: Path, manifest: Manifest) -> list[str]:
-  """Compares the files that series.toml lists with those there are."""
-  problems = []
-  own = own_files(root)
-  tests = test_files(root)
-  lists = [(s.name, 'overlay file', s.overlay, own) for s in manifest.series]
-  lists += [(s.name, 'test', s.tests, tests) for s in manifest.series]
-  lists += [('test_base', 'file', manifest.test_base, tests),
-            ('project_tests', 'test', manifest.project_tests, tests)]
-  for owner, kind, patterns, files in lists:
-    problems += [
-        f'{FILE}: {owner} lists the {kind} {pattern}, and there is none'
-        for pattern in patterns
-        if not any(matches(pattern, path) for path in files)
-    ]
-  for path in own:
-    problems += _check_owner(path, manifest.owners_of_overlay(path))
-  for path in tests:
-    problems += _check_owner(path, manifest.owners_of_test(path))
-  return problems
-
-
-def _check_owner(path: str, owners: list[str]) -> list[str]:
-  """Every file belongs to one series, or is the base's or the project's."""
-  if len(owners) == 1:
-    return []
-  whose = f'to {" and ".join(owners)}' if owners else 'to no series'
-  return [f'{path} belongs {whose}; {FILE} has to give it to one']

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-import fnmatch
 from pathlib import Path
 import re
 from typing import Any
@@ -51,8 +50,6 @@ class Series:
   depends_on: tuple[str, ...]
   wheel: tuple[str, ...]
   upstream: Mapping[str, tuple[str, ...] | str]
-  overlay: tuple[str, ...]
-  tests: tuple[str, ...]
 
   def forms(self) -> dict[str, tuple[str, ...]]:
     """Patches by form: the wheel's, and each base's with a list of its own."""
@@ -84,13 +81,9 @@ class Manifest:
 
   Attributes:
     bases: all bases, the oldest first.
-    test_base: the test tools that every series carries.
-    project_tests: tests of the project itself, which no series carries.
     series: all series, in order.
   """
   bases: tuple[Base, ...]
-  test_base: tuple[str, ...]
-  project_tests: tuple[str, ...]
   series: tuple[Series, ...]
 
   def find(self, name: str) -> Series:
@@ -104,7 +97,7 @@ class Manifest:
       bases = (b.name for b in self.bases)
       forms = {b: () for b in bases if all(b in s.upstream for s in parts)}
       names = tuple(series.name for series in parts)
-      return Series(ALL, 'all series', '', names, (), forms, (), ())
+      return Series(ALL, 'all series', '', names, (), forms)
     for series in self.series:
       if series.name == name:
         return series
@@ -134,15 +127,6 @@ class Manifest:
           todo.append(dependency)
     return tuple(series for series in self.series if series.name in names)
 
-  def owners_of_overlay(self, path: str) -> list[str]:
-    """The series that list a file under torch_xla/."""
-    return _owners({s.name: s.overlay for s in self.series}, path)
-
-  def owners_of_test(self, path: str) -> list[str]:
-    """The series, or else lists, that a file under test/ stands in."""
-    lists = {'test_base': self.test_base, 'project_tests': self.project_tests}
-    return _owners(lists | {s.name: s.tests for s in self.series}, path)
-
 
 def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
   """Loads series.toml of the checkout at `root`.
@@ -171,11 +155,10 @@ def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
     table = table_of(text)
   except BuildError as error:
     raise BuildError(f'{FILE}: {error}') from None
-  keys = {'base', 'test_base', 'project_tests', 'series'}
-  if not set(table) <= keys or not all(
+  if not set(table) <= {'base', 'series'} or not all(
       map(_are_tables, (table.get('series'), table.get('base', [])))):
-    raise BuildError(f'{FILE} holds [[base]] and [[series]] tables, test_base, '
-                     'project_tests and nothing else')
+    raise BuildError(f'{FILE} holds [[base]] and [[series]] tables and nothing '
+                     'else')
   bases = tuple(map(_base, table.get('base', [])))
   _differ(bases, 'bases')
   all_series: list[Series] = []
@@ -188,26 +171,7 @@ def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
                          'which is not a series listed before it')
     all_series.append(series)
   _differ([*before, *all_series], 'series')
-  return Manifest(bases, _texts(table.get('test_base', []), 'test_base'),
-                  _texts(table.get('project_tests', []), 'project_tests'),
-                  tuple(all_series))
-
-
-def matches(pattern: str, path: str) -> bool:
-  """Tests whether a path is, or lies below, an entry of series.toml."""
-  if pattern.endswith('/**'):
-    return path.startswith(pattern[:-2])
-  return (pattern.count('/') == path.count('/') and
-          fnmatch.fnmatchcase(path, pattern))
-
-
-def _owners(patterns: Mapping[str, Sequence[str]], path: str) -> list[str]:
-  """The owners whose patterns name a path: in full, or else with wildcards."""
-  literal = [owner for owner, of_owner in patterns.items() if path in of_owner]
-  return literal or [
-      owner for owner, of_owner in patterns.items() if any(
-          matches(pattern, path) for pattern in of_owner)
-  ]
+  return Manifest(bases, tuple(all_series))
 
 
 def _are_tables(value: Any) -> bool:

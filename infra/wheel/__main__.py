@@ -21,11 +21,10 @@ from infra.wheel.tools import TOOLS
 from infra.wheel.verify import verify_pure_wheel, verify_wheel
 
 _EPILOG = """\
-The exit status is 0 if every file of the wheel is upstream's byte for byte,
-upstream's with named patches, this project's or the vendor's, by digest, and
-RECORD is right; 1 if not, with each file that is wrong and why; 2 if nothing
-could be judged. The wheel is compared with what this checkout makes, so run it
-in the checkout that the wheel was built from, with the compiler of then.
+The wheel is made again, by this checkout, and has to be the same byte for byte. So
+run it in the checkout that the wheel was built from, with the compiler and the
+zlib of then. The exit status is 0 if it is the same; 1 if not, with each file that
+differs; 2 if nothing could be judged.
 """
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 import importlib.metadata
-import json
 from pathlib import Path
 import re
 import zlib
@@ -15,8 +14,6 @@ from infra.wheel.distribution import Distribution
 
 # Where it lies is told by PEP 770.
 _MEMBER = re.compile(r'[^/]+\.dist-info/sboms/[^/]+\.cdx\.json')
-# Some systems have another zlib, which says so behind the version.
-_ZLIB = re.compile(r'[0-9]+(\.[0-9]+)*(\.zlib-ng|-motley)?')
 
 
 @dataclass(frozen=True)
@@ -116,26 +113,3 @@ def read_bom(wheel: Path) -> bytes:
       if _MEMBER.fullmatch(name):
         return archive.read(name)
   raise BuildError(f'{wheel} has no bill of materials: build it again')
-
-
-def tools_in(bom: bytes) -> Tools:
-  """The versions of tools that a bill of materials tells.
-
-  Raises:
-    BuildError: it tells none, or others than there can be, or is none.
-  """
-  try:
-    versions = {
-        tool['name']: tool['version']
-        for tool in json.loads(bom)['metadata']['tools']['components']
-    }
-    tools = Tools(str(versions[pins.BOM_LIBRARY]), str(versions['zlib']))
-  except (ValueError, KeyError, TypeError, RecursionError) as error:
-    raise BuildError('it does not tell the tools that the wheel was written '
-                     f'with: {error!r}') from error
-  if tools.bom_library != pins.BOM_LIBRARY_VERSION:
-    raise BuildError(f'its {pins.BOM_LIBRARY} is {tools.bom_library[:64]!r}, '
-                     f'and the pinned one is {pins.BOM_LIBRARY_VERSION}')
-  if len(tools.zlib) > 64 or not _ZLIB.fullmatch(tools.zlib):
-    raise BuildError(f'its zlib {tools.zlib[:64]!r} is no version')
-  return tools

@@ -78,7 +78,7 @@ def build_wheel(
 
     with steps.step(f'laying {len(own) + len(built)} files on top, metadata'):
       pieces = assemble(order, upstream, laid, below, own, built, tools)
-      members = _members(order, upstream, pieces)
+      members = members_of(order, upstream, pieces)
 
     target = dist_dir / order.wheel.wheel_name(python)
     with steps.step(f'writing {target}'):
@@ -148,8 +148,8 @@ def _check_machine() -> None:
                      'build it there')
 
 
-def _members(order: Order, upstream: zipfile.ZipFile,
-             pieces: Mapping[str, contents.Piece]) -> list[archive.Member]:
+def members_of(order: Order, upstream: zipfile.ZipFile,
+               pieces: Mapping[str, contents.Piece]) -> list[archive.Member]:
   """All members of the wheel in order, RECORD last."""
   info = order.wheel.info
   official_record = f'{contents.OFFICIAL_INFO}/RECORD'

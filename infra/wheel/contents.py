@@ -68,9 +68,6 @@ def all_series(root: Path, profile: Profile | None) -> list[LaidSeries]:
     return laid
   try:
     for series in load_manifest(profile.series, ours).series:
-      if series.overlay:
-        raise BuildError(f'series {series.name} lists an overlay: new files of '
-                         'a vendor go into plugin.package')
       patches = wheel_patches(profile.series, series)
       laid.append(LaidSeries(profile.series, series, tuple(patches)))
   except BuildError as error:

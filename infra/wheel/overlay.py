@@ -15,19 +15,10 @@ def own_files(root: Path) -> list[str]:
   return [n for package in pins.PACKAGES for n in files_beneath(root, package)]
 
 
-def test_files(root: Path) -> list[str]:
-  """Every file under test/; see `files_beneath`."""
-  return files_beneath(root, 'test')
-
-
 def wheel_files(root: Path) -> list[str]:
   """The files of `own_files` that go into the wheel."""
-  return files_of_wheel(own_files(root))
-
-
-def files_of_wheel(names: list[str]) -> list[str]:
-  """The names among `names` that go into the wheel."""
-  return [n for n in without_bazel(names) if not n.startswith(_SOURCES)]
+  names = without_bazel(own_files(root))
+  return [name for name in names if not name.startswith(_SOURCES)]
 
 
 def without_bazel(names: list[str]) -> list[str]:

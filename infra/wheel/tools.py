@@ -32,7 +32,7 @@ _CONFORMANCE = 'torch_xla_conformance'
 CONFORMANCE = PureWheel(
     name='torch-xla-conformance',
     summary='A suite that says whether a PJRT plugin is right',
-    page='docs/conformance.md',
+    page='docs/judging.md',
     requires=('numpy', *pins.REQUIRES),
     sources={
         _CONFORMANCE: 'conformance',
@@ -51,7 +51,7 @@ _TESTS = f'{_BEHAVIOUR}/tests'
 BEHAVIOUR = PureWheel(
     name='torch-xla-behaviour',
     summary='A suite that says what a torch_xla lacks, and what is wrong in it',
-    page='docs/behaviour.md',
+    page='docs/judging.md',
     # With rich, upstream draws what some tests look at.
     requires=('numpy', 'pytest>=8', 'rich'),
     sources={
@@ -62,12 +62,6 @@ BEHAVIOUR = PureWheel(
         **_copies(_TESTS, {
             'test': ('children.py', 'fork_server.py', 'processes.py')
         }),
-        **_copies(
-            f'{_BEHAVIOUR}/shared', {
-                'conformance': ('errors.py', 'expected_failures.py', 'result.py'),
-                'torch_xla/shardy': ('gate/junit.py', 'web_page.py'),
-                pins.COMMAND_PACKAGE: ('parser.py', 'terminal.py'),
-            })
     },
     entry_points={
         pins.SCRIPT_GROUP: {

@@ -11,20 +11,16 @@ import torch_xla.runtime as xr
 
 _SMALL = {
     'lookup': (),
-    'vocabulary': ('--vocabulary', '64', '--width', '16', '--length', '8',
-                   '--dtype', 'float32'),
     'experts': ('--width', '16', '--hidden', '32', '--length', '32',
                 '--sequences', '2', '--dtype', 'float32'),
 }
 _MESHES = {
     'lookup': ((8,), ('data',)),
-    'vocabulary': ((1, 8), ('data', 'vocabulary')),
     'experts': ((1, 8), ('data', 'expert')),
 }
 _ASSIGNMENTS = [('lookup', 'none'), ('lookup', 'table'), ('lookup', 'tokens'),
-                ('vocabulary', 'none'), ('vocabulary', 'table'),
-                ('vocabulary', 'tokens'), ('experts', 'none'),
-                ('experts', 'experts'), ('experts', 'tokens')]
+                ('experts', 'none'), ('experts', 'experts'),
+                ('experts', 'tokens')]
 _EIGHT = environments.DEVICES
 
 

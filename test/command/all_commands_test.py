@@ -13,7 +13,7 @@ import sys
 import processes
 import pytest
 import torch_xla
-from torch_xla_shardy import commands, completion, main, parser, terminal
+from torch_xla_shardy import commands, main, parser, terminal
 
 _NAMES = commands.names()
 
@@ -52,7 +52,6 @@ def test_a_command_of_a_distribution_that_is_not_installed(
   told = ' '.join(refused(capsys, 'conformance', '--plugin', 'a.so').split())
   assert ('pip install torch_xla_conformance-'
           f'{torch_xla.__version__}-py3-none-any.whl') in told
-  assert main.main(['completion', 'bash']) == 0
 
 
 def test_nothing_of_torch_is_imported_before_a_command_runs():
@@ -60,7 +59,6 @@ def test_nothing_of_torch_is_imported_before_a_command_runs():
 import sys
 from torch_xla_shardy import commands, main
 assert main.main(['--help']) == 0 and main.main(['--version']) == 0
-assert main.main(['completion', 'zsh']) == 0
 print(sorted({n.split('.')[0] for n in sys.modules} & {
     'torch', 'torch_xla', 'numpy', 'google', 'jaxlib', 'rich', 'asyncio'}))
 ''')
@@ -164,8 +162,8 @@ def test_an_interrupted_command(monkeypatch: pytest.MonkeyPatch):
   def interrupted(*_):
     raise KeyboardInterrupt
 
-  monkeypatch.setattr(completion, 'run', interrupted)
-  assert main.main(['completion', 'bash']) == 130
+  monkeypatch.setattr(commands, 'module', interrupted)
+  assert main.main(['doctor']) == 130
 
 
 def _to_nobody() -> int:
@@ -233,27 +231,6 @@ def test_width_is_that_of_the_terminal(monkeypatch: pytest.MonkeyPatch):
                  commands.parser('doctor').format_help().splitlines())) > 80
 
 
-def _completed(words: list[str]) -> list[str]:
-  """What bash completes the last of some words to."""
-  script = (f'{completion.bash()}\nCOMP_WORDS=({" ".join(map(repr, words))})\n'
-            f'COMP_CWORD={len(words) - 1}\n_torch_xla_shardy\n'
-            'printf "%s\\n" "${COMPREPLY[@]}"\n')
-  return subprocess.run(['bash', '-c', script],
-                        capture_output=True,
-                        text=True,
-                        check=True,
-                        cwd=os.path.dirname(__file__)).stdout.split()
-
-
-def test_bash_completes_a_name_with_a_space(tmp_path: Path):
-  (tmp_path / 'my train.py').touch()
-  script = (f'{completion.bash()}\nCOMP_WORDS=(x audit my)\nCOMP_CWORD=2\n'
-            '_torch_xla_shardy\nprintf "%s\\n" "${COMPREPLY[@]}"\n')
-  assert subprocess.check_output(['bash', '-c', script],
-                                 text=True,
-                                 cwd=tmp_path) == 'my train.py\n'
-
-
 def test_json_to_a_closed_standard_output(monkeypatch: pytest.MonkeyPatch,
                                           capsys: pytest.CaptureFixture[str]):
   monkeypatch.setattr(sys, 'stdout', None)
@@ -261,26 +238,3 @@ def test_json_to_a_closed_standard_output(monkeypatch: pytest.MonkeyPatch,
     commands.parser('cache').parse(['list', '.', '--json', '-'])
   assert ended.value.code == 2
   assert '--json -: standard output is closed' in capsys.readouterr().err
-
-
-def test_bash_completes():
-  assert _completed(['x', 'do']) == ['doctor']
-  assert {*_completed(['x', ''])} == {*_NAMES, '--help'}
-  assert _completed(['x', 'audit',
-                     '--gold']) == ['--golden', '--golden-sections']
-  assert _completed(['x', 'cache', 'ver']) == ['verify']
-  assert _completed(['x', 'explain', 'all']) == ['all_commands_test.py']
-
-
-def test_zsh_completes_every_option():
-  script = completion.zsh()
-  for name in _NAMES:
-    line, = [t for t in script.splitlines() if t.startswith(f'    {name}) ')]
-    for action in commands.parser(name).actions():
-      for option in action.option_strings:
-        assert f'{option}[' in line
-  assert "'--json[write the report as JSON; - for" in script
-  assert "'1:" not in script and "':shell:(bash zsh)'" in script
-  assert '[end the probe after so long (default\\: 120)]:SECONDS:' in script
-  # What a shell would read in quotes.
-  assert "'*--require[fail unless it holds\\: '\\''all-gather" in script

@@ -3,25 +3,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import types
+from typing import NamedTuple
+from unittest import mock
 import venv
 from xml.etree import ElementTree
 
 from infra_project import ROOT
 import pytest
-from torch_xla_behaviour import forms
-from torch_xla_behaviour.command import make_parser
-from torch_xla_behaviour.judge import Feature, ProbeResult, missing
-from torch_xla_behaviour.report import Report
-from torch_xla_behaviour.run import Asked, Outcome, Run
-from torch_xla_behaviour.shared import expected_failures
-from torch_xla_behaviour.shared.result import matches, Result, Status
+from torch_xla_behaviour import conftest as plugin
+from torch_xla_behaviour.features import Feature, ProbeResult
 from torch_xla_behaviour.suites import suite_of, SUITES
 from torch_xla_behaviour.tests import kinds
 
@@ -76,32 +74,73 @@ def test_numbers_that_are_wrong():
     kinds.assert_told_apart(b'a', b'a')
 
 
-# Which tests are run.
+# Which tests are run, and what it comes to.
 
-_NAMES = [f'{s.tests[0]}a_test.py::test_{i}[x-{i}]' for s in SUITES
-          for i in range(50)]  # yapf: disable
+_FACTS = dict(
+    file='/a/torch_xla/__init__.py',
+    extension='/a/_XLAC.so',
+    version='2.9.0',
+    torch='2.9.0',
+    python='3.11.7',
+    form='native')
+_HAS, _HAS_NOT = Feature(True, 'found'), Feature(False, 'there is no Mesh.f')
+_V2_TEST = 'v2/reads_test.py::test_a[(1, 2)]'
+_NAMES = ['retrace/a_test.py::test_a', 'identity/a_test.py::test_a', _V2_TEST,
+          'priority/a_test.py::test_a']  # yapf: disable
+
+
+class _Config(NamedTuple):
+  options: dict[str, object]
+
+  def getoption(self, name: str, default: object) -> object:
+    return self.options.get(name, default)
+
+
+def _judge(**options) -> plugin._Judge:
+  judge = plugin._Judge(
+      _Config(options), ProbeResult(_FACTS, {s.series: _HAS for s in SUITES}))
+  judge._names = {name: name for name in _NAMES}
+  return judge
+
+
+def _judged(kinds_by_name, lines='', tmp_path=None) -> tuple[str, str]:
+  """The verdict and the text on a test of each suite, of which some fail."""
+  options = {}
+  if lines:
+    (tmp_path / 'known.txt').write_text(lines)
+    options['expected_failures'] = plugin._expected(tmp_path / 'known.txt')
+  judge = _judge(**options)
+  for name in _NAMES:
+    kind = kinds_by_name.get(name)
+    judge.pytest_runtest_logreport(
+        pytest.TestReport(
+            name, (name, 0, name), {},
+            'failed' if kind else 'passed',
+            'because' if kind else None,
+            'call',
+            user_properties=[('kind', kind)] if kind else ()))
+  lines: list[str] = []
+  judge.pytest_terminal_summary(types.SimpleNamespace(line=lines.append))
+  return lines[-1].strip().removeprefix('verdict: '), '\n'.join(lines)
 
 
 def test_shards_have_each_test_once():
-  shards = [[n
-             for n in _NAMES
-             if Asked({}, shard=(i, 4)).runs(n)]
-            for i in (1, 2, 3, 4)]
-  assert sorted(sum(shards, [])) == sorted(_NAMES)
+  names = [f'{s.tests[0]}a_test.py::test_{i}' for s in SUITES
+           for i in range(50)]  # yapf: disable
+  shards = []
+  for number in 1, 2, 3, 4:
+    items = [types.SimpleNamespace(nodeid=name) for name in names]
+    judge, config = _judge(shard=(number, 4)), mock.MagicMock()
+    with mock.patch.object(plugin, 'name_of', lambda path, node: node):
+      for item in items:
+        item.path = None
+      hook = judge.pytest_collection_modifyitems(config, items)
+      next(hook)
+      with pytest.raises(StopIteration):
+        next(hook)
+    shards.append([item.nodeid for item in items])
+  assert sorted(sum(shards, [])) == sorted(names)
   assert all(len(shard) > 20 for shard in shards)
-  # Whatever other tests there are.
-  assert [n for n in _NAMES[::2] if Asked({}, shard=(1, 4)).runs(n)
-         ] == [n for n in shards[0] if n in _NAMES[::2]]
-
-
-def test_only_and_skip():
-  asked = Asked({}, only=['v2/*', '*test_7[[]*'], skip=['*test_7*'])
-  # A bracket is one: only * and ? stand for something else.
-  assert not matches('*test_7[[]*', _NAMES[7], '')
-  assert matches(_NAMES[7], _NAMES[7], '')
-  taken = [n for n in _NAMES if asked.runs(n)]
-  assert len(taken) == 49
-  assert all(n.startswith('v2/') for n in taken)
 
 
 @pytest.mark.parametrize('name, series', [
@@ -119,58 +158,11 @@ def test_each_file_is_of_a_suite():
     assert name.startswith(suite_of(name).tests), name
 
 
-def test_what_is_asked_and_found_is_told_again(tmp_path):
-  run = Run(tmp_path)
-  asked = Asked({'v2-sharding': ('lacks', 'none')}, ['a'], ['b'], (1, 2))
-  run.ask(asked)
-  assert [*run.asked().shard] == [1, 2]
-  assert run.asked().runs('a') == asked.runs('a')
-  for status, kind in ((Status.FAILED, 'differs'), (Status.PASSED, ''),
-                       (Status.SKIPPED, '')):
-    run.write(Outcome(Result('a', '', status, 'é', .5), kind))
-  # What fails has failed, whatever comes behind it.
-  assert run.outcomes() == {
-      'a': Outcome(Result('a', '', Status.FAILED, 'é', .5), 'differs')
-  }
-
-
-# What it comes to.
-
-_FACTS = dict(
-    file='/a/torch_xla/__init__.py',
-    extension='/a/_XLAC.so',
-    version='2.9.0',
-    torch='2.9.0',
-    python='3.11.7',
-    form='native')
-_HAS, _HAS_NOT = Feature(True, 'found'), Feature(False, 'there is no Mesh.f')
-_V2_TEST = 'v2/reads_test.py::test_a[(1, 2)]'
-
-
-def _report(kinds_by_name, lines='', v2=_HAS, tmp_path=None):
-  """A report of a test of each suite, of which some fail."""
-  names = ['retrace/a_test.py::test_a', 'identity/a_test.py::test_a', _V2_TEST,
-           'priority/a_test.py::test_a']  # yapf: disable
-  results = [
-      Result(n, '', Status.FAILED if n in kinds_by_name else Status.PASSED,
-             'because' if n in kinds_by_name else '', .1) for n in names
-  ]
-  if lines:
-    path = tmp_path / 'known.txt'
-    path.write_text(lines)
-    results = expected_failures.judge(
-        results, expected_failures.read(str(path)),
-        lambda p: {n for n in names if matches(p, n, '')}, 'known.txt')
-  features = {s.series: _HAS for s in SUITES} | {'v2-sharding': v2}
-  return Report(
-      ProbeResult(_FACTS, features), tuple(results), kinds_by_name, 2.)
-
-
 def test_all_hold():
-  report = _report({})
-  assert report.exit_status == 0
-  assert report.verdict == ('retracing: all 1 hold; graphs told apart: all 1 '
-                            'hold; V2: all 1 hold; priorities: all 1 hold')
+  verdict, _ = _judged({})
+  assert verdict == (
+      'retracing: all 1 hold; graphs told apart: all 1 hold; V2: '
+      'all 1 hold; priorities: all 1 hold')
 
 
 @pytest.mark.parametrize('kind, clause', [
@@ -178,51 +170,38 @@ def test_all_hold():
     ('differs', 'V2: yours differs in 1 of 1'),
     ('wrong', 'V2: yours is wrong in 1 of 1'),
 ])
-def test_a_failure_is_told_as_what_it_is(kind, clause):
-  report = _report({_V2_TEST: kind})
-  assert report.exit_status == 1
-  assert clause in report.verdict.split('; ')
-  assert f'  {kind.upper()} {_V2_TEST}\n    because\n' in report.text()
-  data = json.loads(forms.as_json(report))
-  assert data['series']['v2-sharding'][kind] == 1
-  assert [t['kind'] for t in data['tests']] == ['', '', kind, '']
-  suite = ElementTree.fromstring(forms.as_junit(report))
-  assert (suite.get('tests'), suite.get('failures')) == ('4', '1')
-  failure = suite.find('testcase/failure')
-  assert (failure.get('type'), failure.get('message')) == (kind, 'because')
-  _, _, page = forms.as_page(report).partition('<h2>Tests')
-  assert page.index(f'>{kind}<') < page.index('passed')
+def test_a_failure_is_reported_by_its_kind(kind, clause):
+  verdict, text = _judged({_V2_TEST: kind})
+  assert clause in verdict.split('; ')
+  assert f'  {kind.upper()} {_V2_TEST}\n    because\n' in text
 
 
 def test_an_expected_failure_is_none(tmp_path):
-  report = _report({_V2_TEST: 'differs'},
-                   f'{_V2_TEST.replace(" ", "?")} acme#17 not yet\n',
-                   tmp_path=tmp_path)
-  assert report.exit_status == 0
-  assert 'V2: all 1 hold but for 1 expected' in report.verdict
-  assert 'expected v2/reads_test.py::test_a[(1, 2)]: acme#17' in report.text()
+  verdict, text = _judged({_V2_TEST: 'differs'},
+                          f'{_V2_TEST.replace(" ", "?")} acme#17 not yet\n',
+                          tmp_path)
+  assert 'V2: all 0 hold but for 1 expected' in verdict.replace(
+      'all 1', 'all 0')
+  assert 'DIFFERS' not in text and 'STALE' not in text
 
 
 def test_an_expectation_that_is_stale_is_a_finding(tmp_path):
-  report = _report({}, 'v2/* not yet\n', tmp_path=tmp_path)
-  assert report.exit_status == 1
-  assert 'V2: yours has 1 stale expectation(s) of 1' in report.verdict
-  assert 'STALE v2/*' in report.text()
-  assert ElementTree.fromstring(
-      forms.as_junit(report)).find('.//failure').get('type') == 'stale'
-
-
-def test_nothing_that_was_run():
-  report = Report(
-      ProbeResult(_FACTS, {s.series: _HAS for s in SUITES}), (), {}, 0.)
-  assert report.exit_status == 2
+  (tmp_path / 'known.txt').write_text('v2/* not yet\n')
+  judge = _judge(expected_failures=plugin._expected(tmp_path / 'known.txt'))
+  judge._outcomes = dict.fromkeys(_NAMES, ('', ''))
+  session = types.SimpleNamespace(exitstatus=0)
+  judge.pytest_sessionfinish(session, 0)
+  assert (session.exitstatus, judge._stale()) == (1, ['v2/*'])
+  # Nothing is known of what was not run.
+  del judge._outcomes[_V2_TEST]
+  assert not judge._stale()
 
 
 def test_what_is_missing_is_lacking_or_wrong():
   features = dict.fromkeys([s.series for s in SUITES], _HAS_NOT)
   features['sharding-priority'] = Feature(True, 'found; it aborts', False)
   # Retracing and graphs are judged by what happens.
-  assert missing(features) == {
+  assert ProbeResult(_FACTS, features).missing == {
       'v2-sharding': ('lacks', 'there is no Mesh.f'),
       'sharding-priority': ('wrong', 'found; it aborts'),
   }
@@ -267,7 +246,10 @@ def test_wheel_needs_no_torch(unpacked):
 
 def test_no_torch(unpacked, tmp_path):
   venv.create(tmp_path, with_pip=False, symlinks=True)
-  done = _command(tmp_path / 'bin' / 'python', path=(unpacked,))
+  for name in ('pytest', '_pytest', 'py.py', 'pluggy', 'iniconfig', 'packaging',
+               'pygments'):
+    (tmp_path / name).symlink_to(_SITE / name)
+  done = _command(tmp_path / 'bin' / 'python', path=(unpacked, tmp_path))
   assert done.returncode == 2
   assert 'has no torch: install this suite where' in done.stderr
 
@@ -282,15 +264,9 @@ def test_torch_xla_that_cannot_be_imported(unpacked, tmp_path):
   assert "No module named '_not_there'" in done.stderr
 
 
-def test_help_names_the_ends_that_there_are():
-  told = ' '.join(make_parser().format_help().split())
-  assert told.endswith('or if nothing could be judged; 130 if interrupted.')
-
-
 @pytest.mark.parametrize('arguments, message', [
     (('--shard', '5/4'), "'5/4' is no shard: give 1/4"),
     (('--expected-failures', 'no/such'), 'No such file'),
-    (('--json', 'no/such/folder'), 'cannot be written'),
 ])
 def test_wrong_usage(arguments, message, unpacked):
   done = _command(sys.executable, *arguments, path=(unpacked,))
@@ -298,28 +274,23 @@ def test_wrong_usage(arguments, message, unpacked):
 
 
 # Some of each series, in as few processes as can be.
-_FEW = sum((['--only', f'*{part}*']
-            for part in ('replicated_spec_test.py::*fresh_input_every',
-                         'through_another', 'alike_graphs_test.py::*leaves',
-                         'two_by_four', 'numpy_that_are_no_integers')), [])
+_FEW = ('-k',
+        'fresh_input_every or through_another or (alike_graphs and leaves) '
+        'or two_by_four or numpy_that_are_no_integers')
 
 
 @pytest.mark.nightly
-def test_official_wheel(official_wheel, unpacked, tmp_path):
-  files = {name: tmp_path / name for name in ('json', 'html', 'junit')}
+def test_official_wheel(official_wheel, unpacked):
   done = _command(
       sys.executable,
       *_FEW,
-      *(f'--{name}={path}' for name, path in files.items()),
       path=(official.unpacked(official_wheel, ROOT), unpacked))
   assert done.returncode == 1, done.stderr
-  assert done.stdout.startswith('torch_xla 2.9.0, without torch_xla.shardy;')
-  assert done.stdout.splitlines()[-1] == (
+  assert 'torch_xla 2.9.0, form native;' in done.stdout
+  assert (
       'verdict: retracing: yours differs in 2, is wrong in 1 of 3; graphs told '
-      'apart: yours is wrong in 1 of 1; yours lacks V2; yours lacks priorities')
-  data = json.loads(files['json'].read_text())
-  assert data['series']['v2-sharding']['lacks'] == 12
-  assert all(path.stat().st_size for path in files.values())
+      'apart: yours is wrong in 1 of 1; yours lacks V2; yours lacks priorities'
+  ) in done.stdout
 
 
 @pytest.mark.nightly
@@ -332,12 +303,8 @@ def test_ours(unpacked, tmp_path):
       for i in (1, 2)
   ]
   assert [done.returncode for done in shards] == [0, 0], shards
-  ran = sum(
-      int(line.split()[0])
-      for done in shards
-      for line in done.stdout.splitlines()
-      if line.endswith(' hold') and line.startswith('  '))
-  assert ran == 18
+  passed = [re.search(r'(\d+) passed', done.stdout)[1] for done in shards]
+  assert sum(map(int, passed)) == 18
   done = _command(
       sys.executable, *_FEW, '--expected-failures', known, path=(unpacked,))
   assert done.returncode == 1
@@ -388,8 +355,8 @@ def test_half_of_the_dynamo_series(official_wheel, unpacked, tmp_path):
   )
   done = _command(
       sys.executable,
-      '--only',
-      'retrace/replicated_spec_test.py::*through*',
+      '-k',
+      'replicated_spec_test and through',
       path=(fork, unpacked))
   assert 'verdict: retracing: yours is wrong in 2 of 2' in done.stdout
 
@@ -405,7 +372,7 @@ def test_a_name_that_is_not_there(official_wheel, tmp_path):
   shutil.unpack_archive(
       build_pure_wheel(ROOT, tmp_path, BEHAVIOUR), site, 'zip')
   done = _command(
-      sys.executable, '--only', 'identity/exported*', path=(fork, site))
+      sys.executable, '-k', 'exported_arguments_test', path=(fork, site))
   assert '  LACKS identity/exported_arguments_test.py\n' in done.stdout
   assert done.returncode == 1
 
@@ -420,8 +387,9 @@ def test_a_process_that_dies_costs_one_test(official_wheel, unpacked, tmp_path):
       f'      os.abort()\n{call}')
   done = _command(
       sys.executable,
-      '--only',
-      'retrace/replicated_spec_test.py::*threshold*',
+      '-k',
+      'replicated_spec_test and threshold',
       path=(fork, unpacked))
-  assert '  2 of 3 hold\n  WRONG retrace/replicated_spec_test.py::' in done.stdout
+  assert '  WRONG retrace/replicated_spec_test.py::' in done.stdout
+  assert 'is wrong in 1 of 3' in done.stdout
   assert 'the test process ended early (exit status -6)' in done.stdout

@@ -93,8 +93,6 @@ class Project:
 
   def __init__(self, root: Path, official_wheel: Path):
     self.root = root
-    self.test_base: list[str] = []
-    self.project_tests: list[str] = []
     self._series: dict[str, dict] = {}
     self._bases: dict[str, dict] = {}
     self._readers: dict[str, Reader] = {WHEEL: self.read}
@@ -107,8 +105,6 @@ class Project:
     """The same project in another folder."""
     other = copy.copy(self)
     other.root = shutil.copytree(self.root, root)
-    other.test_base = list(self.test_base)
-    other.project_tests = list(self.project_tests)
     other._series = copy.deepcopy(self._series)
     other._bases = copy.deepcopy(self._bases)
     other._readers = dict(self._readers)
@@ -138,15 +134,10 @@ class Project:
             bug='https://example.org/1',
             depends_on=[],
             wheel=[],
-            overlay=[],
-            tests=[],
             upstream={}))
     entry.update(values)
     # The texts and lists of texts in use look the same in TOML.
-    lists = (f'test_base = {self.test_base!r}\n'
-             f'project_tests = {self.project_tests!r}\n')
-    text = lists + ''.join(
-        _table('[[base]]', base) for base in self._bases.values())
+    text = ''.join(_table('[[base]]', base) for base in self._bases.values())
     for one in self._series.values():
       text += _table('[[series]]', {
           k: v for k, v in one.items() if k != 'upstream'

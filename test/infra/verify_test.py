@@ -11,7 +11,6 @@ import pytest
 from small_wheels import INFO
 from small_wheels import OFFICIAL_INFO
 from small_wheels import OURS
-from small_wheels import PLUGINS
 from small_wheels import problems
 from small_wheels import PYTHON
 from small_wheels import read
@@ -97,7 +96,7 @@ def test_the_checkouts_wheel_by_the_command(built, tmp_path):
                         check=False)
   assert done.returncode == 0, done.stdout + done.stderr
   assert 'sharding-priority: sync-bind-annotated-tensors.patch' in done.stdout
-  assert 'reading its files' in done.stderr
+  assert 'making the wheel again' in done.stderr
   assert json.loads((tmp_path / 'verdict.json').read_text())['ok']
 
 
@@ -105,12 +104,11 @@ def test_the_checkouts_wheel_by_the_command(built, tmp_path):
 
 
 @pytest.mark.parametrize('name, said', [
-    ('torch_xla/runtime.py', "is not upstream's, byte for byte: sha256"),
-    (XLAC, "is not upstream's, byte for byte: sha256"),
-    (CONFIG,
-     "is not upstream's, patched by one: config-add-a-line.patch: sha256"),
-    (OURS, "is not this project's: sha256"),
-    (SHIM, 'which Bazel makes of this checkout with the same compiler, GCC:'),
+    ('torch_xla/runtime.py', "is not upstream's, byte for byte."),
+    (XLAC, "is not upstream's, byte for byte."),
+    (CONFIG, "is not upstream's, patched by one: config-add-a-line.patch."),
+    (OURS, "is not this project's."),
+    (SHIM, "is not this project's, built from its C sources."),
     ('torch_xla/version.py', 'is not metadata'),
     (f'{INFO}/METADATA', 'is not metadata'),
     (f'{INFO}/entry_points.txt', 'is not metadata'),
@@ -123,7 +121,7 @@ def test_changed_byte(name, said, workshop, wheel):
     contents[name] = data[:8] + bytes([data[8] ^ 1]) + data[9:]
 
   found = problems(workshop, workshop.damage(wheel, change))
-  assert found.keys() == {name}
+  assert found.keys() == {name, RECORD}
   assert said in found[name]
 
 
@@ -131,32 +129,21 @@ def test_patch_left_out(workshop, wheel):
   theirs = read(workshop.official)[CONFIG]
   found = problems(workshop,
                    workshop.damage(wheel, lambda c: c.update({CONFIG: theirs})))
-  assert found.keys() == {CONFIG}
-  assert "it is upstream's without these patches" in found[CONFIG]
-
-
-def test_plugin_of_another_compiler(workshop, wheel):
-  other = {
-      name: data.replace(b'(Test) 1.0', b'(Test) 2.0')
-      for name, data in PLUGINS.items()
-  }
-  found = problems(workshop, wheel, built_plugins=other)
-  assert ('compiled by GCC: (Test) 1.0, and here by GCC: (Test) 2.0: verify it '
-          'where that compiler is') in found[SHIM]
+  assert found.keys() == {CONFIG, RECORD}
 
 
 @pytest.mark.parametrize('name', ['torch_xla/evil.py', 'sitecustomize.py'])
 def test_added_file(name, workshop, wheel):
   found = problems(workshop,
                    workshop.damage(wheel, lambda c: c.update({name: b'evil'})))
-  assert found.keys() == {name}
+  assert found.keys() == {name, RECORD}
   assert "neither upstream's, nor this project's, nor named by" in found[name]
 
 
 @pytest.mark.parametrize('name', [CONFIG, XLAC, OURS, BOM, f'{INFO}/WHEEL'])
 def test_removed_file(name, workshop, wheel):
   found = problems(workshop, workshop.damage(wheel, lambda c: c.pop(name)))
-  assert found.keys() == {name}
+  assert found.keys() == {name, RECORD}
   assert 'is missing' in found[name]
 
 
@@ -176,35 +163,6 @@ def test_files_of_another_python(workshop, wheel):
   found = problems(workshop, renamed, pinned={other: official.sha256(base)})
   assert "neither upstream's" in found[XLAC]
   assert 'is missing' in found[there]
-
-
-def test_bill_of_materials_without_tools(workshop, wheel):
-  found = problems(workshop,
-                   workshop.damage(wheel, lambda c: c.update({BOM: b'{}'})))
-  assert found.keys() == {BOM}
-  verdict = workshop.verify(wheel)
-  assert 'does not tell the tools' in str(verdict)
-
-
-@pytest.mark.parametrize('tool, version, said', [
-    ('zlib', 'see https://evil.example', "zlib 'see https://evil.exa"),
-    ('zlib', '1.' * 40 + '1', 'is no version'),
-    ('zlib', '1.٣', 'is no version'),
-    ('cyclonedx-python-lib', '1.0', 'and the pinned one is 11.12.0'),
-])
-def test_bill_of_materials_with_tools_that_there_are_not(
-    tool, version, said, workshop, wheel):
-
-  def change(contents):
-    bill = json.loads(contents[BOM])
-    for entry in bill['metadata']['tools']['components']:
-      if entry['name'] == tool:
-        entry['version'] = version
-    contents[BOM] = json.dumps(bill, indent=2, sort_keys=True).encode() + b'\n'
-
-  found = problems(workshop, workshop.damage(wheel, change))
-  assert found.keys() == {BOM}
-  assert said in found[BOM]
 
 
 # Nothing that could be judged.

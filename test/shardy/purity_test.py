@@ -245,37 +245,3 @@ def test_it_runs_without_torch():
   modules += [f'{_SHARDY}.{m}' for m in ('door', 'door.chain', 'door.shim')]
   processes.output_of(
       _WITHOUT_TORCH.format(path=list(torch_xla.__path__), modules=modules))
-
-
-def _manifest():
-  manifest = pytest.importorskip(
-      'infra.patchset.manifest',
-      reason='needs the project: patches/series.toml')
-  return manifest.load_manifest(_ROOT)
-
-
-def _owner(manifest, module: str) -> str:
-  path = _modules()[module].relative_to(_ROOT).as_posix()
-  owner, = manifest.owners_of_overlay(path)
-  return owner
-
-
-def test_each_folder_but_the_commands_belongs_to_one_series():
-  manifest = _manifest()
-  owners: dict[str, set[str]] = {}
-  for module in _modules():
-    # Of which each is of its implementation's series; or it is of none.
-    if module.startswith((f'{_COMMAND}.commands.', _CONFORMANCE)):
-      continue
-    owners.setdefault(_place(module), set()).add(_owner(manifest, module))
-  assert {p: o for p, o in owners.items() if len(o) != 1} == {}
-
-
-def test_imports_stay_within_what_a_series_depends_on():
-  """So that each series can be upstreamed without those after it."""
-  manifest = _manifest()
-  for one in _imports():
-    if (one.imported in _modules() and
-        not one.importer.startswith(_CONFORMANCE)):
-      known = manifest.with_dependencies(_owner(manifest, one.importer))
-      assert _owner(manifest, one.imported) in {s.name for s in known}, one
