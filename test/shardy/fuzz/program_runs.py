@@ -149,6 +149,7 @@ class _Run:
     self._program = program
     self._device = device
     self._meshes = [] if device == 'cpu' else _meshes(program)
+    self._marked: list[torch.Tensor] = []  # By a step.
     self._inputs = {}
     for place, one in enumerate(program.inputs):
       t = data_of(one, program.seed * 1000 + place).to(device)
@@ -208,7 +209,8 @@ class _Run:
     return {
         name: (before[name], now[name])
         for name in before
-        if before[name] != now[name]
+        if before[name] != now[name] and
+        all(t is not self._inputs[name] for t in self._marked)
     }
 
   def _mark_input(self, t: torch.Tensor, mesh: int, spec: tuple,
@@ -227,6 +229,7 @@ class _Run:
       return xs.mark_sharding_with_gradients(
           t, self._meshes[mesh], spec, priority=priority)
     xs.mark_sharding(t, self._meshes[mesh], spec, priority=priority)
+    self._marked.append(t)
     return t
 
 

@@ -290,10 +290,8 @@ def make(seed: int) -> Program:
   for _ in range(4 * wanted):
     if wanted and random_operations.add(draft):
       wanted -= 1
-      latest = draft.values[-1]
-      # An input that an update added is placed already.
-      if draft.chance(0.25) and latest.name in {s.name for s in draft.steps}:
-        draft.constrain(latest)
+      if draft.chance(0.25):
+        draft.constrain(draft.values[-1])
   return finished(draft)
 
 

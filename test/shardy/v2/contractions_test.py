@@ -76,6 +76,7 @@ ROOT y = f32[2,3,5] reduce(n4, n6), dimensions={0}, to_apply=shardy.add.1''')
     [
         ('f32', 8),  # Parts would be larger than the operands.
         ('f32', 65),  # There are none that are equal.
+        ('f32', 1),  # Split, the other devices would add their padding.
         ('s32', 64),  # Products of integers have no gradients.
     ])
 def test_or_is_whole(dtype, size):
@@ -90,10 +91,9 @@ def test_or_is_whole(dtype, size):
 @pytest.mark.parametrize('size, devices', [
     (64, '[4,2]<=[8]'),
     (64, '[4,2]0,4,1,5,2,6,3,7'),
-    (1, _NO_ORDER),
 ])
 def test_what_is_left(size, devices):
-  """In a regular order, as a list or not; and a sum of one element."""
+  """In a regular order, as a list or not."""
   attributes = 'lhs_contracting_dims={0}, rhs_contracting_dims={0}'
   assert _after(f'f32[{size},3]', f'f32[{size},5]', 'f32[3,5]', attributes,
                 devices) == (f'ROOT y = f32[3,5] dot(x, w), {attributes}', '')

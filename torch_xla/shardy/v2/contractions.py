@@ -83,7 +83,9 @@ def _part_in(computation: HloComputationProto, adders: Adders,
   def changed(
       instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
     nonlocal parted
-    if instruction.opcode != 'dot' or not _sums(instruction, by_id):
+    # One element can be split too, and the rest of the devices be padding.
+    if instruction.opcode != 'dot' or not (
+        instruction.dot_dimension_numbers.lhs_contracting_dimensions):
       return None
     added, is_parted = _split_product(instruction, by_id, computation, adders,
                                       num_devices)
@@ -92,14 +94,6 @@ def _part_in(computation: HloComputationProto, adders: Adders,
 
   count = put_before(computation, changed)
   return parted, count - parted
-
-
-def _sums(instruction: HloInstructionProto,
-          by_id: Mapping[int, HloInstructionProto]) -> bool:
-  """Tests whether a product sums anything that could be split."""
-  lhs = dims_of(by_id[instruction.operand_ids[0]])
-  summed = instruction.dot_dimension_numbers.lhs_contracting_dimensions
-  return any(lhs[n] > 1 for n in summed)
 
 
 def _split_product(instruction: HloInstructionProto,
