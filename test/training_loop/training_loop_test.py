@@ -15,6 +15,7 @@ import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.xla_sharding import (
     apply_xla_patch_to_nn_linear)
 from torch_xla.experimental.gradient_accumulation import gradient_accumulation
+from torch_xla.experimental.scan_layers import scan_layers
 import torch_xla.runtime as xr
 
 import processes
@@ -189,3 +190,20 @@ def test_one_replica_is_reduced_and_scaled():
   xm.all_reduce(xm.REDUCE_SUM, tensors, scale=.5)
   scaled = xm.all_reduce(xm.REDUCE_SUM, tensors[0], scale=.5)
   assert scaled.tolist() == [.25, .25]
+
+
+def test_a_cached_scan_is_that_of_its_inputs():
+  layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)).to('xla')
+  x = torch.ones(4, 8).to('xla')
+  with torch.autocast('xla', dtype=torch.bfloat16):
+    cast = scan_layers(layers, x.bfloat16(), is_layer_pure=True)
+    with pytest.raises(ValueError, match='give `init` that type'):
+      scan_layers(layers, x, is_layer_pure=True)
+  layers.requires_grad_(False)
+  frozen = scan_layers(layers, x.requires_grad_(), is_layer_pure=True)
+  layers.requires_grad_(True)
+  y = scan_layers(layers, x, is_layer_pure=True)
+  y.sum().backward()
+  assert (cast.dtype, frozen.dtype, y.dtype) == (torch.bfloat16, torch.float32,
+                                                 torch.float32)
+  assert layers[0].weight.grad.cpu().any()
