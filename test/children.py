@@ -9,9 +9,9 @@ Children are forked from servers that have imported torch_xla (`fork_server`),
 three at a time, as some wait, or two beside the tests that need none, which come
 first. A child is a pytest that collects a module and forks a process for it, and
 one for each test that has its own: what a module imports is seen by no other.
-Their reports are shown as this process's own. A process that dies fails the test that it was running, and
-another one runs those behind it; one that hangs fails all that its child did not
-report.
+Their reports are shown as this process's own. A process that dies fails the test
+that it was running, and another one runs those behind it; one that hangs fails
+all that its child did not report.
 """
 
 from __future__ import annotations
