@@ -15,7 +15,7 @@ import pytest
 from cpu_seconds import CpuSeconds
 import tiers
 
-LIMITS = {'core': 450, 'whole': 1500}
+LIMITS = {'core': 400, 'whole': 1100}
 _SHOWN = 10
 
 

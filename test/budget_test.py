@@ -30,14 +30,11 @@ def test_takes_time():
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('arguments, fails', [
     (['test'], True),
-    pytest.param(['test', '--tier=all'], False, marks=pytest.mark.nightly),
     pytest.param(['test', '-k', 'takes'], False, marks=pytest.mark.nightly),
-    pytest.param(['test', '-p', 'no:budget'], False, marks=pytest.mark.nightly),
-    (['test/a_test.py'], False),
 ])
-@pytest.mark.slow
 def test_a_run_over_budget_fails(tmp_path, arguments, fails):
   folder = tmp_path / 'test'
   folder.mkdir()

@@ -7,11 +7,11 @@ process of its own, with these variables in addition to its module's.
 
 Children are forked from servers that have imported torch_xla (`fork_server`),
 three at a time, as some wait, or two beside the tests that need none, which come
-first. A child is a pytest that collects some modules of a folder and forks a
-process for each, and for each test that has its own. Their reports are shown as
-this process's own. A process that dies fails the test that it was running, and
-another one runs those behind it; one that hangs fails all that its child did not
-report.
+first. A child is a pytest that collects a module and forks a process for it, and
+one for each test that has its own: what a module imports is seen by no other.
+Their reports are shown as this process's own. A process that dies fails the test
+that it was running, and another one runs those behind it; one that hangs fails
+all that its child did not report.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class _Reporter:
 
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtestloop(self, session: pytest.Session) -> Optional[bool]:
-    """Forks a process for each module and each test that has its own."""
+    """Forks a process for the module and for each test that has its own."""
     for items in _by_process(session.items):
       pid = os.fork()
       if not pid:
@@ -185,7 +185,7 @@ class _Children:
     for item in session.items:
       environment = _environment_of(item)
       if environment is not None:
-        key = (item.path.parent, *sorted(environment.items()))
+        key = (item.path, *sorted(environment.items()))
         groups.setdefault(key, []).append(item)
     # As it is now: by a child's turn a test may have changed it for itself.
     place = Place.here()

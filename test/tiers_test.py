@@ -8,13 +8,10 @@ from tiers import Asked
 _FILE = Path('/checkout/test/a_test.py')
 
 
-def _asked(tier: str = 'whole',
-           whole_files: bool = False,
-           folders=(),
-           files=(),
-           nodes=()) -> Asked:
-  return Asked(tier, whole_files, frozenset(folders), frozenset(files),
-               frozenset(nodes))
+def _takes(test, marks, tier='whole', files=(), nodes=(), name=_FILE.name):
+  asked = Asked(tier, tier == 'whole', frozenset(), frozenset(files),
+                frozenset((_FILE, node) for node in nodes))
+  return asked.takes(_FILE.with_name(name), test, marks)
 
 
 @pytest.mark.parametrize('marks, tiers', [
@@ -24,21 +21,15 @@ def _asked(tier: str = 'whole',
     (('slow', 'nightly', 'parametrize'), 'all'),
 ])
 def test_marks(marks, tiers):
-  taking = [
-      tier for tier in ('core', 'whole', 'all')
-      if _asked(tier, folders=[_FILE.parent]).takes(_FILE, 'test_a', marks)
-  ]
-  assert taking == tiers.split()
+  assert [t for t in ('core', 'whole', 'all') if _takes('test_a', marks, t)
+         ] == tiers.split()
 
 
 def test_a_file_that_is_named_runs_wholly():
-  assert _asked(
-      whole_files=True, files=[_FILE]).takes(_FILE, 'test_a', ['nightly'])
-  other = _FILE.with_name('b_test.py')
-  assert not _asked(
-      whole_files=True, files=[_FILE]).takes(other, 'test_a', ['nightly'])
+  assert _takes('test_a', ['nightly'], files=[_FILE])
+  assert not _takes('test_a', ['nightly'], files=[_FILE], name='b_test.py')
   # Not where a tier is named, too.
-  assert not _asked('core', files=[_FILE]).takes(_FILE, 'test_a', ['slow'])
+  assert not _takes('test_a', ['slow'], 'core', files=[_FILE])
 
 
 @pytest.mark.parametrize('named, test, is_taken', [
@@ -50,6 +41,7 @@ def test_a_file_that_is_named_runs_wholly():
     ('test_a', 'test_ab', False),
 ])
 def test_a_test_that_is_named_runs_in_any_tier(named, test, is_taken):
-  asked = _asked('core', nodes=[(_FILE, named)])
-  assert asked.takes(_FILE, test, ['nightly']) == is_taken
-  assert not asked.takes(_FILE.with_name('b_test.py'), test, ['nightly'])
+  for name in (_FILE.name, 'b_test.py'):
+    assert _takes(
+        test, ['nightly'], 'core', nodes=[named], name=name) == (
+            is_taken and name == _FILE.name)
