@@ -64,10 +64,6 @@ def disabled_rewrites(plugin: Any) -> frozenset[str]:
 
   Args:
     plugin: its DevicePlugin, which may have a method `rewrites`.
-
-  Raises:
-    DoorError: `rewrites` gives no such dict, names what there is not, or what
-      results would be wrong without.
   """
   method = getattr(plugin, 'rewrites', None)
   if method is None:
