@@ -22,7 +22,7 @@ import sys
 import environments
 from processes import clean_environment
 import pytest
-from torch_xla.shardy.rewrite import choice
+from torch_xla.shardy.rewrite import pipeline
 from torch_xla_shardy import commands
 
 ROOT = Path(__file__).parents[1]
@@ -331,5 +331,5 @@ def test_rewrites_are_listed():
   optional, always = (
       re.findall(r'^\| `(\w+)` \|', table, re.MULTILINE)
       for table in section.split('\n## ')[0].split('rewrites(self)'))
-  assert optional == list(choice.FOR_SHARDINGS)
-  assert sorted(always) == sorted(choice.ALWAYS)
+  assert optional == list(pipeline.FOR_SHARDINGS)
+  assert sorted(always) == sorted(pipeline.ALWAYS)

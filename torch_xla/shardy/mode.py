@@ -63,11 +63,7 @@ class ModeSetting:
     self._settled_by = dependent
 
   def check_unsettled(self, new_mode: Mode) -> None:
-    """Checks that the mode can still be switched.
-
-    Raises:
-      TooLateError: something depends on the mode.
-    """
+    """Checks that the mode can still be switched."""
     if self._settled_by:
       raise TooLateError(
           f'cannot switch to mode {new_mode.value!r}: {self._settled_by} was '

@@ -15,11 +15,7 @@ from .mode import current_mode
 
 
 def pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-  """The global tensors behind these.
-
-  Raises:
-    ValueError: none has anything pending.
-  """
+  """The global tensors behind these."""
   tensors = [xla_sharding.unwrap_sharded_tensor(t) for t in tensors]
   if not any(torch_xla._XLAC._check_tensor_need_materialization(tensors)):
     raise ValueError('none of the tensors has anything pending: there is no '

@@ -77,11 +77,7 @@ def add_stablehlo(load: Callable[[], StableHlo]) -> None:
 
 
 def stablehlo() -> StableHlo:
-  """The functions of the series stablehlo.
-
-  Raises:
-    DoorError: this build lacks the series.
-  """
+  """The functions of the series stablehlo."""
   if _stablehlo is None:
     raise DoorError('this build of torch_xla lacks the series stablehlo')
   return _stablehlo()
@@ -94,11 +90,7 @@ def _planner(of_mode: Mode) -> Planner:
 
 
 def route(of_mode: Mode) -> Route:
-  """The route of a mode.
-
-  Raises:
-    DoorError: this build lacks the series that the mode comes from.
-  """
+  """The route of a mode."""
   if of_mode not in _routes:
     raise DoorError(f'this build of torch_xla lacks the series that mode '
                     f'{of_mode.value!r} comes from, sharding-priority; '
@@ -229,12 +221,7 @@ def hlo_text(program: bytes) -> str:
 
 
 def check_door() -> None:
-  """Checks that programs pass the door.
-
-  Raises:
-    DoorError: programs do not pass the door: the mode is off, or the runtime
-      came up without it.
-  """
+  """Checks that programs pass the door."""
   if current_mode() is Mode.OFF:
     raise DoorError(
         'programs are only recorded with the mode on: set XLA_USE_SHARDY=1 or '
@@ -243,11 +230,7 @@ def check_door() -> None:
 
 
 def check_runtime() -> None:
-  """Checks that the runtime came up with the door if the mode is on.
-
-  Raises:
-    DoorError: the mode is on and the runtime came up without the door.
-  """
+  """Checks that the runtime came up with the door if the mode is on."""
   import torch_xla
 
   from . import door

@@ -13,7 +13,7 @@ from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.editor import dims_of, instructions_of
-from torch_xla.shardy.rewrite import choice
+from torch_xla.shardy.rewrite import pipeline
 from torch_xla.shardy.rewrite.planner import ShardyPlanner
 
 _SPLIT = 'sharding={devices=[8,1]<=[8]}'
@@ -31,12 +31,12 @@ class _Says:
 
 def test_a_plugin_that_says_nothing_is_spared_nothing():
   for plugin in (None, object(), _Says({})):
-    assert choice.disabled_rewrites(plugin) == frozenset()
+    assert pipeline.disabled_rewrites(plugin) == frozenset()
 
 
 def test_what_is_false_is_left_out():
   said = {'batch_norm': False, 'dot_dims': True, 'index_dims': False}
-  assert choice.disabled_rewrites(_Says(said)) == {'batch_norm', 'index_dims'}
+  assert pipeline.disabled_rewrites(_Says(said)) == {'batch_norm', 'index_dims'}
 
 
 _NAMES = "'batch_norm', 'dot_dims', 'index_dims'"
@@ -51,7 +51,7 @@ _NAMES = "'batch_norm', 'dot_dims', 'index_dims'"
 ])
 def test_what_is_no_such_dict(said):
   with pytest.raises(DoorError) as raised:
-    choice.disabled_rewrites(_Says(said))
+    pipeline.disabled_rewrites(_Says(said))
   assert str(raised.value) == (
       f'_Says.rewrites() gives {said!r}; it must be a dict that says of some '
       f'of {_NAMES} whether they are applied, True or False')
@@ -61,15 +61,15 @@ def test_what_is_no_such_dict(said):
 @pytest.mark.parametrize('is_applied', [False, True])
 def test_an_unknown_name(name, is_applied):
   with pytest.raises(DoorError) as raised:
-    choice.disabled_rewrites(_Says({'dot_dims': False, name: is_applied}))
+    pipeline.disabled_rewrites(_Says({'dot_dims': False, name: is_applied}))
   assert str(raised.value) == (
       f'_Says.rewrites() names {name!r}; it can name {_NAMES}')
 
 
-@pytest.mark.parametrize('name', sorted(choice.ALWAYS))
+@pytest.mark.parametrize('name', sorted(pipeline.ALWAYS))
 def test_what_results_depend_on(name):
   with pytest.raises(DoorError) as raised:
-    choice.disabled_rewrites(_Says({name: False}))
+    pipeline.disabled_rewrites(_Says({name: False}))
   assert str(raised.value) == (
       f'_Says.rewrites() names {name!r}, which is always applied: without it '
       'results would be wrong, or a program not be compiled. It can name '
@@ -108,11 +108,11 @@ def _left(name: str, program) -> bool:
 
 
 @pytest.mark.parametrize(
-    'left_out', [(), *([n] for n in choice.FOR_SHARDINGS)], ids=str)
+    'left_out', [(), *([n] for n in pipeline.FOR_SHARDINGS)], ids=str)
 def test_the_others_are_applied(left_out):
   pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   sent = modules.module_of(_PROGRAM)
-  assert all(_left(name, sent) for name in choice.FOR_SHARDINGS)
+  assert all(_left(name, sent) for name in pipeline.FOR_SHARDINGS)
   plan = ShardyPlanner(Surroundings(disabled_rewrites=lambda: left_out))(
       sent.SerializeToString(), 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert not plan.reason
@@ -121,7 +121,7 @@ def test_the_others_are_applied(left_out):
   assert by_shardy and attempts[-1].partitioner is Partitioner.GSPMD
   for attempt in by_shardy:
     program = messages.parse(protos.HloModuleProto, attempt.program)
-    for name in choice.FOR_SHARDINGS:
+    for name in pipeline.FOR_SHARDINGS:
       assert _left(name, program) == (name in left_out), name
     uneven, = (
         i for i in instructions_of(program)

@@ -74,11 +74,7 @@ def with_annotations(target: str, annotations: Iterable[Annotation]) -> str:
 
 @functools.lru_cache(maxsize=64)  # A program has many tags and few different.
 def parse_target(target: str) -> tuple[Annotation, ...]:
-  """The annotations in the target of a binding or a tag.
-
-  Raises:
-    AnnotationTextError: it is neither, or damaged.
-  """
+  """The annotations in the target of a binding or a tag."""
   prefix = next((p for p in (_BINDING, _TAG) if target.startswith(p)), None)
   if prefix is None:
     raise AnnotationTextError(f'{target[:80]!r} is no binding and no tag')

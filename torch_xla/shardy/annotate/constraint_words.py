@@ -32,10 +32,6 @@ def check_propagate(propagate: Any,
     propagate: such a tuple, one bool for all dimensions, or None.
     partition_spec: of the tensor; what is None in it is not split.
     priority: as `check_priority` gives it.
-
-  Raises:
-    PropagateError: something else; or a dimension that is not split has a
-      priority, which opens it, and is said to be closed.
   """
   if propagate is None:
     return None
@@ -68,10 +64,6 @@ def check_unreduced(unreduced: Any, axis_names: Optional[Iterable[str]],
     unreduced: mesh axes by name or index; None for none.
     axis_names: the mesh's, if it has any.
     partition_spec: mesh axes by index.
-
-  Raises:
-    UnreducedError: no tuple, an axis that the mesh does not have, one that is
-      named twice, or one that splits a dimension.
   """
   if unreduced is None:
     return ()

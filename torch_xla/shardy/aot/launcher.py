@@ -33,9 +33,6 @@ class CannotStartError(AotError):
 
 def compiler() -> str:
   """The path of the TPU's compiler: TPU_LIBRARY_PATH, or the package libtpu's.
-
-  Raises:
-    AotError: there is none.
   """
   path = _environment().get(_LIBRARY_VARIABLE)
   if path:

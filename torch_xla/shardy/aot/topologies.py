@@ -124,11 +124,7 @@ class TopologyName:
 
 
 def parse(text: str) -> TopologyName:
-  """Reads 'v5e:16x16', the accelerator type 'v5litepod-256', '2*v5e:16x16'.
-
-  Raises:
-    TopologyError: there is no such topology; names those that are known.
-  """
+  """Reads 'v5e:16x16', the accelerator type 'v5litepod-256', '2*v5e:16x16'."""
   match = _NAME.fullmatch(text.strip().lower())
   if match is None:
     raise TopologyError(f'{text!r} is no topology. {known()}')

@@ -44,8 +44,8 @@ def _route() -> switch.Route:
 
 
 def _check(plugin: Any) -> None:
-  from ..rewrite import choice
-  choice.disabled_rewrites(plugin)
+  from ..rewrite import pipeline
+  pipeline.disabled_rewrites(plugin)
 
 
 def _disabled_rewrites() -> frozenset[str]:
@@ -53,5 +53,5 @@ def _disabled_rewrites() -> frozenset[str]:
   import torch_xla.runtime as xr
 
   from ..door import device_plugins
-  from ..rewrite import choice
-  return choice.disabled_rewrites(device_plugins.registered(xr.device_type()))
+  from ..rewrite import pipeline
+  return pipeline.disabled_rewrites(device_plugins.registered(xr.device_type()))

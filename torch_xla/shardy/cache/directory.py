@@ -48,9 +48,6 @@ class Directory:
 
   def subdirectory(self, name: str, make: bool) -> Optional[Directory]:
     """Opens a directory in this one; None if it is missing and not to be made.
-
-    Raises:
-      CacheError: it cannot be made or opened, or is not trusted.
     """
     path = os.path.join(self.path, name)
     is_new = make and self._make(name)
@@ -106,11 +103,7 @@ class Directory:
     _check(self.path, os.fstat(self.file))
 
   def check_way(self) -> None:
-    """Refuses a place on the way to here where anybody may rename anything.
-
-    Raises:
-      CacheError: there is one.
-    """
+    """Refuses a place on the way to here where anybody may rename anything."""
     here = self
     while True:
       mode = os.fstat(here.file).st_mode
@@ -169,9 +162,6 @@ def open_root(path: str, make: bool) -> Optional[Directory]:
 
   Returns:
     The root; None if it is missing and not to be made.
-
-  Raises:
-    CacheError: it cannot be made or opened, or is not trusted.
   """
   there, missing = path, []
   while True:

@@ -27,9 +27,6 @@ def directory_name() -> str:
   '_<digest of the processor's features>'. The plugin's version is that of the
   package it comes in, for XLA's CPU plugin and for libtpu. A library of any
   other origin is named by its contents: nothing else is sure to change with it.
-
-  Raises:
-    CacheError: the device has no plugin behind the door.
   """
   import torch_xla
   from torch_xla.experimental import plugins

@@ -234,11 +234,7 @@ class Store:
     self._not_stored.append(line)
 
   def evict(self) -> None:
-    """Deletes what was not used for longest until the limit is kept.
-
-    Raises:
-      CacheError: another process is the writer.
-    """
+    """Deletes what was not used for longest until the limit is kept."""
     if not self.may_write():
       raise CacheError(f'{self.path} is open for reading only: its writer '
                        'keeps it to its limit')

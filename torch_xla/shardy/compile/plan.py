@@ -31,7 +31,7 @@ class Surroundings:
   Attributes:
     names_of: the users' names of a binding's operands, by its target.
     meshes: those that the process has made, as for `sdy.constraints.decide`.
-    disabled_rewrites: as for `rewrite.choice`; asked for when there is a
+    disabled_rewrites: as for `rewrite.pipeline`; asked for when there is a
       program.
   """
   names_of: Callable[[str], Sequence[str]] = lambda target: ()

@@ -22,7 +22,7 @@ from ..errors import DoorError
 from ..mode import (current_mode, leaves_as_stablehlo, Mode,
                     mode_from_environment)
 from ..process_environment import started_with
-from ..rewrite import choice
+from ..rewrite import pipeline
 from ..stablehlo import for_plugin
 from .report import Finding, Diagnosis, Status
 from .variables import Moment, Timing
@@ -278,7 +278,7 @@ def _rewrites(device: str) -> Iterator[Finding]:
   plugin = _registered(device)
   make = lambda *rest: Finding('rewrites', *rest)
   try:
-    left_out = choice.disabled_rewrites(plugin)
+    left_out = pipeline.disabled_rewrites(plugin)
   except DoorError as e:
     yield make(Status.ERROR, str(e), 'correct it before the runtime starts')
     return

@@ -167,11 +167,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 def _check_rows(rows: list[tuple[str, int, torch.Tensor]],
                 expected: torch.Tensor, operation: str) -> None:
-  """Checks that every device has given the expected rows, bit by bit.
-
-  Raises:
-    ProbeError: a device's rows differ in a bit, or a device has none.
-  """
+  """Checks that every device has given the expected rows, bit by bit."""
   if len(rows) != xr.addressable_runtime_device_count():
     raise ProbeError(f'{operation}: {len(rows)} device(s) answered of '
                      f'{xr.addressable_runtime_device_count()}')

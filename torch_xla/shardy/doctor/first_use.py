@@ -141,10 +141,6 @@ def track_first_tensor() -> None:
 
   To be called right after `import torch_xla`; a second call does nothing. A
   tensor that C++ makes without Python is placed at the next call that is seen.
-
-  Raises:
-    RuntimeError: the runtime or a tensor is there, so the place can no longer
-      be found.
   """
   global _tracker
   if _tracker is not None:

@@ -77,11 +77,7 @@ class LibraryPlugin(plugins.DevicePlugin):
   """
 
   def library_path(self) -> str:
-    """The path of the plugin's library, from the variable.
-
-    Raises:
-      DoorError: the variable is not set.
-    """
+    """The path of the plugin's library, from the variable."""
     path = os.environ.get(LIBRARY_PATH_VARIABLE)
     if not path:
       raise DoorError(f'PJRT_DEVICE={LIBRARY_DEVICE} runs on the plugin that '

@@ -91,11 +91,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
-  """The loaded shim.
-
-  Raises:
-    DoorError: the wheel lacks it, or it belongs to another version of it.
-  """
+  """The loaded shim."""
   try:
     library = ctypes.CDLL(LIBRARY_PATH)
   except OSError as e:
@@ -310,12 +306,7 @@ def is_open() -> bool:
 
 
 def open_inner(library_path: str) -> None:
-  """Opens the backend's plugin, which the shim then stands before.
-
-  Raises:
-    DoorError: it is missing, is not a PJRT plugin or of another major version,
-      or the process already has another one open.
-  """
+  """Opens the backend's plugin, which the shim then stands before."""
   global _opened
   message = ctypes.create_string_buffer(_MESSAGE_SIZE)
   code = _library().PjrtShardy_Open(
@@ -330,10 +321,6 @@ def plugin_attribute(name: str) -> Optional[tuple[int, ...]]:
 
   Call it once the runtime is up: plugins may tell nothing before that. None if
   the plugin has no such attribute, or has none at all.
-
-  Raises:
-    DoorError: no plugin is open, the attribute is no integer and no list of
-      them, or the plugin refuses to tell.
   """
   capacity = 8
   while True:
@@ -352,11 +339,7 @@ def plugin_attribute(name: str) -> Optional[tuple[int, ...]]:
 
 
 def device_kind() -> str:
-  """The plugin's name for the kind of this process's first device.
-
-  Raises:
-    DoorError: the runtime is not up, or the plugin refuses to tell.
-  """
+  """The plugin's name for the kind of this process's first device."""
   kind = ctypes.create_string_buffer(_MESSAGE_SIZE)
   size = ctypes.c_size_t()
   code = _library().PjrtShardy_DeviceKind(kind, _MESSAGE_SIZE,

@@ -54,11 +54,7 @@ class Golden:
   made_by: str = ''
 
   def only(self, chosen: Optional[Sequence[str]]) -> Golden:
-    """The sections that are chosen; None: all that it has but counts.
-
-    Raises:
-      GoldenFileError: it has not one of them.
-    """
+    """The sections that are chosen; None: all that it has but counts."""
     names = chosen or [s for s in DEFAULT if s in self.sections] or DEFAULT
     for name in names:
       if name not in self.sections:
@@ -84,11 +80,7 @@ class Change:
 
 
 def read(path: Path, tool: str) -> Golden:
-  """Reads a golden file.
-
-  Raises:
-    GoldenFileError: it cannot be read, or is none of this tool's.
-  """
+  """Reads a golden file."""
   try:
     with open(path, encoding='utf-8') as f:
       data = json.load(f)

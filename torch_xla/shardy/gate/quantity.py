@@ -90,9 +90,6 @@ def find(name: str, quantities: Mapping[str, Quantity],
 
   Args:
     synonyms: what else people call some.
-
-  Raises:
-    UnknownQuantityError: there is none; the message lists all.
   """
   words = ' '.join(name.split())
   if words in quantities:

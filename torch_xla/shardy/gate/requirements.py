@@ -88,9 +88,6 @@ def parse(text: str, named: Named) -> Requirement:
 
   A number of bytes is written as `sizes.parse` reads it, any other as
   `sizes.parse_number` does.
-
-  Raises:
-    RequirementError: it is none, or names no quantity.
   """
   words = ' '.join(text.split())
   match = _PARTS.fullmatch(words)
@@ -108,11 +105,7 @@ def parse(text: str, named: Named) -> Requirement:
 
 
 def parse_tolerance(text: str, named: Named) -> Tolerance:
-  """Reads 'peak=2%', 'programs=1', 'all-gather bytes=16MiB'.
-
-  Raises:
-    RequirementError: it is none, or of no quantity.
-  """
+  """Reads 'peak=2%', 'programs=1', 'all-gather bytes=16MiB'."""
   name, equals, allowed = (part.strip() for part in text.partition('='))
   if not equals or not name or not allowed:
     raise RequirementError(

@@ -25,11 +25,7 @@ class SizeError(ValueError):
 
 
 def parse(text: str) -> int:
-  """The bytes of '1GiB' (1024^3), '16 MB' (16 * 1000^2), '3.2G', '512'.
-
-  Raises:
-    SizeError: it is none of these.
-  """
+  """The bytes of '1GiB' (1024^3), '16 MB' (16 * 1000^2), '3.2G', '512'."""
   match = _SIZE.fullmatch(text.strip())
   if not match:
     raise SizeError(f'{text!r} is no number of bytes: write 1GiB, 16 MB, 3.2G '
@@ -39,11 +35,7 @@ def parse(text: str) -> int:
 
 
 def parse_number(text: str) -> int:
-  """The number of '3', '1,000', '2.5T' (of 1000) or '1e12'.
-
-  Raises:
-    SizeError: it is none of these.
-  """
+  """The number of '3', '1,000', '2.5T' (of 1000) or '1e12'."""
   match = _NUMBER.fullmatch(text.strip())
   if not match:
     raise SizeError(f'{text!r} is no number: write 3, 1,000, 2.5T (of 1000) '

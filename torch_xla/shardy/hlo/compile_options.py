@@ -43,10 +43,6 @@ def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
 
   Options of a program that is not partitioned, or that already name
   `partitioner`, come back as the same bytes.
-
-  Raises:
-    ValueError: `options` is damaged, or `partitioner` is NONE: whether a
-      program is partitioned is torch_xla's decision.
   """
   if partitioner is Partitioner.NONE:
     raise ValueError('cannot turn partitioning off; choose GSPMD or SHARDY')

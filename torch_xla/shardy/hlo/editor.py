@@ -19,11 +19,7 @@ _API_VERSION_ORIGINAL = 1  # Of custom calls.
 
 
 def entry_of(module: HloModuleProto) -> HloComputationProto:
-  """The computation that a program is.
-
-  Raises:
-    ValueError: it has none.
-  """
+  """The computation that a program is."""
   for computation in module.computations:
     if computation.id == module.entry_computation_id:
       return computation

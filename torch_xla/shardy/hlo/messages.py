@@ -67,11 +67,7 @@ def make(kind: type[M], **fields: Any) -> M:
 
 
 def parse(kind: type[M], data: bytes) -> M:
-  """Parses `data` as a message.
-
-  Raises:
-    ValueError: `data` is damaged.
-  """
+  """Parses `data` as a message."""
   from google.protobuf.message import DecodeError
   try:
     message: M = _class(kind).FromString(data)

@@ -38,11 +38,7 @@ class ShapeMismatchError(ShardingError):
 
 
 def parse(data: bytes) -> OpSharding:
-  """The OpSharding message in `data`.
-
-  Raises:
-    OpShardingError: `data` is no protobuf.
-  """
+  """The OpSharding message in `data`."""
   try:
     return messages.parse(OpSharding, data)
   except ValueError as e:
@@ -135,11 +131,7 @@ def _sharding_type(value: int) -> ShardingType:
 
 
 def check_rank(sharding: HloSharding, rank: int) -> None:
-  """Checks that a leaf's sharding is for arrays of `rank` dims.
-
-  Raises:
-    ShapeMismatchError: it is not.
-  """
+  """Checks that a leaf's sharding is for arrays of `rank` dims."""
   if sharding.rank not in (None, rank):
     raise ShapeMismatchError(f'a sharding for rank {sharding.rank} '
                              f'on an array of rank {rank}')

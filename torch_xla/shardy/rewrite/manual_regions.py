@@ -68,11 +68,7 @@ class ManualComputation:
 
 
 def placement(instruction: HloInstructionProto) -> Optional[HloSharding]:
-  """An instruction's own sharding.
-
-  Raises:
-    InexpressibleError: it is not understood.
-  """
+  """An instruction's own sharding."""
   if not instruction.HasField('sharding'):
     return None
   try:

@@ -5,20 +5,31 @@
                extract
 
 GSPMD gets the program in V2, Shardy one that is lowered on from there.
+
+A vendor whose compiler has rules of its own for some operations says so by a
+method of its DevicePlugin, and gets these as torch_xla traces them:
+
+    def rewrites(self) -> dict[str, bool]:
+      return {'batch_norm': False}
+
+docs/stablehlo.md has a table of the names. One that the method does not name is
+applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import enum
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
-from . import (choice, extract, padding, partial_sums, shard_groups, to_sdy,
-               unasked, untuple)
+from . import (batch_norm, dot_dims, extract, index_dims, padding, partial_sums,
+               shard_groups, to_sdy, unasked, untuple)
 from ..annotate.annotation import UserMesh
 from ..compile.plan import NO_TILES, Tiles
+from ..errors import DoorError
 from ..hlo import dump, messages
+from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sdy.constraints import SdyProgram
 from ..sdy.mesh_axes import InexpressibleError
@@ -27,6 +38,30 @@ from ..v2.to_v2 import ShardingCounts
 from .extract import Annotations
 
 _NOT_PADDED = padding.Padded({}, frozenset(), {}, {})
+
+
+class Rewrite(NamedTuple):
+  """An equivalent of operations that shardings propagate through.
+
+  Attributes:
+    opcodes: those that it rewrites.
+    rewrite: rewrites a module, in place; returns how many operations.
+  """
+  opcodes: frozenset[str]
+  rewrite: Callable[[HloModuleProto], int]
+
+
+# In the order in which they are applied.
+FOR_SHARDINGS = {
+    'batch_norm': Rewrite(batch_norm.OPCODES, batch_norm.expand),
+    'dot_dims': Rewrite(dot_dims.OPCODES, dot_dims.unmerge),
+    'index_dims': Rewrite(index_dims.OPCODES, index_dims.batch),
+}
+# Done elsewhere. Without them a program has no form that the plugin reads, or
+# XLA's partitioner computes something else or ends the process.
+ALWAYS = frozenset(
+    ('composites', 'contractions', 'conversion', 'convolutions', 'manual',
+     'padding', 'partial_sums', 'scatter_indices', 'untuple', 'windows'))
 
 
 class Stage(enum.IntEnum):
@@ -44,7 +79,7 @@ class Settings:
   Attributes:
     num_devices: that the program is for.
     meshes: those of the process, as for `constraints.decide`.
-    disabled_rewrites: names in `choice.FOR_SHARDINGS` of passes to skip.
+    disabled_rewrites: names in `FOR_SHARDINGS` of passes to skip.
     rewrites: whether operations are rewritten, besides the shardings.
     untuple: whether parameters that come as one tuple are taken one by one.
   """
@@ -127,9 +162,12 @@ def lower(program: Program,
   unasked.repeat(module, annotations)
   groups = shard_groups.extract_groups(module)
   if settings.rewrites:
-    for name, rewrite in choice.chosen(module, settings.disabled_rewrites):
-      rewrite(module)
-      dump.stage(name, module)
+    opcodes = {i.opcode for i in instructions_of(module)}
+    for name, (needs, rewrite) in FOR_SHARDINGS.items():
+      if name not in settings.disabled_rewrites and not opcodes.isdisjoint(
+          needs):
+        rewrite(module)
+        dump.stage(name, module)
     partial_sums.split(module, annotations)
     dump.stage('partial_sums', module)
     program.padded = padding.pad(module, annotations, settings.num_devices,
@@ -142,3 +180,31 @@ def lower(program: Program,
     shard_groups.restore_groups(module, groups)
   dump.stage('sdy', module)
   return program
+
+
+def disabled_rewrites(plugin: Any) -> frozenset[str]:
+  """The names of the rewrites that a plugin disables.
+
+  Args:
+    plugin: its DevicePlugin, which may have a method `rewrites`.
+  """
+  method = getattr(plugin, 'rewrites', None)
+  if method is None:
+    return frozenset()
+  flags = method()
+  who = type(plugin).__name__
+  names = ', '.join(map(repr, FOR_SHARDINGS))
+  if not isinstance(flags, Mapping) or not all(
+      isinstance(is_applied, bool) for is_applied in flags.values()):
+    raise DoorError(
+        f'{who}.rewrites() gives {flags!r}; it must be a dict that says of some '
+        f'of {names} whether they are applied, True or False')
+  for name in flags:
+    if name in ALWAYS:
+      raise DoorError(
+          f'{who}.rewrites() names {name!r}, which is always applied: without '
+          'it results would be wrong, or a program not be compiled. It can '
+          f'name {names}')
+    if name not in FOR_SHARDINGS:
+      raise DoorError(f'{who}.rewrites() names {name!r}; it can name {names}')
+  return frozenset(name for name, is_applied in flags.items() if not is_applied)

@@ -23,10 +23,9 @@ from ..hlo import array_shape, messages
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.protos import HloModuleProto
 from ..sdy.attributes import SdyError
-from ..sdy.constraints import SdyProgram, Tensor
+from ..sdy.constraints import name_suffix, records, SdyProgram, Tensor
 from ..sdy.mesh_axes import InexpressibleError
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import name_suffix, records
 from ..v2 import to_v1
 from .extract import NamesOf
 from .pipeline import Program, Settings, Stage

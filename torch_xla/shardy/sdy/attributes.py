@@ -121,12 +121,7 @@ TensorSharding = tuple[DimSharding, ...]
 
 
 def check(mesh: Mesh, dims: TensorSharding) -> None:
-  """Checks the rules that need the mesh.
-
-  Raises:
-    SdyError: an unknown axis, one used twice, a sub-axis that is none of its
-      axis, or two in a row that are one.
-  """
+  """Checks the rules that need the mesh."""
   sizes = dict(mesh.axes)
   used_parts: dict[str, list[tuple[int, int]]] = {}
   for dim in dims:

@@ -28,6 +28,7 @@ from typing import NamedTuple, Optional, TypeVar
 
 from . import attributes, mesh_axes
 from ..annotate.annotation import Annotation, UserMesh
+from ..compile.record import TensorRecord
 from ..hlo.array_shape import ArrayShape
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from .mesh_axes import InexpressibleError
@@ -111,6 +112,30 @@ class Tensor(NamedTuple):
   annotation: Optional[Annotation]
   sdy: str
   source: tuple[str, str]
+
+  def record(self, names: Mapping[int, str]) -> TensorRecord:
+    """The record of the tensor, which a parameter's user may have named."""
+    annotation, number = self.annotation, self.parameter
+    return TensorRecord(
+        parameter=number,
+        instruction=self.instruction,
+        shape=self.shape,
+        spec=None if annotation is None else annotation.spec_text,
+        priority=None if annotation is None else annotation.priority,
+        sdy=self.sdy,
+        placement=str(self.placement),
+        source=self.source,
+        name='' if number is None else names.get(number, ''))
+
+
+def records(tensors: Iterable[Tensor],
+            names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
+  return tuple(tensor.record(names) for tensor in tensors)
+
+
+def name_suffix(name: Optional[str]) -> str:
+  """The name in brackets behind a parameter's number; empty if unknown."""
+  return f' ({name})' if name else ''
 
 
 @dataclasses.dataclass(frozen=True)

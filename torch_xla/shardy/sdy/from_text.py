@@ -33,9 +33,6 @@ def placement_of_text(text: str, meshes: Mapping[str, str],
 
   Args:
     meshes: `#sdy.mesh<..>` by name.
-
-  Raises:
-    SdyError: it cannot be read, or contradicts its mesh or rank.
   """
   match = _SHARDING.match(text)
   if match is None:
@@ -69,11 +66,7 @@ def _axes(text: str) -> tuple[SubAxis, ...]:
 
 
 def mesh_of_text(text: str) -> Mesh:
-  """Reads a mesh from its text in Shardy's terms.
-
-  Raises:
-    SdyError: the text is no mesh.
-  """
+  """Reads a mesh from its text in Shardy's terms."""
   match = re.match(r'(?:#sdy\.)?mesh<\[(.*?)\](?:, device_ids=\[([\d, ]*)\])?>',
                    text)
   if match is None:

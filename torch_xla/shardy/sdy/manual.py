@@ -65,11 +65,7 @@ def unsupported(name: str, reason: str) -> InexpressibleError:
 
 def boundary(sharding: HloSharding, whole: ArrayShape, local: ArrayShape,
              name: str) -> Site:
-  """The site where a tensor is split for a region, or put together after it.
-
-  Raises:
-    ManualShardingError: the sharding does not give the local shape.
-  """
+  """The site where a tensor is split for a region, or put together after it."""
   try:
     tile = ArrayShape(whole.dtype, sharding.tile_shape(whole.dims), whole.bits)
   except ShardingError as e:

@@ -55,9 +55,6 @@ def mesh_of_placements(placements: Iterable[HloSharding],
   """The mesh of as few axes as possible that gives all of these placements.
 
   For a program in which no user names a mesh: its axes have made-up names.
-
-  Raises:
-    InexpressibleError: no mesh does.
   """
   tiled = [(p, p.tiles) for p in placements if p.tiles is not None]
   for placement, _ in tiled:
@@ -119,11 +116,7 @@ def annotated_dims(annotation: Annotation,
 
 def unreduced_axes(annotation: Annotation,
                    mesh: attributes.Mesh) -> tuple[attributes.SubAxis, ...]:
-  """The axes over which a value is a part of a sum.
-
-  Raises:
-    InexpressibleError: `mesh` is another than the annotation's.
-  """
+  """The axes over which a value is a part of a sum."""
   if annotation.unreduced and mesh_of(annotation.mesh) != mesh:
     raise InexpressibleError(
         f'axes that are unreduced over {mesh_of(annotation.mesh)} in a program '
@@ -134,11 +127,7 @@ def unreduced_axes(annotation: Annotation,
 
 def dims_of(sharding: HloSharding, mesh: attributes.Mesh,
             rank: int) -> attributes.TensorSharding:
-  """The closed dimensions that give a tensor of `rank` this placement.
-
-  Raises:
-    InexpressibleError: there are none over this mesh.
-  """
+  """The closed dimensions that give a tensor of `rank` this placement."""
   if sharding.type == ShardingType.REPLICATED:
     return (attributes.DimSharding(),) * rank
   _check_tiled(sharding, mesh.num_devices)

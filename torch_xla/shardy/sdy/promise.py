@@ -14,8 +14,7 @@ from typing import Optional
 from ..compile.attempt import Outcome
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.partition_spec import uneven_dims
-from .constraints import SdyProgram, Tensor
-from .tensor_records import name_suffix
+from .constraints import name_suffix, SdyProgram, Tensor
 
 _NO_PARAMETERS = 'the backend does not report the layouts of parameters'
 _NO_RESULTS = 'the backend does not report the layouts of results'

@@ -114,9 +114,6 @@ class HloSharding:
     Args:
       tiles: dims of the tensor, then one for each subgroup.
       subgroup_types: MAXIMAL, MANUAL, UNREDUCED or REPLICATED.
-
-    Raises:
-      ShardingError: an unknown subgroup type, or more of them than dims.
     """
     types = tuple(subgroup_types)
     if unknown := [t for t in types if t not in SUBGROUP_ORDER]:
@@ -187,9 +184,6 @@ class HloSharding:
 
   def tile_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
     """The shape that a device holds of a tensor; the last tiles may be padded.
-
-    Raises:
-      ShardingError: a tuple, or a sharding for tensors of another rank.
     """
     if self.type == ShardingType.TUPLE:
       raise ShardingError(f'{self} is for a tuple, not for a tensor')

@@ -197,9 +197,6 @@ def text_of(count: int, results: Optional[Sequence[HloSharding]]) -> str:
   Args:
     count: of the program's results.
     results: the layout of each; None for a program for one device.
-
-  Raises:
-    ValueError: there are not as many layouts as results.
   """
   attributes = ''
   if results is not None:

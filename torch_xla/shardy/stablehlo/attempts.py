@@ -25,10 +25,9 @@ from ..hlo.protos import HloModuleProto
 from ..rewrite.extract import NamesOf
 from ..rewrite.pipeline import Program
 from ..rewrite.planner import Lower, requested_records
-from ..sdy.constraints import SdyProgram, Tensor
+from ..sdy.constraints import records, SdyProgram, Tensor
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.promise import LayoutPromise
-from ..sdy.tensor_records import records
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..sharding.partition_spec import uneven_dims
 from ..sharding.tile_assignment import ShardingError

@@ -31,11 +31,7 @@ class ProgramTextError(ValueError):
 
 
 def check_installed(why: str) -> None:
-  """Checks that jaxlib is installed.
-
-  Raises:
-    DoorError: jaxlib is missing; `why` says who needs it.
-  """
+  """Checks that jaxlib is installed."""
   if importlib.util.find_spec('jaxlib') is None:
     raise DoorError(
         f'{why}, and jaxlib reads and writes it: it is not installed. '

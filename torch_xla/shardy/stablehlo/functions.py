@@ -29,11 +29,7 @@ def functions_of(module: ir.Module) -> dict[str, ir.Operation]:
 
 
 def main_of(module: ir.Module) -> ir.Operation:
-  """The function that a program is.
-
-  Raises:
-    ProgramTextError: it has none.
-  """
+  """The function that a program is."""
   functions = functions_of(module)
   if 'main' not in functions:
     raise dialects.ProgramTextError('a program in MLIR without a function main')

@@ -56,10 +56,6 @@ def choose(plugin: Any, attribute: Callable[[str],
   Args:
     plugin: its DevicePlugin, which may have a method `sharding_form`.
     attribute: looks an attribute of its library up.
-
-  Raises:
-    DoorError: `sharding_form` gives something unknown, an attribute is no
-      version, or the plugin reads versions that jaxlib does not write.
   """
   version, since = (
       _checked(name, attribute(name))
@@ -122,11 +118,7 @@ def _form(plugin: Any, version: Optional[Version]) -> tuple[Form, str]:
 
 
 def takes_stablehlo(plugin: Any) -> bool:
-  """Tests whether a plugin's `program_format()` asks for StableHLO.
-
-  Raises:
-    DoorError: `program_format` gives something unknown.
-  """
+  """Tests whether a plugin's `program_format()` asks for StableHLO."""
   method = getattr(plugin, 'program_format', None)
   form = 'hlo' if method is None else method()
   if form not in ('hlo', 'mlir'):

@@ -10,7 +10,7 @@ from torch_xla.shardy.aot.compiled.loops import TripCounts
 def _trips(module) -> Optional[int]:
   """The trip count of the first loop of the entry."""
   loop = next(i for i in module.entry.instructions if i.opcode == 'while')
-  return TripCounts(module.message).of(module.entry, loop)
+  return TripCounts(module.message).trip_count(module.entry, loop)
 
 
 def _one_loop(body: str, condition: str, start: str = '0', config: str = ''):
@@ -237,4 +237,4 @@ def test_a_bound_may_come_through_an_outer_loop(handed_on, trips):
       inner + outer)
   body = next(c for c in module.message.computations if c.name == 'outer_body')
   loop = next(i for i in body.instructions if i.opcode == 'while')
-  assert TripCounts(module.message).of(body, loop) == trips
+  assert TripCounts(module.message).trip_count(body, loop) == trips

@@ -50,7 +50,7 @@ def test_memory_is_of_the_program_that_needs_the_most_of_it() -> None:
   less = dataclasses.replace(make.MEMORY, code=1)
   report = make.report(make.program('a', memory=less), make.program('b'))
   measure = quantities.named('peak').of_report(report)
-  assert measure.of == 'b (train.py:41 in step)'
+  assert measure.place == 'b (train.py:41 in step)'
 
 
 def test_flops_and_collectives_are_summed_over_one_step() -> None:

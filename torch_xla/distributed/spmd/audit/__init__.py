@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 from torch_xla.shardy.gate.golden import GoldenFileError
 
 from . import folding
-from .report import Difference, Kind, AuditReport
+from .rendering import AuditReport
+from .report import Difference, Kind
 
 __all__ = [
     'AuditError', 'Difference', 'GoldenFileError', 'Kind', 'AuditReport',

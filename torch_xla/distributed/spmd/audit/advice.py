@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import math
 
 from .folding import Fold, folded
-from .report import AuditReport, TensorRow
+from .report import Report, TensorRow
 
 # How many tensors are shown, the largest first.
 _SHOWN = 5
 
 
-def advise(report: AuditReport) -> list[str]:
+def advise(report: Report) -> list[str]:
   """A line for each of the largest that axes of the mesh could split.
 
   What is smaller than a hundredth of all is left out.

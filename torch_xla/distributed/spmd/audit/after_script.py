@@ -17,7 +17,8 @@ from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
 from . import baseline, diff, examination, folding, golden, quantities
-from .report import AuditReport, Kind
+from .rendering import AuditReport
+from .report import Kind
 
 
 def finish(options: dict[str, Any], moved: baseline.Moved) -> int:

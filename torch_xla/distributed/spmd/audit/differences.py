@@ -12,13 +12,13 @@ from torch_xla.shardy.compile.record import lost_text
 from torch_xla.shardy.gate import sizes
 
 from .placement import PENDING
-from .report import (AuditReport, BoundaryRow, Difference, GRADIENT, Kind,
+from .report import (Report, BoundaryRow, Difference, GRADIENT, Kind,
                      ProgramRow, Seen, TensorRow)
 
 _WHOLE = '{replicated}'
 
 
-def find(report: AuditReport, problems: Sequence[Any],
+def find(report: Report, problems: Sequence[Any],
          untied: Sequence[tuple[str, str]]) -> tuple[Difference, ...]:
   """All differences, in the order of the report.
 
@@ -48,11 +48,7 @@ def find(report: AuditReport, problems: Sequence[Any],
 
 
 def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
-  """The bytes that may be copies: 512, '16MiB', or '2%' of all bytes.
-
-  Raises:
-    ValueError: it is neither.
-  """
+  """The bytes that may be copies: 512, '16MiB', or '2%' of all bytes."""
   if tolerance is None:
     return None
   text = str(tolerance)
@@ -66,7 +62,7 @@ def allowed(tolerance: Union[int, str, None], nbytes: int) -> Optional[int]:
         "a percentage of all bytes, as '2%'") from e
 
 
-def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
+def _nothing_ran(report: Report) -> Iterator[Difference]:
   compiles = report.counts['compiles']
   if report.programs == () or (report.programs is None and compiles == 0):
     yield Difference(
@@ -76,7 +72,7 @@ def _nothing_ran(report: AuditReport) -> Iterator[Difference]:
         'that a persistent compilation cache has, does not count')
 
 
-def _nothing_marked(report: AuditReport) -> Iterator[Difference]:
+def _nothing_marked(report: Report) -> Iterator[Difference]:
   if report.policy == 'captured' and report.mode == 'shardy' and all(
       row.annotation.sharding is None for row in report.tensors):
     yield Difference(
@@ -133,7 +129,7 @@ def _of_state(row: TensorRow) -> Iterator[Difference]:
           'its state as they are')
 
 
-def _held_twice(report: AuditReport) -> Iterator[Difference]:
+def _held_twice(report: Report) -> Iterator[Difference]:
   whole = {
       (other.shape, other.dtype): other
       for other in report.others
@@ -199,7 +195,7 @@ def _of_program(row: ProgramRow) -> Iterator[Difference]:
     yield Difference(Kind.ANNOTATION, row.name, lost_text(row.lost))
 
 
-def _of_totals(report: AuditReport) -> Iterator[Difference]:
+def _of_totals(report: Report) -> Iterator[Difference]:
   totals = report.totals
   if (totals.tolerance is not None and
       totals.replicated_nbytes > totals.tolerance):

@@ -17,7 +17,8 @@ from torch_xla.shardy.gate.requirements import Requirement
 
 from . import baseline, differences, golden as sections
 from .collect import Collector
-from .report import AuditReport, Difference, Kind, Totals
+from .rendering import AuditReport
+from .report import Difference, Kind, Totals
 
 
 def examine(

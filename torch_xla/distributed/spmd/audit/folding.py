@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch_xla.shardy.layers import group_of, many_text
 
-from .report import AuditReport, Difference, Kind, TensorRow
+from .report import Report, Difference, Kind, TensorRow
 
 # Causes that come first: no size says how bad they are.
 _FIRST = (Kind.NOTHING_RAN, Kind.FALLBACK, Kind.POLICY, Kind.UNTIED)
@@ -64,7 +64,7 @@ def causes(differences: Iterable[Difference]) -> list[Cause]:
   return sorted(merged, key=lambda c: (c.kind not in _FIRST, -c.nbytes))
 
 
-def folded(report: AuditReport) -> list[Fold]:
+def folded(report: Report) -> list[Fold]:
   """The report's tensors; layers that are alike are one."""
   rows_alike: dict[TensorRow, list[TensorRow]] = {}
   for row in report.tensors:

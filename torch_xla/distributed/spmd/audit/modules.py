@@ -7,14 +7,14 @@ from typing import Optional
 
 from torch_xla.shardy.layers import folded, group_of
 
-from .report import AuditReport, GRADIENT
+from .report import Report, GRADIENT
 
 _HEADER = ('module', 'weights', 'gradients', 'optimizer state',
            'boundary activations')
 _MODEL = '(the model)'
 
 
-def table(report: AuditReport) -> list[tuple[str, ...]]:
+def table(report: Report) -> list[tuple[str, ...]]:
   """A header, a row for each module that owns a tensor or has a boundary, sums.
   """
   sums: dict[str, list[int]] = {}
@@ -41,7 +41,7 @@ def _title(group: str, names: Sequence[str]) -> str:
   return title[:-1] + f' ({len(names)})' * (len(names) > 1) or _MODEL
 
 
-def _parts(report: AuditReport) -> Iterator[tuple[str, int, Optional[int]]]:
+def _parts(report: Report) -> Iterator[tuple[str, int, Optional[int]]]:
   """The bytes on a device of each tensor, by its module and column.
 
   As (module, column after its name, bytes; None: not known).

@@ -12,13 +12,13 @@ from torch_xla.shardy.web_page import document, figures, table, verdict
 from . import advice, modules
 from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
-from .report import collective_totals, AuditReport, Seen
+from .report import collective_totals, Report, Seen
 from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
                     held_text, memory_text, priority_text, program_text,
                     smallest_text)
 
 
-def html(report: AuditReport) -> str:
+def html(report: Report) -> str:
   """The whole page of an audit."""
   placements = _placements(report)
   tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
@@ -42,13 +42,13 @@ def html(report: AuditReport) -> str:
   return document('Sharding audit', body)
 
 
-def _verdict(report: AuditReport) -> str:
+def _verdict(report: Report) -> str:
   return verdict(
       'No differences'
       if report.ok else f'{len(report.differences)} difference(s)', report.ok)
 
 
-def _differences(report: AuditReport) -> Iterator[str]:
+def _differences(report: Report) -> Iterator[str]:
   if not report.ok:
     yield '<h2>Differences, by cause</h2><ul class="differences">'
     for c in causes(report.differences):
@@ -71,7 +71,7 @@ def _all_names(names: Sequence[str]) -> str:
           f'{escape(", ".join(names))}</details>')
 
 
-def _totals(report: AuditReport) -> str:
+def _totals(report: Report) -> str:
   t = report.totals
   return '<h2>Bytes</h2>' + figures(
       [(f'{t.nbytes:,}', 'in all tensors'),
@@ -79,7 +79,7 @@ def _totals(report: AuditReport) -> str:
        (f'{t.replicated_nbytes:,}', f'replicated over all devices, {t.limit}')])
 
 
-def _held(report: AuditReport) -> Iterator[str]:
+def _held(report: Report) -> Iterator[str]:
   yield '<h2>Living on the device</h2>'
   yield figures((f'{h.local_nbytes:,}', f'{h.sort}, {h.tensors:,} in all')
                 for h in report.held)
@@ -95,7 +95,7 @@ def _held(report: AuditReport) -> Iterator[str]:
     yield '</ul>'
 
 
-def _placements(report: AuditReport) -> dict[str, list[str]]:
+def _placements(report: Report) -> dict[str, list[str]]:
   """Every sharding that was seen anywhere, and what is stored so."""
   placements: dict[str, list[str]] = {}
   for row in report.tensors:
@@ -113,7 +113,7 @@ def _tag(number: int) -> str:
   return chr(ord('A') + letter) + (str(rounds) if rounds else '')
 
 
-def _placement(report: AuditReport, sharding: str, names: Sequence[str],
+def _placement(report: Report, sharding: str, names: Sequence[str],
                tag: str) -> str:
   grid = grid_of(sharding, report.devices)
   names_line = names_text(names)
@@ -159,7 +159,7 @@ _COLUMNS = (('tensor', 'head'), ('shape', 'plain'), ('on a device', 'plain'),
             ('unused axes', ''))
 
 
-def _tensors(report: AuditReport, tags: dict[str, str]) -> Iterator[str]:
+def _tensors(report: Report, tags: dict[str, str]) -> Iterator[str]:
   yield '<h2>Tensors</h2>' + (
       '<p class="soft">A letter is a placement, drawn above under that letter. '
       'A name with a number in brackets is one of that many layers, all alike.'
@@ -204,14 +204,14 @@ def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
   return ' '.join(dict.fromkeys(parts))
 
 
-def _boundaries(report: AuditReport) -> Iterator[str]:
+def _boundaries(report: Report) -> Iterator[str]:
   if report.boundaries:
     yield '<h2>Boundary activations</h2>'
     for row in report.boundaries:
       yield f'<p>{escape(boundary_text(row))}</p>'
 
 
-def _programs(report: AuditReport) -> Iterator[str]:
+def _programs(report: Report) -> Iterator[str]:
   yield f'<h2>Programs compiled {report.since}</h2>'
   if report.programs is None:
     yield ('<p class="soft">Not known: the mode is off, and only the door sees '
@@ -232,7 +232,7 @@ def _programs(report: AuditReport) -> Iterator[str]:
            f'{escape(collectives_text(row))}{memory}{note}</p>')
 
 
-def _counts(report: AuditReport) -> Iterator[str]:
+def _counts(report: Report) -> Iterator[str]:
   yield f'<h2>Compiles and traces {report.since}</h2>'
   yield figures(
       ('not known' if report.counts[name] is None else str(report.counts[name]),

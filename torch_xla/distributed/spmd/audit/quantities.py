@@ -10,7 +10,7 @@ from torch_xla.shardy.gate import quantity
 from torch_xla.shardy.gate.quantity import Measure, Quantity, Unit
 from torch_xla.shardy.hlo.compiled_program import COLLECTIVES
 
-from .report import AuditReport, collective_totals
+from .report import Report, collective_totals
 
 _ALL = 'collective'
 
@@ -26,7 +26,7 @@ def named(name: str) -> Quantity:
 
 def known() -> dict[str, Quantity]:
   """All quantities; collectives are those of all programs, each once."""
-  readers: dict[str, Callable[[AuditReport], Optional[int]]] = {
+  readers: dict[str, Callable[[Report], Optional[int]]] = {
       'bytes':
           lambda r: r.totals.nbytes,
       'bytes per device':
@@ -58,12 +58,12 @@ def known() -> dict[str, Quantity]:
   }
 
 
-def _peak(report: AuditReport) -> Optional[int]:
+def _peak(report: Report) -> Optional[int]:
   program = report.largest_program
   return program.memory.peak if program and program.memory else None
 
 
-def _traces(report: AuditReport) -> Optional[int]:
+def _traces(report: Report) -> Optional[int]:
   """Lazy graphs and graphs of torch.compile."""
   lazy, dynamo = (
       report.counts[name]
@@ -71,15 +71,15 @@ def _traces(report: AuditReport) -> Optional[int]:
   return None if lazy is None or dynamo is None else lazy + dynamo
 
 
-def _measure(read: Callable[[AuditReport], Optional[int]],
-             report: AuditReport) -> Measure:
+def _measure(read: Callable[[Report], Optional[int]],
+             report: Report) -> Measure:
   return Measure(
       read(report),
       unknown='the mode is off, the backend does not tell, or the counters '
       'were cleared')
 
 
-def _collectives(kind: str, field: str, report: AuditReport) -> Optional[int]:
+def _collectives(kind: str, field: str, report: Report) -> Optional[int]:
   if report.programs is None or any(
       p.collectives is None for p in report.programs):
     return None

@@ -239,8 +239,8 @@ class Totals:
 
 
 @dataclasses.dataclass(frozen=True)
-class AuditReport:
-  """All that an audit found.
+class Report:
+  """The results of an audit, as data; `rendering` has the forms that people read.
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.
@@ -305,22 +305,8 @@ class AuditReport:
   def to_json(self) -> str:
     return json.dumps(self.to_dict(), indent=1, sort_keys=True) + '\n'
 
-  def to_golden(self) -> str:
-    """The text of a golden file that later reports are held to."""
-    from .golden import of_report
-    return of_report(self.to_dict()).only(None).to_text()
 
-  def to_html(self) -> str:
-    """One HTML page that needs nothing else."""
-    from .page import html
-    return html(self)
-
-  def __str__(self) -> str:
-    from .table import text
-    return text(self)
-
-
-def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
+def collective_totals(report: Report) -> tuple[CollectiveRow, ...]:
   """The collectives of all programs, by kind."""
   kinds: dict[str, CollectiveRow] = {}
   for _, row in collectives(report):
@@ -331,7 +317,7 @@ def collective_totals(report: AuditReport) -> tuple[CollectiveRow, ...]:
   return tuple(kinds[kind] for kind in sorted(kinds))
 
 
-def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
+def collective_causes(report: Report) -> list[tuple[str, str, int, int]]:
   """The causes of all programs' collectives, the smallest each first.
 
   As (kind, cause, count, nbytes).
@@ -345,7 +331,7 @@ def collective_causes(report: AuditReport) -> list[tuple[str, str, int, int]]:
                 key=lambda c: (c[3] / c[2], c))
 
 
-def collectives(report: AuditReport) -> list[tuple[str, CollectiveRow]]:
+def collectives(report: Report) -> list[tuple[str, CollectiveRow]]:
   """Each program with its collectives of one kind."""
   return [(program.name, row)
           for program in report.programs or ()

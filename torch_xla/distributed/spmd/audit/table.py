@@ -13,7 +13,7 @@ from torch_xla.shardy.door.memory import Memory
 from . import advice, modules
 from .folding import causes, Fold, folded
 from .report import (BoundaryRow, collective_causes, collective_totals,
-                     ProgramRow, AuditReport, Seen)
+                     ProgramRow, Report, Seen)
 
 # How torch_xla's counters are to be read.
 COUNT_TEXTS = {
@@ -35,7 +35,7 @@ _SAID_ONCE = frozenset(
         ('dtype', 'priority', _STAGES, 'form', 'by', 'unused axes')))
 
 
-def text(report: AuditReport) -> str:
+def text(report: Report) -> str:
   """The whole report; why something is not known, or not V2, is in notes."""
   notes: list[str] = []
   lines = [heading(report), '']
@@ -65,21 +65,21 @@ def text(report: AuditReport) -> str:
   return '\n'.join(lines)
 
 
-def heading(report: AuditReport) -> str:
+def heading(report: Report) -> str:
   """The mode and the mesh in one line."""
   axes = ', '.join(f'{name}={size}' for name, size in report.mesh)
   return (f'mode {report.mode}, mesh {axes} of {len(report.devices)} devices, '
           f'{report.totals.tensors} tensors')
 
 
-def totals(report: AuditReport) -> str:
+def totals(report: Report) -> str:
   """Bytes of all tensors, and the tolerance."""
   t = report.totals
   return (f'{t.nbytes:,} bytes, {t.local_nbytes:,} on each device, '
           f'{t.replicated_nbytes:,} replicated over all devices ({t.limit})')
 
 
-def held_text(report: AuditReport) -> str:
+def held_text(report: Report) -> str:
   """The bytes on each device in all, and those of the largest program."""
   total = sum(h.local_nbytes for h in report.held)
   text_ = f'together {total:,} bytes on a device. '
@@ -139,7 +139,7 @@ def collectives_text(row: ProgramRow) -> str:
                    f'{c.smallest:,})' for c in row.collectives) or 'none'
 
 
-def smallest_text(report: AuditReport) -> list[str]:
+def smallest_text(report: Report) -> list[str]:
   """The smallest collectives, in words, by what they come from."""
   return [
       f'{count} {kind} by {cause}, {nbytes:,} bytes' for kind, cause, count,
@@ -235,7 +235,7 @@ def _note(notes: list[str], text_: str) -> str:
   return f'({notes.index(text_) + 1})'
 
 
-def _programs(report: AuditReport) -> Iterator[str]:
+def _programs(report: Report) -> Iterator[str]:
   yield f'compiled {report.since}'
   if report.programs is None:
     yield '  not known: the mode is off, and only the door sees programs'
@@ -254,7 +254,7 @@ def _programs(report: AuditReport) -> Iterator[str]:
     yield from _filled('the smallest, by cause: ' + ', '.join(smallest), '  ')
 
 
-def _counts(report: AuditReport) -> Iterator[str]:
+def _counts(report: Report) -> Iterator[str]:
   for name, text_ in COUNT_TEXTS.items():
     count = report.counts[name]
     yield (
@@ -262,7 +262,7 @@ def _counts(report: AuditReport) -> Iterator[str]:
         f'  {text_}')
 
 
-def _verdict(report: AuditReport) -> Iterator[str]:
+def _verdict(report: Report) -> Iterator[str]:
   if report.ok:
     yield 'no differences'
     return

@@ -65,9 +65,6 @@ def find_reach() -> Reach:
 
   That others do is known from `torch.distributed`, or from WORLD_SIZE as
   torchrun sets it.
-
-  Raises:
-    LocalValueError: others take part that cannot be reached.
   """
   processes = xr.process_count()
   replicas = 1 if xr.is_spmd() else xr.world_size()
@@ -154,9 +151,6 @@ def over_mesh(
 
   Returns:
     The values on the CPU, and the devices that hold them.
-
-  Raises:
-    LocalValueError: one of them is not replicated, or its copies differ.
   """
   compute(values)
   if not xr.is_spmd():
@@ -185,9 +179,6 @@ def over_replicas(parts: Sequence[tuple[torch.Tensor, str]],
 
   Returns:
     The results on the CPU, and the devices of all replicas.
-
-  Raises:
-    LocalValueError: some replica has another result, or is missing.
   """
   # Computed first: from here on the program is the same on all replicas,
   # whatever the shapes were.
@@ -228,10 +219,6 @@ def exchange(name: str, error: Optional[Exception],
   Args:
     name: what is being computed; all processes must say the same.
     error: what went wrong in this one, if anything.
-
-  Raises:
-    LocalValueError: something went wrong in one, or they compute different
-      things.
   """
   everyone: list[Any] = [None] * dist.get_world_size()
   message = None if error is None else str(error)

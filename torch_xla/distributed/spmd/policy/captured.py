@@ -34,9 +34,6 @@ def mesh_of(owned: Iterable[Owned]) -> xla_sharding.Mesh:
 
   The global mesh if it is among them, then the finest. Axes without names are
   called axis_0, axis_1, ...
-
-  Raises:
-    PolicyError: there is none.
   """
   said = [binder.annotation_of(_plain(t)) for _, t in owned]
   marked = {a.mesh for a in said if a is not None}

@@ -44,11 +44,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-  """The regular expression that a whole name has to match.
-
-  Raises:
-    PatternError: malformed.
-  """
+  """The regular expression that a whole name has to match."""
   # Before the cache, which takes no list.
   if not isinstance(pattern, str):
     raise PatternError(f'pattern {pattern!r} is not text')

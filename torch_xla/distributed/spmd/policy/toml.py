@@ -68,11 +68,7 @@ def dump(rules: Sequence[Rule], boundaries: Sequence[Boundary],
 def parse(
     text: str
 ) -> tuple[tuple[Rule, ...], tuple[Boundary, ...], Optional[Replicated]]:
-  """Rules, boundaries and default in a TOML text.
-
-  Raises:
-    PolicyTextError: it is no TOML, or says something else than a policy.
-  """
+  """Rules, boundaries and default in a TOML text."""
   toml = _toml()
   try:
     data = toml.loads(text)

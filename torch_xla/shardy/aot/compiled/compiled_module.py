@@ -45,11 +45,7 @@ class CompiledModule:
 
 
 def read(program: bytes, program_format: str) -> CompiledModule:
-  """Reads a program as PJRT_Executable_OptimizedProgram gives it.
-
-  Raises:
-    ValueError: `program` is damaged, or its format is not one of HLO.
-  """
+  """Reads a program as PJRT_Executable_OptimizedProgram gives it."""
   parsed = messages.parse_compiled(program, program_format)
   if parsed is None:
     raise ValueError(

@@ -38,12 +38,7 @@ def to_json(reports: Sequence[AotReport]) -> str:
 
 
 def read(path: Union[str, os.PathLike[str]]) -> tuple[AotReport, ...]:
-  """The reports of a file that was written from `to_json`.
-
-  Raises:
-    ReportFileError: it cannot be read, is damaged, of something else or of
-      another version; the message names the file.
-  """
+  """The reports of a file that was written from `to_json`."""
   name = os.fspath(path)
   try:
     with open(path, encoding='utf-8') as f:
@@ -58,9 +53,6 @@ def from_json(text: str, name: str) -> tuple[AotReport, ...]:
 
   Args:
     name: of the file, for messages.
-
-  Raises:
-    ReportFileError: as `read` does.
   """
   try:
     data = json.loads(text)

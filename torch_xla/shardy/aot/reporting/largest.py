@@ -46,11 +46,7 @@ class Range:
 
 
 def parse(text: str) -> Range:
-  """The range in 'batch-size=8..4096': 8, 16, ... 4096.
-
-  Raises:
-    RangeError: it is none.
-  """
+  """The range in 'batch-size=8..4096': 8, 16, ... 4096."""
   match = _TEXT.fullmatch(text)
   if not match or not 0 < int(match['low']) <= int(match['high']):
     raise RangeError(f'--largest {text}: write NAME=LOW..HIGH, as in '
@@ -59,11 +55,7 @@ def parse(text: str) -> Range:
 
 
 def batch(arguments: Sequence[str]) -> Range:
-  """The multiples of the batch that the script is given.
-
-  Raises:
-    RangeError: it is given none.
-  """
+  """The multiples of the batch that the script is given."""
   for name in _BATCH:
     at = _place(arguments, name)
     if at is not None:

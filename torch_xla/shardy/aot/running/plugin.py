@@ -102,11 +102,7 @@ class Device:
 
 @functools.lru_cache(maxsize=None)
 def _library() -> ctypes.CDLL:
-  """Loads the plugin that compiles ahead of time.
-
-  Raises:
-    AotError: it is missing, or of another version.
-  """
+  """Loads the plugin that compiles ahead of time."""
   try:
     library = ctypes.CDLL(LIBRARY_PATH)
   except OSError as e:
@@ -137,9 +133,6 @@ def open_topology(library: str, topology: str, options: Mapping[str, object], *,
     step_limit: executions are refused after so many steps; 0: never.
     stop_signal: sent to this process at each such refusal but the first, which
       a script may take for an error and go on; 0: none.
-
-  Raises:
-    AotError: the library or the topology cannot be opened.
   """
   settings = _options(
       topology,
@@ -178,11 +171,7 @@ def _topology_option(name: str, value: object) -> _TopologyOption:
 
 
 def platform() -> tuple[str, str]:
-  """The name and the version of the compiler's platform.
-
-  Raises:
-    AotError: no topology is open.
-  """
+  """The name and the version of the compiler's platform."""
   name, version = ctypes.c_void_p(), ctypes.c_void_p()
   name_size, version_size = ctypes.c_size_t(), ctypes.c_size_t()
   if _library().PjrtAot_Platform(
@@ -241,11 +230,7 @@ def last_program() -> Optional[int]:
 
 
 def program_facts(number: int) -> ProgramFacts:
-  """The facts of a program, also after its executable is gone.
-
-  Raises:
-    KeyError: there is no such program.
-  """
+  """The facts of a program, also after its executable is gone."""
   found = ProgramFacts(ctypes.sizeof(ProgramFacts))
   if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
     raise KeyError(number)
