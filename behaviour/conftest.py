@@ -168,7 +168,7 @@ class _Judge(_Setup):
       say(f'\n{suite.series}\n  {"found" if feature.is_present else "not found"}'
           f': {feature.how}')
       by_reason: dict[tuple[str, str], list[str]] = {}
-      for name, outcome in self._of(suite).items():
+      for name, outcome in self._outcomes_in(suite).items():
         if outcome[0]:
           by_reason.setdefault(outcome, []).append(name)
       for (kind, reason), names in by_reason.items():
@@ -180,12 +180,12 @@ class _Judge(_Setup):
       say(f'STALE {pattern}: nothing that it names fails; take the line out')
     say(f'\nverdict: {"; ".join(clauses)}')
 
-  def _of(self, suite: Suite) -> dict[str, tuple[str, str]]:
+  def _outcomes_in(self, suite: Suite) -> dict[str, tuple[str, str]]:
     return {n: o for n, o in self._outcomes.items() if suite_of(n) is suite}
 
   def _clause(self, suite: Suite) -> str:
     """What the outcomes of a suite say of the torch_xla."""
-    outcomes = self._of(suite)
+    outcomes = self._outcomes_in(suite)
     known = sum(suite_of(name) is suite for name in self._known)
     if not outcomes and not known:
       return f'no test of {suite.called} was run'
