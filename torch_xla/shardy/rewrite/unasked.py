@@ -70,12 +70,13 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
       placed = placement(i)
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
-            i.parameter_number) if (is_entry) else None
-      elif own is None and (placed, ()) in marks:
+            i.parameter_number) if is_entry else None
+      elif own is None and placed is not None and (placed, ()) in marks:
         own = annotations.repeated[key] = marks[placed, ()]
       is_kept = own is not None and own.sharding == placed
-      marks = {(own.sharding, ()): own.without_unreduced
-              } if own and is_kept else {}
+      marks = {
+          (own.sharding, ()): own.without_unreduced
+      } if own and is_kept else {}
     if marks:
       values[i.id] = marks
 
