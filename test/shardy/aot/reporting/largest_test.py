@@ -71,8 +71,8 @@ def test_all_of_a_range_may_fit(low, high, tried):
     lambda n: n.bit_length(), lambda n: 50 + n + n // 3, lambda n: 1 << n
 ])
 def test_every_answer_is_the_largest(peak):
-  for high in range(1, 33):
-    for fits in range(1, 35):
+  for high in (1, 2, 7, 32):
+    for fits in range(1, 35, 3):
       machine = Machine(fits, peak=peak)
       findings = search(machine, Range('n', 1, high))
       assert findings[0].startswith(f'--n={min(fits, high)} is the largest')
