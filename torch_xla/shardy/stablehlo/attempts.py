@@ -96,7 +96,7 @@ class Codec:
       return None, {}
 
   def other_shardy_steps(self, lower: Lower) -> tuple[Step, ...]:
-    """The same with all results pinned, and each in frontend attributes.
+    """Steps with all results pinned, and each in frontend attributes.
 
     A plugin may not know the dialect in spite of its version, or not how this
     jaxlib writes it (constraints on float8: 0.10.2).
