@@ -15,6 +15,7 @@ import torch_xla
 from torch_xla import _XLAC
 from torch_xla._dynamo.dynamo_bridge import alias_with_buffer_donor_config
 import torch_xla.distributed.spmd as xs
+from torch_xla.shardy.bind import binding
 from torch_xla.shardy.hlo import messages, protos
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -96,6 +97,23 @@ def test_views(section, ways):
   assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
   assert [("('x', 'y')", (1, 2))] in [tensors for _, tensors in seen.said]
   assert any(("('x', None)", (4, None)) in tensors for _, tensors in seen.said)
+
+
+def many_marks(run: Run) -> Seen:
+  sync()
+  walks = []
+  collect = binding.collect_operands
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(binding, 'collect_operands',
+                  lambda *args: walks.append(args) or collect(*args))
+    kept = [run.put((8, 8), ('x', None), (1, None)) for _ in range(128)]
+  return Seen(len(kept), more=len(walks))
+
+
+@pytest.mark.parametrize('section', [many_marks])
+def test_marks_of_a_model_do_not_walk_all_marks_each(section, ways):
+  """After 8, 24, 56 and 120: one walk for 8 marks is quadratic in them."""
+  assert ways.on(section).more == 4
 
 
 class _Tied(torch.nn.Module):

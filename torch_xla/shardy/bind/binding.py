@@ -52,8 +52,9 @@ _KEPT_TARGETS = 4
 # By which the runtime moves data.
 _OWN_PROGRAMS = ('ReplicateShardedData', 'ReshardData')
 # Tensors with data that are annotated without a sync, until it is worth while
-# to ask whether any graph can need them: the question walks all that live.
-_ANNOTATED_TO_ASK, _BYTES_TO_ASK = 8, 2**20
+# to ask whether any graph can need them: the question walks all that live, and
+# where nothing ran since, each waits for twice as many, up to so many times.
+_ANNOTATED_TO_ASK, _BYTES_TO_ASK, _LONGEST_WAIT = 8, 2**20, 64
 
 
 class Binder:
@@ -90,7 +91,8 @@ class Binder:
     self._lost: list[str] = []  # What the latest binding goes without.
     self._targets: tuple[tuple[tuple[str, list[Annotation]], str], ...] = ()
     self._since = ActivitySinceSync()
-    self._annotated_since, self._bytes_since = 0, 0  # The last sync.
+    # Since the last sync.
+    self._annotated_since, self._bytes_since, self._wait = 0, 0, 1
     self._door_checked = False
     self.saved_graphs = SavedGraphs(os.environ)
 
@@ -300,7 +302,7 @@ class Binder:
     self._updates.forget_ids()
     self._since = ActivitySinceSync()
     self._tensors.forget_earlier()
-    self._annotated_since = self._bytes_since = 0
+    self._annotated_since, self._bytes_since, self._wait = 0, 0, 1
     for annotated in synced.used_tensors:
       annotated.is_own = True
     for annotated, inner in synced.updated:
@@ -401,10 +403,13 @@ class Binder:
     """
     self._annotated_since += 1
     self._bytes_since += t.nbytes
-    if (self._annotated_since < _ANNOTATED_TO_ASK and
-        self._bytes_since < _BYTES_TO_ASK) or anything_pending():
+    if self._since.called:
+      self._wait = 1
+    if (self._annotated_since < self._wait * _ANNOTATED_TO_ASK and
+        self._bytes_since < self._wait * _BYTES_TO_ASK) or anything_pending():
       return
     self._annotated_since = self._bytes_since = 0
+    self._wait = min(2 * self._wait, _LONGEST_WAIT)
     self._tensors.drop_dead()
     inputs = self._collect_operands(self._tensors.all())
     usage.forget_use_now(
