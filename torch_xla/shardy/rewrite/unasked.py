@@ -74,8 +74,9 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
       elif own is None and (placed, ()) in marks:
         own = annotations.repeated[key] = marks[placed, ()]
       is_kept = own is not None and own.sharding == placed
-      marks = {(own.sharding, ()): own.without_unreduced
-              } if own and is_kept else {}
+      marks = {
+          (own.sharding, ()): own.without_unreduced
+      } if own and is_kept else {}
     if marks:
       values[i.id] = marks
 
