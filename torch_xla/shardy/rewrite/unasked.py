@@ -71,7 +71,7 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
             i.parameter_number) if (is_entry) else None
-      elif own is None and (placed, ()) in marks:
+      elif own is None and placed is not None and (placed, ()) in marks:
         own = annotations.repeated[key] = marks[placed, ()]
       is_kept = own is not None and own.sharding == placed
       marks = {
