@@ -209,8 +209,8 @@ class _Run:
     return {
         name: (before[name], now[name])
         for name in before
-        if before[name] != now[name] and
-        all(t is not self._inputs[name] for t in self._marked)
+        if before[name] != now[name] and all(
+            t is not self._inputs[name] for t in self._marked)
     }
 
   def _mark_input(self, t: torch.Tensor, mesh: int, spec: tuple,
