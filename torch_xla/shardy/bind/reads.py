@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import functools
+from itertools import compress
 from typing import Any, TYPE_CHECKING
 import warnings
 
@@ -74,10 +75,15 @@ def hook_executions(binder: Binder) -> torch.library.Library:
     with binder.read(tensors) as binding:
       return read([*tensors, *binding])[:len(tensors)]
 
-  def to_cpu(_: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    there = [t for t in tensors if t.device.type == 'xla']
-    values = iter(read_all(read_these, there))
-    return [next(values) if t.device.type == 'xla' else t for t in tensors]
+  def to_cpu(kernel: Any, keys: Any,
+             tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    # A wrapped number, of which the kernel makes a tensor, comes as a number.
+    is_there = [getattr(t, 'is_xla', False) for t in tensors]
+    values = iter(read_all(read_these, list(compress(tensors, is_there))))
+    return kernel.call_boxed(keys, [
+        next(values) if x else t
+        for t, x in zip(tensors, is_there, strict=True)
+    ])
 
   def _xla_sync_multi(tensors: Sequence[torch.Tensor],
                       devices: Sequence[str],
@@ -112,10 +118,10 @@ def hook_executions(binder: Binder) -> torch.library.Library:
           functools.partial(copy, kernel_of(f'aten::{name}'), operation, place)
       for name, (place, operation) in _COPIES.items()
   }
-  kernels['_to_cpu'] = to_cpu
+  kernels['_to_cpu'] = functools.partial(to_cpu, kernel_of('aten::_to_cpu'))
   library = torch.library.Library('aten', 'IMPL')
   with warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Warning only once for all operators')
     for name, kernel in kernels.items():
-      library.impl(name, kernel, 'XLA', with_keyset=True)
+      library.impl(name, kernel, 'XLA', with_keyset=True, allow_override=True)
   return library
