@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import functools
-from itertools import compress
 from typing import Any, TYPE_CHECKING
 import warnings
 
@@ -75,15 +74,17 @@ def hook_executions(binder: Binder) -> torch.library.Library:
     with binder.read(tensors) as binding:
       return read([*tensors, *binding])[:len(tensors)]
 
-  def to_cpu(kernel: Any, keys: Any,
-             tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    # A wrapped number, of which the kernel makes a tensor, comes as a number.
-    is_there = [getattr(t, 'is_xla', False) for t in tensors]
-    values = iter(read_all(read_these, list(compress(tensors, is_there))))
-    return kernel.call_boxed(keys, [
-        next(values) if x else t
-        for t, x in zip(tensors, is_there, strict=True)
-    ])
+  def to_cpu(_: Any, tensors: Sequence[Any]) -> list[torch.Tensor]:
+    there = [t for t in tensors if getattr(t, 'is_xla', False)]
+    values = iter(read_all(read_these, there))
+
+    def on_host(t: Any) -> torch.Tensor:
+      if isinstance(t, torch.Tensor):
+        return next(values) if t.is_xla else t
+      # A wrapped number comes as a number.
+      return torch.tensor(t, dtype=torch.result_type(there[0], t))
+
+    return [on_host(t) for t in tensors]
 
   def _xla_sync_multi(tensors: Sequence[torch.Tensor],
                       devices: Sequence[str],
@@ -118,7 +119,7 @@ def hook_executions(binder: Binder) -> torch.library.Library:
           functools.partial(copy, kernel_of(f'aten::{name}'), operation, place)
       for name, (place, operation) in _COPIES.items()
   }
-  kernels['_to_cpu'] = functools.partial(to_cpu, kernel_of('aten::_to_cpu'))
+  kernels['_to_cpu'] = to_cpu
   library = torch.library.Library('aten', 'IMPL')
   with warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Warning only once for all operators')
