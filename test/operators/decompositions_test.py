@@ -12,6 +12,8 @@ import torch_xla.runtime as xr
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU'}
 _MATRIX = torch.arange(-8., 8.).reshape(4, 4)
 _INDEX = torch.tensor([1, 0, 3, 2])
+_WITH_NAN = torch.tensor([[3., 3., float('nan'), 1.], [7., 7., 2., 7.]])
+_COMPLEX = torch.tensor([[3 + 4j, 1j], [2 - 1j, -5 + 0j]])
 _LARGE = torch.tensor([78065325572094, -78065325572094, 7, -7])
 
 # Each with two numbers: of graphs that differ in it alone.
@@ -67,39 +69,82 @@ _EXACT = {
     'masked_scatter of nothing':
         (lambda t: t.masked_scatter(t > 9, t[:0]), _MATRIX),
     'roll of nothing': (lambda t: t.roll(1), torch.zeros(0, 3)),
-    'max': (lambda t: t.max(0)[0], torch.tensor([[1.], [float('nan')]])),
-    'clamp': (lambda t: t.clamp(0, 1), torch.tensor([1., float('nan')])),
+    'max': (lambda t: t.max(0)[0], _WITH_NAN),
+    'argmax': (lambda t: t.argmax(1) + t.detach().min(1)[1], _WITH_NAN),
+    'cummax': (lambda t: t.cummax(1)[0], _WITH_NAN),
+    'index of cummax': (lambda t: t.cummax(1)[1], _WITH_NAN),
+    'clamp': (lambda t: t.clamp(0, 1), _WITH_NAN),
+    'clamp of integers': (lambda t: t.clamp(max=1.5), _LARGE),
+    'threshold': (lambda t: F.threshold(t, 0, 9.) + F.softshrink(t), _WITH_NAN),
+    'amax of all': (torch.amax, _MATRIX),
+    'amin of bool': (lambda t: (t > 0).amin(), _LARGE),
+    'a number of float64': (lambda t: (t == .1) |
+                            (t >= .7), torch.tensor([.1, .7, .5])),
+    'a number that uint8 lacks': (lambda t: t < 300,
+                                  torch.tensor([200, 3], dtype=torch.uint8)),
+    'remainder by infinity': (lambda t: t % float('inf'), _MATRIX),
+    'remainder of a number': (lambda t: 100 % (t.detach() + .5), _MATRIX),
+    'power of integers': (lambda t: (t % 3 - 1)**(t % 5 - 3), _LARGE),
+    'quotient by a number': (lambda t: t / 3 + 2 / (t + .5), _MATRIX),
+    'quotient of integers': (lambda t: t / 3.5, _LARGE),
+    'quotient of complex': (lambda t: t / (t + 1) / 2, _COMPLEX),
+    'norm of complex': (torch.norm, _COMPLEX),
+    'parts of complex':
+        (lambda t: torch.view_as_real(t).transpose(0, 2) * 2, _COMPLEX[None]),
+    'count_nonzero': (lambda t: t.count_nonzero(0), _MATRIX),
+    'asin of bool':
+        (lambda t: torch.asin(t > 0) + torch.isneginf(t > 0), _LARGE),
+    'pdist of 0': (lambda t: F.pdist(t.detach(), 0), _MATRIX),
+    '_chunk_cat': (lambda t: torch._chunk_cat([t, t + 1], 1, 3), _MATRIX.int()),
+    'as_strided': (lambda t: t.as_strided((2, 2), (4, 1), 1), _MATRIX),
+    'upsample': (lambda t: F.interpolate(
+        t[None, None], scale_factor=1.7, mode='bilinear'), _MATRIX),
+    'upsample to nearest':
+        (lambda t: F.interpolate(t[None, None], scale_factor=1.52), _MATRIX),
+    'avg_pool2d of integers':
+        (lambda t: F.avg_pool2d(t.view(1, 2, 2) % 100, 2, divisor_override=3),
+         _LARGE),
+    'a number on the host': (lambda t: torch.copysign(t, -1.5), _LARGE),
 }
 
 
 def _values(function, x: torch.Tensor) -> list[torch.Tensor]:
   """The result, and the gradient where there is one."""
-  x = x.clone().requires_grad_(x.is_floating_point())
+  x = x.detach().requires_grad_(x.is_floating_point() or x.is_complex())
   result = function(x)
-  values = [result.detach().cpu()]
+  values = [result.detach()]
   if result.requires_grad:
     weights = torch.arange(1., result.numel() + 1).reshape(result.shape)
-    (result * weights.to(result.device)).sum().backward()
-    values.append(x.grad.cpu())
+    (result * weights.to(result.device)).abs().sum().backward()
+    values.append(x.grad)
   return values
 
 
-def _check(function, x: torch.Tensor, on_xla=None) -> None:
-  told = _values(on_xla or function, x.to('xla'))
-  for value, right in zip(told, _values(function, x), strict=True):
-    torch.testing.assert_close(value, right, equal_nan=True)
+def _check(functions, on_xla=None) -> None:
+  """Compares functions of an argument each with a CPU, all in a single graph."""
+  values = [
+      v for f, x in functions.values()
+      for v in _values(on_xla or f, x.to('xla'))
+  ]
+  values = iter(torch_xla._XLAC._xla_get_cpu_tensors(values))
+  for name, (function, x) in functions.items():
+    for right in _values(function, x.clone()):
+      torch.testing.assert_close(
+          next(values),
+          right,
+          equal_nan=True,
+          msg=lambda m, n=name: f'{n}: {m}')
 
 
 @pytest.mark.parametrize('name', _HASHED)
 def test_numbers_tell_graphs_apart(name):
   function, x = _HASHED[name]
   for number in (1, 2):
-    _check(lambda t, n=number: function(t, n), x)
+    _check({name: (lambda t, n=number: function(t, n), x)})
 
 
-@pytest.mark.parametrize('name', _EXACT)
-def test_is_what_torch_computes(name):
-  _check(*_EXACT[name])
+def test_is_what_torch_computes():
+  _check(_EXACT)
 
 
 @pytest.mark.parametrize(
@@ -109,13 +154,29 @@ def test_compiled(name):
   function, x = _HASHED[name]
   for number in (1, 2):
     one = lambda t, n=number: function(t, n)
-    _check(one, x, torch.compile(one, backend='openxla', dynamic=False))
+    _check({name: (one, x)},
+           torch.compile(one, backend='openxla', dynamic=False))
 
 
 def test_compiled_integers():
   torch._dynamo.reset()
-  one = lambda t: t // 3 + (t >> 2) + (t > 0).cumsum(0)
-  _check(one, _LARGE, torch.compile(one, backend='openxla', dynamic=False))
+  one = lambda t: t // 3 + (t >> 2) + (t > 0).cumsum(0) + t.clamp(max=1.5).int()
+  _check({'integers': (one, _LARGE)},
+         torch.compile(one, backend='openxla', dynamic=False))
+
+
+@pytest.mark.parametrize('read', [
+    torch.Tensor.cpu,
+    lambda t: torch.zeros(2, 2).to(t.dtype).copy_(t),
+    lambda t: torch.add(t, 0, out=torch.empty(0, dtype=t.dtype)),
+    lambda t: torch.tensor(t.tolist(), dtype=t.dtype),
+    lambda t: torch.tensor([[u.item() for u in v] for v in t], dtype=t.dtype),
+    torch.compile(lambda t: t.cpu(), backend='openxla'),
+    torch.inference_mode()(lambda t: t.clone().to('cpu', t.dtype)),
+])
+def test_complex128_is_read(read):
+  x = _COMPLEX.to(torch.complex128)
+  torch.testing.assert_close(read(x.to('xla')).clone(), x)
 
 
 @pytest.mark.environment(CPU_NUM_DEVICES='8', XLA_USE_SHARDY='1')
@@ -139,9 +200,14 @@ def test_sharded():
         _MATRIX.index_copy(dim, _INDEX, _MATRIX * 2))
 
 
-def test_int4_is_not_read():
-  weights = torch.ones(2, 4, dtype=torch.int8)
-  int4 = torch_xla._XLAC._xla_cast_int4(weights.to('xla'), [1] * 8)
+def test_int4_is_read():
+  weights = torch.arange(-4, 4, dtype=torch.int8).reshape(2, 4)
+  int4 = torch_xla._XLAC._xla_cast_int4(
+      weights.to('xla'),
+      weights.flatten().tolist())
   scale, x = torch.ones(2).to('xla'), torch.ones(3, 4).to('xla')
   assert torch.ops.xla.quantized_matmul(
       x, int4, scale, int4_weight=True).shape == (3, 2)
+  torch.testing.assert_close(int4.cpu(), weights)
+  with pytest.raises(TypeError, match='cast int4 to another dtype'):
+    (int4 + 1).cpu()

@@ -11,7 +11,7 @@ _FLOAT32 = {
         'nn.functional.cosine_similarity mode gather index_fill index_copy '
         'index_select index_add index_reduce.mean index_reduce.prod '
         'index_reduce.amin index_reduce.amax squeeze.multiple logsumexp all '
-        'any argmax argmin count_nonzero mean nanmean sum ',
+        'any argmax argmin amax amin count_nonzero mean nanmean sum ',
     'no sparse tensors':
         'sparse.sampled_addmm to_sparse ',
     "refused: Could not run 'new_compressed_tensor' from the 'xl":
@@ -33,8 +33,6 @@ _FLOAT32 = {
         'chalf ',
     'refused: Expected a proper Tensor but got None (or an undef':
         'logdet ',
-    "refused: shape '[1, 9, 0, 3, 0, 3]' is invalid for input of":
-        'nn.functional.pixel_shuffle ',
     'random, from one seed':
         'exponential normal.in_place uniform '
         'nn.functional.fractional_max_pool3d '
@@ -45,31 +43,66 @@ _FLOAT32 = {
         'nn.functional.alpha_dropout '
         'nn.functional.feature_alpha_dropout.with_train '
         'nn.functional.multi_head_attention_forward ',
-    'WRONG: not looked into':
-        '_chunk_cat norm.nuc amax amin nn.functional.pdist ',
+    'refused: the nuclear norm of a batch':
+        'norm.nuc ',
     'a size of 0 gives another shape or is refused':
         'linalg.cond linalg.inv_ex linalg.matrix_rank linalg.slogdet',
 }
 _BOOL = {
-    'WRONG: not looked into':
-        'asin cummax isneginf _chunk_cat native_dropout_backward '
-        'count_nonzero nn.functional.pixel_shuffle ',
+    'a gradient of bool, with the dtype of a CPU':
+        'native_dropout_backward ',
     'a 0-d tensor has no dim to it':
         'max.reduction_with_dim min.reduction_with_dim index_fill '
         'index_copy index_select index_add squeeze.multiple logsumexp '
-        'all any amax amin sum masked.sum masked.prod ',
-    'refused: Concatenate expects at least one argumen': 'repeat ',
-    'refused: Could not run aten::_sparse_coo_tensor_': 'to_sparse ',
-    'refused: Expected element type in shape to be ari': 'atan2 ',
-    'refused: Shapes must be equal rank, but are pred[': 'clamp_max clamp_min ',
-    'refused: Type not supported: ComplexHalf': 'chalf ',
+        'all any sum cummax count_nonzero masked.sum masked.prod ',
+    'refused: Concatenate expects at least one argumen':
+        'repeat ',
+    'refused: Could not run aten::_sparse_coo_tensor_':
+        'to_sparse ',
+    'refused: Expected element type in shape to be ari':
+        'atan2 ',
+    'refused: Shapes must be equal rank, but are pred[':
+        'clamp_max clamp_min ',
+    'refused: Type not supported: ComplexHalf':
+        'chalf ',
     'refused: bool is no number to XLA':
-        'acos acosh asinh atan atanh cos cosh exp sin sinh __rdiv__ tan '
-        'tanh expm1 reciprocal rsqrt sqrt isnan sigmoid erf erfc erfinv ',
-    'refused: gather(): expected rank of input (1) and': 'gather ',
-    'refused: tensor_split expected tensor_indices_or_': 'tensor_split ',
+        'cos exp sin __rdiv__ tanh reciprocal rsqrt sqrt isnan sigmoid ',
+    'refused: gather(): expected rank of input (1) and':
+        'gather ',
+    'refused: tensor_split expected tensor_indices_or_':
+        'tensor_split ',
+}
+_INT64 = {
+    'a 0-d tensor has no dim to it':
+        'cumsum cummax max.reduction_with_dim min.reduction_with_dim '
+        'index_fill index_copy index_select index_add squeeze.multiple '
+        'logsumexp all any argmax argmin count_nonzero sum '
+        'masked.sum masked.prod masked.argmax masked.argmin ',
+    'a CPU leaves the index of equal values open':
+        'kthvalue topk ',
+    'a gradient of integers, with the dtype of a CPU':
+        'native_dropout_backward ',
+    'random, from one seed':
+        'randint randint_like ',
+    'refused: Shapes must be equal rank, but are s64[5]':
+        'clamp_max clamp_min ',
+    'refused: Invalid dimension size -4':
+        'nn.functional.pad.replicate_negative ',
+    'refused: tensor_split expected tensor_indices_or_':
+        'tensor_split ',
+    'refused: gather(): expected rank of input (1) and':
+        'gather ',
+    'refused: Type not supported: ComplexHalf':
+        'chalf ',
+    'a size of 0 is refused':
+        'repeat ',
+    'no sparse tensors':
+        'to_sparse ',
+    'refused: the exponential of integers':
+        'masked.logsumexp ',
 }
 DIFFER: dict[torch.dtype, dict[str, str]] = {
     torch.float32: _FLOAT32,
     torch.bool: _BOOL,
+    torch.int64: _INT64,
 }

@@ -74,10 +74,17 @@ def hook_executions(binder: Binder) -> torch.library.Library:
     with binder.read(tensors) as binding:
       return read([*tensors, *binding])[:len(tensors)]
 
-  def to_cpu(_: Any, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    there = [t for t in tensors if t.device.type == 'xla']
+  def to_cpu(_: Any, tensors: Sequence[Any]) -> list[torch.Tensor]:
+    there = [t for t in tensors if getattr(t, 'is_xla', False)]
     values = iter(read_all(read_these, there))
-    return [next(values) if t.device.type == 'xla' else t for t in tensors]
+
+    def on_host(t: Any) -> torch.Tensor:
+      if isinstance(t, torch.Tensor):
+        return next(values) if t.is_xla else t
+      # A wrapped number comes as a number.
+      return torch.tensor(t, dtype=torch.result_type(there[0], t))
+
+    return [on_host(t) for t in tensors]
 
   def _xla_sync_multi(tensors: Sequence[torch.Tensor],
                       devices: Sequence[str],
@@ -117,5 +124,5 @@ def hook_executions(binder: Binder) -> torch.library.Library:
   with warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Warning only once for all operators')
     for name, kernel in kernels.items():
-      library.impl(name, kernel, 'XLA', with_keyset=True)
+      library.impl(name, kernel, 'XLA', with_keyset=True, allow_override=True)
   return library
