@@ -47,8 +47,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
                 'torch_xla_shardy', 'vendor_defaults'), ()),
     'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
     'metrics': ((), ()),
-    'policy': (('annotate', 'bind', 'layers', 'mode', 'sharding',
-                'tensor_names'), ()),
+    'policy': (
+        ('annotate', 'bind', 'layers', 'mode', 'sharding', 'tensor_names'), ()),
     'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
                      'switch', 'tensor_names', 'torch_xla_shardy', 'web_page',
                      'layers'), ('policy',)),

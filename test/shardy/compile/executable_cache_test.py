@@ -20,8 +20,7 @@ class _Process:
 
   def __init__(self, promise=None, meshes=tuple):
     self.ledger = Ledger()
-    plan = plan_of(
-        'm', Attempt(b'lowered', Partitioner.GSPMD, promise=promise))
+    plan = plan_of('m', Attempt(b'lowered', Partitioner.GSPMD, promise=promise))
     self.compiler = Compiler(lambda *_: plan, self.ledger, meshes)
     self.compilation = functools.partial(FakeCompilation, kept=set())
 
