@@ -66,6 +66,11 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   shardings = list(op_sharding.module_shardings(module))
   if not any(s is None or s.tiles is not None for s in shardings):
     return ''
+  for instruction in instructions_of(module):
+    for size in instruction.window.dimensions:
+      if instruction.opcode == 'convolution' and size.size == 1:
+        # It dilates nothing, but XLA takes it for a window.
+        size.window_dilation = 1
   editor = Editor(module)
   products = sum(_write_out(c, editor, unordered) for c in module.computations)
   num_devices = max(
