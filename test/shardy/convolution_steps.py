@@ -53,6 +53,11 @@ CASES = {
         Case(
             _convolution(8, 8, 4, padding=2), (8, 8, 8), (None, None, 'x'),
             ('y', None, None)),
+    # The result is wrong where nothing is said of the window's dilation.
+    'dilated, of one place':
+        Case(
+            _convolution(12, 6, 1, dilation=2), (8, 12, 9), (None, None, 'x'),
+            ('y', None, None), (5, 0, 3, 4, 1, 7, 2, 6)),
     # Shardy and GSPMD refuse the gradient of what is convolved.
     'in fewer groups than devices':
         Case(lambda: torch.nn.Conv2d(4, 8, 3, padding=1, groups=2),

@@ -114,6 +114,24 @@ ROOT y = f32[8,5,6,8] custom-call(n2), {call}"unspecified_dims=[0,1,3]"'''
   assert holding.open_dims('') == ()
 
 
+def test_a_window_of_one_place_is_not_dilated():
+  """XLA partitions it as one of several, and wrong."""
+  text = f'''HloModule m
+ENTRY e {{
+  x = f32[8,12,9] parameter(0){_SPLIT}
+  w = f32[6,12,1] parameter(1)
+  ROOT y = f32[8,6,9] convolution(x, w), window={{size=1 rhs_dilate=2}}, \
+dim_labels=bf0_oi0->bf0
+}}
+'''
+  module = messages.parse(
+      protos.HloModuleProto,
+      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+  assert convolutions.make_partitionable(module) == ''
+  assert module.computations[0].instructions[2].window.dimensions[
+      0].window_dilation == 1
+
+
 _WITHOUT_WINDOW = ['[0,2]', '[2]', '[0,2]']
 
 
