@@ -270,6 +270,29 @@ def test_a_failed_compile_that_was_caught_is_over(mesh, wrap):
     gc.enable()
 
 
+@pytest.mark.parametrize('is_bound', [False, True])
+@pytest.mark.parametrize('read', [
+    torch.Tensor.cpu, str, lambda t: t.sum().item(),
+    lambda t: torch.zeros(5).copy_(t), lambda t: torch.histc(t, 4)
+])
+def test_an_error_that_is_kept_keeps_no_tensor(mesh, wrap, read, is_bound):
+
+  def broken(compilation, rest):
+    compilation.program = b'\xff' + compilation.program
+    rest(compilation)
+
+  scale = torch.ones(()).to('xla')
+  if is_bound:
+    xs.mark_sharding(scale, mesh, ())
+  torch_xla.sync()
+  undo = wrap(broken)
+  with pytest.raises(Exception, match='HloModuleProto') as error:
+    read(torch.ones(5).to('xla') * 7 * scale)
+  undo()
+  close((torch.ones(5).to('xla') + 1).cpu(), torch.full((5,), 2.))
+  del error
+
+
 def test_profiler_writes_a_trace(mesh, tmp_path):
   """XLA's CPU plugin has none: what the host did is told."""
   del mesh

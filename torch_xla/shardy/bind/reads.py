@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import functools
+import traceback
 from typing import Any, TYPE_CHECKING
 import warnings
 
@@ -124,5 +125,23 @@ def hook_executions(binder: Binder) -> torch.library.Library:
   with warnings.catch_warnings():
     warnings.filterwarnings('ignore', 'Warning only once for all operators')
     for name, kernel in kernels.items():
-      library.impl(name, kernel, 'XLA', with_keyset=True, allow_override=True)
+      library.impl(
+          name,
+          functools.partial(_let_go_of, kernel),
+          'XLA',
+          with_keyset=True,
+          allow_override=True)
   return library
+
+
+def _let_go_of(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+  """Calls a kernel, of whose tensors an error that is kept keeps none.
+
+  A tensor that could not be computed fails all syncs while it lives.
+  """
+  try:
+    return kernel(*args, **kwargs)
+  except BaseException as e:
+    traceback.clear_frames(e.__traceback__)
+    del args, kwargs
+    raise
