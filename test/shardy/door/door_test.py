@@ -271,10 +271,10 @@ def test_a_failed_compile_that_was_caught_is_over(mesh, wrap):
 
 
 @pytest.mark.parametrize('is_bound', [False, True])
-@pytest.mark.parametrize('read', [
-    torch.Tensor.cpu, str, lambda t: t.sum().item(),
-    lambda t: torch.zeros(5).copy_(t), lambda t: torch.histc(t, 4)
-])
+# Without a frame in Python of their own.
+@pytest.mark.parametrize(
+    'read', [torch.Tensor.cpu, torch.Tensor.tolist,
+             torch.zeros(5).copy_])
 def test_an_error_that_is_kept_keeps_no_tensor(mesh, wrap, read, is_bound):
 
   def broken(compilation, rest):
@@ -289,6 +289,7 @@ def test_an_error_that_is_kept_keeps_no_tensor(mesh, wrap, read, is_bound):
   with pytest.raises(Exception, match='HloModuleProto') as error:
     read(torch.ones(5).to('xla') * 7 * scale)
   undo()
+  torch_xla.sync()
   close((torch.ones(5).to('xla') + 1).cpu(), torch.full((5,), 2.))
   del error
 
