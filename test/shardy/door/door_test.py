@@ -270,24 +270,23 @@ def test_a_failed_compile_that_was_caught_is_over(mesh, wrap):
     gc.enable()
 
 
-@pytest.mark.parametrize('is_bound', [False, True])
+@pytest.mark.environment(**environments.SHARDY)
 # Without a frame in Python of their own.
 @pytest.mark.parametrize(
     'read', [torch.Tensor.cpu, torch.Tensor.tolist,
-             torch.zeros(5).copy_])
-def test_an_error_that_is_kept_keeps_no_tensor(mesh, wrap, read, is_bound):
+             torch.zeros(8).copy_])
+def test_an_error_that_is_kept_keeps_no_tensor(mesh, wrap, read):
 
   def broken(compilation, rest):
     compilation.program = b'\xff' + compilation.program
     rest(compilation)
 
-  scale = torch.ones(()).to('xla')
-  if is_bound:
-    xs.mark_sharding(scale, mesh, ())
+  scale = torch.ones(8).to('xla')
+  xs.mark_sharding(scale, mesh, ('x',), priority=(0,))
   torch_xla.sync()
   undo = wrap(broken)
   with pytest.raises(Exception, match='HloModuleProto') as error:
-    read(torch.ones(5).to('xla') * 7 * scale)
+    read(torch.ones(8).to('xla') * 7 * scale)
   undo()
   torch_xla.sync()
   close((torch.ones(5).to('xla') + 1).cpu(), torch.full((5,), 2.))
