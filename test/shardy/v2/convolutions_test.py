@@ -5,7 +5,7 @@ import re
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.hlo import messages, protos
-from torch_xla.shardy.v2 import convolutions, holding
+from torch_xla.shardy.v2 import convolutions, holding, to_v2
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
@@ -115,7 +115,10 @@ ROOT y = f32[8,5,6,8] custom-call(n2), {call}"unspecified_dims=[0,1,3]"'''
 
 
 def test_a_window_of_one_place_is_not_dilated():
-  """XLA partitions it as one of several, and wrong."""
+  """XLA partitions it as one of several, and wrong.
+
+  Also where nothing else of the program is to change.
+  """
   text = f'''HloModule m
 ENTRY e {{
   x = f32[8,12,9] parameter(0){_SPLIT}
@@ -124,10 +127,10 @@ ENTRY e {{
 dim_labels=bf0_oi0->bf0
 }}
 '''
-  module = messages.parse(
-      protos.HloModuleProto,
+  lowered = to_v2.emit(
       hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-  assert convolutions.make_partitionable(module) == ''
+  assert lowered.note == ''
+  module = messages.parse(protos.HloModuleProto, lowered.program)
   assert module.computations[0].instructions[2].window.dimensions[
       0].window_dilation == 1
 

@@ -30,12 +30,14 @@ of the same file), as it does where one operand's are whole; without a window it
 may free what it has not allocated. So they are whole unless there is a window,
 there are as many groups as devices, or a multiple, and sums may be split.
 
+A window of one place has no dilation: XLA takes it for a window that is split.
+
 Both compute the same. Programs without anything split are left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import itertools
 import math
 from typing import Any, NamedTuple, Optional
@@ -44,11 +46,25 @@ from ..hlo import array_shape, messages, op_sharding
 from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
                           HloInstructionProto, HloModuleProto)
-from ..sharding.hlo_sharding import ShardingType
+from ..sharding.hlo_sharding import HloSharding, ShardingType
 from . import contractions
 from .holding import become, hold
 
 MOST_PLACES = 128
+
+
+def undilate(module: HloModuleProto) -> int:
+  """Drops dilations of one place, which XLA takes for a window; how many."""
+  sizes = [
+      size for i in instructions_of(module) if i.opcode == 'convolution'
+      for size in i.window.dimensions
+      if size.size == 1 and size.window_dilation != 1
+  ]
+  if not sizes or not _is_split(op_sharding.module_shardings(module)):
+    return 0
+  for size in sizes:
+    size.window_dilation = 1
+  return len(sizes)
 
 
 def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
@@ -64,13 +80,8 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   if not any(i.opcode == 'convolution' for i in instructions_of(module)):
     return ''
   shardings = list(op_sharding.module_shardings(module))
-  if not any(s is None or s.tiles is not None for s in shardings):
+  if not _is_split(shardings):
     return ''
-  for instruction in instructions_of(module):
-    for size in instruction.window.dimensions:
-      if instruction.opcode == 'convolution' and size.size == 1:
-        # It dilates nothing, but XLA takes it for a window.
-        size.window_dilation = 1
   editor = Editor(module)
   products = sum(_write_out(c, editor, unordered) for c in module.computations)
   num_devices = max(
@@ -85,6 +96,11 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
         products, left=sum(any(held_of(i)) for i in instructions_of(module)))
   return _note(products,
                sum(_hold(c, editor, held_of) for c in module.computations))
+
+
+def _is_split(shardings: Iterable[Optional[HloSharding]]) -> bool:
+  """Tests for a tensor that is split, or that may be."""
+  return any(s is None or s.tiles is not None for s in shardings)
 
 
 def _note(products: int, whole: int = 0, left: int = 0) -> str:

@@ -169,7 +169,8 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   """
   changed = 0
   for name, rewrite in (('scatter_indices', scatter_indices.narrow),
-                        ('windows', windows.part), ('loops', _free_loops)):
+                        ('windows', windows.part), ('loops', _free_loops),
+                        ('dilations', convolutions.undilate)):
     changed += rewrite(module)
     dump.stage(name, module)
   unordered = contractions.devices_out_of_order(module)
