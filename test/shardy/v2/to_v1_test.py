@@ -67,6 +67,20 @@ def test_operations_of_later_compilers():
   assert opcodes.readable(module.SerializeToString(), 'hlo') is None
 
 
+def test_a_chain_of_asynchronous_operations_with_further_operands():
+  # libtpu 0.0.52 writes it for tpu7x.
+  module = _module(b'')
+  start, update = module.computations[0].instructions
+  start.opcode, update.opcode = 'async-start', 'async-update'
+  update.operand_ids.append(1)
+  assert opcodes.readable(module.SerializeToString(), 'hlo') is None
+  update.operand_ids.append(2)
+  got = messages.parse(protos.HloModuleProto,
+                       opcodes.readable(module.SerializeToString(), 'hlo'))
+  assert [i.custom_call_target for i in got.computations[0].instructions
+         ] == ['async-start', 'async-update']
+
+
 def test_a_bare_module():
   v2, v1 = (op_sharding.to_bytes(parse_sharding(t)) for t in _SHARDINGS[0])
   got = to_v1.to_v1(_module(v2).SerializeToString(), 'hlo')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from . import messages
-from .protos import HloModuleProto
+from .protos import HloInstructionProto, HloModuleProto
 
 # As XLA had them when torch_xla 2.9.0 was built.
 KNOWN = frozenset('''
@@ -31,20 +31,36 @@ while xor
 '''.split())
 
 
+# Later compilers give these further operands; `_XLAC` then refuses them, and a
+# chain of asynchronous operations that has another in it.
+_ASYNC = frozenset({'async-start', 'async-update', 'async-done'})
+
+
 def make_known(module: HloModuleProto) -> bool:
   """Makes a custom call of each operation that is not known; whether any is.
 
   `_XLAC` reads shapes and shardings of a compiled program alone, and refuses
-  it for an opcode.
+  it for an opcode, or for the number of its operands.
   """
+  instructions = [
+      instruction for computation in module.computations
+      for instruction in computation.instructions
+  ]
+  known = KNOWN
+  if any(map(_has_further_operands, instructions)):
+    known -= _ASYNC
   is_changed = False
-  for computation in module.computations:
-    for instruction in computation.instructions:
-      if instruction.opcode and instruction.opcode not in KNOWN:
-        instruction.custom_call_target = instruction.opcode
-        instruction.opcode = 'custom-call'
-        is_changed = True
+  for instruction in instructions:
+    if instruction.opcode and instruction.opcode not in known:
+      instruction.custom_call_target = instruction.opcode
+      instruction.opcode = 'custom-call'
+      is_changed = True
   return is_changed
+
+
+def _has_further_operands(instruction: HloInstructionProto) -> bool:
+  return instruction.opcode in ('async-update', 'async-done') and len(
+      instruction.operand_ids) > 1
 
 
 def readable(program: bytes, program_format: str) -> Optional[bytes]:
