@@ -6,15 +6,15 @@ import argparse
 import functools
 from pathlib import Path
 import sys
-import time
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
 from infra.errors import BuildError
-from infra.release.release import make_release, Release, tag_of
-from infra.release.smoke import PASSED
+from infra.patchset import git
+from infra.release.release import make_release, tag_of
+from infra.wheel import pins
 
 _EPILOG = """\
 Builds the wheels for Python 3.10 to 3.13 from a work tree of the commit that is
@@ -44,34 +44,21 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
       '--write', action='store_true', help='copy the release to dist/')
   options = parser.parse_args(arguments)
   say = functools.partial(print, flush=True)
-  start = time.monotonic()
   try:
-    release = make_release(
+    folder = make_release(
         root, dist=root / 'dist' if options.write else None, say=say)
+    say(f'torch_xla {pins.VERSION} in {folder}:')
+    for path in sorted(folder.iterdir()):
+      say(f'  {path.name}')
+    if options.write:
+      say(f'now tag it: git tag --annotate {tag_of(pins.VERSION)} --message '
+          f'"torch_xla {pins.VERSION}" {git.need(root, "rev-parse", "HEAD")}')
+    else:
+      say('dry run: dist/ is as it was; --write writes it')
   except (BuildError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  for line in summary(release, options.write):
-    say(line)
-  say(f'{time.monotonic() - start:.0f} s in all')
   return 0
-
-
-def summary(release: Release, written: bool) -> list[str]:
-  """The summary for people, in lines."""
-  lines = [f'torch_xla {release.version} in {release.folder}:']
-  lines += [f'  {name}' for name in release.files]
-  lines += [str(trial) for trial in release.trials]
-  untried = [t.python for t in release.trials if t.outcome.verdict != PASSED]
-  if untried:
-    lines.append(f'NOT TRIED on Python {", ".join(untried)}')
-  if written:
-    tag = tag_of(release.version)
-    lines.append(f'now tag it: git tag --annotate {tag} '
-                 f'--message "torch_xla {release.version}" {release.commit}')
-  else:
-    lines.append('dry run: dist/ is as it was; --write writes it')
-  return lines
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Makes a release: builds, verifies, tries and describes the wheels.
+"""Makes a release: builds, tries and describes the wheels.
 
 Everything is built from a work tree of the commit that is checked out, so that
 no file of the checkout that is in no commit can get into a wheel.
@@ -6,20 +6,17 @@ no file of the checkout that is in no commit can get into a wheel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-import dataclasses
+from collections.abc import Mapping, Sequence
 import os
 from pathlib import Path
+import re
 import shutil
+import subprocess
 import tempfile
-import time
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.worktree import work_tree
-from infra.release.notes import checksums, notes, section
-from infra.release.smoke import FAILED
-from infra.release.trial import Trial, try_wheel
 from infra.wheel import pins, plugins
 from infra.wheel.bom import read_bom
 from infra.wheel.build import build_wheel
@@ -27,33 +24,33 @@ from infra.wheel.official import default_cache, sha256
 from infra.wheel.pure_wheel import build_pure_wheel, PureWheel
 from infra.wheel.tools import TOOLS
 
-Try = Callable[[Path, str, Path], Trial]
-
-_NOTES = 'NOTES.md'
-_CHECKSUMS = 'SHA256SUMS'
-
-
-@dataclasses.dataclass(frozen=True)
-class Release:
-  """A release.
-
-  Attributes:
-    version: of the wheels.
-    commit: the commit that they were built from.
-    folder: holds its files.
-    files: their names.
-    trials: the trial of each wheel.
-  """
-  version: str
-  commit: str
-  folder: Path
-  files: tuple[str, ...]
-  trials: tuple[Trial, ...]
+_TORCH = 'torch==2.9.0'  # What the official wheel was built for.
+_TRAINING = Path(__file__).with_name('training.py')
+# What would change what is trained, or which packages are found.
+_OF_THE_USER = ('CPU_NUM_DEVICES', 'LIBTPU', 'PJRT_', 'PYTHON', 'TPU_',
+                'VIRTUAL_ENV', 'XLA_', 'CONVERT_SHLO_TO_SHARDY')
 
 
 def tag_of(version: str) -> str:
   """The git tag of a version."""
   return f'v{version}'
+
+
+def section(changelog: str, version: str) -> tuple[str, str]:
+  """The heading behind a version, as in '(unreleased)', and its changes.
+
+  Raises:
+    BuildError: there are none.
+  """
+  match = re.search(
+      rf'(?ms)^## +{re.escape(version)}(?= |$)([^\n]*)\n(.*?)(?=^## |\Z)',
+      changelog)
+  if not match or not match[2].strip():
+    raise BuildError(
+        f'CHANGELOG.md says nothing of {version}: add '
+        f'`## {version} (unreleased)` and what changed, or correct '
+        'VERSION in infra/wheel/pins.py')
+  return match[1].strip(), match[2].strip()
 
 
 def make_release(
@@ -63,48 +60,48 @@ def make_release(
     pythons: Sequence[str] = tuple(pins.OFFICIAL_SHA256),
     built_plugins: Mapping[str, bytes] | None = None,
     tools: Sequence[PureWheel] = TOOLS,
+    training: Path = _TRAINING,
     say: Say,
-    attempt: Try = try_wheel,
-) -> Release:
+) -> Path:
   """Makes a release of the commit that is checked out, in build/release/.
 
   Args:
     root: the checkout.
-    dist: gets the files; if None, they stay where they were made.
+    dist: gets the files as well, if all is well.
     pythons: to make wheels for.
     built_plugins: as `build_wheel` takes them.
     tools: the wheels beside them.
+    training: what each wheel is tried with.
     say: is called with progress, line by line.
-    attempt: tries a wheel.
+
+  Returns:
+    The folder with its files.
 
   Raises:
     BuildError: the commit cannot be released, or a wheel is not right.
     OSError: a file cannot be written.
   """
   root = root.resolve()
-  start = time.monotonic()
-
-  def step(text: str) -> None:
-    say(f'[{time.monotonic() - start:4.0f} s] {text}')
-
   folder = root / 'build' / 'release' / pins.VERSION
   shutil.rmtree(folder, ignore_errors=True)
   folder.mkdir(parents=True)
   commit = git.need(root, 'rev-parse', 'HEAD')
-  step(f'{pins.VERSION}, of commit {commit}')
+  say(f'{pins.VERSION}, of commit {commit}')
   if git.need(root, 'status', '--porcelain'):
-    say('         files that differ from the commit are not in the release')
+    say('files that differ from the commit are not in the release')
+  trials = []
   with work_tree(root) as tree:
     git.need(tree, 'checkout', '--quiet', '--detach', commit)
-    changes = section((tree / 'CHANGELOG.md').read_text(encoding='utf-8'),
-                      pins.VERSION)
+    heading, changes = section(
+        (tree / 'CHANGELOG.md').read_text(encoding='utf-8'), pins.VERSION)
     if dist:
-      _check_releasable(root, commit, changes.released)
-    step('building the plugins with Bazel')
+      _check_releasable(root, commit, heading)
+    say('building the plugins with Bazel')
     built_plugins = built_plugins or plugins.build_plugins(
         tree, plugins.find_bazel())
 
     def build(python: str, into: Path) -> Path:
+      say(f'building the wheel for Python {python}')
       return build_wheel(
           tree,
           into,
@@ -113,86 +110,96 @@ def make_release(
           built_plugins=built_plugins,
           say=lambda line: None)
 
-    wheels = {}
-    for python in pythons:
-      step(f'building the wheel for Python {python}')
-      wheels[python] = build(python, folder)
-      bom = folder / f'{wheels[python].name}.cdx.json'
-      bom.write_bytes(read_bom(wheels[python]))
+    wheels = {python: build(python, folder) for python in pythons}
+    for wheel in wheels.values():
+      (folder / f'{wheel.name}.cdx.json').write_bytes(read_bom(wheel))
     for tool in tools:
-      step(f'building {tool.wheel_name}')
       build_pure_wheel(tree, folder, tool)
-    if dist:
-      _check_target(dist, folder.iterdir())  # Early: the rest takes minutes.
-    step(f'building the one for Python {pythons[0]} again')
     with tempfile.TemporaryDirectory(dir=folder.parent) as again:
       if sha256(build(pythons[0], Path(again))) != sha256(wheels[pythons[0]]):
         raise BuildError(
             f'{wheels[pythons[0]].name}: two builds gave different bytes, so '
             'nobody could verify it. Find the input that changes.')
-    trials = []
     for python, wheel in wheels.items():
-      step(f'trying the wheel for Python {python} '
-           '(minutes, where pip has to fetch torch)')
-      trials.append(attempt(root, python, wheel))
-      say(f'         {trials[-1]}')
-  step('writing checksums and notes')
-  _describe(folder, commit, changes.text, trials)
-  failed = [str(trial) for trial in trials if trial.outcome.verdict == FAILED]
-  if failed:
-    raise BuildError('\n'.join(['a wheel does not work:', *failed]))
-  files = tuple(sorted(path.name for path in folder.iterdir()))
+      say(f'trying the wheel for Python {python} (minutes: pip fetches torch)')
+      trials.append(f'Python {python}: {try_wheel(python, wheel, training)}')
+      say(trials[-1])
+  (folder / 'NOTES.md').write_text(
+      f'# torch_xla {pins.VERSION}\n\nBuilt from {commit}. Check the files by '
+      '`sha256sum --check SHA256SUMS`, and by `python -m infra.wheel verify '
+      f'FILE` what a wheel is made of.\n\n## Changes\n\n{changes}\n\n## Tried'
+      '\n\n' + ''.join(f'- {trial}\n' for trial in trials),
+      encoding='utf-8')
+  digests = {path.name: sha256(path) for path in sorted(folder.iterdir())}
+  (folder / 'SHA256SUMS').write_text(
+      ''.join(f'{digest}  {name}\n' for name, digest in digests.items()),
+      encoding='utf-8')
   if dist:
-    step(f'copying {len(files)} files into {dist}')
-    _copy([folder / name for name in files], dist)
-  return Release(pins.VERSION, commit, dist or folder, files, tuple(trials))
+    _copy(folder, dist)
+  return folder
 
 
-def _check_releasable(root: Path, commit: str, is_dated: bool) -> None:
-  if not is_dated:
+def try_wheel(python: str, wheel: Path, training: Path) -> str:
+  """Installs a wheel in a new environment and trains with it.
+
+  Returns:
+    What was seen, or why it was not tried.
+
+  Raises:
+    BuildError: the wheel does not work.
+  """
+  name = f'python{python}'
+  program = shutil.which(name)
+  if not program:
+    return f'not tried: there is no {name} on the PATH'
+  environment = {
+      k: v for k, v in os.environ.items() if not k.startswith(_OF_THE_USER)
+  }
+  with tempfile.TemporaryDirectory(prefix='release-') as folder:
+    own = f'{folder}/bin/python'
+    for command in (
+        [program, '-m', 'venv', folder],
+        [own, '-m', 'pip', 'install', '--quiet', _TORCH, f'{wheel}[cpu]'],
+        [own, str(training)],
+    ):
+      done = subprocess.run(
+          command,
+          cwd=folder,
+          env=environment,
+          capture_output=True,
+          text=True,
+          check=False)
+      lines = (done.stdout + done.stderr).strip().splitlines() or ['nothing']
+      if done.returncode and command[-1] == str(training):
+        raise BuildError(f'{wheel.name} does not work: {lines[-1]}')
+      if done.returncode:
+        return f'not tried: {lines[-1]}'
+  return done.stdout.strip().splitlines()[-1]
+
+
+def _check_releasable(root: Path, commit: str, heading: str) -> None:
+  if not re.fullmatch(r'\(\d{4}-\d\d-\d\d\)', heading):
     raise BuildError(
         f'CHANGELOG.md gives {pins.VERSION} no date: put it there, '
         'as in (2026-01-31), and commit it')
   tag = tag_of(pins.VERSION)
-  tagged = git.run(root, 'rev-parse', '--verify', '--quiet',
-                   f'{tag}^{{commit}}')
-  if tagged.returncode == 0 and tagged.stdout.strip() != commit:
+  tagged = git.run(root, 'rev-parse', '--verify', '--quiet', f'{tag}^{{}}')
+  if tagged.stdout.strip() not in ('', commit):
     raise BuildError(f'tag {tag} names another commit, {tagged.stdout.strip()}:'
                      ' raise VERSION in infra/wheel/pins.py')
 
 
-def _check_target(dist: Path, files: Iterable[Path]) -> None:
-  """Raises BuildError if a wheel would replace another of the same version."""
-  if os.path.lexists(dist) and not dist.is_dir():
-    raise BuildError(f'{dist} is no folder: move it away')
-  for file in files:
+def _copy(folder: Path, dist: Path) -> None:
+  """Copies files to `dist`; renames them only once all are there."""
+  for file in folder.glob('*.whl'):
     target = dist / file.name
-    if os.path.lexists(target) and not target.is_file():
-      raise BuildError(f'{target} is no file: move it away')
-    if file.suffix == '.whl' and target.exists() and (sha256(target)
-                                                      != sha256(file)):
+    if target.exists() and sha256(target) != sha256(file):
       raise BuildError(
           f'{target} is another wheel of the same version: remove it if it was '
           'never given to anybody, or else raise VERSION in '
           'infra/wheel/pins.py')
-
-
-def _copy(files: Sequence[Path], dist: Path) -> None:
-  """Copies files to `dist`; renames them only once all are there."""
-  _check_target(dist, files)
   dist.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(prefix='.release-', dir=dist) as part:
-    for file in files:
-      shutil.copyfile(file, Path(part) / file.name)
-    for file in files:
-      os.replace(Path(part) / file.name, dist / file.name)
-
-
-def _describe(folder: Path, commit: str, changes: str,
-              trials: Sequence[Trial]) -> None:
-  """Writes the notes on the files in a folder, and the checksums of all."""
-  digests = {path.name: sha256(path) for path in folder.iterdir()}
-  (folder / _NOTES).write_text(
-      notes(pins.VERSION, commit, changes, digests, trials), encoding='utf-8')
-  digests[_NOTES] = sha256(folder / _NOTES)
-  (folder / _CHECKSUMS).write_text(checksums(digests), encoding='utf-8')
+    shutil.copytree(folder, part, dirs_exist_ok=True)
+    for file in Path(part).iterdir():
+      os.replace(file, dist / file.name)
