@@ -47,12 +47,6 @@ def main(arguments: list[str] | None = None) -> int:
       metavar='FILE',
       type=Path,
       help='the profile that the wheel was built from, if there was one')
-  command.add_argument(
-      '--json',
-      metavar='FILE',
-      type=Path,
-      help='write the same for programs: every file, where it is from, problems'
-  )
   command.set_defaults(run=_verify)
   command = commands.add_parser(
       'tools',
@@ -85,10 +79,8 @@ def _verify(options: argparse.Namespace) -> int:
     verdict = verify_pure_wheel(_ROOT, options.wheel, tool)
   else:
     verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
-  if options.json:
-    options.json.write_text(verdict.to_json(), encoding='utf-8')
   print(verdict)
-  return 0 if verdict.ok else 1
+  return 1 if verdict.problems else 0
 
 
 def _build_tools(options: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ _UTF8 = 0x800
 FILE_MODE = 0o100644
 _VERSION_NEEDED = 20
 _MADE_BY_UNIX = 3 << 8 | _VERSION_NEEDED
-_EPOCH = (1980, 1, 1, 0, 0, 0)
+EPOCH = (1980, 1, 1, 0, 0, 0)
 _LAST_SECOND = 4354819199  # of 2107, where zip ends
 _SECONDS = re.compile('[0-9]{1,10}')
 _TIME_VARIABLE = 'SOURCE_DATE_EPOCH'
@@ -67,11 +67,11 @@ def timestamp(environ: dict[str, str]) -> tuple[int, ...]:
   """
   epoch = environ.get(_TIME_VARIABLE, '')
   if not epoch:
-    return _EPOCH
+    return EPOCH
   if not _SECONDS.fullmatch(epoch) or int(epoch) > _LAST_SECOND:
     raise BuildError(f'{_TIME_VARIABLE}={epoch[:64]!r} is no time that a wheel '
                      f'can have: write seconds from 0 to {_LAST_SECOND}')
-  return max(_EPOCH, tuple(time.gmtime(int(epoch))[:6]))
+  return max(EPOCH, tuple(time.gmtime(int(epoch))[:6]))
 
 
 def write(file: BinaryIO, members: Iterable[Member], stamp: tuple[int,

@@ -7,8 +7,9 @@ wheel, the profile. Where the archives differ, their files are compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 import struct
 import tempfile
@@ -17,21 +18,54 @@ import zlib
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.wheel import archive, contents, metadata, official, pins, plugins
-from infra.wheel.assembly import assemble, digest, Order
+from infra.wheel import archive, contents, official, pins, plugins
+from infra.wheel.assembly import assemble, Order
 from infra.wheel.bom import Tools
 from infra.wheel.build import members_of
 from infra.wheel.contents import Origin
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel
-from infra.wheel.verdict import Problem, Verdict, Verified
 
 # Exceptions for damaged, encrypted and exotic members.
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError,
                RuntimeError, ValueError, OverflowError, MemoryError, IndexError)
 # Where a file is from, and the patches that make it.
 _Sources = Mapping[str, tuple[Origin, tuple[str, ...]]]
+_UPSTREAMS = Origin.UPSTREAM, ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+  """The verdict on every file of a wheel.
+
+  Attributes:
+    members: by name, where a file that is what it should be is from, and the
+      patches that made it from upstream's, as 'series: file'.
+    problems: by name, why a file is not what it should be.
+  """
+  members: _Sources
+  problems: Mapping[str, str]
+
+  def __str__(self) -> str:
+    """Counts of files by origin, the patches of each, and problems."""
+    lines = []
+    for origin, count in Counter(o for o, _ in self.members.values()).items():
+      lines.append(f'{count:6} {origin.value}')
+      for name, (where, by) in self.members.items():
+        if where is origin and by:
+          lines += [f'         {name}', *(f'           {b}' for b in by)]
+    lines += [f'error: {name}: {text}' for name, text in self.problems.items()]
+    # A hostile wheel's names must not steer the terminal.
+    lines = [
+        ''.join(c if c.isprintable() else c.encode('unicode_escape').decode()
+                for c in line)
+        for line in lines
+    ]
+    lines.append(f'{len(self.problems)} problem(s): do not install it' if self.
+                 problems else f'verified: all {len(self.members)} files are '
+                 'what they should be')
+    return '\n'.join(lines)
 
 
 def verify_wheel(
@@ -104,37 +138,24 @@ def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
 
 def _compare(wheel: Path, members: Sequence[archive.Member],
              sources: _Sources) -> Verdict:
-  """Compares an archive with the members, RECORD last, that it should have."""
+  """Compares an archive with the members that it should have."""
   with official.open_wheel(wheel) as file:
-    problems = []
-    if not _is_of(wheel, file, members):
-      problems = [*_differences(file, members, sources)] or [
-          Problem(
-              '(archive)', 'is not what the builder writes of its files: two '
-              'readers could see two wheels, or another zlib packed it')
-      ]
-  hashes = metadata.read_record(_content(members[-1]).decode())
-  digests = {name: metadata.hash_in(text) for name, text in hashes.items()}
-  digests[members[-1].name] = digest(_content(members[-1]))
-  wrong = {problem.name for problem in problems}
-  verified = []
-  for name in sorted({m.name for m in members} - wrong):
-    origin, by = sources.get(name, (Origin.UPSTREAM, ()))
-    verified.append(Verified(name, origin.value, by, digests[name]))
-  return Verdict(wheel.name, tuple(verified), tuple(problems))
-
-
-def _is_of(path: Path, wheel: zipfile.ZipFile,
-           members: Sequence[archive.Member]) -> bool:
-  """Tests whether an archive is what the builder writes of some members."""
-  with tempfile.TemporaryFile() as copy, path.open('rb') as file:
-    try:
-      archive.write(copy, members, wheel.infolist()[0].date_time)
-    except _UNREADABLE:
-      return False
-    copy.seek(0)
-    return (hashlib.file_digest(copy, 'sha256').digest() == hashlib.file_digest(
-        file, 'sha256').digest())
+    problems = {}
+    with tempfile.NamedTemporaryFile() as copy:
+      stamps = [info.date_time for info in file.infolist()]
+      archive.write(copy, members, stamps[0] if stamps else archive.EPOCH)
+      copy.flush()
+      if official.sha256(Path(copy.name)) != official.sha256(wheel):
+        problems = dict(_differences(file, members, sources)) or {
+            '(archive)': 'is not what the builder writes of its files: two '
+                         'readers could see two wheels, or another zlib packed '
+                         'it'
+        }
+  return Verdict(
+      {
+          name: sources.get(name, _UPSTREAMS)
+          for name in sorted({m.name for m in members} - {*problems})
+      }, problems)
 
 
 def _content(member: archive.Member) -> bytes:
@@ -144,29 +165,27 @@ def _content(member: archive.Member) -> bytes:
 
 
 def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
-                 sources: _Sources) -> Iterator[Problem]:
+                 sources: _Sources) -> Iterator[tuple[str, str]]:
   """The files in which an archive is another than its members."""
   names = file.namelist()
   for member in members:
     name = member.name
-    origin, by = sources.get(name, (Origin.UPSTREAM, ()))
+    origin, by = sources.get(name, _UPSTREAMS)
     whose = origin.value + (f' by {", ".join(by)}' if by else '')
     if name not in names:
-      yield Problem(name, f'is missing: it is {whose}')
+      yield name, f'is missing: it is {whose}'
       continue
     try:
       actual = file.read(name)
     except _UNREADABLE as error:
-      yield Problem(name, f'cannot be read: {error}')
+      yield name, f'cannot be read: {error}'
       continue
     if actual != _content(member):
-      yield Problem(
-          name, f'is not {whose}. Verify it in the checkout that it was built '
-          'from, with the compiler and the zlib of then')
+      yield (name, f'is not {whose}. Verify it in the checkout that it was '
+             'built from, with the compiler and the zlib of then')
   for name in sorted({*names} - {member.name for member in members}):
-    yield Problem(
-        name, "is neither upstream's, nor this project's, nor named by the "
-        'profile: it does not belong into the wheel')
+    yield (name, "is neither upstream's, nor this project's, nor named by the "
+           'profile: it does not belong into the wheel')
 
 
 def _python_of(wheel: Path, profile: Profile | None,

@@ -23,7 +23,7 @@ from infra.wheel.build import build_wheel
 from infra.wheel.build import running_python
 from infra.wheel.profile import load_profile
 from infra.wheel.profile import Profile
-from infra.wheel.verdict import Verdict
+from infra.wheel.verify import Verdict
 from infra.wheel.verify import verify_wheel
 
 PYTHON = running_python()
@@ -130,12 +130,8 @@ class Workshop:
 def problems(workshop: Workshop, wheel: Path, **options) -> dict[str, str]:
   """What is wrong, by name; there is something."""
   verdict = workshop.verify(wheel, **options)
-  assert not verdict.ok
   assert 'do not install it' in str(verdict)
-  found: dict[str, str] = {}
-  for problem in verdict.problems:
-    found[problem.name] = f'{found.get(problem.name, "")}{problem.text}\n'
-  return found
+  return verdict.problems
 
 
 def vendor(folder: Path, **keys: str) -> Profile:
