@@ -95,11 +95,8 @@ def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
   problems = []
   listed: set[str] = set()
   for series in manifest.series:
-    for names in series.forms().values():
-      listed |= {*names}
-      if len(set(names)) != len(names):
-        problems.append(f'{FILE}: {series.name} lists a patch twice')
     for form, names in series.forms().items():
+      listed |= {*names}
       known = [
           f'{folder}/{series.name}' for folder in (UPSTREAM, WHEEL)
           if folder == UPSTREAM or form == WHEEL

@@ -1,13 +1,12 @@
 """Reads patches/series.toml."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 import re
-from typing import Any
 
 from infra.errors import BuildError
-from infra.wheel.toml_values import table_of
+from infra.wheel import toml_values as values
 
 FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
@@ -104,14 +103,6 @@ class Manifest:
     known = ', '.join(series.name for series in self.series)
     raise BuildError(f'there is no series {name}; there are: {known}')
 
-  def find_base(self, name: str) -> Base:
-    """The base called `name`; BuildError if there is none."""
-    for base in self.bases:
-      if base.name == name:
-        return base
-    known = ', '.join(base.name for base in self.bases) or 'none'
-    raise BuildError(f'there is no base {name}; there are: {known}')
-
   def with_dependencies(self, name: str) -> tuple[Series, ...]:
     """The series called `name` behind all that it depends on, in order.
 
@@ -152,88 +143,59 @@ def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
 def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
   """Parses the text of a series.toml; see `load_manifest`."""
   try:
-    table = table_of(text)
+    table = values.table_of(text)
+    values.check_keys(table, ('base', 'series'), ('series',))
+    bases = tuple(map(_base, values.tables(table, 'base')))
+    _differ(bases, 'bases')
+    all_series: list[Series] = []
+    for entry in values.tables(table, 'series'):
+      series = _series(entry, [base.name for base in bases])
+      earlier = {other.name for other in (*before, *all_series)}
+      for dependency in series.depends_on:
+        if dependency not in earlier:
+          raise BuildError(f'{series.name} depends on {dependency}, '
+                           'which is not a series listed before it')
+      all_series.append(series)
+    _differ([*before, *all_series], 'series')
   except BuildError as error:
     raise BuildError(f'{FILE}: {error}') from None
-  if not set(table) <= {'base', 'series'} or not all(
-      map(_are_tables, (table.get('series'), table.get('base', [])))):
-    raise BuildError(f'{FILE} holds [[base]] and [[series]] tables and nothing '
-                     'else')
-  bases = tuple(map(_base, table.get('base', [])))
-  _differ(bases, 'bases')
-  all_series: list[Series] = []
-  for entry in table['series']:
-    series = _series(entry, bases)
-    earlier = {other.name for other in (*before, *all_series)}
-    for dependency in series.depends_on:
-      if dependency not in earlier:
-        raise BuildError(f'{FILE}: {series.name} depends on {dependency}, '
-                         'which is not a series listed before it')
-    all_series.append(series)
-  _differ([*before, *all_series], 'series')
   return Manifest(bases, tuple(all_series))
 
 
-def _are_tables(value: Any) -> bool:
-  return isinstance(value, list) and all(isinstance(v, dict) for v in value)
-
-
-def _base(entry: dict[str, Any]) -> Base:
+def _base(entry: values.Table) -> Base:
   """Turns one table into a Base; see `load_manifest` for the errors."""
-  entry = {'cherry_pick': []} | entry
-  _check_keys(entry, Base)
-  name = _text(entry['name'], 'name of a base')
+  values.check_keys(entry, ('name', 'commit', 'cherry_pick'),
+                    ('name', 'commit'), 'base.')
+  name, commit = values.text(entry, 'name'), values.text(entry, 'commit')
+  picks = values.texts(entry, 'cherry_pick')
   if name == WHEEL:
-    raise BuildError(f'{FILE}: no base can be called {name}')
-  picks = _texts(entry['cherry_pick'], f'cherry_pick of {name}')
-  for commit in (entry['commit'], *picks):
-    if not _COMMIT.fullmatch(str(commit)):
-      raise BuildError(f'{FILE}: {commit} of {name} is no full commit id')
-  return Base(name, entry['commit'], picks)
+    raise BuildError(f'no base can be called {name}')
+  for commit_id in (commit, *picks):
+    if not _COMMIT.fullmatch(commit_id):
+      raise BuildError(f'{commit_id} of {name} is no full commit id')
+  return Base(name, commit, picks)
 
 
-def _series(entry: dict[str, Any], bases: Iterable[Base]) -> Series:
+def _series(entry: values.Table, bases: Sequence[str]) -> Series:
   """Turns one table into a Series; see `load_manifest` for the errors."""
-  entry = {'upstream': {}} | entry
-  _check_keys(entry, Series)
-  name = entry['name']
-  values: dict[str, Any] = {}
-  for field in fields(Series):
-    value = entry[field.name]
-    label = f'{field.name} of {name}'
-    if field.type is str:
-      values[field.name] = _text(value, label)
-    elif field.name == UPSTREAM:
-      values[field.name] = _upstream(value, label, [b.name for b in bases])
-    else:
-      values[field.name] = _texts(value, label)
-  return Series(**values)
-
-
-def _upstream(table: Any, label: str,
-              bases: Sequence[str]) -> dict[str, tuple[str, ...] | str]:
-  """The patches for each base, or the base whose patches are merged there."""
-  if not isinstance(table, dict) or not table.keys() <= {*bases}:
-    raise BuildError(f'{FILE}: {label} has to be a table with bases for keys')
-  for name, value in table.items():
-    if isinstance(value, str) and not isinstance(table.get(value), list):
-      raise BuildError(f'{FILE}: {label} for {name} is as for {value}, which '
+  keys = [field.name for field in fields(Series)]
+  where = f'{entry.get("name", "series")}.'
+  values.check_keys(entry, keys, [k for k in keys if k != UPSTREAM], where)
+  upstream = values.subtable(entry, UPSTREAM, where)
+  values.check_keys(upstream, bases, where=f'{where}upstream.')
+  for name, value in upstream.items():
+    if isinstance(value, str) and not isinstance(upstream.get(value), list):
+      raise BuildError(f'{where}upstream for {name} is as for {value}, which '
                        'has no list')
-  return {
-      name:
-          value
-          if isinstance(value, str) else _texts(value, f'{label} for {name}')
-      for name, value in (
-          (name, table[name]) for name in bases if name in table)
-  }
-
-
-def _check_keys(entry: dict[str, Any], kind: type) -> None:
-  """Raises BuildError unless a table has the keys of a class."""
-  wrong = {field.name for field in fields(kind)} ^ entry.keys()
-  if wrong:
-    raise BuildError(f'{FILE}: {entry.get("name", "(without a name)")} lacks, '
-                     f'or should not have: {", ".join(sorted(wrong))}')
+  return Series(
+      *(values.text(entry, key, where=where)
+        for key in ('name', 'description', 'bug')),
+      *(values.texts(entry, key) for key in ('depends_on', WHEEL)),
+      upstream={
+          name:
+              upstream[name] if isinstance(upstream[name], str) else
+              values.texts(upstream, name) for name in bases if name in upstream
+      })
 
 
 def _differ(entries: Sequence[Base | Series], kind: str) -> None:
@@ -241,19 +203,4 @@ def _differ(entries: Sequence[Base | Series], kind: str) -> None:
   names = [entry.name for entry in entries]
   for name in names:
     if names.count(name) > 1:
-      raise BuildError(f'{FILE}: two {kind} are called {name}')
-
-
-def _text(value: Any, label: str) -> str:
-  """Raises BuildError unless a value is a text."""
-  if not isinstance(value, str) or not value:
-    raise BuildError(f'{FILE}: {label} has to be a text')
-  return value
-
-
-def _texts(value: Any, label: str) -> tuple[str, ...]:
-  """Raises BuildError unless a value is a list of texts of one line."""
-  if not isinstance(value, list) or not all(
-      isinstance(v, str) and v.isprintable() for v in value):
-    raise BuildError(f'{FILE}: {label} has to be a list of texts')
-  return tuple(value)
+      raise BuildError(f'two {kind} are called {name}')

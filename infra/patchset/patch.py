@@ -22,8 +22,11 @@ _SUBJECT = 'Subject: [PATCH] '
 _DIVIDER = '\n---\n'
 _COLUMNS = 80
 _FIELD = re.compile(r'([A-Z][A-Za-z-]*): +(\S.*)')
-_INDEX = re.compile(r'index ([0-9a-f]{40})\.\.([0-9a-f]{40}) 100(?:644|755)')
-_HUNK = re.compile(r'@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@')
+_CHANGE = re.compile(
+    r'diff --git a/(\S+) b/\1\n'
+    r'index (?!0{40})([0-9a-f]{40})\.\.(?!0{40})([0-9a-f]{40}) 100(?:644|755)\n'
+    r'--- a/\1\n\+\+\+ b/\1\n'
+    r'(?:@@ -[\d,]+ \+[\d,]+ @@\n(?:[-+\\].*\n)+)+')
 
 
 @dataclass(frozen=True)
@@ -209,62 +212,24 @@ def read_fields(paragraph: str) -> dict[str, str]:
 
 
 def _read_diff(diff: str) -> tuple[Change, ...]:
-  """The changes of a diff, whose every line is judged."""
+  """The changes of a diff; that its hunks are whole git judges."""
   changes: list[Change] = []
-  lines = diff.removesuffix('\n').split('\n')
-  at = 0
-  while at < len(lines):
-    start = at
-    change, at = _read_file_header(lines, at)
-    if any(change.path == other.path for other in changes):
-      raise BuildError(f'{change.path} is changed in two places of the diff')
-    hunks = at
-    while at < len(lines) and lines[at].startswith('@@'):
-      at = _read_hunk(lines, at)
-    if at == hunks:
-      raise BuildError(f'the diff of {change.path} has no hunk')
-    text = ''.join(f'{line}\n' for line in lines[start:at])
-    changes.append(replace(change, diff=text))
+  for part in re.split(r'(?m)^(?=diff --git )', diff):
+    match = _CHANGE.fullmatch(part)
+    if part and not match:
+      raise BuildError(
+          'the diff has to be as `git diff -U0 --full-index` writes it: no '
+          'context line, nothing behind the second @@, which git quotes of '
+          'upstream\'s, and an index line with two full blob ids and a mode. A '
+          'new file belongs to the overlay, and a file is neither removed, '
+          f'renamed nor given another mode:\n{part[:400]}')
+    if match:
+      path, old, new = match.groups()
+      if '..' in path.split('/') or path.startswith('/'):
+        raise BuildError(f'{path} lies outside the tree')
+      if old == new or any(path == other.path for other in changes):
+        raise BuildError(f'{path} is not changed, or in two places of the diff')
+      changes.append(Change(path, old, new, part))
+  if not changes:
+    raise BuildError('there is no diff behind the line ---')
   return tuple(changes)
-
-
-def _read_file_header(lines: list[str], at: int) -> tuple[Change, int]:
-  """The four lines before a file's hunks, and where the hunks begin."""
-  match = re.fullmatch(r'diff --git a/(\S+) b/(\S+)', lines[at])
-  if not match or match[1] != match[2]:
-    raise BuildError(f'expected a line "diff --git a/FILE b/FILE": {lines[at]}')
-  path = match[1]
-  if '..' in path.split('/') or path.startswith('/'):
-    raise BuildError(f'{path} lies outside the tree')
-  index = _INDEX.fullmatch(lines[at + 1]) if at + 1 < len(lines) else None
-  if not index:
-    raise BuildError(
-        f'{path} needs an index line with two full blob ids and a mode (git '
-        'diff -U0 --full-index); a new file belongs to the overlay, and a file '
-        'is neither removed, renamed nor given another mode')
-  if index[1] == index[2] or '0' * 40 in index.groups():
-    raise BuildError(f'{path} is not changed, or is new or removed')
-  if lines[at + 2:at + 4] != [f'--- a/{path}', f'+++ b/{path}']:
-    raise BuildError(f'{path} needs the lines --- a/{path} and +++ b/{path}')
-  return Change(path, index[1], index[2], ''), at + 4
-
-
-def _read_hunk(lines: list[str], at: int) -> int:
-  """Judges the hunk that begins at a line; returns where it ends."""
-  match = _HUNK.fullmatch(lines[at])
-  if not match:
-    # Behind the second @@ git quotes a line of upstream's.
-    raise BuildError(f'a hunk line has to end with @@: {lines[at]}')
-  missing_lines = {'-': int(match[1] or 1), '+': int(match[2] or 1)}
-  at += 1
-  while at < len(lines) and lines[at][:1] in ('-', '+', '\\', ' ', ''):
-    sign = lines[at][:1]
-    if sign in (' ', ''):
-      raise BuildError('a hunk holds a context line (line '
-                       f'{at + 1} of the diff); make it with git diff -U0')
-    if sign != '\\':
-      missing_lines[sign] -= 1
-    at += 1
-  if any(missing_lines.values()):
-    raise BuildError('a hunk does not hold the lines that it announces')
-  return at

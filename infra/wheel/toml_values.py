@@ -53,6 +53,14 @@ def subtable(table: Table, key: str, where: str = '') -> Table:
   return value
 
 
+def tables(table: Table, key: str) -> list[Table]:
+  """A list of tables; empty if it is not there."""
+  value = table.get(key, [])
+  if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
+    raise BuildError(f'{key}: it has to be a list of tables, [[{key}]]')
+  return value
+
+
 def text(table: Table,
          key: str,
          default: str | None = None,

@@ -102,8 +102,8 @@ def _context(text: str) -> str:
 @pytest.mark.parametrize('spoil, message', [
     (_context, 'context line'),
     (lambda t: t.replace('@@ -2,0 +3 @@', '@@ -2,0 +3 @@ def f():'),
-     'has to end with @@'),
-    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'does not hold the lines'),
+     'behind the second @@'),
+    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'corrupt patch'),
     (lambda t: t.replace('Bug: https://example.org/1\n', ''), 'lacks Bug'),
     (lambda t: t.replace('Why-not-overlay: there would be\n nothing to test\n',
                          ''), 'lacks Why-not-overlay'),
@@ -122,11 +122,11 @@ def _context(text: str) -> str:
     (lambda t: t.replace(' 100644\n', '\n'), 'index line'),
     (lambda t: t.replace('\nindex ', '\nnew file mode 100644\nindex '),
      'belongs to the overlay'),
-    (lambda t: t.replace('+++ b/', '+++ b/x/'), 'needs the lines'),
+    (lambda t: t.replace('+++ b/', '+++ b/x/'), 'the diff has to be as'),
     (lambda t: t.replace('a/torch_xla', 'a/../torch_xla').replace(
         'b/torch_xla', 'b/../torch_xla'), 'outside the tree'),
-    (lambda t: t[:t.index('@@')], 'no hunk'),
-    (lambda t: t + 'trailing\n', 'expected a line "diff'),
+    (lambda t: t[:t.index('@@')], 'the diff has to be as'),
+    (lambda t: t + 'trailing\n', 'the diff has to be as'),
     (lambda t: t.replace(CONFIG, 'torch_xla/nothing.py'),
      'not in the official wheel'),
     (lambda t: t.replace('# ours', '# other'), 'but its index line says'),
@@ -226,7 +226,7 @@ def test_patch_files_and_list_differ(project):
   project.series('one', wheel=[])
   assert 'one/config-add-a-line.patch is not listed' in problem(project)
   project.series('one', wheel=[*listed, *listed])
-  assert 'lists a patch twice' in problem(project)
+  assert 'stands there twice' in problem(project)
   project.series('one', wheel=listed)
   patch.unlink()
   assert 'cannot be read' in problem(project)
@@ -256,8 +256,8 @@ b = 'a'
 @pytest.mark.parametrize('text, message', [
     ('series = 1', r'\[\[series\]\]'),
     ('[[series]\n', 'series.toml: '),
-    ('[[series]]\nname = "a"', 'a lacks'),
-    ('other = 1', 'nothing else'),
+    ('[[series]]\nname = "a"', 'a.description is missing'),
+    ('other = 1', 'there are base, series'),
 ])
 def test_bad_manifest(text, message, project):
   (project.root / 'patches' / 'series.toml').write_text(text)
@@ -271,7 +271,7 @@ def test_bad_manifest(text, message, project):
     (dict(depends_on=['one']), 'not a series listed before it'),
     (dict(wheel='a.patch'), 'has to be a list of texts'),
     (dict(bug=''), 'has to be a text'),
-    (dict(colour='red'), 'should not have: colour'),
+    (dict(colour='red'), 'colour: there is no such key'),
 ])
 def test_bad_series(values, message, project):
   project.series('one', **values)
