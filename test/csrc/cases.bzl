@@ -175,7 +175,6 @@ AOT = [
     "execute_unknown_arguments",
     "execute_tupled_arguments",
     "execute_some_devices",
-    "execute_portable",
     "steps",
     "steps_by_device",
     "step_limit",

@@ -15,7 +15,7 @@ void AotReleaseExecutable(PJRT_Executable* executable) {
   FreeInner(executable->inner);
   free(executable->outputs);
   free(executable->output_dims);
-  AotFreeSignature(&executable->signature);
+  free(executable->donated.values);
   free(executable->optimized.code);
   free(executable->assignment.ids);
   free(executable->devices);
@@ -92,7 +92,6 @@ static PJRT_Error* FindDevices(const AotWorld* world,
   const AotAssignment* assignment = &executable->assignment;
   executable->devices = calloc(world->num_local + 1, sizeof(PJRT_Device*));
   if (executable->devices == NULL) return ShardyNoMemory(kSlotClientCompile);
-  if (assignment->portable) return NULL;
   const size_t count = assignment->replicas * assignment->partitions;
   for (size_t i = 0; i < count; ++i) {
     PJRT_Device* device = AotFindDevice(world, assignment->ids[i]);
@@ -124,7 +123,7 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   if (error == NULL) error = FindDevices(world, executable);
   if (error == NULL) error = AotReadOptimized(inner, &executable->optimized);
   if (error == NULL) {
-    error = AotReadSignature(&executable->optimized, &executable->signature);
+    error = AotReadDonated(&executable->optimized, &executable->donated);
   }
   if (error == NULL) {
     const PjrtAot_Program facts = AotReadFacts(inner);

@@ -1,25 +1,18 @@
 // Which devices a program is for, from its compile options.
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
 // Field numbers of xla/pjrt/proto/compile_options.proto and xla_data.proto.
 enum {
   kOptionsBuildOptions = 3,
-  kOptionsPortable = 4,
-  kBuildReplicas = 4,
-  kBuildPartitions = 5,
   kBuildAssignment = 9,
   kAssignmentReplicas = 1,
   kAssignmentPartitions = 2,
   kAssignmentPartition = 3,
   kPartitionIds = 1,
 };
-
-// Counts beyond this are malformed, not large.
-enum { kMostDevices = 1 << 24 };
 
 static PJRT_Error* Malformed(void) {
   return ShardyError(kAbiInvalidArgument,
@@ -48,7 +41,6 @@ static PJRT_Error* ReadIds(AotWire wire, AotAssignment* assignment,
   size_t lists = 0;
   size_t in_first = 0;
   AotField field;
-  assignment->replicas = assignment->partitions = 0;
   while (AotNextField(&wire, &field)) {
     if (field.number == kAssignmentReplicas) {
       assignment->replicas = field.value;
@@ -90,55 +82,16 @@ static PJRT_Error* TakeIds(const AotWorld* world, const AotInts* given,
   return NULL;
 }
 
-// The first devices by id.
-static PJRT_Error* TakeFirst(const AotWorld* world, AotAssignment* assignment) {
-  if (assignment->replicas > kMostDevices ||
-      assignment->partitions > kMostDevices) {
-    return Malformed();
-  }
-  const size_t count = assignment->replicas * assignment->partitions;
-  if (count > world->num_devices) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_Client_Compile: the program is for %zu devices, "
-                       "and topology %s has %zu",
-                       count, world->topology_name, world->num_devices);
-  }
-  assignment->ids = malloc((count + 1) * sizeof(int64_t));
-  if (assignment->ids == NULL) return ShardyNoMemory(kSlotClientCompile);
-  for (size_t i = 0; i < count; ++i) {
-    assignment->ids[i] = world->all[i]->facts.id;
-  }
-  return NULL;
-}
-
 PJRT_Error* AotReadAssignment(const AotWorld* world, const char* options,
                               size_t size, AotAssignment* assignment) {
-  *assignment = (AotAssignment){.replicas = 1, .partitions = 1};
-  AotField given = {0};
-  AotField field;
-  AotField inside;
+  *assignment = (AotAssignment){0};
   AotWire wire = AotWireOf(options, size);
-  while (AotNextField(&wire, &field)) {
-    if (field.number == kOptionsPortable) assignment->portable = field.value;
-    if (field.number != kOptionsBuildOptions) continue;
-    AotWire build = AotWireIn(&field);
-    while (AotNextField(&build, &inside)) {
-      if (inside.number == kBuildReplicas && inside.value > 0) {
-        assignment->replicas = inside.value;
-      } else if (inside.number == kBuildPartitions && inside.value > 0) {
-        assignment->partitions = inside.value;
-      } else if (inside.number == kBuildAssignment) {
-        given = inside;
-      }
-    }
-    if (build.malformed) return Malformed();
-  }
-  if (wire.malformed) return Malformed();
-  if (assignment->portable || given.bytes == NULL) {
-    return TakeFirst(world, assignment);
+  if (!AotDescend(&wire, kOptionsBuildOptions) ||
+      !AotDescend(&wire, kBuildAssignment)) {
+    return Malformed();
   }
   AotInts ids = {0};
-  PJRT_Error* error = ReadIds(AotWireIn(&given), assignment, &ids);
+  PJRT_Error* error = ReadIds(wire, assignment, &ids);
   if (error == NULL) error = TakeIds(world, &ids, assignment);
   free(ids.values);
   return error;

@@ -34,18 +34,6 @@ AOT_ANSWER(LoadedExecutable, Delete, executable, executable,
 AOT_ANSWER(LoadedExecutable, IsDeleted, executable, is_deleted,
            args->is_deleted = atomic_load(&args->executable->deleted))
 
-PJRT_Error* AotLoadedExecutableFingerprint(
-    AbiLoadedExecutableFingerprintArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, Fingerprint, executable,
-                 executable_fingerprint_size);
-  AbiExecutableFingerprintArgs inner = {
-      .executable = args->executable->executable->inner};
-  PJRT_Error* error = AOT_INNER(ExecutableFingerprint, &inner);
-  args->executable_fingerprint = inner.executable_fingerprint;
-  args->executable_fingerprint_size = inner.executable_fingerprint_size;
-  return error;
-}
-
 static PJRT_Error* NotKept(const char* function) {
   return ShardyError(kAbiUnimplemented,
                      "%s: programs that were compiled ahead of time are not "

@@ -1,8 +1,6 @@
 // PJRT_LoadedExecutable_Execute: gives buffers as the program describes its
 // outputs, and computes nothing.
 
-#include <string.h>
-
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
 #define EXECUTE "PJRT_LoadedExecutable_Execute: "
@@ -23,7 +21,7 @@ static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
   execution->devices = executable->devices;
   size_t wanted = executable->num_devices;
   if (*single != NULL) {
-    bool found = executable->assignment.portable && (*single)->local >= 0;
+    bool found = false;
     for (size_t i = 0; i < executable->num_devices; ++i) {
       found |= executable->devices[i] == *single;
     }
@@ -45,15 +43,6 @@ static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
                        args->num_devices, wanted);
   }
   return NULL;
-}
-
-static bool SameShape(const PJRT_Buffer* buffer, const AotSignature* signature,
-                      const AotShape* shape) {
-  if (shape->type == kAbiTypeInvalid) return true;
-  return buffer->type == shape->type && buffer->num_dims == shape->num_dims &&
-         (shape->num_dims == 0 ||
-          memcmp(buffer->dims, signature->dims.values + shape->first_dim,
-                 shape->num_dims * sizeof(int64_t)) == 0);
 }
 
 static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
@@ -78,34 +67,11 @@ static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
                        EXECUTE "argument %zu of device %d is on device %d",
                        position, id, (int)buffer->memory->device->facts.id);
   }
-  const AotSignature* signature = &execution->executable->signature;
-  if (signature->has_arguments &&
-      !SameShape(buffer, signature, &signature->arguments[position])) {
-    char is[kAotShapeText];
-    char wanted[kAotShapeText];
-    const AotShape* shape = &signature->arguments[position];
-    AotWriteShape(is, buffer->type, buffer->dims, buffer->num_dims);
-    AotWriteShape(wanted, shape->type,
-                  signature->dims.values + shape->first_dim, shape->num_dims);
-    return ShardyError(kAbiInvalidArgument,
-                       EXECUTE
-                       "argument %zu of device %d is %s, and the "
-                       "program takes %s",
-                       position, id, is, wanted);
-  }
   return NULL;
 }
 
 static PJRT_Error* CheckArguments(const Execution* execution) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const AotSignature* signature = &execution->executable->signature;
-  if (signature->has_arguments && args->num_args != signature->num_arguments) {
-    return ShardyError(kAbiInvalidArgument,
-                       EXECUTE
-                       "the program takes %zu arguments, %zu were "
-                       "given",
-                       signature->num_arguments, args->num_args);
-  }
   for (size_t device = 0; device < args->num_devices; ++device) {
     if ((args->num_args > 0 && (execution->arguments == NULL ||
                                 execution->arguments[device] == NULL)) ||
@@ -179,7 +145,7 @@ static bool Kept(const AbiExecuteOptions* options, int64_t position) {
 
 static void Donate(const Execution* execution) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const AotInts* donated = &execution->executable->signature.donated;
+  const AotInts* donated = &execution->executable->donated;
   for (size_t i = 0; i < donated->count; ++i) {
     const int64_t position = donated->values[i];
     if (position < 0 || (size_t)position >= args->num_args ||
