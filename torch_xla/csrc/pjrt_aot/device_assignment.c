@@ -15,10 +15,10 @@ enum {
 };
 
 static PJRT_Error* Malformed(void) {
-  return ShardyError(kAbiInvalidArgument,
-                     "PJRT_Client_Compile: the compile options are no "
-                     "CompileOptionsProto with a device for each replica and "
-                     "partition");
+  return ShardyError(
+      kAbiInvalidArgument,
+      "PJRT_Client_Compile: the compile options are no CompileOptionsProto "
+      "with a device for each replica and partition");
 }
 
 // Appends the ids of one partition's list.

@@ -35,11 +35,11 @@ AOT_ANSWER(LoadedExecutable, IsDeleted, executable, is_deleted,
            args->is_deleted = atomic_load(&args->executable->deleted))
 
 static PJRT_Error* NotKept(const char* function) {
-  return ShardyError(kAbiUnimplemented,
-                     "%s: programs that were compiled ahead of time are not "
-                     "kept for later; compile again, and switch the "
-                     "compilation cache off",
-                     function);
+  return ShardyError(
+      kAbiUnimplemented,
+      "%s: programs that were compiled ahead of time are not kept for later; "
+      "compile again, and switch the compilation cache off",
+      function);
 }
 
 PJRT_Error* AotExecutableSerialize(AbiExecutableSerializeArgs* args) {

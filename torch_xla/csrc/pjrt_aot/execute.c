@@ -28,8 +28,8 @@ static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
     if (!found) {
       return ShardyError(kAbiInvalidArgument,
                          EXECUTE
-                         "the program does not run on device %d, or it "
-                         "is not addressable from this host",
+                         "the program does not run on device %d, or it is not "
+                         "addressable from this host",
                          (int)(*single)->facts.id);
     }
     execution->devices = single;
@@ -38,8 +38,8 @@ static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
   if (wanted == 0 || args->num_devices != wanted) {
     return ShardyError(kAbiInvalidArgument,
                        EXECUTE
-                       "arguments were given for %zu devices, and the "
-                       "program runs on %zu of this host",
+                       "arguments were given for %zu devices, and the program "
+                       "runs on %zu of this host",
                        args->num_devices, wanted);
   }
   return NULL;
@@ -58,8 +58,7 @@ static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
   if (atomic_load(&buffer->deleted)) {
     return ShardyError(kAbiFailedPrecondition,
                        EXECUTE
-                       "argument %zu of device %d was donated or "
-                       "deleted",
+                       "argument %zu of device %d was donated or deleted",
                        position, id);
   }
   if (buffer->memory->device != where) {

@@ -33,10 +33,10 @@ static PJRT_Error* Make(const char* function, int type, const int64_t* dims,
   for (size_t i = 0; i < num_dims; ++i) {
     if (dims == NULL || dims[i] < 0 ||
         __builtin_mul_overflow(bytes, (size_t)dims[i], &bytes)) {
-      return ShardyError(kAbiInvalidArgument,
-                         "%s: dimension %zu of %zu is not there, negative or "
-                         "too large",
-                         function, i, num_dims);
+      return ShardyError(
+          kAbiInvalidArgument,
+          "%s: dimension %zu of %zu is not there, negative or too large",
+          function, i, num_dims);
     }
   }
   *made = AotMakeBuffer(type, dims, num_dims, memory);

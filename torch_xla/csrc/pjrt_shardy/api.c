@@ -64,10 +64,10 @@ SHARDY_EXPORT const AbiApi* GetPjrtApi(void) {
   const char* path = getenv("PJRT_SHARDY_INNER_LIBRARY");
   if (path == NULL || path[0] == '\0') {
     code = kAbiFailedPrecondition;
-    strcpy(reason,
-           "pjrt_shardy has no PJRT plugin to wrap: call PjrtShardy_Open, or "
-           "set PJRT_SHARDY_INNER_LIBRARY to the path of the vendor's plugin "
-           "library");
+    strcpy(
+        reason,
+        "pjrt_shardy has no PJRT plugin to wrap: call PjrtShardy_Open, or set "
+        "PJRT_SHARDY_INNER_LIBRARY to the path of the vendor's plugin library");
   } else {
     code = PjrtShardy_Open(path, reason, sizeof(reason));
     table = ShardyOurTable();

@@ -16,11 +16,11 @@ static PJRT_Error* CheckArgs(const AbiClientCompileArgs* args) {
                        "PJRT_Client_Compile: no program was given");
   }
   if (!ABI_HOLDS(AbiProgram, format_size, args->program->struct_size)) {
-    return ShardyError(
-        kAbiInvalidArgument,
-        "PJRT_Client_Compile: the program struct has %zu bytes, at least %zu "
-        "are needed",
-        args->program->struct_size, ABI_SIZE(AbiProgram, format_size));
+    return ShardyError(kAbiInvalidArgument,
+                       "PJRT_Client_Compile: the program struct has %zu bytes, "
+                       "at least %zu are needed",
+                       args->program->struct_size,
+                       ABI_SIZE(AbiProgram, format_size));
   }
   return NULL;
 }

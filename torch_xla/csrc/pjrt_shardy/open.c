@@ -78,21 +78,19 @@ SHARDY_EXPORT int PjrtShardy_Open(const char* library_path, char* message,
                                   size_t message_size) {
   if (message != NULL && message_size > 0) message[0] = '\0';
   if (library_path == NULL || library_path[0] == '\0') {
-    return ShardyFailOpen(
-        message, message_size, kAbiInvalidArgument,
-        "no inner PJRT plugin was named; give the path of the "
-        "vendor's plugin library");
+    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
+                          "no inner PJRT plugin was named; give the path of "
+                          "the vendor's plugin library");
   }
   pthread_mutex_lock(&mutex);
   int code = kAbiOk;
   if (opened_path == NULL) {
     code = OpenLocked(library_path, message, message_size);
   } else if (strcmp(opened_path, library_path) != 0) {
-    code =
-        ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
-                       "cannot wrap %s: this process already wraps %s; use one "
-                       "plugin per process",
-                       library_path, opened_path);
+    code = ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
+                          "cannot wrap %s: this process already wraps %s; use "
+                          "one plugin per process",
+                          library_path, opened_path);
   }
   pthread_mutex_unlock(&mutex);
   return code;

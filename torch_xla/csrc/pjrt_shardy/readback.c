@@ -106,10 +106,10 @@ PJRT_Error* ShardyReadProgram(AbiExecutableOptimizedProgramArgs* args) {
   error = ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   program->code = code;
   if (error == NULL && program->code_size > size) {
-    error = ShardyError(kAbiInternal,
-                        "%s: the inner plugin announced %zu bytes and then "
-                        "had %zu",
-                        kName, size, program->code_size);
+    error =
+        ShardyError(kAbiInternal,
+                    "%s: the inner plugin announced %zu bytes and then had %zu",
+                    kName, size, program->code_size);
   }
   if (error == NULL) return NULL;
   free(code);
