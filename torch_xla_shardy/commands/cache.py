@@ -7,11 +7,10 @@ from ..parser import Parser
 SUMMARY = 'list, verify or clear a compilation cache'
 DESCRIPTION = '''
 Looks into a directory that torch_xla.shardy.cache.use() keeps compiled programs
-in. `list` says how much there is of what rules, and who writes; `verify` reads
-each entry, and finds those that are not what was written; `clear` deletes all
-that no running process is the writer of.
+in. `list` says how much there is of what rules; `verify` reads each entry, and
+finds those that are not what was written; `clear` deletes all entries.
 '''
-ENDS = {1: 'with damaged entries, or what could not be deleted'}
+ENDS = {1: 'with damaged entries'}
 IMPLEMENTATION = 'torch_xla.shardy.cache.command'
 
 

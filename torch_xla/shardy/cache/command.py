@@ -14,7 +14,6 @@ from torch_xla_shardy.parser import Parser, write
 
 from .directory import Directory, open_root
 from .errors import CacheError
-from .lock import DirectoryLock
 from .store import Store
 
 
@@ -25,9 +24,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     root = open_root(os.path.abspath(options.root), make=False)
     if root is None:
       parser.error(f'there is no directory {options.root!r}')
-    for rules in _directories(root):
-      for directory in _directories(rules):
-        caches.append(_summary(options.action, directory))
+    for directory in _directories(root):
+      caches.append(_summary(options.action, directory))
   except CacheError as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
@@ -55,19 +53,11 @@ def _directories(above: Directory) -> Iterator[Directory]:
 
 def _summary(action: str, directory: Directory) -> dict[str, object]:
   """The content of a directory after the action, and the findings."""
-  store = Store(directory.path, lambda: directory, 0, lambda: False)
+  store = Store(
+      directory.path, directory, limit_bytes=0, readonly=action != 'clear')
   findings = []
   if action == 'verify':
     findings = [f'{directory.path}: {line}' for line in store.damaged()]
-  elif action == 'clear':
-    try:
-      lock = DirectoryLock(directory)
-    except CacheError as e:
-      findings = [str(e)]
-    else:
-      # A writer keeps to its limit when it begins.
-      Store(directory.path, lambda: directory, 0, lock.is_held)
-      lock.release()
   entries, nbytes = store.size()
   return dict(
       path=directory.path, entries=entries, bytes=nbytes, findings=findings)

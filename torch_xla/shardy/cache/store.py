@@ -1,22 +1,24 @@
 """Compiled programs as files of one directory, each with its own digest.
 
 An entry is written beside its place and then renamed to it, so it is whole or
-not there; its digest also finds what happens to it later. Readers may therefore
-look in at any time, and an entry that is evicted while one reads it stays whole
-for that reader. All are reached through the open directory, see `directory`.
+not there; its digest also finds what happens to it later. Any process may
+therefore read and write at any time, and an entry that is evicted while one
+reads it stays whole for that reader. All are reached through the open directory, see `directory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 import contextlib
 import dataclasses
 import errno
 import hashlib
 import logging
 import os
+import secrets
 import stat
 import threading
+import time
 from typing import Optional
 
 from .directory import Directory
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 # After the first line come the digest, 64 hexadecimal digits, and the data.
 _MAGIC = b'torch_xla.shardy executable 1\n'
 _DIGEST_SIZE = 64
+# An unfinished entry that is older is of a process that died.
+_UNFINISHED_SECONDS = 3600
 _ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
 
 
@@ -56,39 +60,32 @@ class Store:
 
   Attributes:
     path: the directory.
-    limit_bytes: how much all entries may take.
-    may_write: whether this process is the directory's writer, now.
+    readonly: whether this process never writes.
   """
 
-  def __init__(self, path: str, find: Callable[[], Optional[Directory]],
-               limit_bytes: int, may_write: Callable[[], bool]):
+  def __init__(self, path: str, directory: Optional[Directory],
+               limit_bytes: int, readonly: bool):
     """Opens the directory.
 
     Args:
       path: the directory.
-      find: opens it. None says that it is not there yet: a reader then looks
-        again each time.
-      limit_bytes: how much all entries may take; the writer keeps to it.
-      may_write: whether this process is the directory's writer, now.
+      directory: it, open; None says that it is not there, if `readonly`.
+      limit_bytes: how much all entries may take, as far as this process writes.
+      readonly: whether this process never writes.
     """
     self.path = path
-    self.limit_bytes = limit_bytes
-    self.may_write = may_write
-    self._find = find
-    self._directory = find()
+    self.readonly = readonly
+    self._directory = directory
+    self._limit_bytes = limit_bytes
     self._counts: dict[str, int] = dict.fromkeys(
         ('loaded', 'missing', 'stored', 'evicted'), 0)
     self._damaged: list[str] = []
     self._not_stored: list[str] = []
     # Programs may be compiled on several threads at once.
     self._mutex = threading.RLock()
-    if may_write():
+    if not readonly:
       self._remove_unfinished()
       self.evict()
-
-  def is_there(self) -> bool:
-    """Tests whether the directory existed at the last look."""
-    return self._directory is not None
 
   def report(self) -> CacheReport:
     return CacheReport(
@@ -114,7 +111,7 @@ class Store:
       self._counts['missing'] += 1
       return None
     self._counts['loaded'] += 1
-    if self.may_write():
+    if not self.readonly:
       with contextlib.suppress(OSError):
         # The time of the last use, for `evict`.
         os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
@@ -158,17 +155,12 @@ class Store:
   def _read(self, name: str) -> Optional[bytes]:
     """The contents of a file; None if it is not there."""
     if self._directory is None:
-      self._directory = self._find()
-    if self._directory is None:
       return None
     try:
       file = self._directory.open_file(name)
     except OSError as e:
       if e.errno not in (errno.ENOENT, errno.ESTALE):
         raise
-      if not self.may_write() and self._directory.is_gone():
-        # Another may be in its place by now: for the next that asks.
-        self._directory = self._find()
       return None
     with open(file, 'rb') as f:
       return f.read()
@@ -181,7 +173,7 @@ class Store:
     logger.warning(
         'skipped a damaged entry of the compilation cache %s, and compile '
         'instead: %s', self.path, line)
-    if self.may_write():
+    if not self.readonly:
       try:
         self._rename(key + _ENTRY, key + _DAMAGED)
       except OSError as e:
@@ -198,15 +190,15 @@ class Store:
     Never raises for the disk's sake: a program that is not stored still runs.
     """
     with self._mutex:
-      return self.may_write() and self._put(key, data)
+      return not self.readonly and self._put(key, data)
 
   def _put(self, key: str, data: bytes) -> bool:
     size = len(_MAGIC) + _DIGEST_SIZE + len(data)
-    if size > self.limit_bytes:
+    if size > self._limit_bytes:
       self.not_stored(f'{key}: {size} bytes are more than the limit of '
-                      f'{self.limit_bytes}')
+                      f'{self._limit_bytes}')
       return False
-    unfinished = key + _UNFINISHED
+    unfinished = f'{key}.{secrets.token_hex(8)}{_UNFINISHED}'
     try:
       file = self._directory.open_file(unfinished,
                                        os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -235,13 +227,12 @@ class Store:
 
   def evict(self) -> None:
     """Deletes what was not used for longest until the limit is kept."""
-    if not self.may_write():
-      raise CacheError(f'{self.path} is open for reading only: its writer '
-                       'keeps it to its limit')
+    if self.readonly:
+      raise CacheError(f'{self.path} is open for reading only')
     files = self._files()
     total = sum(size for _, _, size, _ in files)
     for _, _, size, name in files:
-      if total <= self.limit_bytes:
+      if total <= self._limit_bytes:
         break
       try:
         os.unlink(name, dir_fd=self._file)
@@ -268,20 +259,19 @@ class Store:
     return sorted(files)
 
   def _remove_unfinished(self) -> None:
-    # Their writer died: there is none but us.
     for name in os.listdir(self._file):
       if name.endswith(_UNFINISHED):
-        with contextlib.suppress(FileNotFoundError):
-          os.unlink(name, dir_fd=self._file)
-        self._damaged.append(f'{name[:-len(_UNFINISHED)]}: its writer died '
-                             'while writing it')
+        with contextlib.suppress(OSError):
+          status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+          if status.st_mtime < time.time() - _UNFINISHED_SECONDS:
+            os.unlink(name, dir_fd=self._file)
 
   def _rename(self, name: str, to: str) -> None:
     os.replace(name, to, src_dir_fd=self._file, dst_dir_fd=self._file)
 
   @property
   def _file(self) -> int:
-    """The directory's descriptor; a writer always has one."""
+    """The directory's descriptor; who may write has one."""
     return self._directory.file
 
 

@@ -7,7 +7,6 @@ XLA:CPU has no collectives between processes, so processes are joined by
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 import json
@@ -15,9 +14,7 @@ import math
 import os
 from pathlib import Path
 import sys
-import threading
 from typing import Any
-import warnings
 
 import environments
 import numpy as np
@@ -29,7 +26,6 @@ import torch_xla
 import torch_xla.core.xla_model as xm
 from torch_xla.distributed.spmd import metrics
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.spmd.metrics import host_reads
 import torch_xla.runtime as xr
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -37,16 +33,6 @@ _RANKS = 3
 _REPLICAS = 4
 _OFF = environments.DEVICES
 _SHARDY = {**_OFF, 'XLA_USE_SHARDY': '1'}
-
-# What processes and replicas run. By thread, as the replicas of a process share
-# its warnings.
-_warnings: dict[int, list[str]] = collections.defaultdict(list)
-
-
-def keep_warnings() -> None:
-  warnings.simplefilter('always', host_reads.LocalReadWarning)
-  warnings.showwarning = lambda message, *_: _warnings[threading.get_ident()
-                                                      ].append(str(message))
 
 
 def batch(number: int) -> torch.Tensor:
@@ -85,12 +71,6 @@ def results(number: int, to_device: Callable) -> dict[str, Any]:
   nan = torch.tensor([1., float('nan') if number == 1 else 5.])
   found['nan'] = described(metrics.global_max(to_device(nan)))
   found['empty'] = error_of(metrics.global_sum, to_device(torch.ones(0)))
-  messages = _warnings[threading.get_ident()]
-  with host_reads.watch_host_reads():
-    metrics.global_sum(t).item()
-    before = list(messages)
-    to_device(torch.ones(1)).item()
-  found['warnings'] = [before, messages]
   return found
 
 
@@ -100,7 +80,6 @@ def rank_found(rank: int, devices: int, store: str) -> dict[str, Any]:
   # Read when the runtime starts, and when processes are to be joined.
   os.environ.update(
       CPU_NUM_DEVICES=str(devices), RANK=str(rank), WORLD_SIZE=str(_RANKS))
-  keep_warnings()
   mesh = None
   if devices > 1:
     xr.use_spmd()
@@ -143,7 +122,6 @@ def launch_replicas() -> None:
   # wait for one another, in the official wheel too.
   os.environ.update(
       CPU_NUM_DEVICES=str(_REPLICAS), XLA_THREAD_POOL_SIZE=str(4 * _REPLICAS))
-  keep_warnings()
   # This process has imported what a new one would have to.
   torch_xla.launch(replica, start_method='fork')
 
@@ -241,24 +219,6 @@ def test_error_of_one_process_is_everybodys(processes_found):
     assert 'CPU:0: 0.0, CPU:1: 2.0' in process['manual in one']
 
 
-def test_reads_of_a_process_are_warned_of(processes_found):
-  for rank, found in enumerate(processes_found[0]):
-    before, messages = found['warnings']
-    assert before == []
-    assert len(messages) == 1
-    assert f'that of process {rank} of 3' in messages[0]
-
-
 def test_replicas_agree(replicas_found):
   assert len(replicas_found) == _REPLICAS
   check_numbers(replicas_found, devices=_REPLICAS, processes=1)
-
-
-def test_reads_of_a_replica_are_warned_of(replicas_found):
-  replicas = []
-  for found in replicas_found:
-    before, messages = found['warnings']
-    assert before == []
-    replicas += [message.partition(' of 4, on ')[0] for message in messages]
-  prefix = 'item reads a value that is not global: it is that of replica '
-  assert sorted(replicas) == [f'{prefix}{i}' for i in range(_REPLICAS)]

@@ -1,7 +1,6 @@
 """Checks that a value is the same on all devices and in all processes.
 
 What there is to compare depends on how far the runtime reaches: `find_reach`.
-`metrics` makes values global with it, `host_reads` warns of those that are not.
 """
 
 from __future__ import annotations
