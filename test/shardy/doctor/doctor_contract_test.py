@@ -68,11 +68,11 @@ def test_a_process_that_does_all_too_late(doctor, monkeypatch):
   counted = checks(doctor)
   assert statuses(counted) == {}
   assert counted['spmd'][0][1].startswith('off; it can still be')
-  here = inspect.currentframe().f_lineno + 1
-  device = torch_xla.device()  # It numbers none yet.
-  place = f'{__file__}:{here} made use of an XLA device'
+  torch_xla.device()  # It numbers none yet.
   assert statuses(checks(doctor)) == {}
-  torch.ones(2).to(device)
+  here = inspect.currentframe().f_lineno + 1
+  torch.ones(2).to(torch_xla.device(0))
+  place = f'{__file__}:{here} made use of an XLA device'
   found = checks(doctor)
   assert statuses(found) == {'spmd': ['warning']}
   assert place in found['spmd'][0][1]

@@ -19,8 +19,7 @@ _SOURCES = [
     _PACKAGE + source
     for source in [
         "answers.c",
-        "api.c",
-        "attributes.c",
+            "attributes.c",
         "callback.c",
         "client.c",
         "client_compile.c",

@@ -32,11 +32,6 @@ PJRT_Error* ShardyLoadedExecutableExecute(AbiLoadedExecutableExecuteArgs* args);
 
 // open.c
 
-// The table to hand to the framework, or NULL while no plugin is open.
-const AbiApi* ShardyOurTable(void);
-
-// api.c
-
 const AbiApi* GetPjrtApi(void);
 
 // answers.c

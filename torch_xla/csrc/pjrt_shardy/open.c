@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,18 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char* opened_path = NULL;
 static AbiApi* _Atomic our_table = NULL;
 
-const AbiApi* ShardyOurTable(void) {
-  return atomic_load_explicit(&our_table, memory_order_acquire);
+SHARDY_EXPORT int PjrtShardy_Version(void) { return PJRT_SHARDY_VERSION; }
+
+// The table of the wrapped plugin. Owned by the library, valid for ever.
+SHARDY_EXPORT const AbiApi* GetPjrtApi(void) {
+  const AbiApi* table = atomic_load_explicit(&our_table, memory_order_acquire);
+  if (table == NULL) {
+    // Frameworks would dereference it.
+    fputs("pjrt_shardy has no PJRT plugin to wrap: call PjrtShardy_Open\n",
+          stderr);
+    abort();
+  }
+  return table;
 }
 
 // An entry that the inner plugin lacks stays absent: the framework asks.

@@ -1,10 +1,9 @@
 // Control functions of libpjrt_shardy.so, the PJRT plugin that wraps another.
 //
 // A framework loads the library as any PJRT plugin, through GetPjrtApi. Before
-// that, the process names the plugin to wrap (PjrtShardy_Open, or the
-// environment variable PJRT_SHARDY_INNER_LIBRARY) and may register callbacks
-// that see, and may replace, every program on its way to the compiler and every
-// compiled program that the framework reads back.
+// that, the process names the plugin to wrap (PjrtShardy_Open) and may register
+// callbacks that see, and may replace, every program on its way to the compiler
+// and every compiled program that the framework reads back.
 //
 // Codes are those of PJRT_Error_Code: 0 is success. All functions may be called
 // from any thread, except that one compilation, or readback, belongs to one
@@ -171,9 +170,9 @@ typedef struct PjrtShardy_Readback PjrtShardy_Readback;
 // Gets the compiled program as the inner plugin has it, and its format (e.g.
 // "hlo_with_config"). Both are borrowed, valid only within the callback, and
 // not NUL-terminated. A framework calls the entry twice, for the size and for
-// the bytes; mostly one call of this serves both, but any number may be made
-// for one executable, on any thread, and XLA orders the entries of protobuf
-// maps differently each time: the answer must always be of the same size.
+// the bytes, on any thread, and each is a call of this. XLA orders the entries
+// of protobuf maps differently each time: the answer must always be of the same
+// size.
 typedef void (*PjrtShardy_ReadbackCallback)(PjrtShardy_Readback* readback,
                                             const char* program,
                                             size_t program_size,
@@ -181,10 +180,9 @@ typedef void (*PjrtShardy_ReadbackCallback)(PjrtShardy_Readback* readback,
                                             size_t format_size, void* user);
 
 // Registers the callback for what frameworks read from now on; NULL: programs
-// are handed through untouched. A program whose size was already told is
-// delivered as told. Waits as PjrtShardy_SetCompileCallback does. Not called
-// for PjrtShardy_CompiledProgram, which always gives the inner plugin's own,
-// nor for what PjrtShardy_SetOptimizedProgram gave.
+// are handed through untouched. Waits as PjrtShardy_SetCompileCallback does.
+// Not called for PjrtShardy_CompiledProgram, which always gives the inner
+// plugin's own, nor for what PjrtShardy_SetOptimizedProgram gave.
 void PjrtShardy_SetReadbackCallback(PjrtShardy_ReadbackCallback callback,
                                     void* user);
 

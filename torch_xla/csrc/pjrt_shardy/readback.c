@@ -2,12 +2,9 @@
 // executable goes through the callback, unless it has an answer of our own
 // (answers.c).
 //
-// The framework asks twice, for the size and for the bytes, and must get the
-// same program both times: what the first call found is kept for the second.
-// Nothing tells us that the second will not come, so only the newest few are
-// kept; what is not kept any more is made again.
+// The framework asks twice, for the size and for the bytes, and each time the
+// program is made anew.
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,52 +17,6 @@ struct PjrtShardy_Readback {
   size_t program_size;
   PJRT_Error* failure;
 };
-
-// A program that was announced to the framework, or that is to be.
-typedef struct {
-  const PJRT_Executable* executable;
-  size_t inner_size;  // of the inner plugin's program
-  char* program;      // NULL: there is none
-  size_t program_size;
-} Kept;
-
-enum { kMaxKept = 64 };
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static Kept kept_programs[kMaxKept];  // the oldest first
-static int kept_count = 0;
-
-// Takes the executable's out; its `program` is NULL if none is kept.
-static Kept TakeLocked(const PJRT_Executable* executable) {
-  for (int i = 0; i < kept_count; ++i) {
-    if (kept_programs[i].executable != executable) continue;
-    Kept taken = kept_programs[i];
-    --kept_count;
-    memmove(&kept_programs[i], &kept_programs[i + 1],
-            (size_t)(kept_count - i) * sizeof(Kept));
-    return taken;
-  }
-  return (Kept){.executable = executable};
-}
-
-static Kept Take(const PJRT_Executable* executable) {
-  pthread_mutex_lock(&mutex);
-  Kept taken = TakeLocked(executable);
-  pthread_mutex_unlock(&mutex);
-  return taken;
-}
-
-static void Keep(Kept kept) {
-  pthread_mutex_lock(&mutex);
-  // Another thread may have asked about the same executable meanwhile.
-  Kept replaced = TakeLocked(kept.executable);
-  if (kept_count == kMaxKept) {
-    replaced = TakeLocked(kept_programs[0].executable);
-  }
-  kept_programs[kept_count++] = kept;
-  pthread_mutex_unlock(&mutex);
-  free(replaced.program);
-}
 
 SHARDY_EXPORT void PjrtShardy_ReplaceProgram(PjrtShardy_Readback* readback,
                                              const char* program,
@@ -132,103 +83,70 @@ static void CallBack(void* arguments) {
            program->format_size, call->registration->user);
 }
 
-// Reads the inner plugin's program and lets the callback, if there is one,
-// replace it. On success `kept` owns the result.
+// Reads the inner plugin's program and lets the callback replace it. On success
+// the caller frees `*code`.
 static PJRT_Error* MakeProgram(const ShardyRegistration* registration,
                                AbiExecutableOptimizedProgramArgs* inner_args,
-                               Kept* kept) {
+                               char** code, size_t* size) {
   PJRT_Error* error = ShardyReadProgram(inner_args);
   if (error != NULL) return error;
   const AbiProgram* program = inner_args->program;
   PjrtShardy_Readback readback = {NULL, 0, NULL};
-  if (registration != NULL) {
-    ShardyRunCallback(CallBack,
-                      &(CallbackCall){registration, &readback, program});
-  }
+  ShardyRunCallback(CallBack,
+                    &(CallbackCall){registration, &readback, program});
   if (readback.failure != NULL) {
     free(readback.program);
     free(program->code);
     return readback.failure;
   }
-  kept->inner_size = program->code_size;
-  kept->program = program->code;
-  kept->program_size = program->code_size;
+  *code = program->code;
+  *size = program->code_size;
   if (readback.program != NULL) {
     free(program->code);
-    kept->program = readback.program;
-    kept->program_size = readback.program_size;
+    *code = readback.program;
+    *size = readback.program_size;
   }
   return NULL;
 }
 
-// Drops what is kept if the inner plugin's program has another size than then:
-// the executable is gone, and this is another at the same address. As good as
-// it gets without a look at every executable's end; the bytes cannot tell, as
-// XLA orders protobuf maps differently each time. Leaves the format, and
-// whatever else the plugin says, in `inner_args`.
-static PJRT_Error* DropStale(AbiExecutableOptimizedProgramArgs* inner_args,
-                             Kept* kept) {
-  AbiProgram* program = inner_args->program;
-  program->code = NULL;
-  PJRT_Error* error =
-      ShardyInnerCall(kSlotExecutableOptimizedProgram, inner_args);
-  if (error == NULL && program->code_size == kept->inner_size) return NULL;
-  free(kept->program);
-  kept->program = NULL;
-  return error;
-}
-
-static PJRT_Error* TooSmall(size_t buffer_size, size_t program_size) {
-  return ShardyError(kAbiInvalidArgument,
-                     "%s: the buffer has %zu bytes, the program needs %zu",
-                     kName, buffer_size, program_size);
-}
-
-// Writes the answer to the framework's structs: the size, and the bytes if
-// there is a place for them. `kept` passes to the callee.
-static PJRT_Error* Answer(AbiExecutableOptimizedProgramArgs* args,
-                          const AbiExecutableOptimizedProgramArgs* inner_args,
-                          Kept kept) {
-  AbiProgram* program = args->program;
-  char* code = program->code;
-  if (code != NULL) {
-    if (program->code_size < kept.program_size) {
-      free(kept.program);
-      return TooSmall(program->code_size, kept.program_size);
+// Writes the size, and the bytes if there is a place for them.
+static PJRT_Error* PutCode(AbiProgram* program, const char* code, size_t size) {
+  if (program->code != NULL) {
+    if (program->code_size < size) {
+      return ShardyError(kAbiInvalidArgument,
+                         "%s: the buffer has %zu bytes, the program needs %zu",
+                         kName, program->code_size, size);
     }
-    memcpy(code, kept.program, kept.program_size);
+    memcpy(program->code, code, size);
   }
-  // All of both: a later version may have outputs that we do not know.
-  memcpy(program, inner_args->program, program->struct_size);
-  program->code = code;
-  program->code_size = kept.program_size;
-  memcpy(args, inner_args, args->struct_size);
-  args->program = program;
-  if (code != NULL) {
-    free(kept.program);
-  } else {
-    Keep(kept);
-  }
+  program->code_size = size;
   return NULL;
 }
 
-// Answers from `kept`, which passes to the callee, or makes the program anew.
-static PJRT_Error* ReadWith(const ShardyRegistration* registration, Kept kept,
+static PJRT_Error* ReadWith(const ShardyRegistration* registration,
                             AbiExecutableOptimizedProgramArgs* args) {
+  AbiProgram* program = args->program;
   AbiExecutableOptimizedProgramArgs* inner_args = malloc(args->struct_size);
-  AbiProgram* inner_program = malloc(args->program->struct_size);
+  AbiProgram* inner_program = malloc(program->struct_size);
   PJRT_Error* error = NULL;
   if (inner_args != NULL && inner_program != NULL) {
     memcpy(inner_args, args, args->struct_size);
-    memcpy(inner_program, args->program, args->program->struct_size);
+    memcpy(inner_program, program, program->struct_size);
     inner_args->program = inner_program;
-    if (kept.program != NULL) error = DropStale(inner_args, &kept);
-    if (error == NULL && kept.program == NULL) {
-      error = MakeProgram(registration, inner_args, &kept);
+    char* code = NULL;
+    size_t size = 0;
+    error = MakeProgram(registration, inner_args, &code, &size);
+    if (error == NULL) error = PutCode(program, code, size);
+    free(code);
+    if (error == NULL) {
+      // All of both: a later version may have outputs that we do not know.
+      inner_program->code = program->code;
+      inner_program->code_size = size;
+      memcpy(program, inner_program, program->struct_size);
+      memcpy(args, inner_args, args->struct_size);
+      args->program = program;
     }
-    if (error == NULL) error = Answer(args, inner_args, kept);
   } else {
-    free(kept.program);
     error = ShardyNoMemory(kSlotExecutableOptimizedProgram);
   }
   free(inner_args);
@@ -256,40 +174,23 @@ static PJRT_Error* Tell(const ShardyAnswer* answer,
                         AbiExecutableOptimizedProgramArgs* args) {
   if (!HoldsProgram(args)) return TooShort(args);
   AbiProgram* program = args->program;
-  if (program->code != NULL) {
-    if (program->code_size < answer->program_size) {
-      return TooSmall(program->code_size, answer->program_size);
-    }
-    memcpy(program->code, answer->program, answer->program_size);
-  }
-  program->code_size = answer->program_size;
+  PJRT_Error* error = PutCode(program, answer->program, answer->program_size);
+  if (error != NULL) return error;
   program->format = answer->format;
   program->format_size = answer->format_size;
   return NULL;
 }
 
-// What the callback made of the inner plugin's program, or that program. What
-// was announced is what is delivered, even if the callback was replaced in
-// between.
+// What the callback makes of the inner plugin's program, or that program.
 static PJRT_Error* ReadInner(AbiExecutableOptimizedProgramArgs* args) {
   ShardyRegistration* registration =
       ShardyAcquireCallback(kShardyReadbackCallback);
-  PJRT_Error* error = NULL;
-  if (HoldsProgram(args)) {
-    Kept kept = Take(args->executable);
-    if (args->program->code == NULL) {
-      free(kept.program);
-      kept.program = NULL;
-    }
-    error = registration != NULL || kept.program != NULL
-                ? ReadWith(registration, kept, args)
-                : ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
-  } else if (registration == NULL) {
-    error = ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
-  } else {
-    error = TooShort(args);
+  if (registration == NULL) {
+    return ShardyInnerCall(kSlotExecutableOptimizedProgram, args);
   }
-  if (registration != NULL) ShardyReleaseCallback(registration);
+  PJRT_Error* error =
+      HoldsProgram(args) ? ReadWith(registration, args) : TooShort(args);
+  ShardyReleaseCallback(registration);
   return error;
 }
 

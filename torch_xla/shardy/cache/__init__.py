@@ -135,6 +135,9 @@ def open_directory(root: str, rules: str, readonly: bool,
   directory = open_root(root, make=not readonly)
   if directory is not None:
     directory = directory.subdirectory(rules, make=not readonly)
+  if not readonly and not os.access('.', os.W_OK, dir_fd=directory.file):
+    raise CacheError(f'cannot write to the compilation cache {path}; open it '
+                     'with readonly=True, or name a writable directory')
   if directory is None:
     logger.warning(
         'there is no compilation cache %s: all programs are compiled', path)

@@ -8,7 +8,6 @@ reads it stays whole for that reader. All are reached through the open directory
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import contextlib
 import dataclasses
 import errno
@@ -31,7 +30,7 @@ _MAGIC = b'torch_xla.shardy executable 1\n'
 _DIGEST_SIZE = 64
 # An unfinished entry that is older is of a process that died.
 _UNFINISHED_SECONDS = 3600
-_ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
+_ENTRY, _UNFINISHED = '.entry', '.unfinished'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,12 +117,7 @@ class Store:
     return bytes(data)
 
   def _whole(self, key: str) -> Optional[memoryview]:
-    """The entry stored under `key`; None if there is none.
-
-    Raises:
-      OSError: it cannot be read.
-      CacheError: it is damaged, or not trusted.
-    """
+    """The entry stored under `key`; raises CacheError if it is damaged."""
     content = self._read(key + _ENTRY)
     if content is None:
       return None
@@ -134,23 +128,6 @@ class Store:
     if content[len(_MAGIC):start] != _digest(key, data):
       raise CacheError(f'{len(content)} bytes that are not what was written')
     return data
-
-  def damaged(self) -> Iterator[str]:
-    """A line for each entry that would be skipped, and why; changes nothing."""
-    for _, _, _, name in self._files():
-      key, suffix = os.path.splitext(name)
-      try:
-        if suffix == _DAMAGED:
-          raise CacheError('it was found damaged, and moved aside')
-        self._whole(key)
-      except (OSError, CacheError) as e:
-        yield f'{key}: {e}'
-
-  def size(self) -> tuple[int, int]:
-    """The number of entries, and of their bytes."""
-    files = self._files()
-    return (sum(whole for whole, _, _, _ in files),
-            sum(size for _, _, size, _ in files))
 
   def _read(self, name: str) -> Optional[bytes]:
     """The contents of a file; None if it is not there."""
@@ -166,7 +143,7 @@ class Store:
       return f.read()
 
   def skip(self, key: str, why: str) -> None:
-    """Reports an entry as damaged, and moves it aside if we may."""
+    """Reports an entry as damaged, and removes it if we may."""
     line = f'{key}: {why}'
     self._damaged.append(line)
     self._counts['missing'] += 1
@@ -175,9 +152,9 @@ class Store:
         'instead: %s', self.path, line)
     if not self.readonly:
       try:
-        self._rename(key + _ENTRY, key + _DAMAGED)
+        os.unlink(key + _ENTRY, dir_fd=self._file)
       except OSError as e:
-        logger.debug('cannot move %s aside: %s', key, e)
+        logger.debug('cannot remove %s: %s', key, e)
 
   def refused(self, key: str, why: str) -> None:
     """Takes a `get` back: the backend would not load what it gave."""
@@ -206,7 +183,11 @@ class Store:
         f.write(_MAGIC)
         f.write(_digest(key, data))
         f.write(data)
-      self._rename(unfinished, key + _ENTRY)
+      os.replace(
+          unfinished,
+          key + _ENTRY,
+          src_dir_fd=self._file,
+          dst_dir_fd=self._file)
       self._counts['stored'] += 1
       self.evict()
     except (OSError, CacheError) as e:
@@ -230,8 +211,8 @@ class Store:
     if self.readonly:
       raise CacheError(f'{self.path} is open for reading only')
     files = self._files()
-    total = sum(size for _, _, size, _ in files)
-    for _, _, size, name in files:
+    total = sum(size for _, size, _ in files)
+    for _, size, name in files:
       if total <= self._limit_bytes:
         break
       try:
@@ -241,21 +222,15 @@ class Store:
       total -= size
       self._counts['evicted'] += 1
 
-  def _files(self) -> list[tuple[bool, int, int, str]]:
-    """The files, the first to be evicted first.
-
-    As (is whole, time of last use, bytes, name).
-    """
+  def _files(self) -> list[tuple[int, int, str]]:
+    """The entries as (time of last use, bytes, name), the oldest first."""
     files = []
     for name in os.listdir(self._file):
-      if name.endswith((_ENTRY, _DAMAGED)):
-        try:
+      if name.endswith(_ENTRY):
+        with contextlib.suppress(FileNotFoundError):
           status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
-        except FileNotFoundError:
-          continue
-        if not stat.S_ISDIR(status.st_mode):
-          files.append(
-              (name.endswith(_ENTRY), status.st_mtime_ns, status.st_size, name))
+          if not stat.S_ISDIR(status.st_mode):
+            files.append((status.st_mtime_ns, status.st_size, name))
     return sorted(files)
 
   def _remove_unfinished(self) -> None:
@@ -265,9 +240,6 @@ class Store:
           status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
           if status.st_mtime < time.time() - _UNFINISHED_SECONDS:
             os.unlink(name, dir_fd=self._file)
-
-  def _rename(self, name: str, to: str) -> None:
-    os.replace(name, to, src_dir_fd=self._file, dst_dir_fd=self._file)
 
   @property
   def _file(self) -> int:
