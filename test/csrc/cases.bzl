@@ -62,19 +62,6 @@ SHIM = [
     "kept_fail",
     "kept_replaced",
     "kept_threads",
-    "readback_pass",
-    "readback_replaced",
-    "readback_short",
-    "readback_inner_error",
-    "readback_fail",
-    "readback_bytes_only",
-    "readback_small_buffer",
-    "readback_not_for_compile",
-    "readback_replaces_itself",
-    "readback_nested",
-    "readback_threads",
-    "readback_swapped",
-    "readback_awaited",
 ] + [
     "%s,FAKE_PLUGIN_MINOR=%d" % (name, minor)
     for name, minors in [

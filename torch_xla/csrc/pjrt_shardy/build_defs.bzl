@@ -28,9 +28,9 @@ _SOURCES = [
         "internal.h",
         "kept.c",
         "open.c",
+    "optimized_program.c",
         "profiler.c",
-        "readback.c",
-    ]
+        ]
 ]
 
 C_OPTIONS = [

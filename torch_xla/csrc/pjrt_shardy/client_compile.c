@@ -33,9 +33,8 @@ typedef struct {
 
 static void CallBack(void* arguments) {
   const CallbackCall* call = arguments;
-  PjrtShardy_CompileCallback callback =
-      (PjrtShardy_CompileCallback)call->registration->callback;
-  callback(call->compilation, call->request, call->registration->user);
+  call->registration->callback(call->compilation, call->request,
+                               call->registration->user);
 }
 
 static PJRT_Error* CompileWith(const ShardyRegistration* registration,
@@ -65,8 +64,7 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
 // Compiles through the callback, or straight if there is none. The framework
 // owns the executable or the error, which may be the inner plugin's own.
 PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args) {
-  ShardyRegistration* registration =
-      ShardyAcquireCallback(kShardyCompileCallback);
+  ShardyRegistration* registration = ShardyAcquireCallback();
   if (registration == NULL) {
     return ShardyInnerCall(kSlotClientCompile, args);
   }
