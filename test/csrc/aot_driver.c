@@ -100,28 +100,6 @@ void PutMessage(Message* message, int field, const Message* inner) {
   message->size += inner->size;
 }
 
-Message CompileOptions(int replicas, int partitions, const int* ids) {
-  Message build = {0};
-  PutNumber(&build, 4, (uint64_t)replicas);
-  PutNumber(&build, 5, (uint64_t)partitions);
-  Message assignment = {0};
-  PutNumber(&assignment, 1, (uint64_t)replicas);
-  PutNumber(&assignment, 2, (uint64_t)partitions);
-  for (int i = 0; i < partitions; ++i) {
-    Message packed = {0};
-    for (int k = i * replicas; k < (i + 1) * replicas; ++k) {
-      PutVarint(&packed, (uint64_t)(ids != NULL ? ids[k] : k));
-    }
-    Message list = {0};
-    PutMessage(&list, 1, &packed);
-    PutMessage(&assignment, 3, &list);
-  }
-  PutMessage(&build, 9, &assignment);
-  Message options = {0};
-  PutMessage(&options, 3, &build);
-  return options;
-}
-
 FakeProgram TwoArguments(void) {
   Message alias = {0};
   Message entry = {0};

@@ -124,7 +124,7 @@ static void UnknownArguments(void) {
   World world = Open("fake:8");
   FakeProgram program = TwoArguments();
   strcpy(program.optimized_format, "own");
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   Run run;
   Fill(world, &run, loaded);
@@ -153,7 +153,7 @@ static void TupledArguments(void) {
   memcpy(program.optimized, configured.bytes, configured.size);
   program.optimized_size = configured.size;
   strcpy(program.optimized_format, "hlo_with_config");
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   Run run;
   Fill(world, &run, loaded);
@@ -165,23 +165,11 @@ static void TupledArguments(void) {
   Close(world);
 }
 
-// Some of the devices, and one of them alone.
-static void SomeDevices(void) {
+// One of the devices alone.
+static void OneDevice(void) {
   World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  Message options = CompileOptions(1, 2, (int[]){3, 1});
-  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
   Run run;
-  Fill(world, &run, loaded);
-  run.args.num_devices = 2;
-  run.argument_lists[0] = run.arguments[3];
-  run.argument_lists[1] = run.arguments[1];
-  CALL(world, LoadedExecutableExecute, &run.args);
-  AbiBufferDeviceArgs where = {.buffer = run.outputs[0][0]};
-  CALL(world, BufferDevice, &where);
-  CHECK(where.device == Local(world, 3));
-  Empty(world, &run);
-
   Fill(world, &run, loaded);
   run.args.execute_device = Local(world, 1);
   REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
@@ -189,19 +177,14 @@ static void SomeDevices(void) {
   run.args.num_devices = 1;
   run.argument_lists[0] = run.arguments[1];
   CALL(world, LoadedExecutableExecute, &run.args);
-  run.args.execute_device = Local(world, 0);
+  AbiBufferDeviceArgs where = {.buffer = run.outputs[0][0]};
+  CALL(world, BufferDevice, &where);
+  CHECK(where.device == Local(world, 1));
+  AbiClientDevicesArgs all = {.client = world.client};
+  CALL(world, ClientDevices, &all);
+  run.args.execute_device = all.devices[6];
   REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
-          "does not run on device 0");
-  Empty(world, &run);
-  DestroyLoaded(world, loaded);
-
-  // Only on another host.
-  options = CompileOptions(1, 2, (int[]){5, 6});
-  loaded = Compiled(world, &program, &options);
-  Fill(world, &run, loaded);
-  run.args.num_devices = 0;
-  REFUSED(world, LoadedExecutableExecute, &run.args, kAbiInvalidArgument,
-          "runs on 0 of this host");
+          "device 6 is not addressable");
   Empty(world, &run);
   DestroyLoaded(world, loaded);
   Close(world);
@@ -213,5 +196,5 @@ const Scenario aot_execute_scenarios[] = {
     {"execute_errors", ExecuteErrors},
     {"execute_unknown_arguments", UnknownArguments},
     {"execute_tupled_arguments", TupledArguments},
-    {"execute_some_devices", SomeDevices},
+    {"execute_one_device", OneDevice},
     {NULL, NULL}};

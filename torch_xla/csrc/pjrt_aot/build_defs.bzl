@@ -13,7 +13,6 @@ _SOURCES = [
     "calls.c",
     "client.c",
     "compile.c",
-    "device_assignment.c",
     "devices.c",
     "donation.c",
     "events.c",

@@ -23,10 +23,10 @@ AOT_ANSWER(LoadedExecutable, GetExecutable, loaded_executable, executable,
            args->executable = args->loaded_executable->executable,
            atomic_fetch_add(&args->executable->references, 1))
 
-AOT_ANSWER(
-    LoadedExecutable, AddressableDevices, executable, num_addressable_devices,
-    args->addressable_devices = args->executable->executable->devices,
-    args->num_addressable_devices = args->executable->executable->num_devices)
+AOT_ANSWER(LoadedExecutable, AddressableDevices, executable,
+           num_addressable_devices,
+           args->addressable_devices = AotGetWorld()->local,
+           args->num_addressable_devices = AotGetWorld()->num_local)
 
 AOT_ANSWER(LoadedExecutable, Delete, executable, executable,
            atomic_store(&args->executable->deleted, true))

@@ -13,29 +13,18 @@ typedef struct {
   PJRT_Device* const* devices;
 } Execution;
 
-// Which devices are asked for, and whether the program runs on them.
+// Which devices are asked for, and whether they are this host's.
 static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const PJRT_Executable* executable = execution->executable;
   *single = args->execute_device;
-  execution->devices = executable->devices;
-  size_t wanted = executable->num_devices;
-  if (*single != NULL) {
-    bool found = false;
-    for (size_t i = 0; i < executable->num_devices; ++i) {
-      found |= executable->devices[i] == *single;
-    }
-    if (!found) {
-      return ShardyError(kAbiInvalidArgument,
-                         EXECUTE
-                         "the program does not run on device %d, or it is not "
-                         "addressable from this host",
-                         (int)(*single)->facts.id);
-    }
-    execution->devices = single;
-    wanted = 1;
+  execution->devices = *single != NULL ? single : AotGetWorld()->local;
+  const size_t wanted = *single != NULL ? 1 : AotGetWorld()->num_local;
+  if (*single != NULL && (*single)->local < 0) {
+    return ShardyError(kAbiInvalidArgument,
+                       EXECUTE "device %d is not addressable from this host",
+                       (int)(*single)->facts.id);
   }
-  if (wanted == 0 || args->num_devices != wanted) {
+  if (args->num_devices != wanted) {
     return ShardyError(kAbiInvalidArgument,
                        EXECUTE
                        "arguments were given for %zu devices, and the program "

@@ -179,19 +179,6 @@ void AotFreeBuffer(PJRT_Buffer* buffer);
 // Of its elements on the host, dense.
 size_t AotBufferBytes(const PJRT_Buffer* buffer);
 
-// device_assignment.c
-
-// Which devices a program is for.
-typedef struct {
-  size_t replicas;
-  size_t partitions;
-  int64_t* ids;  // replicas * partitions, all of one replica together
-} AotAssignment;
-
-// Reads a CompileOptionsProto. The caller frees `ids`, also after an error.
-PJRT_Error* AotReadAssignment(const AotWorld* world, const char* options,
-                              size_t size, AotAssignment* assignment);
-
 // optimized_program.c
 
 // Reads it. A plugin that has none leaves `code` NULL, as an error does; else
@@ -213,7 +200,8 @@ typedef struct {
   const int64_t* dims;
 } AotOutput;
 
-// Counted; each loaded executable and each got from it holds a reference.
+// Counted; each loaded executable and each got from it holds a reference. It is
+// for all devices: so torch_xla has every program compiled.
 struct PJRT_Executable {
   atomic_int references;
   PJRT_Executable* inner;
@@ -223,9 +211,6 @@ struct PJRT_Executable {
   int64_t* output_dims;
   AotInts donated;       // positions of arguments
   AbiProgram optimized;  // its code is NULL once it was given away
-  AotAssignment assignment;
-  PJRT_Device** devices;  // the addressable ones that it is for
-  size_t num_devices;
 };
 
 struct PJRT_LoadedExecutable {
@@ -233,9 +218,8 @@ struct PJRT_LoadedExecutable {
   atomic_bool deleted;
 };
 
-// Takes over a compiled program and its assignment, also where it fails.
+// Takes over a compiled program, also where it fails.
 PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              AotAssignment* assignment,
                               PJRT_Executable** made);
 // Drops a reference; the last frees it.
 void AotReleaseExecutable(PJRT_Executable* executable);
