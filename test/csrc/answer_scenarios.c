@@ -78,14 +78,6 @@ static void DoEach(PjrtShardy_Compilation* compilation,
   }
 }
 
-static void Unexpected(PjrtShardy_Readback* readback, const char* program,
-                       size_t program_size, const char* format,
-                       size_t format_size, void* user) {
-  (void)readback, (void)program, (void)program_size;
-  (void)format, (void)format_size, (void)user;
-  CHECK(!"the callback was called");
-}
-
 static void AnswerGiven(void) {
   OpenInner();
   const char* steps[][4] = {{"good", "=a text", NULL},
@@ -94,13 +86,11 @@ static void AnswerGiven(void) {
                             {"saved:kept;", "=a text", NULL},
                             {"good", "=first", "=a text", NULL},
                             {"bad", "good", "=a text", NULL}};
-  shim.set_readback(Unexpected, NULL);
   for (int i = 0; i < 6; ++i) {
     CompileCall call = MakeCompileCall(8, 0);
     CHECK(CompileThrough(DoEach, steps[i], call) == NULL);
     ExpectReadAndFree(call, i == 2 ? "" : "a text", "mlir");
   }
-  shim.set_readback(NULL, NULL);
   CHECK(Record()->optimized_calls == 0);
 }
 
@@ -241,9 +231,7 @@ static void AnswerMissing(void) {
     AbiProgram program = {.struct_size = sizeof(program)};
     ExpectError(api, Ask(executable, &program), kAbiUnimplemented,
                 "no PJRT_Executable_OptimizedProgram");
-    shim.set_readback(Unexpected, NULL);
   }
-  shim.set_readback(NULL, NULL);
   Put(executable);
   FreeCompileCall(call);
   ExpectNothingAlive();

@@ -37,15 +37,6 @@ static void Buffer(void) {
   AbiBufferIsOnCpuArgs cpu = {.buffer = buffer, .is_on_cpu = true};
   CALL(world, BufferIsOnCpu, &cpu);
   CHECK(!cpu.is_on_cpu);
-  AbiBufferUnsafePointerArgs pointer = {.buffer = buffer};
-  CALL(world, BufferUnsafePointer, &pointer);
-  CHECK(pointer.buffer_pointer != 0);
-  AbiBufferIncreaseExternalReferenceCountArgs more = {.buffer = buffer};
-  CALL(world, BufferIncreaseExternalReferenceCount, &more);
-  AbiBufferDecreaseExternalReferenceCountArgs fewer = {.buffer = buffer};
-  CALL(world, BufferDecreaseExternalReferenceCount, &fewer);
-  REFUSED(world, BufferDecreaseExternalReferenceCount, &fewer,
-          kAbiInvalidArgument, "zero already");
   CHECK(!IsDeleted(world, buffer));
   CHECK(Counters().buffers == 1);
   DestroyBuffer(world, buffer);
@@ -92,13 +83,6 @@ static void Copies(void) {
   World world = Open("fake:8");
   PJRT_Buffer* buffer =
       Upload(world, Local(world, 0), kTypeBf16, (int64_t[]){6}, 1);
-  AbiBufferCopyToDeviceArgs to_device = {.buffer = buffer,
-                                         .dst_device = Local(world, 3)};
-  CALL(world, BufferCopyToDevice, &to_device);
-  AbiBufferDeviceArgs where = {.buffer = to_device.dst_buffer};
-  CALL(world, BufferDevice, &where);
-  CHECK(where.device == Local(world, 3));
-  DestroyBuffer(world, to_device.dst_buffer);
   AbiDeviceAddressableMemoriesArgs memories = {.device = Local(world, 1)};
   CALL(world, DeviceAddressableMemories, &memories);
   AbiBufferCopyToMemoryArgs to_memory = {.buffer = buffer,
@@ -114,17 +98,9 @@ static void Copies(void) {
   to_memory.dst_memory = NULL;
   REFUSED(world, BufferCopyToMemory, &to_memory, kAbiInvalidArgument,
           "no device");
-  AbiClientCreateUninitializedBufferArgs make = {
-      .client = world.client,
-      .shape_dims = (int64_t[]){2},
-      .shape_num_dims = 1,
-      .shape_element_type = kTypeS32,
-      .memory = memories.memories[0]};
-  CALL(world, ClientCreateUninitializedBuffer, &make);
-  DestroyBuffer(world, make.buffer);
   AbiBufferDeleteArgs drop = {.buffer = buffer};
   CALL(world, BufferDelete, &drop);
-  REFUSED(world, BufferCopyToDevice, &to_device, kAbiFailedPrecondition,
+  REFUSED(world, BufferCopyToMemory, &to_memory, kAbiFailedPrecondition,
           "donated or deleted");
   DestroyBuffer(world, buffer);
   Close(world);
@@ -149,23 +125,10 @@ static void Reads(void) {
   CALL(world, BufferToHostBuffer, &read);
   CHECK(read.event != NULL);
   for (int i = 0; i < 40; ++i) CHECK(bytes[i] == (i >= 32));
-  AbiBufferCopyRawToHostArgs raw = {
-      .buffer = buffer, .dst = bytes + 36, .offset = 20, .transfer_size = 4};
-  CALL(world, BufferCopyRawToHost, &raw);
-  CHECK(bytes[35] == 1 && bytes[36] == 0 && bytes[39] == 0);
-  static const int64_t wrong[][2] = {{21, 4}, {25, 0}, {-1, 4},
-                                     {0, -1}, {0, 25}, {INT64_MAX, INT64_MAX}};
-  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-    raw.offset = wrong[i][0];
-    raw.transfer_size = wrong[i][1];
-    REFUSED(world, BufferCopyRawToHost, &raw, kAbiInvalidArgument,
-            "the value's 24");
-  }
-  CHECK(Counters().reads == 2 && Counters().read_bytes == 36);
+  CHECK(Counters().reads == 1 && Counters().read_bytes == 32);
   AbiBufferDeleteArgs drop = {.buffer = buffer};
   CALL(world, BufferDelete, &drop);
   REFUSED(world, BufferToHostBuffer, &read, kAbiFailedPrecondition, "deleted");
-  REFUSED(world, BufferCopyRawToHost, &raw, kAbiFailedPrecondition, "deleted");
   DestroyBuffer(world, buffer);
   Close(world);
 }

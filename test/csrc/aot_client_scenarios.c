@@ -30,10 +30,6 @@ static void Client(void) {
   CALL(world, ClientAddressableDevices, &local);
   CHECK(local.num_addressable_devices == 4);
   CHECK(local.addressable_devices[0] == all.devices[4]);
-  AbiClientLookupAddressableDeviceArgs third = {.client = world.client,
-                                                .local_hardware_id = 2};
-  CALL(world, ClientLookupAddressableDevice, &third);
-  CHECK(third.addressable_device == all.devices[6]);
   AbiClientAddressableMemoriesArgs memories = {.client = world.client};
   CALL(world, ClientAddressableMemories, &memories);
   CHECK(memories.num_addressable_memories == 8);
@@ -44,33 +40,6 @@ static void ClientErrors(void) {
   World world = Open("fake:8");
   AbiClientLookupDeviceArgs lookup = {.client = world.client, .id = 8};
   REFUSED(world, ClientLookupDevice, &lookup, kAbiNotFound, "no device 8");
-  AbiClientLookupAddressableDeviceArgs local = {.client = world.client,
-                                                .local_hardware_id = 4};
-  REFUSED(world, ClientLookupAddressableDevice, &local, kAbiNotFound,
-          "no device 4 among the 4");
-  local.local_hardware_id = -1;
-  REFUSED(world, ClientLookupAddressableDevice, &local, kAbiNotFound, "-1");
-  int ids[8];
-  AbiClientDefaultDeviceAssignmentArgs assign = {.client = world.client,
-                                                 .num_replicas = 2,
-                                                 .num_partitions = 4,
-                                                 .default_assignment_size = 8,
-                                                 .default_assignment = ids};
-  CALL(world, ClientDefaultDeviceAssignment, &assign);
-  for (int i = 0; i < 8; ++i) CHECK(ids[i] == i);
-  assign.default_assignment_size = 7;
-  REFUSED(world, ClientDefaultDeviceAssignment, &assign, kAbiInvalidArgument,
-          "a list of 7");
-  assign.default_assignment_size = 100;
-  assign.num_replicas = 3;
-  REFUSED(world, ClientDefaultDeviceAssignment, &assign, kAbiInvalidArgument,
-          "has 8 devices");
-  assign.num_replicas = -1;
-  REFUSED(world, ClientDefaultDeviceAssignment, &assign, kAbiInvalidArgument,
-          "-1 replicas");
-  assign.num_replicas = assign.num_partitions = 0x7fffffff;
-  REFUSED(world, ClientDefaultDeviceAssignment, &assign, kAbiInvalidArgument,
-          "2147483647 replicas");
   AbiClientTopologyDescriptionArgs topology = {.client = world.client};
   CALL(world, ClientTopologyDescription, &topology);
   AbiTopologyDescriptionDestroyArgs destroy = {.topology = topology.topology};

@@ -5,7 +5,7 @@
 static void Compile(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   CHECK(aot.last_program() == -1);
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   CHECK(aot.last_program() == 0);
@@ -37,9 +37,6 @@ static void Compile(void) {
   AbiExecutableDestroyArgs destroy = {.executable = get.executable};
   CALL(world, ExecutableDestroy, &destroy);
   CHECK(Fake()->live_executables == 1);
-  AbiLoadedExecutableFingerprintArgs finger = {.executable = second};
-  CALL(world, LoadedExecutableFingerprint, &finger);
-  CHECK(finger.executable_fingerprint_size == 6);
   DestroyLoaded(world, second);
   DestroyLoaded(world, NULL);
   destroy.executable = NULL;
@@ -58,7 +55,7 @@ static void Compile(void) {
 static void ShortStats(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
@@ -80,7 +77,7 @@ static void ShortStats(void) {
 static void Untold(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   static const int slots[] = {kSlotExecutableGetCostAnalysis,
                               kSlotExecutableOutputMemoryKinds,
                               kSlotExecutableOptimizedProgram};
@@ -98,7 +95,7 @@ static void Untold(void) {
 static void CompileFails(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = NULL;
   DestroyLoaded(world, Compiled(world, &program, &options));
   int failures = 0;
@@ -136,7 +133,7 @@ static void ExpectNotCompiled(World world, const FakeProgram* program,
 
 static void CompileErrors(void) {
   World world = Open("fake:8");
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   FakeProgram program = TwoArguments();
   static const int slots[] = {
       kSlotExecutableNumOutputs, kSlotExecutableOutputElementTypes,
@@ -147,7 +144,9 @@ static void CompileErrors(void) {
   }
   Fake()->odd_slot = 0;
   // As a framework hands it over, with nothing in it.
-  AbiClientCompileArgs args = {.client = world.client};
+  AbiClientCompileArgs args = {.client = world.client,
+                               .compile_options = options.bytes,
+                               .compile_options_size = options.size};
   REFUSED(world, ClientCompile, &args, kAbiInvalidArgument, "no program");
   AbiProgram code = {.struct_size = 16};
   args.program = &code;
@@ -162,7 +161,7 @@ static void CompileErrors(void) {
 // error or a program, nothing else.
 static void OptimizedMalformed(void) {
   World world = Open("fake:8");
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   const FakeProgram whole = TwoArguments();
   PJRT_LoadedExecutable* loaded = NULL;
   int refused = 0;
@@ -190,7 +189,7 @@ static void OptimizedMalformed(void) {
 static void OptimizedGiven(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
@@ -227,100 +226,9 @@ static void OptimizedGiven(void) {
   Close(world);
 }
 
-static size_t NumLocal(World world, PJRT_LoadedExecutable* loaded) {
-  AbiLoadedExecutableAddressableDevicesArgs args = {.executable = loaded};
-  CALL(world, LoadedExecutableAddressableDevices, &args);
-  return args.num_addressable_devices;
-}
-
-// A program for some of the devices, in an order of its own.
-static void Assignment(void) {
-  World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  // Two partitions of three replicas: 6 2 0 and 1 7 3.
-  const int ids[] = {6, 2, 0, 1, 7, 3};
-  Message options = CompileOptions(3, 2, ids);
-  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
-  AbiLoadedExecutableAddressableDevicesArgs local = {.executable = loaded};
-  CALL(world, LoadedExecutableAddressableDevices, &local);
-  // Replica by replica, without those of the other host.
-  CHECK(local.num_addressable_devices == 4);
-  CHECK(local.addressable_devices[0] == Local(world, 1));
-  CHECK(local.addressable_devices[1] == Local(world, 2));
-  CHECK(local.addressable_devices[2] == Local(world, 0));
-  CHECK(local.addressable_devices[3] == Local(world, 3));
-  AbiLoadedExecutableGetDeviceAssignmentArgs get = {.executable = loaded};
-  CALL(world, LoadedExecutableGetDeviceAssignment, &get);
-  // As it stands in the options, at their end.
-  CHECK(get.serialized_bytes_size < options.size);
-  CHECK(memcmp(get.serialized_bytes,
-               options.bytes + options.size - get.serialized_bytes_size,
-               get.serialized_bytes_size) == 0);
-  CHECK(get.serialized_bytes_size == 18);
-  get.serialized_device_assignment_deleter(get.serialized_device_assignment);
-  DestroyLoaded(world, loaded);
-
-  options = CompileOptions(1, 3, NULL);
-  loaded = Compiled(world, &program, &options);
-  CHECK(NumLocal(world, loaded) == 3);
-  DestroyLoaded(world, loaded);
-  // Only on the other host.
-  options = CompileOptions(1, 2, (int[]){5, 6});
-  loaded = Compiled(world, &program, &options);
-  CHECK(NumLocal(world, loaded) == 0);
-  DestroyLoaded(world, loaded);
-  // Nothing said: one device.
-  options.size = 0;
-  loaded = Compiled(world, &program, &options);
-  CHECK(NumLocal(world, loaded) == 1);
-  DestroyLoaded(world, loaded);
-  Close(world);
-}
-
-static void AssignmentErrors(void) {
-  World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  Message options = CompileOptions(1, 9, NULL);
-  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
-                    "is for 9 devices, and topology fake:8 has 8");
-  options = CompileOptions(1, 2, (int[]){0, 8});
-  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
-                    "is for device 8, which topology fake:8 does not have");
-  options = CompileOptions(5, 1, (int[]){0, 0, 0, 0, 0});
-  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
-                    "more than once");
-  options = CompileOptions(0x7fffffff, 0x7fffffff, NULL);
-  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
-                    "CompileOptionsProto");
-  // Lists of nothing, as many as a product that wraps around has.
-  Message empty = {0};
-  Message assignment = {0};
-  PutNumber(&assignment, 1, (uint64_t)1 << 63);
-  PutNumber(&assignment, 2, 2);
-  PutMessage(&assignment, 3, &empty);
-  PutMessage(&assignment, 3, &empty);
-  Message build = {0};
-  PutMessage(&build, 9, &assignment);
-  options.size = 0;
-  PutMessage(&options, 3, &build);
-  ExpectNotCompiled(world, &program, &options, kAbiInvalidArgument,
-                    "CompileOptionsProto");
-  // Every beginning of them.
-  const Message whole = CompileOptions(1, 3, (int[]){0, 1, 2});
-  PJRT_LoadedExecutable* loaded = NULL;
-  for (size_t size = 1; size < whole.size; ++size) {
-    options = whole;
-    options.size = size;
-    PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
-    CHECK(error != NULL);
-    ExpectError(world.api, error, kAbiInvalidArgument, "CompileOptionsProto");
-  }
-  Close(world);
-}
-
 static int Try(const PjrtAot_Options* where, char* message, size_t size) {
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   return aot.try_compile(where, (const char*)&program, sizeof(program), "hlo",
                          3, options.bytes, options.size, message, size);
 }
@@ -363,6 +271,4 @@ const Scenario aot_compile_scenarios[] = {
     {"optimized_malformed", OptimizedMalformed},
     {"optimized_given", OptimizedGiven},
     {"try_compile", TryCompileOnly},
-    {"assignment", Assignment},
-    {"assignment_errors", AssignmentErrors},
     {NULL, NULL}};

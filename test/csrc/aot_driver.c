@@ -100,51 +100,12 @@ void PutMessage(Message* message, int field, const Message* inner) {
   message->size += inner->size;
 }
 
-Message CompileOptions(int replicas, int partitions, const int* ids) {
-  Message build = {0};
-  PutNumber(&build, 4, (uint64_t)replicas);
-  PutNumber(&build, 5, (uint64_t)partitions);
-  if (ids != NULL) {
-    Message assignment = {0};
-    PutNumber(&assignment, 1, (uint64_t)replicas);
-    PutNumber(&assignment, 2, (uint64_t)partitions);
-    for (int i = 0; i < partitions; ++i) {
-      Message packed = {0};
-      for (int k = 0; k < replicas; ++k) {
-        PutVarint(&packed, (uint64_t)ids[i * replicas + k]);
-      }
-      Message list = {0};
-      PutMessage(&list, 1, &packed);
-      PutMessage(&assignment, 3, &list);
-    }
-    PutMessage(&build, 9, &assignment);
-  }
-  Message options = {0};
-  PutMessage(&options, 3, &build);
-  return options;
-}
-
-static Message Shape(int xla_type, const int64_t* dims, int num_dims) {
-  Message shape = {0};
-  PutNumber(&shape, 2, (uint64_t)xla_type);
-  Message packed = {0};
-  for (int i = 0; i < num_dims; ++i) PutVarint(&packed, (uint64_t)dims[i]);
-  PutMessage(&shape, 3, &packed);
-  return shape;
-}
-
 FakeProgram TwoArguments(void) {
-  Message program_shape = {0};
-  const Message first = Shape(11, (int64_t[]){8}, 1);
-  const Message second = Shape(4, (int64_t[]){2, 3}, 2);
-  PutMessage(&program_shape, 1, &first);
-  PutMessage(&program_shape, 1, &second);
   Message alias = {0};
   Message entry = {0};
   PutNumber(&entry, 2, 0);
   PutMessage(&alias, 1, &entry);
   Message module = {0};
-  PutMessage(&module, 4, &program_shape);
   PutMessage(&module, 8, &alias);
   FakeProgram program = {.num_outputs = 2,
                          .types = {kTypeF32, kTypeBf16},

@@ -70,10 +70,6 @@ typedef struct {
 void PutNumber(Message* message, int field, uint64_t value);
 void PutMessage(Message* message, int field, const Message* inner);
 
-// CompileOptionsProto for replicas and partitions on given devices, all
-// replicas of a partition together; NULL: not said.
-Message CompileOptions(int replicas, int partitions, const int* ids);
-
 // A program of two arguments, f32[8] and s32[2,3], the first of which it
 // donates, with the outputs f32[8] and, on the host, bf16[].
 FakeProgram TwoArguments(void);

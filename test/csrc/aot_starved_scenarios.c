@@ -38,7 +38,7 @@ static void StarvedOpen(void) {
 static void StarvedCompile(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 2, (int[]){0, 1});
+  const Message options = {7, "options"};
   int failures = 0;
   for (;; ++failures) {
     PJRT_LoadedExecutable* loaded = NULL;
@@ -55,21 +55,22 @@ static void StarvedCompile(void) {
     CHECK(loaded == NULL && aot.last_program() == -1);
     CHECK(Fake()->live_executables == 0 && Fake()->live_errors == 0);
   }
-  CHECK(failures > 10);
+  CHECK(failures > 6);
   Close(world);
 }
 
 static void StarvedExecute(void) {
   World world = Open("fake:8");
   FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 2, NULL);
+  const Message options = {7, "options"};
   program.optimized_format[0] = '\0';
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
-  PJRT_Buffer* outputs[2][2] = {{NULL, NULL}, {NULL, NULL}};
-  PJRT_Buffer** output_lists[] = {outputs[0], outputs[1]};
+  PJRT_Buffer* outputs[4][2] = {{NULL}};
+  PJRT_Buffer** output_lists[] = {outputs[0], outputs[1], outputs[2],
+                                  outputs[3]};
   AbiLoadedExecutableExecuteArgs args = {.struct_size = sizeof(args),
                                          .executable = loaded,
-                                         .num_devices = 2,
+                                         .num_devices = 4,
                                          .output_lists = output_lists};
   int failures = 0;
   for (;; ++failures) {
@@ -81,11 +82,11 @@ static void StarvedExecute(void) {
     CHECK(failed);
     ExpectError(world.api, error, kAbiResourceExhausted, "out of memory");
     CHECK(Counters().buffers == 0 && Counters().executions == 0);
-    CHECK(outputs[0][0] == NULL && outputs[1][1] == NULL);
+    CHECK(outputs[0][0] == NULL && outputs[3][1] == NULL);
   }
-  CHECK(failures == 4);
+  CHECK(failures == 8);
   CHECK(Counters().executions == 1);
-  for (int i = 0; i < 4; ++i) DestroyBuffer(world, outputs[i / 2][i % 2]);
+  for (int i = 0; i < 8; ++i) DestroyBuffer(world, outputs[i / 2][i % 2]);
   DestroyLoaded(world, loaded);
   Close(world);
 }

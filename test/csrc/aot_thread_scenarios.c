@@ -13,7 +13,7 @@ static World shared;
 static void* Work(void* unused) {
   (void)unused;
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   for (int round = 0; round < kRounds; ++round) {
     PJRT_LoadedExecutable* loaded = Compiled(shared, &program, &options);
     const int64_t number = aot.last_program();
@@ -97,7 +97,7 @@ static void* NoProgram(void* unused) {
 static void LastProgram(void) {
   World world = Open("fake:8");
   const FakeProgram program = TwoArguments();
-  const Message options = CompileOptions(1, 8, NULL);
+  const Message options = {7, "options"};
   PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, NoProgram, NULL) == 0);

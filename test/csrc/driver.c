@@ -34,10 +34,6 @@ static void LoadShim(void) {
   *(void**)&shim.set_optimized =
       FindSymbol(library, "PjrtShardy_SetOptimizedProgram");
   *(void**)&shim.fail = FindSymbol(library, "PjrtShardy_Fail");
-  *(void**)&shim.set_readback =
-      FindSymbol(library, "PjrtShardy_SetReadbackCallback");
-  *(void**)&shim.replace = FindSymbol(library, "PjrtShardy_ReplaceProgram");
-  *(void**)&shim.fail_readback = FindSymbol(library, "PjrtShardy_FailReadback");
 }
 
 const AbiApi* OpenInner(void) {
@@ -69,11 +65,9 @@ void ExpectNothingAlive(void) {
 }
 
 static const Scenario* const groups[] = {
-    open_scenarios,     attribute_scenarios,
-    compile_scenarios,  answer_scenarios,
-    cache_scenarios,    callback_scenarios,
-    execute_scenarios,  kept_scenarios,
-    readback_scenarios, NULL};
+    open_scenarios,    attribute_scenarios, compile_scenarios,
+    answer_scenarios,  cache_scenarios,     callback_scenarios,
+    execute_scenarios, kept_scenarios,      NULL};
 
 int main(int argc, char** argv) {
   const bool lists = argc == 2;

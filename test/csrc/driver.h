@@ -29,9 +29,6 @@ typedef struct {
   void (*set_optimized)(PjrtShardy_Compilation*, const char*, size_t,
                         const char*, size_t);
   void (*fail)(PjrtShardy_Compilation*, int, const char*, size_t);
-  void (*set_readback)(PjrtShardy_ReadbackCallback, void*);
-  void (*replace)(PjrtShardy_Readback*, const char*, size_t);
-  void (*fail_readback)(PjrtShardy_Readback*, int, const char*, size_t);
 } Shim;
 
 extern Shim shim;
@@ -56,6 +53,5 @@ extern const Scenario callback_scenarios[];
 extern const Scenario compile_scenarios[];
 extern const Scenario execute_scenarios[];
 extern const Scenario kept_scenarios[];
-extern const Scenario readback_scenarios[];
 
 #endif  // TEST_CSRC_DRIVER_H_

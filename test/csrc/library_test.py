@@ -21,10 +21,9 @@ class Library(NamedTuple):
 EXPORTED = {
     'PjrtShardy_': {
         'CompileMessage', 'CompileProgram', 'CompiledMemory', 'CompiledProgram',
-        'DeviceKind', 'Fail', 'FailReadback', 'KeepExecutable',
-        'LeaveFirstThread', 'LoadExecutable', 'Open', 'PluginAttribute',
-        'ReplaceProgram', 'ReuseExecutable', 'SerializedExecutable',
-        'SetCompileCallback', 'SetOptimizedProgram', 'SetReadbackCallback',
+        'DeviceKind', 'Fail', 'KeepExecutable', 'LeaveFirstThread',
+        'LoadExecutable', 'Open', 'PluginAttribute', 'ReuseExecutable',
+        'SerializedExecutable', 'SetCompileCallback', 'SetOptimizedProgram',
         'Version'
     },
     'PjrtAot_': {

@@ -4,8 +4,6 @@
 
 #include "test/csrc/driver.h"
 
-static const char kEnvironment[] = "PJRT_SHARDY_INNER_LIBRARY";
-
 // Opens, must fail with the code, and with a message that has both texts.
 static void ExpectRefused(const char* path, int code, const char* part) {
   char message[512] = "unwritten";
@@ -36,49 +34,6 @@ static void OpenErrors(void) {
   CHECK(shim.get_api() == api);
 }
 
-// A table whose every entry fails, and whose error functions work.
-static void ExpectBroken(const AbiApi* api, const char* part) {
-  CHECK(api != NULL);
-  const size_t slots =
-      (api->struct_size - offsetof(AbiApi, slots)) / sizeof(AbiFunction);
-  CHECK(slots >= 118);
-  CHECK(api->version.major_version == 0);
-  CHECK(api->version.struct_size == ABI_SIZE(AbiVersion, minor_version));
-  for (int i = 0; i < (int)slots; ++i) {
-    if (i == kSlotErrorDestroy || i == kSlotErrorMessage ||
-        i == kSlotErrorGetCode || i == kSlotErrorForEachPayload) {
-      continue;
-    }
-    char args[256] = {0};
-    PJRT_Error* error = Call(api, i, args);
-    AbiErrorForEachPayloadArgs payload = {64, NULL, error};
-    CHECK(Call(api, kSlotErrorForEachPayload, &payload) == NULL);
-    AbiErrorGetCodeArgs code = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL,
-                                error, 0};
-    CHECK(Call(api, kSlotErrorGetCode, &code) == NULL);
-    ExpectError(api, error, code.code, part);
-    CHECK(code.code != 0);
-  }
-}
-
-static void NoInner(void) {
-  const AbiApi* api = shim.get_api();
-  ExpectBroken(api, kEnvironment);
-  CHECK(shim.get_api() == api);
-  // The path of the environment counts from the next call on.
-  setenv(kEnvironment, "./no/such/plugin.so", 1);
-  ExpectBroken(shim.get_api(), "./no/such/plugin.so");
-  setenv(kEnvironment, inner_path, 1);
-  CHECK(shim.get_api()->struct_size == InnerApi()->struct_size);
-}
-
-static void OpenByEnvironment(void) {
-  setenv(kEnvironment, inner_path, 1);
-  const AbiApi* api = shim.get_api();
-  CHECK(api->struct_size == InnerApi()->struct_size);
-  CHECK(OpenInner() == api);
-}
-
 // The fake plugin refuses or breaks; EXPECT_TEXT says what must be told.
 static void Refused(void) {
   const char* text = getenv("EXPECT_TEXT");
@@ -88,8 +43,6 @@ static void Refused(void) {
   CHECK(code == kAbiFailedPrecondition || code == kAbiInternal);
   CHECK_HAS(message, inner_path);
   CHECK_HAS(message, text);
-  setenv(kEnvironment, inner_path, 1);
-  ExpectBroken(shim.get_api(), text);
 }
 
 // All is the inner plugin's but for the entries that are overridden.
@@ -243,8 +196,6 @@ static void OpenThreads(void) {
 
 const Scenario open_scenarios[] = {{"version", Version},
                                    {"open_errors", OpenErrors},
-                                   {"no_inner", NoInner},
-                                   {"open_by_environment", OpenByEnvironment},
                                    {"refused", Refused},
                                    {"table", Table},
                                    {"bare_table", BareTable},

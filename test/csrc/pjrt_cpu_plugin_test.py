@@ -27,9 +27,6 @@ PROGRAM = b'''module @constant {
 }'''
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
                              ctypes.c_void_p)
-_READBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
-                             ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t,
-                             ctypes.c_void_p)
 
 
 class Request(ctypes.Structure):
@@ -188,24 +185,6 @@ def test_callback_fails_the_compile(shim: ctypes.CDLL, plugin: Plugin,
   assert caught.value.args == (INVALID_ARGUMENT, 'ValueError: no such axis')
 
 
-class Rewrite:
-  """A readback callback that replaces the program; notes what it saw."""
-
-  def __init__(self, shim: ctypes.CDLL, rewrite: Callable[[bytes],
-                                                          bytes]) -> None:
-    self.seen: list[tuple[bytes, bytes]] = []
-
-    def body(readback: int, program: int, program_size: int, kind: int,
-             kind_size: int, _: int) -> None:
-      old = ctypes.string_at(program, program_size)
-      self.seen.append((old, ctypes.string_at(kind, kind_size)))
-      new = rewrite(old)
-      shim.PjrtShardy_ReplaceProgram(
-          ctypes.c_void_p(readback), new, ctypes.c_size_t(len(new)))
-
-    self.function = _READBACK(body)
-
-
 def _unordered(reading: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
   """XLA serializes maps in another order each time."""
   program, kind = reading
@@ -219,88 +198,8 @@ def executable(plugin: Plugin, client: int) -> Iterator[int]:
   plugin.call(LOADED_DESTROY, words(0, executable))
 
 
-@pytest.fixture
-def readback(shim: ctypes.CDLL) -> Iterator[Callable[..., None]]:
-  yield lambda function: shim.PjrtShardy_SetReadbackCallback(function, None)
-  shim.PjrtShardy_SetReadbackCallback(None, None)
-
-
 def test_program_reads_as_the_plugins_own(plugin: Plugin, inner: Plugin,
                                           executable: int) -> None:
   program, kind = plugin.read(executable)
   assert _unordered((program, kind)) == _unordered(inner.read(executable))
   assert kind == b'hlo_with_config' and b'constant' in program
-
-
-@pytest.mark.parametrize('name', [b'c', b'shardings', b'a_much_longer_name'])
-def test_callback_replaces_what_is_read(shim: ctypes.CDLL, plugin: Plugin,
-                                        inner: Plugin, executable: int,
-                                        readback: Callable[..., None],
-                                        name: bytes) -> None:
-  own = _unordered(inner.read(executable))
-  rewrite = Rewrite(shim, lambda old: old.replace(b'constant', name))
-  readback(rewrite.function)
-  program, kind = plugin.read(executable)
-  (seen,) = rewrite.seen
-  assert _unordered(seen) == own
-  assert (program, kind) == (seen[0].replace(b'constant', name), seen[1])
-  assert program != seen[0]
-  # It is a reading only: the plugin's program is what it was.
-  assert _unordered(inner.read(executable)) == own
-  assert plugin.run(executable, 10) == [1.5, 2.5]
-  readback(None)
-  assert _unordered(plugin.read(executable)) == own
-  assert len(rewrite.seen) == 1
-
-
-def test_callback_leaves_what_is_read(plugin: Plugin, inner: Plugin,
-                                      executable: int,
-                                      readback: Callable[..., None]) -> None:
-  function = _READBACK(lambda *_: None)
-  readback(function)
-  assert _unordered(plugin.read(executable)) == _unordered(
-      inner.read(executable))
-  readback(None)
-
-
-def test_callback_fails_the_reading(shim: ctypes.CDLL, plugin: Plugin,
-                                    executable: int,
-                                    readback: Callable[..., None]) -> None:
-  text = b'ValueError: no such sharding'
-
-  @_READBACK
-  def function(readback_: int, *_: int) -> None:
-    shim.PjrtShardy_FailReadback(
-        ctypes.c_void_p(readback_), INVALID_ARGUMENT, text,
-        ctypes.c_size_t(len(text)))
-
-  readback(function)
-  with pytest.raises(PjrtError) as caught:
-    plugin.read(executable)
-  assert caught.value.args == (INVALID_ARGUMENT, text.decode())
-  readback(None)
-
-
-def test_compile_callback_reads_past_the_readback(
-    shim: ctypes.CDLL, plugin: Plugin, client: int,
-    readback: Callable[..., None]) -> None:
-  rewrite = Rewrite(shim, lambda old: b'rewritten')
-  readback(rewrite.function)
-  own: list[bytes] = []
-
-  def callback(compilation: ctypes.c_void_p, request: Request) -> None:
-    _compile(shim, compilation, PROGRAM, request)
-    program, size = ctypes.c_void_p(), ctypes.c_size_t()
-    kind, kind_size = ctypes.c_void_p(), ctypes.c_size_t()
-    shim.PjrtShardy_CompiledProgram(
-        compilation, *map(ctypes.byref, (program, size, kind, kind_size)))
-    own.append(ctypes.string_at(program.value, size.value))
-
-  executable = _with_callback(shim, callback,
-                              lambda: plugin.compile(client, PROGRAM))
-  assert not rewrite.seen
-  assert plugin.read(executable) == (b'rewritten', b'hlo_with_config')
-  (seen,) = rewrite.seen
-  assert _unordered(seen) == _unordered((own[0], b'hlo_with_config'))
-  plugin.call(LOADED_DESTROY, words(0, executable))
-  readback(None)

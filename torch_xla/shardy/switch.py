@@ -152,7 +152,6 @@ def switch_on(new_mode: Mode) -> None:
   from .compile import ledger
   from .compile.compiler import Compiler
   from .door import device_plugins
-  from .v2 import to_v1
   if new_mode is current_mode():
     return
   if torch_xla._XLAC._xla_runtime_is_initialized():
@@ -175,7 +174,7 @@ def switch_on(new_mode: Mode) -> None:
   door.use(
       Compiler(
           _planner(new_mode), ledger.process_ledger, way.surroundings.meshes,
-          way.lost, hlo_text), to_v1.to_v1)
+          way.lost, hlo_text))
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = new_mode

@@ -7,42 +7,39 @@ from pathlib import Path
 import re
 import socket
 
-from caches import (apart, DATA, each_level, each_share, each_writer, EVIL,
-                    files, fill, give_away, KEY, level_of, needs_root,
-                    open_cache, SLOTS, STRANGER)
+from caches import (apart, DATA, each_access, each_level, EVIL, files, fill,
+                    give_away, KEY, level_of, needs_root, open_cache, STRANGER)
 import pytest
 from torch_xla.shardy import cache
-from torch_xla.shardy.cache import Sharing
 
 
-@each_share
-@pytest.mark.parametrize('level', ['rules', 'slot'])
+@each_access
 @pytest.mark.parametrize('target', ['filled', 'missing'])
-def test_links_below_the_root_are_not_followed(tmp_path, share, level, target):
+def test_links_below_the_root_are_not_followed(tmp_path, readonly, target):
   root = tmp_path / 'root'
-  fill(root, share)
-  fill(tmp_path / 'filled', share, EVIL)
-  path = level_of(root, share, level)
+  fill(root)
+  fill(tmp_path / 'filled', EVIL)
+  path = root / 'rules'
   path.rename(tmp_path / 'moved')
-  path.symlink_to(level_of(tmp_path / target, share, level))
+  path.symlink_to(tmp_path / target / 'rules')
   before = files(tmp_path)
   with pytest.raises(
       cache.CacheError, match=f'^{path} is a symbolic link.*remove it'):
-    open_cache(root, share)
+    open_cache(root, readonly)
   assert files(tmp_path) == before
 
 
-@each_share
-def test_a_root_may_be_a_link_and_its_target_is_looked_at(tmp_path, share):
+@each_access
+def test_a_root_may_be_a_link_and_its_target_is_looked_at(tmp_path, readonly):
   root, target = tmp_path / 'link', tmp_path / 'target'
-  fill(target, share)
+  fill(target)
   root.symlink_to(target)
-  opened = open_cache(root, share)
+  opened = open_cache(root, readonly)
   assert opened.store.get(KEY) == DATA
   opened.close()
   target.chmod(0o770)
   with pytest.raises(cache.CacheError, match='mode 0770'):
-    open_cache(root, share)
+    open_cache(root, readonly)
   target.chmod(0o700)
   (tmp_path / 'place').mkdir()
   target.rename(tmp_path / 'place' / 'target')
@@ -52,72 +49,23 @@ def test_a_root_may_be_a_link_and_its_target_is_looked_at(tmp_path, share):
   with pytest.raises(
       cache.CacheError,
       match=f'everybody may rename what lies in {tmp_path}/place '):
-    open_cache(root, share)
+    open_cache(root, readonly)
 
 
-@each_writer
-def test_a_link_to_nothing_is_no_root(tmp_path, share):
+def test_a_link_to_nothing_is_no_root(tmp_path):
   (tmp_path / 'link').symlink_to(tmp_path / 'nothing')
   for root in ('link', 'link/root'):
     with pytest.raises(cache.CacheError, match='is a symbolic link'):
-      open_cache(tmp_path / root, share)
+      open_cache(tmp_path / root)
   assert files(tmp_path) == ['link']
 
 
-@each_writer
-def test_a_link_as_the_lock_harms_nobody(tmp_path, share):
-  slot = fill(tmp_path / 'root', share)
-  victim = tmp_path / 'victim'
-  (slot / 'lock').unlink()
-  (slot / 'lock').symlink_to(victim)
-  with pytest.raises(cache.CacheError, match='lock is a symbolic link'):
-    open_cache(tmp_path / 'root', share)
-  assert not victim.exists()
-  victim.write_text('{}')
-  with pytest.raises(cache.CacheError, match='lock is a symbolic link'):
-    open_cache(tmp_path / 'root', share)
-  assert victim.read_text() == '{}'
-
-
-def test_a_link_as_an_unfinished_entry_harms_nobody(tmp_path):
-  victim = tmp_path / 'victim'
-  victim.write_text('precious')
-  opened = open_cache(tmp_path / 'root')
-  unfinished = Path(opened.path) / f'{KEY}.unfinished'
-  unfinished.symlink_to(victim)
-  assert not opened.store.put(KEY, DATA)
-  assert opened.report().not_stored == (f'{KEY}: File exists',)
-  assert opened.store.put(KEY, DATA), 'the link is out of the way'
-  unfinished.symlink_to(victim)
-  opened.close()
-  open_cache(tmp_path / 'root').close()
-  assert not unfinished.is_symlink()
-  assert victim.read_text() == 'precious'
-
-
-@each_writer
-@pytest.mark.parametrize(
-    'spoil, why', [
-        (lambda lock: lock.chmod(0o620), 'mode 0620'),
-        (lambda lock: lock.chmod(0o606), 'mode 0606'),
-        (lambda lock: (lock.unlink(), os.mkfifo(lock)), 'not a regular file'),
-        (lambda lock: (lock.unlink(), lock.mkdir()), 'Is a directory'),
-        pytest.param(
-            give_away, f'belongs to user .*{STRANGER}', marks=needs_root),
-    ],
-    ids=['group', 'everybody', 'fifo', 'directory', 'owner'])
-def test_a_lock_that_is_not_ours_alone(tmp_path, share, spoil, why):
-  spoil(fill(tmp_path, share) / 'lock')
-  with pytest.raises(cache.CacheError, match=why):
-    open_cache(tmp_path, share)
-
-
 def _link_to_whole_entry(entry: Path) -> None:
-  outside = entry.rename(entry.parents[3] / 'outside')
+  outside = entry.rename(entry.parents[2] / 'outside')
   entry.symlink_to(outside)
 
 
-@pytest.mark.parametrize('share', [Sharing.WRITER, Sharing.READER])
+@each_access
 @pytest.mark.parametrize(
     'spoil, why', [
         (_link_to_whole_entry, 'is a symbolic link'),
@@ -125,20 +73,19 @@ def _link_to_whole_entry(entry: Path) -> None:
         (lambda entry: entry.chmod(0o602), 'mode 0602'),
         (lambda entry:
          (entry.unlink(), os.mkfifo(entry)), 'not a regular file'),
-        (lambda entry: (entry.unlink(), entry.mkdir()), 'not a regular file'),
         (lambda entry:
          (entry.unlink(), socket.socket(socket.AF_UNIX).bind(str(entry))),
          'No such device'),
         pytest.param(
             give_away, f'belongs to user .*{STRANGER}', marks=needs_root),
     ],
-    ids=['link', 'group', 'everybody', 'fifo', 'directory', 'socket', 'owner'])
-def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, share, spoil,
+    ids=['link', 'group', 'everybody', 'fifo', 'socket', 'owner'])
+def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, readonly, spoil,
                                                     why):
   root = tmp_path / 'root'
   slot = fill(root)
   spoil(slot / f'{KEY}.entry')
-  opened = open_cache(root, share)
+  opened = open_cache(root, readonly)
   assert opened.store.get(KEY) is None
   assert len(opened.report().damaged) == 1
   assert re.match(f'{KEY}: .*{why}', opened.report().damaged[0])
@@ -146,8 +93,6 @@ def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, share, spoil,
     assert opened.store.put(KEY, b'new')
     assert opened.store.get(KEY) == b'new'
   opened.close()
-  again = cache.open_directory(str(root), 'rules', Sharing.WRITER, 1)
-  again.close()
 
 
 @needs_root
@@ -166,20 +111,20 @@ def test_a_mount_that_gives_files_to_another_user(tmp_path, monkeypatch):
   assert not opened.store.put(KEY, DATA)
   assert re.match(f'{KEY}: .*unfinished belongs to user .*{STRANGER}',
                   opened.report().not_stored[0])
-  assert files(Path(opened.path)) == ['lock']
+  assert not files(Path(opened.path))
   opened.close()
 
 
-@pytest.mark.parametrize('share', [Sharing.WRITER, Sharing.READER])
+@each_access
 @each_level
 def test_an_open_directory_stays_the_same_whatever_its_path(
-    tmp_path, share, level):
+    tmp_path, readonly, level):
   root = tmp_path / 'root'
   slot = fill(root)
-  opened = open_cache(root, share)
+  opened = open_cache(root, readonly)
   # Not even safe ones are taken: these are another cache's.
-  path, other = (level_of(r, share, level) for r in (root, tmp_path / 'other'))
-  fill(tmp_path / 'other', data=EVIL)
+  path, other = (level_of(r, level) for r in (root, tmp_path / 'other'))
+  fill(tmp_path / 'other', EVIL)
   before = files(tmp_path / 'other')
   path.rename(tmp_path / 'moved')
   path.symlink_to(other)
@@ -190,19 +135,17 @@ def test_an_open_directory_stays_the_same_whatever_its_path(
     assert (moved / 'more.entry').exists()
     (moved / f'{KEY}.entry').write_bytes(b'')
     assert opened.store.get(KEY) is None
-    assert (moved / f'{KEY}.damaged').exists()
+    assert not (moved / f'{KEY}.entry').exists()
     opened.evict()
   opened.close()
   assert files(tmp_path / 'other') == before
 
 
-@each_writer
 @pytest.mark.parametrize('by', [
     'link',
     pytest.param('directory', marks=needs_root),
 ])
-def test_a_directory_swapped_as_soon_as_it_is_made(tmp_path, monkeypatch, share,
-                                                   by):
+def test_a_directory_swapped_as_soon_as_it_is_made(tmp_path, monkeypatch, by):
   evil = tmp_path / 'evil'
   mkdir, made = os.mkdir, []
 
@@ -221,27 +164,14 @@ def test_a_directory_swapped_as_soon_as_it_is_made(tmp_path, monkeypatch, share,
         os.chown(name, STRANGER, STRANGER, dir_fd=dir_fd)
 
   mkdir(evil)
-  for number, swapped in enumerate(['root', 'rules', SLOTS[share]]):
+  for number, swapped in enumerate(['root', 'rules']):
     with monkeypatch.context() as patch:
       patch.setattr(os, 'mkdir', make_and_swap)
       with pytest.raises(
           cache.CacheError, match=f'{swapped} (is a symbolic|belongs to)'):
-        open_cache(tmp_path / str(number) / 'root', share)
+        open_cache(tmp_path / str(number) / 'root')
     assert made.pop() == swapped
   assert not files(evil)
-
-
-def test_a_reader_looks_again_until_the_directory_is_there(tmp_path):
-  root = tmp_path / 'root'
-  reader = open_cache(root, Sharing.READER)
-  assert reader.store.get(KEY) is None
-  slot = fill(root)
-  slot.chmod(0o777)
-  assert reader.store.get(KEY) is None
-  assert 'can be written to by everybody' in reader.report().damaged[0]
-  slot.chmod(0o700)
-  assert reader.store.get(KEY) == DATA
-  assert reader.report().missing == 2
 
 
 def test_no_descriptor_is_left_open(tmp_path):
@@ -253,20 +183,17 @@ def test_no_descriptor_is_left_open(tmp_path):
   def open_and_close() -> int:
     """How many more are open afterwards."""
     before = count()
-    for share in Sharing:
-      opened = open_cache(tmp_path / 'root', share)
+    for readonly in (False, True):
+      opened = open_cache(tmp_path / 'root', readonly)
       opened.store.get(KEY)
       opened.store.put(KEY, DATA)
       opened.close()
       del opened
     slot.chmod(0o777)
-    for share in (Sharing.WRITER, Sharing.READER):
+    for readonly in (False, True):
       with pytest.raises(cache.CacheError):
-        open_cache(tmp_path / 'root', share)
+        open_cache(tmp_path / 'root', readonly)
     slot.chmod(0o700)
-    (slot / 'lock').chmod(0o666)
-    with pytest.raises(cache.CacheError):
-      open_cache(tmp_path / 'root')
     return count() - before
 
   assert apart(open_and_close) == 0

@@ -22,11 +22,11 @@ _V2 = {**_CPU, 'XLA_SHARDING_V2': '1'}
 _SHARDY = {**_CPU, 'XLA_USE_SHARDY': '1'}
 
 
-def _use_and_compile(root: str, share: str) -> dict[str, Any]:
+def _use_and_compile(root: str, readonly: bool) -> dict[str, Any]:
   """What a process has of the cache that compiles lazily and by dynamo."""
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr
-  used = cache.use(root, share=cache.Sharing(share))
+  used = cache.use(root, readonly=readonly)
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8), (4, 2), ('x', 'y'))
   t = torch.arange(64.).reshape(8, 8)
@@ -50,15 +50,16 @@ def _use_and_compile(root: str, share: str) -> dict[str, Any]:
   }
 
 
-def _run(root, share: str = 'private', **variables: str) -> dict[str, Any]:
-  return processes.call(_use_and_compile, str(root), share, **variables).value
+def _run(root, readonly: bool = False, **variables: str) -> dict[str, Any]:
+  return processes.call(_use_and_compile, str(root), readonly,
+                        **variables).value
 
 
 @pytest.fixture(scope='module')
 def cold(tmp_path_factory):
   """What the first V2 process says; it leaves `path` filled."""
   root = tmp_path_factory.mktemp('cache')
-  said = _run(root, 'writer', **_V2)
+  said = _run(root, **_V2)
   assert said['loaded'] == 0
   assert said['stored'] == said['missing'] >= 3
   assert not said['not_stored']
@@ -66,7 +67,7 @@ def cold(tmp_path_factory):
 
 
 def test_the_next_process_compiles_nothing(cold):
-  warm = _run(cold['root'], 'reader', **_V2)
+  warm = _run(cold['root'], True, **_V2)
   assert warm['missing'] == warm['stored'] == 0
   assert warm['loaded'] == cold['missing']
   assert warm['y'] == cold['y']
@@ -80,7 +81,7 @@ def test_processes_of_other_hash_seeds_share_programs(tmp_path):
   script = (f'import sys; sys.path[:0] = {folders!r}\n'
             'import json, cache_runtime_test\n'
             'print(json.dumps(cache_runtime_test._use_and_compile('
-            f'{str(tmp_path)!r}, "private")))')
+            f'{str(tmp_path)!r}, False)))')
   first, second = (
       json.loads(
           processes.output_of(script, PYTHONHASHSEED=seed,
@@ -91,7 +92,7 @@ def test_processes_of_other_hash_seeds_share_programs(tmp_path):
 
 
 def test_another_mode_finds_nothing(cold):
-  shardy = _run(cold['root'], 'reader', **_SHARDY)
+  shardy = _run(cold['root'], True, **_SHARDY)
   assert shardy['loaded'] == 0 and shardy['missing'] > 0
   assert shardy['path'] != cold['path']
 
@@ -99,7 +100,7 @@ def test_another_mode_finds_nothing(cold):
 @pytest.mark.nightly
 def test_another_compiler_flag_finds_nothing(cold):
   flag = '--xla_cpu_enable_fast_math=true'
-  flags = _run(cold['root'], 'reader', XLA_FLAGS=flag, **_V2)
+  flags = _run(cold['root'], True, XLA_FLAGS=flag, **_V2)
   assert flags['loaded'] == 0 and flags['missing'] > 0
 
 
@@ -120,13 +121,12 @@ def test_damaged_entries_are_compiled_again(cold):
   os.truncate(paths[0], os.path.getsize(paths[0]) // 2)
   with open(paths[1], 'r+b') as f:
     f.write(os.urandom(os.path.getsize(paths[1])))
-  name = os.path.basename(os.path.dirname(cold['path']))
   writer = cache.open_directory(
-      str(cold['root']), name, cache.Sharing.WRITER, 10**9)
+      str(cold['root']), os.path.basename(cold['path']), False, 10**9)
   writer.store.put(names[2].rpartition('.')[0], b'no executable')
   writer.close()
 
-  mended = _run(cold['root'], 'writer', **_V2)
+  mended = _run(cold['root'], **_V2)
   assert mended['y'] == cold['y']
   assert mended['missing'] == mended['stored'] == 3
   assert mended['loaded'] == cold['missing'] - 3
@@ -134,7 +134,7 @@ def test_damaged_entries_are_compiled_again(cold):
   assert [line.split(':')[0] for line in damaged.splitlines()
          ] == [name.rpartition('.')[0] for name in names[:3]]
   assert 'the backend refused it' in damaged.splitlines()[2]
-  assert _run(cold['root'], 'reader', **_V2)['missing'] == 0
+  assert _run(cold['root'], True, **_V2)['missing'] == 0
 
 
 @pytest.mark.environment(**_V2)
@@ -155,7 +155,7 @@ def test_what_an_entry_is_for(monkeypatch):
 
 
 def _use():
-  return cache.use('/nonexistent/cache', share=cache.Sharing.READER)
+  return cache.use('/nonexistent/cache', readonly=True)
 
 
 @pytest.mark.environment(**_CPU)

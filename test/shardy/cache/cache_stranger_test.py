@@ -10,11 +10,10 @@ import subprocess
 import tempfile
 import time
 
-from caches import (as_stranger, become_stranger, DATA, each_share, EVIL, fill,
+from caches import (as_stranger, become_stranger, DATA, each_access, EVIL, fill,
                     give_away, in_child, KEY, needs_root, open_cache, STRANGER)
 import pytest
 from torch_xla.shardy import cache
-from torch_xla.shardy.cache import Sharing
 
 
 @pytest.fixture
@@ -28,22 +27,21 @@ def place():
 
 
 @needs_root
-@each_share
-def test_a_stranger_gets_into_nothing_of_ours(place, share):
+@each_access
+def test_a_stranger_gets_into_nothing_of_ours(place, readonly):
   root = place / 'root'
-  slot = fill(root, share)
+  slot = fill(root)
 
   def attempt() -> list[str]:
     """What he could do."""
     done = []
-    for path in (root, root / 'rules', slot):
+    for path in (root, slot):
       for name, attack in {
           'list': lambda: os.listdir(path),
           'create': lambda: (path / f'{KEY}.entry').write_bytes(EVIL),
           'link': lambda: (path / 'shared').symlink_to(place),
           'rename': lambda: path.rename(place / 'taken'),
           'chmod': lambda: path.chmod(0o777),
-          'lock': lambda: (path / 'lock').write_bytes(EVIL),
           'read': (slot / f'{KEY}.entry').read_bytes,
       }.items():
         try:
@@ -54,7 +52,7 @@ def test_a_stranger_gets_into_nothing_of_ours(place, share):
     return done
 
   assert as_stranger(attempt) == []
-  refusal = as_stranger(lambda: open_cache(root, share).close())
+  refusal = as_stranger(lambda: open_cache(root, readonly).close())
   assert isinstance(refusal, cache.CacheError)
   assert re.match(
       f'cannot open {root}.*: Permission denied; {root} belongs to user .*0.*'
@@ -62,15 +60,15 @@ def test_a_stranger_gets_into_nothing_of_ours(place, share):
 
 
 @needs_root
-@each_share
-def test_a_stranger_has_a_cache_where_everybody_may_write(place, share):
+@each_access
+def test_a_stranger_has_a_cache_where_everybody_may_write(place, readonly):
   place.chmod(0o1777)
-  assert isinstance(as_stranger(lambda: fill(place / 'his', share)), Path)
+  assert isinstance(as_stranger(lambda: fill(place / 'his')), Path)
   with pytest.raises(cache.CacheError, match=f'belongs to user .*{STRANGER}'):
-    open_cache(place / 'his', share)
+    open_cache(place / 'his', readonly)
   (place / 'ours').symlink_to(place / 'his')
   with pytest.raises(cache.CacheError, match=f'belongs to user .*{STRANGER}'):
-    open_cache(place / 'ours', share)
+    open_cache(place / 'ours', readonly)
 
 
 @needs_root
@@ -78,7 +76,7 @@ def test_a_copy_that_root_owns_can_be_read_by_all(place):
   root = place / 'root'
   slot = fill(root)
   subprocess.run(['chmod', '-R', 'a+rX,go-w', str(root)], check=True)
-  read = lambda: open_cache(root, Sharing.READER).store.get(KEY)
+  read = lambda: open_cache(root, readonly=True).store.get(KEY)
   assert as_stranger(read) == DATA
   refusal = as_stranger(lambda: open_cache(root).close())
   assert isinstance(refusal, cache.CacheError)
@@ -86,7 +84,7 @@ def test_a_copy_that_root_owns_can_be_read_by_all(place):
   (slot / f'{KEY}.entry').chmod(0o600)
 
   def report():
-    reader = open_cache(root, Sharing.READER)
+    reader = open_cache(root, readonly=True)
     assert reader.store.get(KEY) is None
     return reader.report()
 
@@ -100,7 +98,7 @@ def test_whoever_owns_the_place_cannot_slip_in_his_own(place):
   give_away(place)
   ours, his = place / 'root', place / 'his'
   fill(ours)
-  assert isinstance(as_stranger(lambda: fill(his, data=EVIL)), Path)
+  assert isinstance(as_stranger(lambda: fill(his, EVIL)), Path)
 
   def swap() -> None:
     become_stranger()
@@ -118,7 +116,7 @@ def test_whoever_owns_the_place_cannot_slip_in_his_own(place):
   while time.monotonic() < start + (0.5
                                     if {DATA, 'refused'} <= outcomes else 20):
     try:
-      reader = open_cache(ours, Sharing.READER)
+      reader = open_cache(ours, readonly=True)
       outcomes |= {reader.store.get(KEY) for _ in range(3)}
     except cache.CacheError as e:
       assert re.search(f'belongs to user .*{STRANGER}', str(e))

@@ -1,21 +1,16 @@
 """The compilation cache's directories, without a runtime."""
 
-import dataclasses
-import json
 import os
-import signal
 
-from caches import in_child
+from caches import each_access, in_child
 import pytest
 from torch_xla.shardy import cache
-from torch_xla.shardy.cache import Sharing
-from torch_xla.shardy.cache.lock import this_process
 
 _LIMIT = 10**6
 
 
-def _open(root, share=Sharing.WRITER, limit=_LIMIT):
-  return cache.open_directory(str(root), 'rules', share, limit)
+def _open(root, readonly=False, limit=_LIMIT):
+  return cache.open_directory(str(root), 'rules', readonly, limit)
 
 
 @pytest.fixture
@@ -32,28 +27,15 @@ def _entry(opened, key):
 def test_what_is_stored_is_found_here_and_by_readers(tmp_path, writer):
   assert writer.store.get('a') is None
   assert writer.store.put('a', b'data')
-  reader = _open(tmp_path, Sharing.READER)
+  reader = _open(tmp_path, readonly=True)
   assert writer.store.get('a') == reader.store.get('a') == b'data'
   assert writer.report() == cache.CacheReport(loaded=1, missing=1, stored=1)
   assert reader.readonly and not writer.readonly
   assert reader.report() == cache.CacheReport(loaded=1)
 
 
-def test_a_reader_finds_the_directory_that_takes_its_place(tmp_path):
-  root = tmp_path / 'cache'
-  first = _open(root)
-  reader = _open(root, Sharing.READER)
-  first.close()
-  os.rename(root, tmp_path / 'old')
-  second = _open(root)
-  second.store.put('a', b'data')
-  assert reader.store.get('a') is None
-  assert reader.store.get('a') == b'data'
-  second.close()
-
-
 def test_a_reader_never_writes(tmp_path):
-  reader = _open(tmp_path / 'none', Sharing.READER)
+  reader = _open(tmp_path / 'none', readonly=True)
   assert reader.store.get('a') is None
   assert not reader.store.put('a', b'data')
   with pytest.raises(cache.CacheError, match='for reading only'):
@@ -82,13 +64,13 @@ def test_damaged_entries_are_skipped_reported_and_replaced(
     data = f.read()
   with open(path, 'wb') as f:
     f.write(damage(data))
-  reader = _open(tmp_path, Sharing.READER)
+  reader = _open(tmp_path, readonly=True)
   for opened in (reader, writer):
     assert opened.store.get('bad') is None
     assert len(opened.report().damaged) == 1
     assert opened.report().damaged[0].startswith('bad: ')
     assert opened.store.get('good') == b'data' * 100
-  assert not os.path.exists(path), 'the writer moves it aside'
+  assert not os.path.exists(path), 'the writer removes it'
   assert writer.store.put('bad', b'new')
   assert reader.store.get('bad') == b'new'
 
@@ -134,117 +116,44 @@ def test_a_limit_that_leaves_no_room(tmp_path, limit):
     _open(tmp_path, limit=limit)
 
 
-@pytest.mark.parametrize('share', list(Sharing))
-def test_a_root_that_is_a_file(tmp_path, share):
+@each_access
+def test_a_root_that_is_a_file(tmp_path, readonly):
   file = tmp_path / 'file'
   file.write_text('')
   with pytest.raises(cache.CacheError, match='directory'):
-    _open(file, share)
+    _open(file, readonly)
 
 
-@pytest.mark.parametrize('share', [Sharing.PRIVATE, Sharing.WRITER])
-def test_a_root_that_cannot_be_written(share):
+def test_a_root_that_cannot_be_written():
   # Not even root may make directories here.
   with pytest.raises(cache.CacheError, match='name a writable directory'):
-    _open('/proc/self/cache', share)
+    _open('/proc/self/cache')
 
 
-def test_private_directories_differ_and_are_used_again(tmp_path):
-  first, second = (_open(tmp_path, Sharing.PRIVATE) for _ in range(2))
-  assert first.path != second.path
-  first.store.put('a', b'data')
-  first.close()
-  again = _open(tmp_path, Sharing.PRIVATE)
-  assert again.path == first.path
-  assert again.store.get('a') == b'data'
-  assert again.taken_over is None
-  for opened in (second, again):
-    opened.close()
-
-
-def test_a_second_writer_is_refused_with_the_holder_named(tmp_path, writer):
-  del writer
-  me = this_process()
-  with pytest.raises(cache.CacheInUseError) as error:
-    _open(tmp_path)
-  holder = error.value.holder
-  assert (holder.host, holder.pid, holder.started) == (me.host, me.pid,
-                                                       me.started)
-  assert f'process {me.pid} on host {me.host}, since 2' in str(error.value)
-
-
-def _leave_behind(tmp_path, **changes):
-  """The lock file of a writer that died; its path."""
-  opened = _open(tmp_path)
-  opened.close()
-  path = os.path.join(opened.path, 'lock')
-  with open(path, 'w') as f:
-    json.dump({**dataclasses.asdict(this_process()), **changes}, f)
-  return path
-
-
-@pytest.mark.parametrize('changes', [{
-    'pid': 2**22 + 1
-}, {
-    'started': 1
-}, {
-    'boot': 'before'
-}, {
-    'host': 'renamed'
-}])
-def test_a_dead_writer_is_taken_over_and_reported(tmp_path, changes):
-  _leave_behind(tmp_path, **changes)
-  opened = _open(tmp_path)
-  name, value = next(iter(changes.items()))
-  assert getattr(opened.taken_over, name) == value
-  opened.close()
-
-
-def test_a_writer_of_another_host_cannot_be_judged(tmp_path):
-  path = _leave_behind(tmp_path, host='elsewhere', boot='other', pid=7)
-  for _ in range(2):
-    with pytest.raises(cache.CacheInUseError) as error:
-      _open(tmp_path)
-    assert 'process 7 on host elsewhere' in str(error.value)
-    assert f'delete {path}' in str(error.value)
-  os.unlink(path)
-  _open(tmp_path).close()
-
-
-def test_a_forked_child_neither_writes_nor_keeps_the_lock(tmp_path):
-  opened = _open(tmp_path)
-  done, let_end = os.pipe()
-  told, tell = os.pipe()
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
 
   def store() -> None:
-    os.close(let_end)
-    os.write(tell, b'stored' if opened.store.put('a', b'data') else b'refused')
-    os.read(done, 1)
-
-  child = in_child(store)
-  assert os.read(told, 100) == b'refused'
-  opened.close()
-  _open(tmp_path).close()  # While the child lives.
-  os.close(let_end)
-  os.waitpid(child, 0)
-  for file in (done, told, tell):
-    os.close(file)
-
-
-def test_half_written_entries_of_a_killed_writer_are_removed(tmp_path):
-
-  def die_writing() -> None:
     opened = _open(tmp_path)
-    opened.store.put('whole', b'data')
-    with open(os.path.join(opened.path, 'half.unfinished'), 'wb') as f:
-      f.write(b'da')
-    os.kill(os.getpid(), signal.SIGKILL)
+    for _ in range(10):
+      for key in 'abcd':
+        assert opened.store.put(key, key.encode() * 1000)
+        assert opened.store.get(key) == key.encode() * 1000
+    os.mkdir(tmp_path / f'{os.getpid()}')
 
-  child = in_child(die_writing)
-  os.waitpid(child, 0)
+  children = [in_child(store) for _ in range(4)]
+  for child in children:
+    os.waitpid(child, 0)
+    assert (tmp_path / f'{child}').exists(), 'it came to its end'
   opened = _open(tmp_path)
-  assert opened.taken_over.pid == child
-  assert opened.report().damaged == ('half: its writer died while writing it',)
-  assert opened.store.get('whole') == b'data'
-  assert sorted(os.listdir(opened.path)) == ['lock', 'whole.entry']
-  opened.close()
+  assert sorted(os.listdir(opened.path)) == [f'{key}.entry' for key in 'abcd']
+  assert all(opened.store.get(key) for key in 'abcd')
+
+
+def test_unfinished_entries_of_dead_processes_are_removed(tmp_path, writer):
+  fresh, old = (os.path.join(writer.path, f'{n}.unfinished') for n in 'ab')
+  for path in (fresh, old):
+    with open(path, 'wb') as f:
+      f.write(b'da')
+  os.utime(old, (1, 1))
+  _open(tmp_path)
+  assert os.path.exists(fresh) and not os.path.exists(old)

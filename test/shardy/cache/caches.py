@@ -6,47 +6,36 @@ from collections.abc import Callable
 import os
 from pathlib import Path
 import pickle
-import socket
 import stat
 from typing import Any
 
 import pytest
 from torch_xla.shardy import cache
-from torch_xla.shardy.cache import Sharing
 
 STRANGER = 65534
 KEY, DATA, EVIL = 'key', b'data', b'evil'
-SLOTS = {
-    Sharing.PRIVATE: f'{socket.gethostname()}-0',
-    Sharing.WRITER: 'shared',
-    Sharing.READER: 'shared',
-}
-
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0, reason='only root may act as a second user')
-each_share = pytest.mark.parametrize('share', list(Sharing))
-each_writer = pytest.mark.parametrize('share',
-                                      [Sharing.PRIVATE, Sharing.WRITER])
-each_level = pytest.mark.parametrize('level', ['root', 'rules', 'slot'])
+each_access = pytest.mark.parametrize(
+    'readonly', [False, True], ids=['writer', 'reader'])
+each_level = pytest.mark.parametrize('level', ['root', 'rules'])
 
 
-def open_cache(root, share: Sharing = Sharing.WRITER) -> cache.Cache:
-  return cache.open_directory(str(root), 'rules', share, 10**6)
+def open_cache(root, readonly: bool = False) -> cache.Cache:
+  return cache.open_directory(str(root), 'rules', readonly, 10**6)
 
 
-def fill(root, share: Sharing = Sharing.WRITER, data: bytes = DATA) -> Path:
+def fill(root, data: bytes = DATA) -> Path:
   """A cache with one entry, closed; its directory."""
-  share = Sharing.PRIVATE if share is Sharing.PRIVATE else Sharing.WRITER
-  opened = open_cache(root, share)
+  opened = open_cache(root)
   assert opened.store.put(KEY, data)
   opened.close()
   return Path(opened.path)
 
 
-def level_of(root: Path, share: Sharing, level: str) -> Path:
+def level_of(root: Path, level: str) -> Path:
   """One of a cache's directories."""
-  slot = root / 'rules' / SLOTS[share]
-  return {'root': root, 'rules': root / 'rules', 'slot': slot}[level]
+  return root if level == 'root' else root / level
 
 
 def mode_of(path: Path) -> int:

@@ -7,8 +7,8 @@ import os
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.doctor import Finding, Diagnosis, Status, versions
-from torch_xla.shardy.doctor.variables import (Kind, misread, Moment, Timing,
-                                               timing, Variable)
+from torch_xla.shardy.doctor.variables import (is_in_time, Kind, misread,
+                                               Moment, Variable)
 
 
 def test_table_fits_80_columns():
@@ -57,42 +57,28 @@ def test_json_is_sorted_and_says_all():
 
 _FLAGS = Variable('XLA_FLAGS', Moment.RUNTIME, Kind.XLA_FLAGS)
 _PATH = Variable('XLA_PERSISTENT_CACHE_PATH', Moment.CACHE)
-_DEBUG = Variable('XLA_IR_DEBUG', Moment.IMPORT, Kind.FLAG)
 _OWN = '--xla_cpu_enable_fast_math=false'
 
 
 @pytest.mark.parametrize(
-    'variable, start, now, seen, passed, expected',
+    'variable, start, now, expected',
     [
-        # Whatever was set, it is not read yet.
-        (_PATH, None, 'a', None, False, Timing.IN_TIME),
-        (_PATH, 'a', 'a', None, True, Timing.IN_TIME),
-        (_PATH, None, 'a', None, True, Timing.UNKNOWN),
-        (_PATH, 'a', None, None, True, Timing.UNKNOWN),
-        (_PATH, None, 'a', 'a', True, Timing.IN_TIME),
-        (_PATH, 'a', 'b', 'a', True, Timing.LATE),
-        # What was set after import is known to be late; what was set between
-        # start and tracking may have been before import.
-        (_DEBUG, None, '1', None, True, Timing.UNKNOWN),
-        (_DEBUG, None, '1', '1', True, Timing.UNKNOWN),
-        (_DEBUG, '1', '1', '1', True, Timing.IN_TIME),
-        (_DEBUG, '0', '1', '0', True, Timing.LATE),
+        (_PATH, 'a', 'a', True),
+        (_PATH, None, 'a', False),
+        (_PATH, 'a', None, False),
         # torch_xla's own additions are nobody's change.
-        (_FLAGS, None, f' {_OWN}', None, True, Timing.IN_TIME),
-        (_FLAGS, '--a=1', f'--a=1 {_OWN}', None, True, Timing.IN_TIME),
-        (_FLAGS, None, f'{_OWN} --a=1', f' {_OWN}', True, Timing.LATE),
+        (_FLAGS, None, f' {_OWN}', True),
+        (_FLAGS, '--a=1', f'--a=1 {_OWN}', True),
+        (_FLAGS, None, f'{_OWN} --a=1', False),
     ])
-def test_timing(variable, start, now, seen, passed, expected):
+def test_what_is_in_time(variable, start, now, expected):
   environment = lambda value: {} if value is None else {variable.name: value}
-  seen_then = None if seen is None else environment(seen)
-  assert timing(variable, environment(start), environment(now), seen_then,
-                passed) is expected
+  assert is_in_time(variable, environment(start), environment(now)) is expected
 
 
-def test_timing_where_the_first_environment_is_unknown():
-  now = {_PATH.name: 'a'}
-  assert timing(_PATH, None, now, None, True) is Timing.UNKNOWN
-  assert timing(_PATH, None, {}, None, True) is Timing.IN_TIME
+def test_what_is_in_time_where_the_first_environment_is_unknown():
+  assert not is_in_time(_PATH, None, {_PATH.name: 'a'})
+  assert is_in_time(_PATH, None, {})
 
 
 @pytest.mark.parametrize('kind, value, wrong', [

@@ -15,9 +15,6 @@ import pytest
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import Mode
-from torch_xla.shardy import door
-from torch_xla.shardy.door import shim
-from torch_xla.shardy.v2 import to_v1
 import xlac_shardings
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -54,72 +51,13 @@ def sharded_fixture():
   return xlac_shardings.put((8, 8), ('x', 'y'), xlac_shardings.mesh_2x4())
 
 
-@pytest.fixture(name='unanswered')
-def unanswered_fixture(sharded):
-  """A sharded tensor; the runtime asks the backend, as of programs loaded."""
-
-  def give_no_answer(compilation, rest):
-    compilation.set_optimized_program = lambda *answer: None
-    rest(compilation)
-
-  undo = door.wrap(give_no_answer)
-  yield sharded
-  undo()
-
-
 def _mark_again(t) -> None:
   xs.mark_sharding(t, xlac_shardings.mesh_2x4(), ('x', 'y'))
 
 
 @pytest.mark.environment(**_V2)
-def test_readback_is_what_makes_it_so(unanswered):
-  """Without it V2 gets into `_XLAC`, and an equal spec is taken for another."""
-  out = unanswered + 1
-  xlac_shardings.sync()
-  assert xlac_shardings.specs_of(out) == [_LISTED]
-  _mark_again(out)
-  shim.set_readback(None)
-  out = unanswered + 2  # Another program: what is read of one is kept.
-  xlac_shardings.sync()
-  assert xlac_shardings.specs_of(out) == ['{devices=[2,4]<=[8]}']
-  with pytest.raises(
-      RuntimeError, match='Existing annotation must be cleared first'):
-    _mark_again(out)
-
-
-@pytest.mark.environment(**_V2)
-def test_exception_in_the_readback_is_an_error_of_the_compile(unanswered):
-
-  def broken(program, program_format):
-    raise KeyError(f'no rule for {program_format}')
-
-  shim.set_readback(broken)
-  out = unanswered + 1
-  with pytest.raises(
-      Exception, match="KeyError: 'no rule for hlo_with_config'"):
-    xlac_shardings.sync()
-  del out
-
-
-@pytest.mark.environment(**_V2)
-def test_what_was_just_compiled_is_not_asked_for(sharded):
-  shim.set_readback(None)
+def test_shardings_are_read_in_v1(sharded):
   out = sharded + 1
   xlac_shardings.sync()
   assert xlac_shardings.specs_of(out) == [_LISTED]
   _mark_again(out)
-
-
-@pytest.mark.environment(**_V2)
-def test_a_program_handed_back_is_what_is_read(unanswered):
-  seen = []
-
-  def watch(program, program_format):
-    seen.append(program_format)
-    return to_v1.to_v1(program, program_format)
-
-  shim.set_readback(watch)
-  out = unanswered + 1
-  xlac_shardings.sync()
-  assert xlac_shardings.specs_of(out) == [_LISTED]
-  assert set(seen) == {'hlo_with_config'}

@@ -5,6 +5,19 @@
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
+size_t AotElementSize(int type) {
+  // By PJRT's number.
+  static const unsigned char sizes[] = {
+      0, 1, 1, 2, 4, 8,   // invalid pred s8 s16 s32 s64
+      1, 2, 4, 8,         // u8 u16 u32 u64
+      2, 4, 8, 2, 8, 16,  // f16 f32 f64 bf16 c64 c128
+      1, 1, 1, 1, 1,      // f8e5m2 f8e4m3fn f8e4m3b11fnuz f8e5m2fnuz f8e4m3fnuz
+      1, 1, 0, 1, 1,      // s4 u4 token s2 u2
+      1, 1, 1, 1, 1, 1,   // f8e4m3 f8e3m4 f8e8m0fnu f4e2m1fn s1 u1
+  };
+  return type >= 0 && type < (int)sizeof(sizes) ? sizes[type] : 0;
+}
+
 PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
                            PJRT_Memory* memory) {
   PJRT_Buffer* buffer =
@@ -13,7 +26,6 @@ PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
   buffer->type = type;
   buffer->memory = memory;
   atomic_init(&buffer->deleted, false);
-  atomic_init(&buffer->external_references, 0);
   buffer->num_dims = num_dims;
   buffer->minor_to_major = buffer->dims + num_dims;
   for (size_t i = 0; i < num_dims; ++i) {
@@ -91,23 +103,3 @@ AOT_ANSWER(Buffer, IsDeleted, buffer, is_deleted,
            args->is_deleted = atomic_load(&args->buffer->deleted))
 
 AOT_ANSWER(Buffer, IsOnCpu, buffer, is_on_cpu, args->is_on_cpu = false)
-
-// Some name of it: there is nothing at any address.
-AOT_ANSWER(Buffer, UnsafePointer, buffer, buffer_pointer,
-           args->buffer_pointer = (uintptr_t)args->buffer)
-
-AOT_ANSWER(Buffer, IncreaseExternalReferenceCount, buffer, buffer,
-           atomic_fetch_add(&args->buffer->external_references, 1))
-
-PJRT_Error* AotBufferDecreaseExternalReferenceCount(
-    AbiBufferDecreaseExternalReferenceCountArgs* args) {
-  AOT_ENTER_WITH(Buffer, DecreaseExternalReferenceCount, buffer, buffer);
-  atomic_int* count = &args->buffer->external_references;
-  int held = atomic_load(count);
-  while (held > 0) {
-    if (atomic_compare_exchange_weak(count, &held, held - 1)) return NULL;
-  }
-  return ShardyError(kAbiInvalidArgument,
-                     "PJRT_Buffer_DecreaseExternalReferenceCount: the count is "
-                     "zero already");
-}

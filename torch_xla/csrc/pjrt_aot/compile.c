@@ -15,10 +15,8 @@ void AotReleaseExecutable(PJRT_Executable* executable) {
   FreeInner(executable->inner);
   free(executable->outputs);
   free(executable->output_dims);
-  AotFreeSignature(&executable->signature);
+  free(executable->donated.values);
   free(executable->optimized.code);
-  free(executable->assignment.ids);
-  free(executable->devices);
   free(executable);
 }
 
@@ -87,44 +85,20 @@ static PJRT_Error* ReadOutputMemories(PJRT_Executable* executable) {
   return NULL;
 }
 
-static PJRT_Error* FindDevices(const AotWorld* world,
-                               PJRT_Executable* executable) {
-  const AotAssignment* assignment = &executable->assignment;
-  executable->devices = calloc(world->num_local + 1, sizeof(PJRT_Device*));
-  if (executable->devices == NULL) return ShardyNoMemory(kSlotClientCompile);
-  if (assignment->portable) return NULL;
-  const size_t count = assignment->replicas * assignment->partitions;
-  for (size_t i = 0; i < count; ++i) {
-    PJRT_Device* device = AotFindDevice(world, assignment->ids[i]);
-    if (device->local < 0) continue;
-    if (executable->num_devices == world->num_local) {
-      return ShardyError(kAbiInvalidArgument,
-                         "PJRT_Client_Compile: the device assignment has a "
-                         "device more than once");
-    }
-    executable->devices[executable->num_devices++] = device;
-  }
-  return NULL;
-}
-
 PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              AotAssignment* assignment,
                               PJRT_Executable** made) {
   PJRT_Executable* executable = calloc(1, sizeof(*executable));
   if (executable == NULL) {
     FreeInner(inner);
-    free(assignment->ids);
     return ShardyNoMemory(kSlotClientCompile);
   }
   atomic_init(&executable->references, 1);
   executable->inner = inner;
-  executable->assignment = *assignment;
   PJRT_Error* error = ReadOutputs(executable);
   if (error == NULL) error = ReadOutputMemories(executable);
-  if (error == NULL) error = FindDevices(world, executable);
   if (error == NULL) error = AotReadOptimized(inner, &executable->optimized);
   if (error == NULL) {
-    error = AotReadSignature(&executable->optimized, &executable->signature);
+    error = AotReadDonated(&executable->optimized, &executable->donated);
   }
   if (error == NULL) {
     const PjrtAot_Program facts = AotReadFacts(inner);
@@ -142,20 +116,13 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
 static PJRT_Error* Compile(const AotWorld* world,
                            const AbiClientCompileArgs* args,
                            PJRT_LoadedExecutable* loaded) {
-  AotAssignment assignment;
-  PJRT_Error* error = AotReadAssignment(
-      world, args->compile_options, args->compile_options_size, &assignment);
   AbiCompileArgs compile = {.topology = world->topology,
                             .program = args->program,
                             .compile_options = args->compile_options,
                             .compile_options_size = args->compile_options_size};
-  if (error == NULL) error = AOT_INNER(Compile, &compile);
-  if (error != NULL) {
-    free(assignment.ids);
-    return error;
-  }
-  return AotMakeExecutable(world, compile.executable, &assignment,
-                           &loaded->executable);
+  PJRT_Error* error = AOT_INNER(Compile, &compile);
+  if (error != NULL) return error;
+  return AotMakeExecutable(world, compile.executable, &loaded->executable);
 }
 
 PJRT_Error* AotClientCompile(AbiClientCompileArgs* args) {

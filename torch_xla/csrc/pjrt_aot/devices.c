@@ -20,9 +20,9 @@ PJRT_Error* AotTopologyDescriptionDestroy(
   AOT_ENTER(TopologyDescription, Destroy, topology);
   if (args->topology == NULL) return NULL;
   if (args->topology == AotGetWorld()->topology) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_TopologyDescription_Destroy: this topology is the "
-                       "client's");
+    return ShardyError(
+        kAbiInvalidArgument,
+        "PJRT_TopologyDescription_Destroy: this topology is the client's");
   }
   return AotForward(kSlotTopologyDescriptionDestroy, args);
 }

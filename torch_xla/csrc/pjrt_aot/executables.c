@@ -23,10 +23,10 @@ AOT_ANSWER(LoadedExecutable, GetExecutable, loaded_executable, executable,
            args->executable = args->loaded_executable->executable,
            atomic_fetch_add(&args->executable->references, 1))
 
-AOT_ANSWER(
-    LoadedExecutable, AddressableDevices, executable, num_addressable_devices,
-    args->addressable_devices = args->executable->executable->devices,
-    args->num_addressable_devices = args->executable->executable->num_devices)
+AOT_ANSWER(LoadedExecutable, AddressableDevices, executable,
+           num_addressable_devices,
+           args->addressable_devices = AotGetWorld()->local,
+           args->num_addressable_devices = AotGetWorld()->num_local)
 
 AOT_ANSWER(LoadedExecutable, Delete, executable, executable,
            atomic_store(&args->executable->deleted, true))
@@ -34,24 +34,12 @@ AOT_ANSWER(LoadedExecutable, Delete, executable, executable,
 AOT_ANSWER(LoadedExecutable, IsDeleted, executable, is_deleted,
            args->is_deleted = atomic_load(&args->executable->deleted))
 
-PJRT_Error* AotLoadedExecutableFingerprint(
-    AbiLoadedExecutableFingerprintArgs* args) {
-  AOT_ENTER_WITH(LoadedExecutable, Fingerprint, executable,
-                 executable_fingerprint_size);
-  AbiExecutableFingerprintArgs inner = {
-      .executable = args->executable->executable->inner};
-  PJRT_Error* error = AOT_INNER(ExecutableFingerprint, &inner);
-  args->executable_fingerprint = inner.executable_fingerprint;
-  args->executable_fingerprint_size = inner.executable_fingerprint_size;
-  return error;
-}
-
 static PJRT_Error* NotKept(const char* function) {
-  return ShardyError(kAbiUnimplemented,
-                     "%s: programs that were compiled ahead of time are not "
-                     "kept for later; compile again, and switch the "
-                     "compilation cache off",
-                     function);
+  return ShardyError(
+      kAbiUnimplemented,
+      "%s: programs that were compiled ahead of time are not kept for later; "
+      "compile again, and switch the compilation cache off",
+      function);
 }
 
 PJRT_Error* AotExecutableSerialize(AbiExecutableSerializeArgs* args) {

@@ -1,8 +1,6 @@
 // PJRT_LoadedExecutable_Execute: gives buffers as the program describes its
 // outputs, and computes nothing.
 
-#include <string.h>
-
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
 #define EXECUTE "PJRT_LoadedExecutable_Execute: "
@@ -15,45 +13,25 @@ typedef struct {
   PJRT_Device* const* devices;
 } Execution;
 
-// Which devices are asked for, and whether the program runs on them.
+// Which devices are asked for, and whether they are this host's.
 static PJRT_Error* CheckDevices(Execution* execution, PJRT_Device** single) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const PJRT_Executable* executable = execution->executable;
   *single = args->execute_device;
-  execution->devices = executable->devices;
-  size_t wanted = executable->num_devices;
-  if (*single != NULL) {
-    bool found = executable->assignment.portable && (*single)->local >= 0;
-    for (size_t i = 0; i < executable->num_devices; ++i) {
-      found |= executable->devices[i] == *single;
-    }
-    if (!found) {
-      return ShardyError(kAbiInvalidArgument,
-                         EXECUTE
-                         "the program does not run on device %d, or it "
-                         "is not addressable from this host",
-                         (int)(*single)->facts.id);
-    }
-    execution->devices = single;
-    wanted = 1;
+  execution->devices = *single != NULL ? single : AotGetWorld()->local;
+  const size_t wanted = *single != NULL ? 1 : AotGetWorld()->num_local;
+  if (*single != NULL && (*single)->local < 0) {
+    return ShardyError(kAbiInvalidArgument,
+                       EXECUTE "device %d is not addressable from this host",
+                       (int)(*single)->facts.id);
   }
-  if (wanted == 0 || args->num_devices != wanted) {
+  if (args->num_devices != wanted) {
     return ShardyError(kAbiInvalidArgument,
                        EXECUTE
-                       "arguments were given for %zu devices, and the "
-                       "program runs on %zu of this host",
+                       "arguments were given for %zu devices, and the program "
+                       "runs on %zu of this host",
                        args->num_devices, wanted);
   }
   return NULL;
-}
-
-static bool SameShape(const PJRT_Buffer* buffer, const AotSignature* signature,
-                      const AotShape* shape) {
-  if (shape->type == kAbiTypeInvalid) return true;
-  return buffer->type == shape->type && buffer->num_dims == shape->num_dims &&
-         (shape->num_dims == 0 ||
-          memcmp(buffer->dims, signature->dims.values + shape->first_dim,
-                 shape->num_dims * sizeof(int64_t)) == 0);
 }
 
 static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
@@ -69,8 +47,7 @@ static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
   if (atomic_load(&buffer->deleted)) {
     return ShardyError(kAbiFailedPrecondition,
                        EXECUTE
-                       "argument %zu of device %d was donated or "
-                       "deleted",
+                       "argument %zu of device %d was donated or deleted",
                        position, id);
   }
   if (buffer->memory->device != where) {
@@ -78,34 +55,11 @@ static PJRT_Error* CheckArgument(const Execution* execution, size_t device,
                        EXECUTE "argument %zu of device %d is on device %d",
                        position, id, (int)buffer->memory->device->facts.id);
   }
-  const AotSignature* signature = &execution->executable->signature;
-  if (signature->has_arguments &&
-      !SameShape(buffer, signature, &signature->arguments[position])) {
-    char is[kAotShapeText];
-    char wanted[kAotShapeText];
-    const AotShape* shape = &signature->arguments[position];
-    AotWriteShape(is, buffer->type, buffer->dims, buffer->num_dims);
-    AotWriteShape(wanted, shape->type,
-                  signature->dims.values + shape->first_dim, shape->num_dims);
-    return ShardyError(kAbiInvalidArgument,
-                       EXECUTE
-                       "argument %zu of device %d is %s, and the "
-                       "program takes %s",
-                       position, id, is, wanted);
-  }
   return NULL;
 }
 
 static PJRT_Error* CheckArguments(const Execution* execution) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const AotSignature* signature = &execution->executable->signature;
-  if (signature->has_arguments && args->num_args != signature->num_arguments) {
-    return ShardyError(kAbiInvalidArgument,
-                       EXECUTE
-                       "the program takes %zu arguments, %zu were "
-                       "given",
-                       signature->num_arguments, args->num_args);
-  }
   for (size_t device = 0; device < args->num_devices; ++device) {
     if ((args->num_args > 0 && (execution->arguments == NULL ||
                                 execution->arguments[device] == NULL)) ||
@@ -179,7 +133,7 @@ static bool Kept(const AbiExecuteOptions* options, int64_t position) {
 
 static void Donate(const Execution* execution) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const AotInts* donated = &execution->executable->signature.donated;
+  const AotInts* donated = &execution->executable->donated;
   for (size_t i = 0; i < donated->count; ++i) {
     const int64_t position = donated->values[i];
     if (position < 0 || (size_t)position >= args->num_args ||

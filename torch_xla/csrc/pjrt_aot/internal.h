@@ -162,12 +162,14 @@ struct PJRT_Buffer {
   int type;
   PJRT_Memory* memory;
   atomic_bool deleted;
-  atomic_int external_references;
   size_t num_dims;
   int64_t* minor_to_major;  // in the same allocation, after dims
   int64_t dims[];
 };
 
+// Bytes of an element on the host, where each small one has a byte; 0 of what
+// has none, or is unknown.
+size_t AotElementSize(int type);
 // A buffer of no data; NULL without memory.
 PJRT_Buffer* AotMakeBuffer(int type, const int64_t* dims, size_t num_dims,
                            PJRT_Memory* memory);
@@ -177,60 +179,17 @@ void AotFreeBuffer(PJRT_Buffer* buffer);
 // Of its elements on the host, dense.
 size_t AotBufferBytes(const PJRT_Buffer* buffer);
 
-// element_types.c
-
-// Bytes of an element on the host; 0 of what has none, or is unknown.
-size_t AotElementSize(int type);
-// The type of a PrimitiveType of XLA's protos; kAbiTypeInvalid of all others.
-int AotTypeOfXla(uint64_t primitive_type);
-// A shape as text, f32[8,128], cut to so many bytes.
-enum { kAotShapeText = 128 };
-void AotWriteShape(char text[kAotShapeText], int type, const int64_t* dims,
-                   size_t num_dims);
-
-// device_assignment.c
-
-// Which devices a program is for.
-typedef struct {
-  bool portable;      // it has none: any device executes it
-  size_t replicas;    // 1 if not said
-  size_t partitions;  // likewise
-  int64_t* ids;       // replicas * partitions, all of one replica together
-} AotAssignment;
-
-// Reads a CompileOptionsProto. The caller frees `ids`, also after an error.
-PJRT_Error* AotReadAssignment(const AotWorld* world, const char* options,
-                              size_t size, AotAssignment* assignment);
-
 // optimized_program.c
 
 // Reads it. A plugin that has none leaves `code` NULL, as an error does; else
 // the caller frees it. The format stays the plugin's.
 PJRT_Error* AotReadOptimized(PJRT_Executable* inner, AbiProgram* program);
 
-// signature.c
+// donation.c
 
-typedef struct {
-  int type;
-  size_t num_dims;
-  size_t first_dim;  // its position in the dimensions of all
-} AotShape;
-
-// What a compiled program's own bytes tell.
-typedef struct {
-  // Whether the arguments are known, and each of them.
-  bool has_arguments;
-  size_t num_arguments;
-  AotShape* arguments;
-  AotInts dims;
-  AotInts donated;  // positions of arguments
-} AotSignature;
-
-// One in a format that is not known leaves the signature empty.
-// AotFreeSignature frees it, also after an error.
-PJRT_Error* AotReadSignature(const AbiProgram* program,
-                             AotSignature* signature);
-void AotFreeSignature(AotSignature* signature);
+// Appends the positions of the arguments that a compiled program may write
+// over; none of one in a format that is not known.
+PJRT_Error* AotReadDonated(const AbiProgram* program, AotInts* donated);
 
 // compile.c
 
@@ -241,7 +200,8 @@ typedef struct {
   const int64_t* dims;
 } AotOutput;
 
-// Counted; each loaded executable and each got from it holds a reference.
+// Counted; each loaded executable and each got from it holds a reference. It is
+// for all devices: so torch_xla has every program compiled.
 struct PJRT_Executable {
   atomic_int references;
   PJRT_Executable* inner;
@@ -249,11 +209,8 @@ struct PJRT_Executable {
   size_t num_outputs;
   AotOutput* outputs;
   int64_t* output_dims;
-  AotSignature signature;
+  AotInts donated;       // positions of arguments
   AbiProgram optimized;  // its code is NULL once it was given away
-  AotAssignment assignment;
-  PJRT_Device** devices;  // the addressable ones that it is for
-  size_t num_devices;
 };
 
 struct PJRT_LoadedExecutable {
@@ -261,9 +218,8 @@ struct PJRT_LoadedExecutable {
   atomic_bool deleted;
 };
 
-// Takes over a compiled program and its assignment, also where it fails.
+// Takes over a compiled program, also where it fails.
 PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              AotAssignment* assignment,
                               PJRT_Executable** made);
 // Drops a reference; the last frees it.
 void AotReleaseExecutable(PJRT_Executable* executable);

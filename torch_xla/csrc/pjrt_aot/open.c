@@ -53,10 +53,10 @@ SHARDY_EXPORT int PjrtAot_Open(const PjrtAot_Options* options, char* message,
   }
   if (known.library == NULL || known.library[0] == '\0' ||
       known.topology == NULL) {
-    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
-                          "no plugin or no topology was named; give the path "
-                          "of the plugin that compiles, and a topology as it "
-                          "names them");
+    return ShardyFailOpen(
+        message, message_size, kAbiInvalidArgument,
+        "no plugin or no topology was named; give the path of the plugin that "
+        "compiles, and a topology as it names them");
   }
   if (known.num_topology_options > 0 && known.topology_options == NULL) {
     return ShardyFailOpen(message, message_size, kAbiInvalidArgument,

@@ -47,8 +47,7 @@ static PJRT_Error* AnswerLocked(AbiProgram* kept, AbiProgram* program) {
   if (program->code_size < kept->code_size) {
     return ShardyError(kAbiInvalidArgument,
                        OPTIMIZED
-                       "the program has %zu bytes, and there is room "
-                       "for %zu",
+                       "the program has %zu bytes, and there is room for %zu",
                        kept->code_size, program->code_size);
   }
   memcpy(program->code, kept->code, kept->code_size);
@@ -63,9 +62,9 @@ PJRT_Error* AotExecutableOptimizedProgram(
   AOT_ENTER_WITH(Executable, OptimizedProgram, executable, program);
   if (args->program == NULL ||
       !ABI_HOLDS(AbiProgram, format_size, args->program->struct_size)) {
-    return ShardyError(kAbiInvalidArgument, OPTIMIZED
-                       "no program was given to fill, or its struct "
-                       "is too small");
+    return ShardyError(
+        kAbiInvalidArgument,
+        OPTIMIZED "no program was given to fill, or its struct is too small");
   }
   AbiProgram* kept = &args->executable->optimized;
   pthread_mutex_lock(&mutex);

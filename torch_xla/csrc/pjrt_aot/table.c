@@ -10,10 +10,10 @@ enum { kAnnouncedMinor = 81 };
 static PJRT_Error* Missing(int slot) {
   PJRT_Error* error = AotEnter(slot, 0, 0);
   if (error != NULL) return error;
-  return ShardyError(kAbiUnimplemented,
-                     "%s: this plugin compiles ahead of time and has no such "
-                     "function",
-                     ShardySlotName(slot));
+  return ShardyError(
+      kAbiUnimplemented,
+      "%s: this plugin compiles ahead of time and has no such function",
+      ShardySlotName(slot));
 }
 
 #define ANSWER_ERRORS(part, name)

@@ -33,10 +33,10 @@ static PJRT_Error* Make(const char* function, int type, const int64_t* dims,
   for (size_t i = 0; i < num_dims; ++i) {
     if (dims == NULL || dims[i] < 0 ||
         __builtin_mul_overflow(bytes, (size_t)dims[i], &bytes)) {
-      return ShardyError(kAbiInvalidArgument,
-                         "%s: dimension %zu of %zu is not there, negative or "
-                         "too large",
-                         function, i, num_dims);
+      return ShardyError(
+          kAbiInvalidArgument,
+          "%s: dimension %zu of %zu is not there, negative or too large",
+          function, i, num_dims);
     }
   }
   *made = AotMakeBuffer(type, dims, num_dims, memory);
@@ -54,32 +54,12 @@ PJRT_Error* AotClientBufferFromHostBuffer(
   return error;
 }
 
-PJRT_Error* AotClientCreateUninitializedBuffer(
-    AbiClientCreateUninitializedBufferArgs* args) {
-  AOT_ENTER_WITH(Client, CreateUninitializedBuffer, client, buffer);
-  return Make("PJRT_Client_CreateUninitializedBuffer", args->shape_element_type,
-              args->shape_dims, args->shape_num_dims, args->device,
-              args->memory, &args->buffer);
-}
-
-static PJRT_Error* Copy(const char* function, const PJRT_Buffer* buffer,
-                        PJRT_Device* device, PJRT_Memory* memory,
-                        PJRT_Buffer** copy) {
-  if (atomic_load(&buffer->deleted)) return Deleted(function);
-  return Make(function, buffer->type, buffer->dims, buffer->num_dims, device,
-              memory, copy);
-}
-
-PJRT_Error* AotBufferCopyToDevice(AbiBufferCopyToDeviceArgs* args) {
-  AOT_ENTER_WITH(Buffer, CopyToDevice, buffer, dst_buffer);
-  return Copy("PJRT_Buffer_CopyToDevice", args->buffer, args->dst_device, NULL,
-              &args->dst_buffer);
-}
-
 PJRT_Error* AotBufferCopyToMemory(AbiBufferCopyToMemoryArgs* args) {
   AOT_ENTER_WITH(Buffer, CopyToMemory, buffer, dst_buffer);
-  return Copy("PJRT_Buffer_CopyToMemory", args->buffer, NULL, args->dst_memory,
-              &args->dst_buffer);
+  const PJRT_Buffer* buffer = args->buffer;
+  if (atomic_load(&buffer->deleted)) return Deleted("PJRT_Buffer_CopyToMemory");
+  return Make("PJRT_Buffer_CopyToMemory", buffer->type, buffer->dims,
+              buffer->num_dims, NULL, args->dst_memory, &args->dst_buffer);
 }
 
 // Counts a read and fills the destination with zeros, or refuses.
@@ -114,25 +94,6 @@ PJRT_Error* AotBufferToHostBuffer(AbiBufferToHostBufferArgs* args) {
   }
   // All of the room: with a layout of the caller's, elements may be anywhere.
   PJRT_Error* error = Read(args->dst, args->dst_size);
-  if (error == NULL) args->event = AotReadyEvent();
-  return error;
-}
-
-PJRT_Error* AotBufferCopyRawToHost(AbiBufferCopyRawToHostArgs* args) {
-  AOT_ENTER_WITH(Buffer, CopyRawToHost, buffer, event);
-  if (atomic_load(&args->buffer->deleted)) {
-    return Deleted("PJRT_Buffer_CopyRawToHost");
-  }
-  const int64_t bytes = (int64_t)AotBufferBytes(args->buffer);
-  if (args->dst == NULL || args->offset < 0 || args->transfer_size < 0 ||
-      args->offset > bytes || args->transfer_size > bytes - args->offset) {
-    return ShardyError(kAbiInvalidArgument,
-                       "PJRT_Buffer_CopyRawToHost: %lld bytes from %lld on are "
-                       "not within the value's %lld, or have no room",
-                       (long long)args->transfer_size, (long long)args->offset,
-                       (long long)bytes);
-  }
-  PJRT_Error* error = Read(args->dst, (size_t)args->transfer_size);
   if (error == NULL) args->event = AotReadyEvent();
   return error;
 }

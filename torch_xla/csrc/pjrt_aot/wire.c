@@ -63,6 +63,17 @@ bool AotNextField(AotWire* wire, AotField* field) {
   }
 }
 
+bool AotDescend(AotWire* wire, int number) {
+  AotWire inner = AotWireOf(NULL, 0);
+  AotField field;
+  while (AotNextField(wire, &field)) {
+    if (field.number == number) inner = AotWireIn(&field);
+  }
+  const bool whole = !wire->malformed;
+  *wire = inner;
+  return whole;
+}
+
 bool AotPush(AotInts* ints, int64_t value) {
   if (ints->count == ints->room) {
     const size_t room = ints->room > 0 ? 2 * ints->room : 16;

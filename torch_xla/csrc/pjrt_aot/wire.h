@@ -27,6 +27,9 @@ AotWire AotWireOf(const void* bytes, size_t size);
 AotWire AotWireIn(const AotField* field);
 // Reads the next field; false at the end, and where the bytes are malformed.
 bool AotNextField(AotWire* wire, AotField* field);
+// Replaces a message by its last field of that number; an empty one if it has
+// none. False where it is malformed.
+bool AotDescend(AotWire* wire, int number);
 
 // A list of integers that grows.
 typedef struct {

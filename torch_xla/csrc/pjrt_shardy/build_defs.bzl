@@ -19,8 +19,7 @@ _SOURCES = [
     _PACKAGE + source
     for source in [
         "answers.c",
-        "api.c",
-        "attributes.c",
+            "attributes.c",
         "callback.c",
         "client.c",
         "client_compile.c",
@@ -29,9 +28,9 @@ _SOURCES = [
         "internal.h",
         "kept.c",
         "open.c",
+    "optimized_program.c",
         "profiler.c",
-        "readback.c",
-    ]
+        ]
 ]
 
 C_OPTIONS = [

@@ -1,5 +1,5 @@
-// The registered callbacks, counted so that they can be replaced while they run
-// on other threads, and the thread that they run on.
+// The registered callback, counted so that it can be replaced while it runs on
+// other threads, and the thread that it runs on.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ __asm__(
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
-// Each holds one reference; NULL if no callback of that kind is registered.
-static ShardyRegistration* current[kShardyCallbackKinds] = {NULL};
-// How many callbacks, of whichever kind, are running on this thread.
+// Holds one reference; NULL if no callback is registered.
+static ShardyRegistration* current = NULL;
+// How many callbacks are running on this thread.
 static _Thread_local int depth = 0;
 
 // Drops one reference. The mutex is held. A waiter frees what it waits for.
@@ -30,9 +30,9 @@ static void DropLocked(ShardyRegistration* registration) {
   }
 }
 
-ShardyRegistration* ShardyAcquireCallback(ShardyCallbackKind kind) {
+ShardyRegistration* ShardyAcquireCallback(void) {
   pthread_mutex_lock(&mutex);
-  ShardyRegistration* registration = current[kind];
+  ShardyRegistration* registration = current;
   if (registration != NULL) {
     ++registration->references;
     ++depth;
@@ -48,8 +48,8 @@ void ShardyReleaseCallback(ShardyRegistration* registration) {
   pthread_mutex_unlock(&mutex);
 }
 
-static void SetCallback(ShardyCallbackKind kind, AbiFunction callback,
-                        void* user) {
+SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
+    PjrtShardy_CompileCallback callback, void* user) {
   ShardyRegistration* next = NULL;
   if (callback != NULL) {
     next = malloc(sizeof(*next));
@@ -59,8 +59,8 @@ static void SetCallback(ShardyCallbackKind kind, AbiFunction callback,
     *next = (ShardyRegistration){callback, user, 1, false};
   }
   pthread_mutex_lock(&mutex);
-  ShardyRegistration* previous = current[kind];
-  current[kind] = next;
+  ShardyRegistration* previous = current;
+  current = next;
   if (previous != NULL) {
     // Waiting for itself would never end.
     if (depth == 0) {
@@ -71,16 +71,6 @@ static void SetCallback(ShardyCallbackKind kind, AbiFunction callback,
     DropLocked(previous);
   }
   pthread_mutex_unlock(&mutex);
-}
-
-SHARDY_EXPORT void PjrtShardy_SetCompileCallback(
-    PjrtShardy_CompileCallback callback, void* user) {
-  SetCallback(kShardyCompileCallback, (AbiFunction)callback, user);
-}
-
-SHARDY_EXPORT void PjrtShardy_SetReadbackCallback(
-    PjrtShardy_ReadbackCallback callback, void* user) {
-  SetCallback(kShardyReadbackCallback, (AbiFunction)callback, user);
 }
 
 // A callback's call on a thread of its own, for which another one waits.

@@ -16,11 +16,11 @@ static PJRT_Error* CheckArgs(const AbiClientCompileArgs* args) {
                        "PJRT_Client_Compile: no program was given");
   }
   if (!ABI_HOLDS(AbiProgram, format_size, args->program->struct_size)) {
-    return ShardyError(
-        kAbiInvalidArgument,
-        "PJRT_Client_Compile: the program struct has %zu bytes, at least %zu "
-        "are needed",
-        args->program->struct_size, ABI_SIZE(AbiProgram, format_size));
+    return ShardyError(kAbiInvalidArgument,
+                       "PJRT_Client_Compile: the program struct has %zu bytes, "
+                       "at least %zu are needed",
+                       args->program->struct_size,
+                       ABI_SIZE(AbiProgram, format_size));
   }
   return NULL;
 }
@@ -33,9 +33,8 @@ typedef struct {
 
 static void CallBack(void* arguments) {
   const CallbackCall* call = arguments;
-  PjrtShardy_CompileCallback callback =
-      (PjrtShardy_CompileCallback)call->registration->callback;
-  callback(call->compilation, call->request, call->registration->user);
+  call->registration->callback(call->compilation, call->request,
+                               call->registration->user);
 }
 
 static PJRT_Error* CompileWith(const ShardyRegistration* registration,
@@ -65,8 +64,7 @@ static PJRT_Error* CompileWith(const ShardyRegistration* registration,
 // Compiles through the callback, or straight if there is none. The framework
 // owns the executable or the error, which may be the inner plugin's own.
 PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args) {
-  ShardyRegistration* registration =
-      ShardyAcquireCallback(kShardyCompileCallback);
+  ShardyRegistration* registration = ShardyAcquireCallback();
   if (registration == NULL) {
     return ShardyInnerCall(kSlotClientCompile, args);
   }

@@ -126,10 +126,10 @@ static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
 static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
                                  PJRT_Executable** executable) {
   if (!compilation->compiled) {
-    return ShardyError(kAbiFailedPrecondition,
-                       "there is no compiled program: call "
-                       "PjrtShardy_CompileProgram first, and look at what it "
-                       "returns");
+    return ShardyError(
+        kAbiFailedPrecondition,
+        "there is no compiled program: call PjrtShardy_CompileProgram first, "
+        "and look at what it returns");
   }
   AbiLoadedExecutableGetExecutableArgs get = {
       ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,

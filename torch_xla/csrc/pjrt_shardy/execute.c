@@ -24,27 +24,6 @@ static size_t OptionsSize(int minor_version) {
   return ABI_SIZE(AbiExecuteOptions, num_non_donatable_input_indices);
 }
 
-typedef struct {
-  size_t end;
-  const char* name;
-} Field;
-
-// The field of the caller's options that holds byte `offset`.
-static const char* FieldName(size_t offset) {
-  static const Field fields[] = {
-      {offsetof(AbiExecuteOptions, call_location), "context"},
-      {offsetof(AbiExecuteOptions, num_tasks), "call_location"},
-      {offsetof(AbiExecuteOptions, task_ids), "num_tasks"},
-      {offsetof(AbiExecuteOptions, incarnation_ids), "task_ids"},
-      {offsetof(AbiExecuteOptions, multi_slice_config), "incarnation_ids"},
-      {sizeof(AbiExecuteOptions), "multi_slice_config"},
-  };
-  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); ++i) {
-    if (offset < fields[i].end) return fields[i].name;
-  }
-  return "a field newer than multi_slice_config";
-}
-
 // Whether a set byte at `offset` changes what the execution means. The call
 // location is a hint for debugging; ids without a count are no ids.
 static bool Matters(const AbiExecuteOptions* options, size_t offset) {
@@ -62,13 +41,12 @@ static PJRT_Error* CheckDropped(const AbiExecuteOptions* options, size_t kept) {
   const unsigned char* bytes = (const unsigned char*)options;
   for (size_t i = kept; i < options->struct_size; ++i) {
     if (bytes[i] == 0 || !Matters(options, i)) continue;
-    return ShardyError(
-        kAbiUnimplemented,
-        "PJRT_LoadedExecutable_Execute: the options set %s, which the inner "
-        "plugin (PJRT API %d.%d) does not know; leave it unset or use a newer "
-        "plugin",
-        FieldName(i), ShardyInnerTable()->version.major_version,
-        ShardyInnerTable()->version.minor_version);
+    return ShardyError(kAbiUnimplemented,
+                       "PJRT_LoadedExecutable_Execute: byte %zu of the options "
+                       "is set, which the inner plugin (PJRT API %d.%d) does "
+                       "not know; leave it unset or use a newer plugin",
+                       i, ShardyInnerTable()->version.major_version,
+                       ShardyInnerTable()->version.minor_version);
   }
   return NULL;
 }

@@ -35,7 +35,7 @@ int ShardyFailOpen(char* message, size_t message_size, int code,
 
 // The inner plugin's own table, or NULL while none is open. Never freed.
 const AbiApi* ShardyInnerTable(void);
-// Called once, before ShardyOurTable gives a table.
+// Called once, before GetPjrtApi gives a table.
 void ShardySetInnerTable(const AbiApi* table);
 // Whether a table, of whichever plugin, is long enough to have the slot.
 bool ShardyHoldsSlot(const AbiApi* table, int slot);

@@ -26,8 +26,8 @@ PJRT_Error* ShardyNoMemory(int slot) {
 }
 
 PJRT_Error* ShardyTooShort(int slot, size_t size, size_t needed) {
-  return ShardyError(kAbiInvalidArgument,
-                     "%s: the argument struct has %zu bytes, at least %zu are "
-                     "needed",
-                     ShardySlotName(slot), size, needed);
+  return ShardyError(
+      kAbiInvalidArgument,
+      "%s: the argument struct has %zu bytes, at least %zu are needed",
+      ShardySlotName(slot), size, needed);
 }

@@ -19,7 +19,7 @@ PJRT_Error* ShardyClientAddressableDevices(
     AbiClientAddressableDevicesArgs* args);
 // client_compile.c
 PJRT_Error* ShardyClientCompile(AbiClientCompileArgs* args);
-// readback.c
+// optimized_program.c
 PJRT_Error* ShardyExecutableOptimizedProgram(
     AbiExecutableOptimizedProgramArgs* args);
 // answers.c: these know which executables have an answer of our own.
@@ -31,11 +31,6 @@ PJRT_Error* ShardyExecutableDestroy(AbiExecutableDestroyArgs* args);
 PJRT_Error* ShardyLoadedExecutableExecute(AbiLoadedExecutableExecuteArgs* args);
 
 // open.c
-
-// The table to hand to the framework, or NULL while no plugin is open.
-const AbiApi* ShardyOurTable(void);
-
-// api.c
 
 const AbiApi* GetPjrtApi(void);
 
@@ -106,7 +101,7 @@ struct PjrtShardy_Compilation {
 PJRT_Error* ShardyFinishCompilation(PjrtShardy_Compilation* compilation,
                                     AbiClientCompileArgs* args);
 
-// readback.c
+// optimized_program.c
 
 // Asks the inner plugin for the size and then for the bytes. On success the
 // caller frees `args->program->code`, which has room for one byte more. The
@@ -121,14 +116,8 @@ void* ShardyExtensions(void* inner);
 
 // callback.c
 
-typedef enum {
-  kShardyCompileCallback,   // a PjrtShardy_CompileCallback
-  kShardyReadbackCallback,  // a PjrtShardy_ReadbackCallback
-  kShardyCallbackKinds,
-} ShardyCallbackKind;
-
 typedef struct ShardyRegistration {
-  AbiFunction callback;  // to be cast to the type of its kind
+  PjrtShardy_CompileCallback callback;
   void* user;
   int references;
   bool awaited;
@@ -136,7 +125,7 @@ typedef struct ShardyRegistration {
 
 // The callback in force, or NULL if there is none. Each success must be paired
 // with one ShardyReleaseCallback on the same thread.
-ShardyRegistration* ShardyAcquireCallback(ShardyCallbackKind kind);
+ShardyRegistration* ShardyAcquireCallback(void);
 void ShardyReleaseCallback(ShardyRegistration* registration);
 // Has `call(arguments)`, which calls the callback, run; returns when it has.
 void ShardyRunCallback(void (*call)(void* arguments), void* arguments);

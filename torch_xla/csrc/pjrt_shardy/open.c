@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +13,18 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static char* opened_path = NULL;
 static AbiApi* _Atomic our_table = NULL;
 
-const AbiApi* ShardyOurTable(void) {
-  return atomic_load_explicit(&our_table, memory_order_acquire);
+SHARDY_EXPORT int PjrtShardy_Version(void) { return PJRT_SHARDY_VERSION; }
+
+// The table of the wrapped plugin. Owned by the library, valid for ever.
+SHARDY_EXPORT const AbiApi* GetPjrtApi(void) {
+  const AbiApi* table = atomic_load_explicit(&our_table, memory_order_acquire);
+  if (table == NULL) {
+    // Frameworks would dereference it.
+    fputs("pjrt_shardy has no PJRT plugin to wrap: call PjrtShardy_Open\n",
+          stderr);
+    abort();
+  }
+  return table;
 }
 
 // An entry that the inner plugin lacks stays absent: the framework asks.
@@ -78,21 +89,19 @@ SHARDY_EXPORT int PjrtShardy_Open(const char* library_path, char* message,
                                   size_t message_size) {
   if (message != NULL && message_size > 0) message[0] = '\0';
   if (library_path == NULL || library_path[0] == '\0') {
-    return ShardyFailOpen(
-        message, message_size, kAbiInvalidArgument,
-        "no inner PJRT plugin was named; give the path of the "
-        "vendor's plugin library");
+    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
+                          "no inner PJRT plugin was named; give the path of "
+                          "the vendor's plugin library");
   }
   pthread_mutex_lock(&mutex);
   int code = kAbiOk;
   if (opened_path == NULL) {
     code = OpenLocked(library_path, message, message_size);
   } else if (strcmp(opened_path, library_path) != 0) {
-    code =
-        ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
-                       "cannot wrap %s: this process already wraps %s; use one "
-                       "plugin per process",
-                       library_path, opened_path);
+    code = ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
+                          "cannot wrap %s: this process already wraps %s; use "
+                          "one plugin per process",
+                          library_path, opened_path);
   }
   pthread_mutex_unlock(&mutex);
   return code;

@@ -1,14 +1,13 @@
 // Control functions of libpjrt_shardy.so, the PJRT plugin that wraps another.
 //
 // A framework loads the library as any PJRT plugin, through GetPjrtApi. Before
-// that, the process names the plugin to wrap (PjrtShardy_Open, or the
-// environment variable PJRT_SHARDY_INNER_LIBRARY) and may register callbacks
-// that see, and may replace, every program on its way to the compiler and every
-// compiled program that the framework reads back.
+// that, the process names the plugin to wrap (PjrtShardy_Open) and may register
+// a callback that sees, and may replace, every program on its way to the
+// compiler, and what the framework reads of the compiled program.
 //
 // Codes are those of PJRT_Error_Code: 0 is success. All functions may be called
-// from any thread, except that one compilation, or readback, belongs to one
-// thread: that of its callback.
+// from any thread, except that one compilation belongs to one thread: that of
+// its callback.
 
 #ifndef TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
 #define TORCH_XLA_CSRC_PJRT_SHARDY_PJRT_SHARDY_H_
@@ -21,7 +20,7 @@ extern "C" {
 #endif
 
 // The version of this interface, raised when it changes incompatibly.
-#define PJRT_SHARDY_VERSION 6
+#define PJRT_SHARDY_VERSION 7
 int PjrtShardy_Version(void);
 
 // Opens the plugin to wrap. On failure writes a NUL-terminated reason, cut to
@@ -150,10 +149,10 @@ int PjrtShardy_ReuseExecutable(PjrtShardy_Compilation* compilation,
 
 // Has the framework read this program, in this format, from the last result, in
 // place of what the inner plugin has, and even if it has none: then the
-// framework's call would fail. For as long as the executable lives; no readback
-// callback sees it, and PjrtShardy_CompiledProgram still gives the inner
-// plugin's own. Both are copied. The last call wins; PjrtShardy_CompileProgram
-// and PjrtShardy_LoadExecutable and PjrtShardy_ReuseExecutable undo it. Without
+// framework's call would fail. For as long as the executable lives;
+// PjrtShardy_CompiledProgram still gives the inner plugin's own. Both are
+// copied. The last call wins; PjrtShardy_CompileProgram and
+// PjrtShardy_LoadExecutable and PjrtShardy_ReuseExecutable undo it. Without
 // memory the compile fails.
 void PjrtShardy_SetOptimizedProgram(PjrtShardy_Compilation* compilation,
                                     const char* program, size_t program_size,
@@ -164,40 +163,6 @@ void PjrtShardy_SetOptimizedProgram(PjrtShardy_Compilation* compilation,
 // UNKNOWN. The last call wins.
 void PjrtShardy_Fail(PjrtShardy_Compilation* compilation, int code,
                      const char* message, size_t message_size);
-
-// One call of PJRT_Executable_OptimizedProgram. Valid only within the callback.
-typedef struct PjrtShardy_Readback PjrtShardy_Readback;
-
-// Gets the compiled program as the inner plugin has it, and its format (e.g.
-// "hlo_with_config"). Both are borrowed, valid only within the callback, and
-// not NUL-terminated. A framework calls the entry twice, for the size and for
-// the bytes; mostly one call of this serves both, but any number may be made
-// for one executable, on any thread, and XLA orders the entries of protobuf
-// maps differently each time: the answer must always be of the same size.
-typedef void (*PjrtShardy_ReadbackCallback)(PjrtShardy_Readback* readback,
-                                            const char* program,
-                                            size_t program_size,
-                                            const char* format,
-                                            size_t format_size, void* user);
-
-// Registers the callback for what frameworks read from now on; NULL: programs
-// are handed through untouched. A program whose size was already told is
-// delivered as told. Waits as PjrtShardy_SetCompileCallback does. Not called
-// for PjrtShardy_CompiledProgram, which always gives the inner plugin's own,
-// nor for what PjrtShardy_SetOptimizedProgram gave.
-void PjrtShardy_SetReadbackCallback(PjrtShardy_ReadbackCallback callback,
-                                    void* user);
-
-// Gives the framework this program, in the same format, instead of the inner
-// plugin's. Copied; the last call wins. Without a call the program is
-// unchanged.
-void PjrtShardy_ReplaceProgram(PjrtShardy_Readback* readback,
-                               const char* program, size_t program_size);
-
-// Makes the framework's call fail with the given code and message, whatever was
-// replaced. As PjrtShardy_Fail.
-void PjrtShardy_FailReadback(PjrtShardy_Readback* readback, int code,
-                             const char* message, size_t message_size);
 
 #ifdef __cplusplus
 }

@@ -1,9 +1,12 @@
-"""A compilation cache that outlives the process, with one writer per directory.
+"""A compilation cache that outlives the process, shared by all that may write.
 
 It stands at the door: a program that was compiled before, from the same bytes
 and under the same rules, is loaded instead. torch_xla's own persistent cache
 cannot do this in 2.9.0: it writes entries, and then loads them by a call that
 no backend's client implements (pytorch/xla#9094).
+
+Any number of processes, on any number of hosts, may use one directory at once:
+an entry appears whole or not at all, and has a digest, so nobody has to wait.
 """
 
 from __future__ import annotations
@@ -11,45 +14,23 @@ from __future__ import annotations
 import atexit
 from collections.abc import Callable
 import dataclasses
-import enum
-import functools
 import logging
 import os
-import socket
 from typing import Any, Optional
 
 from .. import door
 from ..errors import BackendCompileError, TooLateError
 from ..mode import current_mode, Mode, freeze
-from .directory import Directory, open_root
+from .directory import open_root
 from .errors import CacheError
-from .lock import CacheInUseError, DirectoryLock, Holder
 from .rules import directory_name, program_key
 from .store import CacheReport, Store
 
-__all__ = [
-    'Cache', 'CacheError', 'CacheInUseError', 'Holder', 'CacheReport',
-    'Sharing', 'open_directory', 'use'
-]
+__all__ = ['Cache', 'CacheError', 'CacheReport', 'open_directory', 'use']
 
 logger = logging.getLogger(__name__)
 
-_SHARED = 'shared'
 _DEFAULT_LIMIT_BYTES = 10 * 2**30
-
-
-class Sharing(enum.Enum):
-  """Who else uses the directory.
-
-  PRIVATE: nobody, as long as this process runs. Each process of a host gets the
-    first free one of the host's directories, so that a restarted process finds
-    what the one before it left.
-  WRITER: readers, on this host and others; this process alone writes.
-  READER: the writer and other readers; this process never writes.
-  """
-  PRIVATE = 'private'
-  WRITER = 'writer'
-  READER = 'reader'
 
 
 class Cache:
@@ -58,26 +39,13 @@ class Cache:
   Attributes:
     path: its directory.
     readonly: whether this process only loads what others stored.
-    taken_over: the process that died as the writer before, if one did.
   """
 
-  def __init__(self, path: str, find: Callable[[], Optional[Directory]],
-               lock: Optional[DirectoryLock], limit_bytes: int):
-    """Takes what `open_directory` has opened.
-
-    `find` opens the directory, and gives None while there is none.
-    """
-    self.path = path
-    self.readonly = lock is None
-    self.taken_over = lock.taken_over if lock else None
-    self._lock = lock
+  def __init__(self, store: Store):
+    self.path = store.path
+    self.readonly = store.readonly
+    self.store = store
     self._undo: Optional[Callable[[], None]] = None
-    self.store = Store(path, find, limit_bytes, lock.is_held if lock else
-                       (lambda: False))
-    if self.taken_over:
-      logger.warning(
-          'took over the compilation cache %s from %s, which ended without '
-          'giving it back', path, self.taken_over)
 
   def report(self) -> CacheReport:
     """Counts of entries loaded, stored, evicted, and skipped as damaged."""
@@ -92,15 +60,13 @@ class Cache:
     self.store.evict()
 
   def close(self) -> None:
-    """Stops using the cache and lets another process write to it."""
+    """Stops using the cache."""
     global _in_use
     if _in_use is self:
       _in_use = None
     if self._undo:
       self._undo()
       self._undo = None
-    if self._lock:
-      self._lock.release()
 
   def stand_at_door(self, rules: str) -> None:
     """Looks into the cache before any program is compiled from now on."""
@@ -114,7 +80,7 @@ _in_use: Optional[Cache] = None
 
 def use(root: str,
         *,
-        share: Sharing = Sharing.PRIVATE,
+        readonly: bool = False,
         limit_bytes: int = _DEFAULT_LIMIT_BYTES) -> Cache:
   """Loads programs from a cache under `root` from now on, and stores them.
 
@@ -126,12 +92,11 @@ def use(root: str,
       named by the rules that programs are compiled under. What lies there is
       run as machine code: only this process's user and root may own it, and
       nobody else write to it.
-    share: who else uses the same directory.
+    readonly: only load, as from a copy that root owns.
     limit_bytes: how much the directory may take; the entries that were not used
       for longest go first.
 
   Raises:
-    CacheInUseError: another process is the writer; only for WRITER.
     TooLateError: the runtime is up, so programs may have been compiled.
     CacheError: the mode is off, this process has a cache already, others may
       write to `root` or what is in it, or `root` or `limit_bytes` will not do.
@@ -151,7 +116,7 @@ def use(root: str,
         'the XLA runtime is already up; call torch_xla.shardy.cache.use() '
         'before the first XLA tensor or device')
   rules = directory_name()
-  cache = open_directory(root, rules, share, limit_bytes)
+  cache = open_directory(root, rules, readonly, limit_bytes)
   cache.stand_at_door(rules)
   freeze(f'the compilation cache {cache.path}')
   _in_use = cache
@@ -159,55 +124,24 @@ def use(root: str,
   return cache
 
 
-def open_directory(root: str, rules: str, share: Sharing,
+def open_directory(root: str, rules: str, readonly: bool,
                    limit_bytes: int) -> Cache:
   """Opens the directory for `rules` under `root`, without the door."""
   if limit_bytes <= 0:
     raise CacheError(f'limit_bytes={limit_bytes} leaves no room; give a '
                      'positive number of bytes')
-  root, share = os.path.abspath(os.fspath(root)), Sharing(share)
-  if share is Sharing.READER:
-    path = os.path.join(root, rules, _SHARED)
-    cache = Cache(path, functools.partial(_find, root, rules), None,
-                  limit_bytes)
-    if not cache.store.is_there():
-      logger.warning(
-          'there is no compilation cache %s yet; until a WRITER makes it, all '
-          'programs are compiled', path)
-    return cache
-  parent = open_root(root, make=True).subdirectory(rules, make=True)
-  if share is Sharing.PRIVATE:
-    return _open_private(parent, limit_bytes)
-  return _open_locked(parent.subdirectory(_SHARED, make=True), limit_bytes)
-
-
-def _find(root: str, rules: str) -> Optional[Directory]:
-  """The directory that readers share; None as long as it was not made."""
-  directory = open_root(root, make=False)
-  for name in (rules, _SHARED):
-    if directory is None:
-      break
-    directory = directory.subdirectory(name, make=False)
-  return directory
-
-
-def _open_private(parent: Directory, limit_bytes: int) -> Cache:
-  slot = 0
-  while True:
-    directory = parent.subdirectory(f'{socket.gethostname()}-{slot}', make=True)
-    try:
-      return _open_locked(directory, limit_bytes)
-    except CacheInUseError:
-      slot += 1
-
-
-def _open_locked(directory: Directory, limit_bytes: int) -> Cache:
-  lock = DirectoryLock(directory)
-  try:
-    return Cache(directory.path, lambda: directory, lock, limit_bytes)
-  except BaseException:
-    lock.release()
-    raise
+  root = os.path.abspath(os.fspath(root))
+  path = os.path.join(root, rules)
+  directory = open_root(root, make=not readonly)
+  if directory is not None:
+    directory = directory.subdirectory(rules, make=not readonly)
+  if not readonly and not os.access('.', os.W_OK, dir_fd=directory.file):
+    raise CacheError(f'cannot write to the compilation cache {path}; open it '
+                     'with readonly=True, or name a writable directory')
+  if directory is None:
+    logger.warning(
+        'there is no compilation cache %s: all programs are compiled', path)
+  return Cache(Store(path, directory, limit_bytes, readonly))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,7 +169,7 @@ class _CachedCompilation:
       except BackendCompileError as e:
         self.store.refused(key, str(e))
     self.inner.compile(program, options, program_format)
-    if not self.store.may_write():
+    if self.store.readonly:
       return
     try:
       data = self.inner.serialized_executable()

@@ -91,13 +91,6 @@ class Directory:
       raise
     return file
 
-  def is_gone(self) -> bool:
-    """Tests whether its path leads to another directory by now, or to none."""
-    try:
-      return not os.path.samestat(os.stat(self.path), os.fstat(self.file))
-    except OSError:
-      return True
-
   def check(self) -> None:
     """Raises CacheError if others may write to this directory."""
     _check(self.path, os.fstat(self.file))

@@ -1,22 +1,23 @@
 """Compiled programs as files of one directory, each with its own digest.
 
 An entry is written beside its place and then renamed to it, so it is whole or
-not there; its digest also finds what happens to it later. Readers may therefore
-look in at any time, and an entry that is evicted while one reads it stays whole
-for that reader. All are reached through the open directory, see `directory`.
+not there; its digest also finds what happens to it later. Any process may
+therefore read and write at any time, and an entry that is evicted while one
+reads it stays whole for that reader. All are reached through the open directory, see `directory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 import contextlib
 import dataclasses
 import errno
 import hashlib
 import logging
 import os
+import secrets
 import stat
 import threading
+import time
 from typing import Optional
 
 from .directory import Directory
@@ -27,7 +28,9 @@ logger = logging.getLogger(__name__)
 # After the first line come the digest, 64 hexadecimal digits, and the data.
 _MAGIC = b'torch_xla.shardy executable 1\n'
 _DIGEST_SIZE = 64
-_ENTRY, _UNFINISHED, _DAMAGED = '.entry', '.unfinished', '.damaged'
+# An unfinished entry that is older is of a process that died.
+_UNFINISHED_SECONDS = 3600
+_ENTRY, _UNFINISHED = '.entry', '.unfinished'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,39 +59,32 @@ class Store:
 
   Attributes:
     path: the directory.
-    limit_bytes: how much all entries may take.
-    may_write: whether this process is the directory's writer, now.
+    readonly: whether this process never writes.
   """
 
-  def __init__(self, path: str, find: Callable[[], Optional[Directory]],
-               limit_bytes: int, may_write: Callable[[], bool]):
+  def __init__(self, path: str, directory: Optional[Directory],
+               limit_bytes: int, readonly: bool):
     """Opens the directory.
 
     Args:
       path: the directory.
-      find: opens it. None says that it is not there yet: a reader then looks
-        again each time.
-      limit_bytes: how much all entries may take; the writer keeps to it.
-      may_write: whether this process is the directory's writer, now.
+      directory: it, open; None says that it is not there, if `readonly`.
+      limit_bytes: how much all entries may take, as far as this process writes.
+      readonly: whether this process never writes.
     """
     self.path = path
-    self.limit_bytes = limit_bytes
-    self.may_write = may_write
-    self._find = find
-    self._directory = find()
+    self.readonly = readonly
+    self._directory = directory
+    self._limit_bytes = limit_bytes
     self._counts: dict[str, int] = dict.fromkeys(
         ('loaded', 'missing', 'stored', 'evicted'), 0)
     self._damaged: list[str] = []
     self._not_stored: list[str] = []
     # Programs may be compiled on several threads at once.
     self._mutex = threading.RLock()
-    if may_write():
+    if not readonly:
       self._remove_unfinished()
       self.evict()
-
-  def is_there(self) -> bool:
-    """Tests whether the directory existed at the last look."""
-    return self._directory is not None
 
   def report(self) -> CacheReport:
     return CacheReport(
@@ -114,19 +110,14 @@ class Store:
       self._counts['missing'] += 1
       return None
     self._counts['loaded'] += 1
-    if self.may_write():
+    if not self.readonly:
       with contextlib.suppress(OSError):
         # The time of the last use, for `evict`.
         os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
     return bytes(data)
 
   def _whole(self, key: str) -> Optional[memoryview]:
-    """The entry stored under `key`; None if there is none.
-
-    Raises:
-      OSError: it cannot be read.
-      CacheError: it is damaged, or not trusted.
-    """
+    """The entry stored under `key`; raises CacheError if it is damaged."""
     content = self._read(key + _ENTRY)
     if content is None:
       return None
@@ -138,27 +129,8 @@ class Store:
       raise CacheError(f'{len(content)} bytes that are not what was written')
     return data
 
-  def damaged(self) -> Iterator[str]:
-    """A line for each entry that would be skipped, and why; changes nothing."""
-    for _, _, _, name in self._files():
-      key, suffix = os.path.splitext(name)
-      try:
-        if suffix == _DAMAGED:
-          raise CacheError('it was found damaged, and moved aside')
-        self._whole(key)
-      except (OSError, CacheError) as e:
-        yield f'{key}: {e}'
-
-  def size(self) -> tuple[int, int]:
-    """The number of entries, and of their bytes."""
-    files = self._files()
-    return (sum(whole for whole, _, _, _ in files),
-            sum(size for _, _, size, _ in files))
-
   def _read(self, name: str) -> Optional[bytes]:
     """The contents of a file; None if it is not there."""
-    if self._directory is None:
-      self._directory = self._find()
     if self._directory is None:
       return None
     try:
@@ -166,26 +138,23 @@ class Store:
     except OSError as e:
       if e.errno not in (errno.ENOENT, errno.ESTALE):
         raise
-      if not self.may_write() and self._directory.is_gone():
-        # Another may be in its place by now: for the next that asks.
-        self._directory = self._find()
       return None
     with open(file, 'rb') as f:
       return f.read()
 
   def skip(self, key: str, why: str) -> None:
-    """Reports an entry as damaged, and moves it aside if we may."""
+    """Reports an entry as damaged, and removes it if we may."""
     line = f'{key}: {why}'
     self._damaged.append(line)
     self._counts['missing'] += 1
     logger.warning(
         'skipped a damaged entry of the compilation cache %s, and compile '
         'instead: %s', self.path, line)
-    if self.may_write():
+    if not self.readonly:
       try:
-        self._rename(key + _ENTRY, key + _DAMAGED)
+        os.unlink(key + _ENTRY, dir_fd=self._file)
       except OSError as e:
-        logger.debug('cannot move %s aside: %s', key, e)
+        logger.debug('cannot remove %s: %s', key, e)
 
   def refused(self, key: str, why: str) -> None:
     """Takes a `get` back: the backend would not load what it gave."""
@@ -198,15 +167,15 @@ class Store:
     Never raises for the disk's sake: a program that is not stored still runs.
     """
     with self._mutex:
-      return self.may_write() and self._put(key, data)
+      return not self.readonly and self._put(key, data)
 
   def _put(self, key: str, data: bytes) -> bool:
     size = len(_MAGIC) + _DIGEST_SIZE + len(data)
-    if size > self.limit_bytes:
+    if size > self._limit_bytes:
       self.not_stored(f'{key}: {size} bytes are more than the limit of '
-                      f'{self.limit_bytes}')
+                      f'{self._limit_bytes}')
       return False
-    unfinished = key + _UNFINISHED
+    unfinished = f'{key}.{secrets.token_hex(8)}{_UNFINISHED}'
     try:
       file = self._directory.open_file(unfinished,
                                        os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -214,7 +183,11 @@ class Store:
         f.write(_MAGIC)
         f.write(_digest(key, data))
         f.write(data)
-      self._rename(unfinished, key + _ENTRY)
+      os.replace(
+          unfinished,
+          key + _ENTRY,
+          src_dir_fd=self._file,
+          dst_dir_fd=self._file)
       self._counts['stored'] += 1
       self.evict()
     except (OSError, CacheError) as e:
@@ -235,13 +208,12 @@ class Store:
 
   def evict(self) -> None:
     """Deletes what was not used for longest until the limit is kept."""
-    if not self.may_write():
-      raise CacheError(f'{self.path} is open for reading only: its writer '
-                       'keeps it to its limit')
+    if self.readonly:
+      raise CacheError(f'{self.path} is open for reading only')
     files = self._files()
-    total = sum(size for _, _, size, _ in files)
-    for _, _, size, name in files:
-      if total <= self.limit_bytes:
+    total = sum(size for _, size, _ in files)
+    for _, size, name in files:
+      if total <= self._limit_bytes:
         break
       try:
         os.unlink(name, dir_fd=self._file)
@@ -250,38 +222,28 @@ class Store:
       total -= size
       self._counts['evicted'] += 1
 
-  def _files(self) -> list[tuple[bool, int, int, str]]:
-    """The files, the first to be evicted first.
-
-    As (is whole, time of last use, bytes, name).
-    """
+  def _files(self) -> list[tuple[int, int, str]]:
+    """The entries as (time of last use, bytes, name), the oldest first."""
     files = []
     for name in os.listdir(self._file):
-      if name.endswith((_ENTRY, _DAMAGED)):
-        try:
+      if name.endswith(_ENTRY):
+        with contextlib.suppress(FileNotFoundError):
           status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
-        except FileNotFoundError:
-          continue
-        if not stat.S_ISDIR(status.st_mode):
-          files.append(
-              (name.endswith(_ENTRY), status.st_mtime_ns, status.st_size, name))
+          if not stat.S_ISDIR(status.st_mode):
+            files.append((status.st_mtime_ns, status.st_size, name))
     return sorted(files)
 
   def _remove_unfinished(self) -> None:
-    # Their writer died: there is none but us.
     for name in os.listdir(self._file):
       if name.endswith(_UNFINISHED):
-        with contextlib.suppress(FileNotFoundError):
-          os.unlink(name, dir_fd=self._file)
-        self._damaged.append(f'{name[:-len(_UNFINISHED)]}: its writer died '
-                             'while writing it')
-
-  def _rename(self, name: str, to: str) -> None:
-    os.replace(name, to, src_dir_fd=self._file, dst_dir_fd=self._file)
+        with contextlib.suppress(OSError):
+          status = os.stat(name, dir_fd=self._file, follow_symlinks=False)
+          if status.st_mtime < time.time() - _UNFINISHED_SECONDS:
+            os.unlink(name, dir_fd=self._file)
 
   @property
   def _file(self) -> int:
-    """The directory's descriptor; a writer always has one."""
+    """The directory's descriptor; who may write has one."""
     return self._directory.file
 
 

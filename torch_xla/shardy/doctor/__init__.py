@@ -7,20 +7,15 @@ shell, `torch-xla-shardy doctor` does both before anything else runs.
 
 >>> import torch_xla
 >>> from torch_xla.shardy import doctor
->>> doctor.track_first_tensor()  # Only where `check()` is to name the place.
 >>> print(doctor.check())
 """
 
 from . import device_probe
 from .contract import check
 from .device_probe import probe
-from .first_use import track_first_tensor
 from .report import Finding, Diagnosis, Status
 
-__all__ = [
-    'Finding', 'Diagnosis', 'Status', 'check', 'diagnose', 'probe',
-    'track_first_tensor'
-]
+__all__ = ['Finding', 'Diagnosis', 'Status', 'check', 'diagnose', 'probe']
 
 
 def diagnose(probe: bool = True) -> Diagnosis:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import Parser, write
@@ -13,10 +12,6 @@ from .child import probe_in_child
 from ..process_environment import started_with
 from .contract import check
 from .report import Diagnosis, Status
-
-
-def _progress(step: str) -> None:
-  print(f'doctor: probe: {step}', file=sys.stderr, flush=True)
 
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
@@ -30,9 +25,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if not options.no_probe and not options.checkpoint:
     # As a program started here would have it, not as importing changed it.
     environ = started_with() or os.environ
-    report += probe_in_child(
-        environ, options.timeout,
-        (lambda step: None) if options.quiet else _progress)
+    report += probe_in_child(environ, options.timeout)
   diagnosis = report if not options.quiet else Diagnosis(
       tuple(
           f for f in report.findings

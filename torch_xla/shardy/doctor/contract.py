@@ -10,10 +10,11 @@ from typing import Optional
 import torch
 import torch_xla
 from torch_xla._internal import tpu
+import torch_xla.debug.metrics as metrics
 from torch_xla.experimental import plugins
 import torch_xla.runtime as xr
 
-from . import first_use, variables, versions
+from . import variables, versions
 from .. import door, vendor_defaults
 from ..door import device_plugins
 from ..door.device_plugins import (CPU_DEVICE, LIBRARY_DEVICE,
@@ -25,14 +26,12 @@ from ..process_environment import started_with
 from ..rewrite import pipeline
 from ..stablehlo import for_plugin
 from .report import Finding, Diagnosis, Status
-from .variables import Moment, Timing
+from .variables import Moment
 
 _CPU_NAMES = ('CPU', CPU_DEVICE)
 # How the runtime names the devices of these. A vendor's plugin may run under
 # another name than its devices have, so of others nothing can be said.
 _DEVICE_KINDS = {'CPU': 'CPU', CPU_DEVICE: 'CPU', 'TPU': 'TPU'}
-_TRACK = ('call torch_xla.shardy.doctor.track_first_tensor() right after '
-          'importing torch_xla, and the next report says')
 
 
 def check() -> Diagnosis:
@@ -175,47 +174,35 @@ def _passed(moment: Moment) -> bool:
   return {
       Moment.IMPORT: lambda: True,
       Moment.RUNTIME: xlac._xla_runtime_is_initialized,
-      Moment.TENSOR: lambda: first_use.tensors_made() > 0,
+      Moment.TENSOR: lambda: bool(metrics.counter_value('CreateXlaTensor')),
       Moment.CACHE: xlac._xla_computation_cache_is_initialized,
   }[moment]()
 
 
 def _environment(device: str) -> Iterator[Finding]:
   """A finding per variable that is set too late or misread, or one in all."""
-  start, tracker = _started_with(), first_use.tracker()
-  environments = tracker.environments if tracker else {}
-  wrong = unknown = 0
+  start = _started_with()
+  is_fine = True
   for variable in variables.VARIABLES:
     name, value = variable.name, os.environ.get(variable.name)
     setting = f'{name} is unset' if value is None else f'{name}={value}'
     why = variables.misread(variable, value) if value is not None else ''
     if why:
-      wrong += 1
+      is_fine = False
       counts = variable.kind is variables.Kind.COUNT
       yield Finding('environment', Status.ERROR if counts else Status.WARNING,
                     f'{setting} {why}', f'correct {name}')
     if variable.moment is None or variable.device not in ('', device):
       continue
-    early = start
-    if variable.moment is Moment.CACHE:  # Tensors come before programs.
-      early = environments.get(Moment.TENSOR, start)
-    when = variables.timing(variable, early, os.environ,
-                            environments.get(variable.moment),
-                            _passed(variable.moment))
-    read = variable.moment.value
-    if when is Timing.LATE:
-      wrong += 1
-      yield Finding('environment', Status.ERROR,
-                    f'{setting} was set too late: it is read when {read}',
-                    f'set {name} before that')
-    elif when is Timing.UNKNOWN:
-      unknown += 1
+    if _passed(variable.moment) and not variables.is_in_time(
+        variable, start, os.environ):
+      is_fine = False
       yield Finding(
           'environment', Status.SKIPPED,
-          f'{setting} was set while the process ran, and whether before {read} '
-          'is not known',
-          f'set {name} before torch_xla is imported' if tracker else _TRACK)
-  if not wrong and not unknown:
+          f'{setting} was set while the process ran, and whether before '
+          f'{variable.moment.value} is not known',
+          f'set {name} before torch_xla is imported')
+  if is_fine:
     yield Finding('environment', Status.OK,
                   'no variable was set too late, none is misread')
 
@@ -297,26 +284,12 @@ def _spmd_is_real() -> bool:
   the process. Only to be called when SPMD is settled, as it then changes
   nothing: the tensor holds no data.
   """
-  with first_use.unseen():
-    try:
-      tensor = torch.ops.aten.empty.memory_format([0], device='xla')
-      kind = torch_xla._XLAC._xla_get_device_hw_type(tensor)
-    except RuntimeError:  # The runtime knows the default device no more.
-      return False
+  try:
+    tensor = torch.ops.aten.empty.memory_format([0], device='xla')
+    kind = torch_xla._XLAC._xla_get_device_hw_type(tensor)
+  except RuntimeError:  # The runtime knows the default device no more.
+    return False
   return kind.startswith('SPMD')
-
-
-def _first_use() -> str:
-  tracker = first_use.tracker()
-  device, tensor = (tracker.device, tracker.tensor) if tracker else (None, None)
-  if device is None:
-    return 'an XLA tensor or device was there before'
-  if tensor is None:
-    return f'the first XLA device is from {device}'
-  if tensor == device:
-    return f'the first XLA tensor is from {tensor}'
-  return (f'the first XLA device is from {device}, the first XLA tensor from '
-          f'{tensor}')
 
 
 def _spmd() -> Finding:
@@ -327,19 +300,19 @@ def _spmd() -> Finding:
     if xr.is_spmd():
       return make(Status.OK, 'on, before the first XLA tensor or device')
     return make(Status.OK, 'off; it can still be turned on')
-  first = _first_use()
-  more = '' if first_use.tracker() else f'; to see where it was, {_TRACK}'
+  first = (f'{xr._FIRST_USE} made use of an XLA device'
+           if xr._FIRST_USE else 'an XLA tensor or device was there before')
   if xr.is_spmd():
     if _spmd_is_real():
       return make(Status.OK, 'on')
     return make(
         Status.ERROR, f'turned on too late: {first}. New tensors still go to '
         'one device, and a sharded program may crash the process',
-        'call torch_xla.runtime.use_spmd() before it' + more)
+        'call torch_xla.runtime.use_spmd() before it')
   if _runtime_is_up() and torch_xla._XLAC._xla_num_runtime_devices() == 1:
     return make(Status.OK, 'off, with one device')
   return make(Status.WARNING, f'off, and too late to be turned on: {first}',
-              'for SPMD, call torch_xla.runtime.use_spmd() before it' + more)
+              'for SPMD, call torch_xla.runtime.use_spmd() before it')
 
 
 def _jax(on_tpu: bool) -> Finding:

@@ -40,12 +40,6 @@ class Kind(enum.Enum):
   TEXT = 'text'
 
 
-class Timing(enum.Enum):
-  IN_TIME = 'in time'
-  LATE = 'late'
-  UNKNOWN = 'unknown'
-
-
 @dataclasses.dataclass(frozen=True)
 class Variable:
   """One variable of the contract.
@@ -125,42 +119,22 @@ _MODE_WORDS = frozenset(
     ('ON', '1', 'YES', 'TRUE', 'Y', 'OFF', '0', 'NO', 'FALSE', 'N', ''))
 
 
-def own_settings(environ: Environment) -> Environment:
-  """The variables that torch_xla and libtpu's package set on import."""
-  path = environ.get('PTXLA_TPU_LIBRARY_PATH')
-  # `import libtpu` puts the same path under its own name.
-  return {'TPU_LIBRARY_PATH': path} if path else {}
-
-
-def timing(variable: Variable, started_with: Optional[Environment],
-           now: Environment, environment_then: Optional[Environment],
-           passed: bool) -> Timing:
-  """Tests whether `variable` had today's value when it was read.
+def is_in_time(variable: Variable, started_with: Optional[Environment],
+               now: Environment) -> bool:
+  """Tests whether `variable` has the value that the process began with.
 
   Args:
-    started_with: the environment that the process began with, or any that is
-      known to be from before the moment; None if unknown.
+    started_with: the environment that the process began with; None if unknown.
     now: the environment as it is.
-    environment_then: the environment at the moment at which the variable is
-      read, or later (then a change before it stays unknown), if that was
-      recorded.
-    passed: whether that moment has been.
   """
-  if not passed:
-    return Timing.IN_TIME
   value = _comparable(variable, now)
-  if environment_then is not None:
-    if _comparable(variable, environment_then) != value:
-      return Timing.LATE
-    if variable.moment is not Moment.IMPORT:
-      return Timing.IN_TIME
   if started_with is None:
-    return Timing.UNKNOWN if value else Timing.IN_TIME
-  if _comparable(variable, started_with) == value:
-    return Timing.IN_TIME
-  if value is not None and own_settings(now).get(variable.name) == value:
-    return Timing.IN_TIME
-  return Timing.UNKNOWN
+    return not value
+  # What `import libtpu` puts under its own name is nobody's doing.
+  return value == _comparable(
+      variable, started_with) or (variable.name == 'TPU_LIBRARY_PATH' and
+                                  value is not None and
+                                  value == now.get('PTXLA_TPU_LIBRARY_PATH'))
 
 
 def _comparable(variable: Variable, environ: Environment) -> object:

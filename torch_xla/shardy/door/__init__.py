@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from . import shim
 from .chain import CompilerChain, Wrapper
-from .shim import Compilation, Compiler, is_open, Readback
+from .shim import Compilation, Compiler, is_open
 
 __all__ = [
     'Compilation', 'Compiler', 'Wrapper', 'close', 'is_open', 'use', 'wrap'
@@ -20,21 +20,19 @@ __all__ = [
 _chain = CompilerChain()
 
 
-def use(compiler: Compiler, readback: Readback) -> None:
-  """Compiles each program by `compiler`, and reads it back by `readback`.
+def use(compiler: Compiler) -> None:
+  """Compiles each program by `compiler`.
 
   Raises:
     DoorError: the shim cannot be loaded.
   """
   shim.set_compiler(_chain)
-  shim.set_readback(readback)
   _chain.set_compiler(compiler)
 
 
 def close() -> None:
   """Lets programs through as they are, past every wrapper."""
   shim.set_compiler(None)
-  shim.set_readback(None)
 
 
 def wrap(wrapper: Wrapper) -> Callable[[], None]:

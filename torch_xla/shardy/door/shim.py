@@ -7,7 +7,7 @@ The C side is documented in csrc/pjrt_shardy/pjrt_shardy.h.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 import contextlib
 import ctypes
 import dataclasses
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LIBRARY_PATH = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'libpjrt_shardy.so')
-_VERSION = 6
+_VERSION = 7
 _MESSAGE_SIZE = 4096
 # Values of PJRT_Error_Code.
 _INVALID_ARGUMENT, _NOT_FOUND, _FAILED_PRECONDITION, _INTERNAL = 3, 5, 9, 13
@@ -56,9 +56,6 @@ class _CompileRequest(ctypes.Structure):
 _CompileCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p,
                                     ctypes.POINTER(_CompileRequest),
                                     ctypes.c_void_p)
-_ReadbackCallback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p,
-                                     ctypes.c_size_t, ctypes.c_void_p,
-                                     ctypes.c_size_t, ctypes.c_void_p)
 
 _int, _handle, _size, _id = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t,
                              ctypes.c_uint64)
@@ -83,9 +80,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     'KeepExecutable': (None, _handle, _id),
     'SetOptimizedProgram': (None, _handle, *_sized, *_sized),
     'Fail': (None, _handle, _int, *_sized),
-    'SetReadbackCallback': (None, _handle, _handle),
-    'ReplaceProgram': (None, _handle, *_sized),
-    'FailReadback': (None, _handle, _int, *_sized),
 }
 
 
@@ -213,9 +207,9 @@ class Compilation:
   def set_optimized_program(self, program: bytes, program_format: str) -> None:
     """Sets the program that the runtime reads from the last result.
 
-    It replaces the backend's report of the compiled program. The readback does
-    not see it, nor does `compiled_program` return it. Another `compile` or
-    `load` undoes it.
+    It replaces the backend's report of the compiled program;
+    `compiled_program` does not return it. Another `compile` or `load` undoes
+    it.
     """
     form = program_format.encode()
     _library().PjrtShardy_SetOptimizedProgram(self._handle, program,
@@ -232,27 +226,11 @@ class Compilation:
 
 
 Compiler = Callable[[Compilation], None]
-Readback = Callable[[bytes, str], Optional[bytes]]
 
 # Holds the C callbacks that the shim may call: each must outlive its
 # registration, and a call may still be in flight when it is replaced.
 _callbacks = []
 _opened = False
-
-
-@contextlib.contextmanager
-def _forward_errors(name: str, handle: int, action: str) -> Iterator[None]:
-  """Forwards an exception as the error of a call that the library made.
-
-  Nothing may leave a ctypes callback: it would be printed and lost.
-  """
-  try:
-    yield
-  except BaseException as e:  # pylint: disable=broad-except
-    logger.debug('the callback of %s failed', name, exc_info=True)
-    data = f'torch_xla.shardy could not {action}: {type(e).__name__}: {e}'.encode(
-    )
-    getattr(_library(), name)(handle, _INTERNAL, data, len(data))
 
 
 def set_compiler(compiler: Optional[Compiler]) -> None:
@@ -266,38 +244,19 @@ def set_compiler(compiler: Optional[Compiler]) -> None:
   """
 
   def on_compile(handle, request, _):
-    with _forward_errors('PjrtShardy_Fail', handle,
-                         'compile'), contextlib.suppress(BackendCompileError):
-      compiler(Compilation(handle, request.contents))
+    # Nothing may leave a ctypes callback: it would be printed and lost.
+    try:
+      with contextlib.suppress(BackendCompileError):
+        compiler(Compilation(handle, request.contents))
+    except BaseException as e:  # pylint: disable=broad-except
+      logger.debug('the compile callback failed', exc_info=True)
+      data = (f'torch_xla.shardy could not compile: {type(e).__name__}: {e}'
+             ).encode()
+      _library().PjrtShardy_Fail(handle, _INTERNAL, data, len(data))
 
   callback = compiler and _CompileCallback(on_compile)
   _callbacks.append(callback)
   _library().PjrtShardy_SetCompileCallback(callback, None)
-
-
-def set_readback(readback: Optional[Readback]) -> None:
-  """Registers a function that the runtime's reads of programs go through.
-
-  `readback(program, format)` gives the program that the runtime is to see, or
-  None: the compiled program itself. None in its place hands all through. An
-  exception becomes the error of that reading.
-
-  Raises:
-    DoorError: the shim cannot be loaded.
-  """
-
-  def on_readback(handle, program, program_size, form, form_size, _):
-    with _forward_errors('PjrtShardy_FailReadback', handle,
-                         'read a compiled program'):
-      changed = readback(
-          ctypes.string_at(program, program_size),
-          ctypes.string_at(form, form_size).decode())
-      if changed is not None:
-        _library().PjrtShardy_ReplaceProgram(handle, changed, len(changed))
-
-  callback = readback and _ReadbackCallback(on_readback)
-  _callbacks.append(callback)
-  _library().PjrtShardy_SetReadbackCallback(callback, None)
 
 
 def is_open() -> bool:

@@ -32,7 +32,7 @@ class Argument(NamedTuple):
 
 class _Facts(NamedTuple):
   arguments: tuple[Argument, ...]
-  constraints: collections.Counter[Argument]
+  constraints: collections.Counter[str]
   constants: collections.Counter[str]
   operations: collections.Counter[str]
   results: str
@@ -52,21 +52,14 @@ def nearest(
   if not earlier:
     return None
   facts = _facts(program)
-  best = min(
-      reversed(earlier), key=lambda other: _distance(_facts(other), facts))
-  return best, changes(best, program)
-
-
-def changes(before: IncomingProgram, after: IncomingProgram) -> list[str]:
-  """The differences, a line each: arguments, constraints, constants, operations.
-
-  Raises:
-    ValueError: a program is damaged.
-  """
-  found = list(_changes(_facts(before), _facts(after)))
-  if len(found) > _MOST_LINES:
-    found[_MOST_LINES:] = [f'and {len(found) - _MOST_LINES} differences more']
-  return found or [
+  best, changes = min(
+      ((other, [*_changes(_facts(other), facts)]) for other in earlier[::-1]),
+      key=lambda compared: len(compared[1]))
+  if len(changes) > _MOST_LINES:
+    changes[_MOST_LINES:] = [
+        f'and {len(changes) - _MOST_LINES} differences more'
+    ]
+  return best, changes or [
       'the same arguments, constants and numbers of operations: operations in '
       'another order, or with other attributes'
   ]
@@ -87,10 +80,7 @@ def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
     yield from _counted(
         collections.Counter(map(_shown, before.arguments)),
         collections.Counter(map(_shown, after.arguments)), 'arguments')
-  yield from _counted(
-      collections.Counter(map(_shown, before.constraints.elements())),
-      collections.Counter(map(_shown, after.constraints.elements())),
-      'constraints')
+  yield from _counted(before.constraints, after.constraints, 'constraints')
   gone, new = (sorted((one - other).elements())
                for one, other in ((before.constants, after.constants),
                                   (after.constants, before.constants)))
@@ -143,31 +133,11 @@ def _shown(argument: Argument) -> str:
   return ' '.join(words)
 
 
-def _distance(before: _Facts, after: _Facts) -> int:
-  counters = [(before.constraints, after.constraints),
-              (before.constants, after.constants),
-              (before.operations, after.operations),
-              (collections.Counter(_fields(before)),
-               collections.Counter(_fields(after)))]
-  return sum(
-      ((one - other) + (other - one)).total() for one, other in counters) + (
-          before.results != after.results)
-
-
-def _fields(facts: _Facts) -> Iterator[tuple[int, str, str]]:
-  """The fields of each argument that may differ, one by one."""
-  for number, argument in enumerate(facts.arguments):
-    for name, value in argument._asdict().items():
-      yield number, name, value
-
-
 @functools.lru_cache(maxsize=128)
 def _facts(sent: IncomingProgram) -> _Facts:
   parameter_records = [t for t in sent.tensors if t.parameter is not None]
   constraints = collections.Counter(
-      _of_record(t)._replace(name='')
-      for t in sent.tensors
-      if t.parameter is None)
+      _shown(_of_record(t)) for t in sent.tensors if t.parameter is None)
   constants: collections.Counter[str] = collections.Counter()
   operations: collections.Counter[str] = collections.Counter()
   parameters: list[Any] = []

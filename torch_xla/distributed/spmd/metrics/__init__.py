@@ -8,41 +8,29 @@ device and return a number only after it was shown to be everybody's:
 - SPMD: the compiled program says that the result is replicated, and its copies
   on all devices of this process are the same to the bit. Where the mesh spans
   processes, they compare what they hold through `torch.distributed`.
-- Replicas (`torch_xla.launch`): an all-reduce over all of them, then a second
-  one in which each replica enters its own result once; all must be the same.
-- Processes whose runtimes cannot reach one another, joined by
-  `torch.distributed` with a CPU backend, such as `gloo`: there is no way from
-  device to device. Each process reduces on its devices as above; the scalars
-  that are left are combined on the host, and the outcomes compared.
+- One device: there is nothing to compare. Of several replicas
+  (`torch_xla.launch`), or of processes whose runtimes cannot reach one another,
+  a value is refused.
 
-All replicas and processes must make the same calls in the same order, with
-inputs of the same dtype. Shapes may differ, down to no elements at all: that is
-an uneven last batch. A call computes what it needs of the pending graph and
+All processes must make the same calls in the same order. A call computes what it needs of the pending graph and
 waits for it, like `item()`; after `torch_xla.sync()` nothing is computed twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 import dataclasses
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
 import torch
 
 from . import global_values
-from .global_values import Host, LocalValueError
+from .global_values import LocalValueError
 
 __all__ = [
     'EmptyMetricError', 'GlobalMetric', 'LocalValueError', 'MetricTypeError',
     'NotXlaTensorError', 'Proof', 'WeightError', 'global_max', 'global_mean',
     'global_sum'
 ]
-
-_SUM, _MAX = 'sum', 'max'
-_COMBINE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    _SUM: torch.sum,
-    _MAX: torch.max,
-}
 
 
 class NotXlaTensorError(TypeError):
@@ -54,7 +42,7 @@ class MetricTypeError(TypeError):
 
 
 class EmptyMetricError(ValueError):
-  """Raised where no device has an element, or a weight, to compute from."""
+  """Raised where there is no element, or no weight, to compute from."""
 
 
 class WeightError(ValueError):
@@ -67,9 +55,8 @@ class Proof:
 
   Attributes:
     devices: whose copies of the result were the same to the bit: all devices
-      of this process's mesh, or all replicas of the runtime.
-    processes: how many processes compared results through `torch.distributed`;
-      1 if the runtime reaches all there are.
+      of this process's mesh.
+    processes: how many processes compared results through `torch.distributed`.
   """
   devices: tuple[str, ...]
   processes: int
@@ -96,12 +83,6 @@ class GlobalMetric:
     return float(self.value)
 
 
-class _Part(NamedTuple):
-  """A 0-d tensor, and how it is combined with those from elsewhere."""
-  value: torch.Tensor
-  reduce: str
-
-
 def global_sum(t: torch.Tensor) -> GlobalMetric:
   """The sum of all elements of `t` on all devices and in all processes.
 
@@ -111,10 +92,10 @@ def global_sum(t: torch.Tensor) -> GlobalMetric:
   Raises:
     LocalValueError: the result is only some device's or process's own.
     NotXlaTensorError, MetricTypeError: `t` cannot be summed here.
-    EmptyMetricError: `t` has no element anywhere.
+    EmptyMetricError: `t` has no element.
   """
   _check(t, 'global_sum')
-  parts = [_Part(_accumulable(t).sum(), _SUM), _count(t)]
+  parts = [_accumulable(t).sum(), _count(t)]
   (total, count), proof = _reduce('global_sum', parts)
   return _metric('global_sum', total, count, proof)
 
@@ -149,14 +130,11 @@ def global_mean(
         f'global_mean of {t.dtype}: convert it first, with t.float()')
   values = _accumulable(t)
   if weight is None:
-    parts = [_Part(values.sum(), _SUM), _count(t)]
+    parts = [values.sum(), _count(t)]
   else:
     weights = _weights(weight, values)
     weighted = torch.where(weights != 0, values * weights, 0)
-    parts = [
-        _Part(weighted.sum(), _SUM),
-        _Part(_accumulable(weights).sum(), _SUM)
-    ]
+    parts = [weighted.sum(), _accumulable(weights).sum()]
   (total, count), proof = _reduce('global_mean', parts)
   return _metric('global_mean', total / count, count, proof)
 
@@ -174,7 +152,7 @@ def global_max(t: torch.Tensor) -> GlobalMetric:
   Raises:
     LocalValueError: the result is only some device's or process's own.
     NotXlaTensorError, MetricTypeError: `t` has no maximum here.
-    EmptyMetricError: `t` has no element anywhere.
+    EmptyMetricError: `t` has no element.
   """
   _check(t, 'global_max')
   values = _accumulable(t)
@@ -182,17 +160,9 @@ def global_max(t: torch.Tensor) -> GlobalMetric:
   lowest = info(values.dtype).min
   nan = torch.isnan(values)
   negative_infinity = values == float('-inf')
-  if t.numel():
-    # `amax()` without dimensions does not reduce on XLA in 2.9.
-    largest = torch.where(nan, lowest, values).max()
-  else:  # Others may have elements, and this one takes part.
-    largest = torch.full((), lowest, dtype=values.dtype, device=values.device)
-  parts = [
-      _Part(largest, _MAX),
-      _Part(nan.sum(), _SUM),
-      _Part(negative_infinity.sum(), _SUM),
-      _count(t)
-  ]
+  # `amax()` without dimensions does not reduce on XLA in 2.9.
+  largest = torch.where(nan, lowest, values).max()
+  parts = [largest, nan.sum(), negative_infinity.sum(), _count(t)]
   (largest, nans, infinities, count), proof = _reduce('global_max', parts)
   if nans > 0:
     largest = torch.full_like(largest, float('nan'))
@@ -212,6 +182,8 @@ def _check(t: torch.Tensor, name: str) -> None:
   if t.is_complex():
     raise MetricTypeError(
         f'{name} of {t.dtype}: reduce t.real and t.imag, or t.abs()')
+  if not t.numel():
+    raise EmptyMetricError(f'{name}: there are no elements')
 
 
 def _accumulable(t: torch.Tensor) -> torch.Tensor:
@@ -242,50 +214,39 @@ def _weights(weight: Union[int, float, torch.Tensor],
         f'{tuple(values.shape)}') from e
 
 
-def _count(t: torch.Tensor) -> _Part:
+def _count(t: torch.Tensor) -> torch.Tensor:
   ones = torch.ones(t.shape, dtype=torch.int64, device=t.device)
-  return _Part(ones.sum(), _SUM)
+  return ones.sum()
 
 
 def _metric(name: str, value: torch.Tensor, count: torch.Tensor,
             proof: Proof) -> GlobalMetric:
-  # Here and not before the reduction: a process that leaves early because it
-  # has no elements lets the others wait.
   if count.item() == 0:
-    raise EmptyMetricError(
-        f'{name}: no elements, or only such of weight 0, on any device')
+    raise EmptyMetricError(f'{name}: there are only elements of weight 0')
   return GlobalMetric(value, count.item(), proof)
 
 
-def _reduce(name: str, parts: list[_Part]) -> tuple[list[torch.Tensor], Proof]:
-  """Reduces each of `parts` over all there is, and shows that it did.
+def _reduce(name: str,
+            parts: list[torch.Tensor]) -> tuple[list[torch.Tensor], Proof]:
+  """Computes 0-d tensors, and shows that they are the same everywhere.
 
   Returns:
-    0-d tensors on the CPU, the same everywhere.
+    The tensors on the CPU.
   """
-  reach = global_values.find_reach()
+  spans_processes = global_values.spans_processes()
   values: list[torch.Tensor] = []
   devices: tuple[str, ...] = ()
   error: Optional[LocalValueError] = None
   try:
-    if reach.replicas > 1:
-      values, devices = global_values.over_replicas(parts, reach.replicas)
-    else:
-      values, devices = global_values.over_mesh([part.value for part in parts])
+    values, devices = global_values.over_mesh(parts)
   except LocalValueError as e:
     error = e
-  if reach.host is Host.NOT_NEEDED:
+  if not spans_processes:
     if error is not None:
       raise LocalValueError(f'{name}: {error}') from error
     return values, Proof(devices, 1)
   # The others wait for this process: they hear of the error too.
   shared = global_values.exchange(name, error, values)
-  if reach.host is Host.COMBINE:
-    values = [
-        _COMBINE[part.reduce](torch.stack(column))
-        for part, column in zip(parts, zip(*shared))
-    ]
-    shared = global_values.exchange(name, None, values)
   global_values.check_same(name, [f'process {i}' for i in range(len(shared))],
                            shared)
   return values, Proof(devices, len(shared))

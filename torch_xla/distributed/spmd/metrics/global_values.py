@@ -1,16 +1,12 @@
 """Checks that a value is the same on all devices and in all processes.
 
-What there is to compare depends on how far the runtime reaches: `find_reach`.
-`metrics` makes values global with it, `host_reads` warns of those that are not.
+What there is to compare depends on how far the runtime reaches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-import dataclasses
-import enum
 import os
-import threading
 from typing import Any, Optional
 
 import torch
@@ -24,10 +20,6 @@ from ..xla_sharding import ShardingType
 # Integers of the same size, to compare bits with.
 _BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
-# XLA:CPU tells collectives apart by the executable: replicas in one process
-# that each compile the same program never meet in it, and abort.
-_compiling = threading.Lock()
-
 
 class LocalValueError(RuntimeError):
   """A value is one device's or process's own, or may be.
@@ -36,69 +28,34 @@ class LocalValueError(RuntimeError):
   """
 
 
-class Host(enum.Enum):
-  """The reductions that are left to `torch.distributed`.
+def spans_processes() -> bool:
+  """Tests whether one mesh spans processes, which then compare what they hold.
 
-  NOT_NEEDED: nothing; the runtime shows all of it.
-  COMPARE: one runtime spans them, but each sees only its own devices.
-  COMBINE: each has a runtime of its own.
-  """
-  NOT_NEEDED = 'not needed'
-  COMPARE = 'compare'
-  COMBINE = 'combine'
+  That others take part in the job is known from `torch.distributed`, or from
+  WORLD_SIZE as torchrun sets it.
 
-
-@dataclasses.dataclass(frozen=True)
-class Reach:
-  """How far a value reaches that the runtime calls global.
-
-  Attributes:
-    replicas: how many replicas the runtime reduces over; 1 in SPMD mode.
-    host: what is left to the processes.
-  """
-  replicas: int
-  host: Host
-
-
-def find_reach() -> Reach:
-  """How far the runtime reaches, and who else takes part in the job.
-
-  That others do is known from `torch.distributed`, or from WORLD_SIZE as
-  torchrun sets it.
+  Raises:
+    LocalValueError: others take part that the runtime does not reach.
   """
   processes = xr.process_count()
-  replicas = 1 if xr.is_spmd() else xr.world_size()
-  if not (dist.is_available() and dist.is_initialized()):
-    ranks = int(os.environ.get('WORLD_SIZE', '1'))
-    if ranks not in (1, processes, replicas):
-      raise LocalValueError(
-          f'WORLD_SIZE={ranks}, but the runtime of this process reaches '
-          f'{processes} process(es) only; start torch.distributed, with '
-          "init_process_group('gloo')")
-    if xr.is_spmd() and processes > 1:
-      raise LocalValueError(
-          f'{processes} processes share the mesh and each sees its own devices '
-          'only; start torch.distributed for them to compare results, with '
-          "init_process_group('gloo', init_method='xla://')")
-    return Reach(replicas, Host.NOT_NEEDED)
-  ranks = dist.get_world_size()
-  if not _has_cpu_backend():
-    # Its ranks are the runtime's own replicas, or it reduces over nothing.
-    if ranks != replicas:
-      raise LocalValueError(
-          f'torch.distributed has {ranks} ranks and the runtime reaches '
-          f"{replicas} replica(s), which are all that backend 'xla' reduces "
-          "over; use init_process_group('cpu:gloo,xla:xla')")
-    return Reach(replicas, Host.NOT_NEEDED)
-  if ranks == processes:
-    compare = xr.is_spmd() and processes > 1
-    return Reach(replicas, Host.COMPARE if compare else Host.NOT_NEEDED)
-  if processes > 1 or replicas > 1:
+  if not xr.is_spmd() and xr.world_size() > 1:
     raise LocalValueError(
-        f'torch.distributed has {ranks} ranks, the runtime of this one reaches '
-        f'{processes} process(es) with {replicas} replica(s): which are the '
-        'same is not known; use one device per process, or SPMD')
-  return Reach(replicas, Host.COMBINE)
+        f'the value is one of {xr.world_size()} replicas; call '
+        'torch_xla.runtime.use_spmd() first, or reduce it with xm.all_reduce')
+  is_joined = dist.is_available() and dist.is_initialized()
+  ranks = (
+      dist.get_world_size() if is_joined else int(
+          os.environ.get('WORLD_SIZE', '1')))
+  if ranks not in (1, processes):
+    raise LocalValueError(
+        f'there are {ranks} ranks, but the runtime of this process reaches '
+        f'{processes} process(es) only')
+  if processes > 1 and not (is_joined and _has_cpu_backend()):
+    raise LocalValueError(
+        f'{processes} processes share the mesh and each sees its own devices '
+        'only; start torch.distributed for them to compare results, with '
+        "init_process_group('gloo', init_method='xla://')")
+  return processes > 1
 
 
 def _has_cpu_backend() -> bool:
@@ -168,48 +125,6 @@ def over_mesh(
   check_same('the result', devices,
              [[copy for copy, _ in column] for column in zip(*shards)])
   return [copies[0][0] for copies in shards], devices
-
-
-def over_replicas(parts: Sequence[tuple[torch.Tensor, str]],
-                  replicas: int) -> tuple[list[torch.Tensor], tuple[str, ...]]:
-  """Reduces one 0-d tensor per replica over all of them, on the device.
-
-  Args:
-    parts: 0-d tensors and how to reduce each, 'sum' or 'max'.
-
-  Returns:
-    The results on the CPU, and the devices of all replicas.
-  """
-  # Computed first: from here on the program is the same on all replicas,
-  # whatever the shapes were.
-  values = [value.reshape(1) for value, _ in parts]
-  compute(values)
-  everyone = [list(range(replicas))]
-
-  def all_reduce(reduce: str, value: torch.Tensor) -> torch.Tensor:
-    # `xm.all_reduce` chains its calls by a token, and the graph would hold all
-    # those of the step.
-    return torch_xla._XLAC._xla_spmd_all_reduce(reduce, value, 1.0, everyone)
-
-  # As data, so that it does not set the replicas' programs apart.
-  mine = torch.zeros(replicas, dtype=torch.bool)
-  mine[xr.global_ordinal()] = True
-  mine = mine.to(values[0].device)
-  entered = [
-      all_reduce('sum', torch.where(mine, all_reduce(reduce, value), 0))
-      for value, (_, reduce) in zip(values, parts)
-  ]
-  entered.append(all_reduce('sum', mine.to(torch.int32)))
-  with _compiling:
-    torch_xla._XLAC._xla_warm_up_cache(entered, [])
-  *results, entries = torch_xla._XLAC._xla_get_cpu_tensors(entered)
-  if entries.tolist() != [1] * replicas:
-    raise LocalValueError(
-        f'the all-reduce did not go over all {replicas} replicas once: they '
-        f'entered {entries.tolist()} times')
-  devices = tuple(torch_xla._XLAC._xla_get_all_devices())
-  check_same('the result', devices, list(zip(*results)))
-  return [result[0] for result in results], devices
 
 
 def exchange(name: str, error: Optional[Exception],

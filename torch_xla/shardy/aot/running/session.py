@@ -237,11 +237,19 @@ def begin(settings: str, chosen_device: Optional[str]) -> Session:
     os._exit(CANNOT_START)
 
 
+def _compile(compilation: door.Compilation) -> None:
+  """Compiles a program as it is, and has the runtime read known operations."""
+  compilation.compile(compilation.program, compilation.options)
+  program, program_format = compilation.compiled_program()
+  compilation.set_optimized_program(
+      opcodes.readable(program, program_format) or program, program_format)
+
+
 def _put_door(observer: ProgramObserver) -> None:
   """Has each program pass `observer`, whatever the mode."""
   if current_mode() is Mode.OFF:
     # Programs pass unchanged; the wheel has no door in this mode.
-    door.use(lambda c: c.compile(c.program, c.options), opcodes.readable)
+    door.use(_compile)
     plugins.use_dynamic_plugins()
     plugins.register_plugin(DEVICE, DoorPlugin(tpu.TpuPlugin()))
   door.wrap(observer)
