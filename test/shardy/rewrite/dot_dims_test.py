@@ -50,11 +50,6 @@ def test_merge(source, dims, groups):
   assert merge(source, dims) == groups
 
 
-def test_a_merge_of_ones_is_none():
-  assert not Merged((8, 1, 4), merge((8, 1, 4), (8, 4))).merges
-  assert Merged((8, 2, 4), merge((8, 2, 4), (8, 8))).merges
-
-
 def test_what_one_side_alone_has_merged_stays():
   """The features of heads, which the weight has in one dimension."""
   x = Merged((8, 5, 4, 16), merge((8, 5, 4, 16), (40, 64)))
@@ -230,20 +225,3 @@ def test_what_nothing_used_before_stays():
       rhs_contracting_dims={0}''')
   assert 'unused = f32[3] parameter(2)' in text
   assert 'o = f32[] constant(0)' in text
-
-
-def test_names_and_ids_are_unique():
-  """Those that are given later as well: they count on from the highest."""
-  from torch_xla.shardy.hlo.editor import Editor
-  module = modules.module_of('''
-    x = f32[8,5,16] parameter(0)
-    w = f32[16,32] parameter(1)
-    a = f32[40,16] reshape(x)
-    c = f32[40,32] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-    ROOT s = f32[40,32] add(c, c)''')
-  dot_dims.unmerge(module)
-  entry, = module.computations
-  made = Editor(module).make(entry, 'tanh', entry.instructions[0].shape)
-  instructions = [*entry.instructions, made]
-  assert len({i.name for i in instructions}) == len(instructions)
-  assert len({i.id for i in instructions}) == len(instructions)

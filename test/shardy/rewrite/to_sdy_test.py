@@ -1,13 +1,11 @@
 """Programs lowered to Shardy's terms, as XLA prints them."""
 
 import re
-import time
 
 import annotated_modules as modules
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.hlo import op_sharding
 from torch_xla.shardy.rewrite import extract, to_sdy
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 from torch_xla.shardy.sharding.text import parse_sharding
@@ -240,14 +238,6 @@ def test_annotation_of_another_placement_says_nothing():
   assert [t.annotation for t in lowering.tensors] == [None, None]
 
 
-def test_uneven():
-  """13 rows over 4 devices: said as it is; the check comes later."""
-  text, _ = _lower(f'''
-    p0 = f32[13,8]{{1,0}} parameter(0), sharding={_Y}
-    ROOT b = f32[] custom-call(p0), {_bind(_say((1, None), (0, None)))}''')
-  assert "[{'y'}p0, {}]" in text
-
-
 def test_permuted_mesh():
   mesh = UserMesh.from_devices((2, 4), ('x', 'y'), (0, 2, 1, 3, 7, 6, 5, 4))
   said = _say((1, 0), (0, 1), mesh)
@@ -423,18 +413,6 @@ def test_what_cannot_be_said(entry, message):
   assert message in str(raised.value)
 
 
-def test_a_tag_of_a_tuple_parameter_in_a_program():
-  """Tupled parameters of a program whose only annotation is a tag."""
-  with pytest.raises(InexpressibleError) as raised:
-    _lower(f'''
-      p0 = ({_F}, {_F}) parameter(0), sharding={{{_X}, {_X}}}
-      g = {_F} get-tuple-element(p0), index=0
-      k = {_F} custom-call(g), {_tag(_say((0, None)))}
-      ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
-        sharding={_X}''')
-  assert 'handed over as one tuple' in str(raised.value)
-
-
 @pytest.mark.parametrize('num_devices', [1, 4, 16])
 def test_mesh_of_other_devices(num_devices):
   with pytest.raises(InexpressibleError, match='a mesh of 8 devices'):
@@ -443,28 +421,6 @@ def test_mesh_of_other_devices(num_devices):
       p0 = {_F} parameter(0)
       ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''',
         num_devices=num_devices)
-
-
-def test_shardings_given_for_results():
-  module = _module(f'''
-    p0 = {_F} parameter(0)
-    ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''')
-  module.spmd_output_sharding = op_sharding.to_bytes(
-      parse_sharding('{replicated}'))
-  with pytest.raises(InexpressibleError, match="the program's results"):
-    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
-
-
-def test_damaged_sharding_on_a_parameter():
-  module = _module(f'''
-    p0 = {_F} parameter(0), sharding={_X}
-    ROOT b = f32[] custom-call(p0), {_bind(_say((0, None)))}''')
-  for computation in module.computations:
-    for instruction in computation.instructions:
-      if instruction.HasField('sharding'):
-        instruction.sharding = b'\x08\x63'
-  with pytest.raises(InexpressibleError, match='is not understood'):
-    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
 
 
 @pytest.mark.parametrize('rank, spec, priority', [(1, (None, None), (0, None)),
@@ -481,25 +437,3 @@ def test_annotation_of_another_rank(rank, spec, priority):
   text, lowering = _lower(entry)
   assert f'[{", ".join(["{}"] * rank)}]>' in text
   assert lowering.tensors[0].annotation is None
-
-
-def test_20_000_instructions():
-  """Several constraints among them; each is looked at once."""
-  count = 20_000
-  lines = [f'i0 = {_F} parameter(0), sharding={_X}']
-  for i in range(1, count):
-    if i % 100 == 0:
-      lines.append(f'i{i} = {_F} custom-call(i{i - 1}), '
-                   f'custom_call_target="Sharding", sharding={_Y}')
-    else:
-      lines.append(f'i{i} = {_F} negate(i{i - 1})')
-  lines.append(f'b = f32[] custom-call(i0), {_bind(_say((0, None), (0, 1)))}')
-  lines.append(f'ROOT t = ({_F}, f32[]) tuple(i{count - 1}, b)')
-  module = _module('\n'.join(lines))
-  start = time.perf_counter()
-  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
-                                    8)
-  print(f'{count} instructions in {time.perf_counter() - start:.2f} s')
-  assert len(lowering.tensors) == 1 + (count - 1) // 100
-  text = modules.printed(module)
-  assert text.count("[{'y'}p2, {}]") == (count - 1) // 100
