@@ -7,7 +7,7 @@ import re
 import annotated_modules as modules
 import norms
 import numpy as np
-from printed import assert_printed
+from printed import assert_printed, computations_of
 import programs
 import pytest
 import torch_xla.runtime as xr
@@ -27,23 +27,10 @@ def spmd_fixture():
   xr.global_runtime_device_count()
 
 
-def _print(module) -> str:
-  """The text that XLA prints, with what is added numbered as it comes."""
-  text = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  text = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text.partition('\n')[2])
-  names: dict[str, str] = {}
-
-  def numbered(match: re.Match) -> str:
-    return names.setdefault(match.group(), f'n{len(names)}')
-
-  return re.sub(r'shardy\.\d+', numbered, text).strip()
-
-
 def _expand(entry: str, count: int = 1, others: str = '') -> str:
   module = modules.module_of(entry, others)
   assert batch_norm.expand(module) == count
-  return _print(module)
+  return computations_of(module)
 
 
 def _body(entry: str) -> str:

@@ -1,9 +1,7 @@
 """Matrix products without merged dimensions: the smallest modules."""
 
-import re
-
 import annotated_modules as modules
-from printed import assert_printed
+from printed import assert_printed, entry_of
 import pytest
 from torch_xla.shardy.rewrite import dot_dims
 from torch_xla.shardy.rewrite.merged_dims import (merge, Merged, product,
@@ -12,24 +10,10 @@ from torch_xla.shardy.rewrite.merged_dims import (merge, Merged, product,
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
 
-def _print(module) -> str:
-  """The entry as XLA prints it, with what is added numbered as it comes."""
-  text = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text[text.index('ENTRY'):])
-  names: dict[str, str] = {}
-
-  def numbered(match: re.Match) -> str:
-    return names.setdefault(match.group(), f'n{len(names)}')
-
-  return re.sub(r'shardy\.\d+', numbered,
-                body[body.index('\n') + 1:body.rindex('}')]).rstrip()
-
-
 def _unmerged(entry: str, count: int = 1) -> str:
   module = modules.module_of(entry)
   assert dot_dims.unmerge(module) == count
-  return _print(module)
+  return entry_of(module)
 
 
 @pytest.mark.parametrize('source, dims, groups', [

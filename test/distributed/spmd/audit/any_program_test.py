@@ -132,22 +132,6 @@ def placements(model):
   }
 
 
-def test_a_captured_policy_gives_a_fresh_model_the_same(mesh):
-  model = hand_marked(mesh)
-  policy = ShardingPolicy.from_toml(ShardingPolicy.capture(model).to_toml())
-  assert set(RULES) <= set(policy.rules)
-  fresh = Mlp().to('xla')
-  policy.apply(fresh, mesh)
-  step(fresh)
-  marked = {rule.pattern for rule in policy.rules}
-  was, is_ = placements(model), placements(fresh)
-  assert {
-      name: was[name] for name in marked
-  } == {
-      name: is_[name] for name in marked
-  }
-
-
 def test_several_models_are_audited_as_one(mesh):
   models = [torch.nn.Linear(8, 8, bias=False).to('xla') for _ in range(2)]
   for model in models:

@@ -26,7 +26,6 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch_xla
-import torch_xla.core.xla_model as xm
 from torch_xla.distributed.spmd import metrics
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.metrics import host_reads
@@ -117,9 +116,6 @@ def rank_found(rank: int, devices: int, store: str) -> dict[str, Any]:
       'gloo', init_method=f'file://{store}', rank=rank, world_size=_RANKS)
   found = results(rank, to_device)
   found['lonely'] = lonely
-  found['all_reduce'] = xm.all_reduce('sum',
-                                      torch.ones(1, device='xla') *
-                                      rank).item()
   t = to_device(torch.ones(2))
   found['mixed'] = error_of(
       metrics.global_max if rank == 1 else metrics.global_sum, t)
@@ -217,11 +213,6 @@ def test_a_process_on_its_own_is_an_error(processes_found):
   for found in processes_found[0]:
     assert found['lonely'].startswith('LocalValueError: WORLD_SIZE=3')
     assert 'init_process_group' in found['lonely']
-
-
-def test_official_all_reduce_does_not_leave_the_process(processes_found):
-  # Why the metrics do not rely on it.
-  assert [f['all_reduce'] for f in processes_found[0]] == [0, 1, 2]
 
 
 def test_different_metrics_at_once_are_an_error(processes_found):
