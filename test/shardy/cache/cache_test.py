@@ -128,20 +128,6 @@ def test_a_reader_keeps_what_it_reads_while_it_is_evicted(writer):
   assert not writer.report().damaged
 
 
-@pytest.mark.parametrize('limit', [0, -1])
-def test_a_limit_that_leaves_no_room(tmp_path, limit):
-  with pytest.raises(cache.CacheError, match=f'limit_bytes={limit}'):
-    _open(tmp_path, limit=limit)
-
-
-@pytest.mark.parametrize('share', list(Sharing))
-def test_a_root_that_is_a_file(tmp_path, share):
-  file = tmp_path / 'file'
-  file.write_text('')
-  with pytest.raises(cache.CacheError, match='directory'):
-    _open(file, share)
-
-
 @pytest.mark.parametrize('share', [Sharing.PRIVATE, Sharing.WRITER])
 def test_a_root_that_cannot_be_written(share):
   # Not even root may make directories here.

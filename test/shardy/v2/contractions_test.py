@@ -47,17 +47,17 @@ def test_what_is_summed_is_in_parts():
   assert note == f'{_NOTE}1 in parts, 0 whole along what they sum'
   assert_printed(
       text, '''\
-n0 = f32[2,3,8,8] reshape(x)
-n1 = f32[2,3,8,8] custom-call(n0), custom_call_target="Sharding",
+n3 = f32[2,3,8,8] reshape(x)
+n4 = f32[2,3,8,8] custom-call(n3), custom_call_target="Sharding",
     sharding={replicated}, backend_config="unspecified_dims=[0,1,2]"
-n2 = f32[8,8,5,2] reshape(w)
-n3 = f32[8,8,5,2] custom-call(n2), custom_call_target="Sharding",
+n5 = f32[8,8,5,2] reshape(w)
+n6 = f32[8,8,5,2] custom-call(n5), custom_call_target="Sharding",
     sharding={replicated}, backend_config="unspecified_dims=[0,2,3]"
-n4 = f32[8,2,3,5] dot(n1, n3), lhs_batch_dims={2,0}, lhs_contracting_dims={3},
+n7 = f32[8,2,3,5] dot(n4, n6), lhs_batch_dims={2,0}, lhs_contracting_dims={3},
     rhs_batch_dims={0,3}, rhs_contracting_dims={1}
-n5 = s32[] constant(0)
-n6 = f32[] convert(n5)
-ROOT y = f32[2,3,5] reduce(n4, n6), dimensions={0}, to_apply=shardy.add.1''')
+n8 = s32[] constant(0)
+n9 = f32[] convert(n8)
+ROOT y = f32[2,3,5] reduce(n7, n9), dimensions={0}, to_apply=shardy.add.1''')
 
 
 @pytest.mark.parametrize(
