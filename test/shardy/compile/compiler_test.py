@@ -124,17 +124,6 @@ def test_the_reason_of_a_plan_is_noted_and_warned_of(caplog):
   assert len(_warnings(caplog)) == 1
 
 
-def test_the_note_of_a_plan_follows_a_reason(caplog):
-  record = _compile(
-      _plan(
-          _shardy(lambda outcome: 'it is laid out anew'),
-          _GSPMD,
-          note='nothing to do'), FakeCompilation())
-  assert record.note == ('it is laid out anew: GSPMD partitions; '
-                         'nothing to do')
-  assert len(_warnings(caplog)) == 1
-
-
 def test_what_differs_in_numbers_alone_is_warned_of_once(caplog):
   """Each program has its own note all the same."""
   ledger, numbers = Ledger(), iter(range(5))
@@ -151,16 +140,6 @@ def test_what_differs_in_numbers_alone_is_warned_of_once(caplog):
   ]
   assert len(_warnings(caplog)) == 1
   assert 'parameter 0' in _warnings(caplog)[0]
-
-
-def test_what_differs_in_words_is_warned_of_each_time(caplog):
-  ledger, reasons = Ledger(), iter(['it is manual', 'it is tupled'])
-  compiler = Compiler(
-      lambda program, program_format, options: _plan(
-          _GSPMD, reason=next(reasons)), ledger)
-  compiler(FakeCompilation())
-  compiler(FakeCompilation())
-  assert len(_warnings(caplog)) == 2
 
 
 def test_the_error_of_the_only_attempt_is_raised_and_recorded():
@@ -188,19 +167,6 @@ def test_a_refused_attempt_breaks_its_promise_if_that_says_so():
   assert record.error is None
   assert record.note == 'refused (no such op): GSPMD partitions'
   assert record.handed_on == b'for gspmd'
-
-
-def test_the_error_of_the_last_attempt_counts():
-  ledger = Ledger()
-  compiler = Compiler(lambda *_: _plan(_shardy(lambda outcome: 'one'), _GSPMD),
-                      ledger)
-  last = BackendCompileError(13, 'out of memory')
-  with pytest.raises(BackendCompileError) as raised:
-    compiler(FakeCompilation([_REFUSED, last]))
-  assert raised.value is last
-  record, = ledger.programs()
-  assert record.error == 'out of memory'
-  assert record.note == 'one: GSPMD partitions'
 
 
 def test_an_attempt_that_promises_nothing_is_used_as_it_is():

@@ -17,9 +17,7 @@ pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _main, _shown = modules.main, modules.shown
 _MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
-_X_V1 = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
-_Y_V1 = '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None) -> Annotation:

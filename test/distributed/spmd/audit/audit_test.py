@@ -4,6 +4,7 @@ import itertools
 import json
 
 import environments
+from mlp import Mlp
 import numpy as np
 import pytest
 import torch
@@ -14,7 +15,6 @@ from torch_xla.distributed.spmd.audit import (audit, AuditError, examine,
 from torch_xla.distributed.spmd.audit import quantities
 from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
                                                ShardingPolicy)
-import torch_xla.runtime as xr
 from torch_xla.shardy.gate import requirements
 
 ENVIRONMENT = environments.SHARDY
@@ -25,24 +25,6 @@ POLICY = ShardingPolicy(RULES, REPLICATED, (Boundary('up', ('data', None)),))
 _BATCHES = itertools.count(20, 4)
 # up.weight by the policy.
 UP = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
-
-
-class Mlp(torch.nn.Module):
-
-  def __init__(self):
-    super().__init__()
-    self.up = torch.nn.Linear(8, 16)
-    self.down = torch.nn.Linear(16, 8)
-    self.register_buffer('scale', torch.full((8,), 0.5))
-
-  def forward(self, x):
-    return self.down(torch.relu(self.up(x))) * self.scale
-
-
-@pytest.fixture(scope='module')
-def mesh():
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
 
 
 def step(model, batch=None, mesh=None, spec=None):

@@ -4,7 +4,6 @@ import inspect
 import warnings
 
 import environments
-import numpy as np
 import pytest
 import torch
 import torch_xla
@@ -12,7 +11,6 @@ import torch_xla.core.xla_model as xm
 from torch_xla.distributed.spmd import metrics
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.metrics import host_reads
-import torch_xla.runtime as xr
 
 ENVIRONMENT = environments.DEVICES
 
@@ -38,12 +36,6 @@ _READS = {
     'allclose': lambda t: torch.allclose(t, t),
     'is_nonzero': lambda t: torch.is_nonzero(t),
 }
-
-
-@pytest.fixture(scope='module')
-def mesh():
-  xr.use_spmd()
-  return xs.Mesh(np.arange(_DEVICES), (2, 4), ('data', 'model'))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import environments
 from hypothesis import given, strategies as st
 import pathlib
 
+from mlp import Mlp
 import numpy as np
 from properties import examples
 import pytest
@@ -17,7 +18,6 @@ from torch_xla.distributed.spmd.policy import (
     RuleError, ShardingPolicy)
 from torch_xla.distributed.spmd.policy.patterns import literal, matches
 from torch_xla.distributed.spmd.policy.rules import axes_of
-import torch_xla.runtime as xr
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.bind import binder
 
@@ -29,29 +29,11 @@ POLICY = ShardingPolicy(
            Rule('scale', (None,))))
 
 
-class Mlp(torch.nn.Module):
-
-  def __init__(self, device=None):
-    super().__init__()
-    self.up = torch.nn.Linear(8, 16, device=device)
-    self.down = torch.nn.Linear(16, 8, device=device)
-    self.register_buffer('scale', torch.full((8,), 0.5, device=device))
-
-  def forward(self, x):
-    return self.down(torch.relu(self.up(x))) * self.scale
-
-
 class Pair(torch.nn.Module):
   """Two results, one with a gradient of its own."""
 
   def forward(self, x):
     return x * 2, x * 3
-
-
-@pytest.fixture(scope='module')
-def mesh():
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
 
 
 def stored(t: torch.Tensor) -> str:
@@ -134,15 +116,6 @@ def test_priorities_are_checked_with_the_rule_named():
 def test_a_rule_is_written_in_one_way():
   assert Rule('a', [['x'], (), ('x1', 'y')]) == Rule('a',
                                                      ('x', None, ('x1', 'y')))
-
-
-def test_each_tensor_needs_exactly_one_rule():
-  rules = [Rule('*.weight', ('model', None)), Rule('a.*', REPLICATED)]
-  assert problems_of(rules, ('a.weight', (8, 8)), ('b.weight', (8, 8)),
-                     ('b.bias', (8,))) == [
-                         (ProblemKind.CLAIMED_TWICE, 'a.weight'),
-                         (ProblemKind.UNMATCHED, 'b.bias'),
-                     ]
 
 
 def test_all_offenders_are_listed_at_once():
