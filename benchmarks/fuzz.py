@@ -15,7 +15,6 @@ The exit status is 1 if anything fails that does not fail with GSPMD.
 from __future__ import annotations
 
 import argparse
-import functools
 from pathlib import Path
 import sys
 import time
@@ -29,7 +28,6 @@ import fuzz_batches as batches
 from program_runs import Outcome, Status
 import random_chains
 import random_programs
-import shrinking
 
 from .table_text import print_table
 
@@ -63,11 +61,8 @@ def main(arguments: list[str] | None = None) -> int:
     for outcome in outcomes:
       if outcome.failed and outcome not in alone:
         _say(f'program {outcome.seed}: the same without Shardy')
-  if options.shrink:
-    run = functools.partial(batches.outcomes, environment=environment, batch=12)
-    for outcome in alone:
-      program = make(outcome.seed)
-      _say(f'{shrinking.shrink(program, outcome, run)}\n')
+  for outcome in alone:
+    _say(f'{make(outcome.seed)}\n')
   _tables(outcomes, alone)
   batches.processes.servers.close()
   print(f'\n{len(outcomes)} programs from seed {options.first}, '
@@ -88,8 +83,6 @@ def _parser() -> argparse.ArgumentParser:
   parser.add_argument(
       '--stablehlo', action='store_true', help='as XLA_STABLEHLO_COMPILE=1')
   parser.add_argument('--v2', action='store_true', help='with GSPMD, in V2')
-  parser.add_argument(
-      '--no-shrink', dest='shrink', action='store_false', help='saves time')
   parser.add_argument('--print', action='store_true', help='print each program')
   return parser
 

@@ -1,6 +1,6 @@
 """The layers of the package: each folder, and each module that lies in none.
 
-`shardy/purity_test.py` holds imports to it, and `program_picture.py` draws it.
+`shardy/purity_test.py` holds imports to it, and `pictures_test.py` the picture.
 """
 
 from __future__ import annotations

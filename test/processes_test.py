@@ -5,9 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
-from fork_server import Place
 import processes
 import pytest
 
@@ -33,22 +31,6 @@ def test_a_call_has_its_environment_and_a_process_of_its_own():
   assert again.value[2] != pid
 
 
-def test_environments_do_not_mix():
-  processes.call(_seen, 'CPU_NUM_DEVICES', **_SETTINGS)
-  other = processes.call(_seen, 'CPU_NUM_DEVICES', PJRT_DEVICE='CPU')
-  assert other.value[0] == ''
-
-
-def _device_count() -> int:
-  import torch_xla.runtime as xr
-  return xr.global_runtime_device_count()
-
-
-def test_the_runtime_starts_in_the_child():
-  assert processes.call(_device_count, **_SETTINGS).value == 3
-  assert not processes.call(_seen, '', **_SETTINGS).value[1]
-
-
 def _fail() -> None:
   raise KeyError('on purpose')
 
@@ -64,32 +46,6 @@ def _die() -> None:
 def test_what_ends_a_child_is_an_error(function, text):
   with pytest.raises(AssertionError, match=text):
     processes.call(function, **_SETTINGS)
-
-
-@pytest.mark.slow
-def test_a_child_that_hangs_is_ended():
-  start = time.monotonic()
-  ended = processes.servers.run(_sleep,
-                                processes.clean_environment(**_SETTINGS), 4)
-  assert ended.status is None
-  assert time.monotonic() - start < 60
-
-
-def _sleep() -> None:
-  time.sleep(1000)
-
-
-def test_what_python_reads_as_it_starts_needs_a_new_process():
-  with pytest.raises(ValueError, match='PYTHONHASHSEED is read'):
-    processes.call(_seen, '', PYTHONHASHSEED='1', **_SETTINGS)
-
-
-def test_a_child_that_cannot_start_its_job_says_why():
-  ended = processes.servers.run(_sleep,
-                                processes.clean_environment(**_SETTINGS), 100,
-                                Place(tuple(sys.path), '/no/such/folder'))
-  assert ended.status == 1
-  assert b'/no/such/folder' in ended.stderr
 
 
 _MODULE = '''

@@ -58,13 +58,6 @@ def test_the_reference_has_each_public_name_that_is_documented(
     assert shown, module
 
 
-def test_examples_in_docstrings_are_code(site: Path) -> None:
-  text = (site / 'docs/reference/torch_xla.shardy.html').read_text()
-  assert 'with torch_xla.shardy.record()' in re.sub('<[^>]*>', '', text)
-  assert '&gt;&gt;&gt; with' in re.sub('<[^>]*>', '', text)
-  assert '<blockquote>' not in text
-
-
 def test_the_search_knows_every_page(site: Path) -> None:
   index = json.loads((site / 'search/search_index.json').read_text())
   found = {entry['location'].partition('#')[0] for entry in index['docs']}
@@ -76,32 +69,3 @@ def test_the_search_knows_every_page(site: Path) -> None:
 def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:
   for path in (*site.rglob('*.html'), *site.rglob('*.css')):
     assert not _FETCHED.search(path.read_text()), path
-
-
-_SMALL = f'''
-site_name: small
-theme: {{name: null, custom_dir: theme}}
-hooks: [{_ROOT}/infra/site_files.py]
-plugins: []
-validation: {{links: {{not_found: warn, anchors: warn}}}}
-'''
-
-
-@pytest.mark.parametrize('link, holds', [
-    ('../NEWS.md#first', True),
-    pytest.param('../src/a.h', True, marks=pytest.mark.nightly),
-    ('../NEWS.md#second', False),
-    pytest.param('../gone.h', False, marks=pytest.mark.nightly),
-])
-def test_links_out_of_the_folder_are_checked(tmp_path: Path, link: str,
-                                             holds: bool) -> None:
-  for name, text in (('mkdocs.yml', _SMALL), ('docs/index.md', f'[a]({link})'),
-                     ('NEWS.md', '# First'), ('src/a.h', ''),
-                     ('theme/main.html', '{{ page.content }}')):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text(text)
-  with (tmp_path / 'mkdocs.yml').open('a') as file:
-    file.write('nav: [docs/index.md, NEWS.md]\n')
-  done = _build(tmp_path / 'mkdocs.yml', tmp_path / 'site')
-  assert (done.returncode == 0) is holds, done.stderr
-  assert (f"'{link}'" in done.stderr) is not holds

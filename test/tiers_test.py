@@ -36,7 +36,6 @@ def test_a_file_that_is_named_runs_wholly():
     ('test_a', 'test_a', True),
     ('test_a', 'test_a[1]', True),
     ('test_a[1]', 'test_a[1]', True),
-    ('TestA', 'TestA::test_a', True),
     ('test_a[1]', 'test_a[2]', False),
     ('test_a', 'test_ab', False),
 ])

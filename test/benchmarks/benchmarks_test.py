@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 import subprocess
 import sys
-from typing import Any, Dict, List, Tuple
 
 import pytest
 
@@ -23,30 +22,15 @@ def run_benchmarks(*arguments: str) -> subprocess.CompletedProcess:
                         check=False)
 
 
-@pytest.fixture(name='quick', scope='module')
-def quick_fixture(tmp_path_factory) -> Tuple[str, Dict[str, Any]]:
-  """The table and the JSON document of one quick run."""
-  file = tmp_path_factory.mktemp('benchmarks') / 'figures.json'
+@pytest.mark.nightly
+def test_a_quick_run_has_each_figure(tmp_path):
+  file = tmp_path / 'figures.json'
   done = run_benchmarks('--quick', '--json', str(file))
   assert done.returncode == 0, done.stderr
-  return done.stdout, json.loads(file.read_text())
-
-
-@pytest.mark.nightly
-def test_table_has_each_figure(quick):
-  table, document = quick
-  assert list(
-      document['figures']) == ['retrace', 'demo-step', 'package', 'read']
-  for text in ('torch.compile loop of pytorch/xla#9755', 'training step of',
-               'import torch_xla, ms', 'installed size, MB', 'ms per read'):
-    assert text in table
-  assert table.count('target: ') == 5
-
-
-@pytest.mark.nightly
-def test_official_traces_every_step_and_ours_once(quick):
-  (loop,) = quick[1]['figures']['retrace']
-  assert loop['steps'] > 2
+  figures = json.loads(file.read_text())['figures']
+  assert list(figures) == ['retrace', 'demo-step', 'package', 'read']
+  assert done.stdout.count('target: ') == 5
+  loop, = figures['retrace']
   assert loop['traces'] == {
       'official': loop['steps'],
       'ours': 1,
@@ -55,27 +39,14 @@ def test_official_traces_every_step_and_ours_once(quick):
   # In the steady state the check is over, unless it is told to go on.
   checks = loop['breakdown']['sharding check']
   assert checks['ours'] == 0 < checks['ours, always checking']
-
-
-@pytest.mark.nightly
-def test_every_variant_trains_the_same_model(quick):
-  samples = quick[1]['figures']['demo-step']['samples']
-  losses: List[List[float]] = [r[0]['losses'] for r in samples.values()]
+  losses = [s[0]['losses'] for s in figures['demo-step']['samples'].values()]
   for loss in losses:
     assert loss == pytest.approx(losses[0], rel=1e-3)
-
-
-@pytest.mark.nightly
-def test_columns_ran_the_wheels_they_name(quick):
   for figure in ('demo-step', 'package', 'read'):
-    for name, reports in quick[1]['figures'][figure]['samples'].items():
+    for name, reports in figures[figure]['samples'].items():
       assert ('+shardy' in reports[0]['version']) == name.startswith('ours')
-
-
-@pytest.mark.nightly
-def test_size_counts_the_whole_wheel(quick):
-  size = quick[1]['figures']['package']['size']
   # _XLAC alone is some 300 MB, and ours adds files.
+  size = figures['package']['size']
   assert 200e6 < size['official'] < size['ours']
 
 

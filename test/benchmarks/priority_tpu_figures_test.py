@@ -50,14 +50,6 @@ def test_priorities_do_not_change_the_numbers(name, first):
 
 
 @pytest.mark.nightly
-@pytest.mark.environment(**_EIGHT, XLA_USE_SHARDY='0')
-@pytest.mark.parametrize('name', list(_SMALL))
-def test_nor_does_gspmd(name):
-  losses, alone = _losses(name, 'none')
-  assert losses == pytest.approx(alone, rel=1e-4)
-
-
-@pytest.mark.nightly
 def test_experts_that_come_first_are_not_gathered(capsys):
   case = Case('small', 'experts', ('experts', 'tokens'),
               ('--width', '128', '--hidden', '1024', '--length', '64',

@@ -6,12 +6,9 @@ import gc
 import os
 from pathlib import Path
 import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
-import processes
 import pytest
 
 pytest.importorskip('jax', reason='needs jax: its CPU client has collectives')
@@ -76,73 +73,6 @@ def test_hosts_train_as_one(mode: str) -> None:
   assert 'all-reduce' in first['collectives']
   assert len(first['sent']) > 2 and all(map(all, first['sent']))
   assert first['sent'] == second['sent']
-
-
-def _ask_the_plugin_of_xla() -> tuple[list[int], list[int]]:
-  """The processes of its devices, and how often it used the store of keys."""
-  import ctypes
-  from torch_xla_conformance.pjrt import table
-  from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
-  plugin = table.Table.open(XlaCpuPlugin().library_path())
-  used: list[int] = []
-  function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(used.append)
-  callback = ctypes.cast(function, ctypes.c_void_p).value
-  settings = {'cpu_device_count': 4, 'node_id': 1, 'num_nodes': 2}
-  with table.named_values(settings) as (options, count):
-    client = plugin.call(
-        'Client_Create',
-        create_options=options,
-        num_options=count,
-        kv_get_callback=callback,
-        kv_put_callback=callback,
-        kv_try_get_callback=callback).client
-  told = plugin.call('Client_Devices', client=client)
-  of = []
-  for device in table.pointers(told.devices, told.num_devices):
-    described = plugin.call('Device_GetDescription', device=device)
-    of.append(
-        plugin.call(
-            'DeviceDescription_ProcessIndex',
-            device_description=described.device_description).process_index)
-  return of, used
-
-
-def test_the_plugin_of_xla_is_one_process_whatever_it_is_given() -> None:
-  # Else it can take the place of jaxlib's client in this folder.
-  called = processes.call(_ask_the_plugin_of_xla, PJRT_DEVICE='CPU')
-  assert called.value == ([0] * 4, [])
-
-
-_SCRIPT = '''
-import hashlib, os, sys
-sys.path[:0] = sys.argv[3:]
-import hosts, jax, two_hosts_test
-host, port = map(int, sys.argv[1:3])
-hosts.join(host, port)
-sent = two_hosts_test.train(host)['sent']
-print(hashlib.sha256(repr(sent).encode()).hexdigest())
-jax.distributed.shutdown()
-sys.stdout.flush()
-os._exit(0)  # The table's functions are Python's, which ends before torch_xla.
-'''
-
-
-@pytest.mark.nightly
-def test_processes_with_other_hash_seeds_send_the_same() -> None:
-  port = str(hosts.free_port())
-  folders = [Path(__file__).parent, Path(processes.__file__).parent]
-  started = [
-      subprocess.Popen(
-          [sys.executable, '-c', _SCRIPT,
-           str(host), port, *map(str, folders)],
-          env=processes.clean_environment(
-              **hosts.environment(**_SHARDY, PYTHONHASHSEED=str(host + 1))),
-          stdout=subprocess.PIPE,
-          text=True) for host in range(hosts.COUNT)
-  ]
-  first, second = (s.communicate()[0].splitlines()[-1] for s in started)
-  assert [s.returncode for s in started] == [0, 0]
-  assert len(first) == 64 and first == second
 
 
 def _train_with_cache(_: int, folder: str) -> tuple[Any, trained.Trained]:

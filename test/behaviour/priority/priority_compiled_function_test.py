@@ -144,45 +144,6 @@ def test_an_argument_updated_in_place_keeps_its_priority(mesh):
     assert placed(out) == placements.of_spec(mesh, (winner, None))
 
 
-def _step(f, optimizer, x):
-  optimizer.zero_grad()
-  loss = f(x).pow(2).mean()
-  loss.backward()
-  optimizer.step()
-  return loss.detach()
-
-
-@pytest.mark.slow
-def test_training(mesh, traces):
-  torch.manual_seed(0)
-  reference = torch.nn.Sequential(
-      torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
-  model = torch.nn.Sequential(
-      torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
-  model.load_state_dict(reference.state_dict())
-  model = model.to('xla')
-  xs.mark_sharding(model[0].weight, mesh, _OVER_Y, priority=(1, None))
-  xs.mark_sharding(model[2].weight, mesh, (None, 'y'), priority=(None, 2))
-  f = _compiled(model)
-  o, ro = (
-      torch.optim.SGD(m.parameters(), lr=.1, momentum=.9)
-      for m in (model, reference))
-  for _ in range(4):
-    x = torch.randn(8, 16)
-    sharded = x.to('xla')
-    xs.mark_sharding(sharded, mesh, _OVER_X, priority=(0, None))
-    loss = _step(f, o, sharded)
-    sync()
-    assert_right(loss, _step(reference, ro, x), 1e-4)
-  assert traces['n'] == 2
-  for got, wanted in zip(model.parameters(), reference.parameters()):
-    assert_right(got, wanted, 1e-4)
-  other = put(mesh, (32, 16), _OVER_X, (2, None))
-  out = model[0].weight.detach() + other
-  sync()
-  assert placed(out) == placements.of_spec(mesh, _OVER_Y)
-
-
 @pytest.mark.parametrize(
     'order, winner', [(_X_FIRST, 'x'), (_Y_FIRST, 'y')],
     ids=['x first', 'y first'])

@@ -291,9 +291,9 @@ def test_wrappers_as_operands(mesh):
   assert placed(out) == placements.of_spec(mesh, _OVER_Y)
 
 
-def _add_many(mesh, scalars):
-  """Adds marked tensors, and as many scalars; updates one of them."""
-  torch.manual_seed(0)
+@pytest.mark.environment(XLA_PARAMETER_WRAPPING_THREADSHOLD='2')
+def test_parameters_that_come_as_one_tuple(mesh):
+  """The runtime hands them over so from 3200 parameters on."""
   host, device, marked = [], [], []
   for i in range(4):
     host.append(torch.randn(8, 8))
@@ -301,25 +301,12 @@ def _add_many(mesh, scalars):
     device.append(host[-1].to('xla'))
     xs.mark_sharding(device[-1], mesh, spec, priority=priority)
     marked.append(placements.of_spec(mesh, spec))
-  more = [torch.tensor(1.).to('xla') for _ in range(scalars)]
   for _ in range(2):
-    total = sum(device) + sum(more)
+    total = sum(device)
     device[0].mul_(.5)
     sync()
-    assert_right(total, sum(host) + scalars, 1e-2)
+    assert_right(total, sum(host), 1e-2)
     assert placed(total) == placements.of_spec(mesh, _OVER_Y)
     host[0] = host[0] * .5
     assert_right(device[0], host[0], 0)
     assert [placed(t) for t in device] == marked
-
-
-@pytest.mark.environment(XLA_PARAMETER_WRAPPING_THREADSHOLD='2')
-def test_parameters_that_come_as_one_tuple(mesh):
-  """The runtime hands them over so from 3200 parameters on."""
-  _add_many(mesh, 2)
-
-
-@pytest.mark.nightly
-@pytest.mark.environment()
-def test_more_than_3200_parameters(mesh):
-  _add_many(mesh, 3200)

@@ -1,7 +1,6 @@
 """pytorch/xla#9755: an unsharded input must not retrace a compiled graph."""
 
 import copy
-import os
 from typing import Callable, Tuple
 
 from kinds import assert_right
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import torch_xla
-from torch_xla._dynamo import dynamo_bridge
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
@@ -321,15 +319,3 @@ def test_last_check_before_the_threshold_still_sees_a_change(
   xs.mark_sharding(changed, mesh, ('x', None))
   f(changed)
   assert traces['n'] == 2
-
-
-def test_canonical_specs_touch_only_the_empty_one():
-  specs = ['', '{replicated}', '{devices=[2,1]0,1}']
-  assert dynamo_bridge._canonical_sharding_specs(specs) == [
-      '{replicated}', '{replicated}', '{devices=[2,1]0,1}'
-  ]
-
-
-def test_child_process_has_its_environment():
-  assert os.environ['CPU_NUM_DEVICES'] == '8'
-  assert xr.global_runtime_device_count() == 8

@@ -139,12 +139,3 @@ def test_indices_are_axes_as_names_are():
 def test_bad_partition_spec(order, spec, message):
   with pytest.raises((ValueError, TypeError), match=message):
     _mesh((2, 4), order)._get_op_sharding_args_v2(spec)
-
-
-@pytest.mark.means(kinds.DIFFERS)
-@pytest.mark.parametrize(
-    'spec', [('x', 'x'), (('x', 'y'), 'y'), (2, None), (-1, None)], ids=str)
-@pytest.mark.parametrize('order', ['plain', 'shuffled'])
-def test_axes_twice_or_none_of_the_mesh(order, spec):
-  with pytest.raises((ValueError, AssertionError)):
-    _mesh((2, 4), order)._get_op_sharding_args_v2(spec)

@@ -53,12 +53,6 @@ def specs(names, rank):
             for part in parts)
 
 
-def test_enumeration_is_complete():
-  assert len(set(specs('xy', 2))) == len(list(specs('xy', 2))) == 11
-  assert {(('x', 'y'), None), ('y', 'x'),
-          (None, ('y', 'x'))} < set(specs('xy', 2))
-
-
 def v1_text(mesh, spec):
   """What XLA holds for a tensor that the official path marked."""
   t = torch.zeros([8] * len(spec)).to('xla')
@@ -114,16 +108,8 @@ def check(mesh, spec):
 
 
 @pytest.mark.parametrize('order', _ORDERS)
-@pytest.mark.parametrize('shape', [
-    (8,),
-    (2, 4),
-    (4, 2),
-    (1, 8),
-    pytest.param((2, 1, 4), marks=pytest.mark.nightly),
-    pytest.param((2, 2, 2), marks=pytest.mark.nightly),
-])
-def test_every_partition_spec(shape, order):
-  mesh = mesh_of(shape, order)
+def test_every_partition_spec(order):
+  mesh = mesh_of((2, 4), order)
   for rank in (1, 2, 3):
     for spec in specs(mesh.axis_names, rank):
       check(mesh, spec)
@@ -165,50 +151,6 @@ def test_two_by_four(spec, text, devices, args):
   dims, perm, replicated = args
   types = [xs.ShardingType.REPLICATED] * replicated
   assert mesh._get_op_sharding_args_v2(spec) == (dims, [2, 4], perm, types)
-
-
-def test_z_and_xy():
-  mesh = mesh_of((2, 2, 2))
-  assert check(mesh, ('z', ('x', 'y'))) == '{devices=[2,4]<=[4,2]T(1,0)}'
-  assert v1_text(mesh, ('z', ('x', 'y'))) == '{devices=[2,4]0,2,4,6,1,3,5,7}'
-  # As on master: not merged yet.
-  assert mesh._get_op_sharding_args_v2(
-      ('z', ('x', 'y'))) == ([2, 4], [2, 2, 2], [2, 0, 1], [])
-
-
-def texts_of(mesh, spec):
-  """The sharding, its V1 form, and what XLA holds for such a tensor."""
-  sharding = mesh.get_hlo_sharding(spec)
-  return str(sharding), str(sharding.to_v1()), v1_text(mesh, spec)
-
-
-@pytest.mark.environment()
-def test_reversed_axes_of_sixteen_devices(monkeypatch):
-  monkeypatch.setenv('CPU_NUM_DEVICES', '16')  # Until the runtime starts.
-  assert xr.global_runtime_device_count() == 16
-  devices = '0,8,4,12,1,9,5,13,2,10,6,14,3,11,7,15'
-  partial = '0,4,8,12,1,5,9,13,2,6,10,14,3,7,11,15'
-  for shape, spec, v1, v2 in (
-      ((2, 2, 4), ('z', 'y', 'x'), f'{{devices=[4,2,2]{devices}}}',
-       '{devices=[4,2,2]<=[2,2,4]T(2,1,0)}'),
-      ((2, 2, 4), ('z', None),
-       f'{{devices=[4,1,4]{partial} last_tile_dim_replicate}}',
-       '{devices=[4,1,4]<=[4,4]T(1,0) last_tile_dim_replicate}'),
-      ((2, 2, 2, 2), ('z', 'w', ('y', 'x')), f'{{devices=[2,2,4]{devices}}}',
-       '{devices=[2,2,4]<=[2,2,4]T(2,1,0)}'),
-  ):
-    mesh = xs.Mesh(np.arange(16), shape, tuple('xyzw'[:len(shape)]))
-    assert texts_of(mesh, spec) == (v2, v1, v1)
-
-
-@pytest.mark.environment()
-def test_one_device(monkeypatch):
-  monkeypatch.setenv('CPU_NUM_DEVICES', '1')  # Until the runtime starts.
-  assert xr.global_runtime_device_count() == 1
-  for shape, spec in (((1, 1, 1), ('z', 'y', 'x')), ((1, 1, 1), ('z', None)),
-                      ((1, 1, 1, 1), ('z', 'w', ('y', 'x')))):
-    mesh = xs.Mesh(np.arange(1), shape, tuple('xyzw'[:len(shape)]))
-    assert set(texts_of(mesh, spec)) == {'{replicated}'}
 
 
 # Permuted meshes: with a V2 form that is not that of the plain order, with one
@@ -287,54 +229,11 @@ def test_hybrid_mesh(attributes, ici, dcn, placed, has_v2):
   assert any('<=' in text for text in texts)
 
 
-def test_hybrid_mesh_of_two_slices():
-  # Devices that are not listed by coordinates, as upstream's own test has them.
-  at = {(0, 0): (2, 4), (1, 0): (1, 7), (0, 1): (0, 6), (1, 1): (3, 5)}
-  attributes = [
-      slice_of([(*coords, 0)], devices[index], index)[0]
-      for index in range(2)
-      for coords, devices in at.items()
-  ]
-  mesh = hybrid_mesh(attributes, (2, 2), (2, 1), ('data', 'model'))
-  placed = mesh.get_logical_mesh()
-  assert sorted(placed[:2].ravel()) == [0, 1, 2, 3]
-  text = ','.join(map(str, placed.ravel()))
-  assert text != '0,1,2,3,4,5,6,7'
-  assert check(mesh, ('data', 'model')) == f'{{devices=[4,2]{text}}}'
-  assert check(mesh, (('data', 'model'), None)) == f'{{devices=[8,1]{text}}}'
-
-
-def test_indices_are_axes_as_names_are():
-  mesh = mesh_of((2, 4), 'columns')
-  unnamed = xs.Mesh(_ORDERS['columns'], (2, 4))
-  for named, spec in [(('y', 'x'), (1, 0)),
-                      ((('y', 'x'), None), ((1, 0), None)),
-                      (('x', ('y',)), ('x', 1))]:
-    sharding = mesh.get_hlo_sharding(named)
-    assert mesh.get_hlo_sharding(spec) == sharding
-    indices = tuple(0 if entry == 'x' else entry for entry in spec)
-    assert unnamed.get_hlo_sharding(indices) == sharding
-    assert unnamed._get_op_sharding_args_v2(
-        indices) == mesh._get_op_sharding_args_v2(named)
-
-
 def test_scalar():
   mesh = mesh_of((2, 4))
   assert str(mesh.get_hlo_sharding(())) == '{replicated}' == v1_text(mesh, ())
   assert mesh._get_op_sharding_args_v2(
       ()) == ([8], [2, 4], [0, 1], [xs.ShardingType.REPLICATED])
-
-
-def test_subgroup_types_are_those_of_the_package():
-  types = mesh_of((2, 4))._get_op_sharding_args_v2(('x', None))[3]
-  assert [type(t) for t in types] == [xs.ShardingType]
-
-
-def test_arguments_are_not_shared():
-  # A caller may change the lists that it gets.
-  mesh = mesh_of((2, 4))
-  mesh._get_op_sharding_args_v2(('x', None))[0].clear()
-  assert mesh._get_op_sharding_args_v2(('x', None))[0] == [2, 1, 4]
 
 
 @pytest.mark.parametrize('spec, error, message', [
@@ -347,18 +246,12 @@ def test_arguments_are_not_shared():
     ((['x'], None), ValueError, "<class 'list'> is not supported"),
     ((1.0, None), ValueError, "<class 'float'> is not supported"),
 ])
-@pytest.mark.parametrize('order', ['plain', 'shuffled'])
-def test_bad_partition_spec(order, spec, error, message):
-  mesh = mesh_of((2, 4), order)
+def test_bad_partition_spec(spec, error, message):
+  mesh = mesh_of((2, 4))
   with pytest.raises(error, match=message):
     mesh.get_hlo_sharding(spec)
   with pytest.raises(error, match=message):
     mesh._get_op_sharding_args_v2(spec)
-
-
-def test_no_iota_says_why():
-  with pytest.raises(NoIotaError, match='no reshaped and transposed iota'):
-    mesh_of((8,), 'reversed')._get_op_sharding_args_v2(('x',))
 
 
 def test_v1_path_is_untouched():

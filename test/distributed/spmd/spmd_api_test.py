@@ -16,16 +16,9 @@ import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
 from torch_xla.experimental.scan import scan
 from torch_xla.experimental import spmd_fully_sharded_data_parallel as fsdp
-import torch_xla.runtime as xr
 from torch_xla.utils import dlpack
 
 ENVIRONMENT = environments.DEVICES
-
-
-@pytest.fixture(name='mesh', scope='module')
-def mesh_fixture() -> xs.Mesh:
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
 
 
 @pytest.mark.parametrize('spec', [('data',), ('model',), (('data', 'model'),),

@@ -10,10 +10,6 @@ def test_names_are_asked_for_when_they_are_needed():
   assert names.get('bind 1') == ('w', 'v')
 
 
-def test_unknown_binding():
-  assert BoundNames().get('bind 1') == ()
-
-
 def test_the_later_of_two_with_one_target_counts():
   names = BoundNames()
   names.remember('bind 1', lambda: ('old',))

@@ -105,32 +105,17 @@ def _target(**changes) -> str:
   return 'torch_xla.shardy.bind ' + json.dumps({**data, **changes})
 
 
-def test_the_undamaged_target():
-  assert call_target.parse_target(_target()) == (_SAID,)
-
-
 @pytest.mark.parametrize('target', [
     _target()[:-1],
-    _target() + '}',
-    'torch_xla.shardy.tag ',
     'torch_xla.shardy.tag null',
-    'torch_xla.shardy.tag []',
-    'torch_xla.shardy.tag {}',
-    'torch_xla.shardy.tag {"meshes":[]}',
     _target(meshes=[]),
-    _target(meshes=7),
     _target(meshes=[[[2, 4], ['x', 'y']]]),
     _target(meshes=[[8, ['x', 'y'], None]]),
     _target(tensors=[[1, [[0], []], None]]),
     _target(tensors=[[0, [0, None], None]]),
     _target(tensors=[[0, [[0], []], [1]]]),
     _target(tensors=[[0, [[0], []], [-1, None]]]),
-    _target(tensors=[[0, [[0], []], [True, None]]]),
-    _target(tensors=[[0, [[0], []], ['1', None]]]),
-    _target(tensors=[[0, [[0], []], 1]]),
-    _target(tensors=[['0', [[0], []], None]]),
     _target(tensors=[[0]]),
-    _target(tensors=[[0, [[0], []], None, None]]),
     _target(tensors=[[0, [[0], []], None, [1, None], []]]),
     _target(tensors=[[0, [[0], []], None, None, [0]]]),
     _target(tensors=[[0, [[0], []], None, [True, None], [1]]]),
@@ -143,14 +128,11 @@ def test_damaged_targets(target):
 
 @pytest.mark.parametrize('changes', [
     dict(tensors=[[0, [[5], []], None]]),
-    dict(tensors=[[0, [['x'], []], None]]),
     dict(tensors=[[0, [[-1], []], None]]),
     dict(tensors=[[0, [[0], [0]], None]]),
     dict(tensors=[[-1, [[0], []], None]]),
-    dict(meshes=[[[2, 'four'], ['x', 'y'], None]]),
     dict(meshes=[[[2, 0], ['x', 'y'], None]]),
     dict(meshes=[[[2, 4], ['x'], None]]),
-    dict(meshes=[[[2, 4], ['x', 3], None]]),
     dict(meshes=[[[2, 4], ['x', 'y'], [0, 1]]]),
     dict(meshes=[[[2, 4], ['x', 'y'], [0, 0, 1, 2, 3, 4, 5, 6]]]),
 ])

@@ -24,21 +24,14 @@ def test_priorities(priority, rank, expected):
 @pytest.mark.parametrize('priority, rank, error, message', [
     ((0,), 2, PriorityLengthError, 'has 1 entries for a tensor of rank 2'),
     ((), 1, PriorityLengthError, 'has 0 entries'),
-    ((0, 0), 0, PriorityLengthError, 'of rank 0'),
     ((0, -1), 2, PriorityValueError, '-1 of dimension 1 is negative'),
     ((np.int64(-1),), 1, PriorityValueError, 'is negative'),
     ((0, True), 2, PriorityTypeError, 'True of dimension 1 is a bool'),
-    ((np.bool_(True),), 1, PriorityTypeError, 'is a bool'),
     ((1.0,), 1, PriorityTypeError, '1.0 of dimension 0 is a float'),
-    ((float('nan'),), 1, PriorityTypeError, 'is a float'),
     (('1',), 1, PriorityTypeError, 'is a str'),
-    (('p1',), 1, PriorityTypeError, 'is a str'),
     ((None, (1,)), 2, PriorityTypeError, 'of dimension 1 is a tuple'),
     (0, 1, PriorityTypeError, 'is a int'),
     ('01', 2, PriorityTypeError, 'is a str'),
-    ({
-        0: 1
-    }, 1, PriorityTypeError, 'is a dict'),
     (np.zeros(2, int), 2, PriorityTypeError, 'is a ndarray'),
 ])
 def test_priorities_that_are_refused(priority, rank, error, message):

@@ -7,12 +7,9 @@ annotated, and whenever garbage is collected: see `sections`.
 from __future__ import annotations
 
 from collections.abc import Callable
-import copy
 import gc
 import hashlib
 import pathlib
-import queue
-import threading
 
 import processes
 import pytest
@@ -82,62 +79,16 @@ def cycles_collected_now_and_then(run: Run) -> Seen:
     gc.enable()
 
 
-def growing_list(run: Run) -> Seen:
-  kept = []
-  return _steps(run, 40, kept.append)
-
-
-def prefetched(run: Run) -> Seen:
-  """The next batches are annotated ahead, now more of them, now fewer."""
-  ahead = iter([3, 0, 1, 2, 0, 0, 1, 3, 2])
-  kept = []
-
-  def keep(_: torch.Tensor) -> None:
-    kept.extend(
-        run.put((16, 8), ('x', None), (0, None)) for _ in range(next(ahead)))
-
-  return _steps(run, 48, keep)
-
-
-def averaged(run: Run) -> Seen:
-  """An average of the weight: a copy that each step but the first updates."""
-  model = torch.nn.Linear(8, 56, bias=False).to('xla')
-  run.mark(model.weight, ('y', None), (1, None))
-  average = copy.deepcopy(model).requires_grad_(False)
-  optimizer = torch.optim.SGD(model.parameters(), lr=.1)
-  costs, before = [], len(run.programs)
-  for step in range(_STEPS):
-    x = run.put((16, 8), ('x', None), (0, None), may_be_weight=False)
-    optimizer.zero_grad()
-    model(x).square().mean().backward()
-    optimizer.step()
-    if step % 2:
-      with torch.no_grad():
-        average.weight.lerp_(model.weight, .5)
-    costs.append(counted(sync))
-  return Seen([costs], run.said(before))
-
-
 _SAID = [('shardy', [("('x', None)", (0, None)), ("('y', None)", (1, None))])]
 
 
 @pytest.mark.parametrize('section', [
     cycles,
     pytest.param(cycles_collected_now_and_then, marks=pytest.mark.slow),
-    pytest.param(growing_list, marks=pytest.mark.slow),
-    pytest.param(prefetched, marks=pytest.mark.slow),
 ])
 def test_what_else_lives_costs_nothing(section, ways):
   """There are as many programs as with V2 alone: one, and then none."""
   assert ways.on(section).said == _SAID
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('section', [averaged])
-def test_a_copy_costs_nothing(section, ways):
-  for partitioner, tensors in ways.on(section).said:
-    assert partitioner == 'shardy'
-    assert set(tensors) == set(_SAID[0][1])
 
 
 def unrelated(run: Run) -> Seen:
@@ -165,40 +116,6 @@ def test_an_unrelated_annotation_changes_nothing(section, ways):
   first, second = seen.more
   assert first == second
   assert any(spec is None and 'p1' in sdy for spec, _, sdy in first)
-
-
-def loaded_in_another_thread(run: Run) -> Seen:
-  """Batches are annotated between syncs, by whom they are not waited for.
-
-  `.to` beside a sync is a race of `_XLAC`'s own, in every mode; `binding_test`
-  has annotations beside one.
-  """
-  loaded, syncs = queue.Queue(4), threading.Lock()
-
-  def load() -> None:
-    for _ in range(3 * _STEPS):
-      with syncs:
-        x = run.put((16, 8), ('x', None), (0, None), may_be_weight=False)
-      loaded.put(x)
-
-  loader = threading.Thread(target=load)
-  loader.start()
-  w = run.put((8, 80), ('y', None), (1, None))
-  costs, before = [], len(run.programs)
-  for _ in range(3 * _STEPS):
-    x = loaded.get()
-    with syncs:
-      out = x @ w
-      w.mul_(.9)
-      costs.append(counted(sync, out))
-  loader.join()
-  return Seen([costs], run.said(before))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('section', [loaded_in_another_thread])
-def test_threads(section, ways):
-  assert ways.on(section).said == _SAID
 
 
 def repaired(run: Run) -> Seen:

@@ -88,16 +88,6 @@ def test_an_average_that_is_updated_in_place_keeps_its_annotation(mesh):
       assert sharding_of(average.weight) == sharding_of(model.weight)
 
 
-def test_what_is_not_annotated_or_elsewhere_is_copied_as_ever(mesh):
-  del mesh
-  plain = torch.nn.Linear(4, 4)
-  placed = copy.deepcopy(plain).to('xla')
-  for model in (plain, placed):
-    copied = copy.deepcopy(model)
-    assert _priority(copied.weight) is None
-    assert torch.equal(copied.weight.cpu(), model.weight.cpu())
-
-
 def test_assigned_state_of_another_model_brings_its_placement(mesh):
   source, target = _model(mesh), _model(mesh)
   target.load_state_dict(source.state_dict(), assign=True)

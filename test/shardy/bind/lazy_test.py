@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import numpy as np
 import pytest
 from sections import (counted, donated, error, mlp, Run, said, Seen, SHARDY,
                       sync)
@@ -16,9 +15,6 @@ import torch
 import torch_xla
 import torch_xla.distributed.parallel_loader as pl
 import torch_xla.distributed.spmd as xs
-from torch_xla.experimental import eager_mode
-from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
-    SpmdFullyShardedDataParallel as FSDPv2)
 from torch_xla.shardy import current_mode, Mode
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -82,40 +78,19 @@ def sgd(run: Run) -> Seen:
   return _train(run, _sgd)
 
 
-def adam(run: Run) -> Seen:
-  return _train(run, lambda p: torch.optim.Adam(p, lr=1e-2))
-
-
 def compiled_function(run: Run) -> Seen:
   return _train(run,
                 lambda p: torch.optim.SGD(p, lr=.1, momentum=.9, nesterov=True),
                 lambda f: torch_xla.compile(f, full_graph=True))
 
 
-@pytest.mark.parametrize('section', [
-    sgd,
-    pytest.param(adam, marks=pytest.mark.nightly),
-    pytest.param(compiled_function, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize(
+    'section',
+    [sgd, pytest.param(compiled_function, marks=pytest.mark.slow)])
 def test_training_keeps_priorities_and_costs_nothing(section, ways):
   seen = ways.on(section)
   assert seen.said
   assert all(program == ('shardy', _MLP) for program in seen.said)
-
-
-def compiled_step_in_eager_mode(run: Run) -> Seen:
-  eager_mode(True)
-  try:
-    return _train(run, lambda p: torch.optim.SGD(p, lr=.1, weight_decay=.1),
-                  torch_xla.compile)
-  finally:
-    eager_mode(False)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize('section', [compiled_step_in_eager_mode])
-def test_eager_mode_with_a_compiled_step(section, ways):
-  assert ('shardy', _MLP) in ways.on(section).said
 
 
 def read_before_sync(run: Run) -> Seen:
@@ -165,27 +140,6 @@ def test_gradients_accumulated_over_syncs(section, ways):
   assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
 
 
-def two_models(run: Run) -> Seen:
-  pairs = []
-  for marked in (True, False):
-    reference, model = mlp(), run.marked_mlp() if marked else mlp().to('xla')
-    pairs.append(
-        (reference, model, *(_sgd(m.parameters()) for m in (reference, model))))
-  costs = []
-  for _ in range(4):
-    for reference, model, ro, o in pairs:
-      x = torch.randn(8, 16)
-      for m, optimizer, data in ((reference, ro, x), (model, o, x.to('xla'))):
-        optimizer.zero_grad()
-        m(data).pow(2).mean().backward()
-        optimizer.step()
-      costs.append(counted(sync))
-  errors = [
-      e for reference, model, _, _ in pairs for e in _errors(model, reference)
-  ]
-  return Seen([costs, max(errors) < 1e-4])
-
-
 def exception_in_a_compiled_function(run: Run) -> Seen:
   w = run.put((8, 8), ('y', None), (1, None))
   expected = w.cpu()
@@ -213,10 +167,7 @@ def exception_in_a_compiled_function(run: Run) -> Seen:
   ])
 
 
-@pytest.mark.parametrize('section', [
-    pytest.param(two_models, marks=pytest.mark.nightly),
-    exception_in_a_compiled_function
-])
+@pytest.mark.parametrize('section', [exception_in_a_compiled_function])
 def test_as_without_priorities(section, ways):
   ways.on(section)
 
@@ -247,38 +198,6 @@ def test_marked_intermediates(section, ways):
   seen = ways.on(section)
   assert seen.said
   assert all(program == expected for program in seen.said)
-
-
-def fsdp(run: Run) -> Seen:
-  on = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
-  reference = mlp()
-
-  def shard_output(output, mesh):
-    xs.mark_sharding(output, mesh, ('fsdp', None), priority=(1, None))
-
-  model = FSDPv2(mlp().to('xla'), mesh=on, shard_output=shard_output)
-  o, ro = (_sgd(m.parameters()) for m in (model, reference))
-  costs, before = [], len(run.programs)
-  for _ in range(4):
-    x = torch.randn(16, 16)
-    data = x.to('xla')
-    xs.mark_sharding(data, on, ('fsdp', None), priority=(0, None))
-    for m, optimizer, given in ((reference, ro, x), (model, o, data)):
-      optimizer.zero_grad()
-      m(given).pow(2).mean().backward()
-      optimizer.step()
-    costs.append(counted(sync))
-  return Seen([costs, max(_errors(model, reference)) < 1e-4], run.said(before))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize('section', [fsdp])
-def test_fsdp(section, ways):
-  seen = ways.on(section)
-  assert seen.said
-  assert all(partitioner == 'shardy' for partitioner, _ in seen.said)
-  priorities = {p for _, tensors in seen.said for _, p in tensors}
-  assert {(0, None), (1, None), None} <= priorities
 
 
 @pytest.mark.environment(**SHARDY)

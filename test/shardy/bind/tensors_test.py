@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import weakref
 
@@ -116,48 +115,6 @@ def test_marks_of_a_model_do_not_walk_all_marks_each(section, ways):
   assert ways.on(section).more == 4
 
 
-class _Tied(torch.nn.Module):
-
-  def __init__(self):
-    super().__init__()
-    self.embedding = torch.nn.Embedding(32, 16)
-    self.head = torch.nn.Linear(16, 32, bias=False)
-    self.head.weight = self.embedding.weight
-
-  def forward(self, x):
-    return self.head(self.embedding(x))
-
-
-def tied(run: Run) -> Seen:
-  reference = _Tied()
-  model = copy.deepcopy(reference).to('xla')
-  model.head.weight = model.embedding.weight
-  run.mark(model.head.weight, ('y', None), (0, None))
-  run.mark(model.embedding.weight, ('y', None), (2, None))
-  o, ro = (
-      torch.optim.SGD(m.parameters(), lr=.1, momentum=.9)
-      for m in (model, reference))
-  costs, before = [], len(run.programs)
-  for _ in range(5):
-    x = torch.randint(0, 32, (8, 4))
-    for m, optimizer, given in ((reference, ro, x), (model, o, x.to('xla'))):
-      optimizer.zero_grad()
-      m(given).pow(2).mean().backward()
-      optimizer.step()
-    costs.append(counted(sync))
-  return Seen(
-      [costs, error(model.head.weight, reference.head.weight) < 1e-4],
-      run.said(before))
-
-
-@pytest.mark.parametrize('section', [tied])
-def test_tied_weights_have_the_last_annotation(section, ways):
-  seen = ways.on(section)
-  assert seen.said
-  assert all(program == ('shardy', [("('y', None)", (2, None))])
-             for program in seen.said)
-
-
 def dying(run: Run) -> Seen:
   w = run.put((8, 8), ('y', None), (1, None), may_be_weight=False)
   sync()
@@ -249,40 +206,6 @@ def donated_by_the_user(run: Run) -> Seen:
     sync()
   mine = run.programs[before:]
   return Seen([kept, [donated(p) for p in mine], error(out, expected + 1)])
-
-
-def odd_ones(run: Run) -> Seen:
-  made, right = [], []
-  for dtype in (torch.bfloat16, torch.int32, torch.int64, torch.bool,
-                torch.float16, torch.uint8):
-    made.append((torch.ones(8, 8, dtype=dtype), ('x', 'y'), (1, 0)))
-  made += [(torch.ones(2, 2, 2, 2, 2), ('x', None, None, None, None),
-            (1, None, 2, None, 3)), (torch.ones(8, 1), ('x', None), (0, 1)),
-           (torch.tensor(3.), (), ()), (torch.ones(0, 8), (None, 'y'), (1, 2))]
-  before, tensors = len(run.programs), []
-  for t, spec, priority in made:
-    data = t.to('xla')
-    run.mark(data, spec, priority)
-    pending = t.to('xla') * torch.ones_like(t).to('xla')
-    run.mark(pending, spec, priority)
-    tensors.append((t, data, pending, data == data, pending * 1))
-  cost = counted(sync)
-  for t, data, pending, same, once in tensors:
-    right += [
-        torch.equal(data.cpu(), t),
-        torch.equal(pending.cpu(), t),
-        torch.equal(once.cpu(), t),
-        bool(same.cpu().all())
-    ]
-  return Seen([cost, right], run.said(before))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('section', [odd_ones])
-def test_odd_ones(section, ways):
-  (partitioner, tensors), = ways.on(section).said
-  assert partitioner == 'shardy'
-  assert ("('x', 'y')", (1, 0)) in tensors
 
 
 def kept_by_autograd_alone(run: Run) -> Seen:

@@ -2,7 +2,7 @@
 
 import logging
 
-from fake_backend import FakeCompilation, made_of, options_of
+from fake_backend import FakeCompilation, made_of
 import pytest
 from torch_xla.shardy.compile.attempt import Attempt, Failure
 from torch_xla.shardy.compile.compiler import Compiler
@@ -124,23 +124,6 @@ def test_the_reason_of_a_plan_is_noted_and_warned_of(caplog):
   assert len(_warnings(caplog)) == 1
 
 
-def test_the_note_of_a_plan_is_noted_alone(caplog):
-  record = _compile(_plan(_GSPMD, note='nothing to do'), FakeCompilation())
-  assert record.note == 'nothing to do'
-  assert not _warnings(caplog)
-
-
-def test_the_note_of_a_plan_follows_a_reason(caplog):
-  record = _compile(
-      _plan(
-          _shardy(lambda outcome: 'it is laid out anew'),
-          _GSPMD,
-          note='nothing to do'), FakeCompilation())
-  assert record.note == ('it is laid out anew: GSPMD partitions; '
-                         'nothing to do')
-  assert len(_warnings(caplog)) == 1
-
-
 def test_what_differs_in_numbers_alone_is_warned_of_once(caplog):
   """Each program has its own note all the same."""
   ledger, numbers = Ledger(), iter(range(5))
@@ -157,37 +140,6 @@ def test_what_differs_in_numbers_alone_is_warned_of_once(caplog):
   ]
   assert len(_warnings(caplog)) == 1
   assert 'parameter 0' in _warnings(caplog)[0]
-
-
-def test_what_differs_in_shapes_and_shardings_is_warned_of_once(caplog):
-  ledger = Ledger()
-  reasons = iter([
-      'f32[8] is stored as {replicated} and Shardy takes it as '
-      '{devices=[8]<=[8]}',
-      'f32[8,8] is stored as {devices=[8,1]<=[8]} and Shardy takes it as '
-      '{replicated}'
-  ])
-  compiler = Compiler(lambda *_: _plan(_GSPMD, reason=next(reasons)), ledger)
-  compiler(FakeCompilation())
-  compiler(FakeCompilation())
-  assert len(_warnings(caplog)) == 1
-
-
-def test_what_differs_in_words_is_warned_of_each_time(caplog):
-  ledger, reasons = Ledger(), iter(['it is manual', 'it is tupled'])
-  compiler = Compiler(
-      lambda program, program_format, options: _plan(
-          _GSPMD, reason=next(reasons)), ledger)
-  compiler(FakeCompilation())
-  compiler(FakeCompilation())
-  assert len(_warnings(caplog)) == 2
-
-
-def test_each_compiler_says_it_once(caplog):
-  plan = _plan(_GSPMD, reason='it is manual')
-  _compile(plan, FakeCompilation(), FakeCompilation())
-  _compile(plan, FakeCompilation(), FakeCompilation())
-  assert len(_warnings(caplog)) == 2
 
 
 def test_the_error_of_the_only_attempt_is_raised_and_recorded():
@@ -217,19 +169,6 @@ def test_a_refused_attempt_breaks_its_promise_if_that_says_so():
   assert record.handed_on == b'for gspmd'
 
 
-def test_the_error_of_the_last_attempt_counts():
-  ledger = Ledger()
-  compiler = Compiler(lambda *_: _plan(_shardy(lambda outcome: 'one'), _GSPMD),
-                      ledger)
-  last = BackendCompileError(13, 'out of memory')
-  with pytest.raises(BackendCompileError) as raised:
-    compiler(FakeCompilation([_REFUSED, last]))
-  assert raised.value is last
-  record, = ledger.programs()
-  assert record.error == 'out of memory'
-  assert record.note == 'one: GSPMD partitions'
-
-
 def test_an_attempt_that_promises_nothing_is_used_as_it_is():
   """Refused or not, so nothing after it is ever tried."""
   compilation = FakeCompilation([_REFUSED, made_of()])
@@ -255,36 +194,6 @@ def test_a_backend_that_does_not_tell_what_it_made(tell):
   record = _compile(_plan(_shardy(promise), _GSPMD), compilation)
   assert outcomes[0].compiled is None and outcomes[0].error is None
   assert record.collectives is None and record.error is None
-
-
-def test_damaged_options_are_an_error_before_anything_is_tried():
-  ledger, planned = Ledger(), []
-  compiler = Compiler(lambda *arguments: planned.append(arguments), ledger)
-  compilation = FakeCompilation(options=b'\xff')
-  with pytest.raises(ValueError, match='not a valid CompileOptionsProto'):
-    compiler(compilation)
-  assert not planned and not compilation.handed_on and not ledger.programs()
-
-
-def test_the_planners_error_goes_through():
-  ledger = Ledger()
-
-  def planner(program, program_format, options):
-    raise ValueError(f'{program} in {program_format} for {options}')
-
-  compilation = FakeCompilation(program_format='mlir')
-  with pytest.raises(ValueError, match="b'sent' in mlir for CompileOptions"):
-    Compiler(planner, ledger)(compilation)
-  assert not compilation.handed_on and not ledger.programs()
-
-
-def test_what_is_not_to_be_split_stays_whole():
-  """Whether anybody partitions is not the attempt's to say."""
-  options = options_of(1, spmd=False)
-  compilation = FakeCompilation(options=options)
-  record = _compile(_plan(_shardy(promise=None)), compilation)
-  assert compilation.handed_on == [(b'for shardy', options)]
-  assert record.partitioner is Partitioner.NONE
 
 
 def _tensor(parameter, instruction: str, opcode: str) -> TensorRecord:
@@ -359,13 +268,6 @@ def _told_and_untold(**fields) -> Plan:
                            _step(_attempt('untold', **fields), reports=False)))
 
 
-def test_a_backend_that_tells_gets_what_is_for_such():
-  compilation = FakeCompilation()
-  record = _compile(_told_and_untold(), compilation)
-  assert _tried(compilation) == ['told']
-  assert record.note == '' and record.error is None
-
-
 def test_a_backend_that_does_not_tell_gets_what_is_for_such(caplog):
   """That is no promise broken: nothing is warned of."""
   compilation = FakeCompilation()
@@ -403,31 +305,11 @@ def test_a_backend_that_once_does_not_tell_is_asked_again():
     assert _tried(again)[0] == 'told'
 
 
-def test_the_promise_of_what_is_not_told_is_not_asked():
-  """The attempt does not count, whatever it promises."""
-  asked = []
-  _compile(
-      _told_and_untold(read=lambda *_: _SILENT, promise=asked.append),
-      FakeCompilation())
-  assert len(asked) == 1
-
-
 def test_an_attempt_for_the_silent_is_not_made_for_one_that_tells():
   compilation = FakeCompilation()
   with pytest.raises(LayoutError, match='it is odd'):
     _compile(_told_and_untold(promise=lambda outcome: 'it is odd'), compilation)
   assert _tried(compilation) == ['told']
-
-
-def test_a_refused_attempt_says_nothing_of_telling():
-  """The next one is made as if nobody had been asked."""
-  compilation = FakeCompilation([_REFUSED, made_of()])
-  _compile(
-      Plan('m',
-           (_step(_attempt('told', lambda outcome: 'refused'),
-                  reports=True), _step(_attempt('told too'), reports=True))),
-      compilation)
-  assert _tried(compilation) == ['told', 'told too']
 
 
 @pytest.mark.parametrize('made, tried', [
@@ -472,12 +354,6 @@ def test_the_last_attempt_that_breaks_its_promise_is_an_error():
   assert not compilation.answers
 
 
-def test_a_program_without_a_name_in_an_error():
-  plan = Plan('', (_step(_attempt('one', lambda outcome: 'it is odd')),))
-  with pytest.raises(LayoutError, match=r'program \(StableHLO\) cannot'):
-    Compiler(lambda *_: plan, Ledger())(FakeCompilation())
-
-
 def test_a_refusal_that_breaks_the_last_promise_is_the_backends_error():
   with pytest.raises(BackendCompileError) as raised:
     _compile(
@@ -514,13 +390,6 @@ def test_what_the_runtime_reads_is_the_backends_own():
   assert compilation.answers == [made_of(op_sharding.to_bytes(v1))]
 
 
-@pytest.mark.parametrize('answer_format', ['mlir', 'unheard-of'])
-def test_the_runtime_asks_for_what_is_not_hlo(answer_format):
-  compilation = FakeCompilation([(b'module {}', answer_format)])
-  Compiler(lambda *_: _plan(_GSPMD), Ledger())(compilation)
-  assert not compilation.answers
-
-
 @pytest.mark.parametrize('note, said, expected', [
     ('', 'not checked', 'not checked'),
     ('plain', 'not checked', 'plain; not checked'),
@@ -532,13 +401,6 @@ def test_the_note_of_an_outcome(caplog, note, said, expected):
   record = _compile(plan, FakeCompilation(), FakeCompilation())
   assert record.note == expected
   assert _warnings(caplog) == ([said] if said else [])
-
-
-def test_the_note_of_an_outcome_that_is_not_used():
-  plan = _plan(
-      _attempt('one', lambda outcome: 'odd', note_of=lambda outcome: 'a'),
-      _attempt('two', note_of=lambda outcome: 'b'))
-  assert _compile(plan, FakeCompilation()).note == ('odd: SHARDY partitions; b')
 
 
 def test_an_attempt_in_another_format():

@@ -1,11 +1,6 @@
 """Ledgers: what is kept for good, and what while someone records."""
 
-import concurrent.futures
-import threading
-
 import pytest
-import torch_xla
-from torch_xla.shardy.compile import ledger
 from torch_xla.shardy.compile.ledger import Ledger
 from torch_xla.shardy.compile.record import ProgramRecord
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
@@ -39,16 +34,6 @@ def test_bytes_are_kept_only_for_those_who_record():
   assert (kept.sent, kept.handed_on, kept.options_sent,
           kept.options_handed_on) == (None,) * 4
   assert kept.note == 'a note' and kept.seconds == 1.5
-
-
-def test_two_ledgers_are_independent():
-  one, other = Ledger(), Ledger()
-  with one.collect() as of_one, other.collect() as of_other:
-    one.add(_record('a'))
-    other.add(_record('b'))
-  assert _names(of_one) == _names(one.programs()) == ['a']
-  assert _names(of_other) == _names(other.programs()) == ['b']
-  assert not set(_names(ledger.process_ledger.programs())) & {'a', 'b'}
 
 
 def test_recordings_nest_and_overlap():
@@ -87,14 +72,6 @@ def test_a_recording_ends_with_an_exception():
   assert _names(recorded) == ['a']
 
 
-def test_programs_are_those_of_the_moment():
-  books = Ledger()
-  books.add(_record('a'))
-  before = books.programs()
-  books.add(_record('b'))
-  assert _names(before) == ['a']
-
-
 def test_a_use_more_is_counted_where_the_program_is_recorded():
   books, program = Ledger(), _record()
   with books.collect() as before:
@@ -111,25 +88,3 @@ def test_a_use_more_is_counted_where_the_program_is_recorded():
          ] == [('m', 2, None), ('other', 0, None)]
   assert str(used).splitlines()[0].endswith(
       'compiled in 0.00 s, used again 2 time(s)')
-
-
-def test_threads():
-  """Each program is in every recording once, in the same order."""
-  books, start = Ledger(), threading.Barrier(4)
-
-  def add(thread: int) -> None:
-    start.wait()
-    for i in range(200):
-      with books.collect():
-        books.add(_record(f'{thread} {i}'))
-
-  with books.collect() as recorded:
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
-      list(pool.map(add, range(4)))
-  assert sorted(_names(recorded)) == sorted(
-      f'{thread} {i}' for thread in range(4) for i in range(200))
-  assert _names(recorded) == _names(books.programs())
-
-
-def test_the_processs_ledger_is_what_users_ask():
-  assert torch_xla.shardy.programs() == ledger.process_ledger.programs()

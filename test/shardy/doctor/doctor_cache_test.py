@@ -71,23 +71,6 @@ def test_what_is_compiled_after_a_probe_is_stored_and_loaded(tmp_path):
 
 
 @pytest.mark.environment(**_SHARDY)
-def test_a_cache_that_is_closed_while_the_probe_runs(tmp_path: Path):
-  xr.use_spmd()
-  used = cache.use(str(tmp_path))
-  probe = device_probe.run()
-  next(probe)  # It stands at the door from here on, around the cache.
-  used.close()
-  findings = list(probe)
-  assert all(f.status is not doctor.Status.ERROR for f in findings)
-  assert door._chain._wrappers == ()
-  stored = used.report().stored
-  before = len(torch_xla.shardy.programs())
-  run_program(8)
-  assert len(torch_xla.shardy.programs()) > before
-  assert used.report().stored == stored
-
-
-@pytest.mark.environment(**_SHARDY)
 def test_a_probe_that_is_given_up_leaves_the_cache(tmp_path: Path):
   xr.use_spmd()
   used = cache.use(str(tmp_path))

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import io
 
-from torch_xla.shardy.ended_process import last_words, signal_name
-
-
-def test_signals() -> None:
-  assert [signal_name(n) for n in (6, 11, 40)
-         ] == ['SIGABRT', 'SIGSEGV', 'signal 40']
+from torch_xla.shardy.ended_process import last_words
 
 
 def test_the_last_lines_without_times() -> None:

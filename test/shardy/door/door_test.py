@@ -121,22 +121,6 @@ def test_records_nest_and_end(mesh):
   assert outer[-len(inner):] == inner
 
 
-def test_torch_xla_compile(mesh):
-  w, x = torch.randn(8, 8), torch.randn(8, 8)
-  on_device, fed = w.to('xla'), x.to('xla')
-  xs.mark_sharding(on_device, mesh, ('x', 'y'))
-
-  @torch_xla.compile
-  def step(x):
-    return x @ on_device + 1
-
-  with torch_xla.shardy.record() as programs:
-    for _ in range(3):
-      y = step(fed)
-  close(y.cpu(), x @ w + 1)
-  assert len([p for p in programs if p.partitioner is Partitioner.GSPMD]) == 1
-
-
 def test_torch_compile(mesh):
   w, x = torch.randn(8, 8), torch.randn(8, 8)
   on_device = w.to('xla')
@@ -150,33 +134,6 @@ def test_torch_compile(mesh):
     torch_xla.sync()
   assert programs == []
   close(y.cpu(), (x @ w).tanh())
-
-
-def test_training_matches_one_device(mesh):
-  torch.manual_seed(1)
-  layers = lambda: torch.nn.Sequential(
-      torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 8))
-  reference = layers()
-  model = layers()
-  model.load_state_dict(reference.state_dict())
-  model = model.to('xla')
-  xs.mark_sharding(model[0].weight, mesh, ('y', None))
-  xs.mark_sharding(model[2].weight, mesh, (None, 'y'))
-  optimizers = [
-      torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
-      for m in (reference, model)
-  ]
-  for _ in range(4):
-    x = torch.randn(16, 8)
-    fed = x.to('xla')
-    xs.mark_sharding(fed, mesh, ('x', None))
-    for m, o, data in zip((reference, model), optimizers, (x, fed)):
-      o.zero_grad()
-      F.mse_loss(m(data), data).backward()
-      o.step()
-    torch_xla.sync()
-  for expected, got in zip(reference.parameters(), model.parameters()):
-    close(got.cpu(), expected)
 
 
 @pytest.mark.nightly
@@ -199,14 +156,6 @@ def test_400_queued_collective_steps(mesh):
   for _ in range(400):
     y = F.linear(F.linear(y, up).relu(), down) * 1e-4 + 1
   close(x.cpu(), y.expand(256, -1), rtol=1e-3, atol=1e-3)
-
-
-def test_sharded_tensor_reads_whole(mesh):
-  x = torch.arange(64.).reshape(8, 8)
-  on_device = x.to('xla')
-  xs.mark_sharding(on_device, mesh, ('x', 'y'))
-  close((on_device + 1).cpu(), x + 1)
-  close(on_device.cpu(), x)
 
 
 def test_exception_in_a_wrapper_is_the_compile_error(mesh, wrap):
@@ -326,39 +275,3 @@ def test_backend_error_comes_through_and_is_recorded(mesh, wrap):
   assert program.name == 'damaged'
   assert program.error
   assert program.error.splitlines()[0] in str(raised.value)
-
-
-def test_undecodable_program_is_a_compile_error(mesh, wrap):
-  del mesh
-
-  def damage(compilation, rest):
-    compilation.program = b'\xff' + compilation.program
-    rest(compilation)
-
-  wrap(damage)
-  with pytest.raises(Exception, match='not a valid HloModuleProto'):
-    (torch.ones(8).to('xla') * 7 - 2).cpu()
-
-
-def test_backend_takes_the_shardy_option(mesh, wrap):
-  """The plumbing for the partitioner's choice, on a program without shardings.
-
-  One with shardings has to be lowered to Shardy first.
-  """
-  del mesh
-  seen = []
-
-  def choose(compilation, rest):
-    options = compile_options.with_partitioner(compilation.options,
-                                               Partitioner.SHARDY)
-    seen.append(compile_options.read(options).partitioner)
-    compilation.compile(compilation.program, options)
-
-  x = torch.full((9,), 2.).to('xla')
-  torch_xla.sync()
-  undo = wrap(choose)
-  y = x * 7 - 2
-  torch_xla.sync()
-  undo()
-  close(y.cpu(), torch.full((9,), 12.))
-  assert seen == [Partitioner.SHARDY]

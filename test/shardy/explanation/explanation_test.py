@@ -17,7 +17,6 @@ from torch_xla.shardy.explanation import (backend, comparison, conflicts,
                                           in_subprocess, page, reader)
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo import dialects
-from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 from small_programs import ADD as _ADD, DOT as _DOT, explained_of, T as _T
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
@@ -275,14 +274,6 @@ def test_program_of_which_shardy_does_not_tell():
   assert "'y' of b -> dot_general.1" in explained.tensors('dot_general.1')
 
 
-def test_without_a_mesh():
-  with pytest.raises(ProgramTextError, match='0 meshes'):
-    explanation.explain(
-        'm',
-        f'func.func @main(%a: {_T}) -> {_T} {{ return %a : {_T} }}'.encode(),
-        {})
-
-
 def _embedding(shown: str) -> tuple[str, str]:
   """Explains rows that may follow a table or tokens, before a sync."""
   import torch_xla
@@ -388,7 +379,6 @@ torch_xla.sync()
 @pytest.mark.slow
 @pytest.mark.parametrize('least, name, status', [
     (1, 'a', 1),
-    pytest.param('1MiB', 'a', 0, marks=pytest.mark.nightly),
     (1, 'aa', 2),
 ])
 def test_script_that_must_not_move(tmp_path, least, name, status):

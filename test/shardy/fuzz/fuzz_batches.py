@@ -44,8 +44,7 @@ _FRAME = re.compile(r' (xla::[\w:]*Handle\w+|mlir::sdy::\w+)\(')
 
 def outcomes(programs: Sequence[Program],
              environment: Mapping[str, str] = ENVIRONMENT,
-             spoil: Optional[Callable[[], None]] = None,
-             batch: int = _BATCH) -> Iterator[Outcome]:
+             spoil: Optional[Callable[[], None]] = None) -> Iterator[Outcome]:
   """The outcome of each program, in order.
 
   Args:
@@ -53,7 +52,7 @@ def outcomes(programs: Sequence[Program],
   """
   left = list(programs)
   while left:
-    now = left[:batch]
+    now = left[:_BATCH]
     done = _run_child(now, environment, spoil)
     yield from done
     left = left[len(done):]

@@ -1,14 +1,12 @@
 """Random programs over eight devices, against torch.
 
 Here runs a slice; `python -m benchmarks.fuzz` runs as many as it is asked to,
-and prints the smallest program of each failure.
+and prints the program of each failure.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import fuzz_batches as batches
 from program_runs import Outcome, reason_of, Status
@@ -16,7 +14,6 @@ import properties
 import pytest
 import random_chains
 from random_programs import make
-import shrinking
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 # How the reasons begin why GSPMD may partition a program.
@@ -82,21 +79,11 @@ def test_chains(count):
 
 @pytest.mark.nightly
 def test_a_wrong_number_is_found():
-  """The seed of its program finds it, and the program is made smaller."""
   seeds = [s for s in range(40) if ' + ' in str(make(s))][:4]
   found = list(batches.of_seeds(seeds, spoil=_break_sums))
   wrong = [o for o in found if o.status is Status.WRONG]
   assert wrong and {o.seed for o in wrong} <= set(seeds)
   assert 'differ, by' in wrong[0].detail
-  program = make(wrong[0].seed)
-  small = shrinking.shrink(
-      program, wrong[0],
-      lambda programs: batches.outcomes(programs, spoil=_break_sums))
-  assert len(str(small)) <= len(str(program))
-  outcome, = batches.outcomes([small], spoil=_break_sums)
-  assert outcome.status is Status.WRONG
-  fixed, = batches.outcomes([small])
-  assert fixed.status is Status.OK
 
 
 def test_a_process_that_ends_is_a_finding():
@@ -104,21 +91,6 @@ def test_a_process_that_ends_is_a_finding():
   assert [(o.seed, o.status) for o in found] == [(3, Status.DIED),
                                                  (4, Status.DIED)]
   assert 'exit status -6' in found[0].detail
-
-
-@pytest.mark.nightly
-def test_a_program_depends_on_its_seed_alone():
-  script = ('import random_programs\n'
-            'for seed in range(20): print(random_programs.make(seed))')
-  # This process's hashes have another seed.
-  text = subprocess.run([sys.executable, '-c', script],
-                        env={
-                            **os.environ, 'PYTHONHASHSEED': '1',
-                            'PYTHONPATH': os.path.dirname(__file__)
-                        },
-                        stdout=subprocess.PIPE,
-                        check=True).stdout.decode()
-  assert text == ''.join(f'{make(n)}\n' for n in range(20))
 
 
 def test_programs_are_various():
@@ -135,20 +107,14 @@ def test_programs_are_various():
   assert axes == {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize('note', [
-    'parameter 3, f32[5,8], is stored as {devices=[8,1]<=[8]} and Shardy takes '
-    'it as {devices=[1,8]<=[2,4]T(1,0)}: GSPMD partitions',
-    'parameter 12 (up.weight), bf16[3], is stored as {devices=[8]0,1,2,3} and '
-    'Shardy takes it as {replicated}: GSPMD partitions',
+@pytest.mark.parametrize('note, reason', [
+    ('parameter 12 (up.weight), bf16[3], is stored as {devices=[8]0,1,2,3} and '
+     'Shardy takes it as {replicated}: GSPMD partitions',
+     'parameter N, .., is stored as .. and Shardy takes it as ..: GSPMD '
+     'partitions'),
+    ('Shardy cannot be told of the sharding {devices=[4,2]<=[8]} over '
+     '#sdy.mesh<["a"=4, "b"=2], device_ids=[0, 1]>: GSPMD partitions',
+     'Shardy cannot be told of the sharding .. over ..: GSPMD partitions'),
 ])
-def test_like_reasons_are_one(note):
-  assert reason_of(note) == (
-      'parameter N, .., is stored as .. and Shardy takes '
-      'it as ..: GSPMD partitions')
-
-
-def test_a_mesh_is_particular():
-  note = ('Shardy cannot be told of the sharding {devices=[4,2]<=[8]} over '
-          '#sdy.mesh<["a"=4, "b"=2], device_ids=[0, 1]>: GSPMD partitions')
-  assert reason_of(note) == (
-      'Shardy cannot be told of the sharding .. over ..: GSPMD partitions')
+def test_like_reasons_are_one(note, reason):
+  assert reason_of(note) == reason

@@ -134,14 +134,6 @@ def test_shardings():
   assert _read(module).results == (whole,)
 
 
-def test_shardings_of_parameters_in_one_tuple():
-  module = _module('ROOT p = f32[4]{0} parameter(0)')
-  module.spmd_parameters_shardings.append(
-      _bytes('{{replicated}, {devices=[8]<=[8]}}'))
-  assert [str(s) for s in _read(module).parameters
-         ] == ['{replicated}', '{devices=[8]<=[8]}']
-
-
 def test_a_sharding_that_is_not_understood_is_none():
   """Not known, rather than a wrong one; what else there is stays."""
   module = _module('''p = f32[4]{0} parameter(0)
@@ -191,9 +183,3 @@ def test_formats():
   assert len(one.parameters) == 1
   assert compiled_program.read(data, 'mlir') is None
   assert compiled_program.read(b'\xff garbage', 'stablehlo') is None
-
-
-@pytest.mark.parametrize('program_format', ['hlo', 'hlo_with_config'])
-def test_damaged_program(program_format):
-  with pytest.raises(ValueError, match='not a valid HloModuleProto'):
-    compiled_program.read(b'\xff\xff garbage', program_format)

@@ -1,9 +1,7 @@
 """Matrix products without merged dimensions: the smallest modules."""
 
-import re
-
 import annotated_modules as modules
-from printed import assert_printed
+from printed import assert_printed, entry_of
 import pytest
 from torch_xla.shardy.rewrite import dot_dims
 from torch_xla.shardy.rewrite.merged_dims import (merge, Merged, product,
@@ -12,24 +10,10 @@ from torch_xla.shardy.rewrite.merged_dims import (merge, Merged, product,
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
 
-def _print(module) -> str:
-  """The entry as XLA prints it, with what is added numbered as it comes."""
-  text = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text[text.index('ENTRY'):])
-  names: dict[str, str] = {}
-
-  def numbered(match: re.Match) -> str:
-    return names.setdefault(match.group(), f'n{len(names)}')
-
-  return re.sub(r'shardy\.\d+', numbered,
-                body[body.index('\n') + 1:body.rindex('}')]).rstrip()
-
-
 def _unmerged(entry: str, count: int = 1) -> str:
   module = modules.module_of(entry)
   assert dot_dims.unmerge(module) == count
-  return _print(module)
+  return entry_of(module)
 
 
 @pytest.mark.parametrize('source, dims, groups', [
@@ -48,11 +32,6 @@ def _unmerged(entry: str, count: int = 1) -> str:
 ])
 def test_merge(source, dims, groups):
   assert merge(source, dims) == groups
-
-
-def test_a_merge_of_ones_is_none():
-  assert not Merged((8, 1, 4), merge((8, 1, 4), (8, 4))).merges
-  assert Merged((8, 2, 4), merge((8, 2, 4), (8, 8))).merges
 
 
 def test_what_one_side_alone_has_merged_stays():
@@ -230,20 +209,3 @@ def test_what_nothing_used_before_stays():
       rhs_contracting_dims={0}''')
   assert 'unused = f32[3] parameter(2)' in text
   assert 'o = f32[] constant(0)' in text
-
-
-def test_names_and_ids_are_unique():
-  """Those that are given later as well: they count on from the highest."""
-  from torch_xla.shardy.hlo.editor import Editor
-  module = modules.module_of('''
-    x = f32[8,5,16] parameter(0)
-    w = f32[16,32] parameter(1)
-    a = f32[40,16] reshape(x)
-    c = f32[40,32] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-    ROOT s = f32[40,32] add(c, c)''')
-  dot_dims.unmerge(module)
-  entry, = module.computations
-  made = Editor(module).make(entry, 'tanh', entry.instructions[0].shape)
-  instructions = [*entry.instructions, made]
-  assert len({i.name for i in instructions}) == len(instructions)
-  assert len({i.id for i in instructions}) == len(instructions)

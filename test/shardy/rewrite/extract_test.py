@@ -194,86 +194,33 @@ def test_binding_of_a_tag():
   assert taken.bindings == (_binding(_B, parameters=(0,)),)
 
 
-def test_nested_computations():
-  """A while loop's body, and a binding in it is none of the entry's."""
-  pair = f'({_F}, f32[])'
-  module = _module(
-      f'''
-    p0 = {_F} parameter(0)
-    z = f32[] constant(0)
-    t = {pair} tuple(p0, z)
-    w = {pair} while(t), condition=more, body=step
-    ROOT r = {_F} get-tuple-element(w), index=0''',
-      others=f'''
-step {{
-  q = {pair} parameter(0)
-  g = {_F} get-tuple-element(q), index=0
-  s = {_F} negate(g)
-  k = {_F} custom-call(s), {_tag(_A)}
-  c = {_F} custom-call(k), custom_call_target="Sharding",
-    sharding={{devices=[2,1,4]<=[8] last_tile_dim_replicate}}
-  n = f32[] get-tuple-element(q), index=1
-  ROOT o = {pair} tuple(c, n)
-}}
-
-more {{
-  u = {pair} parameter(0)
-  ROOT no = pred[] constant(false)
-}}
-''')
-  taken = extract.extract_annotations(module)
-  assert _names(module, taken.constraints) == {'c': _A}
-  (computation, _), = taken.constraints
-  assert computation != module.entry_computation_id
-  assert 'shardy' not in _text(module)
-  assert 'c = f32[8,8]{1,0} custom-call(s)' in _text(module)
-
-
 _DONOR = ', buffer_donor={ (0, {}), (1, {}), (2, {}) }'
 
 
-def test_what_only_a_binding_used_is_not_donated():
-  """Its tensor lives on: without the binding it was not in the program."""
+@pytest.mark.parametrize(
+    'result, others, bound, donated',
+    [
+        # p1's tensor lives on: without the binding it was not in the program.
+        ('s', f'''k = {_F} custom-call(p2), {_tag(_A)}
+    s = {_F} add(p0, k)''', 'p1', [0, 2]),
+        # Nothing used p2 before.
+        ('s', f's = {_F} add(p0, p1)', 'p0', [0, 1, 2]),
+        # p0 is the result.
+        ('p0', '', 'p0', [0, 1, 2]),
+    ])
+def test_what_stays_donated(result, others, bound, donated):
   module = _module(
       f'''
     p0 = {_F} parameter(0)
     p1 = {_F} parameter(1)
     p2 = {_F} parameter(2)
-    k = {_F} custom-call(p2), {_tag(_A)}
-    s = {_F} add(p0, k)
-    b = f32[] custom-call(p1, p0), {_bind(_A, _B)}
-    ROOT t = ({_F}, f32[]) tuple(s, b)''',
+    {others}
+    b = f32[] custom-call({bound}), {_bind(_A)}
+    ROOT t = ({_F}, f32[]) tuple({result}, b)''',
       header=_DONOR)
-  assert len(module.buffer_donor.entries) == 3
   extract.extract_annotations(module)
-  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 2]
+  assert [e.parameter_number for e in module.buffer_donor.entries] == donated
   assert _text(module).count('parameter(') == 3
-
-
-def test_what_nothing_used_before_stays_donated():
-  module = _module(
-      f'''
-    p0 = {_F} parameter(0)
-    p1 = {_F} parameter(1)
-    p2 = {_F} parameter(2)
-    s = {_F} add(p0, p1)
-    b = f32[] custom-call(p0), {_bind(_A)}
-    ROOT t = ({_F}, f32[]) tuple(s, b)''',
-      header=_DONOR)
-  extract.extract_annotations(module)
-  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
-
-
-def test_a_parameter_that_is_the_result_stays_donated():
-  module = _module(
-      f'''
-    ROOT p0 = {_F} parameter(0)
-    p1 = {_F} parameter(1)
-    p2 = {_F} parameter(2)
-    b = f32[] custom-call(p0), {_bind(_A)}''',
-      header=_DONOR)
-  extract.extract_annotations(module)
-  assert [e.parameter_number for e in module.buffer_donor.entries] == [0, 1, 2]
 
 
 @pytest.mark.parametrize('entry, message', [
@@ -293,16 +240,4 @@ def test_a_parameter_that_is_the_result_stays_donated():
 def test_damaged_calls(entry, message):
   module = _module(f'    p0 = {_F} parameter(0)\n    {entry}')
   with pytest.raises(AnnotationTextError, match=message):
-    extract.extract_annotations(module)
-
-
-def test_tag_of_two_annotations():
-  quoted = _tag(_A).replace('[[0,[[0],[]],[1,null]]]',
-                            '[[0,[[0],[]],[1,null]],[0,[[0],[]],[1,null]]]')
-  module = _module(f'''
-    p0 = {_F} parameter(0)
-    k = {_F} custom-call(p0), {quoted}
-    ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
-      sharding={{replicated}}''')
-  with pytest.raises(ValueError):
     extract.extract_annotations(module)

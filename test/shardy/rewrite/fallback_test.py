@@ -4,12 +4,10 @@ Each runs for real, on eight CPU devices, against plain torch.
 """
 
 import logging
-import random
 
 import environments
 import numpy as np
 import pytest
-from shards import check_shards
 import torch
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
@@ -62,12 +60,17 @@ def test_what_runs_with_shardy_is_noted_as_such(mesh):
 @pytest.mark.parametrize('ids', [(7, 1, 2, 3, 4, 5, 6, 0),
                                  (3, 0, 6, 1, 7, 4, 2, 5)])
 def test_meshes_of_different_device_orders(mesh, ids):
+  """What was asked for, what is in use, and why is in the record."""
   other = xs.Mesh(np.array(ids), (4, 2), ('a', 'b'))
   a, b = torch.randn(8, 8), torch.randn(8, 8)
   y, program = _run(torch.add, _sharded(a, mesh, ('x', 'y'), (0, 1)),
-                    _sharded(b, other, ('a', None), (2, None)))
+                    _sharded(b, other, ('a', None)))
   _check_fell_back(program, 'Shardy cannot be told of the sharding')
   close(y.cpu(), a + b)
+  text = str(program)
+  assert '  gspmd  8 partitions  ' in text and f'\n  note: {program.note}' in text
+  tensor, = [t for t in program.tensors if t.priority]
+  assert (tensor.spec, str(tensor.local_shape)) == ("('x', 'y')", 'f32[4,2]')
 
 
 @pytest.mark.environment()  # Nothing was said yet.
@@ -92,24 +95,17 @@ def test_it_is_said_once(mesh, caplog):
   assert 'official wheel' in warnings[0]
 
 
-@pytest.mark.parametrize(
-    'shape, spec, dtype', [
-        ((), (), torch.float32),
-        ((0, 8), ('x', 'y'), torch.float32),
-        ((8, 0), (None, 'x'), torch.int32),
-        ((1,), (None,), torch.float32),
-        ((2,), ('x',), torch.float32),
-        ((8, 16), ('x', 'y'), torch.bfloat16),
-        ((8, 16), ('y', None), torch.int64),
-        ((8, 16), (('x', 'y'), None), torch.bool),
-        ((2, 4, 2, 8, 2), (None, 'y', None, 'x', None), torch.float32),
-        ((2, 4, 8, 4, 2), ('x', None, 'y', None, None), torch.int8),
-        ((3, 5, 1, 7, 2), ('x', 'y', None, None, None), torch.float64),
-    ],
-    ids=str)
-def test_shapes_and_types(mesh, shape, spec, dtype):
-  a = torch.randint(0, 2, shape).to(dtype)
-  b = torch.randint(0, 2, shape).to(dtype)
+@pytest.mark.parametrize('shape, spec', [
+    ((), ()),
+    ((0, 8), ('x', 'y')),
+    ((8, 0), (None, 'x')),
+    ((1,), (None,)),
+    ((8, 16), (('x', 'y'), None)),
+    ((2, 4, 2, 8, 2), (None, 'y', None, 'x', None)),
+], ids=str)  # yapf: disable
+def test_shapes(mesh, shape, spec):
+  """Even ones, and of no elements; uneven ones and types: `uneven_test`."""
+  a, b = torch.randint(0, 2, shape), torch.randint(0, 2, shape)
   priority = tuple(range(len(shape))[::-1])
   x, y = _sharded(a, mesh, spec, priority), _sharded(b, mesh, spec)
   torch_xla.sync(wait=True)
@@ -118,11 +114,8 @@ def test_shapes_and_types(mesh, shape, spec, dtype):
     xs.mark_sharding(z, mesh, spec, priority=priority)
     torch_xla.sync(wait=True)
   assert all(p.error is None for p in programs)
-  expected = torch.where(a == b, a, b).flip(0) if shape else a * b
-  close(z.cpu(), expected)
+  close(z.cpu(), torch.where(a == b, a, b).flip(0) if shape else a * b)
   close(x.cpu(), a)
-  if shape and 0 not in shape and None not in spec:
-    check_shards(z, expected, mesh, spec)
 
 
 def test_programs_of_torch_xlas_own(mesh):
@@ -139,41 +132,6 @@ def test_programs_of_torch_xlas_own(mesh):
   y, program = _run(lambda: x + 1)
   assert program.partitioner is Partitioner.SHARDY
   close(y.cpu(), a + 1)
-
-
-@pytest.mark.parametrize('shape, spec', [((8, 8), ('x', 'y')),
-                                         ((7, 8), ('y', None))])
-def test_updates_in_place(mesh, shape, spec):
-  """Five steps; the tensor keeps its layout, and its tiles on each device."""
-  a, g = torch.randn(shape), torch.randn(shape)
-  x, d = _sharded(a, mesh, spec, (1, 0)), _sharded(g, mesh, (None, 'y'),
-                                                   (None, 2))
-  placed = torch_xla._XLAC._get_xla_sharding_spec(x)
-  torch_xla.sync(wait=True)
-  for _ in range(5):
-    x.mul_(0.5).add_(d, alpha=0.1)
-    torch_xla.sync(wait=True)
-    a.mul_(0.5).add_(g, alpha=0.1)
-    assert torch_xla._XLAC._get_xla_sharding_spec(x) == placed
-  close(x.cpu(), a)
-  check_shards(x, a, mesh, spec)
-
-
-@pytest.mark.parametrize('names', [('data parallel', 'é"\\'),
-                                   ('}]>', '@mesh'), None])
-def test_odd_axis_names(names):
-  """They stay out of Shardy's text, and are in the record."""
-  mesh = xs.Mesh(np.arange(8), (2, 4), names)
-  a = torch.randn(8, 48)
-  x = _sharded(a, mesh, (1, 0), (1, 0))
-  torch_xla.sync(wait=True)
-  z, program = _run(lambda: x.clone().sigmoid() + len(names or ()))
-  assert program.partitioner is Partitioner.SHARDY
-  tensor, = [t for t in program.tensors if str(t.shape) == 'f32[8,48]']
-  assert tensor.sdy == '#sdy.sharding<@mesh, [{"axis_1"}p1, {"axis_0"}p0]>'
-  if names:
-    assert repr(names[1]) in tensor.spec
-  close(z.cpu(), a.sigmoid() + len(names or ()))
 
 
 def test_result_with_an_open_dimension(mesh):
@@ -223,26 +181,6 @@ def test_backend_that_refuses_the_shardy_program(mesh, wrap):
   close(y.cpu(), a.tanh())
 
 
-def test_backend_that_refuses_both(mesh, wrap):
-
-  def refuse(compilation, rest):
-    hand_on = compilation.compile
-    compilation.compile = lambda program, options, _: hand_on(b'\xff', options)
-    rest(compilation)
-
-  a = torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', None), (0, None))
-  torch_xla.sync(wait=True)
-  undo = wrap(refuse)
-  with torch_xla.shardy.record() as programs:
-    with pytest.raises((RuntimeError, ValueError)):
-      x.sinh().cpu()
-  undo()
-  assert programs[-1].error
-  # The tensor and the process are none the worse.
-  close(x.exp().cpu(), a.exp())
-
-
 def test_backend_that_does_not_tell_what_it_made(mesh, wrap):
   """Then nothing can be checked, so Shardy's program is not used."""
 
@@ -262,19 +200,13 @@ def test_backend_that_does_not_tell_what_it_made(mesh, wrap):
 
 
 @pytest.mark.parametrize(
-    'old, new, compute, message',
+    'old, new, message',
     [
-        (b'"tensors":', b'"tensorZ":', torch.sin,
-         'AnnotationTextError: damaged'),
-        (b'[0,[[0],[]]', b'[7,[[0],[]]', torch.tan,
-         'AnnotationTextError: damaged'),
-        (b'[0,[[0],[]]', b'[0,[[8],[]]', torch.abs, 'names axis 8 of a mesh'),
-        (b'[0,[[0],[]],[0,', b'[0,[[0],[]],[x,', torch.neg,
-         'AnnotationTextError: damaged'),
+        (b'"tensors":', b'"tensorZ":', 'AnnotationTextError: damaged'),
         # Reads well, and is over the devices of another system.
-        (b'"meshes":[[[2,4]', b'"meshes":[[[9,4]', torch.cos, ''),
+        (b'"meshes":[[[2,4]', b'"meshes":[[[9,4]', ''),
     ])
-def test_damaged_annotations(mesh, wrap, old, new, compute, message):
+def test_damaged_annotations(mesh, wrap, old, new, message):
   """An error of that compile, or GSPMD; never a crash or a wrong number."""
   hit = []
 
@@ -288,7 +220,7 @@ def test_damaged_annotations(mesh, wrap, old, new, compute, message):
   torch_xla.sync(wait=True)
   undo = wrap(damage)
   with torch_xla.shardy.record() as programs:
-    y = compute(x)
+    y = x.cos() if message else x.sin()
     try:
       torch_xla.sync(wait=True)
       raised = ''
@@ -303,121 +235,7 @@ def test_damaged_annotations(mesh, wrap, old, new, compute, message):
     assert not raised
     program, = programs
     assert program.partitioner is Partitioner.GSPMD and program.note
-    close(y.cpu(), compute(a))
-
-
-def _random_spec(rng: random.Random, mesh: xs.Mesh, rank: int):
-  axes = list(mesh.axis_names)
-  rng.shuffle(axes)
-  spec = []
-  for _ in range(rank):
-    if not axes or rng.random() < 0.4:
-      spec.append(None)
-    elif len(axes) > 1 and rng.random() < 0.2:
-      spec.append((axes.pop(), axes.pop()))
-    else:
-      spec.append(axes.pop())
-  return tuple(spec)
-
-
-def _random_priority(rng: random.Random, rank: int):
-  if rng.random() < 0.4:
-    return None
-  return tuple(rng.choice([None, 0, 1, 2, 5]) for _ in range(rank))
-
-
-def _random_step(rng, pool, meshes, marked) -> None:
-  """Does the same, once, to a tensor on the host and to one on devices."""
-  (a, x), (b, y) = rng.choice(pool), rng.choice(pool)
-  kind = rng.choice(('add', 'matmul', 'mean', 'cat', 'update', 'flip', 'take',
-                     'softmax', 'flat', 'mark', 'mark'))
-  if kind in ('add', 'matmul', 'cat') and a.shape != b.shape:
-    kind = 'flip'
-  dim = rng.randrange(a.dim())
-  if kind == 'add':
-    pool.append((a + b, x + y))
-  elif kind == 'matmul' and a.dim() > 1:
-    pool.append(
-        ((a @ b.transpose(-1, -2)).tanh(), (x @ y.transpose(-1, -2)).tanh()))
-  elif kind == 'mean' and a.dim() > 1:
-    pool.append((a.mean(dim), x.mean(dim)))
-  elif kind == 'cat':
-    pool.append((torch.cat([a, b], dim), torch.cat([x, y], dim)))
-  elif kind == 'update':
-    a.mul_(0.5).add_(1)
-    x.mul_(0.5).add_(1)
-  elif kind == 'flip':
-    pool.append((a.flip(dim), x.flip(dim)))
-  elif kind == 'take':
-    index = torch.randint(0, a.shape[dim], (5,))
-    pool.append((a.index_select(dim,
-                                index), x.index_select(dim, index.to('xla'))))
-  elif kind == 'softmax':
-    pool.append((a.softmax(-1), x.softmax(-1)))
-  elif kind == 'flat':
-    pool.append((a.reshape(-1).cumsum(0), x.reshape(-1).cumsum(0)))
-  elif kind == 'mark':
-    mesh = rng.choice(meshes)
-    spec = _random_spec(rng, mesh, a.dim())
-    priority = _random_priority(rng, a.dim())
-    a, x = a * 1, x * 1
-    xs.mark_sharding(x, mesh, spec, priority=priority)
-    pool.append((a, x))
-    is_open = any(
-        s is None and p is not None for s, p in zip(spec, priority or ()))
-    if not is_open:
-      marked.append((a, x, mesh, spec))
-
-
-def _random_mesh(rng: random.Random) -> xs.Mesh:
-  shape, names = rng.choice([((2, 4), ('x', 'y')), ((8,), ('d',)),
-                             ((2, 2, 2), ('a', 'b', 'c')),
-                             ((1, 8), ('one', 'eight'))])
-  ids = list(range(8))
-  if rng.random() < 0.2:
-    rng.shuffle(ids)
-  return xs.Mesh(np.array(ids), shape, names)
-
-
-_partitioners = set()
-
-
-@pytest.mark.parametrize('seed', [
-    *range(4),
-    *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 16))
-])
-def test_random_programs(seed):
-  """Numbers, and what each device holds, whoever partitions."""
-  rng = random.Random(seed)
-  torch.manual_seed(seed)
-  sizes = (1, 3, 5, 7, 8, 12) if seed % 4 == 0 else (8, 16)
-  shape = [rng.choice(sizes) for _ in range(rng.choice((1, 2, 2, 3)))]
-  meshes = [_random_mesh(rng) for _ in range(rng.choice((1, 1, 2)))]
-  pool, marked = [], []
-  for _ in range(3):
-    mesh = rng.choice(meshes)
-    spec = _random_spec(rng, mesh, len(shape))
-    a = torch.randn(shape)
-    x = _sharded(a, mesh, spec, _random_priority(rng, len(shape)))
-    pool.append((a, x))
-    marked.append((a, x, mesh, spec))
-  torch_xla.sync(wait=True)
-  with torch_xla.shardy.record() as programs:
-    for _ in range(2):
-      for _ in range(rng.randint(2, 4)):
-        _random_step(rng, pool, meshes, marked)
-      torch_xla.sync(wait=True)
-  for a, x in pool:
-    close(x.cpu(), a, rtol=1e-4, atol=1e-4)
-  for a, x, mesh, spec in marked:
-    check_shards(x, a, mesh, spec)
-  _partitioners.update((p.partitioner, bool(p.note)) for p in programs)
-
-
-def test_random_programs_went_to_shardy():
-  """And to GSPMD with a reason alone."""
-  assert (Partitioner.SHARDY, False) in _partitioners
-  assert (Partitioner.GSPMD, False) not in _partitioners
+    close(y.cpu(), a.sin())
 
 
 # Last: what fails is kept alive, and bound to all programs after it.
@@ -428,16 +246,3 @@ def test_clear_sharding_of_one_of_two(mesh):
   torch_xla.sync(wait=True)
   xs.clear_sharding(y)
   close((x + y).cpu(), a + b)
-
-
-def test_data_of_another_rank(mesh):
-  x = _sharded(torch.randn(8, 8), mesh, (None, None), (0, 1))
-  w = _sharded(torch.randn(8, 8), mesh, ('x', None), (0, None))
-  torch_xla.sync(wait=True)
-  a = torch.randn(3)
-  x.data = a.to('xla')
-  torch_xla.sync(wait=True)
-  y, program = _run(lambda: (x.exp(), w.exp()))
-  close(y[0].cpu(), a.exp())
-  told, = [t for t in program.tensors if str(t.shape) == 'f32[3]']
-  assert told.sdy in ('', '#sdy.sharding<@mesh, [{}]>')

@@ -1,8 +1,7 @@
 """Gathers and scatters that say which dimensions they go along."""
 
-import re
-
 import annotated_modules as modules
+from printed import entry_of
 import pytest
 from torch_xla.shardy.rewrite import index_dims
 from torch_xla.shardy.rewrite.index_dims import batched, IndexDims
@@ -16,18 +15,10 @@ _ADD = '''add {
 '''
 
 
-def _print(module) -> str:
-  text = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', text[text.index('ENTRY'):])
-  body = re.sub(r'shardy\.\d+', 'new', body)
-  return body[body.index('\n') + 1:body.rindex('}')].rstrip()
-
-
 def _batched(entry: str, others: str = '') -> str:
   module = modules.module_of(entry, others)
   assert index_dims.batch(module) == 1
-  return _print(module)
+  return entry_of(module)
 
 
 def test_gather():
@@ -81,8 +72,8 @@ def test_two_indices_are_left():
       slice_sizes={1,1,1}''') == '''\
   x = f32[7,16,5] parameter(0)
   i = s64[8,16,1] parameter(1)
-  new = s64[8,16,2] concatenate(i, i), dimensions={2}
-  ROOT y = f32[8,16] gather(x, new), offset_dims={}, \
+  n0 = s64[8,16,2] concatenate(i, i), dimensions={2}
+  ROOT y = f32[8,16] gather(x, n0), offset_dims={}, \
 collapsed_slice_dims={0,2}, start_index_map={0,2}, operand_batching_dims={1}, \
 start_indices_batching_dims={1}, index_vector_dim=2, slice_sizes={1,1,1}'''
 

@@ -64,14 +64,6 @@ def random(*shape: int) -> torch.Tensor:
   return torch.randn(shape)
 
 
-def elementwise() -> Tensors:
-  mesh = mesh_of()
-  x = sharded(random(8, 8), mesh, ('x', None), (0, None))
-  local = begin(x, mesh, ('x', None))
-  assert local.shape == (4, 8)
-  return (end(local * 2 + 1, mesh, ('x', None), x.shape).sin(),)
-
-
 def both_axes() -> Tensors:
   mesh = mesh_of()
   x = sharded(random(16, 8), mesh, ('x', None), (0, None))
@@ -101,20 +93,6 @@ def permuted_mesh() -> Tensors:
   return (end(local.cumsum(1), mesh, ('y', 'x'), x.shape),)
 
 
-def three_axes() -> Tensors:
-  mesh = mesh_of((2, 2, 2), ('a', 'b', 'c'))
-  x = sharded(random(4, 8, 8), mesh, ('a', None, ('c', 'b')), (1, None, 0))
-  local = begin(x + 1, mesh, ('c', None, ('a', 'b')))
-  return (end(local.softmax(1), mesh, ('c', None, ('a', 'b')), x.shape),)
-
-
-def axis_of_one() -> Tensors:
-  mesh = mesh_of((1, 8), ('one', 'eight'))
-  x = sharded(random(8, 8), mesh, ('one', 'eight'), (0, 1))
-  local = begin(x + 1, mesh, ('eight', 'one'))
-  return (end(local.cumsum(0), mesh, ('eight', 'one'), x.shape),)
-
-
 def two_meshes() -> Tensors:
   """The second cuts an axis of the first."""
   mesh, other = mesh_of(), mesh_of((4, 2), ('p', 'q'))
@@ -122,14 +100,6 @@ def two_meshes() -> Tensors:
   y = end(begin(x + 1, mesh, ('x', 'y')).cumsum(0), mesh, ('x', 'y'), x.shape)
   local = begin(y * 2, other, ('p', 'q'))
   return (end(local.cumsum(1), other, ('p', 'q'), x.shape),)
-
-
-def chained() -> Tensors:
-  mesh = mesh_of()
-  x = sharded(random(8, 8), mesh, ('x', None), (0, None))
-  for spec in ('x', None), (None, 'y'), ('y', 'x'):
-    x = end(begin(x.sin(), mesh, spec).cumsum(1), mesh, spec, x.shape).cos()
-  return (x,)
 
 
 def straight_on() -> Tensors:
@@ -324,27 +294,12 @@ def uneven_types() -> Tensors:
   return tuple(results)
 
 
-def smaller_than_the_mesh() -> Tensors:
-  mesh = mesh_of()
-  x = sharded(random(3, 2), mesh, (None, 'x'), (None, 0))
-  local = begin(x.sin(), mesh, (('x', 'y'), None))
-  return (end(local + 1, mesh, (('x', 'y'), None), (3, 2)),)
-
-
 def uneven_parameter() -> Tensors:
   """The region begins at a parameter, and its end is a result."""
   mesh = mesh_of()
   x = sharded(random(7, 5), mesh, ('x', 'y'), (0, 1))
   local = begin(x, mesh, ('x', 'y'))
   return end(local.sin(), mesh, ('x', 'y'), (7, 5)), x + 1
-
-
-def parameters_alone() -> Tensors:
-  """No one marks anything but the region; nothing has a priority."""
-  mesh = mesh_of()
-  x = random(8, 8).to('xla')
-  local = begin(x, mesh, ('y', 'x'))
-  return (end(local, mesh, ('y', 'x'), (8, 8)),)
 
 
 def manual_result() -> Tensors:
@@ -378,13 +333,12 @@ def manual_in_place() -> Tensors:
 
 PROGRAMS: dict[str, Callable[[], Tensors]] = {
     function.__name__: function
-    for function in (elementwise, both_axes, matmul, permuted_mesh, three_axes,
-                     axis_of_one, two_meshes, chained, straight_on,
+    for function in (both_axes, matmul, permuted_mesh, two_meshes, straight_on,
                      shared_values, several_results, values_from_outside,
                      split_outside, ends_only, all_reduce, backward,
                      needs_its_own_result, in_loop, loop_within, uneven,
-                     uneven_types, smaller_than_the_mesh, uneven_parameter,
-                     parameters_alone, manual_result, manual_in_place)
+                     uneven_types, uneven_parameter, manual_result,
+                     manual_in_place)
 }
 
 

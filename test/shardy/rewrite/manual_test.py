@@ -74,17 +74,6 @@ def test_against_torch(ran):
                              local * total + total)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize('name', ['loop_within'])
-def test_numbers_that_gspmd_has_not(name, ran):
-  shardy, _ = ran
-  torch.manual_seed(7)
-  x, layers = torch.randn(8, 8).sin(), torch.randn(3, 2, 2)
-  for layer in layers:
-    x = (x.reshape(8, 4, 2) @ layer).reshape(8, 8).tanh()
-  torch.testing.assert_close(shardy[name].results[0], x)
-
-
 def _step(first: str) -> tuple[torch.Tensor, set[tuple[int, ...]]]:
   """A sum in which rows and columns contend, and a region after it.
 
@@ -118,30 +107,16 @@ def test_priorities_decide_outside(environment):
   assert torch.equal(*results)
 
 
-_NO_SENSE = {
-    'nested': 'begins a manual region within one: call disable_manual_sharding '
-              'on a tensor before enable_manual_sharding is called',
-    'read': ', which is manual: call disable_manual_sharding before such a '
-            'tensor is marked, or read',
-    'shape': 'f32[9,8] split as {devices=[2,1,4]<=[8] last_tile_dim_replicate} '
-             'is f32[5,8] on a device, and not f32[4,8]',
-}
-
-
-def _refused(which: str) -> str:
+def _read() -> str:
+  """Reads a manual tensor; the process is none the worse."""
   xr.use_spmd()
   mesh = mesh_of()
   x = sharded(torch.ones(8, 8), mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)
   local = begin(x + 1, mesh, ('x', None)) * 2
   with pytest.raises((ValueError, RuntimeError)) as raised:
-    if which == 'nested':
-      local = end(begin(local, mesh, (None, 'y')), mesh, ('x', 'y'), (8, 8))
-    elif which == 'shape':
-      local = end(local, mesh, ('x', None), (9, 8))
     torch_xla.sync(wait=True)
     local.cpu()
-  # The process is none the worse.
   del local
   message = str(raised.value)
   del raised
@@ -150,16 +125,12 @@ def _refused(which: str) -> str:
 
 
 @pytest.mark.parametrize('environment', _ENVIRONMENTS, ids=_IDS)
-@pytest.mark.parametrize('which', [
-    pytest.param(name, marks=[pytest.mark.slow] * (name != 'read'))
-    for name in _NO_SENSE
-])
-def test_what_nobody_can_have(which, environment):
-  """GSPMD ends the process on these."""
-  said = processes.call(_refused, which, **environment).value
-  assert said.startswith('torch_xla.shardy could not compile: '
-                         'ManualShardingError: ')
-  assert _NO_SENSE[which] in said
+def test_a_manual_tensor_that_is_read(environment):
+  """GSPMD ends the process on it, as on what `manual_text_test` refuses."""
+  message = processes.call(_read, **environment).value
+  assert message.startswith('torch_xla.shardy could not compile: '
+                            'ManualShardingError: ')
+  assert ', which is manual: call disable_manual_sharding before' in message
 
 
 def _two_orders() -> tuple[torch.Tensor, str, str]:

@@ -254,21 +254,6 @@ def test_boundary_of_a_mark_without_priority():
     (f'''p0 = {_F} parameter(0), sharding={_X}
       ROOT e = {_end('p0', 'f32[16,8]{1,0}')}''',
      'at e: it ends a region that nothing began'),
-    (f'''p0 = ({_L}, {_L}) parameter(0)
-      p1 = {_F} parameter(1), sharding={_X}
-      b = {_begin('p1')}
-      t = (({_L}, {_L}), {_L}) tuple(p0, b)
-      g = {_L} get-tuple-element(t), index=1
-      ROOT e = {_end('g')}''', 'p0, which is no array and not manual'),
-    (f'''p0 = {_F} parameter(0), sharding={_X}
-      b = {_begin('p0')}
-      m = {_L} tanh(b), control-predecessors={{p0}}
-      ROOT e = {_end('m')}''', 'at m: control dependencies'),
-    (f'''p0 = {_F} parameter(0), sharding={_X}
-      b = {_begin('p0')}
-      t = ({_L}, {_L}) tuple(b, b)
-      ROOT u = (({_L}, {_L}), {_F}) tuple(t, p0)''',
-     'at t: a manual value that is no array'),
 ])
 def test_what_cannot_be_said(entry, message):
   _check_refused(InexpressibleError, message, entry)

@@ -73,24 +73,6 @@ def test_what_nobody_annotated_is_for_shardy_too():
   assert not planned.reason and not planned.note
 
 
-def test_convolutions_that_xla_would_partition_wrong():
-  """Whole along the window, which is no placement of a tensor's."""
-  planned = _plan(
-      modules.module_of(f'''
-    p0 = {_F} parameter(0), sharding={_X}
-    x = f32[1,8,8] reshape(p0)
-    w = f32[8,8,3] constant({{...}})
-    y = f32[1,8,8] convolution(x, w), window={{size=3 pad=1_1}},
-      dim_labels=bf0_oi0->bf0
-    ROOT z = {_F} reshape(y)''').SerializeToString())
-  shardy, gspmd = _attempts(planned)
-  assert gspmd.program.count(b'unspecified_dims=[0,1]') == 3
-  assert shardy.program.count(b'<@mesh, [{?}, {?}, {}]>') == 3
-  parameter, = shardy.tensors
-  assert parameter.parameter == 0
-  assert '1 with operands held whole along the window' in planned.note
-
-
 def test_no_program_at_all_is_nobodys():
   planned = _plan(b'')
   attempt, = _attempts(planned)
@@ -140,16 +122,6 @@ def test_stablehlo_is_handed_on_unless_it_has_annotations():
                     _EIGHT)
 
 
-@pytest.mark.parametrize('damage, message', [
-    (lambda program: b'\xff' + program, 'not a valid HloModuleProto'),
-    (lambda program: program.replace(b'"tensors"', b'"tensorZ"'),
-     'damaged annotations'),
-])
-def test_damaged_programs(damage, message):
-  with pytest.raises(ValueError, match=message):
-    _plan(damage(_program()))
-
-
 def _promised(parameters=(_X,), results=('{replicated}', _X), **fields):
   """What the promise says of a program that was compiled to these layouts."""
 
@@ -194,9 +166,3 @@ def test_why_an_outcome_cannot_be_used(made, reason):
 
 def test_only_what_is_constrained_is_promised_of_results():
   assert _promised(results=[_X, _X]) is None
-
-
-def test_the_programs_are_what_xla_can_read():
-  for attempt in _attempts(_plan(_program())):
-    module = hlo.HloModule.from_serialized_hlo_module_proto(attempt.program)
-    assert module.name == 'm'

@@ -143,25 +143,6 @@ def test_names_stay_with_their_tensors(mesh):
   assert {t.name for t in program.tensors if t.name} == {'renamed'}
 
 
-def test_record_of_a_fallback(mesh):
-  """What was asked for, what is in use, and why."""
-  other = xs.Mesh(np.array([7, 1, 2, 3, 4, 5, 6, 0]), (8,), ('d',))
-  x = _sharded(torch.randn(8, 16), mesh, ('y', None), (3, None))
-  z = _sharded(torch.randn(8, 16), other, ('d', None))
-  torch_xla.sync(wait=True)
-  y = x + z
-  program = _sync_one()
-  del y
-  text = str(program)
-  assert '  gspmd  8 partitions  ' in text
-  assert "('y', None)" in text
-  assert re.search(
-      r'\n  note: Shardy cannot be told of the sharding .*'
-      r': GSPMD partitions$', text)
-  tensor, = [t for t in program.tensors if t.priority]
-  assert str(tensor.local_shape) == 'f32[2,16]'
-
-
 def test_programs_keeps_what_record_gives(mesh):
   x = _sharded(torch.randn(8, 24), mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)

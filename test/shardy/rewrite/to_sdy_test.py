@@ -1,13 +1,9 @@
 """Programs lowered to Shardy's terms, as XLA prints them."""
 
-import re
-import time
-
 import annotated_modules as modules
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.hlo import op_sharding
 from torch_xla.shardy.rewrite import extract, to_sdy
 from torch_xla.shardy.sdy.mesh_axes import InexpressibleError
 from torch_xla.shardy.sharding.text import parse_sharding
@@ -207,28 +203,6 @@ def test_sharding_on_an_operation_becomes_a_constraint():
   assert 'custom-call(z)' not in text
 
 
-def test_no_priorities_where_no_user_gave_any():
-  text, _ = _lower(f'''
-    p0 = {_F} parameter(0), sharding={_X}
-    p1 = {_F} parameter(1), sharding={_Y}
-    ROOT b = f32[] custom-call(p0), {_bind(_say((0, None), (None, None)))}''')
-  assert "[{'x'}, {}]" in text and "[{'y'}, {}]" in text
-  assert '}p' not in text
-
-
-@pytest.mark.parametrize('given, unsaid', [(0, 1), (5, 6), (41, 42)])
-def test_priority_of_what_no_user_said(given, unsaid):
-  text, _ = _lower(f'''
-    p0 = {_F} parameter(0), sharding={_X}
-    p1 = {_F} parameter(1), sharding={_Y}
-    b = f32[] custom-call(p0), {_bind(_say((0, None), (given, None)))}
-    d = {_F} custom-call(p1), custom_call_target="Sharding", sharding={_X}
-    ROOT t = (f32[], {_F}) tuple(b, d)''')
-  assert f"[{{'x'}}p{given}, {{}}]" in text
-  assert f"[{{'y'}}p{unsaid}, {{}}]" in text
-  assert text.count(f"[{{'x'}}p{unsaid}, {{}}]") == 2  # The call and its pin.
-
-
 def test_annotation_of_another_placement_says_nothing():
   """The tensor was placed anew since."""
   text, lowering = _lower(f'''
@@ -238,14 +212,6 @@ def test_annotation_of_another_placement_says_nothing():
                                                _say((1, None), (0, None)))}''')
   assert "[{'y'}p2, {}]" in text and '[{}, {}]' in text
   assert [t.annotation for t in lowering.tensors] == [None, None]
-
-
-def test_uneven():
-  """13 rows over 4 devices: said as it is; the check comes later."""
-  text, _ = _lower(f'''
-    p0 = f32[13,8]{{1,0}} parameter(0), sharding={_Y}
-    ROOT b = f32[] custom-call(p0), {_bind(_say((1, None), (0, None)))}''')
-  assert "[{'y'}p0, {}]" in text
 
 
 def test_permuted_mesh():
@@ -261,78 +227,6 @@ def test_permuted_mesh():
 
 
 _LINE = UserMesh.from_devices((8,), ('d',))
-
-
-@pytest.mark.parametrize(
-    'meshes, mesh, shardings',
-    [
-        ((_MESH, _MESH, _LINE), '"x"=2, "y"=4',
-         ["[{'x'}, {}]", "[{'x'}, {}]", "[{'x', 'y'}, {}]"]),
-        # Most tensors use the line, which needs sub-axes for the other.
-        ((_MESH, _LINE, _LINE), '"x"=2, "y"=4',
-         ["[{'x'}, {}]", "[{'x', 'y'}, {}]", "[{'x', 'y'}, {}]"]),
-        # 4x2 of the same devices: 'y' is made of 'a' and 'b'.
-        ((_MESH, _MESH, UserMesh.from_devices((4, 2),
-                                              ('a', 'b'))), '"x"=2, "y"=4',
-         ["[{'x'}, {}]", "[{'x'}, {}]", "[{'x', 'y':(1)2}, {}]"]),
-        ((UserMesh.from_devices(
-            (4, 2), ('a', 'b')), _MESH, UserMesh.from_devices(
-                (4, 2), ('a', 'b'))), '"a"=4, "b"=2',
-         ["[{'a'}, {}]", "[{'a':(1)2}, {}]", "[{'a'}, {}]"]),
-    ])
-def test_several_meshes_over_the_same_devices(meshes, mesh, shardings):
-  said = [_say((0, None), None, m) for m in meshes]
-  text, _ = _lower(f'''
-    p0 = {_F} parameter(0), sharding={said[0].sharding}
-    p1 = {_F} parameter(1), sharding={said[1].sharding}
-    p2 = {_F} parameter(2), sharding={said[2].sharding}
-    ROOT b = f32[] custom-call(p0, p1, p2), {_bind(*said)}''')
-  assert f'{{mesh = #sdy.mesh<[{mesh}]>}}' in text
-  lines = [line for line in text.splitlines() if 'parameter(' in line]
-  for line, sharding in zip(lines, shardings, strict=True):
-    assert f'<@mesh, {sharding}>' in line
-
-
-def test_the_less_used_mesh_where_the_other_does_not_do():
-  """4x3 devices do not divide as 3x4 do; replicated is said over either.
-
-  Nothing of the first attempt is left.
-  """
-  most, least = UserMesh.from_devices(
-      (4, 3), ('a', 'b')), UserMesh.from_devices((3, 4), ('c', 'd'))
-  said = [_say((None, None), None, most)] * 2 + [_say((0, 1), None, least)]
-  text, lowering = _lower(
-      f'''
-    p0 = f32[12,12]{{1,0}} parameter(0)
-    p1 = f32[12,12]{{1,0}} parameter(1)
-    p2 = f32[12,12]{{1,0}} parameter(2), sharding={said[2].sharding}
-    ROOT b = f32[] custom-call(p0, p1, p2), {_bind(*said)}''',
-      num_devices=12)
-  assert '{mesh = #sdy.mesh<["c"=3, "d"=4]>}' in text
-  assert re.findall('<@mesh, (.*)>"',
-                    text) == ['[{}, {}]', '[{}, {}]', "[{'c'}, {'d'}]"]
-  assert '"a"' not in text and len(lowering.tensors) == 3
-
-
-@pytest.mark.parametrize('names, expected', [
-    (None, ('axis_0', 'axis_1')),
-    (('Ⅰ', 'ｙ'), ('axis_0', 'axis_1')),
-    (('data parallel', 'model'), ('axis_0', 'axis_1')),
-    (('a"b', "it's"), ('axis_0', 'axis_1')),
-    (('\\', '\n'), ('axis_0', 'axis_1')),
-    (('x', 'x'), ('axis_0', 'axis_1')),
-    (('}]>', '<@mesh'), ('axis_0', 'axis_1')),
-    (('fsdp', 'tensor.1'), ('fsdp', 'tensor.1')),
-    (('axis_1', 'axis_0'), ('axis_1', 'axis_0')),
-])
-def test_axis_names(names, expected):
-  said = _say((1, 0), (0, None), UserMesh.from_devices((2, 4), names))
-  text, _ = _lower(f'''
-    p0 = {_F} parameter(0), sharding={said.sharding}
-    ROOT b = f32[] custom-call(p0), {_bind(said)}''')
-  first, second = expected
-  assert f'#sdy.mesh<["{first}"=2, "{second}"=4]>' in text
-  assert f"[{{'{second}'}}p0, {{'{first}'}}]" in text
 
 
 def test_while_body():
@@ -421,85 +315,3 @@ def test_what_cannot_be_said(entry, message):
   with pytest.raises(InexpressibleError) as raised:
     _lower(entry)
   assert message in str(raised.value)
-
-
-def test_a_tag_of_a_tuple_parameter_in_a_program():
-  """Tupled parameters of a program whose only annotation is a tag."""
-  with pytest.raises(InexpressibleError) as raised:
-    _lower(f'''
-      p0 = ({_F}, {_F}) parameter(0), sharding={{{_X}, {_X}}}
-      g = {_F} get-tuple-element(p0), index=0
-      k = {_F} custom-call(g), {_tag(_say((0, None)))}
-      ROOT c = {_F} custom-call(k), custom_call_target="Sharding",
-        sharding={_X}''')
-  assert 'handed over as one tuple' in str(raised.value)
-
-
-@pytest.mark.parametrize('num_devices', [1, 4, 16])
-def test_mesh_of_other_devices(num_devices):
-  with pytest.raises(InexpressibleError, match='a mesh of 8 devices'):
-    _lower(
-        f'''
-      p0 = {_F} parameter(0)
-      ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''',
-        num_devices=num_devices)
-
-
-def test_shardings_given_for_results():
-  module = _module(f'''
-    p0 = {_F} parameter(0)
-    ROOT b = f32[] custom-call(p0), {_bind(_say((None, None)))}''')
-  module.spmd_output_sharding = op_sharding.to_bytes(
-      parse_sharding('{replicated}'))
-  with pytest.raises(InexpressibleError, match="the program's results"):
-    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
-
-
-def test_damaged_sharding_on_a_parameter():
-  module = _module(f'''
-    p0 = {_F} parameter(0), sharding={_X}
-    ROOT b = f32[] custom-call(p0), {_bind(_say((0, None)))}''')
-  for computation in module.computations:
-    for instruction in computation.instructions:
-      if instruction.HasField('sharding'):
-        instruction.sharding = b'\x08\x63'
-  with pytest.raises(InexpressibleError, match='is not understood'):
-    to_sdy.lower_shardings(module, extract.extract_annotations(module), 8)
-
-
-@pytest.mark.parametrize('rank, spec, priority', [(1, (None, None), (0, None)),
-                                                  (3, (None, None), None),
-                                                  (0, (None,), (2,))])
-def test_annotation_of_another_rank(rank, spec, priority):
-  """A placement of {replicated} has no rank, but Shardy's text does."""
-  dims = ','.join(['8'] * rank)
-  layout = ','.join(map(str, range(rank)[::-1]))
-  shape = f'f32[{dims}]{{{layout}}}' if rank else 'f32[]'
-  entry = f'''
-    p0 = {shape} parameter(0)
-    ROOT b = f32[] custom-call(p0), {_bind(_say(spec, priority))}'''
-  text, lowering = _lower(entry)
-  assert f'[{", ".join(["{}"] * rank)}]>' in text
-  assert lowering.tensors[0].annotation is None
-
-
-def test_20_000_instructions():
-  """Several constraints among them; each is looked at once."""
-  count = 20_000
-  lines = [f'i0 = {_F} parameter(0), sharding={_X}']
-  for i in range(1, count):
-    if i % 100 == 0:
-      lines.append(f'i{i} = {_F} custom-call(i{i - 1}), '
-                   f'custom_call_target="Sharding", sharding={_Y}')
-    else:
-      lines.append(f'i{i} = {_F} negate(i{i - 1})')
-  lines.append(f'b = f32[] custom-call(i0), {_bind(_say((0, None), (0, 1)))}')
-  lines.append(f'ROOT t = ({_F}, f32[]) tuple(i{count - 1}, b)')
-  module = _module('\n'.join(lines))
-  start = time.perf_counter()
-  lowering = to_sdy.lower_shardings(module, extract.extract_annotations(module),
-                                    8)
-  print(f'{count} instructions in {time.perf_counter() - start:.2f} s')
-  assert len(lowering.tensors) == 1 + (count - 1) // 100
-  text = modules.printed(module)
-  assert text.count("[{'y'}p2, {}]") == (count - 1) // 100

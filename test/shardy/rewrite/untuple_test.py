@@ -1,7 +1,6 @@
 """Programs of so many parameters that they are handed over as one tuple."""
 
 import annotated_modules as modules
-import convolution_steps
 import numpy as np
 from printed import assert_printed
 import pytest
@@ -132,8 +131,3 @@ def test_they_are_shardys():
 @pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
 def test_they_are_shardys_in_stablehlo():
   _train()
-
-
-def test_convolutions_that_xla_would_partition_wrong():
-  program = convolution_steps.check('grouped')
-  assert program.partitioner is Partitioner.SHARDY and program.note

@@ -212,21 +212,3 @@ def test_whatever_shardy_refuses_is_refused_and_nothing_else(dims):
   except SdyError as e:
     error = str(e)
   assert bool(error) == bool(refused), (dims, error, refused)
-
-
-@pytest.mark.parametrize('pre_size', [0, -1])
-def test_pre_size_below_one(pre_size):
-  dims = (DimSharding((SubAxis('y', pre_size, 2),)),)
-  assert _refused(str(_MESH), _unchecked(dims), 1)
-  with pytest.raises(SdyError):
-    attributes.check(_MESH, dims)
-
-
-@pytest.mark.parametrize('priority', [2**63, 2**70])
-def test_priority_that_is_no_int64(priority):
-  dims = (_dim(closed=False, priority=priority),)
-  assert _refused(str(_MESH), _unchecked(dims), 1)
-  assert not _refused(
-      str(_MESH), _unchecked([_dim(closed=False, priority=2**63 - 1)]), 1)
-  with pytest.raises(SdyError):
-    DimSharding(closed=False, priority=priority)

@@ -81,13 +81,6 @@ def test_what_is_written_over_another_mesh_is_read(annotation, other):
                                      rank) == annotation.sharding
 
 
-@examples(100)
-@given(_meshes())
-def test_meshes_are_read(user_mesh):
-  mesh = mesh_axes.mesh_of(user_mesh)
-  assert from_text.mesh_of_text(str(mesh)) == mesh
-
-
 @pytest.mark.parametrize('text, expected', [
     ('<@mesh, [{"x"}, {}]>', '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'),
     ('#sdy.sharding<@mesh, [{"x"}p3, {?}p1]>',
@@ -130,16 +123,11 @@ def test_mesh_names():
 
 @pytest.mark.parametrize('text, message', [
     ('', 'is no sharding'),
-    ('x', 'is no sharding'),
-    ('<@mesh>', 'is no sharding'),
     ('<@mesh, [{"x"}, {}]', 'is no sharding'),
     ('<@other, [{"x"}, {}]>', 'over the mesh @other, which is not there'),
     ('<@mesh, [{"x"}]>', 'on a tensor of rank 2'),
-    ('<@mesh, [{"x"}, {}, {}]>', 'on a tensor of rank 2'),
     ('<@mesh, [{"z"}, {}]>', 'axis "z" is not one of'),
     ('<@mesh, [{"y":(3)2}, {}]>', '"y":(3)2 is no part of an axis of size 4'),
-    ('<@mesh, [{"y":(4)2}, {}]>', '"y":(4)2 is no part of an axis of size 4'),
-    ('<@mesh, [{"y":(1)8}, {}]>', '"y":(1)8 is no part of an axis of size 4'),
     ('<mesh<["z"=12]>, [{"z":(1)2}, {"z":(3)2}]>', 'cut each other'),
     ('<mesh<nonsense>, [{"x"}, {}]>', 'is no mesh'),
 ])

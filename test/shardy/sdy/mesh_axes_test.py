@@ -185,32 +185,6 @@ def test_what_no_mesh_says(text, rank, message):
   assert message in str(raised.value)
 
 
-@pytest.mark.parametrize('shape, tiles', [((2, 3), '{devices=[3,2]<=[6]}'),
-                                          ((2, 6), '{devices=[3,4]<=[12]}'),
-                                          ((3, 4), '{devices=[2,6]<=[12]}')])
-def test_what_sub_axes_do_not_divide(shape, tiles):
-  mesh = mesh_axes.mesh_of(UserMesh.from_devices(shape, None))
-  with pytest.raises(
-      InexpressibleError, match='the sharding .* over #sdy.mesh'):
-    mesh_axes.dims_of(parse_sharding(tiles), mesh, 2)
-
-
-def test_message_of_a_big_sharding_is_short():
-  sharding = parse_sharding('{devices=[512,1]<=[512]}').to_v1()
-  mesh = mesh_axes.mesh_of(UserMesh.from_devices((8,), None))
-  with pytest.raises(InexpressibleError) as raised:
-    mesh_axes.dims_of(sharding, mesh, 2)
-  assert len(str(raised.value)) < 250
-
-
-def test_replicated_of_any_rank():
-  mesh = mesh_axes.mesh_of(UserMesh.from_devices((2, 4), None))
-  replicated = parse_sharding('{replicated}')
-  for rank in range(4):
-    assert mesh_axes.dims_of(replicated, mesh,
-                             rank) == (attributes.DimSharding(),) * rank
-
-
 @pytest.mark.parametrize('names, expected', [
     (None, ['axis_0', 'axis_1']),
     (('data', 'model'), ['data', 'model']),
@@ -267,31 +241,6 @@ def test_mesh_of_placements(placements, axes):
   for placement in parsed:
     dims = mesh_axes.dims_of(placement, mesh, 2)
     attributes.check(mesh, dims)
-
-
-def test_mesh_of_the_placements_over_a_mesh():
-  """It says all in the plain order of devices, and each alone in any.
-
-  But for an order that iotas of 12 give, which cut the tiles of such a mesh.
-  """
-  for shape in [(8,), (2, 4), (4, 2), (2, 2, 2), (2, 3, 2), (6,), (12,)]:
-    n = math.prod(shape)
-    for ids in _orders(n) if n == 8 else [None]:
-      user_mesh = UserMesh.from_devices(shape, None, ids)
-      given = {
-          spec: partition_spec.sharding_of(shape, user_mesh.device_ids, spec)
-          for spec in _specs(len(shape))
-          if len(spec) == 2
-      }
-      of_all = None
-      if user_mesh.device_ids is None:
-        of_all = mesh_axes.mesh_of_placements(given.values(), n)
-      for spec, placement in given.items():
-        mesh = of_all or mesh_axes.mesh_of_placements([placement], n)
-        assert mesh.num_devices == n
-        dims = mesh_axes.dims_of(placement, mesh, 2)
-        attributes.check(mesh, dims)
-        assert _tiles_of_dims(mesh, dims) == _tiles_of_spec(user_mesh, spec)
 
 
 def test_mesh_of_placements_over_devices_in_an_odd_order():

@@ -73,13 +73,6 @@ def check(mesh_shape, device_ids, partition_spec):
   return sharding
 
 
-def test_enumeration_is_complete():
-  # Two axes: none, one of them, both on one dimension, one each; rank 2.
-  specs = [spec for spec in partition_specs(2) if len(spec) == 2]
-  assert len(specs) == len(set(specs)) == 1 + 4 + 4 + 2
-  assert {((0, 1), None), ((1, 0), None), (1, 0), (None, (1, 0))} < set(specs)
-
-
 # Mesh (2, 4), axes x and y, as discussed in pytorch/xla#9348: each placement of
 # the axes on two dimensions, with the device list written out.
 @pytest.mark.parametrize('partition_spec, text, devices', [
@@ -107,23 +100,6 @@ def test_two_by_four(partition_spec, text, devices):
   assert str(sharding) == text
   if devices is not None:
     assert sharding.to_v1().tiles.to_array().tolist() == devices
-
-
-def test_z_and_xy():
-  sharding = check((2, 2, 2), None, (2, (0, 1)))
-  assert str(sharding) == '{devices=[2,4]<=[4,2]T(1,0)}'
-  assert sharding.to_v1().tiles.to_array().tolist() == [[0, 2, 4, 6],
-                                                        [1, 3, 5, 7]]
-
-
-def test_reversed_axes():
-  sharding = check((2, 2, 4), None, ((2, 1), 0))
-  assert str(sharding) == '{devices=[8,2]<=[2,2,4]T(2,1,0)}'
-  # The dims of an iota need not be those of its axes.
-  tiles = sharding.tiles.reshape((2, 2, 4))
-  assert str(tiles) == '[2,2,4]<=[2,2,4]T(2,1,0)'
-  assert tiles.to_array().tolist() == [[[0, 8, 4, 12], [1, 9, 5, 13]],
-                                       [[2, 10, 6, 14], [3, 11, 7, 15]]]
 
 
 @pytest.mark.parametrize('mesh_shape', _MESHES)

@@ -66,12 +66,6 @@ def test_of_some_nothing_is_said():
   assert made.results is None
 
 
-@pytest.mark.parametrize('text', [_ROWS, _ROWS_V1])
-def test_v1_and_v2_are_one(text):
-  made = _read(_program(f'{{mhlo.sharding = "{text}"}}'))
-  assert made.parameters == _parsed(_ROWS)
-
-
 @pytest.mark.parametrize('said, results, expected', [
     (f'"{_ROWS}"', 1, [_ROWS]),
     (f'"{_ROWS_V1}"', 1, [_ROWS]),
@@ -139,15 +133,6 @@ def test_shardy(said, expected):
   assert made.parameters == made.results
   sharding, = made.results
   assert sharding == parse_sharding(expected)
-
-
-def test_shardy_over_permuted_devices():
-  made = _read(
-      _program(
-          '{sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>}',
-          before='sdy.mesh @m = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>\n'))
-  assert made.parameters == _parsed(
-      '{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}')
 
 
 def test_shardy_over_several_meshes():
@@ -310,11 +295,3 @@ module @compiled {
 ''')
   for results in None, ():
     assert _read(answer.text_of(0, results).encode()).parameters is None
-
-
-@pytest.mark.parametrize('count, results', [(1, ()), (0, (_ROWS,)),
-                                            (3, (_ROWS, _ROWS))])
-def test_text_of_other_counts(count, results):
-  with pytest.raises(
-      ValueError, match=f'{len(results)} layouts for {count} results'):
-    answer.text_of(count, _parsed(*results))

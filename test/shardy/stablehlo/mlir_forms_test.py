@@ -17,9 +17,7 @@ pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
 _main, _shown = modules.main, modules.shown
 _MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 _X = '{devices=[2,1,4]<=[8] last_tile_dim_replicate}'
-_X_V1 = '{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}'
 _Y = '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}'
-_Y_V1 = '{devices=[4,1,2]0,4,1,5,2,6,3,7 last_tile_dim_replicate}'
 
 
 def _say(spec, priority=None) -> Annotation:
@@ -165,44 +163,6 @@ def _v2(arguments: str, results: str, body: str):
   program = modules.in_hlo(_main(arguments, results, body))
   extract.extract_annotations(program)
   return program, to_v2.emit_in_place(program)[1]
-
-
-def test_v2():
-  """Arguments, results, operations and calls have V2; bindings and tags go."""
-  program, counts = _v2(
-      f'%arg0: F {{mhlo.sharding = "{_X_V1}"}}',
-      f'F {{mhlo.sharding = "{_Y_V1}"}}, tensor<f32>', f'''
-    %b = {modules.bind(_say((0, None), (1, 4)), of=('%arg0',))}
-    %n = stablehlo.negate %arg0 {{mhlo.sharding = "{_X_V1}"}} : F
-    %k = {modules.tag(_say((1, None), (2, None)), '%n')}
-    %c = {modules.sharding_call('%k', _Y_V1)}
-    return %c, %b : F, tensor<f32>''')
-  assert_printed(
-      _shown(modules.in_form(program, None)), '''\
-module @m {
-  func.func @main(%arg0: F {mhlo.sharding = "{devices=[2,1,4]<=[8]
-      last_tile_dim_replicate}"})
-      -> (F, tensor<f32>) {
-    %0 = stablehlo.negate %arg0 : F
-    %1 = stablehlo.custom_call @Sharding(%0) {backend_config = "", mhlo.sharding
-        = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"} : (F) -> F
-    %2 = stablehlo.custom_call @Sharding(%1) {backend_config = "", mhlo.sharding
-        = "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"} : (F) -> F
-    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    return %2, %cst : F, tensor<f32>
-  }
-}
-''')
-  assert counts == to_v2.ShardingCounts(3)
-
-
-def test_what_has_no_v2_goes_on_as_it_came():
-  sharding = '{devices=[8,1]7,6,5,4,3,2,1,0}'
-  program, counts = _v2(f'%arg0: F {{mhlo.sharding = "{sharding}"}}', 'F',
-                        'return %arg0 : F')
-  assert f'%arg0: F {{mhlo.sharding = "{sharding}"}}' in _shown(
-      modules.in_form(program, None))
-  assert counts.v2 == 0 and counts.v1 == 1
 
 
 def test_pinned_results_in_v2():

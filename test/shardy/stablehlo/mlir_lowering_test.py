@@ -8,10 +8,7 @@ import mlir_modules as modules
 from printed import assert_printed
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.hlo import messages, protos
-from torch_xla.shardy.rewrite import (dot_dims, extract, index_dims, to_sdy,
-                                      untuple)
-from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.rewrite import (extract, to_sdy, untuple)
 from torch_xla.shardy.stablehlo import conversion, dialects, pins
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
@@ -38,98 +35,6 @@ def _lowered(arguments: str, results: str, body: str, others: str = ''):
   """The text of what becomes of a program, and what it says."""
   module, told = modules.lower(_main(arguments, results, body, others))
   return _shown(module), told
-
-
-def test_parameters():
-  """Annotated with and without priority, placed without a word, and whole."""
-  text, told = _lowered(
-      f'{_arguments(_AT_X, _AT_Y, _AT_MINOR_X)}, %arg3: tensor<f32>',
-      'tensor<f32>', f'''
-    %b = {_bind(_say((0, None), (2, None)), _say((1, None)),
-                of=('%arg0', '%arg1'))}
-    return %b : tensor<f32>''')
-  assert_printed(
-      text, '''\
-module @m {
-  sdy.mesh @mesh = <["x"=2, "y"=4]>
-  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>},
-      %arg1: F {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>},
-      %arg2: F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}p3]>},
-      %arg3: tensor<f32> {sdy.sharding = #sdy.sharding<@mesh, []>})
-      -> tensor<f32> {
-    %cst = stablehlo.constant dense<0.000000e+00> : tensor<f32>
-    return %cst : tensor<f32>
-  }
-}
-''')
-  assert [(t.parameter, str(t.shape), t.annotation) for t in told.tensors
-         ] == [(0, 'f32[8,8]', _say((0, None), (2, None))),
-               (1, 'f32[8,8]', _say((1, None))), (2, 'f32[8,8]', None),
-               (3, 'f32[]', None)]
-  assert [t.placement for t in told.tensors
-         ] == [parse_sharding(s) for s in (_X, _Y, _MINOR_X, '{replicated}')]
-
-
-def test_a_binding_that_nobody_uses_is_heard():
-  text, _ = _lowered(
-      _arguments(_AT_X), 'F', f'''
-    %b = {_bind(_say((0, None), (1, 4)), of=('%arg0',))}
-    %n = stablehlo.negate %arg0 : F
-    return %n : F''')
-  assert_printed(
-      text, '''\
-module @m {
-  sdy.mesh @mesh = <["x"=2, "y"=4]>
-  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p1, {}]>})
-      -> F {
-    %0 = sdy.sharding_constraint %arg0 <@mesh, [{"x"}p1, {?}p4]> : F
-    %1 = stablehlo.negate %0 : F
-    return %1 : F
-  }
-}
-''')
-
-
-def test_sharding_calls_and_pinned_results():
-  """A tagged one, one that nobody spoke of, and both as results."""
-  text, told = _lowered(
-      _arguments(_AT_X), 'F, F, F', f'''
-    %k = {_tag(_say((None, 1), (None, 1)), '%arg0')}
-    %c = {_constrain('%k', '{devices=[1,4,2]<=[2,4]T(1,0) '
-                           'last_tile_dim_replicate}')}
-    %d = {_constrain('%c', _X)}
-    %n = stablehlo.negate %d : F
-    return %c, %n, %d : F, F, F''')
-  assert_printed(
-      text, '''\
-module @m {
-  sdy.mesh @mesh = <["x"=2, "y"=4]>
-  func.func @main(%arg0: F {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>})
-      -> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {"y"}p1]>}, F, F
-          {sdy.sharding = #sdy.sharding<@mesh, [{"x"}p2, {}]>}) {
-    %0 = sdy.sharding_constraint %arg0 <@mesh, [{}, {"y"}p1]> : F
-    %1 = sdy.sharding_constraint %0 <@mesh, [{"x"}p2, {}]> : F
-    %2 = stablehlo.negate %1 : F
-    return %0, %2, %1 : F, F, F
-  }
-}
-''')
-  assert sorted(told.results) == [0, 2]
-
-
-def test_sharding_on_an_operation_becomes_a_constraint():
-  """Also on one that jaxlib folds; not a scalar's: there is nothing to say."""
-  text, told = _lowered(
-      _arguments(_AT_X), 'F', f'''
-    %z = stablehlo.constant {{mhlo.sharding = "{{replicated}}"}}
-        dense<0.0> : tensor<f32>
-    %w = stablehlo.broadcast_in_dim %z, dims = [] {_AT_MINOR_X}
-        : (tensor<f32>) -> F
-    %s = stablehlo.add %arg0, %w {{mhlo.sharding = "{{replicated}}"}} : F
-    return %s : F''')
-  assert text.count('sdy.sharding_constraint') == 2
-  assert '-> (F {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {' in text
-  assert {k: str(v) for k, v in told.results.items()} == {0: '{replicated}'}
 
 
 @pytest.mark.parametrize('results, returned, pinned', [
@@ -265,34 +170,6 @@ def test_what_stablehlo_lacks_is_a_custom_call(operation):
   assert f'mhlo.attributes = {attributes}, mhlo.version = 1' in text
 
 
-def test_products_and_gathers_are_those_of_hlo():
-  """A reshape of a reshape, and an iota that jaxlib takes apart."""
-  program = modules.in_hlo(
-      _main(
-          '%q: tensor<8x4x5x6xf32>, %w: tensor<6x3xf32>, %x: tensor<16x5xf32>, '
-          '%i: tensor<16x8x1xui32>', 'tensor<8x4x5x3xf32>, tensor<16x8xf32>',
-          '''
-    %a = stablehlo.reshape %q : (tensor<8x4x5x6xf32>) -> tensor<8x20x6xf32>
-    %b = stablehlo.reshape %a : (tensor<8x20x6xf32>) -> tensor<160x6xf32>
-    %p = stablehlo.dot_general %b, %w, contracting_dims = [1] x [0]
-        : (tensor<160x6xf32>, tensor<6x3xf32>) -> tensor<160x3xf32>
-    %r = stablehlo.reshape %p : (tensor<160x3xf32>) -> tensor<8x4x5x3xf32>
-    %n = stablehlo.iota dim = 0 : tensor<16x8x1xui32>
-    %j = stablehlo.concatenate %n, %i, dim = 2 : (tensor<16x8x1xui32>,
-        tensor<16x8x1xui32>) -> tensor<16x8x2xui32>
-    %y = "stablehlo.gather"(%x, %j) <{dimension_numbers =
-        #stablehlo.gather<collapsed_slice_dims = [0, 1],
-        start_index_map = [0, 1], index_vector_dim = 2>,
-        indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}>
-        : (tensor<16x5xf32>, tensor<16x8x2xui32>) -> tensor<16x8xf32>
-    return %r, %y : tensor<8x4x5x3xf32>, tensor<16x8xf32>'''))
-  assert (dot_dims.unmerge(program), index_dims.batch(program)) == (1, 1)
-  text = _shown(modules.in_form(program, None))
-  assert ('stablehlo.dot_general %arg0, %arg1, contracting_dims = [3] x [0]'
-          in text and 'stablehlo.reshape' not in text)
-  assert 'operand_batching_dims = [0]' in text and 'iota' not in text
-
-
 _WRAPPED = f'''
     func.func private @f(%a: F {_AT_X}, %b: F)
         -> (tuple<F, F> {{mhlo.sharding = "{{{_X}, {{replicated}}}}"}}) {{
@@ -349,13 +226,6 @@ def test_what_is_more_than_a_wrapper_must_not_pass_for_one(body):
   assert len(_unwrapped(body).computations) == 2
 
 
-def test_no_main():
-  module = modules.read('module { func.func @other() { return } }')
-  with pytest.raises(
-      dialects.ProgramTextError, match='without a function main'):
-    conversion.to_hlo(module)
-
-
 @pytest.mark.parametrize('sharding, message', [
     ('{devices=[2,', 'a sharding that is not understood'),
     ('{devices=[2,2,2]<=[8]}', 'cannot convert a program to HLO'),
@@ -365,10 +235,3 @@ def test_a_damaged_sharding_is_not_passed_over(sharding, message):
                  'return %arg0 : F')
   with pytest.raises(dialects.ProgramTextError, match=message):
     conversion.to_hlo(module)
-
-
-def test_what_cannot_be_converted_back():
-  """A program without anything in it."""
-  with pytest.raises(
-      dialects.ProgramTextError, match='cannot convert a program in HLO'):
-    conversion.from_hlo(messages.make(protos.HloModuleProto))

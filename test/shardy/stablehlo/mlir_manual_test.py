@@ -1,13 +1,13 @@
 """Manual regions in MLIR: sdy.manual_computation, and as attributes."""
 
 import manual_programs
-from mlir_modules import bind, lower, main, read, shown
+from mlir_modules import bind, lower, main, shown
 from printed import assert_printed
 import processes
 import pytest
 import torch
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.stablehlo import dialects, to_dialect
+from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.forms import Form
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads MLIR')
@@ -98,27 +98,6 @@ def test_region_as_attributes():
                     '\\22y\\22}>"') == 2
 
 
-def test_a_region_that_goes_on_in_another():
-  """What passes on is a second result of the first region."""
-  tile = 'tensor<4x2xf32>'
-  module, _ = lower(
-      main(
-          f'%arg0: F {_XY}', 'F', f'''
-    %b = {_begin('%arg0', tile)}
-    %m = stablehlo.tanh %b : {tile}
-    %k = stablehlo.sine %m : {tile}
-    %e = {_end('%k', 'F', tile, _XY)}
-    %s = {_sharding('%e', _XY, 'F')}
-    %c = {_begin('%s', tile)}
-    %n = stablehlo.add %c, %m : {tile}
-    %f = {_end('%n', 'F', tile, _XY)}
-    return %f : F'''))
-  text = dialects.text(module)
-  assert text.count('sdy.manual_computation(') == 2
-  assert '-> (tensor<8x8xf32>, tensor<32x2xf32>)' in text
-  assert '<@mesh, [{"axis_0", "axis_1"}, {}]>' in text
-
-
 def _as_attributes(names):
   """The programs for a plugin that does not know the dialect."""
   from torch_xla.shardy.stablehlo import target
@@ -159,36 +138,3 @@ def test_as_hlo(name, ran):
     assert any(marker in text for text in one.texts)
     for result, other in zip(one.results, ran['HLO'][name].results):
       assert torch.equal(result, other)
-
-
-def test_two_regions_of_one_body():
-  """Others write it so: each region has its own."""
-  said = '"#sdy.sharding_per_value<[<@mesh, [{\\22x\\22}, {}]>]>"'
-  axes = 'xla.sdy.manual_axes = "#sdy<manual_axes{\\22x\\22}>"'
-
-  def region(number: int, of: str) -> str:
-    return f"""
-      %b{number} = stablehlo.custom_call @xla.sdy.GlobalToLocalShape({of}) {{
-          mhlo.frontend_attributes = {{xla.sdy.in_shardings = {said}, {axes}}}}}
-          : (F) -> {_L}
-      %c{number} = call @xla.sdy.manual_computation_body(%b{number})
-          : ({_L}) -> {_L}
-      %e{number} = stablehlo.custom_call @xla.sdy.LocalToGlobalShape(
-          %c{number}) {{mhlo.frontend_attributes = {{
-          xla.sdy.out_shardings = {said}, {axes}}}}} : ({_L}) -> F"""
-
-  module = read(f"""
-    module @m attributes {{mhlo.frontend_attributes = {{
-        xla.sdy.meshes = "{{mesh = #sdy.mesh<[\\22x\\22=2]>}}"}}}} {{
-    func.func private @xla.sdy.manual_computation_body(%a: {_L}) -> {_L} {{
-      %n = stablehlo.negate %a : {_L}
-      return %n : {_L}
-    }}
-    func.func @main(%a: F) -> F {{{region(0, '%a')}{region(1, '%e0')}
-      return %e1 : F
-    }}}}""")
-  to_dialect.write(module)
-  assert module.operation.verify()
-  text = shown(module)
-  assert text.count('sdy.manual_computation(') == 2
-  assert text.count('stablehlo.negate') == 2 and 'call' not in text

@@ -10,9 +10,6 @@ import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
 import torch_xla.distributed.spmd as xs
-from torch_xla.experimental.mark_pattern_utils import StableHLOCompositeBuilder
-from torch_xla.shardy import DoorError
-from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.stablehlo import exported_program_to_stablehlo
 
@@ -205,24 +202,6 @@ def test_what_was_traced(mesh, tmp_path):
   assert 'pad' not in traced and _OURS not in traced
 
 
-def test_what_the_plugin_is_spared(mesh, tmp_path, monkeypatch):
-  """Its normalisations stay whole, and what is uneven is padded."""
-  x = torch.ones(9, 16).to('xla')
-  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
-  torch_xla.sync()
-  y = torch.nn.functional.layer_norm(x, (16,))
-  monkeypatch.setattr(
-      XlaCpuPlugin,
-      'rewrites',
-      lambda self: {'batch_norm': False},
-      raising=False)
-  text = _exported([y], tmp_path / 'p.mlir')
-  assert 'batch_norm_training' in text and '%arg0: tensor<10x16xf32>' in text
-  monkeypatch.setattr(XlaCpuPlugin, 'rewrites', lambda self: {'norms': False})
-  with pytest.raises(DoorError, match="rewrites.. names 'norms'; it can name"):
-    torch_xla.shardy.export_stablehlo([y], tmp_path / 'p.mlir')
-
-
 @pytest.mark.slow
 @_ALONE
 def test_a_program_of_torch_export(mesh, tmp_path):
@@ -239,15 +218,6 @@ def test_a_program_of_torch_export(mesh, tmp_path):
   assert _OURS not in theirs and 'mhlo.sharding' in theirs
 
 
-@pytest.mark.slow
-def test_a_program_on_the_host_is_replicated(mesh, tmp_path):
-  exported = torch.export.export(torch.nn.Linear(4, 2), (torch.ones(3, 4),))
-  text = _exported(exported, tmp_path / 'p.mlir')
-  assert 'stablehlo.dot_general' in text
-  assert set(re.findall(r'#sdy.sharding<@mesh, (.*?)>',
-                        text)) <= {'[]', '[{}]', '[{}, {}]'}
-
-
 @pytest.mark.parametrize('source, kind, message', [
     ([1], TypeError, 'takes a list of tensors'),
     ({
@@ -258,14 +228,6 @@ def test_a_program_on_the_host_is_replicated(mesh, tmp_path):
 def test_what_is_no_program(mesh, tmp_path, source, kind, message):
   with pytest.raises(kind, match=message):
     torch_xla.shardy.export_stablehlo(source, tmp_path / 'p.mlir')
-
-
-@pytest.mark.slow
-@_ALONE
-def test_a_tensor_alone_and_a_path_of_bytes(mesh, tmp_path):
-  path = tmp_path / 'p.mlir'
-  torch_xla.shardy.export_stablehlo(_graph(mesh), bytes(path))
-  assert 'return' in path.read_text()
 
 
 class _Mutating(torch.nn.Module):
@@ -402,18 +364,6 @@ def test_a_pending_argument_keeps_its_priority(mesh, tmp_path):
   xs.mark_sharding(a, mesh, ('x', None), priority=(5, None))
   text = _exported(torch.export.export(_Sum(), (a, b)), tmp_path / 'p.mlir')
   assert '"a", sdy.sharding = #sdy.sharding<@mesh, [{"x"}p5, {}]>' in text
-
-
-@pytest.mark.slow
-@_ALONE
-def test_composites_are_kept(mesh, tmp_path):
-  x = torch.randn(8, 16).to('xla')
-  xs.mark_sharding(x, mesh, ('x', None), priority=(1, None))
-  torch_xla.sync()
-  builder = StableHLOCompositeBuilder('my.relu', {'k': 1})
-  y = builder.mark_outputs(torch.relu(builder.mark_inputs(x)))
-  text = _exported([y], tmp_path / 'p.mlir')
-  assert 'stablehlo.composite "my.relu"' in text and '{"x"}p1' in text
 
 
 @_ALONE

@@ -7,17 +7,14 @@ import functools
 import os
 
 import pytest
-from sections import DEVICES, error, mlp, Run, SHARDY, sync
+from sections import error, mlp, Run, SHARDY, sync
 import torch
-import torch_xla
 from torch_xla.shardy import current_mode, Mode
 from torch_xla.shardy.hlo.compile_options import Partitioner
 from torch_xla.shardy.mode import leaves_as_stablehlo
 
 _VARIABLE = 'XLA_STABLEHLO_COMPILE'
 _ON = pytest.mark.environment(**SHARDY, XLA_STABLEHLO_COMPILE='1')
-_ON_BY_OTHER_NAMES = pytest.mark.environment(
-    **DEVICES, CONVERT_SHLO_TO_SHARDY='1', XLA_STABLEHLO_COMPILE='true')
 
 
 def _marking(run: Run, model: torch.nn.Module) -> Callable:
@@ -75,29 +72,11 @@ def _check(run: Run, caplog: pytest.LogCaptureFixture) -> None:
   ]
 
 
-@pytest.mark.parametrize('variable', [
-    pytest.param('XLA_USE_SHARDY', marks=_ON),
-    pytest.param(
-        'CONVERT_SHLO_TO_SHARDY',
-        marks=[_ON_BY_OTHER_NAMES, pytest.mark.nightly]),
-])
-def test_lazy(variable, run, caplog):
-  assert variable in os.environ
+@_ON
+def test_lazy(run, caplog):
   model = run.marked_mlp()
   forward = _marking(run, model)
   _train(run, model, lambda optimizer, x: _step(forward, optimizer, x))
-  _check(run, caplog)
-
-
-@pytest.mark.nightly
-@_ON
-def test_torch_xla_compile(run, caplog):
-  model = run.marked_mlp()
-  forward = _marking(run, model)
-  _train(
-      run, model,
-      torch_xla.compile(
-          lambda optimizer, x: _step(forward, optimizer, x), full_graph=True))
   _check(run, caplog)
 
 

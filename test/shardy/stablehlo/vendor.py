@@ -6,12 +6,11 @@ A section may be any picklable callable that takes a `Run` and gives plain data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 import contextlib
 import dataclasses
 import faulthandler
-import importlib
 import inspect
 import logging
 import os
@@ -23,8 +22,7 @@ from typing import Any, Optional
 
 import processes
 import pytest
-from sections import Outcome, outcome_of, Run, said, Seen, SHARDY
-import torch
+from sections import Outcome, outcome_of, Run, said, SHARDY
 from torch_xla.experimental import plugins
 from torch_xla.shardy import door
 from torch_xla.shardy.compile.record import ProgramRecord
@@ -293,61 +291,6 @@ def _calls_of(module: ModuleType,
 def _is_slow(marks: Any) -> bool:
   marks = marks if isinstance(marks, (list, tuple)) else [marks]
   return any(mark.name == 'slow' for mark in marks)
-
-
-@dataclasses.dataclass(frozen=True)
-class Case:
-  """A test of another module, as a section: its asserts are what it sees.
-
-  Attributes:
-    without: functions of the module that do nothing meanwhile.
-    number: of the parameters that it is called with.
-  """
-  module: str
-  name: str
-  number: int = 0
-  without: tuple[str, ...] = ()
-
-  def __str__(self) -> str:
-    return f'{self.name}-{self.number}'
-
-  def __call__(self, on: Run) -> Seen:
-    module = importlib.import_module(self.module)
-    test = getattr(module, self.name)
-    arguments, _ = list(_calls_of(module, test))[self.number]
-    wanted = inspect.signature(test).parameters
-    torch._dynamo.reset()
-    with contextlib.ExitStack() as stack:
-      patch = stack.enter_context(pytest.MonkeyPatch.context())
-      for name in self.without:
-        patch.setattr(module, name, lambda *args, **kwargs: None)
-      if 'mesh' in wanted:
-        arguments['mesh'] = on.mesh
-      if 'both' in wanted:
-        arguments['both'] = []
-      if 'tmp_path' in wanted:
-        arguments['tmp_path'] = stack.enter_context(
-            tempfile.TemporaryDirectory())
-      test(**arguments)
-    return Seen(None)
-
-
-def arguments_of(module: ModuleType, name: str) -> list[dict[str, Any]]:
-  """The arguments that a test's parametrize mark calls it with."""
-  return [given for given, _ in _calls_of(module, getattr(module, name))]
-
-
-def cases_of(module: ModuleType,
-             names: Iterable[str],
-             without: tuple[str, ...] = ()) -> list[Any]:
-  """Parameters for pytest.mark.parametrize: the tests of these names."""
-  found = []
-  for name in names:
-    calls = _calls_of(module, getattr(module, name))
-    for number, (_, is_slow) in enumerate(calls):
-      case = Case(module.__name__, name, number, without)
-      found.append(pytest.param(case, marks=[pytest.mark.slow] * is_slow))
-  return found
 
 
 def run_asked(request: pytest.FixtureRequest, *ways:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazy_test
 import pytest
 from sections import error, Run, Seen, sharding_of, sync
-import to_v2_models_test
 import torch
 import torch_xla.distributed.spmd as xs
 import vendor
@@ -22,9 +20,6 @@ _NOT_CHECKED = ('layouts are not checked: the plugin does not report them, and '
                 'is assumed to keep the shardings that it is given')
 _UNREADABLE = ('layouts are not checked: what the plugin tells of them cannot '
                'be read (jaxlib ')
-_CHECKPOINT = vendor.Case('to_v2_models_test', 'test_checkpoint_save_and_load',
-                          0, ('check_same',))
-assert hasattr(to_v2_models_test, _CHECKPOINT.name)
 pytestmark = pytest.mark.slow
 
 
@@ -185,14 +180,3 @@ def test_a_layout_that_differs_is_refused(way, section, ended):
   assert ('f32[8,8], is stored as {devices=[2,4]<=[8]} and the plugin takes it '
           'as {replicated}') in one.seen.more
   assert one.programs[-1].error
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    'section', [_CHECKPOINT, lazy_test.sgd], ids=['checkpoints', 'sgd'])
-@pytest.mark.parametrize('way', [*_TELLS, *_TELLS_NOT])
-def test_training_and_checkpoints(way, section, ended):
-  seen = ended[way, section].seen
-  if section is lazy_test.sgd:
-    _, _, is_right, _ = seen.same
-    assert is_right

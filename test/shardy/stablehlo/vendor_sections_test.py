@@ -36,13 +36,6 @@ _SECTIONS = [
 # `_XLAC` folds constants as it makes StableHLO: a mask is no longer padded, for
 # which a collective-permute of it is not needed either.
 _FOLDED = {('sdy', tensors_test.views)}
-# XLA's conversion of HLO and what comes as StableHLO share other values, so a
-# value is moved another way; and without donations a program is one more.
-_OTHERWISE = {
-    *((way, weights_test.cleared_while_pending)
-      for way in ('sdy', 'converted')),
-    ('sdy', weights_test.donated_as_asked_for_by_a_compiled_graph),
-}
 _Ended = dict[tuple[str, vendor.Section], vendor.Ended]
 
 
@@ -62,7 +55,7 @@ def test_as_with_hlo(way, section, ended):
   # `_XLAC` has no donations in StableHLO.
   donates = way == 'converted'
   assert _compared(one.seen, donates) == _compared(hlo.seen, donates)
-  if (way, section) in _FOLDED | _OTHERWISE:
+  if (way, section) in _FOLDED:
     assert vendor.annotated(one) != vendor.annotated(hlo)
   else:
     assert vendor.annotated(one) == vendor.annotated(hlo)

@@ -2,7 +2,7 @@
 
 import re
 
-from printed import assert_printed
+from printed import assert_printed, operations_of
 import pytest
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.v2 import to_v2
@@ -35,18 +35,7 @@ ENTRY e {{
   came = module.SerializeToString()
   _, note = to_v2.make_partitionable(module)
   assert bool(note) is (module.SerializeToString() != came)
-  printed = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', printed[printed.index('ENTRY'):])
-  lines = [
-      line.strip()
-      for line in body.splitlines()[1:-1]
-      if ' parameter(' not in line and line.strip() != '}'
-  ]
-  names: dict[str, str] = {}
-  return re.sub(r'shardy\.\d+',
-                lambda found: names.setdefault(found[0], f'n{len(names)}'),
-                '\n'.join(lines)), note
+  return operations_of(module), note
 
 
 def test_what_is_summed_is_in_parts():
@@ -58,17 +47,17 @@ def test_what_is_summed_is_in_parts():
   assert note == f'{_NOTE}1 in parts, 0 whole along what they sum'
   assert_printed(
       text, '''\
-n0 = f32[2,3,8,8] reshape(x)
-n1 = f32[2,3,8,8] custom-call(n0), custom_call_target="Sharding",
+n3 = f32[2,3,8,8] reshape(x)
+n4 = f32[2,3,8,8] custom-call(n3), custom_call_target="Sharding",
     sharding={replicated}, backend_config="unspecified_dims=[0,1,2]"
-n2 = f32[8,8,5,2] reshape(w)
-n3 = f32[8,8,5,2] custom-call(n2), custom_call_target="Sharding",
+n5 = f32[8,8,5,2] reshape(w)
+n6 = f32[8,8,5,2] custom-call(n5), custom_call_target="Sharding",
     sharding={replicated}, backend_config="unspecified_dims=[0,2,3]"
-n4 = f32[8,2,3,5] dot(n1, n3), lhs_batch_dims={2,0}, lhs_contracting_dims={3},
+n7 = f32[8,2,3,5] dot(n4, n6), lhs_batch_dims={2,0}, lhs_contracting_dims={3},
     rhs_batch_dims={0,3}, rhs_contracting_dims={1}
-n5 = s32[] constant(0)
-n6 = f32[] convert(n5)
-ROOT y = f32[2,3,5] reduce(n4, n6), dimensions={0}, to_apply=shardy.add.1''')
+n8 = s32[] constant(0)
+n9 = f32[] convert(n8)
+ROOT y = f32[2,3,5] reduce(n7, n9), dimensions={0}, to_apply=shardy.add.1''')
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 
-from printed import assert_printed
+from printed import assert_printed, operations_of
 import pytest
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.v2 import convolutions, holding, to_v2
@@ -35,18 +35,7 @@ ENTRY e {{
   note = convolutions.make_partitionable(module, unordered)
   is_left = not note or 'left as they were' in note
   assert is_left is (module.SerializeToString() == came)
-  printed = hlo.HloModule.from_serialized_hlo_module_proto(
-      module.SerializeToString()).to_string()
-  body = re.sub(r'(?<=\])\{[\d,]*\}|%', '', printed[printed.index('ENTRY'):])
-  lines = [
-      line.strip()
-      for line in body.splitlines()[1:-1]
-      if ' parameter(' not in line and line.strip() != '}'
-  ]
-  names: dict[str, str] = {}
-  return re.sub(r'shardy\.\d+',
-                lambda found: names.setdefault(found[0], f'n{len(names)}'),
-                '\n'.join(lines)), note
+  return operations_of(module), note
 
 
 def test_batch_groups_become_products():

@@ -2,7 +2,6 @@
 
 import environments
 import numpy as np
-import pytest
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 import torch_xla
@@ -10,23 +9,10 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.experimental.fori_loop
 import torch_xla.runtime as xr
 
-ENVIRONMENT = environments.DEVICES
-
-own_process = pytest.mark.environment
+ENVIRONMENT = environments.SHARDY
 
 
-@pytest.mark.parametrize('mode', [
-    pytest.param('shardy', marks=own_process(XLA_USE_SHARDY='1')),
-    pytest.param(
-        'gspmd', marks=[own_process(XLA_SHARDING_V2='1'), pytest.mark.nightly]),
-    pytest.param(
-        'stablehlo',
-        marks=[
-            own_process(XLA_USE_SHARDY='1', XLA_STABLEHLO_COMPILE='1'),
-            pytest.mark.nightly
-        ]),
-])
-def test_a_loop_over_a_split_value(mode):
+def test_a_loop_over_a_split_value():
   xr.use_spmd()
   mesh = xs.Mesh(np.arange(8)[::-1], (2, 4), ('a', 'b'))
   x = torch.arange(48.).reshape(8, 6) / 48
@@ -37,6 +23,5 @@ def test_a_loop_over_a_split_value(mode):
   for _ in range(3):
     x = torch.tanh(x + x)
   torch.testing.assert_close(y.cpu(), x)
-  if mode == 'shardy':
-    assert {p.partitioner.value for p in torch_xla.shardy.programs()
-           } == {'shardy'}
+  assert {p.partitioner.value for p in torch_xla.shardy.programs()
+         } == {'shardy'}

@@ -81,12 +81,6 @@ def test_a_chain_of_asynchronous_operations_with_further_operands():
          ] == ['async-start', 'async-update']
 
 
-def test_a_bare_module():
-  v2, v1 = (op_sharding.to_bytes(parse_sharding(t)) for t in _SHARDINGS[0])
-  got = to_v1.to_v1(_module(v2).SerializeToString(), 'hlo')
-  assert got == _module(v1).SerializeToString()
-
-
 def test_back_from_the_lowering():
   """The canonical V1 that went in comes out, byte for byte."""
   for _, text in _SHARDINGS:
@@ -131,9 +125,3 @@ def test_results_are_listed(said, results, expected):
   wanted = _module(said)
   wanted.spmd_output_sharding = expected
   assert got == _with_config(wanted, b'config')
-
-
-def test_truncated_program():
-  program = _with_config(_module(b''), b'config')
-  with pytest.raises(ValueError, match='not a valid HloModuleProtoWithConfig'):
-    to_v1.to_v1(program[:-3], 'hlo_with_config')

@@ -4,7 +4,7 @@ On eight devices, each result also compared with that of PyTorch on the host.
 """
 
 from both_ways import check_same, compile_both_ways
-from convolution_steps import CASES, check, OF_UNORDERED_DEVICES
+from convolution_steps import CASES, check
 import environments
 import numpy as np
 import pytest
@@ -58,12 +58,6 @@ def test_placements(both, mesh, x, w, y, collective):
   assert any('<=[' in p.raw_from_v2 for p in both)
   assert all('<=[' not in p.from_v2 for p in both)
   assert all(p.shardings.v1 == 0 for p in both)
-
-
-def test_all_replicated(both, mesh):
-  _matmul(mesh, (None, None), (None, None), (None, None))
-  check_same(both, v2=0)
-  assert all('<=[' not in p.raw_from_v2 for p in both)
 
 
 @pytest.mark.parametrize('devices, v1', [
@@ -174,9 +168,3 @@ def test_reading_and_resharding_programs_of_torch_xla(both, mesh):
 def test_convolutions(name):
   program = check(name)
   assert program.note.startswith('convolutions, ')
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize('name', OF_UNORDERED_DEVICES)
-def test_devices_in_no_order(name):
-  assert 'no regular order' in check(name).note

@@ -10,15 +10,10 @@ import environments
 import numpy as np
 import pytest
 import torch
-import torch.distributed.checkpoint as dist_cp
 import torch.nn.functional as F
 import torch_xla
 import torch_xla.distributed.parallel_loader as pl
 import torch_xla.distributed.spmd as xs
-from torch_xla.experimental.distributed_checkpoint import (SPMDLoadPlanner,
-                                                           SPMDSavePlanner)
-from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
-    SpmdFullyShardedDataParallel as FSDPv2)
 
 ENVIRONMENT = environments.V2
 pytestmark = pytest.mark.usefixtures('spmd')
@@ -95,36 +90,16 @@ _2D = {
     'up': ('model', 'data'),
     'down': ('data', 'model'),
 }
-_FSDP = {name: (('data', 'model'), None) for name in _TP}
 
 
-@pytest.mark.parametrize('specs, batch', [
-    pytest.param(specs, batch, id=name, marks=mark)
-    for name, specs, batch, mark in [
-        ('dp', {}, (('data', 'model'), None, None), pytest.mark.nightly),
-        ('fsdp', _FSDP, (('data', 'model'), None, None), pytest.mark.nightly),
-        ('tp', _TP, (None, None, None), pytest.mark.nightly),
-        ('dp-tp', _TP, ('data', None, None), pytest.mark.nightly),
-        ('2d', _2D, ('data', None, None), pytest.mark.nightly),
-        ('2d-acts', _2D, ('data', None, 'model'), pytest.mark.nightly),
-    ]
-])
-def test_training(both, specs, batch):
+@pytest.mark.slow
+def test_training(both):
   model, mesh = Block(), _mesh()
   on_device = copy.deepcopy(model).to('xla')
-  _shard(on_device, mesh, **specs)
-  _train(model, on_device, batch, mesh)
+  _shard(on_device, mesh, **_2D)
+  _train(model, on_device, ('data', None, 'model'), mesh)
   check_same(both, v2=2, collective='all-reduce(')
   assert all(p.shardings.v1 == 0 for p in both)
-
-
-@pytest.mark.nightly
-def test_fsdpv2_wrapper(both):
-  mesh = xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'model'))
-  model = Block()
-  on_device = FSDPv2(copy.deepcopy(model).to('xla'), mesh=mesh)
-  _train(model, on_device, ('fsdp', None, None), mesh)
-  check_same(both, v2=20, collective='all-gather(')
 
 
 def test_torch_compile(both):
@@ -157,31 +132,3 @@ def test_input_sharding_of_the_loader(both, minibatch):
   for x, y in zip(batches, got, strict=True):
     close(y, x @ w, rtol=1e-5, atol=1e-5)
   check_same(both, v2=1)
-
-
-@pytest.mark.slow
-def test_checkpoint_save_and_load(both, tmp_path):
-  """Loaded under another sharding than it was saved under, partly replicated."""
-  source, target = Block(), Block()
-  saved, loaded = source.to('xla'), target.to('xla')
-  _shard(saved, _mesh(), **_TP)
-  _shard(loaded, _mesh(), **_2D)
-  dist_cp.save(
-      state_dict=saved.state_dict(),
-      storage_writer=dist_cp.FileSystemWriter(tmp_path),
-      planner=SPMDSavePlanner(),
-      no_dist=True)
-  state = loaded.state_dict()
-  dist_cp.load(
-      state_dict=state,
-      storage_reader=dist_cp.FileSystemReader(tmp_path),
-      planner=SPMDLoadPlanner(),
-      no_dist=True)
-  specs = lambda m: torch_xla._XLAC._get_xla_sharding_specs(
-      [m.qkv.weight, m.down.weight])
-  assert specs(loaded) != specs(saved)
-  for expected, got in zip(saved.parameters(), loaded.parameters()):
-    close(got.cpu(), expected.cpu())
-  x = torch.randn(8, 6, 16).to('xla')
-  close(loaded(x).cpu(), saved(x).cpu(), rtol=1e-4, atol=1e-5)
-  check_same(both, v2=8)

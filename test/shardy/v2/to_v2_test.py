@@ -130,22 +130,6 @@ def test_shardings_of_the_module_itself(xla):
   assert lowered.shardings == ShardingCounts(v2=9)
 
 
-def test_shardings_of_domains():
-  module = _module([])
-  module.computations[0].instructions.add(
-      domain_entry_sharding=_bytes(_V1['tiled']),
-      domain_exit_sharding=_bytes(_V1['tiled']),
-      shape=messages.make(
-          protos.ShapeProto, element_type=11,
-          dimensions=[8, 8]).SerializeToString())
-  lowered = to_v2.emit(module.SerializeToString())
-  instruction = messages.parse(protos.HloModuleProto,
-                               lowered.program).computations[0].instructions[0]
-  assert instruction.domain_entry_sharding == _bytes(_V2['tiled'])
-  assert instruction.domain_exit_sharding == _bytes(_V2['tiled'])
-  assert not instruction.HasField('sharding')
-
-
 def test_no_shardings_no_change(xla):
   del xla
   program = _proto(re.sub(r',\s+sharding=.*', '', _TEMPLATE.format(**_V1)))
@@ -338,22 +322,6 @@ def test_unknown_fields_and_opcodes_are_kept():
   assert unknown(instruction) == [(500, b'in the instruction')]
   assert unknown(message) == [(500, b'in the sharding')]
   assert list(message.iota_reshape_dims) == [2, 4]
-
-
-@pytest.mark.parametrize('keep', [1, 0.3, 0.7])
-def test_truncated_program(xla, keep):
-  del xla
-  program = _proto(_TEMPLATE.format(**_V1))
-  cut = program[:-1] if keep == 1 else program[:int(len(program) * keep)]
-  with pytest.raises(ValueError, match='not a valid HloModuleProto'):
-    to_v2.emit(cut)
-
-
-def test_damaged_shape_of_a_sharded_instruction():
-  module = _module([b''])
-  module.computations[0].instructions[0].shape = b'\x1a\x09\x01'
-  with pytest.raises(ValueError, match='not a valid ShapeProto'):
-    to_v2.emit(module.SerializeToString())
 
 
 def test_each_different_sharding_is_looked_at_once():

@@ -83,51 +83,6 @@ def _propagated(mesh: xs.Mesh) -> Iterator[Any]:
   yield [t.cpu().double().sum().item() for t in made]
 
 
-def _marked(mesh: xs.Mesh) -> Iterator[Any]:
-  del mesh
-  mesh = xs.Mesh(np.arange(8), (2, 2, 2), ('z', 'x', 'y'))
-  ts = [
-      put((8, 8), spec, mesh)
-      for spec in [('z', 'x'), ('y', 'z'), (('z', 'y'),
-                                            'x'), (('x', 'y'),
-                                                   None), (None,
-                                                           ('y', 'x',
-                                                            'z')), (None, None)]
-  ]
-  yield specs_of(*ts)
-  outs = [t + 1 for t in ts]
-  sync()
-  yield specs_of(*outs)
-
-
-def _permuted(mesh: xs.Mesh) -> Iterator[Any]:
-  del mesh
-  for devices in [0, 2, 4, 6, 1, 3, 5, 7], [7, 6, 5, 4, 3, 2, 1, 0]:
-    t = put((8, 8), ('y', None), xs.Mesh(np.array(devices), (2, 4), ('x', 'y')))
-    out = t * 2
-    sync()
-    yield specs_of(t, out)
-    yield out.cpu().sum().item()
-
-
-def _training(mesh: xs.Mesh) -> Iterator[Any]:
-  model = torch.nn.Sequential(
-      torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32,
-                                                                16)).to('xla')
-  xs.mark_sharding(model[0].weight, mesh, ('y', None))
-  xs.mark_sharding(model[2].weight, mesh, (None, 'y'))
-  optimizer = torch.optim.Adam(model.parameters())
-  for _ in range(3):
-    data = put((8, 16), ('x', None), mesh)
-    optimizer.zero_grad()
-    out = model(data)
-    (out - data).pow(2).mean().backward()
-    optimizer.step()
-    yield _counted(sync)
-    yield specs_of(*model.parameters(), out)
-  yield specs_of(*(s['exp_avg_sq'] for s in optimizer.state.values()))
-
-
 def _marked_again(mesh: xs.Mesh) -> Iterator[Any]:
 
   def mark(t, spec):
@@ -179,25 +134,6 @@ def _shards(mesh: xs.Mesh) -> Iterator[Any]:
   yield specs_of(out)
 
 
-def _dynamo(mesh: xs.Mesh) -> Iterator[Any]:
-  w = put((8, 8), (None, 'y'), mesh)
-  b = put((8, 8), ('x', None), mesh)
-  f = torch.compile(
-      lambda x, b: ((x @ w).relu() + b, x.sum()), backend='openxla')
-  made = []
-
-  def step(x):
-    made.append(f(x, b)[0])
-    sync()
-
-  for x, steps in (put((8, 8), ('x', None), mesh), 4), (None, 3):
-    x = made[-1] if x is None else x
-    for _ in range(steps):
-      yield _counted(lambda: step(x))
-    yield specs_of(made[-1])
-  yield made[-1].cpu().sum().item()
-
-
 def _dtensor(mesh: xs.Mesh) -> Iterator[Any]:
   del mesh
   line = init_device_mesh('xla', mesh_shape=(8,))
@@ -223,44 +159,12 @@ def _dtensor(mesh: xs.Mesh) -> Iterator[Any]:
   yield specs_of(model.weight, out)
 
 
-def _manual(mesh: xs.Mesh) -> Iterator[Any]:
-  fed = put((8, 8), ('x', 'y'), mesh)
-  shard = xs.enable_manual_sharding(fed, ('x', 'y'), mesh=mesh).global_tensor
-  whole = xs.disable_manual_sharding(shard + 1, ('x', 'y'), (8, 8), mesh=mesh)
-  out = whole.global_tensor * 2
-  sync()
-  yield specs_of(fed, out)
-  yield out.cpu().sum().item()
-
-
-def _programs_of_torch_xla(mesh: xs.Mesh) -> Iterator[Any]:
-  x = put((8, 8), ('x', 'y'), mesh)
-  y, z = x + 1, put((8, 8), ('y', None), mesh) @ x
-  sync()
-  read = []
-  yield _counted(lambda: read.extend([y.cpu().tolist(), z.cpu().tolist()]))
-  yield _counted(lambda: read.append(y.cpu().sum().item()))
-  yield read
-  xs.mark_sharding(y, mesh, ('x', 'y'))
-  annotated = xs.annotate_custom_sharding(y, mesh, (None, 'x')).global_tensor
-  total = annotated.sum(1)
-  yield _counted(sync)
-  yield specs_of(annotated, total)
-  yield total.cpu().tolist()
-
-
 # By name: each is called with the mesh of 2 x 4 devices, and yields what is to
 # be the same in every process.
 SECTIONS: dict[str, Callable[[xs.Mesh], Iterator[Any]]] = {
     'propagated': _propagated,
-    'marked': _marked,
-    'permuted': _permuted,
-    'training': _training,
     'marked again': _marked_again,
     'resharded': _resharded,
     'shards': _shards,
-    'dynamo': _dynamo,
     'dtensor': _dtensor,
-    'manual': _manual,
-    'programs of torch_xla': _programs_of_torch_xla,
 }

@@ -67,7 +67,6 @@ def main():
 main()
 '''
 FAILS = "raise ValueError('the script is wrong')\n"
-EXITS = "import sys\nsys.exit('that is enough')\n"
 
 
 @pytest.fixture
@@ -78,7 +77,6 @@ def project(tmp_path: Path) -> Path:
   (tmp_path / 'no_model.py').write_text(NO_MODEL)
   (tmp_path / 'two.py').write_text(TWO_MODELS)
   (tmp_path / 'fails.py').write_text(FAILS)
-  (tmp_path / 'exits.py').write_text(EXITS)
   return tmp_path
 
 
@@ -186,11 +184,6 @@ def test_differences_are_status_1(project):
         'two.py left several models, as Linear, Linear_2, and a policy is for one',
         marks=pytest.mark.nightly),
     ('fails.py', 3, "ValueError: the script is wrong\naudit: fails.py failed"),
-    pytest.param(
-        'exits.py',
-        3,
-        'that is enough\naudit: exits.py failed',
-        marks=pytest.mark.nightly),
 ])
 def test_scripts_that_cannot_be_audited(project, script, status, text):
   done = run(project, '--policy', 'policy.toml', script)
@@ -207,14 +200,6 @@ def test_a_script_without_a_policy(project):
   assert "policy ('model', None)" in ' '.join(done.stdout.split())
   assert 'optimizer state momentum_buffer' in done.stdout
   assert (project / 'captured.toml').read_text() == POLICY.replace('[[', '\n[[')
-
-
-@pytest.mark.nightly  # any_program_test has the same without a process.
-def test_a_script_with_two_models(project):
-  done = run(project, 'two.py')
-  assert done.returncode == 0, done.stderr
-  assert '\nLinear.weight\n' in done.stdout
-  assert '\nLinear_2.weight\n' in done.stdout
 
 
 def test_wrong_usage_is_status_2_before_the_script_runs(project):

@@ -11,7 +11,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import examine
-from torch_xla.distributed.spmd.audit.grid import grid_of, ranges
+from torch_xla.distributed.spmd.audit.grid import grid_of
 from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
                                                ShardingPolicy)
 import torch_xla.runtime as xr
@@ -105,23 +105,6 @@ def test_the_page_fits_a_desk(on_a_desk):
   assert int(on_a_desk['scroll']) == int(on_a_desk['client'])
 
 
-@pytest.mark.nightly
-def test_the_page_fits_a_phone(browser, page):
-  said = browsing.probed_on_a_phone(browser, page)
-  scroll, client = int(said['scroll']), int(said['client'])
-  assert 350 < client <= 390
-  assert scroll == client
-
-
-@pytest.mark.nightly
-def test_the_page_is_dark_where_that_is_asked_for(browser, page, on_a_desk):
-  light = on_a_desk['background']
-  dark = browsing.probed(
-      browser, page, '--blink-settings=preferredColorScheme=0')['background']
-  assert light == 'rgb(255, 255, 255)'
-  assert dark == 'rgb(20, 23, 27)'
-
-
 @pytest.mark.parametrize('sharding, tiles, rows', [
     ('{replicated}', (), [[(0, 1, 2, 3)]]),
     ('{maximal device=2}', (), [[(2,)]]),
@@ -140,9 +123,3 @@ def test_which_devices_hold_which_tile(sharding, tiles, rows):
 def test_what_cannot_be_drawn():
   assert grid_of('{manual}', range(4)) is None
   assert grid_of('{devices=[2048]<=[2048]}', range(2048)) is None
-
-
-def test_ranges_of_devices():
-  assert ranges([0, 1, 2, 3]) == '0-3'
-  assert ranges([0, 1, 4, 5, 6, 9]) == '0, 1, 4-6, 9'
-  assert ranges([]) == ''

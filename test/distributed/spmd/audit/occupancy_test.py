@@ -3,7 +3,6 @@
 import dataclasses
 
 import environments
-import numpy as np
 import pytest
 import torch
 import torch_xla
@@ -11,16 +10,9 @@ import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd.audit import (advice, differences, examine,
                                               Kind, modules)
 from torch_xla.distributed.spmd.policy import Boundary, Rule, ShardingPolicy
-import torch_xla.runtime as xr
 
 ENVIRONMENT = environments.SHARDY
 SPEC = ('model', None)
-
-
-@pytest.fixture(scope='module')
-def mesh():
-  xr.use_spmd()
-  return xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
 
 
 def trained(mesh, spec=SPEC):

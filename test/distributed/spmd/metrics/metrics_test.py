@@ -3,13 +3,11 @@
 import math
 
 import environments
-import numpy as np
 import pytest
 import torch
 import torch_xla
 from torch_xla.distributed.spmd import metrics
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
 ENVIRONMENT = environments.DEVICES
 
@@ -20,12 +18,6 @@ _SPECS = {
     'rows': (('data', 'model'), None),
     'partly replicated': (None, 'model'),
 }
-
-
-@pytest.fixture(scope='module')
-def mesh():
-  xr.use_spmd()
-  return xs.Mesh(np.arange(_DEVICES), (2, 4), ('data', 'model'))
 
 
 def on_mesh(t, mesh, spec):

@@ -21,11 +21,6 @@ def _digest(entry: str = _PROGRAM, header: str = '') -> str:
   return digest(compiled_texts.module(entry, header=header))
 
 
-def test_it_is_sha_256():
-  assert len(_digest()) == 64
-  assert int(_digest(), 16)
-
-
 @pytest.mark.parametrize(
     'old, new',
     [

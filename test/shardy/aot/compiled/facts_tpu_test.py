@@ -17,7 +17,6 @@ from torch_xla.shardy.aot.compiled.buffers import buffers_of
 from torch_xla.shardy.aot.compiled.collectives import collective_uses
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
 from torch_xla.shardy.aot.compiled.cycles import cycles
-from program_digest import digest
 from torch_xla.shardy.aot.compiled.mesh_groups import MeshValue
 from torch_xla.shardy.aot.report import CollectiveUse
 
@@ -161,16 +160,6 @@ def test_the_trips_of_a_loop_are_found():
                        12 * 256 * 1024 * 2) in uses
 
 
-def test_the_trips_of_a_loop_that_counts_in_64_bits_are_found():
-  """Which libtpu has not: it counts in two halves."""
-  with jax.enable_x64(True):
-    module = _compile(lambda x: jax.lax.fori_loop(0, 7, lambda i, c: c @ c, x),
-                      ((256, 256), ('data', 'model'))).module
-  loop = next(i for i in module.entry.instructions if i.opcode == 'while')
-  assert {b.shape for b in buffers_of(loop.shape)} >= {'u32[]'}
-  assert sorted(n for n in module.times.values() if n) == [1, 7, 8]
-
-
 def test_estimates_are_summed_as_they_stand_in_the_text():
   """The text alone tells the loop's: the computation with the counter."""
   compiled = _scan()
@@ -217,12 +206,8 @@ def test_each_kind_is_found_on_its_axes():
   }
 
 
-@pytest.mark.parametrize('axes, groups', [
-    (('far',), '8 groups of 2'),
-    (('near',), '8 groups of 2'),
-    (('far', 'near'), '4 groups of 4'),
-])
-def test_what_goes_between_slices_is_found_on_its_axes(axes, groups):
+def test_what_goes_between_slices_is_found_on_its_axes():
+  axes = ('far', 'near')
   from jax.sharding import PartitionSpec as P
   mesh = MeshValue((2, 2, 4), ('far', 'near', 'model'), tuple(range(16)))
   compiled = _compile(
@@ -233,24 +218,5 @@ def test_what_goes_between_slices_is_found_on_its_axes(axes, groups):
       slices=4,
       manual=True,
       results=P())
-  assert collective_uses(compiled.module,
-                         [mesh]) == (CollectiveUse('all-reduce', axes,
-                                                   f'{groups} between slices',
-                                                   1, 1024 * 512 * 2),)
-
-
-def test_equal_compiles_have_one_digest():
-
-  def here(x):
-    return (x @ x).sum()
-
-  def there(y):
-    return (y @ y).sum()
-
-  given = ((256, 256), ('data', 'model'))
-  found = digest(_compile(here, given).module)
-  assert digest(_compile(here, given).module) == found
-  assert digest(_compile(there, given).module) == found
-  other = ((256, 256), ('model', 'data'))
-  assert digest(_compile(here, other).module) != found
-  assert digest(_compile(lambda x: (x @ x).max(), given).module) != found
+  assert collective_uses(compiled.module, [mesh]) == (CollectiveUse(
+      'all-reduce', axes, '4 groups of 4 between slices', 1, 1024 * 512 * 2),)

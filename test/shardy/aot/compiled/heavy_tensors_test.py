@@ -30,12 +30,6 @@ def test_arguments_go_by_number():
   )
 
 
-def test_only_the_heaviest_are_listed():
-  tensors = heavy_tensors(
-      compiled_texts.module(_THREE + '  ROOT t = () tuple()'), most=2)
-  assert [t.nbytes for t in tensors] == [8192, 4000]
-
-
 def test_parameters_go_by_number_and_tuples_by_array():
   entry = '''  c = s32[8]{0} parameter(1)
   a = (f32[2]{0}, f32[4]{0}) parameter(0)
@@ -162,15 +156,3 @@ wrapped {
   d = f32[2]{0} async-done(s)
   ROOT r = f32[1]{0} slice(d), slice={[0:1]}'''
   assert _tensors(entry, 'temporary', others) == [('s', 8)]
-
-
-def test_what_is_called_makes_what_it_makes():
-  others = '''called {
-  q = f32[4]{0} parameter(0)
-  m = f32[4]{0} negate(q)
-  ROOT n = f32[2]{0} slice(m), slice={[0:2]}
-}
-'''
-  entry = '''  p = f32[4]{0} parameter(0)
-  ROOT c = f32[2]{0} call(p), to_apply=called'''
-  assert _tensors(entry, 'temporary', others) == [('m', 16)]

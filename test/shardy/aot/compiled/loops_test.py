@@ -100,20 +100,6 @@ def test_what_ends_too_late_is_not_told(body, condition):
   assert _trips(_one_loop(body, condition, '1')) is None
 
 
-@pytest.mark.parametrize('condition', [
-    '''
-  x = f32[] convert(i)
-  y = f32[] constant(12)
-  ROOT c = pred[] compare(x, y), direction=LT''',
-    '''
-  k = u32[] partition-id()
-  n = s32[] bitcast-convert(k)
-  ROOT c = pred[] compare(i, n), direction=LT''',
-])
-def test_what_is_no_whole_number_or_from_elsewhere_is_not_told(condition):
-  assert _trips(_one_loop(_UP, condition)) is None
-
-
 def test_a_counter_of_64_bits_in_two_halves():
   """libtpu writes the counters of torch_xla's own loops so."""
   state = '(u32[], u32[])'
@@ -196,11 +182,6 @@ def test_a_bound_may_be_carried():
   constant = _ZERO + '  bound = s32[] constant(7)'
   assert _trips(_carried('j, n', constant)) == 7
   assert _trips(_carried('j, m', constant)) is None
-
-
-def test_a_bound_that_is_given_is_not_told():
-  assert _trips(_carried('j, n',
-                         _ZERO + '  bound = s32[] parameter(0)')) is None
 
 
 def test_a_start_that_is_given_is_not_told():

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import random
-
-import numpy as np
-import properties
 import pytest
-from hypothesis import given, strategies as st
 from torch_xla.shardy.aot.compiled import mesh_groups
 from torch_xla.shardy.aot.compiled.mesh_groups import Axes, MeshValue
 
@@ -71,35 +65,3 @@ def test_meshes_of_other_devices_are_passed_over():
 ])
 def test_axes_of_pairs(pairs, names):
   assert mesh_groups.axes_of_pairs(pairs, 8, [_MESH]) == Axes(names)
-
-
-@given(
-    shape=st.lists(st.sampled_from((1, 2, 3, 4)), min_size=1, max_size=4),
-    seed=st.integers(0, 2**32))
-@properties.examples(200)
-def test_the_groups_of_any_axes_are_these_axes(shape, seed):
-  """It holds in a mesh of any order, for each set of axes, in any order."""
-  choose = random.Random(seed)
-  ids = list(range(int(np.prod(shape))))
-  choose.shuffle(ids)
-  names = tuple(f'axis{i}' for i in range(len(shape)))
-  mesh = MeshValue(tuple(shape), names, tuple(ids))
-  array = np.array(ids).reshape(shape)
-  for n in range(len(shape) + 1):
-    for axes in itertools.combinations(range(len(shape)), n):
-      others = [i for i in range(len(shape)) if i not in axes]
-      size = int(np.prod([shape[i] for i in axes]))
-      groups = array.transpose(others + list(axes)).reshape(-1, size).tolist()
-      for group in groups:
-        choose.shuffle(group)
-      choose.shuffle(groups)
-      found = mesh_groups.axes_of_groups(
-          tuple(map(tuple, groups)), len(ids), [mesh])
-      assert found == Axes(tuple(names[i] for i in axes if shape[i] > 1))
-
-
-def test_a_mesh_that_contradicts_itself_is_refused():
-  with pytest.raises(ValueError, match='each axis has one size'):
-    MeshValue((2, 4), ('data',), tuple(range(8)))
-  with pytest.raises(ValueError, match='has 7 devices, and not 8'):
-    MeshValue((2, 4), ('data', 'model'), tuple(range(7)))

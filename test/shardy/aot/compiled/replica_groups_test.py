@@ -111,12 +111,3 @@ def test_the_largest_device():
   ):
     instruction = _collective(attributes, opcode)
     assert replica_groups.largest_device(instruction) == largest
-
-
-@pytest.mark.parametrize('groups, text', [
-    (_PAIRS, '4 groups of 2'),
-    ((tuple(range(8)),), '1 group of 8'),
-    (((0, 7), (1, 2, 3)), '2 groups of 2 and 3'),
-])
-def test_groups_as_text(groups, text):
-  assert replica_groups.text_of(groups) == text

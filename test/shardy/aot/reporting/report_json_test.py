@@ -41,17 +41,6 @@ def test_awkward_reports_come_back_from_a_file(report: values.AotReport,
   assert json_form.read(path) == (report, report)
 
 
-def test_types_come_back() -> None:
-  back, = json_form.from_json(json_form.to_json([make.report()]), 'x')
-  assert isinstance(back.programs[1].flops, float)
-  assert isinstance(back.programs[1].collectives[0].axes, tuple)
-
-
-def test_numbers_that_json_has_not_are_refused() -> None:
-  with pytest.raises(ValueError, match='not JSON compliant'):
-    json_form.to_json([make.report(seconds=float('nan'))])
-
-
 def broken(change) -> str:
   data = json.loads(json_form.to_json([make.report()]))
   change(data)
@@ -67,30 +56,16 @@ def with_value(field: str, value) -> str:
 
 
 @pytest.mark.parametrize('text, why', [
-    ('', 'is damaged, no JSON'),
     ('{"format":', 'is damaged, no JSON'),
-    ('[' * 100_000, 'is damaged, no JSON'),
-    ('[]', 'is JSON of something else'),
     ('{"schema": 1, "tensors": {}}', 'is JSON of something else'),
     (broken(lambda d: d.update(version=2)),
      'is of version 2, and this torch_xla reads version 1'),
-    (broken(lambda d: d.pop('version')), 'is of version None'),
     (broken(lambda d: d.pop('reports')), 'is damaged: reports is no list'),
-    (broken(lambda d: d.update(reports=[3])),
-     'is damaged: reports[0] is no object'),
     (without('code'), "damaged: reports[0].programs[1].memory has no 'code'"),
     (with_value('more', 1),
      "reports[0].programs[1] has 'more', which nothing is known of"),
-    (with_value('name',
-                7), 'reports[0].programs[1].name is 7, and has to be str'),
     (with_value('step', True),
      'reports[0].programs[1].step is true, and has to be int'),
-    (with_value('step', 1.5), 'step is 1.5, and has to be int'),
-    (with_value('seconds', '3'), 'seconds is "3", and has to be float'),
-    (with_value('name', None), 'name is null, and has to be str'),
-    (with_value('called_from', 'train.py'), 'called_from is no list'),
-    (broken(lambda d: d['reports'][0].update(traces=[['a', 1, 2]])),
-     'traces[0] has 3 elements, not 2'),
     (broken(lambda d: d['reports'][0].update(usual_step=[1, 2])),
      'reports[0].usual_step is [1, 2], and there are 2 programs'),
 ])

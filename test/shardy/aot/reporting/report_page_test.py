@@ -59,12 +59,6 @@ def test_what_does_not_fit_is_marked(one: Path, several: Path) -> None:
           '</span>') in source
 
 
-def test_a_failed_script_is_not_well(one: Path) -> None:
-  source = page.html([('x', make.report(failed=True, traceback='a <b>'))])
-  assert '<p class="verdict bad">not known whether it fits: ' in source
-  assert '<pre class="words">a &lt;b&gt;</pre>' in source
-
-
 @pytest.mark.slow
 def test_the_page_holds_the_reports(shown: subprocess.CompletedProcess) -> None:
   assert 'CONSOLE' not in shown.stderr

@@ -66,26 +66,6 @@ one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
     all-reduce  over data, model  3 x   4.00 KiB''')
 
 
-def test_a_step_of_two_programs_is_their_sum() -> None:
-  more = make.program('more', collectives=(make.GATHER, make.STRANGE))
-  text = paragraph(make.report(make.program(), more), 'one step')
-  assert_printed(
-      text, '''\
-one step after warm-up, on one device: SyncTensorsGraph.52 (train.py:41 in
-    step), more (train.py:41 in step); so ran 2 of 2 steps
-  flops: 3,000,000,000,000,000
-  cycles: 5,000,000
-  collectives:
-    all-gather  over model                                24 x  3.00 GiB
-    all-reduce  over data, model                          3 x   4.00 KiB
-    all-reduce  over 128 groups of 2, along no mesh axes  1 x   512 bytes''')
-
-
-def test_what_no_program_tells_is_said_of_the_step() -> None:
-  text = table.text(make.report(make.program(flops=None)))
-  assert f'  flops: not known: {STEP}: the compiler does not tell' in text
-
-
 def test_a_program_is_told_of_with_what_the_cycles_leave_out() -> None:
   assert_printed(
       paragraph(make.report(), 'program 2,'), '''\
@@ -116,12 +96,6 @@ def test_a_refused_program_is_told_of_in_the_compilers_words() -> None:
       x  1
 ''' in text
   assert ' refused    -  ' in text
-
-
-def test_two_devices_a_chip_are_said() -> None:
-  assert ('tpu7x:2x2x1: 4 chips of TPU7x, 8 devices, 2 a chip: memory, flops '
-          'and cycles are those of a device; 1 host, 2 slices; memory not told'
-         ) in lines(make.awkward())
 
 
 def test_notes_reads_traces_findings_and_the_cost() -> None:
@@ -210,7 +184,3 @@ def test_what_does_not_fit_is_never_a_hundred_percent(part, whole,
 def test_what_fits(memory, programs, fits) -> None:
   topology = dataclasses.replace(make.TOPOLOGY, memory=memory)
   assert make.report(*programs, topology=topology).fits is fits
-
-
-def test_nobody_knows_whether_nothing_fits() -> None:
-  assert make.empty().fits is None

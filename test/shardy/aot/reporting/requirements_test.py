@@ -91,19 +91,11 @@ def test_what_is_not_known_does_not_hold(text: str, report: AotReport,
 
 
 @pytest.mark.parametrize('text, why', [
-    ('', 'write a quantity'),
-    ('fit', 'write a quantity'),
-    ('peak', 'write a quantity'),
-    ('peak<=', 'write a quantity'),
     ('peak<=1<=2', 'write a quantity'),
-    ('<=3', 'write a quantity'),
-    ('peak=3GiB', 'write a quantity'),
-    ('peak!=3', 'write a quantity'),
     ('fits<=3', 'there is no quantity'),
     ('peek<=3', "did you mean 'peak'?"),
     ('peak<=3 programs', 'is no number of bytes'),
     ('programs<=3GiB', 'is no number'),
-    ('peak<=-3', 'is no number of bytes'),
 ])
 def test_what_is_no_requirement(text: str, why: str) -> None:
   with pytest.raises(RequirementError) as e:
