@@ -1,4 +1,4 @@
-"""Bills of materials: their inputs, and the content of one in a wheel."""
+"""Bills of materials: what writes them, and that of a wheel."""
 
 from __future__ import annotations
 
@@ -10,44 +10,9 @@ import zlib
 
 from infra.errors import BuildError
 from infra.wheel import official, pins
-from infra.wheel.distribution import Distribution
 
 # Where it lies is told by PEP 770.
 _MEMBER = re.compile(r'[^/]+\.dist-info/sboms/[^/]+\.cdx\.json')
-
-
-@dataclass(frozen=True)
-class File:
-  """A file by its path and its sha256."""
-  name: str
-  sha256: str
-
-
-@dataclass(frozen=True)
-class SeriesInput:
-  """A series of patches.
-
-  Attributes:
-    vendor: whether it is the vendor's, from the profile.
-  """
-  name: str
-  description: str
-  bug: str
-  vendor: bool
-  patches: tuple[File, ...]
-
-
-@dataclass(frozen=True)
-class BuiltInput:
-  """A library that was built from C.
-
-  Attributes:
-    sources: the digest of the files that it is built from.
-    compiler: what the library says that it was compiled by.
-  """
-  library: File
-  sources: str
-  compiler: str
 
 
 @dataclass(frozen=True)
@@ -74,32 +39,6 @@ class Tools:
       raise BuildError(f'the bill of materials is written by {pin}, and {now} '
                        f"installed: pip install '{pin}'")
     return cls(version, zlib.ZLIB_RUNTIME_VERSION)
-
-
-@dataclass(frozen=True)
-class Inputs:
-  """The inputs of a wheel.
-
-  Attributes:
-    wheel: what it is called.
-    python: that it is for.
-    official: the sha256 of the official wheel.
-    series: in the order in which they are applied.
-    overlay: the digest of this project's files.
-    built: the libraries in C.
-    vendor: the profile and what it brings.
-    requires: what the wheel depends on, as its METADATA say it.
-    tools: what it is written with.
-  """
-  wheel: Distribution
-  python: str
-  official: str
-  series: tuple[SeriesInput, ...]
-  overlay: str
-  built: tuple[BuiltInput, ...]
-  vendor: tuple[File, ...]
-  requires: tuple[str, ...]
-  tools: Tools
 
 
 def read_bom(wheel: Path) -> bytes:

@@ -10,8 +10,9 @@ import zipfile
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.wheel import archive, contents, metadata, official, pins, plugins
-from infra.wheel.assembly import assemble, Order
+from infra.wheel.assembly import assemble
 from infra.wheel.bom import Tools
+from infra.wheel.contents import Order
 from infra.wheel.profile import Profile
 
 _STEPS = 6

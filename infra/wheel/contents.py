@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import enum
+import hashlib
 from pathlib import Path
 import zipfile
 
@@ -14,7 +15,7 @@ from infra.patchset.manifest import load_manifest, Series
 from infra.patchset.patch import Patch, wheel_patches
 from infra.wheel import metadata, overlay, patch_rules, pins
 from infra.wheel.bundle import bundled_files
-from infra.wheel.distribution import Distribution
+from infra.wheel.distribution import Distribution, distribution_of
 from infra.wheel.patch_rules import OFFICIAL_INFO, VERSION_FILE
 from infra.wheel.profile import Profile
 
@@ -51,6 +52,38 @@ class LaidSeries:
   root: Path
   series: Series
   patches: tuple[Patch, ...]
+
+
+def digest(data: bytes) -> str:
+  """The sha256 of some bytes, in hex."""
+  return hashlib.sha256(data).hexdigest()
+
+
+def digest_of_files(files: Mapping[str, bytes]) -> str:
+  """One sha256 for some files: that of what `sha256sum` prints of them."""
+  lines = [f'{digest(data)}  {name}\n' for name, data in sorted(files.items())]
+  return digest(''.join(lines).encode())
+
+
+@dataclass(frozen=True)
+class Order:
+  """Which wheel is to be made.
+
+  Attributes:
+    root: the checkout.
+    profile: the vendor's, if there is one.
+    python: that the wheel is for.
+    official: the sha256 of the official wheel.
+  """
+  root: Path
+  profile: Profile | None
+  python: str
+  official: str
+
+  @property
+  def wheel(self) -> Distribution:
+    """The file name of the wheel."""
+    return distribution_of(self.profile)
 
 
 def all_series(root: Path, profile: Profile | None) -> list[LaidSeries]:

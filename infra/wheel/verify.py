@@ -19,10 +19,10 @@ import zlib
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.wheel import archive, contents, official, pins, plugins
-from infra.wheel.assembly import assemble, Order
+from infra.wheel.assembly import assemble
 from infra.wheel.bom import Tools
 from infra.wheel.build import members_of
-from infra.wheel.contents import Origin
+from infra.wheel.contents import Order, Origin
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel

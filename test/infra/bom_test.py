@@ -20,7 +20,7 @@ from infra.wheel import bom
 from infra.wheel import bom_components
 from infra.wheel import official
 from infra.wheel import pins
-from infra.wheel.assembly import digest_of_files
+from infra.wheel.contents import digest_of_files
 from infra.wheel.bom import read_bom
 
 
