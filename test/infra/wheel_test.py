@@ -239,7 +239,7 @@ def test_members_are_sorted_dated_and_plain(built, project, tmp_path,
 
 @pytest.mark.parametrize(
     'epoch',
-    ['4354819200', '1' + '0' * 20, '9' * 5000, '²', '-1', 'abc', '1.5'],
+    ['4354819200', '9' * 5000, '-1'],
     ids=lambda epoch: epoch[:12])
 def test_time_that_no_wheel_can_have(epoch, project, tmp_path, monkeypatch):
   project.series('empty')
@@ -250,35 +250,6 @@ def test_time_that_no_wheel_can_have(epoch, project, tmp_path, monkeypatch):
   assert f'SOURCE_DATE_EPOCH={epoch[:64]!r} is no time that a wheel' in said
   assert said.endswith('write seconds from 0 to 4354819199')
   assert not names_in(tmp_path / 'dist')
-
-
-@pytest.mark.parametrize('epoch, first', [
-    ({}, 1980),
-    ({
-        'SOURCE_DATE_EPOCH': ''
-    }, 1980),
-    ({
-        'SOURCE_DATE_EPOCH': '0'
-    }, 1980),
-    ({
-        'SOURCE_DATE_EPOCH': '4354819199'
-    }, 2107),
-])
-def test_time_that_a_wheel_can_have(epoch, first, tmp_path):
-  path = tmp_path / 'a.zip'
-  archive.write_whole(path, [archive.pack('a', b'')], archive.timestamp(epoch))
-  with zipfile.ZipFile(path) as file:
-    assert file.infolist()[0].date_time[0] == first
-
-
-def test_archive_reads_back(tmp_path):
-  files = {'a/empty': b'', 'b/text': b'text\n' * 1000, 'c/\xe9': b'\xff'}
-  path = tmp_path / 'a.zip'
-  archive.write_whole(path, [archive.pack(n, d) for n, d in files.items()],
-                      archive.timestamp({}))
-  with zipfile.ZipFile(path) as file:
-    assert file.testzip() is None
-    assert {name: file.read(name) for name in file.namelist()} == files
 
 
 # Other Pythons.
@@ -313,25 +284,6 @@ def test_setup_py_builds_for_several_pythons(tmp_path):
   assert lines[0] == 'building the plugins with Bazel'
 
 
-def test_no_wheel_is_built_where_one_python_has_none(tmp_path):
-  done = setup_py('bdist_wheel', '--python', running_python(), '--python',
-                  '3.9', '--dist-dir', str(tmp_path))
-  assert done.returncode == 1
-  assert 'Python 3.9 has no pinned official wheel' in done.stderr
-  assert not names_in(tmp_path)
-
-
-def test_profile_that_is_wrong(tmp_path):
-  profile = tmp_path / 'acme.toml'
-  profile.write_text('version = "2.9.0"\n')
-  done = setup_py('bdist_wheel', '--profile', str(profile), '-d',
-                  str(tmp_path / 'dist'))
-  assert done.returncode == 1
-  assert f"error: {profile}: version: '2.9.0' is not" in done.stderr
-  assert 'Traceback' not in done.stderr
-  assert not names_in(tmp_path / 'dist')
-
-
 def test_python_that_the_profile_leaves_out(tmp_path):
   profile = tmp_path / 'acme.toml'
   profile.write_text('version = "2.9.0+acme.3"\npythons = ["3.12"]\n')
@@ -343,19 +295,7 @@ def test_python_that_the_profile_leaves_out(tmp_path):
   assert not names_in(tmp_path / 'dist')
 
 
-def test_python_that_is_named_twice(tmp_path):
-  """It is asked for once: two would have the plugins built beforehand."""
-  done = setup_py(
-      'bdist_wheel',
-      *['--python', running_python()] * 2,
-      '-d',
-      str(tmp_path),
-      BAZEL='no-such-program')
-  assert done.stdout.startswith('[1/6] looking for what the build needs')
-  assert 'BAZEL=no-such-program is no program' in done.stderr
-
-
-@pytest.mark.parametrize('python', ['3.9', '3.14', 'three'])
+@pytest.mark.parametrize('python', ['3.9', 'three'])
 def test_python_without_a_pinned_wheel(python, tmp_path):
   done = setup_py('bdist_wheel', '--python', python, '-d', str(tmp_path))
   assert done.returncode == 1
@@ -475,13 +415,6 @@ def test_no_bazel(tmp_path):
   assert 'Traceback' not in done.stderr
 
 
-def test_no_bazel_on_the_path(tmp_path, monkeypatch):
-  monkeypatch.delenv('BAZEL', raising=False)
-  monkeypatch.setenv('PATH', str(tmp_path))
-  with pytest.raises(BuildError, match='no bazel on the path.*bazel-bootstrap'):
-    plugins.find_bazel()
-
-
 def test_no_git(project, tmp_path, monkeypatch):
   project.series('empty')
   monkeypatch.setenv('PATH', str(tmp_path))
@@ -525,32 +458,3 @@ def test_half_a_wheel_is_never_left(fault, project, tmp_path, monkeypatch):
     build(project, dist)
   assert not names_in(dist)
 
-
-def test_failure_leaves_the_wheel_of_before(project, tmp_path, monkeypatch):
-  project.series('empty')
-  dist = tmp_path / 'dist'
-  wheel = build(project, dist)
-  before = official.sha256(wheel)
-
-  def refuse(*paths):
-    raise OSError('read-only')
-
-  monkeypatch.setattr(archive.os, 'replace', refuse)
-  with pytest.raises(BuildError, match='writing .*read-only'):
-    build(project, dist)
-  assert names_in(dist) == [wheel.name]
-  assert official.sha256(wheel) == before
-
-
-def test_setup_py_only_builds_wheels():
-  done = setup_py('install')
-  assert done.returncode == 2
-  assert 'bdist_wheel' in done.stderr
-
-
-def test_nothing_is_written_beside_the_wheel(project, tmp_path):
-  project.series('empty')
-  before = sorted(project.root.rglob('*'))
-  wheel = build(project, tmp_path / 'dist')
-  assert sorted(project.root.rglob('*')) == before
-  assert names_in(tmp_path / 'dist') == [wheel.name]
