@@ -31,7 +31,7 @@ EXTRAS = {
     'cpu': ('xla-cpu-pjrt==0.0.1',),
     # From what the official wheel's own extra `pallas` pins, so that both can
     # be installed, to the newest that was run.
-    'stablehlo': ('jaxlib>=0.7.1,<=0.10.2',),
+    'stablehlo': ('jaxlib>=0.7.1,<0.13',),
 }
 GENERATOR_NAME = 'torch_xla shardy builder'
 GENERATOR = f'{GENERATOR_NAME} ({VERSION})'
