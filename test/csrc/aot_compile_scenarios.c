@@ -43,7 +43,6 @@ static void Compile(void) {
   CALL(world, ExecutableDestroy, &destroy);
 
   PjrtAot_Program facts = Program(0);
-  CHECK(facts.struct_size == sizeof(facts));
   CHECK(facts.flops == 12.5 && facts.bytes_accessed == 77);
   CHECK(facts.executions == 0);
   CHECK(aot.program(2, &facts) == kAbiNotFound);
@@ -243,8 +242,6 @@ static void TryCompileOnly(void) {
   CHECK(Try(&where, message, sizeof(message)) == 0);
   CHECK(message[0] == '\0');
   CHECK(Try(&where, NULL, 0) == 0);
-  CHECK(Try(NULL, message, sizeof(message)) == kAbiInvalidArgument);
-  CHECK_HAS(message, "no topology");
   where.topology = "nothing";
   CHECK(Try(&where, message, sizeof(message)) == kAbiInvalidArgument);
   CHECK_HAS(message, "fake: no topology is named 'nothing'");
@@ -257,7 +254,7 @@ static void TryCompileOnly(void) {
     CHECK(strncmp(message, "fake: call", 10) == 0);
   }
   CHECK(aot.last_program() == -1);
-  PjrtAot_Program facts = {.struct_size = sizeof(facts)};
+  PjrtAot_Program facts;
   CHECK(aot.program(0, &facts) == kAbiNotFound);
   Close(world);
 }

@@ -22,7 +22,7 @@ typedef struct {
   void (*set_memory_limit)(int64_t bytes);
   int (*try_compile)(const PjrtAot_Options*, const char*, size_t, const char*,
                      size_t, const char*, size_t, char*, size_t);
-  int (*counters)(PjrtAot_Counters*);
+  void (*counters)(PjrtAot_Counters*);
 } Aot;
 
 extern Aot aot;

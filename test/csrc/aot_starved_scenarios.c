@@ -103,8 +103,8 @@ static void StarvedBuffers(void) {
   AbiClientCreateArgs create = {0};
   REFUSED(world, ClientCreate, &create, kAbiResourceExhausted, "out of memory");
   FailAllocation(1);
-  AbiClientLookupDeviceArgs lookup = {.client = world.client, .id = 99};
-  REFUSED(world, ClientLookupDevice, &lookup, kAbiResourceExhausted,
+  AbiClientDevicesArgs devices = {0};
+  REFUSED(world, ClientDevices, &devices, kAbiResourceExhausted,
           "out of memory");
   CHECK(Failed());
   Close(world);

@@ -58,7 +58,7 @@ static void Threads(void) {
   }
   for (int i = 0; i < kThreads; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
   CHECK(Counters().executions == kThreads * kRounds);
-  PjrtAot_Program program = {.struct_size = sizeof(program)};
+  PjrtAot_Program program;
   CHECK(aot.program(kThreads * kRounds - 1, &program) == 0);
   CHECK(aot.program(kThreads * kRounds, &program) == kAbiNotFound);
   Close(shared);
@@ -73,7 +73,7 @@ static void* OpenIt(void* unused) {
   const int code = aot.open(&options, message, sizeof(message));
   CHECK(code == 0 || code == kAbiFailedPrecondition);
   if (code == 0) ++opened;
-  PjrtAot_Device device = {.struct_size = sizeof(device)};
+  PjrtAot_Device device;
   CHECK(aot.device(7, &device) == 0);
   return NULL;
 }

@@ -127,7 +127,6 @@ AOT = [
     "open_errors",
     "open_fails",
     "open_options",
-    "open_short",
     "devices",
     "devices_without_attributes",
     "client",

@@ -70,15 +70,6 @@ PJRT_Error* AotForwardExecutable(int slot, void* args) {
   return error;
 }
 
-int AotCopyOut(void* to, const void* from, size_t size) {
-  const size_t held = to != NULL ? *(const size_t*)to : 0;
-  if (held < sizeof(size_t)) return kAbiInvalidArgument;
-  const size_t copied = held < size ? held : size;
-  memcpy((char*)to + sizeof(size_t), (const char*)from + sizeof(size_t),
-         copied - sizeof(size_t));
-  return kAbiOk;
-}
-
 int AotGiveReason(PJRT_Error* error, const char* about, char* message,
                   size_t message_size) {
   AbiErrorMessageArgs text = {sizeof(text), NULL, error, "", 0};

@@ -50,12 +50,3 @@ AOT_ANSWER(Client, AddressableDevices, client, num_addressable_devices,
 AOT_ANSWER(Client, AddressableMemories, client, num_addressable_memories,
            args->addressable_memories = args->client->world->memories,
            args->num_addressable_memories = args->client->world->num_memories)
-
-PJRT_Error* AotClientLookupDevice(AbiClientLookupDeviceArgs* args) {
-  AOT_ENTER_WITH(Client, LookupDevice, client, device);
-  args->device = AotFindDevice(args->client->world, args->id);
-  if (args->device != NULL) return NULL;
-  return ShardyError(kAbiNotFound,
-                     "PJRT_Client_LookupDevice: topology %s has no device %d",
-                     args->client->world->topology_name, args->id);
-}

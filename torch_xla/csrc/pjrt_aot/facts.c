@@ -17,7 +17,6 @@ PjrtAot_Program AotReadFacts(PJRT_Executable* inner) {
   const size_t count = error == NULL ? costs.num_properties : 0;
   ShardyFreeError(error);
   return (PjrtAot_Program){
-      .struct_size = sizeof(PjrtAot_Program),
       .flops = Cost(costs.properties, count, "flops"),
       .bytes_accessed = Cost(costs.properties, count, "bytes accessed")};
 }

@@ -26,9 +26,6 @@
 int AotGiveReason(PJRT_Error* error, const char* about, char* message,
                   size_t message_size);
 
-// Copies a struct of the control functions as far as the caller knows it.
-int AotCopyOut(void* to, const void* from, size_t size);
-
 // Every entry of ours begins with this: returns an error before PjrtAot_Open,
 // or if the caller's struct does not hold `field`, the last that is needed.
 #define AOT_ENTER(part, name, field)                      \
@@ -119,8 +116,6 @@ PJRT_Error* AotCreateTopology(const PjrtAot_Options* options,
                               PJRT_TopologyDescription** topology);
 // The name of a memory's kind.
 const char* AotMemoryKindName(int kind);
-// The device of that id, or NULL.
-PJRT_Device* AotFindDevice(const AotWorld* world, int64_t id);
 
 // events.c
 

@@ -1,7 +1,6 @@
 // PjrtAot_Open, and what it found.
 
 #include <pthread.h>
-#include <string.h>
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
@@ -44,34 +43,15 @@ static int OpenLocked(const PjrtAot_Options* options, char* message,
 SHARDY_EXPORT int PjrtAot_Open(const PjrtAot_Options* options, char* message,
                                size_t message_size) {
   if (message != NULL && message_size > 0) message[0] = '\0';
-  // A caller of another version may have more options, or fewer.
-  PjrtAot_Options known = {0};
-  if (options != NULL &&
-      ABI_HOLDS(PjrtAot_Options, topology, options->struct_size)) {
-    const size_t size = options->struct_size;
-    memcpy(&known, options, size < sizeof(known) ? size : sizeof(known));
-  }
-  if (known.library == NULL || known.library[0] == '\0' ||
-      known.topology == NULL) {
-    return ShardyFailOpen(
-        message, message_size, kAbiInvalidArgument,
-        "no plugin or no topology was named; give the path of the plugin that "
-        "compiles, and a topology as it names them");
-  }
-  if (known.num_topology_options > 0 && known.topology_options == NULL) {
-    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
-                          "%zu topology options were announced, none given",
-                          known.num_topology_options);
-  }
   pthread_mutex_lock(&mutex);
   int code;
   if (AotGetWorld() != NULL) {
     code = ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
                           "cannot open topology %s: this process already has "
                           "topology %s; use one per process",
-                          known.topology, AotGetWorld()->topology_name);
+                          options->topology, AotGetWorld()->topology_name);
   } else {
-    code = OpenLocked(&known, message, message_size);
+    code = OpenLocked(options, message, message_size);
   }
   pthread_mutex_unlock(&mutex);
   return code;
@@ -92,6 +72,6 @@ SHARDY_EXPORT int PjrtAot_GetDevice(size_t position, PjrtAot_Device* device) {
   const AotWorld* world = AotGetWorld();
   if (world == NULL) return kAbiFailedPrecondition;
   if (position >= world->num_devices) return kAbiNotFound;
-  return AotCopyOut(device, &world->devices[position].facts,
-                    sizeof(PjrtAot_Device));
+  *device = world->devices[position].facts;
+  return kAbiOk;
 }

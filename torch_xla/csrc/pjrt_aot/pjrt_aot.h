@@ -10,8 +10,8 @@
 // The client is that of one process of many: the devices of one host are
 // addressable, the others are not.
 //
-// Codes are those of PJRT_Error_Code, 0 is success. Structs begin with their
-// size, as PJRT's do, and may grow at the end.
+// Codes are those of PJRT_Error_Code, 0 is success. The caller is of the same
+// version, and what it hands over is valid.
 
 #ifndef TORCH_XLA_CSRC_PJRT_AOT_PJRT_AOT_H_
 #define TORCH_XLA_CSRC_PJRT_AOT_PJRT_AOT_H_
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PJRT_AOT_VERSION 2
+#define PJRT_AOT_VERSION 3
 
 // A setting of PJRT_TopologyDescription_Create: a string, an integer, or a list
 // of integers.
@@ -36,7 +36,6 @@ typedef struct {
 } PjrtAot_TopologyOption;
 
 typedef struct {
-  size_t struct_size;
   const char* library;   // the plugin that compiles, a path
   const char* topology;  // as that plugin names it
   const PjrtAot_TopologyOption* topology_options;
@@ -49,7 +48,6 @@ typedef struct {
 } PjrtAot_Options;
 
 typedef struct {
-  size_t struct_size;
   int64_t id;
   int process;       // the topology's own, whatever one_process says
   int addressable;   // 0 or 1
@@ -58,13 +56,11 @@ typedef struct {
   // From its attributes; -1 and no coordinates where the plugin has none.
   int64_t coordinates[3];
   size_t num_coordinates;
-  int64_t core_on_chip;
   int64_t slice;
 } PjrtAot_Device;
 
 // Of one device.
 typedef struct {
-  size_t struct_size;
   double flops;           // negative: the plugin does not tell
   double bytes_accessed;  // likewise
   int64_t executions;     // so far
@@ -74,7 +70,6 @@ typedef struct {
 } PjrtAot_Program;
 
 typedef struct {
-  size_t struct_size;
   int64_t steps;       // that have ended
   int64_t executions;  // of whatever program
   int64_t reads;       // of values that were computed, or only uploaded
@@ -132,7 +127,7 @@ int64_t PjrtAot_EndStep(void);
 size_t PjrtAot_GetExecutions(int64_t first, int64_t* programs,
                              int64_t* in_steps, size_t capacity);
 
-int PjrtAot_GetCounters(PjrtAot_Counters* counters);
+void PjrtAot_GetCounters(PjrtAot_Counters* counters);
 
 #ifdef __cplusplus
 }

@@ -55,8 +55,8 @@ SHARDY_EXPORT int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program) {
       number >= 0 && number < num_programs ? programs[number] : NULL;
   pthread_mutex_unlock(&mutex);
   if (found == NULL) return kAbiNotFound;
-  PjrtAot_Program now = found->facts;
-  now.executions = atomic_load(&found->executions);
-  now.beside = atomic_load(&found->beside);
-  return AotCopyOut(program, &now, sizeof(now));
+  *program = found->facts;
+  program->executions = atomic_load(&found->executions);
+  program->beside = atomic_load(&found->beside);
+  return kAbiOk;
 }

@@ -107,14 +107,13 @@ SHARDY_EXPORT size_t PjrtAot_GetExecutions(int64_t first, int64_t* programs,
   return count;
 }
 
-SHARDY_EXPORT int PjrtAot_GetCounters(PjrtAot_Counters* counters) {
+SHARDY_EXPORT void PjrtAot_GetCounters(PjrtAot_Counters* counters) {
   pthread_mutex_lock(&mutex);
-  PjrtAot_Counters now = {.steps = steps,
-                          .executions = executions,
-                          .refused = refused,
-                          .reads = atomic_load(&reads),
-                          .read_bytes = atomic_load(&read_bytes),
-                          .buffers = atomic_load(&buffers)};
+  *counters = (PjrtAot_Counters){.steps = steps,
+                                 .executions = executions,
+                                 .refused = refused,
+                                 .reads = atomic_load(&reads),
+                                 .read_bytes = atomic_load(&read_bytes),
+                                 .buffers = atomic_load(&buffers)};
   pthread_mutex_unlock(&mutex);
-  return AotCopyOut(counters, &now, sizeof(now));
 }

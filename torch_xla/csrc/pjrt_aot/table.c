@@ -35,34 +35,13 @@ static PJRT_Error* Missing(int slot) {
 #define ABI_BARE(by, name, ...) ANSWER_##by(, name)
 #include "torch_xla/shardy/pjrt_abi.inc"
 
-// Entries that came after all that we know, for callers that do not look at
-// the table's size. It does not count them.
-#define UNKNOWN(tens, ones)                                            \
-  static PJRT_Error* Unknown##tens##ones(void* args) {                 \
-    (void)args;                                                        \
-    return ShardyError(kAbiUnimplemented, "entry " #tens #ones         \
-                                          " of PJRT's table is newer " \
-                                          "than this plugin");         \
-  }
-#define TEN(X, tens) \
-  X(tens, 0)         \
-  X(tens, 1)         \
-  X(tens, 2)         \
-  X(tens, 3) X(tens, 4) X(tens, 5) X(tens, 6) X(tens, 7) X(tens, 8) X(tens, 9)
-#define UNKNOWN_SLOTS(X) X(13, 8) X(13, 9) TEN(X, 14) TEN(X, 15)
-UNKNOWN_SLOTS(UNKNOWN)
-
-#define UNKNOWN_ENTRY(tens, ones) (AbiFunction) Unknown##tens##ones,
-
-enum { kAllSlots = 160 };
-
 static const struct {
   size_t struct_size;
   void* extension_start;
   AbiVersion version;
-  AbiFunction slots[kAllSlots];
+  AbiFunction slots[kAbiSlots];
 } table = {
-    offsetof(AbiApi, slots) + kAbiSlots * sizeof(AbiFunction),
+    sizeof(table),
     NULL,
     {ABI_SIZE(AbiVersion, minor_version), NULL, kAbiMajor, kAnnouncedMinor},
     {
@@ -74,7 +53,7 @@ static const struct {
 #define ABI_FUNCTION(by, part, name, ...) ENTRY_##by(part##name)
 #define ABI_BARE(by, name, ...) ENTRY_##by(name)
 #include "torch_xla/shardy/pjrt_abi.inc"
-        UNKNOWN_SLOTS(UNKNOWN_ENTRY)}};
+    }};
 
 const AbiApi* GetPjrtApi(void);
 SHARDY_EXPORT const AbiApi* GetPjrtApi(void) { return (const AbiApi*)&table; }

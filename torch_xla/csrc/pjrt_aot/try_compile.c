@@ -28,13 +28,6 @@ SHARDY_EXPORT int PjrtAot_TryCompile(const PjrtAot_Options* where,
     return ShardyFailOpen(message, message_size, kAbiFailedPrecondition,
                           "no topology is open: call PjrtAot_Open");
   }
-  if (where == NULL ||
-      !ABI_HOLDS(PjrtAot_Options, num_topology_options, where->struct_size) ||
-      where->topology == NULL ||
-      (where->topology_options == NULL && where->num_topology_options > 0)) {
-    return ShardyFailOpen(message, message_size, kAbiInvalidArgument,
-                          "no topology to compile for was named");
-  }
   const AbiProgram given = {sizeof(given), NULL,   (char*)program,
                             program_size,  format, format_size};
   AbiCompileArgs compile = {.program = &given,

@@ -37,21 +37,12 @@ static PJRT_Error* MakeOptions(const PjrtAot_Options* options,
   if (*values == NULL) return NoMemory();
   for (size_t i = 0; i < options->num_topology_options; ++i) {
     const PjrtAot_TopologyOption* option = &options->topology_options[i];
-    const bool is_text = option->text != NULL;
-    if (option->name == NULL ||
-        (option->values == NULL && option->num_values > 0) ||
-        (!is_text && !option->is_list && option->num_values != 1)) {
-      return ShardyError(kAbiInvalidArgument,
-                         "topology option %zu (%s) has no name, or not the "
-                         "values that it says",
-                         i, option->name != NULL ? option->name : "");
-    }
     AbiNamedValue* value = &(*values)[i];
     value->struct_size = sizeof(*value);
     value->name = option->name;
     value->name_size = strlen(option->name);
     value->value_size = option->num_values;
-    if (is_text) {
+    if (option->text != NULL) {
       value->type = kAbiValueString;
       value->string_value = option->text;
       value->value_size = strlen(option->text);
@@ -109,7 +100,7 @@ static int64_t IntegerOr(const AbiNamedValue* value, int64_t absent) {
 // What a device's attributes tell, as far as it has them.
 static void ReadAttributes(PJRT_Device* device) {
   PjrtAot_Device* facts = &device->facts;
-  facts->core_on_chip = facts->slice = -1;
+  facts->slice = -1;
   AbiDeviceDescriptionAttributesArgs args = {.device_description =
                                                  device->description};
   PJRT_Error* error = AOT_INNER(DeviceDescriptionAttributes, &args);
@@ -118,8 +109,6 @@ static void ReadAttributes(PJRT_Device* device) {
     return;
   }
   const size_t count = args.num_attributes;
-  facts->core_on_chip =
-      IntegerOr(ShardyFindValue(args.attributes, count, "core_on_chip"), -1);
   facts->slice =
       IntegerOr(ShardyFindValue(args.attributes, count, "slice_index"), -1);
   const AbiNamedValue* coordinates =
@@ -147,7 +136,6 @@ static PJRT_Error* ReadDevice(PJRT_DeviceDescription* description,
   AbiDeviceDescriptionKindArgs kind = {.device_description = description};
   error = AOT_INNER(DeviceDescriptionKind, &kind);
   if (error != NULL) return error;
-  device->facts.struct_size = sizeof(device->facts);
   device->facts.id = id.id;
   device->facts.process = process.process_index;
   device->facts.kind = kind.device_kind;
@@ -235,20 +223,4 @@ int AotMakeWorld(const PjrtAot_Options* options, AotWorld** world,
   made->stop_signal = options->stop_signal;
   *world = made;
   return kAbiOk;
-}
-
-PJRT_Device* AotFindDevice(const AotWorld* world, int64_t id) {
-  size_t first = 0;
-  size_t end = world->num_devices;
-  while (first < end) {
-    const size_t middle = first + (end - first) / 2;
-    if (world->devices[middle].facts.id < id) {
-      first = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return first < world->num_devices && world->devices[first].facts.id == id
-             ? &world->devices[first]
-             : NULL;
 }

@@ -50,10 +50,10 @@ def probe_in_child(environ: Environment, seconds: float) -> Diagnosis:
   Returns:
     One finding for the process, and those of the steps that it finished.
   """
-  with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as log:
-    status = _run(environ, seconds, told.fileno(), log.fileno())
-    told.seek(0)
-    messages = [json.loads(line) for line in told if line.endswith(b'\n')]
+  with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as log:
+    status = _run(environ, seconds, output.fileno(), log.fileno())
+    output.seek(0)
+    messages = [json.loads(line) for line in output if line.endswith(b'\n')]
     tail = last_words(log)
   steps = ['import', *(m['step'] for m in messages if 'step' in m)]
   return Diagnosis(
@@ -61,13 +61,13 @@ def probe_in_child(environ: Environment, seconds: float) -> Diagnosis:
        *(Finding.from_dict(m['finding']) for m in messages if 'finding' in m)))
 
 
-def _run(environ: Environment, seconds: float, told: int,
+def _run(environ: Environment, seconds: float, output: int,
          log: int) -> Optional[int]:
   """The exit status of a child that probes; None if it did not end in time."""
   child = subprocess.Popen(
-      [sys.executable, '-c', _SERVE, str(told)],
+      [sys.executable, '-c', _SERVE, str(output)],
       env=dict(environ),
-      pass_fds=(told,),
+      pass_fds=(output,),
       stdin=subprocess.DEVNULL,
       stdout=log,
       stderr=log,

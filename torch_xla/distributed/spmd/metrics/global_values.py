@@ -132,21 +132,15 @@ def exchange(name: str, error: Optional[Exception],
   """The values of all processes, by rank, through `torch.distributed`.
 
   Args:
-    name: what is being computed; all processes must say the same.
+    name: what is being computed.
     error: what went wrong in this one, if anything.
   """
   everyone: list[Any] = [None] * dist.get_world_size()
-  message = None if error is None else str(error)
-  dist.all_gather_object(everyone, (name, message, values))
-  names = [theirs for theirs, _, _ in everyone]
-  if len(set(names)) > 1:
-    raise LocalValueError(
-        f'the processes compute different metrics at once: {", ".join(names)}')
+  dist.all_gather_object(everyone, (error and str(error), values))
   errors = [
-      f'process {rank}: {theirs}' for rank, (_, theirs,
-                                             _) in enumerate(everyone)
-      if theirs is not None
+      f'process {rank}: {message}' for rank, (message, _) in enumerate(everyone)
+      if message is not None
   ]
   if errors:
     raise LocalValueError(f'{name}: {"; ".join(errors)}') from error
-  return [theirs for _, _, theirs in everyone]
+  return [shared for _, shared in everyone]

@@ -17,7 +17,7 @@ from ..errors import AotError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
-_VERSION = 2
+_VERSION = 3
 _MESSAGE_SIZE = 65536
 _OK, _NOT_FOUND = 0, 5
 
@@ -34,7 +34,6 @@ class _TopologyOption(ctypes.Structure):
 
 class _Options(ctypes.Structure):
   _fields_ = [
-      ('struct_size', ctypes.c_size_t),
       ('library', ctypes.c_char_p),
       ('topology', ctypes.c_char_p),
       ('topology_options', ctypes.POINTER(_TopologyOption)),
@@ -49,7 +48,6 @@ class _Options(ctypes.Structure):
 
 class _Device(ctypes.Structure):
   _fields_ = [
-      ('struct_size', ctypes.c_size_t),
       ('id', ctypes.c_int64),
       ('process', ctypes.c_int),
       ('addressable', ctypes.c_int),
@@ -57,7 +55,6 @@ class _Device(ctypes.Structure):
       ('kind_size', ctypes.c_size_t),
       ('coordinates', ctypes.c_int64 * 3),
       ('num_coordinates', ctypes.c_size_t),
-      ('core_on_chip', ctypes.c_int64),
       ('slice', ctypes.c_int64),
   ]
 
@@ -70,7 +67,6 @@ class ProgramFacts(ctypes.Structure):
       was executed; flops and bytes accessed are what the compiler tells.
   """
   _fields_ = [
-      ('struct_size', ctypes.c_size_t),
       ('flops', ctypes.c_double),
       ('bytes_accessed', ctypes.c_double),
       ('executions', ctypes.c_int64),
@@ -81,7 +77,6 @@ class ProgramFacts(ctypes.Structure):
 class Counters(ctypes.Structure):
   """Counts of the events in this process so far."""
   _fields_ = [
-      ('struct_size', ctypes.c_size_t),
       ('steps', ctypes.c_int64),
       ('executions', ctypes.c_int64),
       ('reads', ctypes.c_int64),
@@ -153,7 +148,6 @@ def _options(topology: str, options: Mapping[str, object],
              **fields: object) -> _Options:
   kept = [_topology_option(name, value) for name, value in options.items()]
   return _Options(
-      ctypes.sizeof(_Options),
       topology=topology.encode(),
       topology_options=(_TopologyOption * len(kept))(*kept),
       num_topology_options=len(kept),
@@ -186,7 +180,7 @@ def platform() -> tuple[str, str]:
 def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
   for position in itertools.count():
-    device = _Device(ctypes.sizeof(_Device))
+    device = _Device()
     if _library().PjrtAot_GetDevice(
         ctypes.c_size_t(position), ctypes.byref(device)):
       return
@@ -231,7 +225,7 @@ def last_program() -> Optional[int]:
 
 def program_facts(number: int) -> ProgramFacts:
   """The facts of a program, also after its executable is gone."""
-  found = ProgramFacts(ctypes.sizeof(ProgramFacts))
+  found = ProgramFacts()
   if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
     raise KeyError(number)
   return found
@@ -256,6 +250,6 @@ def end_step() -> int:
 
 
 def counters() -> Counters:
-  found = Counters(ctypes.sizeof(Counters))
+  found = Counters()
   _library().PjrtAot_GetCounters(ctypes.byref(found))
   return found
