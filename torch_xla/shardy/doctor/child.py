@@ -61,13 +61,13 @@ def probe_in_child(environ: Environment, seconds: float) -> Diagnosis:
        *(Finding.from_dict(m['finding']) for m in messages if 'finding' in m)))
 
 
-def _run(environ: Environment, seconds: float, told: int,
+def _run(environ: Environment, seconds: float, sink: int,
          log: int) -> Optional[int]:
   """The exit status of a child that probes; None if it did not end in time."""
   child = subprocess.Popen(
-      [sys.executable, '-c', _SERVE, str(told)],
+      [sys.executable, '-c', _SERVE, str(sink)],
       env=dict(environ),
-      pass_fds=(told,),
+      pass_fds=(sink,),
       stdin=subprocess.DEVNULL,
       stdout=log,
       stderr=log,
