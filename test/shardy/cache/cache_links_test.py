@@ -7,8 +7,8 @@ from pathlib import Path
 import re
 import socket
 
-from caches import (apart, DATA, each_access, each_level, EVIL, files, fill,
-                    give_away, KEY, level_of, needs_root, open_cache, STRANGER)
+from caches import (DATA, each_access, each_level, EVIL, files, fill, give_away,
+                    KEY, level_of, needs_root, open_cache, STRANGER)
 import pytest
 from torch_xla.shardy import cache
 
@@ -172,28 +172,3 @@ def test_a_directory_swapped_as_soon_as_it_is_made(tmp_path, monkeypatch, by):
         open_cache(tmp_path / str(number) / 'root')
     assert made.pop() == swapped
   assert not files(evil)
-
-
-def test_no_descriptor_is_left_open(tmp_path):
-  slot = fill(tmp_path / 'root')
-
-  def count() -> int:
-    return len(os.listdir('/proc/self/fd'))
-
-  def open_and_close() -> int:
-    """How many more are open afterwards."""
-    before = count()
-    for readonly in (False, True):
-      opened = open_cache(tmp_path / 'root', readonly)
-      opened.store.get(KEY)
-      opened.store.put(KEY, DATA)
-      opened.close()
-      del opened
-    slot.chmod(0o777)
-    for readonly in (False, True):
-      with pytest.raises(cache.CacheError):
-        open_cache(tmp_path / 'root', readonly)
-    slot.chmod(0o700)
-    return count() - before
-
-  assert apart(open_and_close) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -74,34 +73,10 @@ def test_the_next_process_compiles_nothing(cold):
   assert warm['path'] == cold['path']
 
 
-@pytest.mark.nightly
-def test_processes_of_other_hash_seeds_share_programs(tmp_path):
-  """They are new processes, as all forks of one share its seed."""
-  folders = [os.path.dirname(m) for m in (__file__, processes.__file__)]
-  script = (f'import sys; sys.path[:0] = {folders!r}\n'
-            'import json, cache_runtime_test\n'
-            'print(json.dumps(cache_runtime_test._use_and_compile('
-            f'{str(tmp_path)!r}, False)))')
-  first, second = (
-      json.loads(
-          processes.output_of(script, PYTHONHASHSEED=seed,
-                              **_SHARDY).splitlines()[-1]) for seed in '12')
-  assert first['loaded'] == 0 and first['stored'] == first['missing'] > 0
-  assert second['missing'] == 0 and second['loaded'] == first['missing']
-  assert second['y'] == first['y']
-
-
 def test_another_mode_finds_nothing(cold):
   shardy = _run(cold['root'], True, **_SHARDY)
   assert shardy['loaded'] == 0 and shardy['missing'] > 0
   assert shardy['path'] != cold['path']
-
-
-@pytest.mark.nightly
-def test_another_compiler_flag_finds_nothing(cold):
-  flag = '--xla_cpu_enable_fast_math=true'
-  flags = _run(cold['root'], True, XLA_FLAGS=flag, **_V2)
-  assert flags['loaded'] == 0 and flags['missing'] > 0
 
 
 @pytest.mark.slow
