@@ -78,8 +78,8 @@ _BESIDE = (
 )
 _BELOW = ('serves them all',
           ('errors', 'warn_once', 'callers', 'progress', 'layers',
-           'late_module', 'tensor_names', 'process_environment', 'web_page',
-           'ended_process', 'gate', 'torch_xla_shardy'))
+           'late_module', 'tensor_refs', 'tensor_names', 'process_environment',
+           'web_page', 'ended_process', 'gate', 'torch_xla_shardy'))
 
 _STYLE = '''
 svg { font-family: system-ui, "Segoe UI", "DejaVu Sans", sans-serif }

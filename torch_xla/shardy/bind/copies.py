@@ -1,47 +1,67 @@
 """Annotations go where a tensor's placement goes.
 
-Of what torch does with parameters, these give a new tensor object that `_XLAC`
-lays out as it did the old one, and annotations are kept by object:
+Annotations are kept by tensor object. Of what torch does with tensors, these put
+another in its place, which has the annotation if `_XLAC` lays it out alike:
 
     copy.deepcopy(model)                      an average, a teacher
-    model.load_state_dict(.., assign=True)    of tensors that are laid out so
+    model.load_state_dict(.., assign=True)    any parameter or buffer that is set
+    model.to(..), model.bfloat16()            where they make new objects
 
 What `torch.load` gives has no placement, with Shardy or without: a tensor that
 it takes the place of loses its annotation, and a warning says which. Updates in
-place, `.data = ` and `load_state_dict` as it is by default keep the object.
+place, `.data = `, `swap_tensors` and `load_state_dict` as it is by default keep
+the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 import functools
-import itertools
-from typing import Any
+from typing import Any, Optional
 
 import torch
+from torch.nn.modules import module
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 
+from .. import tensor_refs
 from ..annotate.annotation import Annotation
-from ..warn_once import WarnOnce
 from ..sharding.hlo_sharding import REPLICATED
 from ..sharding.text import parse_sharding
 from .registry import AnnotatedTensors
 
 _MARK = '_follows_annotations'
 
+# Gives the second tensor, which takes the place of the first, its annotation.
+Follow = Callable[[torch.Tensor, torch.Tensor], None]
+# Notes that a tensor was given data.
+Given = Callable[[torch.Tensor], None]
 
-def patch_torch_copies(tensors: AnnotatedTensors, warnings: WarnOnce) -> None:
-  """Patches deepcopy and load_state_dict so that annotations follow."""
-  if hasattr(torch.nn.Module.load_state_dict, _MARK):
+
+def patch_torch_copies(tensors: AnnotatedTensors, follow: Follow,
+                       given: Given) -> None:
+  """Patches torch where it copies tensors, replaces them, or sets their data.
+  """
+  if hasattr(torch.nn.Module._apply, _MARK):
     return
   XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
       XLAShardedTensor.load_local_shards_, tensors)
   for owner in (torch.Tensor, torch.nn.Parameter):
-    owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)
-  load = _assigning(torch.nn.Module.load_state_dict, tensors, warnings)
-  setattr(load, _MARK, True)
-  torch.nn.Module.load_state_dict = load
+    owner.__deepcopy__ = _following(owner.__deepcopy__, follow)
+  torch.nn.Module._apply = _applying(torch.nn.Module._apply, follow)
+  setattr(torch.nn.Module._apply, _MARK, True)
+  torch.utils.swap_tensors = _swapping(torch.utils.swap_tensors, follow, given)
+  torch.Tensor.data = _setting(torch.Tensor.data, given)
+  torch.Tensor.set_ = _taking(torch.Tensor.set_, given)
+
+  def replace(owner: torch.nn.Module, name: str,
+              t: Optional[torch.Tensor]) -> None:
+    old = {**owner._parameters, **owner._buffers}.get(name)
+    if old is not None and t is not None:
+      follow(old, t)
+
+  module.register_module_parameter_registration_hook(replace)
+  module.register_module_buffer_registration_hook(replace)
 
 
 def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
@@ -80,60 +100,60 @@ def _loading(load: Callable[..., Any],
 
 
 def _following(deepcopy: Callable[..., torch.Tensor],
-               tensors: AnnotatedTensors) -> Callable[..., torch.Tensor]:
+               follow: Follow) -> Callable[..., torch.Tensor]:
 
   @functools.wraps(deepcopy)
   def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     copied = deepcopy(self, memo)
-    annotated = tensors.find_or_orphan(self)
-    if annotated is not None and copied is not self:
-      _annotate_if_placed(tensors, copied, annotated.annotation)
+    follow(self, copied)
     return copied
 
   return __deepcopy__
 
 
-def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
-               warnings: WarnOnce) -> Callable[..., Any]:
+def _applying(apply: Callable[..., torch.nn.Module],
+              follow: Follow) -> Callable[..., torch.nn.Module]:
 
-  @functools.wraps(load)
-  def load_state_dict(self: torch.nn.Module,
-                      state_dict: Mapping[str, Any],
-                      strict: bool = True,
-                      assign: bool = False) -> Any:
-    before = _annotated_in(self, tensors) if assign else {}
-    loaded = load(self, state_dict, strict, assign)
-    after = _tensors_in(self) if before else {}
-    lost = []
-    for name, annotation in before.items():
-      t = after.get(name)
-      if t is not None and tensors.find_or_orphan(t) is None and not (
-          _annotate_if_placed(tensors, t, annotation)):
-        lost.append(name)
-    if lost:
-      warnings.warning(
-          lost_text(lost, 'load_state_dict(assign=True) put other tensors '
-                    'there', *MOVED))
-    return loaded
+  @functools.wraps(apply)
+  def _apply(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    before = {**self._parameters, **self._buffers}
+    applied = apply(self, *args, **kwargs)
+    for name, t in {**self._parameters, **self._buffers}.items():
+      if t is not None and (old := before.get(name)) is not None:
+        follow(old, t)
+    return applied
 
-  return load_state_dict
+  return _apply
 
 
-def _annotate_if_placed(tensors: AnnotatedTensors, t: torch.Tensor,
-                        annotation: Annotation) -> bool:
-  if t.device.type != 'xla' or not is_placed(t, annotation):
-    return False
-  tensors.annotate(t, annotation)
-  return True
+def _setting(data: Any, given: Given) -> property:
+  """The attribute of `torch.Tensor`; of `TensorBase` it is as it was."""
+
+  def set_data(self: torch.Tensor, value: torch.Tensor) -> None:
+    data.__set__(self, value)
+    given(self)
+
+  return property(data.__get__, set_data)
 
 
-def _tensors_in(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-  return dict(
-      itertools.chain(module.named_parameters(), module.named_buffers()))
+def _taking(set_: Callable[..., Any], given: Given) -> Callable[..., Any]:
+
+  @functools.wraps(set_)
+  def taking(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    result = set_(self, *args, **kwargs)
+    given(self)
+    return result
+
+  return taking
 
 
-def _annotated_in(module: torch.nn.Module,
-                  tensors: AnnotatedTensors) -> dict[str, Annotation]:
-  entries = ((name, tensors.find_or_orphan(t))
-             for name, t in _tensors_in(module).items())
-  return {name: a.annotation for name, a in entries if a is not None}
+def _swapping(swap: Callable[..., None], follow: Follow,
+              given: Given) -> Callable[..., None]:
+
+  @functools.wraps(swap)
+  def swap_tensors(t1: torch.Tensor, t2: torch.Tensor) -> None:
+    tensor_refs.permitting_refs(swap)(t1, t2)
+    for t in (t1, t2):
+      given(t) if t.is_xla else follow(t, t)
+
+  return swap_tensors

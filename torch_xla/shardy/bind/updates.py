@@ -26,7 +26,7 @@ from .copies import is_placed
 from .graph_inputs import are_pending
 from .pending_marks import PendingMarks
 from .placing import op_sharding
-from .registry import Annotated, AnnotatedTensors, inner_of, tensor_of
+from .registry import Annotated, AnnotatedTensors, inner_of
 
 _KEY = 'BackendSelect'
 
@@ -98,7 +98,7 @@ class Updates:
       for living, annotation, marked_id in self._pending_marks.items():
         entries[marked_id] = entries[get_id(living)] = annotation, None
       for entry in self._tensors.all():
-        living = tensor_of(entry.ref)
+        living = entry.ref()
         for data in (entry.inner,) if living is None else (entry.inner, living):
           entries[get_id(data)] = entry.annotation, weakref.ref(entry)
       annotations = {id(annotation) for annotation, _ in entries.values()}
