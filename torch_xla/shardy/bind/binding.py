@@ -35,7 +35,8 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..warn_once import WarnOnce
-from . import copies, names, placing, reads, registry, updates, usage
+from . import names, placing, reads, registry, updates, usage
+from .copies import Copies
 from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, collect_operands,
                            GraphInputs, Operand, operands_below,
@@ -75,6 +76,7 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
+    self._copies = Copies(self._tensors, self._pending_marks)
     self._updates = Updates(self._tensors, self._pending_marks, self._turn)
     # Held, from before the turn, by whoever has a binding computed: no other is
     # to compute it. A read waits for devices, and only that holds up.
@@ -179,7 +181,7 @@ class Binder:
 
   def follow_copies(self) -> None:
     """Makes annotations follow where torch takes a tensor's placement."""
-    copies.patch_torch_copies(self._tensors, self._follow, self._given)
+    self._copies.patch_torch()
     self._updates.register_kernels()
 
   def warn_placed_only(self) -> None:
@@ -393,36 +395,6 @@ class Binder:
           'torch_xla.compile compiles, and with eager mode off')
     return True
 
-  def _follow(self, old: torch.Tensor, new: torch.Tensor) -> None:
-    """Gives a tensor the annotation of another, if it has none that decides."""
-    mark = self._mark_of(old)
-    if old is new and not new.is_xla:  # Its data went to another device.
-      self.forget(old)
-    own = self._mark_of(new)
-    if mark is not None and (own is None or
-                             mark.is_decisive and not own.is_decisive):
-      self._pending_marks.add(new, mark)
-      self._constrain_if_pending(new, mark)
-
-  def _given(self, t: torch.Tensor) -> None:
-    """Has what uses the data that a tensor was given know its annotation."""
-    entry = self._tensors.find_or_orphan(t)
-    if entry is not None and copies.is_placed(entry.inner, entry.annotation):
-      self._constrain_if_pending(t, entry.annotation)
-
-  def _constrain_if_pending(self, t: torch.Tensor, mark: Annotation) -> None:
-    if not t.is_xla or not are_pending([t])[0] or not (placing.may_be_placed(
-        t, mark)):
-      return
-    self._tensors.changes += 1
-    tagged = updates.tagged(t, call_target.update_target(mark))
-    usage.twin_of(registry.inner_of(t)).copy_(tagged)
-    placing.constrain(t, mark)
-
-  def _mark_of(self, t: torch.Tensor) -> Optional[Annotation]:
-    entry = self._tensors.find_or_orphan(t)
-    return entry.annotation if entry else self._pending_marks.get(t)
-
   def _promote(self, is_unused: bool = False) -> None:
     """Promotes marks of what is no longer pending; begins a binding."""
     self._lost = []
@@ -431,7 +403,7 @@ class Binder:
       named = zip(tensor_names.names_of(lost), lost, strict=True)
       self._note_lost(
           [name or f'a tensor of shape {tuple(t.shape)}' for name, t in named],
-          'in the place of an annotated tensor', *copies.MOVED)
+          'in the place of an annotated tensor', *names.MOVED)
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
     self._promote()
@@ -496,7 +468,7 @@ class Binder:
     if not lost:
       return
     self._lost += lost
-    self._warnings.warning(copies.lost_text(lost, *why))
+    self._warnings.warning(names.lost_text(lost, *why))
 
   def lost(self, name: str, tensors: Sequence[Any]) -> list[str]:
     """The names of tensors whose annotations a program goes without.
@@ -525,7 +497,7 @@ class Binder:
     lost = names.names_of_living(meant)
     if lost:
       self._warnings.warning(
-          copies.lost_text(
+          names.lost_text(
               lost, f'program {name}', 'compiled outside of a '
               'sync, goes without what was said of them',
               'call torch_xla.sync() before'))

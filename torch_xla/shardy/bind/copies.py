@@ -15,7 +15,7 @@ the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 import functools
 from typing import Any, Optional
 
@@ -24,136 +24,120 @@ from torch.nn.modules import module
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 
+from . import placing, registry, updates, usage
 from .. import tensor_refs
+from ..annotate import call_target
 from ..annotate.annotation import Annotation
-from ..sharding.hlo_sharding import REPLICATED
-from ..sharding.text import parse_sharding
+from .graph_inputs import are_pending
+from .pending_marks import PendingMarks
 from .registry import AnnotatedTensors
 
 _MARK = '_follows_annotations'
 
-# Gives the second tensor, which takes the place of the first, its annotation.
-Follow = Callable[[torch.Tensor, torch.Tensor], None]
-# Notes that a tensor was given data.
-Given = Callable[[torch.Tensor], None]
 
+class Copies:
+  """Annotates what takes the place of annotated tensors, or is their data."""
 
-def patch_torch_copies(tensors: AnnotatedTensors, follow: Follow,
-                       given: Given) -> None:
-  """Patches torch where it copies tensors, replaces them, or sets their data.
-  """
-  if hasattr(torch.nn.Module._apply, _MARK):
-    return
-  XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
-      XLAShardedTensor.load_local_shards_, tensors)
-  for owner in (torch.Tensor, torch.nn.Parameter):
-    owner.__deepcopy__ = _following(owner.__deepcopy__, follow)
-  torch.nn.Module._apply = _applying(torch.nn.Module._apply, follow)
-  setattr(torch.nn.Module._apply, _MARK, True)
-  torch.utils.swap_tensors = _swapping(torch.utils.swap_tensors, follow, given)
-  torch.Tensor.data = _setting(torch.Tensor.data, given)
-  torch.Tensor.set_ = _taking(torch.Tensor.set_, given)
+  def __init__(self, tensors: AnnotatedTensors, pending_marks: PendingMarks):
+    self._tensors = tensors
+    self._pending_marks = pending_marks
 
-  def replace(owner: torch.nn.Module, name: str,
-              t: Optional[torch.Tensor]) -> None:
-    old = {**owner._parameters, **owner._buffers}.get(name)
-    if old is not None and t is not None:
-      follow(old, t)
+  def patch_torch(self) -> None:
+    """Patches torch where it copies or replaces tensors, or sets their data."""
+    if hasattr(torch.nn.Module._apply, _MARK):
+      return
+    for owner in (torch.Tensor, torch.nn.Parameter):
+      owner.__deepcopy__ = _then(owner.__deepcopy__, self._follow_copy)
+    torch.nn.Module._apply = self._applying(torch.nn.Module._apply)
+    setattr(torch.nn.Module._apply, _MARK, True)
+    module.register_module_parameter_registration_hook(self._replace)
+    module.register_module_buffer_registration_hook(self._replace)
+    torch.utils.swap_tensors = _then(
+        tensor_refs.permitting_refs(torch.utils.swap_tensors),
+        lambda _, *tensors: [*map(self._given, tensors)])
+    data = torch.Tensor.data  # That of TensorBase, which stays as it is.
+    torch.Tensor.data = property(data.__get__,
+                                 _then(data.__set__, self._given_data))
+    torch.Tensor.set_ = _then(torch.Tensor.set_, self._given_data)
+    XLAShardedTensor.load_local_shards_ = _then(  # type: ignore[method-assign]
+        XLAShardedTensor.load_local_shards_, self._load)
 
-  module.register_module_parameter_registration_hook(replace)
-  module.register_module_buffer_registration_hook(replace)
+  def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
+    """The annotation of a tensor, with data or without."""
+    entry = self._tensors.find_or_orphan(t)
+    return entry.annotation if entry else self._pending_marks.get(t)
 
+  def _applying(
+      self, apply: Callable[...,
+                            torch.nn.Module]) -> Callable[..., torch.nn.Module]:
 
-def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
-  """Tests whether a tensor is laid out as its annotation asks."""
-  if len(annotation.partition_spec) != len(t.shape):
-    return False
-  text = torch_xla._XLAC._get_xla_sharding_spec(t)
-  return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
+    @functools.wraps(apply)
+    def _apply(owner: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+      before = {**owner._parameters, **owner._buffers}
+      applied = apply(owner, *args, **kwargs)
+      for name, t in {**owner._parameters, **owner._buffers}.items():
+        self._follow(before.get(name), t)
+      return applied
 
+    return _apply
 
-MOVED = ('not laid out as mark_sharding was told',
-         'call clear_sharding and mark_sharding')
+  def _replace(self, owner: torch.nn.Module, name: str,
+               t: Optional[torch.Tensor]) -> None:
+    self._follow({**owner._parameters, **owner._buffers}.get(name), t)
 
+  def _follow_copy(self, copied: torch.Tensor, t: torch.Tensor, *_:
+                   Any) -> None:
+    self._follow(t, copied)
 
-def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
-  """The warning on tensors whose annotation does not count."""
-  listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
-  return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
+  def _follow(self, old: Optional[torch.Tensor],
+              new: Optional[torch.Tensor]) -> None:
+    """Gives a tensor the annotation of another, if it has none that decides."""
+    if old is None or new is None or old is new:
+      return
+    mark, own = self.annotation_of(old), self.annotation_of(new)
+    if mark is not None and (own is None or
+                             mark.is_decisive and not own.is_decisive):
+      self._pending_marks.add(new, mark)
+      self._constrain_if_pending(new, mark)
 
+  def _given_data(self, _: Any, t: torch.Tensor, *__: Any) -> None:
+    self._given(t)
 
-def _loading(load: Callable[..., Any],
-             tensors: AnnotatedTensors) -> Callable[..., Any]:
-  """A checkpoint's shards take the place of data: graphs start from them."""
+  def _given(self, t: torch.Tensor) -> None:
+    """Has what uses the data that a tensor was given know its annotation."""
+    entry = self._tensors.find_or_orphan(t)
+    if entry is None:
+      return
+    if not t.is_xla:  # It may come back.
+      self._tensors.forget(t)
+      self._pending_marks.add(t, entry.annotation)
+    elif placing.is_placed(entry.inner, entry.annotation):
+      self._constrain_if_pending(t, entry.annotation)
 
-  @functools.wraps(load)
-  def load_local_shards_(sharded: XLAShardedTensor, *args: Any) -> Any:
-    result = load(sharded, *args)
+  def _constrain_if_pending(self, t: torch.Tensor, mark: Annotation) -> None:
+    if t.is_xla and are_pending([t])[0] and placing.may_be_placed(t, mark):
+      self._tensors.changes += 1
+      tagged = updates.tagged(t, call_target.update_target(mark))
+      usage.twin_of(registry.inner_of(t)).copy_(tagged)
+      placing.constrain(t, mark)
+
+  def _load(self, _: Any, sharded: XLAShardedTensor, *__: Any) -> None:
+    """A checkpoint's shards take the place of data: graphs start from them."""
     get_id = torch_xla._XLAC._xla_get_tensor_id
     loaded = get_id(sharded.global_tensor)
-    for annotated in tensors.all():
+    for annotated in self._tensors.all():
       if get_id(annotated.inner) == loaded:
         annotated.hold(annotated.inner, is_own=False)
+
+
+def _then(function: Callable[..., Any],
+          note: Callable[..., Any]) -> Callable[..., Any]:
+  """The function, after which its result and arguments are noted."""
+
+  @functools.wraps(function)
+  def noted(*args: Any, **kwargs: Any) -> Any:
+    result = function(*args, **kwargs)
+    note(result, *args)
     return result
 
-  return load_local_shards_
-
-
-def _following(deepcopy: Callable[..., torch.Tensor],
-               follow: Follow) -> Callable[..., torch.Tensor]:
-
-  @functools.wraps(deepcopy)
-  def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-    copied = deepcopy(self, memo)
-    follow(self, copied)
-    return copied
-
-  return __deepcopy__
-
-
-def _applying(apply: Callable[..., torch.nn.Module],
-              follow: Follow) -> Callable[..., torch.nn.Module]:
-
-  @functools.wraps(apply)
-  def _apply(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-    before = {**self._parameters, **self._buffers}
-    applied = apply(self, *args, **kwargs)
-    for name, t in {**self._parameters, **self._buffers}.items():
-      if t is not None and (old := before.get(name)) is not None:
-        follow(old, t)
-    return applied
-
-  return _apply
-
-
-def _setting(data: Any, given: Given) -> property:
-  """The attribute of `torch.Tensor`; of `TensorBase` it is as it was."""
-
-  def set_data(self: torch.Tensor, value: torch.Tensor) -> None:
-    data.__set__(self, value)
-    given(self)
-
-  return property(data.__get__, set_data)
-
-
-def _taking(set_: Callable[..., Any], given: Given) -> Callable[..., Any]:
-
-  @functools.wraps(set_)
-  def taking(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    result = set_(self, *args, **kwargs)
-    given(self)
-    return result
-
-  return taking
-
-
-def _swapping(swap: Callable[..., None], follow: Follow,
-              given: Given) -> Callable[..., None]:
-
-  @functools.wraps(swap)
-  def swap_tensors(t1: torch.Tensor, t2: torch.Tensor) -> None:
-    tensor_refs.permitting_refs(swap)(t1, t2)
-    for t in (t1, t2):
-      given(t) if t.is_xla else follow(t, t)
-
-  return swap_tensors
+  return noted

@@ -10,9 +10,18 @@ import torch
 from .. import tensor_names
 from ..annotate.annotation import Annotation
 from ..tensor_refs import TensorRef
-from .copies import is_placed, MOVED
 from .graph_inputs import Operand
+from .placing import is_placed
 from .registry import Annotated
+
+MOVED = ('not laid out as mark_sharding was told',
+         'call clear_sharding and mark_sharding')
+
+
+def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
+  """The warning on tensors whose annotation does not count."""
+  listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
+  return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
 
 
 class BoundOperands:

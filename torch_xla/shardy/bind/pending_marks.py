@@ -21,8 +21,8 @@ import torch_xla
 from . import usage
 from ..annotate.annotation import Annotation
 from ..tensor_refs import tensor_dict
-from .copies import is_placed
 from .graph_inputs import are_pending
+from .placing import is_placed
 from .registry import AnnotatedTensors, inner_of
 
 

@@ -16,7 +16,8 @@ import torch
 import torch_xla
 
 from ..annotate.annotation import Annotation
-from .copies import is_placed
+from ..sharding.hlo_sharding import REPLICATED
+from ..sharding.text import parse_sharding
 from .graph_inputs import are_pending, GraphInputs
 from .registry import Annotated
 
@@ -38,6 +39,14 @@ def reconstrain_updated_views(inputs: GraphInputs) -> None:
       continue
     constrain(t, annotated.annotation)
     inputs.updated[place] = annotated, annotated.current_of(t)
+
+
+def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
+  """Tests whether a tensor is laid out as its annotation asks."""
+  if len(annotation.partition_spec) != len(t.shape):
+    return False
+  text = torch_xla._XLAC._get_xla_sharding_spec(t)
+  return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
 
 
 def may_be_placed(t: torch.Tensor, annotation: Annotation) -> bool:

@@ -22,10 +22,9 @@ import torch_xla
 from . import usage
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
-from .copies import is_placed
 from .graph_inputs import are_pending
 from .pending_marks import PendingMarks
-from .placing import op_sharding
+from .placing import is_placed, op_sharding
 from .registry import Annotated, AnnotatedTensors, inner_of
 
 _KEY = 'BackendSelect'
