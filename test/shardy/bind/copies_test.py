@@ -15,6 +15,7 @@ import environments
 import pytest
 from sections import said, sharding_of
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.shardy.bind import binder
@@ -159,6 +160,13 @@ def test_a_weight_that_was_on_the_host_is_warned_of_by_name(mesh, caplog):
     xs.mark_sharding(weight, mesh, ('y', None), priority=(1, None))
     torch_xla.sync()
     assert _told(lambda w=weight: w.erfinv() + swaps) == [[_W]]
+
+
+def test_a_fake_weight_is_none_that_has_data_later(mesh):
+  model = _model(mesh)
+  fake = FakeTensorMode(allow_non_fake_inputs=True).from_tensor(model.weight)
+  model.weight = torch.nn.Parameter(fake, requires_grad=False)
+  assert _told(lambda: torch.ones(8).to('xla') + 1) == []
 
 
 def test_swapped_tensors_keep_theirs(mesh, caplog):

@@ -92,13 +92,15 @@ class Copies:
   def _follow(self, old: Optional[torch.Tensor],
               new: Optional[torch.Tensor]) -> None:
     """Gives a tensor the annotation of another, if it has none that decides."""
-    if old is None or new is None or old is new:
-      return
+    if old is None or new is None or old is new or (
+        type(new).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__):
+      return  # A FakeTensor has no data ever.
     mark, own = self.annotation_of(old), self.annotation_of(new)
     if mark is not None and (own is None or
                              mark.is_decisive and not own.is_decisive):
       self._pending_marks.add(new, mark)
-      self._constrain_if_pending(new, mark)
+      if own is not None and new.is_xla and placing.is_placed(new, mark):
+        self._constrain_if_pending(new, mark)
 
   def _given_data(self, _: Any, t: torch.Tensor, *__: Any) -> None:
     self._given(t)
@@ -111,11 +113,13 @@ class Copies:
     if not t.is_xla:  # It may come back.
       self._tensors.forget(t)
       self._pending_marks.add(t, entry.annotation)
-    elif placing.is_placed(entry.inner, entry.annotation):
+    elif t.shape == entry.inner.shape and (
+        placing.is_placed(entry.inner, entry.annotation) and
+        placing.may_be_placed(t, entry.annotation)):
       self._constrain_if_pending(t, entry.annotation)
 
   def _constrain_if_pending(self, t: torch.Tensor, mark: Annotation) -> None:
-    if t.is_xla and are_pending([t])[0] and placing.may_be_placed(t, mark):
+    if are_pending([t])[0]:
       self._tensors.changes += 1
       tagged = updates.tagged(t, call_target.update_target(mark))
       usage.twin_of(registry.inner_of(t)).copy_(tagged)

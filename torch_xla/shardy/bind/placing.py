@@ -51,8 +51,8 @@ def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
 
 def may_be_placed(t: torch.Tensor, annotation: Annotation) -> bool:
   """Tests whether a pending tensor is placed so, or nowhere yet."""
-  return len(annotation.partition_spec) == t.dim() and (
-      not torch_xla._XLAC._get_xla_sharding_spec(t) or is_placed(t, annotation))
+  return not torch_xla._XLAC._get_xla_sharding_spec(t) or is_placed(
+      t, annotation)
 
 
 def constrain(t: torch.Tensor, annotation: Annotation) -> None:
