@@ -21,14 +21,15 @@ import time
 from typing import Any
 
 import torch
-from torch.utils.weak import WeakTensorKeyDictionary
+
+from .tensor_refs import tensor_dict
 
 # The names of the attributes by which wrappers hold what they wrap.
 WRAPPED = frozenset(('_orig_module', '_orig_mod', '_checkpoint_wrapped_module',
                      '_fsdp_wrapped_module'))
 
 # The names of this process: each is of use wherever its tensor goes.
-_names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_names = tensor_dict()
 
 
 def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
@@ -109,9 +110,9 @@ class _Living:
   """
 
   def __init__(self):
-    self.names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    self.names = tensor_dict()
     # What the last look was for and did not find.
-    self._unnamed: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    self._unnamed = tensor_dict()
     self._ended = self._took = 0.0
 
   def is_worth_a_look(self, tensor: torch.Tensor) -> bool:
@@ -125,13 +126,13 @@ class _Living:
   def look(self, sought: Iterable[torch.Tensor]) -> None:
     start = time.monotonic()
     modules, optimizers = living_owners()
-    names: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+    names = tensor_dict()
     # Another thread may be changing them.
     with contextlib.suppress(RuntimeError):
       for tensor, name in names_in(modules, optimizers):
         names.setdefault(tensor, name)
     self.names = names
-    self._unnamed = WeakTensorKeyDictionary(
+    self._unnamed = tensor_dict(
         {tensor: True for tensor in sought if tensor not in names})
     self._ended = time.monotonic()
     self._took = self._ended - start

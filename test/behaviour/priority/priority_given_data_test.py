@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 from kinds import assert_right
 from marks import placed, put, sync
+import numpy as np
 import placements
 import pytest
 import torch
 import torch_xla
+import torch_xla.distributed.spmd as xs
 from torch_xla_form import SHARDY
 
 ENVIRONMENT = SHARDY
@@ -28,11 +30,19 @@ def _set_data(w, data):
   return w
 
 
-def _load(w):
+def _module(w):
   module = torch.nn.Module()
-  module.w = torch.nn.Parameter(w, requires_grad=False)
+  module.w = w
+  return module
+
+
+def _load_into(module):
   module.load_state_dict({'w': _TEN})
-  return module.w
+  return module
+
+
+def _load(w):
+  return _load_into(_module(w)).w
 
 
 def _optimized(w):
@@ -45,6 +55,38 @@ def _optimized(w):
   return w.detach()
 
 
+def _marked(w, data):
+  """Other data, that has a mark of its own which says no priority."""
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  xs.mark_sharding(data, mesh, _OVER_X)
+  w.living = data
+  return _set_data(w, data)
+
+
+def _swapped(w, change):
+  torch.__future__.set_swap_module_params_on_conversion(True)
+  try:
+    return change(_module(w)).w
+  finally:
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
+def _as_vector(w):
+  vector = torch.nn.utils.parameters_to_vector([w])
+  torch.nn.utils.vector_to_parameters(vector * 2, [w])
+  return w
+
+
+def _emptied(w):
+  return _load_into(_module(w).to_empty(device='xla')).w
+
+
+def _another(w):
+  module = _module(w)
+  module.w = torch.nn.Parameter(module.w.data, requires_grad=False)
+  return module.w
+
+
 def _barrier(w):
   w = w.clone()
   torch_xla._XLAC._xla_optimization_barrier_([w])
@@ -53,29 +95,66 @@ def _barrier(w):
 
 # What is done, and what the value is then.
 _WAYS: dict[str, Callable] = {
-    'bfloat16': lambda w: w.bfloat16(),
-    'double and back': lambda w: w.double().float(),
-    'clone': lambda w: w.clone(),
-    'copied into': lambda w: torch.empty_like(w).copy_(w),
-    'cast into': lambda w: torch.empty_like(w, dtype=torch.bfloat16).copy_(w),
-    'added to zeros': lambda w: torch.zeros_like(w).add_(w),
-    'data cast': lambda w: _set_data(w, w.data.bfloat16()),
-    'cast and updated': lambda w: w.bfloat16().mul_(2),
-    'updated': lambda w: w.mul_(2),
-    'updated and cast': lambda w: w.mul_(2).bfloat16(),
-    'updated by data': lambda w: (w.data.mul_(2), w)[1],
-    'written in part': lambda w: (w[0].copy_(_TEN[0]), w)[1],
-    'two optimizer steps': _optimized,
-    'barrier': _barrier,
-    'copied from the host': lambda w: w.copy_(_TEN),
-    'copied on the device': lambda w: w.copy_(torch.ones_like(w)),
-    'loaded': _load,
-    'loaded and cast': lambda w: _load(w).bfloat16(),
-    'normal_': torch.nn.init.normal_,
-    'ones_': torch.nn.init.ones_,
-    'times 2': lambda w: w * 2,
+    'bfloat16':
+        lambda w: w.bfloat16(),
+    'double and back':
+        lambda w: w.double().float(),
+    'clone':
+        lambda w: w.clone(),
+    'copied into':
+        lambda w: torch.empty_like(w).copy_(w),
+    'cast into':
+        lambda w: torch.empty_like(w, dtype=torch.bfloat16).copy_(w),
+    'added to zeros':
+        lambda w: torch.zeros_like(w).add_(w),
+    'data cast':
+        lambda w: _set_data(w, w.data.bfloat16()),
+    'cast and updated':
+        lambda w: w.bfloat16().mul_(2),
+    'updated':
+        lambda w: w.mul_(2),
+    'updated and cast':
+        lambda w: w.mul_(2).bfloat16(),
+    'updated by data':
+        lambda w: (w.data.mul_(2), w)[1],
+    'written in part':
+        lambda w: (w[0].copy_(_TEN[0]), w)[1],
+    'two optimizer steps':
+        _optimized,
+    'barrier':
+        _barrier,
+    'copied from the host':
+        lambda w: w.copy_(_TEN),
+    'copied on the device':
+        lambda w: w.copy_(torch.ones_like(w)),
+    'loaded':
+        _load,
+    'loaded and cast':
+        lambda w: _load(w).bfloat16(),
+    'normal_':
+        torch.nn.init.normal_,
+    'ones_':
+        torch.nn.init.ones_,
+    'times 2':
+        lambda w: w * 2,
+    'given what is marked alike':
+        lambda w: _marked(w,
+                          torch.ones(16, 8).to('xla')),
+    'given what is pending':
+        lambda w: _marked(w, w.data * 2),
+    'made a vector':
+        _as_vector,
+    'emptied and loaded':
+        _emptied,
+    'swapped and cast':
+        lambda w: _swapped(w, lambda m: m.bfloat16()),
+    'swapped and loaded':
+        lambda w: _swapped(w, _load_into),
+    'another parameter':
+        _another,
 }
-_CORE = ('cast into', 'cast and updated', 'loaded', 'ones_')
+_CORE = ('cast into', 'cast and updated', 'loaded', 'ones_', 'made a vector',
+         'given what is marked alike', 'swapped and cast')
 
 # What nobody places follows who is first.
 _FREE = ('times 2', 'added to zeros')
@@ -83,8 +162,10 @@ _FREE = ('times 2', 'added to zeros')
 
 def _assert_decides(mesh, way: str, run: Callable, is_synced: bool = True):
   """Each of two contradicting marks decides where it has the first priority."""
-  for levels, spec in (((0, 1), _OVER_X), ((1, 0), _OVER_Y)):
-    w = put(mesh, (16, 8), _OVER_X, (levels[0], None))
+  # Neither is that of a mark without any, which is 0.
+  for levels, spec in (((1, 2), _OVER_X), ((2, 1), _OVER_Y)):
+    w = torch.nn.Parameter(torch.randn(16, 8).to('xla'), requires_grad=False)
+    xs.mark_sharding(w, mesh, _OVER_X, priority=(levels[0], None))
     if is_synced:
       sync()
     other = put(mesh, (16, 8), _OVER_Y, (levels[1], None))
@@ -105,7 +186,9 @@ def _sum(way: Callable) -> Callable:
   return run
 
 
-@pytest.mark.parametrize('is_synced', [True, False], ids=['synced', 'new'])
+@pytest.mark.parametrize(
+    'is_synced', [True, pytest.param(False, marks=pytest.mark.nightly)],
+    ids=['synced', 'new'])
 @pytest.mark.parametrize('way', [
     pytest.param(way, id=way, marks=() if way in _CORE else pytest.mark.slow)
     for way in _WAYS

@@ -5,6 +5,8 @@ What a placement does is `_XLAC`'s: the same without Shardy.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+import contextlib
 import copy
 import io
 from typing import Any, Optional
@@ -13,6 +15,7 @@ import environments
 import pytest
 from sections import said, sharding_of
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 import torch_xla
 import torch_xla.distributed.spmd as xs
 from torch_xla.shardy.bind import binder
@@ -98,6 +101,24 @@ def test_assigned_state_of_another_model_brings_its_placement(mesh):
   assert _told(lambda: target.weight.exp()) == [[_W]]
 
 
+def _lost(f) -> list[str]:
+  """The tensors whose annotations the programs of f() go without."""
+  with torch_xla.shardy.record() as programs:
+    out = f()
+    torch_xla.sync()
+  del out
+  return [name for p in programs for name in p.lost]
+
+
+@contextlib.contextmanager
+def _swapping(swaps: bool) -> Iterator[None]:
+  torch.__future__.set_swap_module_params_on_conversion(swaps)
+  try:
+    yield
+  finally:
+    torch.__future__.set_swap_module_params_on_conversion(False)
+
+
 def _saved(state: dict) -> dict:
   file = io.BytesIO()
   torch.save(state, file)
@@ -110,8 +131,63 @@ def test_loaded_state_that_is_assigned_is_warned_of_by_name(mesh, caplog):
   model = torch.nn.Sequential(_model(mesh))
   model.load_state_dict(_saved(model.state_dict()), assign=True)
   assert _priority(model[0].weight) is None
-  assert caplog.text.count('load_state_dict(assign=True)') == 1
+  assert not caplog.text  # It may still be marked.
+  assert _lost(lambda: model[0].weight.erf()) == ['0.weight']
+  assert caplog.text.count('in the place of an annotated tensor') == 1
   assert '0.weight' in caplog.text
+
+
+def test_a_weight_that_was_on_the_host_is_warned_of_by_name(mesh, caplog):
+  for swaps in (False, True):
+    model = torch.nn.Sequential(_model(mesh))
+    with _swapping(swaps):
+      model.cpu()
+      torch_xla.sync()
+      model.to('xla')
+    weight = model[0].weight
+    caplog.clear()
+    assert _lost(lambda w=weight: w.logit() + swaps) == ['0.weight']
+    xs.mark_sharding(weight, mesh, ('y', None), priority=(1, None))
+    torch_xla.sync()
+    assert _told(lambda w=weight: w.erfinv() + swaps) == [[_W]]
+
+
+def test_a_fake_weight_is_none_that_has_data_later(mesh):
+  model = _model(mesh)
+  fake = FakeTensorMode(allow_non_fake_inputs=True).from_tensor(model.weight)
+  model.weight = torch.nn.Parameter(fake, requires_grad=False)
+  assert _told(lambda: torch.ones(8).to('xla') + 1) == []
+
+
+def test_swapped_tensors_keep_theirs(mesh, caplog):
+  """Also where something has asked for their names."""
+  with _swapping(True):
+    model = _model(mesh)
+    torch_xla.shardy.name_tensors({'weight': model.weight})
+    weight = model.weight
+    model.bfloat16()
+    assert model.weight is weight and _priority(weight) == (1, None)
+    torch_xla.sync()
+    assert _told(lambda: weight.relu()) == [[_W]]
+  assert not caplog.text
+
+
+def test_of_two_that_share_data_it_is_the_one_that_was_given_it(mesh, caplog):
+  weight, given = _model(mesh).weight, _model(mesh).weight
+  torch_xla.shardy.name_tensors({'given': given})
+  xs.mark_sharding(given, mesh, ('y', None), priority=(7, None))
+  weight.data = given.data
+  assert _lost(lambda: weight.frac() + given) == ['given']
+  assert _told(lambda: weight.round()) == [[_W]]
+  assert caplog.text.count('given: shares its data') == 1
+
+
+def test_a_clone_of_its_own_data_is_not_warned_of(mesh, caplog):
+  weight = _model(mesh).weight
+  weight.data = weight.data.clone()
+  torch_xla.sync()
+  assert _told(lambda: weight.square()) == [[_W]]
+  assert not caplog.text
 
 
 def test_state_on_the_host_that_is_copied_keeps_all(mesh, caplog):

@@ -120,6 +120,11 @@ class Annotation:
             self.propagate or (None,) * rank,
             strict=True))
 
+  @property
+  def is_decisive(self) -> bool:
+    """Tests whether it says more than where the tensor is placed."""
+    return bool(self.priority or self.propagate)
+
   @functools.cached_property
   def without_unreduced(self) -> Annotation:
     """The annotation of the value that is added up."""

@@ -26,7 +26,7 @@ from typing import Any, Optional
 import torch
 import torch_xla
 
-from .. import switch
+from .. import switch, tensor_names
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.bound_names import BoundNames
@@ -35,7 +35,8 @@ from ..annotate.constraint_words import (check_propagate, check_unreduced,
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
 from ..warn_once import WarnOnce
-from . import copies, names, placing, reads, registry, updates, usage
+from . import names, placing, reads, registry, updates, usage
+from .copies import Copies
 from .graph_data import GraphData, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, collect_operands,
                            GraphInputs, Operand, operands_below,
@@ -43,7 +44,7 @@ from .graph_inputs import (anything_pending, are_pending, collect_operands,
 from .meshes import Meshes
 from .pending_marks import PendingMarks
 from .printed import SavedGraphs
-from .registry import Annotated, AnnotatedTensors, tensor_of
+from .registry import Annotated, AnnotatedTensors
 from .updates import Updates
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
+    self._copies = Copies(self._tensors, self._pending_marks)
     self._updates = Updates(self._tensors, self._pending_marks, self._turn)
     # Held, from before the turn, by whoever has a binding computed: no other is
     # to compute it. A read waits for devices, and only that holds up.
@@ -160,6 +162,7 @@ class Binder:
             'a clone was marked, and laid out so before: until a sync gives it '
             'data of its own, what was said of the tensor that it was cloned '
             'from counts')
+      self._pending_marks.forget(t)
       if self._tensors.find_or_orphan(t) is None:
         self._drop_dead_if_nothing_pending(t)
       self._tensors.annotate(t, annotation, is_unused)
@@ -171,12 +174,14 @@ class Binder:
 
   def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
     """The annotation of a tensor with data; None without one."""
+    if self._pending_marks.get(t):
+      self._promote()
     annotated = self._tensors.find_or_orphan(t)
     return None if annotated is None else annotated.annotation
 
   def follow_copies(self) -> None:
     """Makes annotations follow where torch takes a tensor's placement."""
-    copies.patch_torch_copies(self._tensors, self._warnings)
+    self._copies.patch_torch()
     self._updates.register_kernels()
 
   def warn_placed_only(self) -> None:
@@ -192,7 +197,7 @@ class Binder:
 
   def pending_bindings(self) -> list[torch.Tensor]:
     """The binding for what is pending now, if any: of the next sync."""
-    self._pending_marks.promote(self._tensors, is_unused=False)
+    self._promote()
     inputs = self._collect_operands(self._tensors.all())
     return [self._bind(inputs.operands)] if self._is_bound(inputs) else []
 
@@ -253,7 +258,7 @@ class Binder:
 
   def _binding_of_read(self,
                        pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    self._pending_marks.promote(self._tensors, is_unused=False)
+    self._promote()
     try:
       self._graph_data = self._graph_data or GraphData()
     except GraphDataError as e:
@@ -262,7 +267,7 @@ class Binder:
           'torch_xla.sync() before it')
       return []
     operands, label = operands_below(self._tensors.all(), pending,
-                                     self._graph_data)
+                                     self._graph_data, self._note_shadowed)
     return [self._bind(operands, label)] if operands else []
 
   def _after_read(self, updated: Sequence[Operand]) -> None:
@@ -277,18 +282,19 @@ class Binder:
     self._binding_of_sync = None
     failed, self._syncing = self._syncing, GraphInputs()
     for annotated in failed.overwritten:
-      if (t := tensor_of(annotated.ref)) is None:
+      if (t := annotated.ref()) is None:
         self._tensors.drop(annotated)
       else:
         annotated.hold(annotated.current_of(t), is_own=False)
-    self._pending_marks.promote(self._tensors, is_unused=False)
+    self._promote()
     if not self._tensors:
       return
     placing.sync_functional_views(self._tensors.all())
     self._syncing = inputs = self._collect_operands(self._tensors.all())
     placing.reconstrain_updated_views(inputs)
     if self._is_bound(inputs):
-      self._binding_of_sync = self._bind(with_distinct_nodes(inputs.operands))
+      self._binding_of_sync = self._bind(
+          with_distinct_nodes(inputs.operands, self._note_shadowed))
     usage.forget_use(annotated.inner
                      for annotated in inputs.used_tensors
                      if annotated.is_own)
@@ -303,14 +309,15 @@ class Binder:
     self._since = ActivitySinceSync()
     self._tensors.forget_earlier()
     self._annotated_since, self._bytes_since, self._wait = 0, 0, 1
+    self._promote(is_unused=True)
     for annotated in synced.used_tensors:
       annotated.is_own = True
     for annotated, inner in synced.updated:
       annotated.hold(inner, is_own=True)
+      annotated.rank = self._tensors.next_rank()
     for annotated in synced.overwritten:
       annotated.is_own = True
     registry.hold_aliases(synced.overwritten)
-    self._pending_marks.promote(self._tensors, is_unused=True)
 
   def before_trace(self, arguments: Iterable[torch.Tensor]) -> None:
     """Takes the data that a graph will start from that is to be traced.
@@ -343,7 +350,8 @@ class Binder:
     operands = [(entry, t)
                 for entry, t in self._collect_operands(annotated).operands
                 if get_id(entry.inner if t is entry.alias else t) in ids]
-    return self._bind(with_distinct_nodes(operands)) if operands else None
+    return self._bind(with_distinct_nodes(
+        operands, self._note_shadowed)) if operands else None
 
   def traced(self, arguments: Sequence[torch.Tensor]) -> TracedAnnotations:
     """The annotations of a compiled graph's arguments as it is traced."""
@@ -387,8 +395,18 @@ class Binder:
           'torch_xla.compile compiles, and with eager mode off')
     return True
 
+  def _promote(self, is_unused: bool = False) -> None:
+    """Promotes marks of what is no longer pending; begins a binding."""
+    self._lost = []
+    lost = self._pending_marks.promote(self._tensors, is_unused)
+    if lost:
+      named = zip(tensor_names.names_of(lost), lost, strict=True)
+      self._note_lost(
+          [name or f'a tensor of shape {tuple(t.shape)}' for name, t in named],
+          'in the place of an annotated tensor', *names.MOVED)
+
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
-    self._pending_marks.promote(self._tensors, is_unused=False)
+    self._promote()
     entries = (
         self._tensors.find_or_orphan(t) for t in {
             id(t): t for t in tensors
@@ -436,16 +454,21 @@ class Binder:
 
   def _collect_operands(self, entries: Iterable[Annotated]) -> GraphInputs:
     inputs = collect_operands(entries, self._since)
-    self._lost = []
-    if inputs.unknown:
-      self._note_lost(
-          names.names_of_living(inputs.unknown), 'updated in place',
-          'and the data before is not known', 'call torch_xla.sync() before')
+    self._note_lost(
+        names.names_of_living(inputs.unknown), 'updated in place',
+        'and the data before is not known', 'call torch_xla.sync() before')
     return inputs
 
+  def _note_shadowed(self, entry: Annotated) -> None:
+    self._note_lost(
+        names.names_of_living([entry]), 'shares its data',
+        'with another marked tensor, which counts', 'mark both alike')
+
   def _note_lost(self, lost: Sequence[str], *why: str) -> None:
+    if not lost:
+      return
     self._lost += lost
-    self._warnings.warning(copies.lost_text(lost, *why))
+    self._warnings.warning(names.lost_text(lost, *why))
 
   def lost(self, name: str, tensors: Sequence[Any]) -> list[str]:
     """The names of tensors whose annotations a program goes without.
@@ -461,19 +484,20 @@ class Binder:
     parameters = [t for t in tensors if t.parameter is not None]
     if any(t.spec for t in parameters):
       return self._lost
+    if self._is_in_sync:
+      return self._lost
     if name.startswith(_OWN_PROGRAMS) or self._is_in_known_read:
       return []
     placed = {(str(t.shape.dims), t.placement) for t in parameters}
     meant = [
-        a for a in self._tensors.all()
-        if (a.annotation.priority or a.annotation.propagate) and
+        a for a in self._tensors.all() if a.annotation.is_decisive and
         (a.shape_text,
          str(a.annotation.sharding)) in placed and usage.is_used(a.inner)
     ]
     lost = names.names_of_living(meant)
     if lost:
       self._warnings.warning(
-          copies.lost_text(
+          names.lost_text(
               lost, f'program {name}', 'compiled outside of a '
               'sync, goes without what was said of them',
               'call torch_xla.sync() before'))

@@ -1,139 +1,147 @@
 """Annotations go where a tensor's placement goes.
 
-Of what torch does with parameters, these give a new tensor object that `_XLAC`
-lays out as it did the old one, and annotations are kept by object:
+Annotations are kept by tensor object. Of what torch does with tensors, these put
+another in its place, which has the annotation if `_XLAC` lays it out alike:
 
     copy.deepcopy(model)                      an average, a teacher
-    model.load_state_dict(.., assign=True)    of tensors that are laid out so
+    model.load_state_dict(.., assign=True)    any parameter or buffer that is set
+    model.to(..), model.bfloat16()            where they make new objects
 
 What `torch.load` gives has no placement, with Shardy or without: a tensor that
 it takes the place of loses its annotation, and a warning says which. Updates in
-place, `.data = ` and `load_state_dict` as it is by default keep the object.
+place, `.data = `, `swap_tensors` and `load_state_dict` as it is by default keep
+the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 import functools
-import itertools
-from typing import Any
+from typing import Any, Optional
 
 import torch
+from torch.nn.modules import module
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 
+from . import placing, registry, updates, usage
+from .. import tensor_refs
+from ..annotate import call_target
 from ..annotate.annotation import Annotation
-from ..warn_once import WarnOnce
-from ..sharding.hlo_sharding import REPLICATED
-from ..sharding.text import parse_sharding
+from .graph_inputs import are_pending
+from .pending_marks import PendingMarks
 from .registry import AnnotatedTensors
 
 _MARK = '_follows_annotations'
 
 
-def patch_torch_copies(tensors: AnnotatedTensors, warnings: WarnOnce) -> None:
-  """Patches deepcopy and load_state_dict so that annotations follow."""
-  if hasattr(torch.nn.Module.load_state_dict, _MARK):
-    return
-  XLAShardedTensor.load_local_shards_ = _loading(  # type: ignore[method-assign]
-      XLAShardedTensor.load_local_shards_, tensors)
-  for owner in (torch.Tensor, torch.nn.Parameter):
-    owner.__deepcopy__ = _following(owner.__deepcopy__, tensors)
-  load = _assigning(torch.nn.Module.load_state_dict, tensors, warnings)
-  setattr(load, _MARK, True)
-  torch.nn.Module.load_state_dict = load
+class Copies:
+  """Annotates what takes the place of annotated tensors, or is their data."""
 
+  def __init__(self, tensors: AnnotatedTensors, pending_marks: PendingMarks):
+    self._tensors = tensors
+    self._pending_marks = pending_marks
 
-def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
-  """Tests whether a tensor is laid out as its annotation asks."""
-  if len(annotation.partition_spec) != len(t.shape):
-    return False
-  text = torch_xla._XLAC._get_xla_sharding_spec(t)
-  return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
+  def patch_torch(self) -> None:
+    """Patches torch where it copies or replaces tensors, or sets their data."""
+    if hasattr(torch.nn.Module._apply, _MARK):
+      return
+    for owner in (torch.Tensor, torch.nn.Parameter):
+      owner.__deepcopy__ = _then(owner.__deepcopy__, self._follow_copy)
+    torch.nn.Module._apply = self._applying(torch.nn.Module._apply)
+    setattr(torch.nn.Module._apply, _MARK, True)
+    module.register_module_parameter_registration_hook(self._replace)
+    module.register_module_buffer_registration_hook(self._replace)
+    torch.utils.swap_tensors = _then(
+        tensor_refs.permitting_refs(torch.utils.swap_tensors),
+        lambda _, *tensors: [*map(self._given, tensors)])
+    data = torch.Tensor.data  # That of TensorBase, which stays as it is.
+    torch.Tensor.data = property(data.__get__,
+                                 _then(data.__set__, self._given_data))
+    torch.Tensor.set_ = _then(torch.Tensor.set_, self._given_data)
+    XLAShardedTensor.load_local_shards_ = _then(  # type: ignore[method-assign]
+        XLAShardedTensor.load_local_shards_, self._load)
 
+  def annotation_of(self, t: torch.Tensor) -> Optional[Annotation]:
+    """The annotation of a tensor, with data or without."""
+    entry = self._tensors.find_or_orphan(t)
+    return entry.annotation if entry else self._pending_marks.get(t)
 
-MOVED = ('not laid out as mark_sharding was told',
-         'call clear_sharding and mark_sharding')
+  def _applying(
+      self, apply: Callable[...,
+                            torch.nn.Module]) -> Callable[..., torch.nn.Module]:
 
+    @functools.wraps(apply)
+    def _apply(owner: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+      before = {**owner._parameters, **owner._buffers}
+      applied = apply(owner, *args, **kwargs)
+      for name, t in {**owner._parameters, **owner._buffers}.items():
+        self._follow(before.get(name), t)
+      return applied
 
-def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
-  """The warning on tensors whose annotation does not count."""
-  listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
-  return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
+    return _apply
 
+  def _replace(self, owner: torch.nn.Module, name: str,
+               t: Optional[torch.Tensor]) -> None:
+    self._follow({**owner._parameters, **owner._buffers}.get(name), t)
 
-def _loading(load: Callable[..., Any],
-             tensors: AnnotatedTensors) -> Callable[..., Any]:
-  """A checkpoint's shards take the place of data: graphs start from them."""
+  def _follow_copy(self, copied: torch.Tensor, t: torch.Tensor, *_:
+                   Any) -> None:
+    self._follow(t, copied)
 
-  @functools.wraps(load)
-  def load_local_shards_(sharded: XLAShardedTensor, *args: Any) -> Any:
-    result = load(sharded, *args)
+  def _follow(self, old: Optional[torch.Tensor],
+              new: Optional[torch.Tensor]) -> None:
+    """Gives a tensor the annotation of another, if it has none that decides."""
+    if old is None or new is None or old is new or (
+        type(new).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__):
+      return  # A FakeTensor has no data ever.
+    mark, own = self.annotation_of(old), self.annotation_of(new)
+    if mark is not None and (own is None or
+                             mark.is_decisive and not own.is_decisive):
+      self._pending_marks.add(new, mark)
+      if own is not None and new.is_xla and placing.is_placed(new, mark):
+        self._constrain_if_pending(new, mark)
+
+  def _given_data(self, _: Any, t: torch.Tensor, *__: Any) -> None:
+    self._given(t)
+
+  def _given(self, t: torch.Tensor) -> None:
+    """Has what uses the data that a tensor was given know its annotation."""
+    entry = self._tensors.find_or_orphan(t)
+    if entry is None:
+      return
+    if not t.is_xla:  # It may come back.
+      self._tensors.forget(t)
+      self._pending_marks.add(t, entry.annotation)
+    elif t.shape == entry.inner.shape and (
+        placing.is_placed(entry.inner, entry.annotation) and
+        placing.may_be_placed(t, entry.annotation)):
+      self._constrain_if_pending(t, entry.annotation)
+
+  def _constrain_if_pending(self, t: torch.Tensor, mark: Annotation) -> None:
+    if are_pending([t])[0]:
+      self._tensors.changes += 1
+      tagged = updates.tagged(t, call_target.update_target(mark))
+      usage.twin_of(registry.inner_of(t)).copy_(tagged)
+      placing.constrain(t, mark)
+
+  def _load(self, _: Any, sharded: XLAShardedTensor, *__: Any) -> None:
+    """A checkpoint's shards take the place of data: graphs start from them."""
     get_id = torch_xla._XLAC._xla_get_tensor_id
     loaded = get_id(sharded.global_tensor)
-    for annotated in tensors.all():
+    for annotated in self._tensors.all():
       if get_id(annotated.inner) == loaded:
         annotated.hold(annotated.inner, is_own=False)
+
+
+def _then(function: Callable[..., Any],
+          note: Callable[..., Any]) -> Callable[..., Any]:
+  """The function, after which its result and arguments are noted."""
+
+  @functools.wraps(function)
+  def noted(*args: Any, **kwargs: Any) -> Any:
+    result = function(*args, **kwargs)
+    note(result, *args)
     return result
 
-  return load_local_shards_
-
-
-def _following(deepcopy: Callable[..., torch.Tensor],
-               tensors: AnnotatedTensors) -> Callable[..., torch.Tensor]:
-
-  @functools.wraps(deepcopy)
-  def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-    copied = deepcopy(self, memo)
-    annotated = tensors.find_or_orphan(self)
-    if annotated is not None and copied is not self:
-      _annotate_if_placed(tensors, copied, annotated.annotation)
-    return copied
-
-  return __deepcopy__
-
-
-def _assigning(load: Callable[..., Any], tensors: AnnotatedTensors,
-               warnings: WarnOnce) -> Callable[..., Any]:
-
-  @functools.wraps(load)
-  def load_state_dict(self: torch.nn.Module,
-                      state_dict: Mapping[str, Any],
-                      strict: bool = True,
-                      assign: bool = False) -> Any:
-    before = _annotated_in(self, tensors) if assign else {}
-    loaded = load(self, state_dict, strict, assign)
-    after = _tensors_in(self) if before else {}
-    lost = []
-    for name, annotation in before.items():
-      t = after.get(name)
-      if t is not None and tensors.find_or_orphan(t) is None and not (
-          _annotate_if_placed(tensors, t, annotation)):
-        lost.append(name)
-    if lost:
-      warnings.warning(
-          lost_text(lost, 'load_state_dict(assign=True) put other tensors '
-                    'there', *MOVED))
-    return loaded
-
-  return load_state_dict
-
-
-def _annotate_if_placed(tensors: AnnotatedTensors, t: torch.Tensor,
-                        annotation: Annotation) -> bool:
-  if t.device.type != 'xla' or not is_placed(t, annotation):
-    return False
-  tensors.annotate(t, annotation)
-  return True
-
-
-def _tensors_in(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-  return dict(
-      itertools.chain(module.named_parameters(), module.named_buffers()))
-
-
-def _annotated_in(module: torch.nn.Module,
-                  tensors: AnnotatedTensors) -> dict[str, Annotation]:
-  entries = ((name, tensors.find_or_orphan(t))
-             for name, t in _tensors_in(module).items())
-  return {name: a.annotation for name, a in entries if a is not None}
+  return noted

@@ -8,18 +8,19 @@ and what it started from is what it had: by a read, too, which says so
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import dataclasses
 
 import torch
 import torch_xla
 
 from .graph_data import GraphData, is_in_hash
-from .registry import Annotated, tensor_of
+from .registry import Annotated
 from .usage import (forget_use_now, has_data, probe_shared, is_used, was_used)
 
 # An annotated tensor and its data.
 Operand = tuple[Annotated, torch.Tensor]
+Shadowed = Callable[[Annotated], None]
 
 
 @dataclasses.dataclass
@@ -64,7 +65,7 @@ def collect_operands(entries: Iterable[Annotated],
                      since: ActivitySinceSync) -> GraphInputs:
   """Collects the data that pending graphs start from; may wait for devices."""
   entries = list(entries)
-  living = [tensor_of(entry.ref) for entry in entries]
+  living = [entry.ref() for entry in entries]
   current = [
       entry.inner if t is None else entry.current_of(t)
       for entry, t in zip(entries, living, strict=True)
@@ -106,9 +107,33 @@ def collect_operands(entries: Iterable[Annotated],
   return inputs
 
 
+def counting(keyed: Iterable[tuple[int, Operand]],
+             shadowed: Shadowed) -> dict[int, Operand]:
+  """The operand that counts of those with a key, in the order of the first.
+
+  It is a tensor's that was given this data, else that which was marked last.
+
+  Args:
+    shadowed: called with each whose annotation says more, and does not count.
+  """
+  operands: dict[int, Operand] = {}
+  for key, operand in keyed:
+    (loser, _), operands[key] = sorted((operands.get(key, operand), operand),
+                                       key=_precedence)
+    if loser.annotation.is_decisive and (loser.annotation
+                                         != operands[key][0].annotation):
+      shadowed(loser)
+  return operands
+
+
+def _precedence(operand: Operand) -> tuple[bool, int]:
+  entry, data = operand
+  return data is not entry.inner and data is not entry.alias, entry.rank
+
+
 def operands_below(entries: Iterable[Annotated],
-                   pending: Sequence[torch.Tensor],
-                   graph_data: GraphData) -> tuple[list[Operand], str]:
+                   pending: Sequence[torch.Tensor], graph_data: GraphData,
+                   shadowed: Shadowed) -> tuple[list[Operand], str]:
   """The data that these start from, in a sync's order, and its places.
 
   It makes no new nodes: the data has those of the graph.
@@ -116,7 +141,7 @@ def operands_below(entries: Iterable[Annotated],
   places = graph_data.data_below(pending)
   placed = []
   for entry in entries:
-    t = tensor_of(entry.ref)
+    t = entry.ref()
     now = entry.inner if t is None else entry.current_of(t)
     inner = graph_data.address_of(entry.inner)
     held = {graph_data.address_of(data): data for data in entry.earlier}
@@ -131,12 +156,13 @@ def operands_below(entries: Iterable[Annotated],
       if data is not entry.inner or entry.probe_owns_data():
         placed.append((places[key], (entry, data)))
   placed.sort(key=lambda operand: operand[1][0].order)
-  operands = dict(placed)  # Of aliases the last counts.
+  operands = counting(placed, shadowed)
   label = '' if is_in_hash() else ','.join(map(str, operands))
   return list(operands.values()), label
 
 
-def with_distinct_nodes(operands: Sequence[Operand]) -> list[Operand]:
+def with_distinct_nodes(operands: Sequence[Operand],
+                        shadowed: Shadowed) -> list[Operand]:
   """The operands with a node each that no other graph has, in the same order.
 
   Data has no identity in `_XLAC`'s hash of a graph, but each node of data adds
@@ -147,8 +173,9 @@ def with_distinct_nodes(operands: Sequence[Operand]) -> list[Operand]:
   if not is_in_hash():
     forget_use_now([t for entry, t in operands if t is not entry.alias])
   get_id = torch_xla._XLAC._xla_get_tensor_id
-  # Of aliases the last counts, as in the lowering: they have one node.
-  return list({get_id(t): (entry, t) for entry, t in operands}.values())
+  # Of aliases one counts: they have one node.
+  keyed = ((get_id(t), (entry, t)) for entry, t in operands)
+  return list(counting(keyed, shadowed).values())
 
 
 def _was_donated(t: torch.Tensor, since: ActivitySinceSync) -> bool:

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
-import weakref
 
 import torch
 
 from .. import tensor_names
 from ..annotate.annotation import Annotation
-from .copies import is_placed, MOVED
+from ..tensor_refs import TensorRef
 from .graph_inputs import Operand
-from .registry import Annotated, tensor_of
+from .placing import is_placed
+from .registry import Annotated
+
+MOVED = ('not laid out as mark_sharding was told',
+         'call clear_sharding and mark_sharding')
+
+
+def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
+  """The warning on tensors whose annotation does not count."""
+  listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
+  return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
 
 
 class BoundOperands:
   """The operands of a binding; keeps none of them alive."""
 
   def __init__(self, operands: Sequence[Operand]):
-    self._operands = [(entry.ref, entry.annotation, weakref.ref(data))
+    self._operands = [(entry.ref, entry.annotation, TensorRef(data))
                       for entry, data in operands]
 
   def names(self, note_lost: Callable[..., None]) -> tuple[str, ...]:
@@ -28,7 +37,7 @@ class BoundOperands:
     Warns of those that are not laid out as they were marked: their annotations
     do not count in the program.
     """
-    tensors = [tensor_of(ref) for ref, _, _ in self._operands]
+    tensors = [ref() for ref, _, _ in self._operands]
     living = [t for t in tensors if t is not None]
     living_names = iter(tensor_names.names_of(living))
     names = tuple('' if t is None else next(living_names) for t in tensors)
@@ -44,7 +53,7 @@ class BoundOperands:
 
 def names_of_living(annotated: Iterable[Annotated]) -> list[str]:
   """The users' names of tensors that live, or their shapes in words."""
-  pairs = [(t, a) for a in annotated if (t := tensor_of(a.ref)) is not None]
+  pairs = [(t, a) for a in annotated if (t := a.ref()) is not None]
   names = tensor_names.names_of([t for t, _ in pairs])
   return [
       name or f'a tensor of shape {a.shape_text}'

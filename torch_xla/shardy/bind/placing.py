@@ -16,29 +16,47 @@ import torch
 import torch_xla
 
 from ..annotate.annotation import Annotation
-from .copies import is_placed
+from ..sharding.hlo_sharding import REPLICATED
+from ..sharding.text import parse_sharding
 from .graph_inputs import are_pending, GraphInputs
-from .registry import Annotated, tensor_of
+from .registry import Annotated
 
 
 def sync_functional_views(entries: Iterable[Annotated]) -> None:
   """Flushes pending functionalization updates between tensors and views."""
   for entry in entries:
-    if entry.is_functional and (t := tensor_of(entry.ref)) is not None:
+    if (t := entry.ref()) is not None and torch._is_functional_tensor(t):
       torch._sync(t)
 
 
 def reconstrain_updated_views(inputs: GraphInputs) -> None:
   """Re-adds the sharding constraint to tensors updated through a view."""
-  xlac = torch_xla._XLAC
   for place, (annotated, now) in enumerate(inputs.updated):
-    if (xlac._get_xla_sharding_spec(now) or
-        now.shape != annotated.inner.shape or
-        (t := tensor_of(annotated.ref)) is None or not are_pending([now])[0] or
+    if (torch_xla._XLAC._get_xla_sharding_spec(now) or
+        now.shape != annotated.inner.shape or (t := annotated.ref()) is None or
+        not are_pending([now])[0] or
         not is_placed(annotated.inner, annotated.annotation)):
       continue
-    xlac._xla_annotate_custom_sharding(t, op_sharding(annotated.annotation))
+    constrain(t, annotated.annotation)
     inputs.updated[place] = annotated, annotated.current_of(t)
+
+
+def is_placed(t: torch.Tensor, annotation: Annotation) -> bool:
+  """Tests whether a tensor is laid out as its annotation asks."""
+  if len(annotation.partition_spec) != len(t.shape):
+    return False
+  text = torch_xla._XLAC._get_xla_sharding_spec(t)
+  return (parse_sharding(text) if text else REPLICATED) == annotation.sharding
+
+
+def may_be_placed(t: torch.Tensor, annotation: Annotation) -> bool:
+  """Tests whether a pending tensor is placed so, or nowhere yet."""
+  return not torch_xla._XLAC._get_xla_sharding_spec(t) or is_placed(
+      t, annotation)
+
+
+def constrain(t: torch.Tensor, annotation: Annotation) -> None:
+  torch_xla._XLAC._xla_annotate_custom_sharding(t, op_sharding(annotation))
 
 
 @functools.lru_cache(maxsize=256)

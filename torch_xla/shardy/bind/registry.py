@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import dataclasses
 from typing import Optional
-import weakref
 
 import torch
 import torch_xla
 
 from . import usage
 from ..annotate.annotation import Annotation
+from ..tensor_refs import TensorRef
 
 
 class _Referable:
@@ -35,19 +35,19 @@ class Annotated(_Referable):
 
   Attributes:
     ref: to the tensor.
-    is_functional: whether functionalization wraps it.
     inner: the runtime's tensor of its data, as it was at the last sync.
     order: by which operands of a binding are sorted; see `order_of`.
+    rank: of those with the same data, that with the highest counts.
     alias: another one of the same data; None once the tensor was updated by
       way of functionalization, which leaves `inner` as it was.
     is_own: whether the data is known not to be shared; see `probe_owns_data`.
     earlier: what it had before a read gave it the data that it has now.
   """
-  ref: weakref.ref[torch.Tensor]
+  ref: TensorRef[torch.Tensor]
   annotation: Annotation
-  is_functional: bool
   inner: torch.Tensor
   order: str
+  rank: int
   alias: Optional[torch.Tensor] = None
   is_own: bool = False
   earlier: list[torch.Tensor] = dataclasses.field(default_factory=list)
@@ -81,7 +81,7 @@ class Annotated(_Referable):
 
   def current_of(self, t: torch.Tensor) -> torch.Tensor:
     """The runtime's tensor of `t` now; `inner` itself if it still is."""
-    if self.is_functional:
+    if torch._is_functional_tensor(t):
       return torch._from_functional_tensor(t)
     get_id = torch_xla._XLAC._xla_get_tensor_id
     return self.inner if get_id(t) == get_id(self.inner) else inner_of(t)
@@ -118,6 +118,7 @@ class AnnotatedTensors:
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
     self.changes = 0  # How often anything was annotated or forgotten.
+    self._last_rank = 0
 
   def __len__(self) -> int:
     return len(self._all)
@@ -157,8 +158,7 @@ class AnnotatedTensors:
     annotated = before
     if annotated is None:
       annotated = Annotated(
-          weakref.ref(t, self._died(id(t))), annotation,
-          torch._is_functional_tensor(t), inner_of(t), '')
+          TensorRef(t, self._died(id(t))), annotation, inner_of(t), '', 0)
     elif (current := annotated.current_of(t)) is not annotated.inner:
       annotated.hold(current, is_own=False)
     # The upload asked for it. In another thread a sync may begin now: it is to
@@ -166,6 +166,8 @@ class AnnotatedTensors:
     if is_unused and (before is None or usage.is_used(annotated.inner)):
       annotated.hold(annotated.inner, is_own=True)
       hold_aliases([annotated])
+    if not annotated.rank or annotated.annotation != annotation:
+      annotated.rank = self.next_rank()
     annotated.annotation, annotated.order = annotation, order_of(annotation, t)
     if before is None:
       self._by_id[id(t)] = annotated
@@ -175,11 +177,15 @@ class AnnotatedTensors:
   def give(self, annotated: Annotated, data: torch.Tensor) -> None:
     """Notes that a tensor has got other data, which nothing has asked for."""
     if usage.is_used(annotated.inner):  # A pending graph may start from it.
-      before = dataclasses.replace(annotated, ref=weakref.ref(torch.empty(0)))
+      before = dataclasses.replace(annotated, ref=TensorRef(torch.empty(0)))
       self._all[before] = None
       self._orphans.append(before)
     annotated.hold(data, is_own=True)
     hold_aliases([annotated])
+
+  def next_rank(self) -> int:
+    self._last_rank += 1
+    return self._last_rank
 
   def forget(self, t: torch.Tensor) -> None:
     self.changes += 1
@@ -213,9 +219,9 @@ class AnnotatedTensors:
     self._marks.pop(key, None)  # An interrupted call may have come this far.
     del self._by_id[key]
 
-  def _died(self, key: int) -> Callable[[weakref.ref[torch.Tensor]], None]:
+  def _died(self, key: int) -> Callable[[TensorRef[torch.Tensor]], None]:
 
-    def died(ref: weakref.ref[torch.Tensor]) -> None:
+    def died(ref: TensorRef[torch.Tensor]) -> None:
       annotated = self._by_id.get(key)
       if annotated is not None and annotated.ref is ref:
         self._drop_id(key)
@@ -234,14 +240,6 @@ def order_of(annotation: Annotation, t: torch.Tensor) -> str:
   Those of which the same is said stay in the order of annotation.
   """
   return f'{tuple(t.shape)} {t.dtype} {annotation.text}'
-
-
-def tensor_of(ref: weakref.ref[torch.Tensor]) -> Optional[torch.Tensor]:
-  """The tensor, None if it is dead; as torch.utils.weak takes it."""
-  t = ref()
-  if t is not None:
-    t._fix_weakref()  # It may be C++ alone that keeps the Python object.
-  return t
 
 
 def inner_of(t: torch.Tensor) -> torch.Tensor:

@@ -22,11 +22,10 @@ import torch_xla
 from . import usage
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
-from .copies import is_placed
 from .graph_inputs import are_pending
 from .pending_marks import PendingMarks
-from .placing import op_sharding
-from .registry import Annotated, AnnotatedTensors, inner_of, tensor_of
+from .placing import is_placed, op_sharding
+from .registry import Annotated, AnnotatedTensors, inner_of
 
 _KEY = 'BackendSelect'
 
@@ -98,7 +97,7 @@ class Updates:
       for living, annotation, marked_id in self._pending_marks.items():
         entries[marked_id] = entries[get_id(living)] = annotation, None
       for entry in self._tensors.all():
-        living = tensor_of(entry.ref)
+        living = entry.ref()
         for data in (entry.inner,) if living is None else (entry.inner, living):
           entries[get_id(data)] = entry.annotation, weakref.ref(entry)
       annotations = {id(annotation) for annotation, _ in entries.values()}

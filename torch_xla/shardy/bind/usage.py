@@ -26,6 +26,9 @@ from typing import Optional
 import torch
 import torch_xla
 
+# As torch has it: not the attribute that is patched (`copies`).
+_set_data = torch._C.TensorBase.data.__set__
+
 
 def is_used(t: torch.Tensor) -> bool:
   """Tests whether anything asked for the value since it was forgotten.
@@ -53,11 +56,11 @@ def probe_shared(t: torch.Tensor) -> bool:
   if not _has_node_alone(t):
     return False
   before = another(t.is_inference())
-  before.data = t
+  _set_data(before, t)
   _materialise_nodes([t])  # Leaves clones as they are.
   if _has_node_alone(t):
     return True
-  t.data = before
+  _set_data(t, before)
   return False
 
 
@@ -73,7 +76,7 @@ def forget_use(tensors: Iterable[torch.Tensor]) -> None:
       it is one.
   """
   for t in tensors:
-    t.data = t
+    _set_data(t, t)
 
 
 def forget_use_now(tensors: Sequence[torch.Tensor]) -> None:
@@ -115,7 +118,7 @@ def aliases_of(
       for t, alias in pairs
   ]
   for alias, t in zip(aliases, tensors, strict=True):
-    alias.data = t
+    _set_data(alias, t)
   forget_use(tensors)
   # The data then has the ids of the second ones, which settle last.
   _materialise_nodes([*tensors, *aliases])
@@ -157,8 +160,8 @@ def _materialise_nodes(tensors: Sequence[torch.Tensor]) -> None:
 
 def ask(t: torch.Tensor) -> None:
   asking = _asking(t.is_inference())
-  asking.data = t
-  asking.data = _empty(t.is_inference())
+  _set_data(asking, t)
+  _set_data(asking, _empty(t.is_inference()))
 
 
 def another(is_inference: bool) -> torch.Tensor:
