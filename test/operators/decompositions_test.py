@@ -66,6 +66,7 @@ _EXACT = {
     'masked_scatter': (lambda t: t.masked_scatter(t[0] > -8,
                                                   t.flip(1) * 2), _MATRIX),
     'masked_select': (lambda t: t.masked_select(t > 0), _MATRIX),
+    'negative pads': (lambda t: F.pad(t, (-1, 2, 1, -3), value=7.), _MATRIX),
     'masked_scatter of nothing':
         (lambda t: t.masked_scatter(t > 9, t[:0]), _MATRIX),
     'roll of nothing': (lambda t: t.roll(1), torch.zeros(0, 3)),
@@ -198,6 +199,15 @@ def test_sharded():
     torch.testing.assert_close(
         matrix.index_copy(dim, _INDEX.to('xla'), matrix * 2).cpu(),
         _MATRIX.index_copy(dim, _INDEX, _MATRIX * 2))
+  rows = torch.arange(64.).reshape(8, 8)
+  t = rows.to('xla')
+  xs.mark_sharding(t, mesh, (('a', 'b'), None))
+
+  def rotations(t):
+    pads = [F.pad(t, (0, 0, *pad)) for pad in ((-7, 0), (0, -1), (-1, 0))]
+    return torch.cat(pads[:2]) + torch.cat((pads[2], F.pad(t, (0, 0, 0, -7))))
+
+  torch.testing.assert_close(rotations(t).cpu(), rotations(rows))
 
 
 def test_int4_is_read():

@@ -123,7 +123,10 @@ def test_parallel_styles_constrain_global_tensors(mesh):
 
 def test_import_of_a_buffer(mesh):
   value = torch.arange(16.).reshape(4, 4)
-  assert torch.equal((dlpack.from_dlpack(value) + 1).cpu(), value + 1)
+  t = dlpack.from_dlpack(value) + 1
+  assert torch.equal(t.cpu(), value + 1)
+  exported = torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(t))
+  assert torch.equal(exported, value + 1)
 
 
 def test_placeholder_is_refused(mesh):
