@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 import ctypes
 import dataclasses
 from typing import Any
@@ -171,14 +172,19 @@ def _asynchronous(context: Context, part: str) -> str:
   with context.client() as client:
     loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
-    with pending(client) as (left, fail):
+    with pending(client) as (bad, fail):
       fail()
-      if part == 'read':
-        error = _status(lambda: read_floats(left, _COUNT),
-                        'an input that failed was read')
-      else:
-        error = _status(lambda: _run(loaded, left, right),
-                        'a program has run with an input that failed')
+      call, label = {
+          'read': (lambda: read_floats(bad, _COUNT),
+                   'an input that failed was read'),
+          'executed': (lambda: _run(loaded, bad, right),
+                       'a program has run with an input that failed'),
+          'second': (lambda: _run(loaded, right, bad), 'a program has run with '
+                     'a second argument that failed'),
+          'awaited_twice': (lambda: _await_twice(bad), 'an event that failed '
+                            'was awaited a second time'),
+      }[part]
+      error = _status(call, label)
     right.destroy()
     loaded.destroy()
     expect(
@@ -191,6 +197,16 @@ def _asynchronous(context: Context, part: str) -> str:
 def _run(loaded: Loaded, left: Buffer, right: Buffer) -> None:
   (result,), = loaded.execute([[left, right]])
   read_floats(result, _COUNT)
+
+
+def _await_twice(buffer: Buffer) -> None:
+  event = buffer.ready_event()
+  try:
+    with contextlib.suppress(PjrtError):
+      event.wait()
+    event.wait()
+  finally:
+    event.destroy()
 
 
 def _serialized(context: Context, part: str) -> str:
@@ -215,7 +231,7 @@ CASES: tuple[Case, ...] = (
     Case('errors.memory', _ENDS, _memory, ('buffer', 'program')),
     Case('errors.readback', _ENDS, _readback, ('deleted', 'small')),
     Case('errors.asynchronous', 'what has failed is taken for a result',
-         _asynchronous, ('read', 'executed')),
+         _asynchronous, ('read', 'executed', 'second', 'awaited_twice')),
     Case('errors.executables', 'a damaged cache entry ends the process, or '
          'is run', _serialized, ('random', 'empty')),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 import contextlib
 import dataclasses
+import os
+from pathlib import Path
 
-from ..case import Case, Failure, NotApplicable
+from ..case import Case, expect, Failure, NotApplicable, Tier
 from ..context import Context
 from ..pjrt import executable
-from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
-from ..pjrt.event import Callbacks, Event
+from ..pjrt.event import Callbacks
 from ..pjrt.footprint import growth
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
@@ -29,6 +30,7 @@ _DIMS = {
     3: (16, 32, 32),
     5: (2, 4, 8, 16, 16)
 }
+_CLIENTS = 4
 _TYPES = ('F32', 'S32', 'BF16', 'PRED')
 
 Step = Callable[[int], None]
@@ -70,16 +72,9 @@ def _copied(context: Context, client: Client) -> Iterator[Step]:
   context.needs('Buffer_CopyToDevice')
   buffer = client.put(_zeros('F32', _DIMS[2]))
 
-  def step(number: int) -> None:
-    copy = context.table.call(
-        'Buffer_CopyToDevice',
-        buffer=buffer.address,
-        dst_device=client.devices[-1])
-    Buffer(context.table, copy.dst_buffer).destroy()
-
   if len(client.devices) < 2:
     raise NotApplicable('there is one device')
-  yield step
+  yield lambda number: buffer.copy_to(client.devices[-1]).destroy()
   buffer.destroy()
 
 
@@ -162,9 +157,7 @@ def _events(context: Context, client: Client) -> Iterator[Step]:
   callbacks = Callbacks(context.table)
 
   def step(number: int) -> None:
-    event = Event(
-        context.table,
-        context.table.call('Buffer_ReadyEvent', buffer=buffer.address).event)
+    event = buffer.ready_event()
     callbacks.add(event, number)
     event.wait()
     event.destroy()
@@ -243,15 +236,15 @@ class _Kind:
 
 _KINDS: Mapping[str, _Kind] = {
     **{
-        f'upload_rank_{rank}': _Kind(_uploads(rank), 20_000) for rank in _DIMS
+        f'upload_rank_{rank}': _Kind(_uploads(rank), 10_000) for rank in _DIMS
     },
     'read': _Kind(_read, 10_000),
-    'copied': _Kind(_copied, 20_000),
-    'deleted': _Kind(_deleted, 20_000),
+    'copied': _Kind(_copied, 10_000),
+    'deleted': _Kind(_deleted, 10_000),
     'executed': _Kind(_executed, 10_000),
     'donated': _Kind(_donated, 10_000),
     'sharded': _Kind(_sharded, 5_000),
-    'events': _Kind(_events, 20_000),
+    'events': _Kind(_events, 10_000),
     'errors': _Kind(_errors, 10_000),
     'compiled': _Kind(_compiled, 50),
     'loaded': _Kind(_loaded, 1_000),
@@ -281,12 +274,48 @@ def _clients(context: Context, part: str) -> str:
   return str(grown)
 
 
+def _children() -> list[str]:
+  """Processes that the threads of this one have started."""
+  return [
+      child for path in Path('/proc/self/task').glob('*/children')
+      for child in path.read_text(encoding='ascii').split()
+  ]
+
+
+def _behind(context: Context, part: str) -> str:
+  """No open file and no process stays behind a client."""
+
+  def held() -> int:
+    if part == 'processes':
+      return len(_children())
+    return len(os.listdir('/proc/self/fd'))
+
+  counts = []
+  for _ in range(_CLIENTS):
+    with context.client():
+      pass
+    counts.append(held())
+  # The driver's own stay with the process, from the first client on.
+  expect(
+      len(set(counts[1:])) == 1,
+      f'the {part} that are there when each of {_CLIENTS} clients was '
+      f'destroyed: {counts}')
+  return f'{counts[-1]} {part}'
+
+
 CASES: tuple[Case, ...] = (
     Case(
         'leaks.kinds',
         'a long run loses memory',
         _leak,
         tuple(_KINDS),
-        seconds=180),
-    Case('leaks.clients', 'a process that starts again loses memory', _clients),
+        seconds=180,
+        tier=Tier.WHOLE),
+    Case(
+        'leaks.clients',
+        'a process that starts again loses memory',
+        _clients,
+        tier=Tier.WHOLE),
+    Case('leaks.behind', 'a process that starts again cannot, at some time',
+         _behind, ('files', 'processes')),
 )

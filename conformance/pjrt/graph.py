@@ -11,10 +11,9 @@ from typing import Any
 from ..shared.hlo import array_shape, messages
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.hlo.protos import HloModuleProto
-from .programs import compile_options, HLO, Program, replica_options
+from .programs import (compile_options, HLO, MLIR_TYPES, Program,
+                       replica_options)
 
-# As MLIR calls the element types that it calls otherwise.
-_MLIR_TYPES = {'s32': 'i32', 'u32': 'ui32'}
 _SUMS = ('all-reduce', 'reduce-scatter')
 _COLLECTIVES = (*_SUMS, 'all-gather', 'all-to-all', 'collective-permute')
 
@@ -36,7 +35,7 @@ class Array:
   @property
   def mlir(self) -> str:
     dims = ''.join(f'{d}x' for d in self.dims)
-    return f'tensor<{dims}{_MLIR_TYPES.get(self.dtype, self.dtype)}>'
+    return f'tensor<{dims}{MLIR_TYPES.get(self.dtype, self.dtype)}>'
 
   @property
   def count(self) -> int:
@@ -64,10 +63,16 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-  """Parameters, steps, and which values are the results."""
+  """Parameters, steps, and which values are the results.
+
+  Attributes:
+    donated: parameters, the place of each of which the result of the same
+      position takes.
+  """
   parameters: tuple[Array, ...]
   steps: tuple[Step, ...]
   results: tuple[int, ...]
+  donated: tuple[int, ...] = ()
 
   @property
   def values(self) -> tuple[Array, ...]:
@@ -109,12 +114,22 @@ class Graph:
       entry.root_id = self.results[0] + 1
     else:
       entry.root_id = _add_instruction(entry, 'tuple', result, self.results).id
+    for position, parameter in enumerate(self.donated):
+      module.input_output_alias.entries.add(
+          kind=1,  # It may be donated.
+          parameter_number=parameter,
+          output_shape_index=[position] if len(shapes) > 1 else [])
     return module.SerializeToString(deterministic=True)
 
   def mlir(self, replicas: int = 1, partitions: int = 1) -> bytes:
     """StableHLO, as text."""
     values = self.values
-    given = ', '.join(f'%{i}: {p.mlir}' for i, p in enumerate(self.parameters))
+    notes = {
+        parameter: f' {{tf.aliasing_output = {position} : i32}}'
+        for position, parameter in enumerate(self.donated)
+    }
+    given = ', '.join(f'%{i}: {p.mlir}{notes.get(i, "")}'
+                      for i, p in enumerate(self.parameters))
     types = ', '.join(values[r].mlir for r in self.results)
     lines = [
         f'    %{len(self.parameters) + i} = {_step_text(step, values)}'

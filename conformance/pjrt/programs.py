@@ -15,6 +15,13 @@ from ..shared.sharding.hlo_sharding import HloSharding
 from . import structs
 
 HLO, MLIR = 'hlo', 'mlir'
+# As MLIR calls the element types that it calls otherwise.
+MLIR_TYPES = {
+    'pred': 'i1',
+    **{
+        f'{kind}{bits}': f'{mlir}{bits}' for kind, mlir in (('s', 'i'), ('u', 'ui')) for bits in (8, 16, 32, 64)
+    }
+}
 # CustomCallApiVersion of xla/service/hlo.proto.
 _TYPED_FFI = 4
 
@@ -117,7 +124,8 @@ class Elementwise:
 
   def mlir(self, num_partitions: int = 1) -> bytes:
     """The program in StableHLO, as text."""
-    kind = f'tensor<{"".join(f"{d}x" for d in self.dims)}{self.dtype}>'
+    dims = ''.join(f'{d}x' for d in self.dims)
+    kind = f'tensor<{dims}{MLIR_TYPES.get(self.dtype, self.dtype)}>'
     notes: list[dict[str, str]] = [{}, {}, {}]
     for note, sharding in zip(notes, self.shardings or ()):
       note['mhlo.sharding'] = f'"{sharding}"'

@@ -97,7 +97,7 @@ class LongWork:
     for _ in range(self._random.randrange(3)):
       self._client.put(floats([2.])).destroy()
       (result,), = self._small_sum.execute([[self._small, self._small]])
-      self._ready(result).destroy()
+      result.ready_event().destroy()
       self._get(result)
       result.destroy()
 
@@ -112,7 +112,7 @@ class LongWork:
     """The readiness of its result."""
     self._step().destroy()
     return Promise(
-        self._ready(self._state),
+        self._state.ready_event(),
         lambda: _differs(self._state.pointer, self._size, self._word), _nothing)
 
   def read(self) -> Promise:
@@ -144,22 +144,16 @@ class LongWork:
       done.destroy()
       buffer.destroy()
 
-    return Promise(
-        self._ready(buffer),
-        lambda: _differs(buffer.pointer, self._sent_size, word), end)
+    return Promise(buffer.ready_event(),
+                   lambda: _differs(buffer.pointer, self._sent_size, word), end)
 
   def copied(self) -> Promise:
     """The readiness of a copy on the next device."""
     self._step().destroy()
-    copy = Buffer(
-        self._client.table,
-        self._client.table.call(
-            'Buffer_CopyToDevice',
-            buffer=self._state.address,
-            dst_device=self._client.devices[1]).dst_buffer)
-    return Promise(
-        self._ready(copy),
-        lambda: _differs(copy.pointer, self._size, self._word), copy.destroy)
+    copy = self._state.copy_to(self._client.devices[1])
+    return Promise(copy.ready_event(),
+                   lambda: _differs(copy.pointer, self._size, self._word),
+                   copy.destroy)
 
   def _begin(self) -> None:
     data = floats([1.] * self._size)
@@ -190,12 +184,6 @@ class LongWork:
     self._state = execution.outputs[0][0]
     self._value += 1
     return Event(self._client.table, execution.events[0])
-
-  def _ready(self, buffer: Buffer) -> Event:
-    return Event(
-        self._client.table,
-        self._client.table.call('Buffer_ReadyEvent',
-                                buffer=buffer.address).event)
 
   def _get(self, buffer: Buffer) -> None:
     copy = self._copy_of(buffer)

@@ -1,42 +1,12 @@
 // Faults of events: one is ready too early, or its callbacks are not as they
 // should be. Those that come too early are one in N, N behind the fault's name.
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "test/csrc/wrong_plugin/wrong_plugin.h"
+#include "test/csrc/wrong_plugin/notes.h"
 
 enum { kOneIn = 50 };
-
-typedef struct Note {
-  struct Note* next;
-  const PJRT_Event* event;
-} Note;
-
-static Note* notes;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// Whether an event is noted; if so, it is no longer if told so.
-static bool Noted(const PJRT_Event* event, bool take) {
-  pthread_mutex_lock(&mutex);
-  Note** place = &notes;
-  while (*place != NULL && (*place)->event != event) place = &(*place)->next;
-  Note* found = *place;
-  if (found != NULL && take) *place = found->next;
-  pthread_mutex_unlock(&mutex);
-  if (take) free(found);
-  return found != NULL;
-}
-
-static void Add(const PJRT_Event* event) {
-  Note* note = Allocate(sizeof(*note));
-  note->event = event;
-  pthread_mutex_lock(&mutex);
-  note->next = notes;
-  notes = note;
-  pthread_mutex_unlock(&mutex);
-}
 
 static bool IsChosen(void) {
   static atomic_int count;
@@ -44,29 +14,29 @@ static bool IsChosen(void) {
 }
 
 static void AddIfChosen(const PJRT_Event* event) {
-  if (event != NULL && IsChosen()) Add(event);
+  if (event != NULL && IsChosen()) Mark(event);
 }
 
 static PJRT_Error* Destroy(AbiEventDestroyArgs* args) {
-  Noted(args->event, true);
+  Forget(args->event);
   return CallInner(kSlotEventDestroy, args);
 }
 
 // Events that are ready from the beginning.
 
 static PJRT_Error* Await(AbiEventAwaitArgs* args) {
-  if (Noted(args->event, false)) return NULL;
+  if (Marked(args->event)) return NULL;
   return CallInner(kSlotEventAwait, args);
 }
 
 static PJRT_Error* IsReady(AbiEventIsReadyArgs* args) {
   PJRT_Error* error = CallInner(kSlotEventIsReady, args);
-  args->is_ready = args->is_ready || Noted(args->event, false);
+  args->is_ready = args->is_ready || Marked(args->event);
   return error;
 }
 
 static PJRT_Error* OnReady(AbiEventOnReadyArgs* args) {
-  if (!Noted(args->event, false)) return CallInner(kSlotEventOnReady, args);
+  if (!Marked(args->event)) return CallInner(kSlotEventOnReady, args);
   args->callback(NULL, args->user_arg);
   return NULL;
 }
@@ -135,13 +105,13 @@ static PJRT_Error* LostIfWaiting(AbiEventOnReadyArgs* args) {
 }
 
 static PJRT_Error* SecondIsLost(AbiEventOnReadyArgs* args) {
-  if (Noted(args->event, false)) return NULL;
-  Add(args->event);
+  if (Marked(args->event)) return NULL;
+  Mark(args->event);
   return CallInner(kSlotEventOnReady, args);
 }
 
 static PJRT_Error* LostIfNoted(AbiEventOnReadyArgs* args) {
-  if (Noted(args->event, false)) return NULL;
+  if (Marked(args->event)) return NULL;
   return CallInner(kSlotEventOnReady, args);
 }
 

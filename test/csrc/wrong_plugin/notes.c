@@ -8,39 +8,39 @@
 
 typedef struct Note {
   struct Note* next;
-  const PJRT_LoadedExecutable* executable;
+  const void* object;
 } Note;
 
 static Note* notes;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-void Mark(const PJRT_LoadedExecutable* executable) {
+void Mark(const void* object) {
   Note* note = Allocate(sizeof(*note));
-  note->executable = executable;
+  note->object = object;
   pthread_mutex_lock(&mutex);
   note->next = notes;
   notes = note;
   pthread_mutex_unlock(&mutex);
 }
 
-static Note** Find(const PJRT_LoadedExecutable* executable) {
+static Note** Find(const void* object) {
   Note** place = &notes;
-  while (*place != NULL && (*place)->executable != executable) {
+  while (*place != NULL && (*place)->object != object) {
     place = &(*place)->next;
   }
   return place;
 }
 
-bool Marked(const PJRT_LoadedExecutable* executable) {
+bool Marked(const void* object) {
   pthread_mutex_lock(&mutex);
-  const bool found = *Find(executable) != NULL;
+  const bool found = *Find(object) != NULL;
   pthread_mutex_unlock(&mutex);
   return found;
 }
 
-void Forget(const PJRT_LoadedExecutable* executable) {
+void Forget(const void* object) {
   pthread_mutex_lock(&mutex);
-  Note** place = Find(executable);
+  Note** place = Find(object);
   Note* note = *place;
   if (note != NULL) *place = note->next;
   pthread_mutex_unlock(&mutex);

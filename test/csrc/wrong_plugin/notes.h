@@ -7,10 +7,10 @@
 
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-// A mark on an executable, until it is destroyed.
-void Mark(const PJRT_LoadedExecutable* executable);
-bool Marked(const PJRT_LoadedExecutable* executable);
-void Forget(const PJRT_LoadedExecutable* executable);
+// A mark on an object; on an executable, until it is destroyed.
+void Mark(const void* object);
+bool Marked(const void* object);
+void Forget(const void* object);
 
 // True if a program, of any format, holds an instruction of that HLO opcode:
 // "all-reduce" is that in HLO, "all_reduce" in StableHLO.

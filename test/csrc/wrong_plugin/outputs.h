@@ -21,6 +21,8 @@ void SpoilOnLastDevice(const Outputs* outputs);
 // Each device gets what the next one has; as SpoilFirstElements where all have
 // the same.
 void RotateDevices(const Outputs* outputs);
+// The first float32 is a NaN.
+void MakeNan(const Outputs* outputs);
 // Floats keep the upper half of their mantissas.
 void LosePrecision(const Outputs* outputs);
 

@@ -99,6 +99,10 @@ static PJRT_Error* ImpreciseMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, LosePrecision);
 }
 
+static PJRT_Error* NanMarked(AbiLoadedExecutableExecuteArgs* args) {
+  return Execute(args, MakeNan);
+}
+
 static PJRT_Error* RotateMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, RotateDevices);
 }
@@ -122,6 +126,10 @@ const Fault kResultFaults[] = {
      .what = "the same, of programs for more than one device, on the last "
              "device only",
      .overrides = WRONG(MarkChosen, SpoilLastDevice)},
+    {.name = "nan-op",
+     .what = "of programs with the opcode, the first float32 of each output is "
+             "a NaN",
+     .overrides = WRONG(MarkChosen, NanMarked)},
     {.name = "imprecise-op",
      .what = "of programs with the opcode, floating-point outputs hold the "
              "upper half of their mantissas only",

@@ -79,7 +79,7 @@ static const Fault* const tables[] = {
     kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
     kAheadFaults,   kGroupFaults,    kRoundingFaults, kSizeFaults,
     kCountFaults,   kLoadFaults,     kEventFaults,    kLeakFaults,
-    kRaceFaults};
+    kRaceFaults,    kPublicFaults};
 enum { kTables = sizeof(tables) / sizeof(tables[0]) };
 
 static const Fault* FindFault(const char* name) {

@@ -58,6 +58,7 @@ extern const Fault kLoadFaults[];
 extern const Fault kEventFaults[];
 extern const Fault kLeakFaults[];
 extern const Fault kRaceFaults[];
+extern const Fault kPublicFaults[];
 
 // The real plugin.
 
