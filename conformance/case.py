@@ -72,9 +72,8 @@ class Case:
     return self.name.split('.')[0]
 
   def tier_of(self, part: str) -> Tier:
-    if self.needs is not Needs.PLUGIN and self.tier is Tier.QUICK:
-      return Tier.WHOLE
-    return self.part_tiers.get(part, self.tier)
+    least = Tier.QUICK if self.needs is Needs.PLUGIN else Tier.WHOLE
+    return max(least, self.part_tiers.get(part, self.tier))
 
 
 def expect(right: bool, otherwise: str) -> None:

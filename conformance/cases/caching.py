@@ -11,9 +11,8 @@ from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import serialize
-from ..pjrt.graph import Array, Graph, Step
+from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..torch_modules import metrics, torch, torch_xla, xs
 from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
@@ -28,7 +27,7 @@ def _reload(context: Context, part: str) -> str:
   with context.client() as client:
     for opcode in ('add', 'multiply'):
       loaded = client.compile(
-          context.program(Elementwise((16,), opcode=opcode), client))
+          context.program(elementwise((16,), opcode=opcode), client))
       with loaded.executable() as executable:
         stored[opcode] = serialize(context.table, executable)
       loaded.destroy()
@@ -64,7 +63,7 @@ def _same(context: Context, part: str) -> str:
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for _ in range(5):
-      loaded = client.compile(context.program(Elementwise((16,)), client))
+      loaded = client.compile(context.program(elementwise((16,)), client))
       (result,), = loaded.execute([[left, right]])
       results.add(read_floats(result, 16))
       result.destroy()

@@ -10,8 +10,8 @@ from ..case import Case, expect, Tier
 from ..context import Context
 from ..pjrt.event import Callbacks, Told
 from ..pjrt.failed_buffer import WORDS
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import floats
-from ..pjrt.programs import Elementwise
 from .readiness import (COUNT, long_work, on_pending, PENDING, pending,
                         promises, PROMISES)
 
@@ -63,7 +63,7 @@ def _destroys(context: Context, part: str) -> str:
   """Callbacks that let go of a buffer: of what has come, or of an argument."""
   client = context.kept_client()
   callbacks = Callbacks(context.table)
-  loaded = client.compile(context.program(Elementwise((_LARGE,)), client))
+  loaded = client.compile(context.program(elementwise((_LARGE,)), client))
   for number in range(_DESTROYED):
     given = client.put(floats([float(number)] * _LARGE))
     execution = loaded.start([[given, given]])
@@ -87,7 +87,7 @@ def _failed_transfer(context: Context, part: str) -> str:
   callbacks = Callbacks(context.table)
   calls: list[Told] = []
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((COUNT,)), client))
     other = client.put(floats(range(COUNT)))
     for number in range(0, 4 * _ROUNDS, 4):
       with pending(client) as (buffer, fail):

@@ -6,9 +6,8 @@ from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
-from ..pjrt.graph import Array, Graph, Step
+from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch_xla
 from ..torch_session import check_equal, numbers
@@ -19,7 +18,7 @@ _DOUBLE = tuple(2 * v for v in _VALUES)
 
 def _donating(context: Context, client: Client) -> Loaded:
   return client.compile(
-      context.program(Elementwise((8,), donated=True), client))
+      context.program(elementwise((8,), donated=True), client))
 
 
 def _real(context: Context, part: str) -> str:
@@ -119,7 +118,7 @@ def _several(context: Context, part: str) -> str:
 def _undonated(context: Context, part: str) -> str:
   """Checks that arguments that nobody donated can be used again."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((8,)), client))
+    loaded = client.compile(context.program(elementwise((8,)), client))
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for number in range(3):
       expect(

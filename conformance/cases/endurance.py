@@ -9,8 +9,8 @@ import time
 from ..case import Case, expect, Failure, Tier
 from ..context import Context
 from ..pjrt.footprint import growth
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats
-from ..pjrt.programs import Elementwise
 
 # In each of three spans, or five.
 _STEPS, _MOST_SPANS = 4_000, 5
@@ -27,7 +27,7 @@ def _open_files() -> int:
 
 def _steps(context: Context, part: str) -> str:
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((1024,)), client))
+    loaded = client.compile(context.program(elementwise((1024,)), client))
     numbers = floats(range(1024))
     left = client.put(numbers)
     doubles = floats(2 * i for i in range(1024))

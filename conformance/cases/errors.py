@@ -14,8 +14,9 @@ from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
 from ..pjrt.failed_buffer import WORDS
+from ..pjrt.graph import elementwise, spread
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise, HLO, Program, Spread
+from ..pjrt.programs import HLO, Program
 from ..pjrt.table import PjrtError
 from .readiness import pending
 
@@ -55,7 +56,7 @@ def _still_works(context: Context, client: Client) -> None:
   Raises:
     Failure: the client is of no use after an error.
   """
-  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
   left = client.put(floats(_VALUES))
   (result,), = loaded.execute([[left, left]])
   actual = read_floats(result, _COUNT)
@@ -68,7 +69,7 @@ def _still_works(context: Context, client: Client) -> None:
 def _damaged(context: Context, part: str) -> str:
   """Programs that are none."""
   with context.client() as client:
-    good = context.program(Elementwise((_COUNT,)), client)
+    good = context.program(elementwise((_COUNT,)), client)
     changes: dict[str, dict[str, Any]] = {
         'truncated': dict(code=good.code[:len(good.code) // 2]),
         'random': dict(code=bytes(range(1, 255)) * 4),
@@ -94,7 +95,7 @@ def _with_unknown_operation(good: Program) -> bytes:
 def _arguments(context: Context, part: str) -> str:
   """Executes programs with other arguments than they take."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
     small = client.put(floats(_VALUES[:2]))
     gone = client.put(floats(_VALUES))
@@ -138,7 +139,7 @@ def _memory(context: Context, part: str) -> str:
 
       def too_much() -> None:
         # Its result alone is too large; compiling it may say so already.
-        wide = Spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
+        wide = spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
         loaded = client.compile(wide)
         left = client.put(floats([1.]))
         loaded.execute([[left]])
@@ -170,7 +171,7 @@ def _readback(context: Context, part: str) -> str:
 def _asynchronous(context: Context, part: str) -> str:
   """An input that never comes: its error reaches all that wait for it."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
     with pending(client) as (bad, fail):
       fail()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..case import Case, expect, Needs
 from ..context import Context
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              SPECS)
@@ -19,7 +19,7 @@ _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
 def _fresh(context: Context, part: str) -> str:
   """Each result is that of its own execution."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((4,)), client))
+    loaded = client.compile(context.program(elementwise((4,)), client))
     for number in range(_ROUNDS):
       left, right = client.put(floats([number] * 4)), client.put(
           floats(range(4)))
@@ -38,7 +38,7 @@ def _fresh(context: Context, part: str) -> str:
 def _alive(context: Context, part: str) -> str:
   """Results that all live at once are read when the last one is there."""
   client = context.kept_client()
-  loaded = client.compile(context.program(Elementwise((4,)), client))
+  loaded = client.compile(context.program(elementwise((4,)), client))
   right = client.put(floats(range(4)))
   results = []
   for number in range(_ALIVE):

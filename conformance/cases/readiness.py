@@ -16,8 +16,8 @@ from ..pjrt.client import Client
 from ..pjrt.event import Callbacks, Event, WAYS
 from ..pjrt.executable import Loaded
 from ..pjrt.failed_buffer import pending_buffer
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.promises import LongWork, Promise
 from ..pjrt.table import MissingError, PjrtError
 
@@ -157,7 +157,7 @@ def _waits(context: Context, part: str) -> str:
   with contextlib.ExitStack() as stack:
     client = stack.enter_context(context.client())
     pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
-    loaded = client.compile(context.program(Elementwise((COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((COUNT,)), client))
     other = client.put(floats(range(COUNT)))
     for number in range(_ROUNDS):
       with pending(client) as (buffer, fail):

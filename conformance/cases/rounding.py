@@ -158,7 +158,7 @@ def _bytes(context: Context, part: str) -> str:
   numbers = np.arange(256) - (128 if operation.source == 's8' else 0)
   _check(context.kept_client(), context.format, operation,
          [_rounded_to(operation.source, numbers)],
-         f'256 numbers of a byte change as they become')
+         '256 numbers of a byte change as they become')
   return '256 numbers'
 
 

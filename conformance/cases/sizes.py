@@ -14,9 +14,9 @@ from ..case import Case, expect, NotApplicable, Tier
 from ..context import Context
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
+from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
 
 _MIB = 1 << 20
@@ -131,7 +131,7 @@ def _results(context: Context, part: str) -> str:
   client = context.kept_client()
   count = _count(part)
   _fits(_COPIES + 2, count)
-  program = context.program(Elementwise((count,), dtype='u32'), client)
+  program = context.program(elementwise((count,), dtype='u32'), client)
   left, right = _pattern(count, 2), _pattern(count, 3)
   loaded = client.compile(program)
   buffers = [_put(client, _array(words)) for words in (left, right)]
@@ -146,7 +146,7 @@ def _empty(context: Context, part: str) -> str:
   """A program of an array without elements."""
   client = context.kept_client()
   dims = tuple(map(int, part.split('x')))
-  loaded = client.compile(context.program(Elementwise(dims), client))
+  loaded = client.compile(context.program(elementwise(dims), client))
   given = client.put(HostArray('F32', dims, b''))
   (result,), = loaded.execute([[given, given]])
   read = result.read('F32', dims)

@@ -10,8 +10,8 @@ from typing import Any
 from ..case import Case, expect
 from ..context import Context
 from ..pjrt.event import Callbacks
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import MissingError, PjrtError, pointers, Table, text
 
 # What torch_xla 2.9 calls, beside what only a few of its features need.
@@ -141,7 +141,7 @@ def _get_all(context: Context) -> None:
       return table.call(name, **handle)
     return None
 
-  loaded = client.compile(context.program(Elementwise((1,)), client))
+  loaded = client.compile(context.program(elementwise((1,)), client))
   buffer = client.put(floats([1.]))
   callbacks, event = Callbacks(table), buffer.ready_event()
   callbacks.add(event, 0)

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from ..shared.mode import Mode
-from ..case import Case, expect, Needs
+from ..case import Case, expect, Needs, Tier
 from ..context import Context
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import DATA, MODEL, TorchSession
@@ -133,6 +133,7 @@ CASES: tuple[Case, ...] = (
         _PARTS,
         Mode.V2,
         seconds=180,
+        part_tiers=dict.fromkeys(('replicated', 'torch.compile'), Tier.NIGHTLY),
         needs=Needs.MODES),
     _case('training.specs', 'tools read shardings that are not there', _specs,
           ('annotated', 'cleared')),

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..case import Case, expect, NotApplicable
 from ..context import Context
+from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray, TYPES
 from ..pjrt.numbers import destroy
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
 
 # Odd sizes, one element, none, and every rank to six.
@@ -85,7 +85,7 @@ def _strides(context: Context, part: str) -> str:
     expect(not difference, f'{name}were not heeded: {difference}')
     loaded = client.compile(
         context.program(
-            Elementwise(view.shape, dtype=type_name.lower()), client))
+            elementwise(view.shape, dtype=type_name.lower()), client))
     (result,), = loaded.execute([[buffer, buffer]])
     doubled = HostArray(type_name, view.shape, (view + view).tobytes())
     difference = doubled.first_difference(result.read(type_name, view.shape))

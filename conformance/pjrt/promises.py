@@ -12,9 +12,9 @@ import time
 from .buffer import Buffer
 from .client import Client
 from .event import Event
+from .graph import elementwise
 from .host_array import TYPES
 from .numbers import floats
-from .programs import Elementwise
 
 # A call of ours takes some ten microseconds: what comes before the work is done
 # is seen to come early.
@@ -54,7 +54,7 @@ class LongWork:
     self._uploads = 0
     self._small = client.put(floats([1.]))
     self._small_sum = client.compile(
-        Elementwise((1,)).program(form, client.ids[:1]))
+        elementwise((1,)).program(form, client.ids[:1]))
     self._size = _LEAST
     self._begin()
     while _least_seconds(self._step) < _SECONDS and self._size < _MOST:
@@ -160,7 +160,7 @@ class LongWork:
     self._state, self._term = self._client.put(data), self._client.put(data)
     self._value = 1.
     self._sum = self._client.compile(
-        Elementwise((self._size,)).program(self._form, self._client.ids[:1]))
+        elementwise((self._size,)).program(self._form, self._client.ids[:1]))
 
   def _leave(self) -> None:
     self._state.destroy()

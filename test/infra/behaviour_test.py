@@ -318,7 +318,7 @@ def test_ours(unpacked, tmp_path):
 def test_by_pytest(unpacked, tmp_path):
   done = subprocess.run([
       sys.executable, '-m', 'pytest', '--pyargs', 'torch_xla_behaviour', '-k',
-      'two_by_four', '--junitxml=report.xml', '-p', 'no:cacheprovider'
+      'two_by_four', '--junit=report.xml', '-p', 'no:cacheprovider'
   ],
                         cwd=tmp_path,
                         env=os.environ | {'PYTHONPATH': str(unpacked)},

@@ -22,6 +22,32 @@ bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode);
 // `code` is for the caller to free.
 bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program);
 
+// Compiles, and marks the executable of a program that holds the opcode.
+PJRT_Error* CompileAndMark(AbiClientCompileArgs* args, const char* opcode);
+// The same with that of the file's name.
+PJRT_Error* MarkChosen(AbiClientCompileArgs* args);
+
+// The executable of one that is loaded, which PutExecutable destroys; NULL if
+// there is none.
+PJRT_Executable* GetExecutable(PJRT_LoadedExecutable* loaded);
+void PutExecutable(PJRT_Executable* executable);
+
+void DestroyEvent(PJRT_Event* event);
+bool IsDeleted(PJRT_Buffer* buffer);
+// Uploads into memory of the device's own, which may be spoiled.
+PJRT_Error* UploadCopy(AbiClientBufferFromHostBufferArgs* args);
+// True once the bytes have come; the caller still has the event.
+bool Download(AbiBufferToHostBufferArgs* args, PJRT_Error** error);
+
+// Calls that others overlap.
+typedef struct {
+  _Atomic int running;
+  _Atomic int started;
+} Overlap;
+
+// Begins a call, and waits for others; true if one was in there in that time.
+bool Overlaps(Overlap* overlap, unsigned microseconds);
+
 // Waits until a buffer holds its values, and gives its bytes, in place; NULL if
 // it has none. Those of XLA's CPU plugin are in this process's memory.
 unsigned char* Bytes(PJRT_Buffer* buffer, size_t* size);

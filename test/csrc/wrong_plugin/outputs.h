@@ -13,6 +13,7 @@ typedef struct {
 
 Outputs OutputsOf(const AbiLoadedExecutableExecuteArgs* args);
 
+void EachOutput(const Outputs* outputs, void (*spoil)(PJRT_Buffer* buffer));
 // The first element is far off: a bool is its opposite, of all else the second
 // highest bit is flipped.
 void SpoilFirstElements(const Outputs* outputs);

@@ -29,13 +29,12 @@ static PJRT_Buffer** Arguments(const ExecuteArgs* args) {
                                : NULL;
 }
 
-// Uploads, in memory of the device's own.
+// Uploads.
 
 static PJRT_Error* UploadWrongIf(UploadArgs* args, bool is_wrong) {
-  enum { kImmutableUntilTransferCompletes = 1 };
-  if (is_wrong) args->host_buffer_semantics = kImmutableUntilTransferCompletes;
-  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
-  if (error == NULL && is_wrong) FlipByte(args->buffer, 0);
+  if (!is_wrong) return CallInner(kSlotClientBufferFromHostBuffer, args);
+  PJRT_Error* error = UploadCopy(args);
+  if (error == NULL) FlipByte(args->buffer, 0);
   return error;
 }
 
@@ -80,12 +79,11 @@ static PJRT_Error* StridesForReading(UploadArgs* args) {
 }
 
 static PJRT_Error* ReadForStrides(AbiBufferToHostBufferArgs* args) {
-  PJRT_Error* error = CallInner(kSlotBufferToHostBuffer, args);
-  if (error != NULL || args->dst == NULL || !Marked(args->src)) return error;
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             args->event};
-  if (TryInner(kSlotEventAwait, &await)) *(unsigned char*)args->dst ^= 1;
-  return NULL;
+  PJRT_Error* error;
+  if (Download(args, &error) && Marked(args->src)) {
+    *(unsigned char*)args->dst ^= 1;
+  }
+  return error;
 }
 
 static PJRT_Error* DestroyMarked(AbiBufferDestroyArgs* args) {
@@ -114,23 +112,16 @@ static PJRT_Error* CopyOfType(AbiBufferCopyToDeviceArgs* args) {
 
 // Results.
 
-static PJRT_Error* MarkOf(AbiClientCompileArgs* args, const char* opcode) {
-  const bool holds = HoldsOpcode(args->program, opcode);
-  PJRT_Error* error = CallInner(kSlotClientCompile, args);
-  if (error == NULL && holds) Mark(args->executable);
-  return error;
-}
-
 static PJRT_Error* MarkSums(AbiClientCompileArgs* args) {
-  return MarkOf(args, "add");
+  return CompileAndMark(args, "add");
 }
 
 static PJRT_Error* MarkAllReduce(AbiClientCompileArgs* args) {
-  return MarkOf(args, "all-reduce");
+  return CompileAndMark(args, "all-reduce");
 }
 
 static PJRT_Error* MarkCasts(AbiClientCompileArgs* args) {
-  return MarkOf(args, "convert");
+  return CompileAndMark(args, "convert");
 }
 
 static PJRT_Error* ExecuteMarked(ExecuteArgs* args,
@@ -138,9 +129,7 @@ static PJRT_Error* ExecuteMarked(ExecuteArgs* args,
   PJRT_Error* error = Execute(args);
   if (error != NULL || !Marked(args->executable)) return error;
   const Outputs outputs = OutputsOf(args);
-  for (size_t d = 0; d < outputs.devices; ++d) {
-    for (size_t i = 0; i < outputs.count; ++i) spoil(outputs.lists[d][i]);
-  }
+  EachOutput(&outputs, spoil);
   return NULL;
 }
 
@@ -220,9 +209,7 @@ static PJRT_Error* Pool(ExecuteArgs* args) {
 static size_t CountDonated(const ExecuteArgs* args) {
   size_t count = 0;
   for (size_t i = 0; i < args->num_args; ++i) {
-    AbiBufferIsDeletedArgs is = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
-                                 NULL, Arguments(args)[i], false};
-    count += TryInner(kSlotBufferIsDeleted, &is) && is.is_deleted;
+    count += IsDeleted(Arguments(args)[i]);
   }
   return count;
 }
@@ -257,9 +244,7 @@ static bool HasFailed(PJRT_Buffer* buffer) {
                              ready.event};
   const bool failed = TryInner(kSlotEventIsReady, &is) && is.is_ready &&
                       !TryInner(kSlotEventAwait, &await);
-  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
-                                 ready.event};
-  TryInner(kSlotEventDestroy, &destroy);
+  DestroyEvent(ready.event);
   return failed;
 }
 
@@ -401,82 +386,74 @@ static PJRT_Error* LeavesProcess(AbiClientDestroyArgs* args) {
    SPOILS(LoadedExecutableExecute, execute)}
 
 const Fault kPublicFaults[] = {
-    {.name = "transfer-of-rank",
-     .what = "the first bit of an array of 3 dimensions flips on the way to a "
-             "device",
-     .overrides = UPLOADS(UploadOfRank)},
-    {.name = "strides-of-width",
-     .what = "the same of arrays with byte_strides, of elements of 8 bytes",
-     .overrides = UPLOADS(StridesOfWidth)},
-    {.name = "strides-of-zero",
-     .what = "the same where one of the byte_strides is 0",
-     .overrides = UPLOADS(StridesOfZero)},
-    {.name = "strides-of-slices",
-     .what = "the same where byte_strides leave elements out",
-     .overrides = UPLOADS(StridesOfSlices)},
-    {.name = "strides-for-reading",
-     .what = "programs use an array with byte_strides wrongly, and it is read "
-             "back right",
-     .overrides = {SPOILS(ClientBufferFromHostBuffer, StridesForReading),
-                   SPOILS(BufferToHostBuffer, ReadForStrides),
-                   SPOILS(BufferDestroy, DestroyMarked)}},
-    {.name = "copy-of-odd-size",
-     .what = "a bit of the last byte flips in a copy to another device whose "
-             "size is no multiple of 4",
-     .overrides = COPIES(CopyOfOddSize)},
-    {.name = "copy-of-type",
-     .what = "the first bit flips in a copy of float16 to another device",
-     .overrides = COPIES(CopyOfType)},
-    {.name = "sum-between",
-     .what = "sums of 2^13 to 2^20 float32 or bfloat16 end in another bit",
-     .overrides = MARKED(MarkSums, SumBetween)},
-    {.name = "all-reduce-to-1024",
-     .what = "the element behind the first 1,024 of an all-reduce is wrong",
-     .overrides = MARKED(MarkAllReduce, ReduceTo1024)},
-    {.name = "cast-signed",
-     .what = "uint8 becomes float32 as if it were int8",
-     .overrides = MARKED(MarkCasts, CastSigned)},
-    {.name = "aborts-on-empty",
-     .what = "an execution with an argument of no bytes ends the process",
-     .overrides = EXECUTES(NoEmptyArrays)},
-    {.name = "pool-of-results",
-     .what = "a result overwrites that of 256 executions before, if it lives",
-     .overrides = {SPOILS(LoadedExecutableExecute, Pool),
-                   SPOILS(BufferDestroy, DestroyMarked)}},
-    {.name = "donation-swaps",
-     .what = "of two donated arguments each result lies where the other has to",
-     .overrides = EXECUTES(SwapDonated)},
-    {.name = "donation-spoils",
-     .what = "the last argument changes where two others are donated",
-     .overrides = EXECUTES(SpoilBesideDonated)},
-    {.name = "error-of-second-lost",
-     .what = "an argument that has failed, but the first, is as the first one",
-     .overrides = EXECUTES(FirstAlone)},
-    {.name = "error-once",
-     .what = "PJRT_Event_Await gives an event's error once",
-     .overrides = {SPOILS(EventAwait, FailOnce),
-                   SPOILS(EventDestroy, DestroyFailed)}},
-    {.name = "callback-with-lock",
-     .what = "a callback that destroys a buffer waits without end",
-     .overrides = {SPOILS(EventOnReady, OnReadyWithLock),
-                   SPOILS(BufferDestroy, DestroyWithLock)}},
-    {.name = "compile-by-name",
-     .what = "a program 'graph' is the first one of as many bytes",
-     .overrides = {SPOILS(ClientCompile, CompileByName)}},
-    {.name = "loads-on-first",
-     .what = "a program that is loaded runs on the first device alone",
-     .overrides = LOADED(LoadedOnFirst)},
-    {.name = "loads-on-one",
-     .what = "a program that is loaded runs on one device alone",
-     .overrides = LOADED(LoadedOnOne)},
-    {.name = "writes-behind",
-     .what = "PJRT_Buffer_ToHostBuffer writes behind its arguments' struct",
-     .overrides = {SPOILS(BufferToHostBuffer, WritesBehind)}},
-    {.name = "client-leaves-file",
-     .what = "PJRT_Client_Destroy leaves an open file",
-     .overrides = {SPOILS(ClientDestroy, LeavesFile)}},
-    {.name = "client-leaves-process",
-     .what = "PJRT_Client_Destroy leaves a process",
-     .overrides = {SPOILS(ClientDestroy, LeavesProcess)}},
+    FAULT("transfer-of-rank",
+          "the first bit of an array of 3 dimensions flips on the way to a "
+          "device",
+          UPLOADS(UploadOfRank)),
+    FAULT("strides-of-width",
+          "the same of arrays with byte_strides, of elements of 8 bytes",
+          UPLOADS(StridesOfWidth)),
+    FAULT("strides-of-zero", "the same where one of the byte_strides is 0",
+          UPLOADS(StridesOfZero)),
+    FAULT("strides-of-slices", "the same where byte_strides leave elements out",
+          UPLOADS(StridesOfSlices)),
+    FAULT("strides-for-reading",
+          "programs use an array with byte_strides wrongly, and it is read "
+          "back right",
+          {SPOILS(ClientBufferFromHostBuffer, StridesForReading),
+           SPOILS(BufferToHostBuffer, ReadForStrides),
+           SPOILS(BufferDestroy, DestroyMarked)}),
+    FAULT("copy-of-odd-size",
+          "a bit of the last byte flips in a copy to another device whose "
+          "size is no multiple of 4",
+          COPIES(CopyOfOddSize)),
+    FAULT("copy-of-type",
+          "the first bit flips in a copy of float16 to another device",
+          COPIES(CopyOfType)),
+    FAULT("sum-between",
+          "sums of 2^13 to 2^20 float32 or bfloat16 end in another bit",
+          MARKED(MarkSums, SumBetween)),
+    FAULT("all-reduce-to-1024",
+          "the element behind the first 1,024 of an all-reduce is wrong",
+          MARKED(MarkAllReduce, ReduceTo1024)),
+    FAULT("cast-signed", "uint8 becomes float32 as if it were int8",
+          MARKED(MarkCasts, CastSigned)),
+    FAULT("aborts-on-empty",
+          "an execution with an argument of no bytes ends the process",
+          EXECUTES(NoEmptyArrays)),
+    FAULT("pool-of-results",
+          "a result overwrites that of 256 executions before, if it lives",
+          {SPOILS(LoadedExecutableExecute, Pool),
+           SPOILS(BufferDestroy, DestroyMarked)}),
+    FAULT("donation-swaps",
+          "of two donated arguments each result lies where the other has to",
+          EXECUTES(SwapDonated)),
+    FAULT("donation-spoils",
+          "the last argument changes where two others are donated",
+          EXECUTES(SpoilBesideDonated)),
+    FAULT("error-of-second-lost",
+          "an argument that has failed, but the first, is as the first one",
+          EXECUTES(FirstAlone)),
+    FAULT("error-once", "PJRT_Event_Await gives an event's error once",
+          {SPOILS(EventAwait, FailOnce), SPOILS(EventDestroy, DestroyFailed)}),
+    FAULT("callback-with-lock",
+          "a callback that destroys a buffer waits without end",
+          {SPOILS(EventOnReady, OnReadyWithLock),
+           SPOILS(BufferDestroy, DestroyWithLock)}),
+    FAULT("compile-by-name",
+          "a program 'graph' is the first one of as many bytes",
+          {SPOILS(ClientCompile, CompileByName)}),
+    FAULT("loads-on-first",
+          "a program that is loaded runs on the first device alone",
+          LOADED(LoadedOnFirst)),
+    FAULT("loads-on-one", "a program that is loaded runs on one device alone",
+          LOADED(LoadedOnOne)),
+    FAULT("writes-behind",
+          "PJRT_Buffer_ToHostBuffer writes behind its arguments' struct",
+          {SPOILS(BufferToHostBuffer, WritesBehind)}),
+    FAULT("client-leaves-file", "PJRT_Client_Destroy leaves an open file",
+          {SPOILS(ClientDestroy, LeavesFile)}),
+    FAULT("client-leaves-process", "PJRT_Client_Destroy leaves a process",
+          {SPOILS(ClientDestroy, LeavesProcess)}),
     {.name = NULL},
 };
