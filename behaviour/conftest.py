@@ -48,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
       type=_shard,
       help='run the I-th of N parts of the tests; which part a test is in '
       'depends on its name alone')
+  # As torch-xla-conformance has it, and pytest as --junitxml.
+  group.addoption('--junit', metavar='FILE', dest='xmlpath')
   group.addoption(
       '--expected-failures',
       metavar='FILE',
@@ -128,6 +130,15 @@ class _Judge(_Setup):
     self._outcomes[name_of(
         node.path, node.nodeid)] = kind, f'it cannot be imported: {error}'
 
+  @pytest.hookimpl(tryfirst=True)
+  def pytest_report_teststatus(
+      self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """No letter in the progress for a test of what is missing."""
+    name = self._names.get(report.nodeid)
+    if name and report.failed and suite_of(name).series in self._missing:
+      return 'error', '', 'LACKS'
+    return None
+
   # Before the session counts its failures.
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -172,6 +183,9 @@ class _Judge(_Setup):
         if outcome[0]:
           by_reason.setdefault(outcome, []).append(name)
       for (kind, reason), names in by_reason.items():
+        # A feature that is not there is told once, not by each of its tests.
+        if suite.series in self._missing:
+          names = [f'{len(names)} tests of {suite.called}']
         for name in names:
           say(f'  {kind.upper()} {name}')
         say(textwrap.indent(reason, '    '))

@@ -20,8 +20,9 @@ from .pjrt import artifacts, executable, formats, host_callback, structs
 from .pjrt.client import Client
 from .pjrt.failed_buffer import failed_buffer
 from .pjrt.formats import Format
+from .pjrt.graph import elementwise
 from .pjrt.numbers import destroy, floats
-from .pjrt.programs import Elementwise, HLO, MLIR, Program
+from .pjrt.programs import HLO, MLIR, Program
 from .pjrt.sdy_programs import with_attributes, with_dialect
 from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text
 from .result import CAPABILITIES
@@ -147,7 +148,7 @@ def _artifacts_read(known: Mapping[str, Any]) -> list[str]:
 def _compiled(context: Context) -> Iterator[int]:
   """The executable of a sum."""
   client = context.kept_client()
-  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
   with loaded.executable() as compiled:
     yield compiled
   loaded.destroy()
@@ -171,7 +172,7 @@ def _executables(context: Context) -> Found:
 def _donation(context: Context) -> Found:
   client = context.kept_client()
   loaded = client.compile(
-      context.program(Elementwise((_COUNT,), donated=True), client))
+      context.program(elementwise((_COUNT,), donated=True), client))
   left, right = client.put(_numbers()), client.put(_numbers())
   (result,), = loaded.execute([[left, right]])
   deleted = left.deleted
@@ -183,7 +184,7 @@ def _donation(context: Context) -> Found:
 def _asynchronous_errors(context: Context) -> Found:
   """The way an execution reports that an input of it never came."""
   client = context.kept_client()
-  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
   right = client.put(_numbers())
   with failed_buffer(client, _COUNT) as left:
     how = _told_by(lambda: loaded.start([[left, right]]))
@@ -229,8 +230,8 @@ def _partitioned(
 def _gspmd(context: Context, client: Client) -> Program:
   count = len(client.ids)
   split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
-  elementwise = Elementwise((count,), shardings=(split, split, split))
-  return elementwise.program(context.format, client.ids, Partitioner.GSPMD)
+  graph = elementwise((count,), shardings=(split, split, split))
+  return graph.program(context.format, client.ids, Partitioner.GSPMD)
 
 
 def _shardy_attributes(context: Context, client: Client) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 import dataclasses
 import enum
 from typing import Any
@@ -29,6 +29,13 @@ class Needs(enum.Enum):
   MODES = enum.auto()
 
 
+class Tier(enum.IntEnum):
+  """The runs that have a part: quick ones, each, or only those of a night."""
+  QUICK = enum.auto()
+  WHOLE = enum.auto()
+  NIGHTLY = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
   """One behaviour, tried in a process of its own.
@@ -45,6 +52,8 @@ class Case:
     devices: how many it needs at least; 0: it starts no client.
     compiles: whether it is about programs that are compiled.
     needs: what has to be installed for it.
+    tier: of its parts; one that needs torch_xla is never quick.
+    part_tiers: of parts that have another one.
   """
   name: str
   means: str
@@ -55,10 +64,16 @@ class Case:
   devices: int = 1
   compiles: bool = True
   needs: Needs = Needs.PLUGIN
+  tier: Tier = Tier.QUICK
+  part_tiers: Mapping[str, Tier] = dataclasses.field(default_factory=dict)
 
   @property
   def group(self) -> str:
     return self.name.split('.')[0]
+
+  def tier_of(self, part: str) -> Tier:
+    least = Tier.QUICK if self.needs is Needs.PLUGIN else Tier.WHOLE
+    return max(least, self.part_tiers.get(part, self.tier))
 
 
 def expect(right: bool, otherwise: str) -> None:

@@ -31,7 +31,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   signal.signal(signal.SIGTERM, signal.default_int_handler)
   try:
     chosen = suite.choose(
-        *(sum(each, []) for each in (options.only, options.skip)))
+        sum(options.only, []), sum(options.skip, []), options.tier,
+        options.shard)
     if options.list:
       terminal.show('\n'.join(_listed(chosen)))
       return 0

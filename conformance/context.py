@@ -10,7 +10,8 @@ from typing import Any, TYPE_CHECKING
 
 from .case import NotApplicable
 from .pjrt.client import Client
-from .pjrt.programs import Elementwise, MLIR, Program
+from .pjrt.graph import Graph
+from .pjrt.programs import MLIR, Program
 from .pjrt.table import Table
 from .subject import Subject
 
@@ -97,9 +98,9 @@ class Context:
       raise NotApplicable('it takes programs neither in HLO nor in MLIR')
     return form
 
-  def program(self, elementwise: Elementwise, client: Client) -> Program:
+  def program(self, graph: Graph, client: Client) -> Program:
     """A program for the first device."""
-    return elementwise.program(self.format, client.ids[:1])
+    return graph.program(self.format, client.ids[:1])
 
   def needs(self, function: str) -> None:
     """Checks that the plugin has a function.

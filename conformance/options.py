@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+
+from .case import Tier
 from .shared.parser import Parser
 
 DESCRIPTION = '''
@@ -57,6 +61,28 @@ def add_options(parser: Parser) -> None:
       default=[],
       metavar='PATTERN',
       help='cases to leave out')
+  tiers = parser.add_mutually_exclusive_group()
+  tiers.add_argument(
+      '--quick',
+      dest='tier',
+      action='store_const',
+      const=Tier.QUICK,
+      default=Tier.WHOLE,
+      help='cases of a minute alone, one of each kind')
+  tiers.add_argument(
+      '--all',
+      dest='tier',
+      action='store_const',
+      const=Tier.NIGHTLY,
+      help='also what is for nights: each operation in all shardings, and what '
+      'takes 9 GB of memory')
+  parser.add_argument(
+      '--shard',
+      metavar='I/N',
+      type=_shard,
+      default=(1, 1),
+      help='run the I-th of N shares of the parts; which share a part is in '
+      'depends on its name alone')
   parser.flag('--list', 'list the cases, and stop')
   parser.option('--jobs', 'N',
                 'cases at a time (default: 1, for a device of one process)',
@@ -67,3 +93,11 @@ def add_options(parser: Parser) -> None:
   parser.option('--expected-failures', 'FILE',
                 'of lines "NAME REASON"; what no longer fails is a finding')
   parser.add_reports('html', 'junit')
+
+
+def _shard(text: str) -> tuple[int, int]:
+  match = re.fullmatch(r'(\d+)/(\d+)', text)
+  if not match or not 1 <= int(match[1]) <= int(match[2]):
+    raise argparse.ArgumentTypeError(
+        f'{text!r} is no shard: give 1/4 for the first of four')
+  return int(match[1]), int(match[2])

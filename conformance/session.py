@@ -58,7 +58,8 @@ def judge(subject: Subject, chosen: Sequence[suite.Chosen], servers: Servers,
       results=_in_suite_order(results),
       means=means,
       interrupted=interrupted,
-      seconds=time.monotonic() - start)
+      seconds=time.monotonic() - start,
+      nightly=suite.nightly())
 
 
 def with_expected(report: ConformanceReport,

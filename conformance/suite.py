@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
 from typing import Any
+import zlib
 
 from . import capabilities
-from .case import Case, Needs
+from .case import Case, Needs, Tier
 from .cases import (ahead, caching, callbacks, collectives, counts, donation,
                     endurance, errors, groups, layouts, leaks, loading,
                     priorities, queries, races, readback, readiness, rounding,
@@ -69,30 +70,52 @@ def _matches(pattern: str, case: Case, part: str) -> bool:
                                                pattern.startswith(_OPERATIONS))
 
 
-def choose(only: Sequence[str], skip: Sequence[str]) -> list[Chosen]:
+def choose(
+    only: Sequence[str],
+    skip: Sequence[str],
+    tier: Tier = Tier.WHOLE,
+    shard: tuple[int, int] = (1, 1)) -> list[Chosen]:
   """The cases and parts that match `only`, or all, without those of `skip`.
 
   Args:
     only: patterns with * and ?, of a case, 'donation.*', or of one with its
       part, 'transfers.types/BF16'.
     skip: likewise.
+    tier: the last of which parts are run; names in `only` without * and ? are of
+      any.
+    shard: of N parts of these the I-th; a name alone decides in which it is.
 
   Raises:
     ConformanceError: a pattern matches nothing.
   """
   for pattern in (*only, *skip):
     check_pattern(pattern, cases())
+  number, count = shard
+
+  def is_chosen(case: Case, part: str) -> bool:
+    named = [p for p in only if _matches(p, case, part)]
+    return ((bool(named) if only else True) and
+            (case.tier_of(part) <= tier or
+             any(not set('*?').intersection(p) for p in named)) and
+            not any(_matches(p, case, part) for p in skip) and
+            zlib.crc32(full_name(case.name, part).encode()) % count
+            == number - 1)
+
   chosen = []
   for case in cases():
-    parts = tuple(
-        part for part in case.parts
-        if (not only or any(_matches(p, case, part) for p in only)) and not any(
-            _matches(p, case, part) for p in skip))
+    parts = tuple(part for part in case.parts if is_chosen(case, part))
     if parts:
       chosen.append((case, parts))
   if not chosen:
-    raise ConformanceError('--only and --skip leave nothing')
+    raise ConformanceError('--only and --skip leave nothing of what is run, '
+                           'which --all and --shard change')
   return chosen
+
+
+def nightly() -> frozenset[str]:
+  """The cases of which nothing is run but every night."""
+  return frozenset(case.name for case in cases() if all(
+      case.tier_of(part) is Tier.NIGHTLY for part in case.parts))
 
 
 def check_pattern(pattern: str, candidates: Iterable[Case]) -> None:

@@ -15,7 +15,8 @@ from ..context import Context
 from ..pjrt import formats
 from ..pjrt.executable import optimized_program
 from ..pjrt.formats import Format
-from ..pjrt.programs import Elementwise, Program
+from ..pjrt.graph import elementwise
+from ..pjrt.programs import Program
 from ..pjrt.sdy_programs import with_attributes
 from ..pjrt.table import MissingError, PjrtError, pointers, Table
 
@@ -103,7 +104,7 @@ def _compile(context: Context, part: str) -> str:
       split = parse_sharding(f'{{devices=[{count}]<=[{count}]}}')
       if part == 'v1':
         split = split.to_v1()
-      program = Elementwise(
+      program = elementwise(
           (count,), shardings=(split,) * 3).program(form.name, ids,
                                                     Partitioner.GSPMD)
     with _compiled(context, topology, form.written(program)) as compiled:
@@ -126,7 +127,7 @@ def _damaged(context: Context, part: str) -> str:
   with _topology(context) as topology:
     ids = _ids(context.table, topology)
     form = _format(context, topology, ids)
-    good = form.written(Elementwise((8,)).program(form.name, ids[:1]))
+    good = form.written(elementwise((8,)).program(form.name, ids[:1]))
     damaged = dataclasses.replace(good, code=good.code[:len(good.code) // 2])
     try:
       with _compiled(context, topology, damaged):

@@ -11,8 +11,8 @@ from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import serialize
+from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..torch_modules import metrics, torch, torch_xla, xs
 from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
@@ -27,7 +27,7 @@ def _reload(context: Context, part: str) -> str:
   with context.client() as client:
     for opcode in ('add', 'multiply'):
       loaded = client.compile(
-          context.program(Elementwise((16,), opcode=opcode), client))
+          context.program(elementwise((16,), opcode=opcode), client))
       with loaded.executable() as executable:
         stored[opcode] = serialize(context.table, executable)
       loaded.destroy()
@@ -63,7 +63,7 @@ def _same(context: Context, part: str) -> str:
   with context.client() as client:
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for _ in range(5):
-      loaded = client.compile(context.program(Elementwise((16,)), client))
+      loaded = client.compile(context.program(elementwise((16,)), client))
       (result,), = loaded.execute([[left, right]])
       results.add(read_floats(result, 16))
       result.destroy()
@@ -72,6 +72,32 @@ def _same(context: Context, part: str) -> str:
   expect(results == {tuple(2 * v for v in _VALUES)},
          f'five compilations of one program gave {sorted(results)}')
   return '5 compilations'
+
+
+def _names(context: Context, part: str) -> str:
+  """Two programs of one name, type and size live side by side."""
+  client = context.kept_client()
+  array = Array('f32', (16,))
+  opcodes = {'subtract': 0., 'multiply': 1.}  # Of as many letters.
+  programs = {
+      opcode:
+          client.compile(
+              Graph((array, array), (Step(opcode, array, (0, 1)),),
+                    (2,)).program(context.format, client.ids[:1]))
+      for opcode in opcodes
+  }
+  ones = client.put(floats([1.] * 16))
+  for opcode, loaded in programs.items():
+    (result,), = loaded.execute([[ones, ones]])
+    actual = read_floats(result, 16)
+    expect(
+        actual == (opcodes[opcode],) * 16,
+        f'of two programs of one name {opcode} gives {actual} in place of '
+        f'{opcodes[opcode]}')
+    result.destroy()
+    loaded.destroy()
+  ones.destroy()
+  return ' and '.join(opcodes)
 
 
 def _retrace(context: Context, part: str) -> str:
@@ -149,6 +175,7 @@ CASES: tuple[Case, ...] = (
     Case(
         'caching.same', 'hosts, or runs, that compile the same program '
         'compute different things', _same),
+    Case('caching.names', 'a program is another one of the same name', _names),
     Case(
         'caching.retrace',
         'each step is compiled again',

@@ -6,12 +6,12 @@ import collections
 from collections.abc import Sequence
 import time
 
-from ..case import Case, expect
+from ..case import Case, expect, Tier
 from ..context import Context
 from ..pjrt.event import Callbacks, Told
 from ..pjrt.failed_buffer import WORDS
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import floats
-from ..pjrt.programs import Elementwise
 from .readiness import (COUNT, long_work, on_pending, PENDING, pending,
                         promises, PROMISES)
 
@@ -19,6 +19,8 @@ from .readiness import (COUNT, long_work, on_pending, PENDING, pending,
 # probability of 0.98 ** 300, 0.2 %, even if it is of one of the four.
 _ROUNDS = 300
 _SECONDS = 5.
+# Buffers that callbacks destroy, and elements of each.
+_DESTROYED, _LARGE = 50, 1 << 16
 # In which a call too many comes.
 _MOMENT = .05
 # Two that are there before the event is ready, one that comes behind, and one
@@ -46,7 +48,7 @@ def _called(context: Context, part: str) -> str:
       promise.event.destroy()
       promise.end()
       promise = make(work)
-      callbacks.add(promise.event, number + 3, ends=True)
+      callbacks.add(promise.event, number + 3, promise.event.destroy)
       calls += _await(callbacks, number + 3, 1)
       promise.end()
     time.sleep(_MOMENT)
@@ -57,12 +59,35 @@ def _called(context: Context, part: str) -> str:
   return f'{len(calls)} callbacks; {waiting} of {_ROUNDS} events were not ready'
 
 
+def _destroys(context: Context, part: str) -> str:
+  """Callbacks that let go of a buffer: of what has come, or of an argument."""
+  client = context.kept_client()
+  callbacks = Callbacks(context.table)
+  loaded = client.compile(context.program(elementwise((_LARGE,)), client))
+  for number in range(_DESTROYED):
+    given = client.put(floats([float(number)] * _LARGE))
+    execution = loaded.start([[given, given]])
+    (result,), = execution.outputs
+    event = result.ready_event()
+    first, last = (result, given) if part == 'result' else (given, result)
+    callbacks.add(event, number, first.destroy)
+    expect(
+        not callbacks.missing((number,), _SECONDS),
+        f'round {number}: a callback that destroys a buffer ({part}) has not '
+        f'come to its end in {_SECONDS:g} s: a lock is held while it is called')
+    event.destroy()
+    execution.wait()
+    last.destroy()
+  loaded.destroy()
+  return f'{_DESTROYED} callbacks'
+
+
 def _failed_transfer(context: Context, part: str) -> str:
   """Events of a transfer that fails, and of what waits for it."""
   callbacks = Callbacks(context.table)
   calls: list[Told] = []
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((COUNT,)), client))
     other = client.put(floats(range(COUNT)))
     for number in range(0, 4 * _ROUNDS, 4):
       with pending(client) as (buffer, fail):
@@ -113,7 +138,10 @@ CASES: tuple[Case, ...] = (
         'a program waits for what has come long ago',
         _called,
         PROMISES,
-        seconds=180),
+        seconds=180,
+        tier=Tier.WHOLE),
+    Case('callbacks.destroys', 'a program never ends', _destroys,
+         ('result', 'argument')),
     Case('callbacks.failed', 'what has failed is taken for a result, or waited '
          'for without end', _failed_transfer, PENDING),
 )

@@ -6,8 +6,8 @@ from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
+from ..pjrt.graph import Array, elementwise, Graph, Step
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch_xla
 from ..torch_session import check_equal, numbers
@@ -18,7 +18,7 @@ _DOUBLE = tuple(2 * v for v in _VALUES)
 
 def _donating(context: Context, client: Client) -> Loaded:
   return client.compile(
-      context.program(Elementwise((8,), donated=True), client))
+      context.program(elementwise((8,), donated=True), client))
 
 
 def _real(context: Context, part: str) -> str:
@@ -76,10 +76,49 @@ def _reused_in_place(context: Context, part: str) -> str:
   return 'at the same place'
 
 
+def _several(context: Context, part: str) -> str:
+  """Several inputs of one shape are donated; those that are not stay.
+
+  Result i is the sum of weight i and of the one gradient that each has.
+  """
+  count, client = 6, context.kept_client()
+  array = Array('f32', (8,))
+  # Not in the order of the parameters, and the first and last are only read.
+  donated = (3, 1, 2, 4)
+  graph = Graph((array,) * count,
+                tuple(Step('add', array, (i, count - 1)) for i in donated),
+                tuple(range(count, count + len(donated))), donated)
+  loaded = client.compile(graph.program(context.format, client.ids[:1]))
+  for round_ in range(3):
+    given = [
+        tuple(float(100 * i + round_ + v)
+              for v in range(8))
+        for i in range(count)
+    ]
+    buffers = [client.put(floats(values)) for values in given]
+    results, = loaded.execute([buffers], len(donated))
+    for place, (parameter, result) in enumerate(zip(donated, results)):
+      wanted = tuple(a + b for a, b in zip(given[parameter], given[-1]))
+      actual = read_floats(result, 8)
+      expect(
+          actual == wanted, f'result {place}, which takes the place of '
+          f'argument {parameter}, is {actual} in place of {wanted}')
+    for number in {*range(count)}.difference(donated):
+      expect(
+          not buffers[number].deleted and
+          read_floats(buffers[number], 8) == given[number],
+          f'argument {number}, which nobody donated beside {len(donated)} '
+          'donated ones of its shape, has changed or is gone after execution '
+          f'{round_}')
+    destroy((*buffers, *results))
+  loaded.destroy()
+  return f'{len(donated)} of {count} arguments'
+
+
 def _undonated(context: Context, part: str) -> str:
   """Checks that arguments that nobody donated can be used again."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((8,)), client))
+    loaded = client.compile(context.program(elementwise((8,)), client))
     left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for number in range(3):
       expect(
@@ -118,6 +157,8 @@ CASES: tuple[Case, ...] = (
         'loses tensors that are still in use', _real, ('taken', 'refused')),
     Case('donation.in_place', 'a step needs the memory of its weights twice',
          _reused_in_place),
+    Case('donation.several', 'weights of one shape are mixed up in a step',
+         _several),
     Case('donation.unasked', 'a tensor is gone that is still in use',
          _undonated),
     Case(

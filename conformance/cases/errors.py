@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 import ctypes
 import dataclasses
 from typing import Any
@@ -13,8 +14,9 @@ from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
 from ..pjrt.failed_buffer import WORDS
+from ..pjrt.graph import elementwise, spread
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise, HLO, Program, Spread
+from ..pjrt.programs import HLO, Program
 from ..pjrt.table import PjrtError
 from .readiness import pending
 
@@ -54,7 +56,7 @@ def _still_works(context: Context, client: Client) -> None:
   Raises:
     Failure: the client is of no use after an error.
   """
-  loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+  loaded = client.compile(context.program(elementwise((_COUNT,)), client))
   left = client.put(floats(_VALUES))
   (result,), = loaded.execute([[left, left]])
   actual = read_floats(result, _COUNT)
@@ -67,7 +69,7 @@ def _still_works(context: Context, client: Client) -> None:
 def _damaged(context: Context, part: str) -> str:
   """Programs that are none."""
   with context.client() as client:
-    good = context.program(Elementwise((_COUNT,)), client)
+    good = context.program(elementwise((_COUNT,)), client)
     changes: dict[str, dict[str, Any]] = {
         'truncated': dict(code=good.code[:len(good.code) // 2]),
         'random': dict(code=bytes(range(1, 255)) * 4),
@@ -93,7 +95,7 @@ def _with_unknown_operation(good: Program) -> bytes:
 def _arguments(context: Context, part: str) -> str:
   """Executes programs with other arguments than they take."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
     small = client.put(floats(_VALUES[:2]))
     gone = client.put(floats(_VALUES))
@@ -137,7 +139,7 @@ def _memory(context: Context, part: str) -> str:
 
       def too_much() -> None:
         # Its result alone is too large; compiling it may say so already.
-        wide = Spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
+        wide = spread(_TOO_LARGE // 4).program(context.format, client.ids[:1])
         loaded = client.compile(wide)
         left = client.put(floats([1.]))
         loaded.execute([[left]])
@@ -169,16 +171,21 @@ def _readback(context: Context, part: str) -> str:
 def _asynchronous(context: Context, part: str) -> str:
   """An input that never comes: its error reaches all that wait for it."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     right = client.put(floats(_VALUES))
-    with pending(client) as (left, fail):
+    with pending(client) as (bad, fail):
       fail()
-      if part == 'read':
-        error = _status(lambda: read_floats(left, _COUNT),
-                        'an input that failed was read')
-      else:
-        error = _status(lambda: _run(loaded, left, right),
-                        'a program has run with an input that failed')
+      call, label = {
+          'read': (lambda: read_floats(bad, _COUNT),
+                   'an input that failed was read'),
+          'executed': (lambda: _run(loaded, bad, right),
+                       'a program has run with an input that failed'),
+          'second': (lambda: _run(loaded, right, bad), 'a program has run with '
+                     'a second argument that failed'),
+          'awaited_twice': (lambda: _await_twice(bad), 'an event that failed '
+                            'was awaited a second time'),
+      }[part]
+      error = _status(call, label)
     right.destroy()
     loaded.destroy()
     expect(
@@ -191,6 +198,16 @@ def _asynchronous(context: Context, part: str) -> str:
 def _run(loaded: Loaded, left: Buffer, right: Buffer) -> None:
   (result,), = loaded.execute([[left, right]])
   read_floats(result, _COUNT)
+
+
+def _await_twice(buffer: Buffer) -> None:
+  event = buffer.ready_event()
+  try:
+    with contextlib.suppress(PjrtError):
+      event.wait()
+    event.wait()
+  finally:
+    event.destroy()
 
 
 def _serialized(context: Context, part: str) -> str:
@@ -215,7 +232,7 @@ CASES: tuple[Case, ...] = (
     Case('errors.memory', _ENDS, _memory, ('buffer', 'program')),
     Case('errors.readback', _ENDS, _readback, ('deleted', 'small')),
     Case('errors.asynchronous', 'what has failed is taken for a result',
-         _asynchronous, ('read', 'executed')),
+         _asynchronous, ('read', 'executed', 'second', 'awaited_twice')),
     Case('errors.executables', 'a damaged cache entry ends the process, or '
          'is run', _serialized, ('random', 'empty')),
 )

@@ -27,8 +27,9 @@ _KINDS = ('all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all',
           'collective-permute')
 # The element types, with the bits that are exact in each.
 _EXACT_BITS = {'f32': 24, 'bf16': 8, 's32': 31}
-# Elements that each of n devices gives, as a multiple of n.
-_MULTIPLE = 4
+# Elements that each of n devices gives, as a multiple of n: a few, and in some
+# groupings more than what goes at once.
+_FEW, _MANY = 4, 516
 
 Numbers = list[np.ndarray]
 
@@ -59,13 +60,13 @@ def _groupings(count: int) -> list[Groups]:
   return [groups for groups in groupings if len(groups[0]) > 1]
 
 
-def _given(kind: str, count: int) -> Numbers:
+def _given(kind: str, count: int, multiple: int) -> Numbers:
   """The input of each device.
 
   To a sum its own bit, and to every third element nothing, so that elements
   differ; to what is only moved, numbers that no other device has.
   """
-  elements = np.arange(_MULTIPLE * count)
+  elements = np.arange(multiple * count)
   if kind in ('all-reduce', 'reduce-scatter'):
     return [(1 << d) * ((elements + d) % 3 > 0) for d in range(count)]
   return [elements + d * len(elements) for d in range(count)]
@@ -88,8 +89,8 @@ def _expected(kind: str, given: Numbers, groups: Groups) -> Numbers:
   return results
 
 
-def _step(kind: str, dtype: str, count: int, groups: Groups) -> Step:
-  size, length = len(groups[0]), _MULTIPLE * count
+def _step(kind: str, given: Array, groups: Groups) -> Step:
+  size, length = len(groups[0]), given.count
   if kind == 'collective-permute':
     groups = tuple((group[place - 1], device)
                    for group in groups
@@ -98,7 +99,7 @@ def _step(kind: str, dtype: str, count: int, groups: Groups) -> Step:
       'reduce-scatter': length // size,
       'all-gather': length * size
   }.get(kind, length)
-  return Step(kind, Array(dtype, (length,)), (0,), groups)
+  return Step(kind, Array(given.dtype, (length,)), (0,), groups)
 
 
 def to_host(numbers: np.ndarray, dtype: str) -> HostArray:
@@ -131,17 +132,17 @@ def _explicit_groups(context: Context, kind: str) -> str:
     raise NotApplicable(f'there are {count} devices, not 4, 8, 12, ... 28')
   groupings = _groupings(count)
   for dtype in types:
-    _run_told(context, client, kind, dtype, groupings)
+    _run_told(context, client, kind, dtype, groupings, _FEW)
+  _run_told(context, client, kind, types[0], groupings[::9], _MANY)
   return f'{len(groupings)} groupings in {", ".join(types)}'
 
 
 def _run_told(context: Context, client: Client, kind: str, dtype: str,
-              groupings: Sequence[Groups]) -> None:
-  count = len(client.ids)
-  given = _given(kind, count)
-  steps = tuple(_step(kind, dtype, count, groups) for groups in groupings)
-  graph = Graph((Array(dtype, given[0].shape),), steps,
-                tuple(range(1, 1 + len(steps))))
+              groupings: Sequence[Groups], multiple: int) -> None:
+  given = _given(kind, len(client.ids), multiple)
+  array = Array(dtype, given[0].shape)
+  steps = tuple(_step(kind, array, groups) for groups in groupings)
+  graph = Graph((array,), steps, tuple(range(1, 1 + len(steps))))
   try:
     loaded = client.compile(graph.replicated(context.format, client.ids))
   except PjrtError as e:
@@ -153,8 +154,10 @@ def _run_told(context: Context, client: Client, kind: str, dtype: str,
   for number, groups in enumerate(groupings):
     expected = _expected(kind, given, groups)
     for device, of_device in enumerate(results):
-      _check(of_device[number], expected[device], dtype,
-             f'{kind} of {dtype} within {_text(groups)}: device {device}')
+      _check(
+          of_device[number], expected[device], dtype,
+          f'{kind} of {dtype} within {_text(groups)}: device {device}: '
+          f'of {array.count} elements it')
   for buffers in (*arguments, *results):
     destroy(buffers)
   loaded.destroy()

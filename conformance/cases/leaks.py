@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 import contextlib
 import dataclasses
+import os
+from pathlib import Path
 
-from ..case import Case, Failure, NotApplicable
+from ..case import Case, expect, Failure, NotApplicable, Tier
 from ..context import Context
 from ..pjrt import executable
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
-from ..pjrt.event import Callbacks, Event
+from ..pjrt.event import Callbacks
+from ..pjrt.executable import Loaded
 from ..pjrt.footprint import growth
+from ..pjrt.graph import elementwise, Graph
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
-from ..shared.hlo.compile_options import Partitioner
 from ..shared.sharding.text import parse_sharding
 
 # Large enough that one lost in fifty is more than a noise.
@@ -29,62 +31,66 @@ _DIMS = {
     3: (16, 32, 32),
     5: (2, 4, 8, 16, 16)
 }
+_CLIENTS = 4
 _TYPES = ('F32', 'S32', 'BF16', 'PRED')
 
 Step = Callable[[int], None]
-Maker = Callable[[Context, Client], 'contextlib.AbstractContextManager[Step]']
+# What makes a step; the stack destroys behind the last one.
+Maker = Callable[[Context, Client, contextlib.ExitStack], Step]
 
 
 def _zeros(type_name: str, dims: tuple[int, ...]) -> HostArray:
   return HostArray(type_name, dims, bytes(HostArray.size_of(type_name, dims)))
 
 
+def _put(client: Client, array: HostArray,
+         stack: contextlib.ExitStack) -> Buffer:
+  buffer = client.put(array)
+  stack.callback(buffer.destroy)
+  return buffer
+
+
+def _compile(context: Context, client: Client, graph: Graph,
+             stack: contextlib.ExitStack) -> Loaded:
+  loaded = client.compile(context.program(graph, client))
+  stack.callback(loaded.destroy)
+  return loaded
+
+
 def _uploads(rank: int) -> Maker:
   """Arrays of one rank, and of several types, to each device in turn."""
 
-  @contextlib.contextmanager
-  def make(context: Context, client: Client) -> Iterator[Step]:
+  def make(context: Context, client: Client, _: object) -> Step:
     arrays = [_zeros(name, _DIMS[rank]) for name in _TYPES]
     count = len(client.devices)
-    yield lambda number: client.put(arrays[number % len(_TYPES)], number // len(
-        _TYPES) % count).destroy()
+    return lambda number: client.put(arrays[number % len(_TYPES)], number //
+                                     len(_TYPES) % count).destroy()
 
   return make
 
 
-@contextlib.contextmanager
-def _read(context: Context, client: Client) -> Iterator[Step]:
-  arrays = [_zeros('F32', dims) for dims in _DIMS.values()]
-  buffers = [client.put(array) for array in arrays]
+def _read(context: Context, client: Client,
+          stack: contextlib.ExitStack) -> Step:
+  shapes = list(_DIMS.values())
+  buffers = [_put(client, _zeros('F32', dims), stack) for dims in shapes]
 
   def step(number: int) -> None:
     place = number % len(buffers)
-    buffers[place].read('F32', arrays[place].dims)
+    buffers[place].read('F32', shapes[place])
 
-  yield step
-  destroy(buffers)
+  return step
 
 
-@contextlib.contextmanager
-def _copied(context: Context, client: Client) -> Iterator[Step]:
+def _copied(context: Context, client: Client,
+            stack: contextlib.ExitStack) -> Step:
   context.needs('Buffer_CopyToDevice')
-  buffer = client.put(_zeros('F32', _DIMS[2]))
-
-  def step(number: int) -> None:
-    copy = context.table.call(
-        'Buffer_CopyToDevice',
-        buffer=buffer.address,
-        dst_device=client.devices[-1])
-    Buffer(context.table, copy.dst_buffer).destroy()
-
   if len(client.devices) < 2:
     raise NotApplicable('there is one device')
-  yield step
-  buffer.destroy()
+  buffer = _put(client, _zeros('F32', _DIMS[2]), stack)
+  return lambda number: buffer.copy_to(client.devices[-1]).destroy()
 
 
-@contextlib.contextmanager
-def _deleted(context: Context, client: Client) -> Iterator[Step]:
+def _deleted(context: Context, client: Client, _: object) -> Step:
   """Buffers that are deleted before they are destroyed."""
   array = _zeros('F32', _DIMS[2])
 
@@ -93,141 +99,121 @@ def _deleted(context: Context, client: Client) -> Iterator[Step]:
     buffer.delete()
     buffer.destroy()
 
-  yield step
+  return step
 
 
-@contextlib.contextmanager
-def _executed(context: Context, client: Client) -> Iterator[Step]:
+def _executed(context: Context, client: Client,
+              stack: contextlib.ExitStack) -> Step:
   """Programs whose results have each rank in turn."""
-  programs = []
-  for dims in _DIMS.values():
-    argument = client.put(_zeros('F32', dims))
-    programs.append((client.compile(context.program(Elementwise(dims),
-                                                    client)), argument))
+  programs = [(_compile(context, client, elementwise(dims),
+                        stack), _put(client, _zeros('F32', dims), stack))
+              for dims in _DIMS.values()]
 
   def step(number: int) -> None:
     loaded, argument = programs[number % len(programs)]
-    (result,), = loaded.execute([[argument, argument]])
-    result.destroy()
+    destroy(loaded.execute([[argument, argument]])[0])
 
-  yield step
-  for loaded, argument in programs:
-    loaded.destroy()
-    argument.destroy()
+  return step
 
 
-@contextlib.contextmanager
-def _donated(context: Context, client: Client) -> Iterator[Step]:
+def _donated(context: Context, client: Client,
+             stack: contextlib.ExitStack) -> Step:
   array = _zeros('F32', _DIMS[2])
-  loaded = client.compile(
-      context.program(Elementwise(array.dims, donated=True), client))
-  other = client.put(array)
+  loaded = _compile(context, client, elementwise(array.dims, donated=True),
+                    stack)
+  other = _put(client, array, stack)
 
   def step(number: int) -> None:
     given = client.put(array)
-    (result,), = loaded.execute([[given, other]])
-    destroy((given, result))
+    destroy((given, *loaded.execute([[given, other]])[0]))
 
-  yield step
-  other.destroy()
-  loaded.destroy()
+  return step
 
 
-@contextlib.contextmanager
-def _sharded(context: Context, client: Client) -> Iterator[Step]:
+def _sharded(context: Context, client: Client,
+             stack: contextlib.ExitStack) -> Step:
   """A program on two devices, whose arguments come anew with each step."""
   if len(client.devices) < 2:
     raise NotApplicable('there is one device')
   split = parse_sharding('{devices=[2,1]<=[2]}')
   rows, columns = _DIMS[2]
-  add = Elementwise((2 * rows, columns), shardings=(split, split, split))
-  loaded = client.compile(
-      add.program(context.format, client.ids[:2], Partitioner.GSPMD))
+  add = elementwise((2 * rows, columns), shardings=(split, split, split))
+  loaded = client.compile(add.program(context.format, client.ids[:2]))
+  stack.callback(loaded.destroy)
   array = _zeros('F32', _DIMS[2])
 
   def step(number: int) -> None:
     parts = [client.put(array, device) for device in range(2)]
-    for (result,) in loaded.execute([[part, part] for part in parts]):
-      result.destroy()
+    for results in loaded.execute([[part, part] for part in parts]):
+      destroy(results)
     destroy(parts)
 
-  yield step
-  loaded.destroy()
+  return step
 
 
-@contextlib.contextmanager
-def _events(context: Context, client: Client) -> Iterator[Step]:
+def _events(context: Context, client: Client,
+            stack: contextlib.ExitStack) -> Step:
   """Events that are asked for, with a callback each."""
-  buffer = client.put(_zeros('F32', _DIMS[1]))
+  buffer = _put(client, _zeros('F32', _DIMS[1]), stack)
   callbacks = Callbacks(context.table)
 
   def step(number: int) -> None:
-    event = Event(
-        context.table,
-        context.table.call('Buffer_ReadyEvent', buffer=buffer.address).event)
+    event = buffer.ready_event()
     callbacks.add(event, number)
     event.wait()
     event.destroy()
     callbacks.take_calls()
 
-  yield step
-  buffer.destroy()
+  return step
 
 
-@contextlib.contextmanager
-def _errors(context: Context, client: Client) -> Iterator[Step]:
+def _errors(context: Context, client: Client,
+            stack: contextlib.ExitStack) -> Step:
   """Calls that are refused: to read what is gone, and to compile nothing."""
-  gone = client.put(_zeros('F32', _DIMS[1]))
+  gone = _put(client, _zeros('F32', _DIMS[1]), stack)
   gone.delete()
-  good = context.program(Elementwise((8,)), client)
+  good = context.program(elementwise((8,)), client)
   nothing = dataclasses.replace(good, format='a format of nobody')
 
   def step(number: int) -> None:
-    for call in (lambda: gone.read('F32', _DIMS[1]),
-                 lambda: client.compile(nothing)):
-      try:
-        call()
-      except PjrtError:
-        pass
+    with contextlib.suppress(PjrtError):
+      gone.read('F32', _DIMS[1])
+    with contextlib.suppress(PjrtError):
+      client.compile(nothing)
 
-  yield step
-  gone.destroy()
+  return step
 
 
-@contextlib.contextmanager
-def _compiled(context: Context, client: Client) -> Iterator[Step]:
+def _compiled(context: Context, client: Client, _: object) -> Step:
   """Programs that are compiled and destroyed again."""
   # Of another shape each time, or a cache may know it.
-  yield lambda number: client.compile(
-      context.program(Elementwise((number + 1,)), client)).destroy()
+  return lambda number: client.compile(
+      context.program(elementwise((number + 1,)), client)).destroy()
 
 
-@contextlib.contextmanager
-def _loaded(context: Context, client: Client) -> Iterator[Step]:
+def _loaded(context: Context, client: Client,
+            stack: contextlib.ExitStack) -> Step:
   if not context.capabilities.get('serialization'):
     raise NotApplicable('the plugin does not serialise programs')
   context.needs('Executable_DeserializeAndLoad')
-  loaded = client.compile(context.program(Elementwise((8,)), client))
+  loaded = _compile(context, client, elementwise((8,)), stack)
   with loaded.executable() as executable_address:
     data = executable.serialize(context.table, executable_address)
-  yield lambda number: client.load(data).destroy()
-  loaded.destroy()
+  return lambda number: client.load(data).destroy()
 
 
-@contextlib.contextmanager
-def _queried(context: Context, client: Client) -> Iterator[Step]:
+def _queried(context: Context, client: Client,
+             stack: contextlib.ExitStack) -> Step:
   """The queries of a program."""
-  loaded = client.compile(context.program(Elementwise((8,)), client))
-  table = context.table
+  loaded = _compile(context, client, elementwise((8,)), stack)
 
   def step(number: int) -> None:
     with loaded.executable() as executable_address:
       for ask in (executable.optimized_program, executable.serialize):
         with contextlib.suppress(PjrtError):
-          ask(table, executable_address)
+          ask(context.table, executable_address)
 
-  yield step
-  loaded.destroy()
+  return step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,27 +229,26 @@ class _Kind:
 
 _KINDS: Mapping[str, _Kind] = {
     **{
-        f'upload_rank_{rank}': _Kind(_uploads(rank), 20_000) for rank in _DIMS
+        f'upload_rank_{rank}': _Kind(_uploads(rank), 10_000) for rank in _DIMS
     },
-    'read': _Kind(_read, 10_000),
-    'copied': _Kind(_copied, 20_000),
-    'deleted': _Kind(_deleted, 20_000),
-    'executed': _Kind(_executed, 10_000),
-    'donated': _Kind(_donated, 10_000),
-    'sharded': _Kind(_sharded, 5_000),
-    'events': _Kind(_events, 20_000),
+    'read': _Kind(_read, 5_000),
+    'copied': _Kind(_copied, 10_000),
+    'deleted': _Kind(_deleted, 10_000),
+    'executed': _Kind(_executed, 5_000),
+    'donated': _Kind(_donated, 5_000),
+    'sharded': _Kind(_sharded, 2_500),
+    'events': _Kind(_events, 10_000),
     'errors': _Kind(_errors, 10_000),
     'compiled': _Kind(_compiled, 50),
-    'loaded': _Kind(_loaded, 1_000),
+    'loaded': _Kind(_loaded, 500),
     'queried': _Kind(_queried, 1_000),
 }
 
 
 def _leak(context: Context, part: str) -> str:
   kind = _KINDS[part]
-  with context.client() as client:
-    with kind.make(context, client) as step:
-      grown = growth(client, kind.steps, step)
+  with context.client() as client, contextlib.ExitStack() as stack:
+    grown = growth(client, kind.steps, kind.make(context, client, stack))
   for leak in grown.leaks():
     raise Failure(leak)
   return f'{2 * kind.steps:,} steps, bytes a step: {grown}'
@@ -281,12 +266,48 @@ def _clients(context: Context, part: str) -> str:
   return str(grown)
 
 
+def _children() -> list[str]:
+  """Processes that the threads of this one have started."""
+  return [
+      child for path in Path('/proc/self/task').glob('*/children')
+      for child in path.read_text(encoding='ascii').split()
+  ]
+
+
+def _behind(context: Context, part: str) -> str:
+  """No open file and no process stays behind a client."""
+
+  def held() -> int:
+    if part == 'processes':
+      return len(_children())
+    return len(os.listdir('/proc/self/fd'))
+
+  counts = []
+  for _ in range(_CLIENTS):
+    with context.client():
+      pass
+    counts.append(held())
+  # The driver's own stay with the process, from the first client on.
+  expect(
+      len(set(counts[1:])) == 1,
+      f'the {part} that are there when each of {_CLIENTS} clients was '
+      f'destroyed: {counts}')
+  return f'{counts[-1]} {part}'
+
+
 CASES: tuple[Case, ...] = (
     Case(
         'leaks.kinds',
         'a long run loses memory',
         _leak,
         tuple(_KINDS),
-        seconds=180),
-    Case('leaks.clients', 'a process that starts again loses memory', _clients),
+        seconds=180,
+        tier=Tier.WHOLE),
+    Case(
+        'leaks.clients',
+        'a process that starts again loses memory',
+        _clients,
+        tier=Tier.WHOLE),
+    Case('leaks.behind', 'a process that starts again cannot, at some time',
+         _behind, ('files', 'processes')),
 )

@@ -32,8 +32,12 @@ def _needs_serialization(context: Context) -> None:
     raise NotApplicable('the plugin does not serialise programs')
 
 
-def _stored(context: Context, client: Client, graph: Graph) -> bytes:
-  loaded = client.compile(graph.program(context.format, client.ids[:1]))
+def _stored(context: Context,
+            client: Client,
+            graph: Graph,
+            device_ids: Sequence[int] = ()) -> bytes:
+  loaded = client.compile(
+      graph.program(context.format, device_ids or client.ids[:1]))
   with loaded.executable() as executable:
     data = serialize(context.table, executable)
   loaded.destroy()
@@ -74,6 +78,31 @@ def _apart(context: Context, part: str) -> str:
   return f'{_PROGRAMS} programs, each loaded twice'
 
 
+def _devices(context: Context, part: str) -> str:
+  """A stored program runs on the devices that it was compiled for."""
+  _needs_serialization(context)
+  client = context.kept_client()
+  places = [len(client.ids) - 1] if part == 'another' else [0, 1]
+  ids = [client.ids[place] for place in places]
+  loaded = client.load(_stored(context, client, _adding([1.] * _COUNT), ids))
+  given = [[client.put(floats([place] * _COUNT), place)] for place in places]
+  results = loaded.execute(given)
+  for place, (result,) in zip(places, results):
+    where = context.table.call('Buffer_Device', buffer=result.address).device
+    expect(
+        where == client.devices[place],
+        f'stored for devices {ids}, and the result of device '
+        f'{client.ids[place]} is on another one')
+    actual = read_floats(result, _COUNT)
+    expect(
+        actual == (place + 1.,) * _COUNT, f'stored for devices {ids}, device '
+        f'{client.ids[place]} gives {actual} in place of {place + 1.}')
+  for buffers in (*given, *results):
+    destroy(buffers)
+  loaded.destroy()
+  return f'devices {", ".join(map(str, ids))}'
+
+
 def _memory_growth(context: Context, part: str) -> str:
   """Nothing grows with what is stored, or loaded, and destroyed again."""
   _needs_serialization(context)
@@ -101,6 +130,11 @@ def _memory_growth(context: Context, part: str) -> str:
 
 CASES: tuple[Case, ...] = (
     Case('loading.apart', 'a program from the cache is another one', _apart),
+    Case(
+        'loading.devices',
+        'a program from the cache runs on other devices',
+        _devices, ('another', 'two'),
+        devices=2),
     Case('loading.kept', 'a run that loads many programs runs out of memory',
          _memory_growth, ('stored', 'loaded')),
 )

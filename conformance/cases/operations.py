@@ -13,7 +13,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 
-from ..case import Case, Failure, Needs, NotApplicable
+from ..case import Case, Failure, Needs, NotApplicable, Tier
 from ..context import Context
 from ..operations import dtypes, operations, sharded
 from ..operations.comparison import (check_type, compare_shards, Mismatch,
@@ -27,6 +27,8 @@ _Split = Optional[tuple[Union[None, str, tuple[str, ...]], ...]]
 
 _ALONE = 'alone'
 _SHARDINGS: Mapping[str, _Split] = {_ALONE: None, **SPECS}
+# Each dimension over an axis, and one over both; every night the others.
+_EACH_RUN = (_ALONE, 'data_model', 'both_none')
 
 
 def _cases() -> tuple[Case, ...]:
@@ -56,7 +58,8 @@ def _case(family: str, members: Iterable[Operation], name: str,
       run=functools.partial(_run, tried, split),
       parts=tuple(tried),
       devices=1 if split is None else 2,
-      needs=Needs.TORCH_XLA)
+      needs=Needs.TORCH_XLA,
+      tier=Tier.WHOLE if name in _EACH_RUN else Tier.NIGHTLY)
 
 
 def _meaning(family: str, split: _Split) -> str:

@@ -10,8 +10,8 @@ from ..case import Case, expect, NotApplicable
 from ..context import Context
 from ..pjrt import executable
 from ..pjrt.buffer import dims_of
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import MissingError, PjrtError, read_values
 from ..shared.hlo import messages
 
@@ -24,7 +24,7 @@ _BYTES = 4 * _COUNT
 def _sum(context: Context) -> Iterator[int]:
   """The executable of a sum."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     with loaded.executable() as compiled:
       yield compiled
     loaded.destroy()
@@ -53,7 +53,7 @@ def _optimized(context: Context, part: str) -> str:
 
 def _outputs(context: Context, part: str) -> str:
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((_COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((_COUNT,)), client))
     count = loaded.num_outputs()
     loaded.destroy()
   expect(count == 1, f'a program with one result is said to have {count}')

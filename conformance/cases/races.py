@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import random
 
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, NotApplicable, Tier
 from ..context import Context
 from ..pjrt.at_once import at_once
 from ..pjrt.bench import Bench, Work
@@ -87,4 +87,5 @@ CASES: tuple[Case, ...] = (Case(
     'numbers change, or the process ends, when threads work at once',
     _meets,
     tuple(_KINDS),
-    seconds=180),)
+    seconds=180,
+    tier=Tier.WHOLE),)

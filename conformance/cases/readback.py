@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from ..case import Case, expect, Needs
 from ..context import Context
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              SPECS)
 
 _ROUNDS = 20
+# More than a pool or a table of a byte's numbers holds.
+_ALIVE = 300
 _SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
 
 
 def _fresh(context: Context, part: str) -> str:
   """Each result is that of its own execution."""
   with context.client() as client:
-    loaded = client.compile(context.program(Elementwise((4,)), client))
+    loaded = client.compile(context.program(elementwise((4,)), client))
     for number in range(_ROUNDS):
       left, right = client.put(floats([number] * 4)), client.put(
           floats(range(4)))
@@ -31,6 +33,29 @@ def _fresh(context: Context, part: str) -> str:
       destroy((left, right, result))
     loaded.destroy()
   return f'{_ROUNDS} executions'
+
+
+def _alive(context: Context, part: str) -> str:
+  """Results that all live at once are read when the last one is there."""
+  client = context.kept_client()
+  loaded = client.compile(context.program(elementwise((4,)), client))
+  right = client.put(floats(range(4)))
+  results = []
+  for number in range(_ALIVE):
+    left = client.put(floats([number] * 4))
+    results += loaded.execute([[left, right]])[0]
+    left.destroy()
+  wanted = [tuple(float(n + i) for i in range(4)) for n in range(_ALIVE)]
+  for number, result in enumerate(results):
+    actual = read_floats(result, 4)
+    whose = (f', which is result {wanted.index(actual)}: a later one has '
+             'overwritten it' if actual in wanted else '')
+    expect(
+        actual == wanted[number], f'of {_ALIVE} results that live at once '
+        f'result {number} is {actual}{whose}')
+  destroy((right, *results))
+  loaded.destroy()
+  return f'{_ALIVE} results at once'
 
 
 def _updated_in_place(context: Context, part: str) -> str:
@@ -65,6 +90,7 @@ def _sharded(context: Context, part: str) -> str:
 
 CASES: tuple[Case, ...] = (
     Case('readback.fresh', 'a result is that of an earlier step', _fresh),
+    Case('readback.alive', 'a result is overwritten by a later step', _alive),
     Case(
         'readback.in_place',
         'a weight is read as it was before its update',

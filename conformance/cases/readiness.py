@@ -9,15 +9,15 @@ import ctypes
 import threading
 import time
 
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, Failure, NotApplicable, Tier
 from ..context import Context
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
 from ..pjrt.event import Callbacks, Event, WAYS
 from ..pjrt.executable import Loaded
 from ..pjrt.failed_buffer import pending_buffer
+from ..pjrt.graph import elementwise
 from ..pjrt.numbers import destroy, floats
-from ..pjrt.programs import Elementwise
 from ..pjrt.promises import LongWork, Promise
 from ..pjrt.table import MissingError, PjrtError
 
@@ -28,6 +28,8 @@ _ROUNDS = 300
 COUNT = 8
 # That a plugin may hold the caller, and that an early event is waited for.
 _HELD, _MOMENT = 5., 1e-3
+# In which what was early has come.
+_LATER = .1
 
 PROMISES = ('executed', 'result', 'read', 'sent', 'arrived', 'copied')
 PENDING = ('result', 'read', 'executed', 'output')
@@ -74,9 +76,13 @@ def _data(context: Context, part: str) -> str:
         waiting += not promise.event.is_ready
         wait(promise.event, callbacks)
         wrong = promise.wrong()
-        expect(
-            not wrong, f'round {number}: the event is ready, by {name}, and '
-            f'{wrong}')
+        if wrong:
+          time.sleep(_LATER)
+          then = promise.wrong()
+          raise Failure(
+              f'round {number}: the event is ready, by {name}, and {wrong}; ' +
+              (f'{_LATER:g} s later {then}, too: it is wrong, and not early'
+               if then else f'{_LATER:g} s later all is there: it is early'))
         promise.event.destroy()
         promise.end()
   return (f'{len(WAYS)} x {_ROUNDS} events, {waiting} waited for: that one in '
@@ -121,7 +127,7 @@ def on_pending(client: Client, loaded: Loaded, part: str, buffer: Buffer,
   results = []
   memory = (ctypes.c_float * COUNT)()
   if part == 'result':
-    address = table.call('Buffer_ReadyEvent', buffer=buffer.address).event
+    address = buffer.ready_event().address
   elif part == 'read':
     address = table.call(
         'Buffer_ToHostBuffer',
@@ -134,7 +140,7 @@ def on_pending(client: Client, loaded: Loaded, part: str, buffer: Buffer,
     address = execution.events[0]
     if part == 'output':
       Event(table, address).destroy()
-      address = table.call('Buffer_ReadyEvent', buffer=results[0].address).event
+      address = results[0].ready_event().address
   held = not timer.is_alive()
   timer.cancel()
   if held:
@@ -151,7 +157,7 @@ def _waits(context: Context, part: str) -> str:
   with contextlib.ExitStack() as stack:
     client = stack.enter_context(context.client())
     pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
-    loaded = client.compile(context.program(Elementwise((COUNT,)), client))
+    loaded = client.compile(context.program(elementwise((COUNT,)), client))
     other = client.put(floats(range(COUNT)))
     for number in range(_ROUNDS):
       with pending(client) as (buffer, fail):
@@ -194,7 +200,8 @@ CASES: tuple[Case, ...] = (
         'a number is read before it is there',
         _data,
         PROMISES,
-        seconds=180),
+        seconds=180,
+        tier=Tier.WHOLE),
     Case('readiness.waits', 'a result is taken before its inputs have come',
          _waits, PENDING),
 )

@@ -10,8 +10,8 @@ from ..shared.sharding.text import parse_sharding
 from ..case import Case, expect, Needs
 from ..context import Context
 from ..pjrt.client import Client
+from ..pjrt.graph import elementwise, Graph
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 from ..torch_modules import torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              numbers, recorded)
@@ -37,8 +37,8 @@ def _forms(context: Context, part: str) -> str:
     order = wanted.tiles.to_array().flatten().tolist()
     tiles_by_version = {}
     for version, sharding in (('V2', wanted), ('V1', wanted.to_v1())):
-      elementwise = Elementwise((8,), shardings=(plain, plain, sharding))
-      tiles_by_version[version] = _result(context, client, elementwise)
+      graph = elementwise((8,), shardings=(plain, plain, sharding))
+      tiles_by_version[version] = _result(context, client, graph)
       expect(
           tiles_by_version[version] == {
               device: 2. * tile for tile, device in enumerate(order)
@@ -48,11 +48,10 @@ def _forms(context: Context, part: str) -> str:
   return 'V1 and V2 alike' if part != 'list' else 'as listed'
 
 
-def _result(context: Context, client: Client,
-            elementwise: Elementwise) -> dict[int, float]:
+def _result(context: Context, client: Client, graph: Graph) -> dict[int, float]:
   """The result on each of eight devices that begin with their own numbers."""
   loaded = client.compile(
-      elementwise.program(context.format, client.ids[:8], Partitioner.GSPMD))
+      graph.program(context.format, client.ids[:8], Partitioner.GSPMD))
   lists = [
       [client.put(floats([float(d)]), d) for _ in range(2)] for d in range(8)
   ]
@@ -76,7 +75,7 @@ def _assignment(context: Context, part: str) -> str:
     ids = [client.ids[position] for position in positions]
     size = len(ids)
     split = parse_sharding(f'{{devices=[{size}]<=[{size}]}}')
-    add = Elementwise((size,), shardings=(split,) * 3 if size > 1 else None)
+    add = elementwise((size,), shardings=(split,) * 3 if size > 1 else ())
     loaded = client.compile(
         add.program(context.format, ids,
                     Partitioner.GSPMD if size > 1 else Partitioner.NONE))

@@ -10,19 +10,19 @@ import functools
 
 import numpy as np
 
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, NotApplicable, Tier
 from ..context import Context
 from ..pjrt.buffer import Buffer
 from ..pjrt.client import Client
+from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy
-from ..pjrt.programs import Elementwise
 from ..pjrt.table import PjrtError
 
 _MIB = 1 << 20
 # Elements of 4 bytes above a power of two, so that the tail fills no vector.
 _MORE = 3
-# The last one is beyond what 31 bits count, in bytes.
+# The last one is beyond what 31 bits count, in bytes: 9 GB of the host's memory.
 _TRANSFERS = ('1 MiB', '65 MiB', '257 MiB', '2049 MiB')
 # Bytes of the host for each that is sent: three copies, and what is spare.
 _COPIES = 4
@@ -120,11 +120,7 @@ def _copies(context: Context, part: str) -> str:
   _fits(_COPIES + 1, count)
   sent = _array(_pattern(count, 1))
   original = _put(client, sent)
-  copied = context.table.call(
-      'Buffer_CopyToDevice',
-      buffer=original.address,
-      dst_device=client.devices[1])
-  copy = Buffer(context.table, copied.dst_buffer)
+  copy = original.copy_to(client.devices[1])
   _check(copy, sent, 'between devices')
   destroy((original, copy))
   return f'{len(sent.data):,} bytes'
@@ -135,7 +131,7 @@ def _results(context: Context, part: str) -> str:
   client = context.kept_client()
   count = _count(part)
   _fits(_COPIES + 2, count)
-  program = context.program(Elementwise((count,), dtype='u32'), client)
+  program = context.program(elementwise((count,), dtype='u32'), client)
   left, right = _pattern(count, 2), _pattern(count, 3)
   loaded = client.compile(program)
   buffers = [_put(client, _array(words)) for words in (left, right)]
@@ -146,7 +142,26 @@ def _results(context: Context, part: str) -> str:
   return f'{4 * count:,} bytes'
 
 
-_case = functools.partial(Case, seconds=300)
+def _empty(context: Context, part: str) -> str:
+  """A program of an array without elements."""
+  client = context.kept_client()
+  dims = tuple(map(int, part.split('x')))
+  loaded = client.compile(context.program(elementwise(dims), client))
+  given = client.put(HostArray('F32', dims, b''))
+  (result,), = loaded.execute([[given, given]])
+  read = result.read('F32', dims)
+  expect(not read.data, f'a sum of empty arrays has {len(read.data)} bytes')
+  destroy((given, result))
+  loaded.destroy()
+  return 'no bytes'
+
+
+_case = functools.partial(
+    Case,
+    seconds=300,
+    part_tiers={
+        **dict.fromkeys(_TRANSFERS[1:], Tier.WHOLE), _TRANSFERS[3]: Tier.NIGHTLY
+    })
 CASES: tuple[Case, ...] = (
     _case(
         'sizes.transfers',
@@ -168,5 +183,7 @@ CASES: tuple[Case, ...] = (
         _TRANSFERS[:3],
         devices=2,
         compiles=False),
+    Case('sizes.empty', 'a batch without elements ends the process', _empty,
+         ('0', '0x4', '3x0x2')),
     _case('sizes.results', 'large results are wrong', _results, _TRANSFERS[:3]),
 )

@@ -9,9 +9,9 @@ import threading
 from ..case import Case, expect, Failure
 from ..context import Context
 from ..pjrt.client import Client
+from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray
 from ..pjrt.numbers import destroy, floats, read_floats
-from ..pjrt.programs import Elementwise
 
 _THREADS = 8
 _ROUNDS = 60
@@ -47,7 +47,7 @@ def _case(context: Context, part: str) -> str:
     if part == 'transfers':
       _together(lambda number: _transfers(client, number))
       return f'{_THREADS} threads, {_ROUNDS} rounds'
-    program = context.program(Elementwise((64,)), client)
+    program = context.program(elementwise((64,)), client)
     loaded = client.compile(program)
 
     def execute(number: int) -> None:
@@ -66,7 +66,7 @@ def _case(context: Context, part: str) -> str:
     def compile_(number: int) -> None:
       for round_ in range(_COMPILES):
         size = 8 + number * _COMPILES + round_
-        own = client.compile(context.program(Elementwise((size,)), client))
+        own = client.compile(context.program(elementwise((size,)), client))
         left = client.put(floats([float(size)] * size))
         (result,), = own.execute([[left, left]])
         sums = read_floats(result, size)

@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from ..shared.mode import Mode
-from ..case import Case, expect, Needs
+from ..case import Case, expect, Needs, Tier
 from ..context import Context
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import DATA, MODEL, TorchSession
@@ -86,9 +86,10 @@ def _train(context: Context, part: str) -> str:
       loss.item()
       for loss in _losses(run, batches, lambda: torch_xla.sync(wait=True))
   ]
-  worst = max(abs(a - b) for a, b in zip(losses, cpu_losses))
+  # A NaN among the losses is the largest difference, where `max` drops it.
+  worst = float(np.abs(np.subtract(losses, cpu_losses)).max())
   expect(
-      worst <= _TOLERANCE and all(np.isfinite(losses)),
+      worst <= _TOLERANCE,
       f'losses {_listed(losses)} differ from those of the CPU, '
       f'{_listed(cpu_losses)}, by {worst:.3g}; {_TOLERANCE} is allowed')
   return f'{_STEPS} steps, losses within {worst:.2g} of the CPU\'s'
@@ -132,6 +133,7 @@ CASES: tuple[Case, ...] = (
         _PARTS,
         Mode.V2,
         seconds=180,
+        part_tiers=dict.fromkeys(('replicated', 'torch.compile'), Tier.NIGHTLY),
         needs=Needs.MODES),
     _case('training.specs', 'tools read shardings that are not there', _specs,
           ('annotated', 'cleared')),

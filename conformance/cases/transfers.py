@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from ..case import Case, expect, NotApplicable
 from ..context import Context
-from ..pjrt.buffer import Buffer
+from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray, TYPES
 from ..pjrt.numbers import destroy
 from ..pjrt.table import PjrtError
 
-# Odd sizes, one element, none, and a rank of five.
-_SHAPES = ((), (1,), (7,), (3, 5), (0, 4), (2, 3, 1, 5, 2), (1025,))
+# Odd sizes, one element, none, and every rank to six.
+_SHAPES = ((), (1,), (7,), (3, 5), (0, 4), (3, 4, 5), (2, 3, 4, 3),
+           (2, 3, 1, 5, 2), (2, 1, 3, 2, 2, 3), (1025,))
 # Without which torch's own types do not work.
 _REQUIRED = ('PRED', 'S8', 'S16', 'S32', 'S64', 'U8', 'F16', 'BF16', 'F32')
 _EMULATED = ('F64', 'C128')
@@ -53,44 +56,70 @@ def _large(context: Context, part: str) -> str:
   return f'{len(sent.data):,} bytes on {len(client.ids)} device(s)'
 
 
+# As torch has views of a matrix: some leave elements out, some repeat them.
+_VIEWS = {
+    'transposed': lambda matrix: matrix.T,
+    'permuted': lambda matrix: matrix.reshape(4, 3, 10).transpose(2, 0, 1),
+    'sliced': lambda matrix: matrix[1::3, 2:9:2],
+    'repeated': lambda matrix: np.broadcast_to(matrix[:, :1], matrix.shape),
+}
+
+
 def _strides(context: Context, part: str) -> str:
-  """A matrix that lies transposed in the host's memory, as torch's views do."""
-  rows, columns = 5, 3
-  with context.client() as client:
-    lying = HostArray.random_bits('S32', (columns, rows), context.seed)
-    words = [lying.data[i:i + 4] for i in range(0, len(lying.data), 4)]
-    expected = HostArray(
-        'S32', (rows, columns), b''.join(
-            words[c * rows + r] for r in range(rows) for c in range(columns)))
+  """A view, of elements of each width, read back and used by a program."""
+  client = context.kept_client()
+  for type_name, kind in (('S8', 'i1'), ('S16', '<i2'), ('S32', '<i4'),
+                          ('S64', '<i8')):
+    matrix = np.frombuffer(
+        HostArray.random_bits(type_name, (12, 10), context.seed).data,
+        kind).reshape(12, 10)
+    view = _VIEWS[part](matrix)
+    start = view.ctypes.data - matrix.ctypes.data
+    expected = HostArray(type_name, view.shape, view.tobytes())
+    name = f'{type_name}{list(view.shape)}: byte_strides {view.strides} '
     buffer = client.put(
-        HostArray('S32', (rows, columns), lying.data), strides=(4, 4 * rows))
-    difference = expected.first_difference(buffer.read('S32', (rows, columns)))
-    buffer.destroy()
-    expect(not difference,
-           f'byte_strides {(4, 4 * rows)} were not heeded: {difference}')
-  return 'a transposed matrix'
+        HostArray(type_name, view.shape,
+                  matrix.tobytes()[start:]),
+        strides=view.strides)
+    difference = expected.first_difference(buffer.read(type_name, view.shape))
+    expect(not difference, f'{name}were not heeded: {difference}')
+    loaded = client.compile(
+        context.program(
+            elementwise(view.shape, dtype=type_name.lower()), client))
+    (result,), = loaded.execute([[buffer, buffer]])
+    doubled = HostArray(type_name, view.shape, (view + view).tobytes())
+    difference = doubled.first_difference(result.read(type_name, view.shape))
+    expect(
+        not difference, f'{name}are heeded when it is read back, and not by '
+        f'a program: {difference}')
+    destroy((buffer, result))
+    loaded.destroy()
+  return 'elements of 1, 2, 4 and 8 bytes'
 
 
 def _copies_between_devices(context: Context, part: str) -> str:
-  """Copies buffers from each device to the next, and on to the first."""
+  """Copies buffers of each type and shape to the next device, in turn."""
   context.needs('Buffer_CopyToDevice')
-  with context.client() as client:
-    count = len(client.ids)
-    for device, number in enumerate(client.ids):
-      following = (device + 1) % count
-      sent = HostArray.random_bits('F32', (3, 5), context.seed + device)
-      original = client.put(sent, device)
-      copy = Buffer(
-          context.table,
-          context.table.call(
-              'Buffer_CopyToDevice',
-              buffer=original.address,
-              dst_device=client.devices[following]).dst_buffer)
-      difference = sent.first_difference(copy.read('F32', (3, 5)))
+  client = context.kept_client()
+  count = len(client.ids)
+  tried = 0
+  for type_name in TYPES:
+    for dims in _SHAPES:
+      device, following = tried % count, (tried + 1) % count
+      sent = HostArray.random_bits(type_name, dims, context.seed)
+      try:
+        original = client.put(sent, device)
+      except PjrtError:
+        break  # That it does not take the type is told elsewhere.
+      tried += 1
+      copy = original.copy_to(client.devices[following])
+      difference = original.read(type_name, dims).first_difference(
+          copy.read(type_name, dims))
       destroy((original, copy))
-      expect(not difference,
-             f'device {number} to {client.ids[following]}: {difference}')
-    return f'between {count} devices'
+      expect(
+          not difference, f'{type_name}{list(dims)} from device '
+          f'{client.ids[device]} to {client.ids[following]}: {difference}')
+  return f'{tried} copies between {count} devices'
 
 
 def _reused(context: Context, part: str) -> str:
@@ -113,8 +142,8 @@ CASES: tuple[Case, ...] = (
     _case('transfers.types', 'tensors of a type change on their way', _types,
           tuple(TYPES)),
     _case('transfers.large', 'large tensors change on their way', _large),
-    _case('transfers.strides', 'views and transposed tensors arrive wrong',
-          _strides),
+    Case('transfers.strides', 'views and transposed tensors arrive wrong',
+         _strides, tuple(_VIEWS)),
     _case(
         'transfers.between',
         'copies between devices are wrong',

@@ -15,9 +15,10 @@ from .buffer import Buffer
 from .client import Client
 from .event import Event
 from .executable import Loaded
+from .graph import elementwise
 from .host_array import HostArray, TYPES
 from .numbers import destroy, floats
-from .programs import Elementwise, Program
+from .programs import Program
 from .table import PjrtError
 
 _COUNT = 64
@@ -202,7 +203,7 @@ class Bench:
     return Work(Call('Event_Destroy', call), lambda: '', _nothing)
 
   def _program(self, count: int) -> Program:
-    return Elementwise((count,)).program(self._form, self._client.ids[:1])
+    return elementwise((count,)).program(self._form, self._client.ids[:1])
 
   def _array(self) -> HostArray:
     self._number += 1

@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any
 
 from . import structs
+from .event import Event
 from .host_array import HostArray
 from .table import Table
 
@@ -42,6 +43,20 @@ class Buffer:
         dst_size=nbytes)
     self.table.await_event(copied.event)
     return HostArray(type_name, tuple(dims), bytes(memory[:nbytes]))
+
+  def ready_event(self) -> Event:
+    """An event of its content, which the caller destroys."""
+    return Event(
+        self.table,
+        self.table.call('Buffer_ReadyEvent', buffer=self.address).event)
+
+  def copy_to(self, device: int) -> Buffer:
+    """A copy on another device."""
+    return Buffer(
+        self.table,
+        self.table.call(
+            'Buffer_CopyToDevice', buffer=self.address,
+            dst_device=device).dst_buffer)
 
   @property
   def deleted(self) -> bool:

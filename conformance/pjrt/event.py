@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 import ctypes
 import dataclasses
 import threading
@@ -50,19 +50,22 @@ class Callbacks:
   def __init__(self, table: Table):
     self._table = table
     self._calls: list[Told] = []
-    self._ends: dict[int, Event] = {}
+    self._ends: dict[int, Callable[[], None]] = {}
     self._changed = threading.Condition()
     self._function = _Callback(self._called)
 
-  def add(self, event: Event, number: int, ends: bool = False) -> None:
+  def add(self,
+          event: Event,
+          number: int,
+          end: Optional[Callable[[], None]] = None) -> None:
     """Registers one more for an event.
 
     Args:
       number: by which its calls are known.
-      ends: whether it destroys the event, as XLA's own client does.
+      end: is called in the callback, as XLA's own client destroys the event.
     """
-    if ends:
-      self._ends[number] = event
+    if end:
+      self._ends[number] = end
     self._table.call(
         'Event_OnReady',
         event=event.address,
@@ -90,9 +93,7 @@ class Callbacks:
 
   def _called(self, error: Optional[int], number: Optional[int]) -> None:
     error_value = self._table.error_of(error) if error else None
-    event = self._ends.pop(number or 0, None)
-    if event:
-      event.destroy()
+    self._ends.pop(number or 0, lambda: None)()
     with self._changed:
       self._calls.append((number or 0, error_value))
       self._changed.notify_all()

@@ -7,7 +7,8 @@ import dataclasses
 from typing import Optional
 
 from . import artifacts
-from .programs import Elementwise, HLO, MLIR, Program
+from .graph import elementwise
+from .programs import HLO, MLIR, Program
 from .table import PjrtError
 
 _DIMS = (8,)
@@ -39,7 +40,7 @@ def refusal(form: Format, device_ids: Sequence[int],
             compiler: Callable[[Program], None]) -> Optional[PjrtError]:
   """The compiler's refusal of a sum in that format; None if it accepts it."""
   try:
-    compiler(form.written(Elementwise(_DIMS).program(form.name, device_ids)))
+    compiler(form.written(elementwise(_DIMS).program(form.name, device_ids)))
     return None
   except PjrtError as e:
     return e

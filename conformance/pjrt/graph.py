@@ -1,20 +1,30 @@
-"""Programs of several steps, in HLO and in StableHLO."""
+"""Programs of one step or several, in HLO and in StableHLO."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import math
 import struct
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Optional
 
-from ..shared.hlo import array_shape, messages
+from ..shared.hlo import array_shape, messages, op_sharding
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.hlo.protos import HloModuleProto
+from ..shared.sharding.hlo_sharding import HloSharding
 from .programs import compile_options, HLO, Program, replica_options
 
 # As MLIR calls the element types that it calls otherwise.
-_MLIR_TYPES = {'s32': 'i32', 'u32': 'ui32'}
+_MLIR_TYPES = {
+    'pred': 'i1',
+    **{
+        f'{kind}{bits}': f'{mlir}{bits}' for kind, mlir in (('s', 'i'), ('u', 'ui')) for bits in (8, 16, 32, 64)
+    }
+}
+# CustomCallApiVersion of xla/service/hlo.proto.
+_TYPED_FFI = 4
+
 _SUMS = ('all-reduce', 'reduce-scatter')
 _COLLECTIVES = (*_SUMS, 'all-gather', 'all-to-all', 'collective-permute')
 
@@ -54,29 +64,44 @@ class Step:
     groups: of replicas, of a collective; of a collective-permute pairs, from
       the first to the second.
     numbers: of a constant, which is of float32.
+    target: of a custom call, which a typed FFI handler is.
   """
   opcode: str
   result: Array
   operands: tuple[int, ...] = ()
   groups: Groups = ()
   numbers: tuple[float, ...] = ()
+  target: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-  """Parameters, steps, and which values are the results."""
+  """Parameters, steps, and which values are the results.
+
+  Attributes:
+    donated: parameters, the place of each of which the result of the same
+      position takes.
+    shardings: of all values, if they are partitioned by them.
+    name: of the program.
+  """
   parameters: tuple[Array, ...]
   steps: tuple[Step, ...]
   results: tuple[int, ...]
+  donated: tuple[int, ...] = ()
+  shardings: tuple[HloSharding, ...] = ()
+  name: str = 'graph'
 
   @property
   def values(self) -> tuple[Array, ...]:
     return (*self.parameters, *(step.result for step in self.steps))
 
-  def program(self, form: str, device_ids: Sequence[int]) -> Program:
-    """The program for one device, or the same on each of several."""
-    partitioner = (
-        Partitioner.GSPMD if len(device_ids) > 1 else Partitioner.NONE)
+  def program(self,
+              form: str,
+              device_ids: Sequence[int] = (0,),
+              partitioner: Optional[Partitioner] = None) -> Program:
+    """The program for one device, or partitioned, by GSPMD, for several."""
+    partitioner = partitioner or (Partitioner.GSPMD
+                                  if len(device_ids) > 1 else Partitioner.NONE)
     code = self.hlo() if form == HLO else self.mlir(1, len(device_ids))
     return Program(code, form, compile_options(device_ids, partitioner))
 
@@ -88,7 +113,7 @@ class Graph:
   def hlo(self) -> bytes:
     """A serialised HloModuleProto."""
     module = messages.make(HloModuleProto)
-    module.name, module.id, module.entry_computation_id = 'graph', 1, 1
+    module.name, module.id, module.entry_computation_id = self.name, 1, 1
     summed = sorted(
         {step.result.dtype for step in self.steps if step.opcode in _SUMS})
     for number, dtype in enumerate(summed):
@@ -105,32 +130,98 @@ class Graph:
       instruction = _add_instruction(entry, step.opcode, step.result.shape,
                                      step.operands)
       _set_attributes(instruction, step, summed)
+    for instruction, sharding in zip(entry.instructions, self.shardings):
+      instruction.sharding = op_sharding.to_bytes(sharding)
     if len(shapes) == 1:
       entry.root_id = self.results[0] + 1
     else:
       entry.root_id = _add_instruction(entry, 'tuple', result, self.results).id
+    for position, parameter in enumerate(self.donated):
+      module.input_output_alias.entries.add(
+          kind=1,  # It may be donated.
+          parameter_number=parameter,
+          output_shape_index=[position] if len(shapes) > 1 else [])
     return module.SerializeToString(deterministic=True)
 
-  def mlir(self, replicas: int = 1, partitions: int = 1) -> bytes:
-    """StableHLO, as text."""
+  def mlir(
+      self,
+      replicas: int = 1,
+      partitions: int = 1,
+      mesh: str = '',
+      module_note: str = '',
+      notes: Mapping[int, str] = MappingProxyType({})
+  ) -> bytes:
+    """StableHLO, as text.
+
+    Args:
+      mesh: an operation before the function.
+      module_note: one more attribute of the module.
+      notes: more attributes, by value, of parameters and results.
+    """
     values = self.values
-    given = ', '.join(f'%{i}: {p.mlir}' for i, p in enumerate(self.parameters))
-    types = ', '.join(values[r].mlir for r in self.results)
-    lines = [
+    attributes = {
+        value: [f'mhlo.sharding = "{sharding}"']
+        for value, sharding in enumerate(self.shardings)
+    }
+    for value, note in notes.items():
+      attributes.setdefault(value, []).append(note)
+    result_notes = {value: list(each) for value, each in attributes.items()}
+    for position, parameter in enumerate(self.donated):
+      attributes.setdefault(parameter,
+                            []).append(f'tf.aliasing_output = {position} : i32')
+
+    def noted(value: int, of: Mapping[int, list[str]]) -> str:
+      more = f' {{{", ".join(of[value])}}}' if value in of else ''
+      return f'{values[value].mlir}{more}'
+
+    given = ', '.join(
+        f'%{i}: {noted(i, attributes)}' for i in range(len(self.parameters)))
+    lines = '\n'.join(
         f'    %{len(self.parameters) + i} = {_step_text(step, values)}'
-        for i, step in enumerate(self.steps)
-    ]
-    results = ', '.join(f'%{r}' for r in self.results)
-    body = '\n'.join(lines)
+        for i, step in enumerate(self.steps))
     return f'''
-module @graph attributes {{mhlo.num_replicas = {replicas} : i32,
-                           mhlo.num_partitions = {partitions} : i32}} {{
-  func.func public @main({given}) -> ({types}) {{
-{body}
-    return {results} : {types}
+module @{self.name} attributes {{mhlo.num_replicas = {replicas} : i32,
+    mhlo.num_partitions = {partitions} : i32{module_note and ", "}{module_note}}} {{
+  {mesh}
+  func.func public @main({given})
+      -> ({', '.join(noted(r, result_notes) for r in self.results)}) {{
+{lines}
+    return {', '.join(f'%{r}' for r in self.results)}
+        : {', '.join(values[r].mlir for r in self.results)}
   }}
 }}
 '''.encode()
+
+
+def elementwise(
+    dims: tuple[int, ...],
+    opcode: str = 'add',
+    dtype: str = 'f32',
+    donated: bool = False,
+    shardings: tuple[HloSharding, ...] = ()) -> Graph:
+  """A program of `left <opcode> right` for two arrays of one shape.
+
+  Args:
+    opcode: of HLO, as StableHLO has it too: 'add', 'multiply'.
+    donated: whether the result takes the place of the first argument.
+    shardings: of the two arguments and the result, if it is partitioned.
+  """
+  array = Array(dtype, dims)
+  return Graph((array, array), (Step(opcode, array, (0, 1)),), (2,),
+               (0,) if donated else (), shardings, opcode)
+
+
+def spread(count: int) -> Graph:
+  """A number, `count` times."""
+  step = Step('broadcast', Array('f32', (1, count)), (0,))
+  return Graph((Array('f32', (1,)),), (step,), (1,))
+
+
+def custom_call(target: str, count: int) -> Graph:
+  """A call of a target that a typed FFI handler is, of `count` numbers."""
+  array = Array('f32', (count,))
+  return Graph((array,), (Step('custom-call', array, (0,), target=target),),
+               (1,))
 
 
 def _add_instruction(computation: Any, opcode: str, shape: bytes,
@@ -166,7 +257,8 @@ def _add_sum(module: Any, dtype: str, identifier: int) -> None:
 
 
 def _set_attributes(op: Any, step: Step, summed: Sequence[str]) -> None:
-  if step.opcode == 'concatenate' or step.opcode in _COLLECTIVES[1:4]:
+  if (step.opcode in ('broadcast', 'concatenate') or
+      step.opcode in _COLLECTIVES[1:4]):
     op.dimensions.append(0)
   if step.opcode in _SUMS:
     op.called_computation_ids.append(summed.index(step.result.dtype) + 2)
@@ -176,6 +268,10 @@ def _set_attributes(op: Any, step: Step, summed: Sequence[str]) -> None:
   if step.opcode == 'dot':
     op.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
     op.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
+  if step.target:
+    op.custom_call_target = step.target
+    op.custom_call_api_version = _TYPED_FFI
+    op.custom_call_has_side_effect = True
   for group in step.groups:
     if step.opcode == 'collective-permute':
       op.source_target_pairs.add(source=group[0], target=group[1])
@@ -191,6 +287,12 @@ def _step_text(step: Step, values: Sequence[Array]) -> str:
   if step.opcode == 'constant':
     data = struct.pack(f'<{len(step.numbers)}f', *step.numbers).hex()
     return f'{name} dense<"0x{data}"> : {step.result.mlir}'
+  if step.opcode == 'broadcast':
+    return f'{name}_in_dim {operands}, dims = [0] : {signature}'
+  if step.target:
+    return (f'{name} @{step.target}({operands}) {{api_version = {_TYPED_FFI} : '
+            f'i32, backend_config = {{}}, has_side_effect = true}} : '
+            f'{signature}')
   if step.opcode == 'concatenate':
     return f'{name} {operands}, dim = 0 : {signature}'
   if step.opcode == 'dot':

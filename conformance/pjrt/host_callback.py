@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 
 from .client import Client
+from .graph import custom_call
 from .numbers import destroy, floats
-from .programs import CustomCall
 from .table import MissingError
 
 # PJRT_FFI_Extension: how long it is, with register_handler at its end.
@@ -56,7 +56,7 @@ def calls_back(client: Client, form: str) -> bool:
   handler = _Handler(called)
   _register(client, handler)
   loaded = client.compile(
-      CustomCall(_TARGET.decode(), _COUNT).program(form, client.ids[:1]))
+      custom_call(_TARGET.decode(), _COUNT).program(form, client.ids[:1]))
   given = client.put(floats(range(_COUNT)))
   (result,), = loaded.execute([[given]])
   destroy((given, result))

@@ -12,9 +12,9 @@ import time
 from .buffer import Buffer
 from .client import Client
 from .event import Event
+from .graph import elementwise
 from .host_array import TYPES
 from .numbers import floats
-from .programs import Elementwise
 
 # A call of ours takes some ten microseconds: what comes before the work is done
 # is seen to come early.
@@ -54,7 +54,7 @@ class LongWork:
     self._uploads = 0
     self._small = client.put(floats([1.]))
     self._small_sum = client.compile(
-        Elementwise((1,)).program(form, client.ids[:1]))
+        elementwise((1,)).program(form, client.ids[:1]))
     self._size = _LEAST
     self._begin()
     while _least_seconds(self._step) < _SECONDS and self._size < _MOST:
@@ -97,7 +97,7 @@ class LongWork:
     for _ in range(self._random.randrange(3)):
       self._client.put(floats([2.])).destroy()
       (result,), = self._small_sum.execute([[self._small, self._small]])
-      self._ready(result).destroy()
+      result.ready_event().destroy()
       self._get(result)
       result.destroy()
 
@@ -112,7 +112,7 @@ class LongWork:
     """The readiness of its result."""
     self._step().destroy()
     return Promise(
-        self._ready(self._state),
+        self._state.ready_event(),
         lambda: _differs(self._state.pointer, self._size, self._word), _nothing)
 
   def read(self) -> Promise:
@@ -144,29 +144,23 @@ class LongWork:
       done.destroy()
       buffer.destroy()
 
-    return Promise(
-        self._ready(buffer),
-        lambda: _differs(buffer.pointer, self._sent_size, word), end)
+    return Promise(buffer.ready_event(),
+                   lambda: _differs(buffer.pointer, self._sent_size, word), end)
 
   def copied(self) -> Promise:
     """The readiness of a copy on the next device."""
     self._step().destroy()
-    copy = Buffer(
-        self._client.table,
-        self._client.table.call(
-            'Buffer_CopyToDevice',
-            buffer=self._state.address,
-            dst_device=self._client.devices[1]).dst_buffer)
-    return Promise(
-        self._ready(copy),
-        lambda: _differs(copy.pointer, self._size, self._word), copy.destroy)
+    copy = self._state.copy_to(self._client.devices[1])
+    return Promise(copy.ready_event(),
+                   lambda: _differs(copy.pointer, self._size, self._word),
+                   copy.destroy)
 
   def _begin(self) -> None:
     data = floats([1.] * self._size)
     self._state, self._term = self._client.put(data), self._client.put(data)
     self._value = 1.
     self._sum = self._client.compile(
-        Elementwise((self._size,)).program(self._form, self._client.ids[:1]))
+        elementwise((self._size,)).program(self._form, self._client.ids[:1]))
 
   def _leave(self) -> None:
     self._state.destroy()
@@ -190,12 +184,6 @@ class LongWork:
     self._state = execution.outputs[0][0]
     self._value += 1
     return Event(self._client.table, execution.events[0])
-
-  def _ready(self, buffer: Buffer) -> Event:
-    return Event(
-        self._client.table,
-        self._client.table.call('Buffer_ReadyEvent',
-                                buffer=buffer.address).event)
 
   def _get(self, buffer: Buffer) -> None:
     copy = self._copy_of(buffer)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ..shared.hlo import messages
 from ..shared.hlo.compile_options import Partitioner
 from ..shared.hlo.protos import HloModuleProto
-from .programs import compile_options, Elementwise, HLO, MLIR, Program
+from .graph import elementwise
+from .programs import compile_options, HLO, MLIR, Program
 
 _MESH = 'sdy.mesh @mesh = <["x"={count}]>'
 _SHARDING = '#sdy.sharding<@mesh, [{"x"}]>'
@@ -16,49 +17,34 @@ _MESHES = '{{mesh = #sdy.mesh<["x"={count}]>}}'
 
 def with_dialect(count: int, device_ids: Sequence[int]) -> Program:
   """A sum of arrays of `count` elements, in StableHLO with the sdy dialect."""
-  kind = f'tensor<{count}xf32>'
-  note = f'{{sdy.sharding = {_SHARDING}}}'
-  code = f'''
-module @add attributes {{mhlo.num_replicas = 1 : i32,
-                        mhlo.num_partitions = {count} : i32}} {{
-  {_MESH.format(count=count)}
-  func.func public @main(%left: {kind} {note}, %right: {kind} {note})
-      -> ({kind} {note}) {{
-    %0 = stablehlo.add %left, %right : {kind}
-    return %0 : {kind}
-  }}
-}}
-'''
-  return Program(code.encode(), MLIR,
-                 compile_options(device_ids, Partitioner.SHARDY))
+  code = elementwise((count,)).mlir(
+      partitions=count,
+      mesh=_MESH.format(count=count),
+      notes=dict.fromkeys(range(3), f'sdy.sharding = {_SHARDING}'))
+  return Program(code, MLIR, compile_options(device_ids, Partitioner.SHARDY))
 
 
 def with_attributes(count: int, form: str,
                     device_ids: Sequence[int]) -> Program:
   """A program with the texts in frontend attributes."""
-  elementwise = Elementwise((count,))
+  graph = elementwise((count,))
   options = compile_options(device_ids, Partitioner.SHARDY)
   meshes = _MESHES.format(count=count)
   if form == HLO:
-    module = messages.parse(HloModuleProto, elementwise.hlo())
+    module = messages.parse(HloModuleProto, graph.hlo())
     entry = module.frontend_attributes.map.add()
     entry.key, entry.value = 'xla.sdy.meshes', meshes
     for instruction in module.computations[0].instructions[:2]:
       entry = instruction.frontend_attributes.map.add()
       entry.key, entry.value = 'xla.sdy.sharding', _SHARDING
     return Program(module.SerializeToString(deterministic=True), HLO, options)
-  quoted, sharding = (text.replace('"', '\\"') for text in (meshes, _SHARDING))
-  note = f'{{mhlo.frontend_attributes = {{xla.sdy.sharding = "{sharding}"}}}}'
-  kind = f'tensor<{count}xf32>'
-  code = f'''
-module @add attributes {{mhlo.num_replicas = 1 : i32,
-    mhlo.num_partitions = {count} : i32,
-    mhlo.frontend_attributes = {{xla.sdy.meshes = "{quoted}"}}}} {{
-  func.func public @main(%left: {kind} {note}, %right: {kind} {note})
-      -> ({kind}) {{
-    %0 = stablehlo.add %left, %right : {kind}
-    return %0 : {kind}
-  }}
-}}
-'''
-  return Program(code.encode(), MLIR, options)
+
+  def attribute(name: str, text: str) -> str:
+    quoted = text.replace('"', '\\"')
+    return f'mhlo.frontend_attributes = {{xla.sdy.{name} = "{quoted}"}}'
+
+  code = graph.mlir(
+      partitions=count,
+      module_note=attribute('meshes', meshes),
+      notes=dict.fromkeys(range(2), attribute('sharding', _SHARDING)))
+  return Program(code, MLIR, options)

@@ -83,6 +83,12 @@ def struct(name: str) -> type[ctypes.Structure]:
   return type(name, (ctypes.Structure,), {'_fields_': fields})
 
 
+def size_of(kind: type[ctypes.Structure]) -> int:
+  """The size that a caller says: to the end of the last field, unpadded."""
+  last = getattr(kind, kind._fields_[-1][0])
+  return last.offset + last.size
+
+
 def make(name: str, room: bool = True, **values: object) -> ctypes.Structure:
   """A struct with its size set and all else zero but `values`.
 

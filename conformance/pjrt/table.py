@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 import contextlib
 import ctypes
-from typing import Any
+from typing import Any, Optional
 
 from . import structs
 
@@ -22,6 +22,8 @@ EXTENSIONS = ('Gpu_Custom_Call', 'Profiler', 'Custom_Partitioner', 'Stream',
               'XlaTransform')
 # What the loader says of a library that is not there.
 _ABSENT = 'cannot open shared object file'
+# Behind a struct that ends there.
+_CANARY = b'\x5a' * 64
 # Of any function.
 CALL = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 CODES = ('OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED',
@@ -86,6 +88,7 @@ class Table:
     functions = (ctypes.c_void_p * count).from_address(address + FIRST_SLOT)
     self._functions = dict(zip(names, functions))
     self._library = library
+    self._guarded: Optional[dict[str, bool]] = None
 
   @classmethod
   def open(cls, path: str) -> Table:
@@ -130,7 +133,39 @@ class Table:
   def call_with(self, name: str, arguments: ctypes.Structure) -> None:
     """Calls a function as `call` does, with a struct of the caller's."""
     self._check(name)
-    self.call_at(self._functions[name], arguments)
+    if self._guarded is None:
+      self.call_at(self._functions[name], arguments)
+    else:
+      self._call_guarded(name, arguments, self._guarded)
+
+  @contextlib.contextmanager
+  def guarded(self) -> Iterator[dict[str, bool]]:
+    """Makes the calls of the block with structs that end at their last field.
+
+    By the names of the functions that were called, whether one wrote behind it.
+    """
+    self._guarded = {}
+    try:
+      yield self._guarded
+    finally:
+      self._guarded = None
+
+  def _call_guarded(self, name: str, arguments: ctypes.Structure,
+                    written: dict[str, bool]) -> None:
+    size = structs.size_of(type(arguments))
+    memory = (ctypes.c_char * (size + len(_CANARY)))()
+    ctypes.memmove(memory, ctypes.addressof(arguments), size)
+    memory[size:] = _CANARY
+    guarded = ctypes.c_size_t.from_buffer(memory)
+    guarded.value = size
+    try:
+      error = CALL(self._functions[name])(ctypes.addressof(memory))
+    finally:
+      guarded.value = arguments.struct_size
+      ctypes.memmove(ctypes.addressof(arguments), memory, size)
+      written[name] = written.get(name, False) or memory[size:] != _CANARY
+    if error:
+      raise self.error_of(error)
 
   def address_of(self, name: str) -> int:
     """Where a function is.

@@ -26,6 +26,8 @@ from . import packets, server
 _SERVER_SECONDS = 300
 _CLOSE_SECONDS = 5
 _KILL_SECONDS = 20
+# In which a worker ends whose part failed, and in which one says what it is in.
+_END_SECONDS, _ANSWER_SECONDS = 10, 2
 
 
 class Servers:
@@ -111,8 +113,8 @@ class Runner:
         ended = []
         complete = failed = False
         while True:
-          message = worker.next(limit)
-          if message is None or 'exit' in message:
+          message = worker.next(min(limit, _END_SECONDS) if failed else limit)
+          if 'hung' in message or 'exit' in message:
             break
           if 'begin' in message:
             part, begun = message['begin'], time.monotonic()
@@ -129,12 +131,13 @@ class Runner:
         return
       seconds = time.monotonic() - begun
       log_text = _last_words(log)
-    if message is None:
-      when = f' behind {part or case.name}' if part in ended else ''
-      yield Result(case.name, _rest(part, ended), Status.HUNG,
-                   f'no end after {limit:g} s{when}{log_text}', seconds)
-    elif failed and message['exit'] > 0:
+    if failed and message.get('exit', 1) > 0:
       pass  # Its end meets with what failed again.
+    elif 'hung' in message:
+      when = f' behind {part or case.name}' if part in ended else ''
+      yield Result(
+          case.name, _rest(part, ended), Status.HUNG,
+          f'no end after {limit:g} s{when}{message["hung"]}{log_text}', seconds)
     elif message['exit'] != 0 or not complete:
       how = how_ended(message['exit'])
       yield Result(case.name, _rest(part, ended), Status.CRASHED,
@@ -198,8 +201,10 @@ class _Worker:
     self._channel = channel
     self._pid: Optional[int] = None
 
-  def next(self, seconds: float) -> Optional[dict[str, Any]]:
-    """Its next message; None if it sent none for so long, and was ended.
+  def next(self, seconds: float) -> dict[str, Any]:
+    """Its next message; of one that sent none for so long, where it hung.
+
+    That one was ended.
     """
     if self._pid is None:
       # A worker tells it before it does anything that could take long.
@@ -213,6 +218,7 @@ class _Worker:
     try:
       message, _ = packets.receive(self._channel)
     except TimeoutError:
+      where = self._calls()
       packets.send(self._control, {'kill': self._pid})
       # One that hangs in a driver cannot be ended: it is left behind.
       self._channel.settimeout(_KILL_SECONDS)
@@ -220,8 +226,18 @@ class _Worker:
         while message := packets.receive(self._channel)[0]:
           if 'exit' in message:
             break
-      return None
+      return {'hung': where}
     return {'exit': 1} if message is None else message
+
+  def _calls(self) -> str:
+    """What it is in, as it says itself: ' in PJRT_Event_Await'; or empty."""
+    self._channel.settimeout(_ANSWER_SECONDS)
+    with contextlib.suppress(OSError):
+      packets.send(self._channel, {'where': True})
+      while message := packets.receive(self._channel)[0]:
+        if 'calls' in message:
+          return f' in {message["calls"]}'
+    return ''
 
 
 class _Server:

@@ -2,6 +2,7 @@
 
     run <-> server: {"case", "parts", ...}, with a socket and a file for output
     worker -> run, over that socket: {"pid"}, then {"begin"}, {"end"} of each part
+    run -> worker, over it: {"where"}; worker -> run: {"calls"}
     server -> run, over it too: {"exit"}, the last
     run -> server: {"kill": pid}; the end of the connection ends all
 """

@@ -41,8 +41,8 @@ def test_xlas_cpu_plugin_conforms(tmp_path: Path) -> None:
   """Every case; known gaps are in a file, of which no line is stale."""
   told = tmp_path / 'told.json'
   done = subprocess.run([
-      *_COMMAND, *_ON_CPU, '--expected-failures', _KNOWN, '--jobs', '2',
-      '--json', told, '--timeout', '300'
+      *_COMMAND, *_ON_CPU, '--all', '--expected-failures', _KNOWN, '--jobs',
+      '2', '--json', told, '--timeout', '300'
   ],
                         env=clean_environment(),
                         stdout=subprocess.PIPE,
@@ -99,6 +99,7 @@ _WRONG = [
     ((*_ON_CPU, '--only', 'nothing'), "'nothing' matches no case"),
     ((*_ON_CPU, '--only', 'donation.*', '--skip', 'donation.*'),
      '--only and --skip leave nothing'),
+    ((*_ON_CPU, '--shard', '5/4'), "'5/4' is no shard"),
     ((*_ON_CPU, '--json', 'f', '--html', './f'), 'go to different files'),
     ((*_ON_CPU, '--expected-failures', '/no/such'), '--expected-failures'),
 ]

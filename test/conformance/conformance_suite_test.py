@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from torch_xla_conformance import capabilities, suite
-from torch_xla_conformance.case import Needs
+from torch_xla_conformance.case import Needs, Tier
 from torch_xla_conformance.errors import ConformanceError
+from torch_xla_conformance.result import full_name
 from torch_xla_conformance.shared.mode import Mode
 
 
@@ -23,9 +24,43 @@ def test_choosing() -> None:
                         ['donation.real/refused'])
   assert [(case.name, parts) for case, parts in chosen
          ] == [('transfers.types', ('BF16',)), ('donation.real', ('taken',)),
-               ('donation.in_place', ('',)), ('donation.unasked', ('',)),
-               ('donation.steps', ('',))]
-  assert [case for case, _ in suite.choose([], [])] == list(suite.cases())
+               ('donation.in_place', ('',)), ('donation.several', ('',)),
+               ('donation.unasked', ('',)), ('donation.steps', ('',))]
+  assert [case for case, _ in suite.choose([], [], Tier.NIGHTLY)
+         ] == list(suite.cases())
+
+
+def _names(*arguments) -> list[str]:
+  return [
+      full_name(case.name, part)
+      for case, parts in suite.choose(*arguments)
+      for part in parts
+  ]
+
+
+def test_tiers() -> None:
+  """A name is of any tier, and a pattern of those that are run."""
+  tiers = [set(_names([], [], tier)) for tier in Tier]
+  assert tiers[0] < tiers[1] < tiers[2]
+  large = 'sizes.transfers/2049 MiB'
+  assert large in tiers[2] - tiers[1]
+  assert large not in _names(['sizes.*'], [])
+  assert _names([large], []) == [large]
+  assert {
+      name.split('.')[2].split('/')[0]
+      for name in tiers[1]
+      if name.startswith('operations.')
+  } == {'alone', 'data_model', 'both_none'}
+  assert not any(
+      case.name in suite.nightly() for case, _ in suite.choose([], []))
+
+
+def test_shards() -> None:
+  """Each part is in one of them, whatever else is run."""
+  shards = [_names([], [], Tier.WHOLE, (n, 3)) for n in (1, 2, 3)]
+  assert sorted(sum(shards, [])) == sorted(_names([], []))
+  assert min(map(len, shards)) > 200
+  assert set(_names(['sizes.*'], [], Tier.WHOLE, (2, 3))) <= set(shards[1])
 
 
 @pytest.mark.parametrize('only, skip', [(['nothing.*'], []),

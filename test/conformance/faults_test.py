@@ -13,6 +13,7 @@ import sys
 
 from fault_rows import Row
 import faults_of_programs
+import faults_of_public
 import faults_of_tables
 import faults_of_time
 import pytest
@@ -26,7 +27,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / 'csrc'))
 from wrong_plugin_build import faults, link  # pylint: disable=wrong-import-position
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
-ROWS = (*faults_of_tables.ROWS, *faults_of_programs.ROWS, *faults_of_time.ROWS)
+ROWS = (*faults_of_tables.ROWS, *faults_of_programs.ROWS, *faults_of_time.ROWS,
+        *faults_of_public.ROWS)
 # Where a plugin ends, there is nothing to be tried but what looks at its table.
 _TABLE_ONLY = 'start.version'
 

@@ -1,25 +1,18 @@
 #include "test/csrc/aot_fake_plugin.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+#include "test/csrc/plugin_core.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 const AbiApi* GetPjrtApi(void);
 
-enum { kErrorMagic = 0xe44, kDeviceMagic, kTopologyMagic, kExecutableMagic };
+enum { kDeviceMagic = 0xe44, kTopologyMagic, kExecutableMagic };
 enum { kAttributes = 3, kCosts = 2 };
-
-struct PJRT_Error {
-  int magic;
-  int code;
-  char message[256];
-};
 
 struct PJRT_DeviceDescription {
   int magic;
@@ -44,28 +37,14 @@ struct PJRT_Executable {
 };
 
 static FakeAot state = {.smallest = 200};
-static _Atomic int live_errors;
 static _Atomic int live_executables;
 static _Atomic int calls;
 
 EXPORT FakeAot* FakeAot_State(void) {
-  state.live_errors = live_errors;
+  state.live_errors = LiveErrors();
   state.live_executables = live_executables;
   state.calls = calls;
   return &state;
-}
-
-static PJRT_Error* MakeError(int code, const char* format, ...) {
-  PJRT_Error* error = malloc(sizeof(*error));
-  if (error == NULL) abort();
-  error->magic = kErrorMagic;
-  error->code = code;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(error->message, sizeof(error->message), format, args);
-  va_end(args);
-  ++live_errors;
-  return error;
 }
 
 static void CheckMagic(int magic, int wanted) {
@@ -78,15 +57,15 @@ static void CheckMagic(int magic, int wanted) {
 static PJRT_Error* Begin(int slot, size_t struct_size) {
   const int call = ++calls;
   if (slot == state.missing_slot) {
-    return MakeError(kAbiUnimplemented, "fake: no such function");
+    return Refuse(kAbiUnimplemented, "fake: no such function");
   }
   if (call == state.fail_at) {
-    return MakeError(state.fail_code != 0 ? state.fail_code : kAbiInternal,
-                     "fake: call %d of entry %d fails", call, slot);
+    return Refuse(state.fail_code != 0 ? state.fail_code : kAbiInternal,
+                  "fake: call %d of entry %d fails", call, slot);
   }
   if (struct_size < state.smallest) {
-    return MakeError(kAbiInvalidArgument, "fake: %zu bytes for entry %d",
-                     struct_size, slot);
+    return Refuse(kAbiInvalidArgument, "fake: %zu bytes for entry %d",
+                  struct_size, slot);
   }
   return NULL;
 }
@@ -96,25 +75,6 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
     PJRT_Error* begin_error = Begin(kSlot##slot, args->struct_size); \
     if (begin_error != NULL) return begin_error;                     \
   } while (0)
-
-static void ErrorDestroy(AbiErrorDestroyArgs* args) {
-  if (args->error == NULL) return;
-  CheckMagic(args->error->magic, kErrorMagic);
-  --live_errors;
-  free(args->error);
-}
-
-static void ErrorMessage(AbiErrorMessageArgs* args) {
-  CheckMagic(args->error->magic, kErrorMagic);
-  args->message = args->error->message;
-  args->message_size = strlen(args->message);
-}
-
-static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
-  CheckMagic(args->error->magic, kErrorMagic);
-  args->code = args->error->code;
-  return NULL;
-}
 
 static PJRT_Error* PluginInitialize(AbiPluginInitializeArgs* args) {
   BEGIN(PluginInitialize);
@@ -196,8 +156,7 @@ static PJRT_Error* TopologyCreate(AbiTopologyDescriptionCreateArgs* args) {
            args->topology_name);
   int devices = -1;
   if (sscanf(name, "fake:%d", &devices) != 1 || devices < 0) {
-    return MakeError(kAbiInvalidArgument, "fake: no topology is named '%s'",
-                     name);
+    return Refuse(kAbiInvalidArgument, "fake: no topology is named '%s'", name);
   }
   const int slices = ReadOptions(args);
   const size_t count = (size_t)(devices * slices);
@@ -301,8 +260,8 @@ static PJRT_Error* Compile(AbiCompileArgs* args) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   Note(args);
   if (args->program->code_size != sizeof(FakeProgram)) {
-    return MakeError(kAbiInvalidArgument, "fake: %zu bytes are no program",
-                     args->program->code_size);
+    return Refuse(kAbiInvalidArgument, "fake: %zu bytes are no program",
+                  args->program->code_size);
   }
   PJRT_Executable* executable = calloc(1, sizeof(*executable));
   if (executable == NULL) abort();
@@ -424,9 +383,7 @@ EXPORT const AbiApi* GetPjrtApi(void) {
   // What is left out is NULL, as in plugins that leave it out.
   table.struct_size = sizeof(table);
   table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
-  Set(kSlotErrorDestroy, (AbiFunction)ErrorDestroy);
-  Set(kSlotErrorMessage, (AbiFunction)ErrorMessage);
-  Set(kSlotErrorGetCode, (AbiFunction)ErrorGetCode);
+  SetErrorFunctions((AbiApi*)&table);
   Set(kSlotPluginInitialize, (AbiFunction)PluginInitialize);
   Set(kSlotPluginAttributes, (AbiFunction)PluginAttributes);
   Set(kSlotTopologyDescriptionCreate, (AbiFunction)TopologyCreate);

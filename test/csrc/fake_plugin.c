@@ -1,23 +1,18 @@
 #include "test/csrc/fake_plugin.h"
 
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/csrc/plugin_core.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 const AbiApi* GetPjrtApi(void);
 
 enum { kMagic = 0x0fa4e, kSlots = 140 };
-
-typedef struct {
-  int magic;
-  int code;
-  char message[256];
-} FakeError;
 
 typedef struct {
   const FakeLoadedExecutable* loaded;
@@ -30,7 +25,6 @@ struct PJRT_SerializedExecutable {
 };
 
 static FakeRecord record;
-static atomic_int live_errors;
 static atomic_int live_loaded_executables;
 static atomic_int live_executables;
 static atomic_int live_serialized;
@@ -39,7 +33,7 @@ static const void* _Atomic optimized_args;
 static int minor_version = 81;
 
 EXPORT const FakeRecord* FakePlugin_Record(void) {
-  record.live_errors = live_errors;
+  record.live_errors = LiveErrors();
   record.live_loaded_executables = live_loaded_executables;
   record.live_executables = live_executables;
   record.live_serialized = live_serialized;
@@ -48,29 +42,7 @@ EXPORT const FakeRecord* FakePlugin_Record(void) {
   return &record;
 }
 
-static PJRT_Error* MakeError(int code, const char* format, ...) {
-  FakeError* error = malloc(sizeof(*error));
-  if (error == NULL) abort();
-  error->magic = kMagic;
-  error->code = code;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(error->message, sizeof(error->message), format, args);
-  va_end(args);
-  ++live_errors;
-  record.error = (PJRT_Error*)error;
-  return (PJRT_Error*)error;
-}
-
-// A stranger's error is a bug of the shim's: stop at once.
-static const FakeError* Known(const void* error) {
-  const FakeError* fake = error;
-  if (fake->magic != kMagic) {
-    fprintf(stderr, "fake plugin: this is not my error\n");
-    abort();
-  }
-  return fake;
-}
+#define MakeError(...) (record.error = Refuse(__VA_ARGS__))
 
 static PJRT_Error* CheckSize(const char* name, size_t size, size_t expected) {
   if (size >= expected) return NULL;
@@ -78,33 +50,9 @@ static PJRT_Error* CheckSize(const char* name, size_t size, size_t expected) {
                    name, size, expected);
 }
 
-static void ErrorDestroy(AbiErrorDestroyArgs* args) {
-  if (args->error == NULL) return;
-  Known(args->error);
-  --live_errors;
-  free(args->error);
-}
-
-static void ErrorMessage(AbiErrorMessageArgs* args) {
-  args->message = Known(args->error)->message;
-  args->message_size = strlen(args->message);
-}
-
-static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
-  args->code = Known(args->error)->code;
-  return NULL;
-}
-
-static PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
-  Known(args->error);
+static PJRT_Error* Payloads(AbiErrorForEachPayloadArgs* args) {
+  ErrorForEachPayload(args);  // It has to be ours.
   return MakeError(kAbiInternal, "fake: payloads were asked for");
-}
-
-static char* Duplicate(const char* bytes, size_t size) {
-  char* copy = malloc(size + 1);
-  if (copy == NULL) abort();
-  if (size > 0) memcpy(copy, bytes, size);
-  return copy;
 }
 
 static bool Begins(const char* bytes, size_t size, const char* word) {
@@ -120,8 +68,7 @@ static PJRT_LoadedExecutable* MakeLoaded(const char* program,
                                          size_t program_size,
                                          const char* options,
                                          size_t options_size) {
-  FakeLoadedExecutable* loaded = malloc(sizeof(*loaded));
-  if (loaded == NULL) abort();
+  FakeLoadedExecutable* loaded = Allocate(sizeof(*loaded));
   loaded->program = Duplicate(program, program_size);
   loaded->program_size = program_size;
   loaded->options = Duplicate(options, options_size);
@@ -206,8 +153,7 @@ static PJRT_Error* GetExecutable(AbiLoadedExecutableGetExecutableArgs* args) {
   if (Begins(loaded->program, loaded->program_size, "closed")) {
     return MakeError(kAbiInternal, "fake: no executable");
   }
-  FakeExecutable* executable = malloc(sizeof(*executable));
-  if (executable == NULL) abort();
+  FakeExecutable* executable = Allocate(sizeof(*executable));
   executable->loaded = loaded;
   executable->format = Duplicate("fake_optimized", 14);
   ++live_executables;
@@ -472,9 +418,7 @@ static PJRT_Error* Other(void* args) {
 static void Fill(AbiApi* api, int slots, const char* fault) {
   for (int i = 0; i < slots; ++i) api->slots[i] = (AbiFunction)Other;
   if (slots <= kSlotLoadedExecutableExecute) return;
-  api->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
-  api->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
-  api->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
+  SetErrorFunctions(api);
   api->slots[kSlotClientDestroy] = (AbiFunction)ClientDestroy;
   api->slots[kSlotClientAddressableDevices] = (AbiFunction)AddressableDevices;
   api->slots[kSlotDeviceDescriptionKind] = (AbiFunction)DeviceKind;
@@ -497,7 +441,7 @@ static void Fill(AbiApi* api, int slots, const char* fault) {
   api->slots[kSlotExecutableGetCompiledMemoryStats] = (AbiFunction)MemoryStats;
   api->slots[kSlotExecutableDeserializeAndLoad] =
       (AbiFunction)DeserializeAndLoad;
-  api->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
+  api->slots[kSlotErrorForEachPayload] = (AbiFunction)Payloads;
   if (strcmp(fault, "no_errors") == 0) api->slots[kSlotErrorMessage] = NULL;
   if (strcmp(fault, "bare") == 0) {
     api->slots[kSlotPluginAttributes] = NULL;
@@ -532,8 +476,7 @@ EXPORT const AbiApi* GetPjrtApi(void) {
   if (strcmp(fault, "old") == 0) slots = kSlotLoadedExecutableExecute + 1;
   const size_t size =
       offsetof(AbiApi, slots) + (size_t)slots * sizeof(AbiFunction);
-  api = malloc(size);
-  if (api == NULL) abort();
+  api = Allocate(size);
   api->struct_size = size;
   extensions[0][0] = extensions[1][0] = sizeof(extensions[0]);
   extensions[0][2] = (size_t)extensions[1];

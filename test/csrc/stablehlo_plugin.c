@@ -20,9 +20,7 @@
 // STABLEHLO_PLUGIN_DUMP     a folder for the Nth program: N.mlir and N.options
 //                           as they came, N.compiled as the real one tells
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,21 +28,13 @@
 #include <string.h>
 
 #include "test/csrc/compiled_text.h"
-#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+#include "test/csrc/plugin_core.h"
 
 #define EXPORT __attribute__((visibility("default")))
-#define PRINTF(text, first) __attribute__((format(printf, text, first)))
 
 const AbiApi* GetPjrtApi(void);
 
-static const AbiApi* inner;                                // of the real plugin
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of both lists
-
-static void* Allocate(size_t size) {
-  void* bytes = calloc(1, size);
-  if (bytes == NULL) abort();
-  return bytes;
-}
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of the list
 
 // The settings. A process may change its environment later.
 
@@ -70,83 +60,6 @@ static void ReadSettings(void) {
     if (value == NULL) value = "";
     settings[i] = strcpy(Allocate(strlen(value) + 1), value);
   }
-}
-
-static PJRT_Error* CallInner(int slot, void* args) {
-  return ((AbiErrorFunction)inner->slots[slot])(args);
-}
-
-// Errors of our own, which the real plugin must not be asked about.
-
-typedef struct OwnError {
-  struct OwnError* next;
-  int code;
-  char message[512];
-} OwnError;
-
-static OwnError* own_errors;
-
-PRINTF(2, 3) static PJRT_Error* Refuse(int code, const char* format, ...) {
-  OwnError* error = Allocate(sizeof(*error));
-  error->code = code;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(error->message, sizeof(error->message), format, args);
-  va_end(args);
-  pthread_mutex_lock(&mutex);
-  error->next = own_errors;
-  own_errors = error;
-  pthread_mutex_unlock(&mutex);
-  return (PJRT_Error*)error;
-}
-
-// The error if it is ours; takes it off the list if told so.
-static OwnError* Own(const PJRT_Error* error, bool take) {
-  pthread_mutex_lock(&mutex);
-  OwnError** place = &own_errors;
-  while (*place != NULL && *place != (const void*)error) {
-    place = &(*place)->next;
-  }
-  OwnError* found = *place;
-  if (found != NULL && take) *place = found->next;
-  pthread_mutex_unlock(&mutex);
-  return found;
-}
-
-static void ErrorDestroy(AbiErrorDestroyArgs* args) {
-  OwnError* own = Own(args->error, true);
-  if (own == NULL) {
-    ((AbiVoidFunction)inner->slots[kSlotErrorDestroy])(args);
-  }
-  free(own);
-}
-
-static void ErrorMessage(AbiErrorMessageArgs* args) {
-  const OwnError* own = Own(args->error, false);
-  if (own == NULL) {
-    ((AbiVoidFunction)inner->slots[kSlotErrorMessage])(args);
-    return;
-  }
-  args->message = own->message;
-  args->message_size = strlen(own->message);
-}
-
-static PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
-  const OwnError* own = Own(args->error, false);
-  if (own == NULL) return CallInner(kSlotErrorGetCode, args);
-  args->code = own->code;
-  return NULL;
-}
-
-static PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
-  if (Own(args->error, false) != NULL) return NULL;
-  return CallInner(kSlotErrorForEachPayload, args);
-}
-
-static void FreeInnerError(PJRT_Error* error) {
-  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
-                              error};
-  ((AbiVoidFunction)inner->slots[kSlotErrorDestroy])(&args);
 }
 
 // Attributes.
@@ -388,7 +301,7 @@ static void DumpCompiled(int number, PJRT_LoadedExecutable* loaded) {
         ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
     CallInner(kSlotExecutableDestroy, &put);
   }
-  if (error != NULL) FreeInnerError(error);
+  if (error != NULL) FreeError(error);
 }
 
 static PJRT_Error* CheckLacks(const AbiProgram* program, const char* text) {
@@ -427,8 +340,7 @@ static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
   PJRT_Error* error = CheckProgram(program);
   if (error == NULL) error = CallInner(kSlotClientCompile, args);
   if (error != NULL) return error;
-  char* copy = Allocate(program->code_size + 1);
-  memcpy(copy, program->code, program->code_size);
+  char* copy = Duplicate(program->code, program->code_size);
   Remember(args->executable, copy, program->code_size);
   if (settings[kDump][0] != '\0') {
     DumpCompiled(number, args->executable);
@@ -458,28 +370,12 @@ static bool ChooseAnswer(AbiFunction* entry) {
   return false;
 }
 
-// The real plugin's table, or NULL, with a message.
-static const AbiApi* OpenInner(void) {
-  const char* path = settings[kInner];
-  void* library = path[0] != '\0' ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  const AbiApi* (*get)(void) = NULL;
-  if (library != NULL) *(void**)&get = dlsym(library, "GetPjrtApi");
-  if (get != NULL) return get();
-  fprintf(stderr,
-          "STABLEHLO_PLUGIN_INNER='%s' has to be the path of a PJRT plugin\n",
-          path);
-  return NULL;
-}
-
 static AbiApi* MakeTable(void) {
   ReadSettings();
-  inner = OpenInner();
+  inner = OpenPlugin(settings[kInner], "STABLEHLO_PLUGIN_INNER=");
   if (inner == NULL) return NULL;
-  AbiApi* table = Allocate(inner->struct_size);
-  memcpy(table, inner, inner->struct_size);
-  table->slots[kSlotErrorDestroy] = (AbiFunction)ErrorDestroy;
-  table->slots[kSlotErrorMessage] = (AbiFunction)ErrorMessage;
-  table->slots[kSlotErrorGetCode] = (AbiFunction)ErrorGetCode;
+  AbiApi* table = Duplicate(inner, inner->struct_size);
+  SetErrorFunctions(table);
   table->slots[kSlotPluginAttributes] = (AbiFunction)PluginAttributes;
   table->slots[kSlotClientCompile] = (AbiFunction)ClientCompile;
   table->slots[kSlotLoadedExecutableGetExecutable] = (AbiFunction)GetExecutable;
@@ -488,9 +384,6 @@ static AbiApi* MakeTable(void) {
   table->slots[kSlotExecutableDestroy] = (AbiFunction)ExecutableDestroy;
   if (settings[kDevices][0] != '\0') {
     table->slots[kSlotCreate] = (AbiFunction)ClientCreate;
-  }
-  if (inner->version.minor_version >= kAbiPayloadMinor) {
-    table->slots[kSlotErrorForEachPayload] = (AbiFunction)ErrorForEachPayload;
   }
   if (ChooseAnswer(&table->slots[kSlotExecutableOptimizedProgram])) {
     return table;

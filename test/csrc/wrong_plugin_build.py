@@ -11,9 +11,11 @@ import tempfile
 
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = (*sorted((ROOT / 'test/csrc/wrong_plugin').glob('*.c')),
+            ROOT / 'test/csrc/plugin_core.c',
             ROOT / 'torch_xla/csrc/pjrt_aot/wire.c')
-_HEADERS = (*sorted((ROOT / 'test/csrc/wrong_plugin').glob('*.h')), *sorted(
-    (ROOT / 'torch_xla/csrc').glob('*/*.h')))
+_HEADERS = (ROOT / 'test/csrc/plugin_core.h', *sorted(
+    (ROOT / 'test/csrc/wrong_plugin').glob('*.h')), *sorted(
+        (ROOT / 'torch_xla/csrc').glob('*/*.h')))
 _COMMAND = ('gcc', '-std=c11', '-D_GNU_SOURCE', '-Wall', '-Wextra',
             '-Wmissing-prototypes', '-Wstrict-prototypes', '-Werror', '-O1',
             '-g', '-fPIC', '-shared', '-fvisibility=hidden')
@@ -64,6 +66,6 @@ def link(folder: Path,
 def faults() -> list[str]:
   """The names of all."""
   return [
-      name for path in _SOURCES
-      for name in re.findall(r'\.name = "([^"]+)"', path.read_text())
+      name for path in _SOURCES for name in re.findall(
+          r'(?:FAULT\(|\.name = )"([^"]+)"', path.read_text())
   ]

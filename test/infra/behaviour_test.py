@@ -291,6 +291,9 @@ def test_official_wheel(official_wheel, unpacked):
       'verdict: retracing: yours differs in 2, is wrong in 1 of 3; graphs told '
       'apart: yours is wrong in 1 of 1; yours lacks V2; yours lacks priorities'
   ) in done.stdout
+  # Each missing feature is told once, and the progress has no letters of it.
+  assert done.stdout.count('  LACKS ') == 2
+  assert not re.search('^[.F]*E', done.stdout, re.MULTILINE)
 
 
 @pytest.mark.nightly
@@ -315,7 +318,7 @@ def test_ours(unpacked, tmp_path):
 def test_by_pytest(unpacked, tmp_path):
   done = subprocess.run([
       sys.executable, '-m', 'pytest', '--pyargs', 'torch_xla_behaviour', '-k',
-      'two_by_four', '--junitxml=report.xml', '-p', 'no:cacheprovider'
+      'two_by_four', '--junit=report.xml', '-p', 'no:cacheprovider'
   ],
                         cwd=tmp_path,
                         env=os.environ | {'PYTHONPATH': str(unpacked)},

@@ -7,9 +7,10 @@ from pathlib import Path
 import processes
 import pytest
 from torch_xla_conformance.pjrt.client import Client
+from torch_xla_conformance.pjrt.graph import elementwise, spread
 from torch_xla_conformance.pjrt.host_array import (HostArray, special_values)
 from torch_xla_conformance.pjrt.numbers import floats, read_floats
-from torch_xla_conformance.pjrt.programs import (Elementwise, Program, Spread)
+from torch_xla_conformance.pjrt.programs import Program
 from torch_xla_conformance.pjrt.table import (LoadError, MissingError,
                                               PjrtError, Table)
 import xla_plugins.xla_cpu_pjrt
@@ -27,12 +28,12 @@ def _sums() -> dict[str, object]:
     for form in ('hlo', 'mlir'):
       for opcode in ('add', 'multiply'):
         loaded = client.compile(
-            Elementwise((3,), opcode=opcode).program(form, client.ids[:1]))
+            elementwise((3,), opcode=opcode).program(form, client.ids[:1]))
         left, right = client.put(floats([1, 2,
                                          3])), client.put(floats([4, 5, 6]))
         (result,), = loaded.execute([[left, right]])
         found[f'{form} {opcode}'] = read_floats(result, 3)
-      loaded = client.compile(Spread(4).program(form, client.ids[:1]))
+      loaded = client.compile(spread(4).program(form, client.ids[:1]))
       (result,), = loaded.execute([[client.put(floats([7]))]])
       found[f'{form} spread'] = read_floats(result, 4)
     with pytest.raises(PjrtError) as refused:

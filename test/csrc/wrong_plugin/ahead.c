@@ -33,20 +33,17 @@ static PJRT_Error* SwallowsDamage(AbiCompileArgs* args) {
 }
 
 const Fault kAheadFaults[] = {
-    {.name = "topology-empty",
-     .what = "a topology has no devices",
-     .overrides = {SPOILS(TopologyDescriptionGetDeviceDescriptions,
-                          NoDescriptions)}},
-    {.name = "ahead-refused",
-     .what = "PJRT_Compile: UNIMPLEMENTED",
-     .overrides = {SPOILS(Compile, NotCompiled)}},
-    {.name = "ahead-mlir-only",
-     .what = "PJRT_Compile: programs of other formats than mlir are "
-             "UNIMPLEMENTED",
-     .overrides = {SPOILS(Compile, MlirOnly)}},
-    {.name = "ahead-swallows-damage",
-     .what = "a program that cannot be compiled for a topology becomes one of "
-             "no inputs that gives 0.0",
-     .overrides = {SPOILS(Compile, SwallowsDamage)}},
+    FAULT("topology-empty", "a topology has no devices",
+          {SPOILS(TopologyDescriptionGetDeviceDescriptions, NoDescriptions)}),
+    FAULT("ahead-refused", "PJRT_Compile: UNIMPLEMENTED",
+          {SPOILS(Compile, NotCompiled)}),
+    FAULT("ahead-mlir-only",
+          "PJRT_Compile: programs of other formats than mlir are "
+          "UNIMPLEMENTED",
+          {SPOILS(Compile, MlirOnly)}),
+    FAULT("ahead-swallows-damage",
+          "a program that cannot be compiled for a topology becomes one of "
+          "no inputs that gives 0.0",
+          {SPOILS(Compile, SwallowsDamage)}),
     {.name = NULL},
 };

@@ -27,32 +27,27 @@ static PJRT_Buffer* Zeros(PJRT_Device* device, int type, const int64_t* dims,
       .num_dims = rank,
       .device = device};
   if (!TryInner(kSlotClientBufferFromHostBuffer, &args)) abort();
-  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
-                                 args.done_with_host_buffer};
-  TryInner(kSlotEventDestroy, &destroy);
+  DestroyEvent(args.done_with_host_buffer);
   free(data);
   return args.buffer;
 }
 
 // Zeros in the place of every output of an execution that failed.
 static void GiveZeros(AbiLoadedExecutableExecuteArgs* args) {
-  AbiLoadedExecutableGetExecutableArgs get = {
-      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
-      args->executable, NULL};
+  PJRT_Executable* executable = GetExecutable(args->executable);
   AbiLoadedExecutableAddressableDevicesArgs devices = {
       ABI_SIZE(AbiLoadedExecutableAddressableDevicesArgs,
                num_addressable_devices),
       NULL, args->executable, NULL, 0};
   TryInner(kSlotLoadedExecutableAddressableDevices, &devices);
-  TryInner(kSlotLoadedExecutableGetExecutable, &get);
   AbiExecutableOutputElementTypesArgs types = {
       ABI_SIZE(AbiExecutableOutputElementTypesArgs, num_output_types), NULL,
-      get.executable, NULL, 0};
+      executable, NULL, 0};
   TryInner(kSlotExecutableOutputElementTypes, &types);
   AbiExecutableOutputDimensionsArgs shapes = {
       ABI_SIZE(AbiExecutableOutputDimensionsArgs, dim_sizes),
       NULL,
-      get.executable,
+      executable,
       0,
       NULL,
       NULL};
@@ -72,9 +67,7 @@ static void GiveZeros(AbiLoadedExecutableExecuteArgs* args) {
     TryInner(kSlotBufferReadyEvent, &ready);
     events[d] = ready.event;
   }
-  AbiExecutableDestroyArgs put = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kSlotExecutableDestroy, &put);
+  PutExecutable(executable);
 }
 
 static bool Says(const PJRT_Error* error, const char* text) {
@@ -141,22 +134,22 @@ static PJRT_Error* CreateOrAbort(AbiClientCreateUninitializedBufferArgs* args) {
   {SPOILS(ClientCompile, NoteClient), SPOILS(LoadedExecutableExecute, function)}
 
 const Fault kArgumentFaults[] = {
-    {.name = "swallows-count",
-     .what = "an execution with too many or too few arguments gives zeros",
-     .overrides = SWALLOWS(SwallowsCount)},
-    {.name = "swallows-size",
-     .what = "an execution that fails for another reason, as an argument of "
-             "another size, gives zeros",
-     .overrides = SWALLOWS(SwallowsSize)},
-    {.name = "aborts-on-arguments",
-     .what = "an execution that fails ends the process by SIGABRT",
-     .overrides = {SPOILS(LoadedExecutableExecute, AbortsOnArguments)}},
-    {.name = "aborts-on-memory",
-     .what = "RESOURCE_EXHAUSTED of a compilation, an execution or a new "
-             "buffer ends the process by SIGABRT",
-     .overrides = {SPOILS(ClientCompile, CompileOrAbort),
-                   SPOILS(LoadedExecutableExecute, ExecuteOrAbort),
-                   SPOILS(ClientBufferFromHostBuffer, UploadOrAbort),
-                   SPOILS(ClientCreateUninitializedBuffer, CreateOrAbort)}},
+    FAULT("swallows-count",
+          "an execution with too many or too few arguments gives zeros",
+          SWALLOWS(SwallowsCount)),
+    FAULT("swallows-size",
+          "an execution that fails for another reason, as an argument of "
+          "another size, gives zeros",
+          SWALLOWS(SwallowsSize)),
+    FAULT("aborts-on-arguments",
+          "an execution that fails ends the process by SIGABRT",
+          {SPOILS(LoadedExecutableExecute, AbortsOnArguments)}),
+    FAULT("aborts-on-memory",
+          "RESOURCE_EXHAUSTED of a compilation, an execution or a new "
+          "buffer ends the process by SIGABRT",
+          {SPOILS(ClientCompile, CompileOrAbort),
+           SPOILS(LoadedExecutableExecute, ExecuteOrAbort),
+           SPOILS(ClientBufferFromHostBuffer, UploadOrAbort),
+           SPOILS(ClientCreateUninitializedBuffer, CreateOrAbort)}),
     {.name = NULL},
 };

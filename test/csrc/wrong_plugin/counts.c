@@ -59,15 +59,15 @@ static PJRT_Error* AbortsOver1024(AbiLoadedExecutableExecuteArgs* args) {
 #define EXECUTES(function) {SPOILS(LoadedExecutableExecute, function)}
 
 const Fault kCountFaults[] = {
-    {.name = "arguments-over-64",
-     .what = "the 65th argument is the first one again, and so on",
-     .overrides = EXECUTES(ArgumentsOver64)},
-    {.name = "results-over-256",
-     .what = "of more than 256 results, the 256th and the last are swapped",
-     .overrides = EXECUTES(ResultsOver256)},
-    {.name = "aborts-over-1024-arguments",
-     .what = "an execution with more than 1024 arguments ends the process by "
-             "SIGABRT",
-     .overrides = EXECUTES(AbortsOver1024)},
+    FAULT("arguments-over-64",
+          "the 65th argument is the first one again, and so on",
+          EXECUTES(ArgumentsOver64)),
+    FAULT("results-over-256",
+          "of more than 256 results, the 256th and the last are swapped",
+          EXECUTES(ResultsOver256)),
+    FAULT("aborts-over-1024-arguments",
+          "an execution with more than 1024 arguments ends the process by "
+          "SIGABRT",
+          EXECUTES(AbortsOver1024)),
     {.name = NULL},
 };

@@ -1,92 +1,9 @@
-// Errors of our own, and those that are told wrongly.
+// Faults of errors: they are told wrongly.
 
-#include <pthread.h>
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "test/csrc/wrong_plugin/wrong_plugin.h"
-
-typedef struct OwnError {
-  struct OwnError* next;
-  int code;
-  char message[256];
-} OwnError;
-
-static OwnError* own_errors;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-PJRT_Error* Refuse(int code, const char* format, ...) {
-  OwnError* error = Allocate(sizeof(*error));
-  error->code = code;
-  va_list args;
-  va_start(args, format);
-  vsnprintf(error->message, sizeof(error->message), format, args);
-  va_end(args);
-  pthread_mutex_lock(&mutex);
-  error->next = own_errors;
-  own_errors = error;
-  pthread_mutex_unlock(&mutex);
-  return (PJRT_Error*)error;
-}
-
-// The error if it is ours; takes it off the list if told so.
-static OwnError* Own(const PJRT_Error* error, bool take) {
-  pthread_mutex_lock(&mutex);
-  OwnError** place = &own_errors;
-  while (*place != NULL && *place != (const void*)error) {
-    place = &(*place)->next;
-  }
-  OwnError* found = *place;
-  if (found != NULL && take) *place = found->next;
-  pthread_mutex_unlock(&mutex);
-  return found;
-}
-
-void ErrorDestroy(AbiErrorDestroyArgs* args) {
-  OwnError* own = Own(args->error, true);
-  if (own == NULL) CallInnerVoid(kSlotErrorDestroy, args);
-  free(own);
-}
-
-void ErrorMessage(AbiErrorMessageArgs* args) {
-  const OwnError* own = Own(args->error, false);
-  if (own == NULL) {
-    CallInnerVoid(kSlotErrorMessage, args);
-    return;
-  }
-  args->message = own->message;
-  args->message_size = strlen(own->message);
-}
-
-PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args) {
-  const OwnError* own = Own(args->error, false);
-  if (own == NULL) return CallInner(kSlotErrorGetCode, args);
-  args->code = own->code;
-  return NULL;
-}
-
-PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {
-  if (Own(args->error, false) != NULL) return NULL;
-  return CallInner(kSlotErrorForEachPayload, args);
-}
-
-int CodeOf(const PJRT_Error* error) {
-  AbiErrorGetCodeArgs args = {ABI_SIZE(AbiErrorGetCodeArgs, code), NULL, error,
-                              kAbiUnknown};
-  ErrorGetCode(&args);
-  return args.code;
-}
-
-void FreeError(PJRT_Error* error) {
-  AbiErrorDestroyArgs args = {ABI_SIZE(AbiErrorDestroyArgs, error), NULL,
-                              error};
-  ErrorDestroy(&args);
-}
-
-// Faults.
+#include "test/csrc/wrong_plugin/notes.h"
 
 static void NoText(AbiErrorMessageArgs* args) {
   args->message = "";
@@ -180,30 +97,23 @@ static PJRT_Error* SendsZeros(SetErrorArgs* args) {
   PJRT_Error* error =
       CallInner(kSlotAsyncHostToDeviceTransferManagerTransferData, &send);
   if (error != NULL) return error;
-  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
-                                 send.done};
-  TryInner(kSlotEventDestroy, &destroy);
+  DestroyEvent(send.done);
   return NULL;
 }
 
 const Fault kErrorFaults[] = {
-    {.name = "error-without-text",
-     .what = "the message of every error is empty",
-     .overrides = {SPOILS(ErrorMessage, NoText)}},
-    {.name = "error-code-ok",
-     .what = "the code of every error is 0, OK",
-     .overrides = {SPOILS(ErrorGetCode, CodeOk)}},
-    {.name = "error-code-unknown",
-     .what = "the code of every error is 2, UNKNOWN",
-     .overrides = {SPOILS(ErrorGetCode, CodeUnknown)}},
-    {.name = "async-error-lost",
-     .what = "errors that events bring are dropped: the event is simply ready",
-     .overrides = {SPOILS(EventError, EventError),
-                   SPOILS(EventAwait, EventAwait),
-                   SPOILS(EventOnReady, EventOnReady)}},
-    {.name = "failed-input-is-zeros",
-     .what = "a buffer whose transfer has failed holds zeros",
-     .overrides = {SPOILS(AsyncHostToDeviceTransferManagerSetBufferError,
-                          SendsZeros)}},
+    FAULT("error-without-text", "the message of every error is empty",
+          {SPOILS(ErrorMessage, NoText)}),
+    FAULT("error-code-ok", "the code of every error is 0, OK",
+          {SPOILS(ErrorGetCode, CodeOk)}),
+    FAULT("error-code-unknown", "the code of every error is 2, UNKNOWN",
+          {SPOILS(ErrorGetCode, CodeUnknown)}),
+    FAULT("async-error-lost",
+          "errors that events bring are dropped: the event is simply ready",
+          {SPOILS(EventError, EventError), SPOILS(EventAwait, EventAwait),
+           SPOILS(EventOnReady, EventOnReady)}),
+    FAULT("failed-input-is-zeros",
+          "a buffer whose transfer has failed holds zeros",
+          {SPOILS(AsyncHostToDeviceTransferManagerSetBufferError, SendsZeros)}),
     {.name = NULL},
 };

@@ -1,42 +1,12 @@
 // Faults of events: one is ready too early, or its callbacks are not as they
 // should be. Those that come too early are one in N, N behind the fault's name.
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "test/csrc/wrong_plugin/wrong_plugin.h"
+#include "test/csrc/wrong_plugin/notes.h"
 
 enum { kOneIn = 50 };
-
-typedef struct Note {
-  struct Note* next;
-  const PJRT_Event* event;
-} Note;
-
-static Note* notes;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-// Whether an event is noted; if so, it is no longer if told so.
-static bool Noted(const PJRT_Event* event, bool take) {
-  pthread_mutex_lock(&mutex);
-  Note** place = &notes;
-  while (*place != NULL && (*place)->event != event) place = &(*place)->next;
-  Note* found = *place;
-  if (found != NULL && take) *place = found->next;
-  pthread_mutex_unlock(&mutex);
-  if (take) free(found);
-  return found != NULL;
-}
-
-static void Add(const PJRT_Event* event) {
-  Note* note = Allocate(sizeof(*note));
-  note->event = event;
-  pthread_mutex_lock(&mutex);
-  note->next = notes;
-  notes = note;
-  pthread_mutex_unlock(&mutex);
-}
 
 static bool IsChosen(void) {
   static atomic_int count;
@@ -44,29 +14,29 @@ static bool IsChosen(void) {
 }
 
 static void AddIfChosen(const PJRT_Event* event) {
-  if (event != NULL && IsChosen()) Add(event);
+  if (event != NULL && IsChosen()) Mark(event);
 }
 
 static PJRT_Error* Destroy(AbiEventDestroyArgs* args) {
-  Noted(args->event, true);
+  Forget(args->event);
   return CallInner(kSlotEventDestroy, args);
 }
 
 // Events that are ready from the beginning.
 
 static PJRT_Error* Await(AbiEventAwaitArgs* args) {
-  if (Noted(args->event, false)) return NULL;
+  if (Marked(args->event)) return NULL;
   return CallInner(kSlotEventAwait, args);
 }
 
 static PJRT_Error* IsReady(AbiEventIsReadyArgs* args) {
   PJRT_Error* error = CallInner(kSlotEventIsReady, args);
-  args->is_ready = args->is_ready || Noted(args->event, false);
+  args->is_ready = args->is_ready || Marked(args->event);
   return error;
 }
 
 static PJRT_Error* OnReady(AbiEventOnReadyArgs* args) {
-  if (!Noted(args->event, false)) return CallInner(kSlotEventOnReady, args);
+  if (!Marked(args->event)) return CallInner(kSlotEventOnReady, args);
   args->callback(NULL, args->user_arg);
   return NULL;
 }
@@ -135,13 +105,13 @@ static PJRT_Error* LostIfWaiting(AbiEventOnReadyArgs* args) {
 }
 
 static PJRT_Error* SecondIsLost(AbiEventOnReadyArgs* args) {
-  if (Noted(args->event, false)) return NULL;
-  Add(args->event);
+  if (Marked(args->event)) return NULL;
+  Mark(args->event);
   return CallInner(kSlotEventOnReady, args);
 }
 
 static PJRT_Error* LostIfNoted(AbiEventOnReadyArgs* args) {
-  if (Noted(args->event, false)) return NULL;
+  if (Marked(args->event)) return NULL;
   return CallInner(kSlotEventOnReady, args);
 }
 
@@ -182,49 +152,43 @@ static PJRT_Error* WithoutError(AbiEventOnReadyArgs* args) {
   {SPOILS(EventOnReady, function), SPOILS(EventDestroy, Destroy)}
 
 const Fault kEventFaults[] = {
-    {.name = "early-execution",
-     .what = "one in 50 completion events of executions is always ready",
-     .overrides = EARLY(LoadedExecutableExecute, Execute)},
-    {.name = "early-buffer",
-     .what = "one in 50 events of PJRT_Buffer_ReadyEvent is always ready",
-     .overrides = EARLY(BufferReadyEvent, ReadyEvent)},
-    {.name = "early-read",
-     .what = "one in 50 events of PJRT_Buffer_ToHostBuffer is always ready",
-     .overrides = EARLY(BufferToHostBuffer, ToHost)},
-    {.name = "early-done",
-     .what = "one in 50 events of done_with_host_buffer is always ready",
-     .overrides = EARLY(ClientBufferFromHostBuffer, FromHost)},
-    {.name = "early-await",
-     .what = "one in 50 calls of PJRT_Event_Await does not wait",
-     .overrides = {SPOILS(EventAwait, AwaitNot)}},
-    {.name = "early-is-ready",
-     .what = "one in 50 calls of PJRT_Event_IsReady says that it is",
-     .overrides = {SPOILS(EventIsReady, IsReadyAlready)}},
-    {.name = "early-callback",
-     .what = "one in 50 callbacks is called at once",
-     .overrides = {SPOILS(EventOnReady, OnReadyAlready)}},
-    {.name = "callback-lost",
-     .what = "one in 50 callbacks is never called",
-     .overrides = CALLBACKS(Lost)},
-    {.name = "callback-lost-if-ready",
-     .what = "a callback of an event that is ready is never called",
-     .overrides = CALLBACKS(LostIfReady)},
-    {.name = "callback-lost-if-waiting",
-     .what = "a callback of an event that is not ready is never called",
-     .overrides = CALLBACKS(LostIfWaiting)},
-    {.name = "callback-lost-of-second",
-     .what = "of several callbacks of an event the first alone is called",
-     .overrides = CALLBACKS(SecondIsLost)},
-    {.name = "callback-lost-of-reads",
-     .what = "callbacks of one in 50 reads are never called",
-     .overrides = {SPOILS(BufferToHostBuffer, ToHost),
-                   SPOILS(EventOnReady, LostIfNoted),
-                   SPOILS(EventDestroy, Destroy)}},
-    {.name = "callback-twice",
-     .what = "one in 50 callbacks is called twice",
-     .overrides = CALLBACKS(Twice)},
-    {.name = "callback-without-error",
-     .what = "no callback gets the error of its event",
-     .overrides = CALLBACKS(WithoutError)},
+    FAULT("early-execution",
+          "one in 50 completion events of executions is always ready",
+          EARLY(LoadedExecutableExecute, Execute)),
+    FAULT("early-buffer",
+          "one in 50 events of PJRT_Buffer_ReadyEvent is always ready",
+          EARLY(BufferReadyEvent, ReadyEvent)),
+    FAULT("early-read",
+          "one in 50 events of PJRT_Buffer_ToHostBuffer is always ready",
+          EARLY(BufferToHostBuffer, ToHost)),
+    FAULT("early-done",
+          "one in 50 events of done_with_host_buffer is always ready",
+          EARLY(ClientBufferFromHostBuffer, FromHost)),
+    FAULT("early-await", "one in 50 calls of PJRT_Event_Await does not wait",
+          {SPOILS(EventAwait, AwaitNot)}),
+    FAULT("early-is-ready",
+          "one in 50 calls of PJRT_Event_IsReady says that it is",
+          {SPOILS(EventIsReady, IsReadyAlready)}),
+    FAULT("early-callback", "one in 50 callbacks is called at once",
+          {SPOILS(EventOnReady, OnReadyAlready)}),
+    FAULT("callback-lost", "one in 50 callbacks is never called",
+          CALLBACKS(Lost)),
+    FAULT("callback-lost-if-ready",
+          "a callback of an event that is ready is never called",
+          CALLBACKS(LostIfReady)),
+    FAULT("callback-lost-if-waiting",
+          "a callback of an event that is not ready is never called",
+          CALLBACKS(LostIfWaiting)),
+    FAULT("callback-lost-of-second",
+          "of several callbacks of an event the first alone is called",
+          CALLBACKS(SecondIsLost)),
+    FAULT("callback-lost-of-reads",
+          "callbacks of one in 50 reads are never called",
+          {SPOILS(BufferToHostBuffer, ToHost),
+           SPOILS(EventOnReady, LostIfNoted), SPOILS(EventDestroy, Destroy)}),
+    FAULT("callback-twice", "one in 50 callbacks is called twice",
+          CALLBACKS(Twice)),
+    FAULT("callback-without-error", "no callback gets the error of its event",
+          CALLBACKS(WithoutError)),
     {.name = NULL},
 };

@@ -24,13 +24,6 @@ static PJRT_Error* HangInExecute(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args);
 }
 
-static PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
-  const bool holds = HoldsOpcode(args->program, ChosenOpcode());
-  PJRT_Error* error = CallInner(kSlotClientCompile, args);
-  if (error == NULL && holds) Mark(args->executable);
-  return error;
-}
-
 // Donation.
 
 static PJRT_Error* DonationCopies(AbiLoadedExecutableExecuteArgs* args) {
@@ -70,12 +63,6 @@ static PJRT_Error* DonationUnasked(AbiLoadedExecutableExecuteArgs* args) {
     if (args->num_args > 0) Delete(lists[d][0]);
   }
   return error;
-}
-
-static bool IsDeleted(PJRT_Buffer* buffer) {
-  AbiBufferIsDeletedArgs args = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
-                                 NULL, buffer, false};
-  return TryInner(kSlotBufferIsDeleted, &args) && args.is_deleted;
 }
 
 static PJRT_Error* DonationEats(AbiLoadedExecutableExecuteArgs* args) {
@@ -170,22 +157,15 @@ static PJRT_Error* BufferStays(AbiBufferDestroyArgs* args) {
   return NULL;
 }
 
-// Long enough for another thread to come.
-enum { kOverlapMicroseconds = 2000 };
-
 static PJRT_Error* RacyExecute(AbiLoadedExecutableExecuteArgs* args) {
-  static atomic_int running;
-  static atomic_int started;
-  const int number = ++started;
-  const bool alone = running++ == 0;
-  usleep(kOverlapMicroseconds);
-  const bool overlapped = !alone || started != number;
+  static Overlap calls;
+  const bool overlapped = Overlaps(&calls, 2000);
   PJRT_Error* error = Execute(args);
   if (error == NULL && overlapped) {
     const Outputs outputs = OutputsOf(args);
     SpoilFirstElements(&outputs);
   }
-  --running;
+  --calls.running;
   return error;
 }
 
@@ -233,52 +213,44 @@ static PJRT_Error* NeverIsReady(AbiEventIsReadyArgs* args) {
   {SPOILS(ClientCompile, MarkChosen), SPOILS(LoadedExecutableExecute, function)}
 
 const Fault kExecuteFaults[] = {
-    {.name = "crash-in-execute",
-     .what = "running a program with the opcode ends the process by SIGABRT",
-     .overrides = MARKS(CrashInExecute)},
-    {.name = "hang-in-execute",
-     .what = "PJRT_LoadedExecutable_Execute never returns, of a program with "
-             "the opcode",
-     .overrides = MARKS(HangInExecute)},
-    {.name = "execute-never-completes",
-     .what = "the completion events of executions never become ready",
-     .overrides = {SPOILS(LoadedExecutableExecute, NeverCompletes),
-                   SPOILS(EventAwait, NeverAwaited),
-                   SPOILS(EventOnReady, NeverOnReady),
-                   SPOILS(EventIsReady, NeverIsReady)}},
-    {.name = "donation-copies",
-     .what = "donated inputs are copied, and live on",
-     .overrides = EXECUTES(DonationCopies)},
-    {.name = "donation-in-name",
-     .what = "donated inputs are gone, and the outputs lie elsewhere",
-     .overrides = EXECUTES(DonationInName)},
-    {.name = "donation-eats",
-     .what = "where an input is donated, the first other one is deleted too",
-     .overrides = EXECUTES(DonationEats)},
-    {.name = "donation-forced",
-     .what = "inputs are donated that the options list as not donatable",
-     .overrides = EXECUTES(DonationForced)},
-    {.name = "donation-unasked",
-     .what = "the first input of every execution is deleted",
-     .overrides = EXECUTES(DonationUnasked)},
-    {.name = "slow-down",
-     .what = "from the 7,501st execution on, each takes 5 ms longer",
-     .overrides = EXECUTES(SlowsDown)},
-    {.name = "leak",
-     .what = "each execution loses 64 KiB of the host's memory",
-     .overrides = EXECUTES(Leaks)},
-    {.name = "handle-leak",
-     .what = "each execution loses an open file",
-     .overrides = EXECUTES(LeaksHandles)},
-    {.name = "thread-leak",
-     .what = "each execution leaves a thread behind",
-     .overrides = EXECUTES(LeaksThreads)},
-    {.name = "buffer-leak",
-     .what = "PJRT_Buffer_Destroy does nothing",
-     .overrides = {SPOILS(BufferDestroy, BufferStays)}},
-    {.name = "racy-execute",
-     .what = "of executions that overlap, the outputs are as of wrong-op; each "
-             "takes 2 ms",
-     .overrides = EXECUTES(RacyExecute)},
+    FAULT("crash-in-execute",
+          "running a program with the opcode ends the process by SIGABRT",
+          MARKS(CrashInExecute)),
+    FAULT("hang-in-execute",
+          "PJRT_LoadedExecutable_Execute never returns, of a program with "
+          "the opcode",
+          MARKS(HangInExecute)),
+    FAULT("execute-never-completes",
+          "the completion events of executions never become ready",
+          {SPOILS(LoadedExecutableExecute, NeverCompletes),
+           SPOILS(EventAwait, NeverAwaited), SPOILS(EventOnReady, NeverOnReady),
+           SPOILS(EventIsReady, NeverIsReady)}),
+    FAULT("donation-copies", "donated inputs are copied, and live on",
+          EXECUTES(DonationCopies)),
+    FAULT("donation-in-name",
+          "donated inputs are gone, and the outputs lie elsewhere",
+          EXECUTES(DonationInName)),
+    FAULT("donation-eats",
+          "where an input is donated, the first other one is deleted too",
+          EXECUTES(DonationEats)),
+    FAULT("donation-forced",
+          "inputs are donated that the options list as not donatable",
+          EXECUTES(DonationForced)),
+    FAULT("donation-unasked", "the first input of every execution is deleted",
+          EXECUTES(DonationUnasked)),
+    FAULT("slow-down", "from the 7,501st execution on, each takes 5 ms longer",
+          EXECUTES(SlowsDown)),
+    FAULT("leak", "each execution loses 64 KiB of the host's memory",
+          EXECUTES(Leaks)),
+    FAULT("handle-leak", "each execution loses an open file",
+          EXECUTES(LeaksHandles)),
+    FAULT("thread-leak", "each execution leaves a thread behind",
+          EXECUTES(LeaksThreads)),
+    FAULT("buffer-leak", "PJRT_Buffer_Destroy does nothing",
+          {SPOILS(BufferDestroy, BufferStays)}),
+    FAULT("racy-execute",
+          "of executions that overlap, the outputs are as of wrong-op; each "
+          "takes 2 ms",
+          EXECUTES(RacyExecute)),
     {.name = NULL},
 };

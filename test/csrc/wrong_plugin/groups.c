@@ -77,15 +77,12 @@ static PJRT_Error* CompileChanged(AbiClientCompileArgs* args,
   if (error != NULL || !CompiledHolds(args->executable, ChosenOpcode())) {
     return error;
   }
-  AbiLoadedExecutableGetExecutableArgs get = {
-      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
-      args->executable, NULL};
-  error = CallInner(kSlotLoadedExecutableGetExecutable, &get);
-  if (error != NULL) return error;
+  PJRT_Executable* executable = GetExecutable(args->executable);
+  if (executable == NULL) abort();
   AbiExecutableSerializeArgs serialize = {
       .struct_size =
           ABI_SIZE(AbiExecutableSerializeArgs, serialized_executable_deleter),
-      .executable = get.executable};
+      .executable = executable};
   error = CallInner(kSlotExecutableSerialize, &serialize);
   if (error != NULL) return error;
   char* bytes =
@@ -100,9 +97,7 @@ static PJRT_Error* CompileChanged(AbiClientCompileArgs* args,
   error = CallInner(kSlotExecutableDeserializeAndLoad, &load);
   serialize.serialized_executable_deleter(serialize.serialized_executable);
   free(bytes);
-  AbiExecutableDestroyArgs put = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kSlotExecutableDestroy, &put);
+  PutExecutable(executable);
   if (error != NULL) return error;
   error = Destroy(args->executable);
   args->executable = load.loaded_executable;
@@ -118,13 +113,13 @@ static PJRT_Error* GroupsSwapped(AbiClientCompileArgs* args) {
 }
 
 const Fault kGroupFaults[] = {
-    {.name = "groups-off-by-one",
-     .what = "where a compiled program with the opcode has several groups of "
-             "devices, each device's place is the next one's: {0,1},{2,3} is "
-             "{1,2},{3,0}",
-     .overrides = {SPOILS(ClientCompile, GroupsOffByOne)}},
-    {.name = "groups-swapped",
-     .what = "the same; the first devices of the first two groups are swapped",
-     .overrides = {SPOILS(ClientCompile, GroupsSwapped)}},
+    FAULT("groups-off-by-one",
+          "where a compiled program with the opcode has several groups of "
+          "devices, each device's place is the next one's: {0,1},{2,3} is "
+          "{1,2},{3,0}",
+          {SPOILS(ClientCompile, GroupsOffByOne)}),
+    FAULT("groups-swapped",
+          "the same; the first devices of the first two groups are swapped",
+          {SPOILS(ClientCompile, GroupsSwapped)}),
     {.name = NULL},
 };

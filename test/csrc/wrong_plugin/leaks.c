@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "test/csrc/wrong_plugin/notes.h"
 #include "test/csrc/wrong_plugin/outputs.h"
 
 enum { kLost = 200, kOneIn = 50, kRank = 2 };
@@ -71,11 +72,7 @@ static PJRT_Error* OfRankStays(AbiBufferDestroyArgs* args) {
 }
 
 static PJRT_Error* DonatedStays(AbiBufferDestroyArgs* args) {
-  AbiBufferIsDeletedArgs deleted = {
-      ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted), NULL, args->buffer, false};
-  if (TryInner(kSlotBufferIsDeleted, &deleted) && deleted.is_deleted) {
-    return NULL;
-  }
+  if (IsDeleted(args->buffer)) return NULL;
   return CallInner(kSlotBufferDestroy, args);
 }
 
@@ -139,69 +136,57 @@ static PJRT_Error* Tell(AbiDeviceMemoryStatsArgs* args) {
 }
 
 const Fault kLeakFaults[] = {
-    {.name = "leak-of-executions",
-     .what = "each execution loses 200 bytes",
-     .overrides = {SPOILS(LoadedExecutableExecute,
-                          LoseLoadedExecutableExecute)}},
-    {.name = "leak-of-uploads",
-     .what = "each PJRT_Client_BufferFromHostBuffer loses 200 bytes",
-     .overrides = {SPOILS(ClientBufferFromHostBuffer,
-                          LoseClientBufferFromHostBuffer)}},
-    {.name = "leak-of-reads",
-     .what = "each PJRT_Buffer_ToHostBuffer loses 200 bytes",
-     .overrides = {SPOILS(BufferToHostBuffer, LoseBufferToHostBuffer)}},
-    {.name = "leak-of-copies",
-     .what = "each PJRT_Buffer_CopyToDevice loses 200 bytes",
-     .overrides = {SPOILS(BufferCopyToDevice, LoseBufferCopyToDevice)}},
-    {.name = "leak-of-deletes",
-     .what = "each PJRT_Buffer_Delete loses 200 bytes",
-     .overrides = {SPOILS(BufferDelete, LoseBufferDelete)}},
-    {.name = "leak-of-callbacks",
-     .what = "each PJRT_Event_OnReady loses 200 bytes",
-     .overrides = {SPOILS(EventOnReady, LoseEventOnReady)}},
-    {.name = "leak-of-loads",
-     .what = "each PJRT_Executable_DeserializeAndLoad loses 200 bytes",
-     .overrides = {SPOILS(ExecutableDeserializeAndLoad,
-                          LoseExecutableDeserializeAndLoad)}},
-    {.name = "leak-of-queries",
-     .what = "each PJRT_LoadedExecutable_GetExecutable loses 200 bytes",
-     .overrides = {SPOILS(LoadedExecutableGetExecutable,
-                          LoseLoadedExecutableGetExecutable)}},
-    {.name = "leak-of-clients",
-     .what = "each PJRT_Client_Destroy loses 256 KiB",
-     .overrides = {SPOILS(ClientDestroy, ClientLoses)}},
-    {.name = "leak-of-events",
-     .what = "PJRT_Event_Destroy does nothing",
-     .overrides = {SPOILS(EventDestroy, EventStays)}},
-    {.name = "leak-of-errors",
-     .what = "PJRT_Error_Destroy does nothing",
-     .overrides = {SPOILS(ErrorDestroy, ErrorStays)}},
-    {.name = "leak-of-executables",
-     .what = "PJRT_LoadedExecutable_Destroy does nothing",
-     .overrides = {SPOILS(LoadedExecutableDestroy, ExecutableStays)}},
-    {.name = "leak-of-one-in",
-     .what = "one in 50 calls of PJRT_Buffer_Destroy does nothing",
-     .overrides = {SPOILS(BufferDestroy, OneInStays)}},
-    {.name = "leak-of-rank",
-     .what = "PJRT_Buffer_Destroy does nothing with arrays of two dimensions, "
-             "or of as many as stand behind the name",
-     .overrides = {SPOILS(BufferDestroy, OfRankStays)}},
-    {.name = "leak-of-donated",
-     .what = "PJRT_Buffer_Destroy does nothing with what was donated or "
-             "deleted",
-     .overrides = {SPOILS(BufferDestroy, DonatedStays)}},
-    {.name = "leak-of-sharded",
-     .what = "the results of executions on several devices are there twice, "
-             "and once for ever",
-     .overrides = {SPOILS(LoadedExecutableExecute, ShardedStays)}},
-    {.name = "leak-of-own-pages",
-     .what = "each execution loses 200 bytes of pages that it has mapped",
-     .overrides = {SPOILS(LoadedExecutableExecute, LosesOwn)}},
-    {.name = "leak-on-device",
-     .what = "the statistics count 64 KiB for each upload, and of one in 50 "
-             "for ever",
-     .overrides = {SPOILS(ClientBufferFromHostBuffer, Take),
-                   SPOILS(BufferDestroy, Free),
-                   SPOILS(DeviceMemoryStats, Tell)}},
+    FAULT("leak-of-executions", "each execution loses 200 bytes",
+          {SPOILS(LoadedExecutableExecute, LoseLoadedExecutableExecute)}),
+    FAULT("leak-of-uploads",
+          "each PJRT_Client_BufferFromHostBuffer loses 200 bytes",
+          {SPOILS(ClientBufferFromHostBuffer, LoseClientBufferFromHostBuffer)}),
+    FAULT("leak-of-reads", "each PJRT_Buffer_ToHostBuffer loses 200 bytes",
+          {SPOILS(BufferToHostBuffer, LoseBufferToHostBuffer)}),
+    FAULT("leak-of-copies", "each PJRT_Buffer_CopyToDevice loses 200 bytes",
+          {SPOILS(BufferCopyToDevice, LoseBufferCopyToDevice)}),
+    FAULT("leak-of-deletes", "each PJRT_Buffer_Delete loses 200 bytes",
+          {SPOILS(BufferDelete, LoseBufferDelete)}),
+    FAULT("leak-of-callbacks", "each PJRT_Event_OnReady loses 200 bytes",
+          {SPOILS(EventOnReady, LoseEventOnReady)}),
+    FAULT("leak-of-loads",
+          "each PJRT_Executable_DeserializeAndLoad loses 200 bytes",
+          {SPOILS(ExecutableDeserializeAndLoad,
+                  LoseExecutableDeserializeAndLoad)}),
+    FAULT("leak-of-queries",
+          "each PJRT_LoadedExecutable_GetExecutable loses 200 bytes",
+          {SPOILS(LoadedExecutableGetExecutable,
+                  LoseLoadedExecutableGetExecutable)}),
+    FAULT("leak-of-clients", "each PJRT_Client_Destroy loses 256 KiB",
+          {SPOILS(ClientDestroy, ClientLoses)}),
+    FAULT("leak-of-events", "PJRT_Event_Destroy does nothing",
+          {SPOILS(EventDestroy, EventStays)}),
+    FAULT("leak-of-errors", "PJRT_Error_Destroy does nothing",
+          {SPOILS(ErrorDestroy, ErrorStays)}),
+    FAULT("leak-of-executables", "PJRT_LoadedExecutable_Destroy does nothing",
+          {SPOILS(LoadedExecutableDestroy, ExecutableStays)}),
+    FAULT("leak-of-one-in",
+          "one in 50 calls of PJRT_Buffer_Destroy does nothing",
+          {SPOILS(BufferDestroy, OneInStays)}),
+    FAULT("leak-of-rank",
+          "PJRT_Buffer_Destroy does nothing with arrays of two dimensions, "
+          "or of as many as stand behind the name",
+          {SPOILS(BufferDestroy, OfRankStays)}),
+    FAULT("leak-of-donated",
+          "PJRT_Buffer_Destroy does nothing with what was donated or "
+          "deleted",
+          {SPOILS(BufferDestroy, DonatedStays)}),
+    FAULT("leak-of-sharded",
+          "the results of executions on several devices are there twice, "
+          "and once for ever",
+          {SPOILS(LoadedExecutableExecute, ShardedStays)}),
+    FAULT("leak-of-own-pages",
+          "each execution loses 200 bytes of pages that it has mapped",
+          {SPOILS(LoadedExecutableExecute, LosesOwn)}),
+    FAULT("leak-on-device",
+          "the statistics count 64 KiB for each upload, and of one in 50 "
+          "for ever",
+          {SPOILS(ClientBufferFromHostBuffer, Take),
+           SPOILS(BufferDestroy, Free), SPOILS(DeviceMemoryStats, Tell)}),
     {.name = NULL},
 };

@@ -5,42 +5,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Note {
   struct Note* next;
-  const PJRT_LoadedExecutable* executable;
+  const void* object;
 } Note;
 
 static Note* notes;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-void Mark(const PJRT_LoadedExecutable* executable) {
+void Mark(const void* object) {
   Note* note = Allocate(sizeof(*note));
-  note->executable = executable;
+  note->object = object;
   pthread_mutex_lock(&mutex);
   note->next = notes;
   notes = note;
   pthread_mutex_unlock(&mutex);
 }
 
-static Note** Find(const PJRT_LoadedExecutable* executable) {
+static Note** Find(const void* object) {
   Note** place = &notes;
-  while (*place != NULL && (*place)->executable != executable) {
+  while (*place != NULL && (*place)->object != object) {
     place = &(*place)->next;
   }
   return place;
 }
 
-bool Marked(const PJRT_LoadedExecutable* executable) {
+bool Marked(const void* object) {
   pthread_mutex_lock(&mutex);
-  const bool found = *Find(executable) != NULL;
+  const bool found = *Find(object) != NULL;
   pthread_mutex_unlock(&mutex);
   return found;
 }
 
-void Forget(const PJRT_LoadedExecutable* executable) {
+void Forget(const void* object) {
   pthread_mutex_lock(&mutex);
-  Note** place = Find(executable);
+  Note** place = Find(object);
   Note* note = *place;
   if (note != NULL) *place = note->next;
   pthread_mutex_unlock(&mutex);
@@ -72,24 +73,80 @@ bool HoldsOpcode(const AbiProgram* program, const char* opcode) {
   return Holds(program, text, (size_t)size);
 }
 
-bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program) {
+PJRT_Error* CompileAndMark(AbiClientCompileArgs* args, const char* opcode) {
+  const bool holds = HoldsOpcode(args->program, opcode);
+  PJRT_Error* error = CallInner(kSlotClientCompile, args);
+  if (error == NULL && holds) Mark(args->executable);
+  return error;
+}
+
+PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
+  return CompileAndMark(args, ChosenOpcode());
+}
+
+PJRT_Executable* GetExecutable(PJRT_LoadedExecutable* loaded) {
   AbiLoadedExecutableGetExecutableArgs get = {
-      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
-      executable, NULL};
-  if (!TryInner(kSlotLoadedExecutableGetExecutable, &get)) return false;
+      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL, loaded,
+      NULL};
+  return TryInner(kSlotLoadedExecutableGetExecutable, &get) ? get.executable
+                                                            : NULL;
+}
+
+void PutExecutable(PJRT_Executable* executable) {
+  AbiExecutableDestroyArgs put = {
+      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, executable};
+  TryInner(kSlotExecutableDestroy, &put);
+}
+
+void DestroyEvent(PJRT_Event* event) {
+  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
+                                 event};
+  TryInner(kSlotEventDestroy, &destroy);
+}
+
+bool IsDeleted(PJRT_Buffer* buffer) {
+  AbiBufferIsDeletedArgs args = {ABI_SIZE(AbiBufferIsDeletedArgs, is_deleted),
+                                 NULL, buffer, false};
+  return TryInner(kSlotBufferIsDeleted, &args) && args.is_deleted;
+}
+
+PJRT_Error* UploadCopy(AbiClientBufferFromHostBufferArgs* args) {
+  enum { kImmutableUntilTransferCompletes = 1 };
+  const int semantics = args->host_buffer_semantics;
+  args->host_buffer_semantics = kImmutableUntilTransferCompletes;
+  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
+  args->host_buffer_semantics = semantics;
+  return error;
+}
+
+bool Download(AbiBufferToHostBufferArgs* args, PJRT_Error** error) {
+  *error = CallInner(kSlotBufferToHostBuffer, args);
+  if (*error != NULL || args->dst == NULL || args->event == NULL) return false;
+  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
+                             args->event};
+  return TryInner(kSlotEventAwait, &await);
+}
+
+bool Overlaps(Overlap* overlap, unsigned microseconds) {
+  const int number = ++overlap->started;
+  const bool alone = overlap->running++ == 0;
+  usleep(microseconds);
+  return !alone || overlap->started != number;
+}
+
+bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program) {
+  PJRT_Executable* got = GetExecutable(executable);
+  if (got == NULL) return false;
   *program = (AbiProgram){.struct_size = ABI_SIZE(AbiProgram, format_size)};
   AbiExecutableOptimizedProgramArgs args = {
-      ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL,
-      get.executable, program};
+      ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL, got, program};
   bool read = TryInner(kSlotExecutableOptimizedProgram, &args);
   if (read) {
     program->code = Allocate(program->code_size);
     read = TryInner(kSlotExecutableOptimizedProgram, &args);
     if (!read) free(program->code);
   }
-  AbiExecutableDestroyArgs put = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kSlotExecutableDestroy, &put);
+  PutExecutable(got);
   return read;
 }
 
@@ -108,9 +165,7 @@ static bool Await(PJRT_Buffer* buffer) {
   AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
                              ready.event};
   const bool well = TryInner(kSlotEventAwait, &await);
-  AbiEventDestroyArgs destroy = {ABI_SIZE(AbiEventDestroyArgs, event), NULL,
-                                 ready.event};
-  TryInner(kSlotEventDestroy, &destroy);
+  DestroyEvent(ready.event);
   return well;
 }
 

@@ -7,10 +7,10 @@
 
 #include "test/csrc/wrong_plugin/wrong_plugin.h"
 
-// A mark on an executable, until it is destroyed.
-void Mark(const PJRT_LoadedExecutable* executable);
-bool Marked(const PJRT_LoadedExecutable* executable);
-void Forget(const PJRT_LoadedExecutable* executable);
+// A mark on an object; on an executable, until it is destroyed.
+void Mark(const void* object);
+bool Marked(const void* object);
+void Forget(const void* object);
 
 // True if a program, of any format, holds an instruction of that HLO opcode:
 // "all-reduce" is that in HLO, "all_reduce" in StableHLO.
@@ -21,6 +21,32 @@ bool CompiledHolds(PJRT_LoadedExecutable* executable, const char* opcode);
 // What the real plugin tells of a compiled program. False if it does not; else
 // `code` is for the caller to free.
 bool ReadCompiled(PJRT_LoadedExecutable* executable, AbiProgram* program);
+
+// Compiles, and marks the executable of a program that holds the opcode.
+PJRT_Error* CompileAndMark(AbiClientCompileArgs* args, const char* opcode);
+// The same with that of the file's name.
+PJRT_Error* MarkChosen(AbiClientCompileArgs* args);
+
+// The executable of one that is loaded, which PutExecutable destroys; NULL if
+// there is none.
+PJRT_Executable* GetExecutable(PJRT_LoadedExecutable* loaded);
+void PutExecutable(PJRT_Executable* executable);
+
+void DestroyEvent(PJRT_Event* event);
+bool IsDeleted(PJRT_Buffer* buffer);
+// Uploads into memory of the device's own, which may be spoiled.
+PJRT_Error* UploadCopy(AbiClientBufferFromHostBufferArgs* args);
+// True once the bytes have come; the caller still has the event.
+bool Download(AbiBufferToHostBufferArgs* args, PJRT_Error** error);
+
+// Calls that others overlap.
+typedef struct {
+  _Atomic int running;
+  _Atomic int started;
+} Overlap;
+
+// Begins a call, and waits for others; true if one was in there in that time.
+bool Overlaps(Overlap* overlap, unsigned microseconds);
 
 // Waits until a buffer holds its values, and gives its bytes, in place; NULL if
 // it has none. Those of XLA's CPU plugin are in this process's memory.

@@ -7,17 +7,12 @@
 #include "test/csrc/wrong_plugin/notes.h"
 
 Outputs OutputsOf(const AbiLoadedExecutableExecuteArgs* args) {
-  AbiLoadedExecutableGetExecutableArgs get = {
-      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
-      args->executable, NULL};
-  if (!TryInner(kSlotLoadedExecutableGetExecutable, &get)) abort();
+  PJRT_Executable* executable = GetExecutable(args->executable);
+  if (executable == NULL) abort();
   AbiExecutableNumOutputsArgs count = {
-      ABI_SIZE(AbiExecutableNumOutputsArgs, num_outputs), NULL, get.executable,
-      0};
+      ABI_SIZE(AbiExecutableNumOutputsArgs, num_outputs), NULL, executable, 0};
   if (!TryInner(kSlotExecutableNumOutputs, &count)) abort();
-  AbiExecutableDestroyArgs put = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
-  TryInner(kSlotExecutableDestroy, &put);
+  PutExecutable(executable);
   return (Outputs){args->output_lists, args->num_devices, count.num_outputs};
 }
 
@@ -33,13 +28,25 @@ static void SpoilFirstElement(PJRT_Buffer* buffer) {
   bytes[part - 1] ^= type == kTypePred ? 1 : 0x40;
 }
 
-void SpoilFirstElements(const Outputs* outputs) {
+void EachOutput(const Outputs* outputs, void (*spoil)(PJRT_Buffer* buffer)) {
   for (size_t d = 0; d < outputs->devices; ++d) {
-    for (size_t i = 0; i < outputs->count; ++i) {
-      SpoilFirstElement(outputs->lists[d][i]);
-    }
+    for (size_t i = 0; i < outputs->count; ++i) spoil(outputs->lists[d][i]);
   }
 }
+
+void SpoilFirstElements(const Outputs* outputs) {
+  EachOutput(outputs, SpoilFirstElement);
+}
+
+static void MakeFirstNan(PJRT_Buffer* buffer) {
+  size_t size = 0;
+  unsigned char* bytes = Bytes(buffer, &size);
+  if (bytes != NULL && ElementType(buffer) == kTypeF32) {
+    memset(bytes, 0xff, sizeof(float));
+  }
+}
+
+void MakeNan(const Outputs* outputs) { EachOutput(outputs, MakeFirstNan); }
 
 void SpoilOnLastDevice(const Outputs* outputs) {
   if (outputs->devices < 2) return;
@@ -113,9 +120,5 @@ static void LosePrecisionOf(PJRT_Buffer* buffer) {
 }
 
 void LosePrecision(const Outputs* outputs) {
-  for (size_t d = 0; d < outputs->devices; ++d) {
-    for (size_t i = 0; i < outputs->count; ++i) {
-      LosePrecisionOf(outputs->lists[d][i]);
-    }
-  }
+  EachOutput(outputs, LosePrecisionOf);
 }

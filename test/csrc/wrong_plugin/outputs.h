@@ -13,6 +13,7 @@ typedef struct {
 
 Outputs OutputsOf(const AbiLoadedExecutableExecuteArgs* args);
 
+void EachOutput(const Outputs* outputs, void (*spoil)(PJRT_Buffer* buffer));
 // The first element is far off: a bool is its opposite, of all else the second
 // highest bit is flipped.
 void SpoilFirstElements(const Outputs* outputs);
@@ -21,6 +22,8 @@ void SpoilOnLastDevice(const Outputs* outputs);
 // Each device gets what the next one has; as SpoilFirstElements where all have
 // the same.
 void RotateDevices(const Outputs* outputs);
+// The first float32 is a NaN.
+void MakeNan(const Outputs* outputs);
 // Floats keep the upper half of their mantissas.
 void LosePrecision(const Outputs* outputs);
 

@@ -50,27 +50,25 @@ static PJRT_Error* UnevenParameter(AbiClientCompileArgs* args) {
 }
 
 const Fault kProgramFaults[] = {
-    {.name = "priorities-ignored",
-     .what = "every priority of a sharding that Shardy gets is read as p0",
-     .overrides = {SPOILS(ClientCompile, PrioritiesIgnored)}},
-    {.name = "v2-misread",
-     .what = "the transposition of V2 shardings is not read: "
-             "[2,4]<=[4,2]T(1,0) is [2,4]<=[4,2]T(0,1)",
-     .overrides = {SPOILS(ClientCompile, V2Misread)}},
-    {.name = "v1-misread",
-     .what = "the devices of V1 shardings are read in ascending order",
-     .overrides = {SPOILS(ClientCompile, V1Misread)}},
-    {.name = "mesh-misread",
-     .what =
-         "the device_ids of Shardy's meshes, where there are any, are read in "
-         "descending order",
-     .overrides = {SPOILS(ClientCompile, MeshMisread)}},
-    {.name = "permuted-mesh",
-     .what = "v1-misread, v2-misread and mesh-misread together",
-     .overrides = {SPOILS(ClientCompile, PermutedMesh)}},
-    {.name = "uneven-parameter",
-     .what = "a parameter with a dimension that its sharding in HLO, which "
-             "GSPMD reads, splits unevenly is laid out whole on each device",
-     .overrides = {SPOILS(ClientCompile, UnevenParameter)}},
+    FAULT("priorities-ignored",
+          "every priority of a sharding that Shardy gets is read as p0",
+          {SPOILS(ClientCompile, PrioritiesIgnored)}),
+    FAULT("v2-misread",
+          "the transposition of V2 shardings is not read: "
+          "[2,4]<=[4,2]T(1,0) is [2,4]<=[4,2]T(0,1)",
+          {SPOILS(ClientCompile, V2Misread)}),
+    FAULT("v1-misread",
+          "the devices of V1 shardings are read in ascending order",
+          {SPOILS(ClientCompile, V1Misread)}),
+    FAULT("mesh-misread",
+          "the device_ids of Shardy's meshes, where there are any, are read in "
+          "descending order",
+          {SPOILS(ClientCompile, MeshMisread)}),
+    FAULT("permuted-mesh", "v1-misread, v2-misread and mesh-misread together",
+          {SPOILS(ClientCompile, PermutedMesh)}),
+    FAULT("uneven-parameter",
+          "a parameter with a dimension that its sharding in HLO, which "
+          "GSPMD reads, splits unevenly is laid out whole on each device",
+          {SPOILS(ClientCompile, UnevenParameter)}),
     {.name = NULL},
 };

@@ -54,13 +54,10 @@ static PJRT_Error* Upload(AbiClientBufferFromHostBufferArgs* args) {
 }
 
 static PJRT_Error* Read(AbiBufferToHostBufferArgs* args) {
-  const bool overlapped = Overlapped(args);
-  PJRT_Error* error = CallInner(kSlotBufferToHostBuffer, args);
-  if (error != NULL || args->dst == NULL || !overlapped) return error;
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             args->event};
-  if (TryInner(kSlotEventAwait, &await)) *(unsigned char*)args->dst ^= 1;
-  return NULL;
+  if (!Overlapped(args)) return CallInner(kSlotBufferToHostBuffer, args);
+  PJRT_Error* error;
+  if (Download(args, &error)) *(unsigned char*)args->dst ^= 1;
+  return error;
 }
 
 static PJRT_Error* Compile(AbiClientCompileArgs* args) {
@@ -96,46 +93,41 @@ TOUCHES(BufferDestroy)
 TOUCHES(EventDestroy)
 
 const Fault kRaceFaults[] = {
-    {.name = "race-of-executions",
-     .what = "of two executions the first one's results are as of wrong-op",
-     .overrides = {SPOILS(LoadedExecutableExecute, Execute)}},
-    {.name = "race-of-uploads",
-     .what = "of two uploads the first one's first element is another",
-     .overrides = {SPOILS(ClientBufferFromHostBuffer, Upload)}},
-    {.name = "race-of-reads",
-     .what = "of two reads the first one's first bit is flipped",
-     .overrides = {SPOILS(BufferToHostBuffer, Read)}},
-    {.name = "race-of-compiles",
-     .what = "of two compilations the first fails",
-     .overrides = {SPOILS(ClientCompile, Compile)}},
-    {.name = "race-of-loads",
-     .what = "of two PJRT_Executable_DeserializeAndLoad the first fails",
-     .overrides = {SPOILS(ExecutableDeserializeAndLoad, Load)}},
-    {.name = "race-of-destroys",
-     .what = "two PJRT_Buffer_Destroy end the process by SIGABRT",
-     .overrides = {SPOILS(BufferDestroy, Destroy)}},
-    {.name = "race-of-upload-and-destroy",
-     .what = "PJRT_Buffer_Destroy changes the first element of an upload",
-     .overrides = {SPOILS(ClientBufferFromHostBuffer, Upload),
-                   SPOILS(BufferDestroy, TouchBufferDestroy)}},
-    {.name = "race-of-execute-and-upload",
-     .what = "an upload makes results of an execution as of wrong-op",
-     .overrides = {SPOILS(LoadedExecutableExecute, Execute),
-                   SPOILS(ClientBufferFromHostBuffer,
-                          TouchClientBufferFromHostBuffer)}},
-    {.name = "race-of-compile-and-execute",
-     .what = "an execution makes a compilation fail",
-     .overrides = {SPOILS(ClientCompile, Compile),
-                   SPOILS(LoadedExecutableExecute,
-                          TouchLoadedExecutableExecute)}},
-    {.name = "race-of-load-and-execute",
-     .what = "an execution makes PJRT_Executable_DeserializeAndLoad fail",
-     .overrides = {SPOILS(ExecutableDeserializeAndLoad, Load),
-                   SPOILS(LoadedExecutableExecute,
-                          TouchLoadedExecutableExecute)}},
-    {.name = "race-of-await-and-destroy",
-     .what = "PJRT_Event_Destroy makes a PJRT_Event_Await fail",
-     .overrides = {SPOILS(EventAwait, Await),
-                   SPOILS(EventDestroy, TouchEventDestroy)}},
+    FAULT("race-of-executions",
+          "of two executions the first one's results are as of wrong-op",
+          {SPOILS(LoadedExecutableExecute, Execute)}),
+    FAULT("race-of-uploads",
+          "of two uploads the first one's first element is another",
+          {SPOILS(ClientBufferFromHostBuffer, Upload)}),
+    FAULT("race-of-reads", "of two reads the first one's first bit is flipped",
+          {SPOILS(BufferToHostBuffer, Read)}),
+    FAULT("race-of-compiles", "of two compilations the first fails",
+          {SPOILS(ClientCompile, Compile)}),
+    FAULT("race-of-loads",
+          "of two PJRT_Executable_DeserializeAndLoad the first fails",
+          {SPOILS(ExecutableDeserializeAndLoad, Load)}),
+    FAULT("race-of-destroys",
+          "two PJRT_Buffer_Destroy end the process by SIGABRT",
+          {SPOILS(BufferDestroy, Destroy)}),
+    FAULT("race-of-upload-and-destroy",
+          "PJRT_Buffer_Destroy changes the first element of an upload",
+          {SPOILS(ClientBufferFromHostBuffer, Upload),
+           SPOILS(BufferDestroy, TouchBufferDestroy)}),
+    FAULT(
+        "race-of-execute-and-upload",
+        "an upload makes results of an execution as of wrong-op",
+        {SPOILS(LoadedExecutableExecute, Execute),
+         SPOILS(ClientBufferFromHostBuffer, TouchClientBufferFromHostBuffer)}),
+    FAULT("race-of-compile-and-execute",
+          "an execution makes a compilation fail",
+          {SPOILS(ClientCompile, Compile),
+           SPOILS(LoadedExecutableExecute, TouchLoadedExecutableExecute)}),
+    FAULT("race-of-load-and-execute",
+          "an execution makes PJRT_Executable_DeserializeAndLoad fail",
+          {SPOILS(ExecutableDeserializeAndLoad, Load),
+           SPOILS(LoadedExecutableExecute, TouchLoadedExecutableExecute)}),
+    FAULT("race-of-await-and-destroy",
+          "PJRT_Event_Destroy makes a PJRT_Event_Await fail",
+          {SPOILS(EventAwait, Await), SPOILS(EventDestroy, TouchEventDestroy)}),
     {.name = NULL},
 };

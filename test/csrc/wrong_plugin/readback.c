@@ -8,15 +8,6 @@
 
 typedef AbiBufferToHostBufferArgs DownloadArgs;
 
-// True once the bytes have come; the caller still has the event.
-static bool Download(DownloadArgs* args, PJRT_Error** error) {
-  *error = CallInner(kSlotBufferToHostBuffer, args);
-  if (*error != NULL || args->dst == NULL || args->event == NULL) return false;
-  AbiEventAwaitArgs await = {ABI_SIZE(AbiEventAwaitArgs, event), NULL,
-                             args->event};
-  return TryInner(kSlotEventAwait, &await);
-}
-
 // What was read last of each size; as long as the process.
 typedef struct Last {
   struct Last* next;
@@ -109,19 +100,19 @@ static PJRT_Error* TooSmallIsTaken(DownloadArgs* args) {
 #define DOWNLOADS(function) {SPOILS(BufferToHostBuffer, function)}
 
 const Fault kReadbackFaults[] = {
-    {.name = "stale-readback",
-     .what = "a buffer reads as the last other one of its size that was read",
-     .overrides = DOWNLOADS(StaleReadback)},
-    {.name = "readback-transposed",
-     .what = "arrays of two dimensions arrive column by column",
-     .overrides = DOWNLOADS(TransposedReadback)},
-    {.name = "readback-last-byte",
-     .what = "the last byte of an array is lost if its size is no multiple of "
-             "8 bytes",
-     .overrides = DOWNLOADS(LastByteLost)},
-    {.name = "readback-too-small",
-     .what = "a host buffer that is too small is left as it is, without an "
-             "error",
-     .overrides = DOWNLOADS(TooSmallIsTaken)},
+    FAULT("stale-readback",
+          "a buffer reads as the last other one of its size that was read",
+          DOWNLOADS(StaleReadback)),
+    FAULT("readback-transposed",
+          "arrays of two dimensions arrive column by column",
+          DOWNLOADS(TransposedReadback)),
+    FAULT("readback-last-byte",
+          "the last byte of an array is lost if its size is no multiple of "
+          "8 bytes",
+          DOWNLOADS(LastByteLost)),
+    FAULT("readback-too-small",
+          "a host buffer that is too small is left as it is, without an "
+          "error",
+          DOWNLOADS(TooSmallIsTaken)),
     {.name = NULL},
 };

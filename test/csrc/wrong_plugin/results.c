@@ -11,19 +11,12 @@
 
 // Which programs.
 
-static PJRT_Error* CompileAndMark(AbiClientCompileArgs* args,
-                                  const char* opcode) {
+static PJRT_Error* MarkCompiled(AbiClientCompileArgs* args,
+                                const char* opcode) {
   PJRT_Error* error = CallInner(kSlotClientCompile, args);
   if (error == NULL && CompiledHolds(args->executable, opcode)) {
     Mark(args->executable);
   }
-  return error;
-}
-
-static PJRT_Error* MarkChosen(AbiClientCompileArgs* args) {
-  const bool holds = HoldsOpcode(args->program, ChosenOpcode());
-  PJRT_Error* error = CallInner(kSlotClientCompile, args);
-  if (error == NULL && holds) Mark(args->executable);
   return error;
 }
 
@@ -41,33 +34,26 @@ static PJRT_Error* MarkChosenAndSplit(AbiClientCompileArgs* args) {
 }
 
 static PJRT_Error* MarkAllToAll(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "all-to-all");
+  return MarkCompiled(args, "all-to-all");
 }
 
 static PJRT_Error* MarkAllReduce(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "all-reduce");
+  return MarkCompiled(args, "all-reduce");
 }
 
 static PJRT_Error* MarkAllGather(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "all-gather");
+  return MarkCompiled(args, "all-gather");
 }
 
 static PJRT_Error* MarkCollectivePermute(AbiClientCompileArgs* args) {
-  return CompileAndMark(args, "collective-permute");
+  return MarkCompiled(args, "collective-permute");
 }
 
-// Long enough for another thread to come.
-enum { kOverlapMicroseconds = 20000 };
-
 static PJRT_Error* MarkOverlapping(AbiClientCompileArgs* args) {
-  static atomic_int running;
-  static atomic_int started;
-  const int number = ++started;
-  const bool alone = running++ == 0;
-  usleep(kOverlapMicroseconds);
-  const bool overlapped = !alone || started != number;
+  static Overlap calls;
+  const bool overlapped = Overlaps(&calls, 20000);
   PJRT_Error* error = CallInner(kSlotClientCompile, args);
-  --running;
+  --calls.running;
   if (error == NULL && overlapped) Mark(args->executable);
   return error;
 }
@@ -99,6 +85,10 @@ static PJRT_Error* ImpreciseMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, LosePrecision);
 }
 
+static PJRT_Error* NanMarked(AbiLoadedExecutableExecuteArgs* args) {
+  return Execute(args, MakeNan);
+}
+
 static PJRT_Error* RotateMarked(AbiLoadedExecutableExecuteArgs* args) {
   return Execute(args, RotateDevices);
 }
@@ -111,41 +101,42 @@ static PJRT_Error* SpoilLastDevice(AbiLoadedExecutableExecuteArgs* args) {
   {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
 
 const Fault kResultFaults[] = {
-    {.name = "wrong-op",
-     .what = "of programs with the opcode, the first element of each output is "
-             "far off (a bool is its opposite)",
-     .overrides = WRONG(MarkChosen, SpoilMarked)},
-    {.name = "wrong-op-sharded",
-     .what = "the same, of programs that split a parameter over devices only",
-     .overrides = WRONG(MarkChosenAndSplit, SpoilMarked)},
-    {.name = "wrong-op-last-device",
-     .what = "the same, of programs for more than one device, on the last "
-             "device only",
-     .overrides = WRONG(MarkChosen, SpoilLastDevice)},
-    {.name = "imprecise-op",
-     .what = "of programs with the opcode, floating-point outputs hold the "
-             "upper half of their mantissas only",
-     .overrides = WRONG(MarkChosen, ImpreciseMarked)},
-    {.name = "wrong-all-to-all",
-     .what = "of compiled programs with an all-to-all, each device's output is "
-             "that of the next device; where they are the same, the first "
-             "element is far off",
-     .overrides = WRONG(MarkAllToAll, RotateMarked)},
-    {.name = "wrong-all-gather",
-     .what = "the same of all-gather",
-     .overrides = WRONG(MarkAllGather, RotateMarked)},
-    {.name = "wrong-all-reduce",
-     .what = "the same of all-reduce",
-     .overrides = WRONG(MarkAllReduce, RotateMarked)},
-    {.name = "wrong-collective-permute",
-     .what = "the same of collective-permute",
-     .overrides = WRONG(MarkCollectivePermute, RotateMarked)},
-    {.name = "racy-compile",
-     .what = "programs compiled at the same time compute as wrong-op; each "
-             "takes 20 ms",
-     .overrides = WRONG(MarkOverlapping, SpoilMarked)},
-    {.name = "nondeterministic-compile",
-     .what = "every second program compiled in a process computes as wrong-op",
-     .overrides = WRONG(MarkEverySecond, SpoilMarked)},
+    FAULT("wrong-op",
+          "of programs with the opcode, the first element of each output is "
+          "far off (a bool is its opposite)",
+          WRONG(MarkChosen, SpoilMarked)),
+    FAULT("wrong-op-sharded",
+          "the same, of programs that split a parameter over devices only",
+          WRONG(MarkChosenAndSplit, SpoilMarked)),
+    FAULT("wrong-op-last-device",
+          "the same, of programs for more than one device, on the last "
+          "device only",
+          WRONG(MarkChosen, SpoilLastDevice)),
+    FAULT("nan-op",
+          "of programs with the opcode, the first float32 of each output is "
+          "a NaN",
+          WRONG(MarkChosen, NanMarked)),
+    FAULT("imprecise-op",
+          "of programs with the opcode, floating-point outputs hold the "
+          "upper half of their mantissas only",
+          WRONG(MarkChosen, ImpreciseMarked)),
+    FAULT("wrong-all-to-all",
+          "of compiled programs with an all-to-all, each device's output is "
+          "that of the next device; where they are the same, the first "
+          "element is far off",
+          WRONG(MarkAllToAll, RotateMarked)),
+    FAULT("wrong-all-gather", "the same of all-gather",
+          WRONG(MarkAllGather, RotateMarked)),
+    FAULT("wrong-all-reduce", "the same of all-reduce",
+          WRONG(MarkAllReduce, RotateMarked)),
+    FAULT("wrong-collective-permute", "the same of collective-permute",
+          WRONG(MarkCollectivePermute, RotateMarked)),
+    FAULT("racy-compile",
+          "programs compiled at the same time compute as wrong-op; each "
+          "takes 20 ms",
+          WRONG(MarkOverlapping, SpoilMarked)),
+    FAULT("nondeterministic-compile",
+          "every second program compiled in a process computes as wrong-op",
+          WRONG(MarkEverySecond, SpoilMarked)),
     {.name = NULL},
 };

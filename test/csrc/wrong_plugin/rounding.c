@@ -120,19 +120,12 @@ static PJRT_Error* ExecuteAndCut(AbiLoadedExecutableExecuteArgs* args,
   return error;
 }
 
-static PJRT_Error* MarkOpcode(AbiClientCompileArgs* args, const char* opcode) {
-  const bool holds = HoldsOpcode(args->program, opcode);
-  PJRT_Error* error = CallInner(kSlotClientCompile, args);
-  if (error == NULL && holds) Mark(args->executable);
-  return error;
-}
-
 static PJRT_Error* MarkCasts(AbiClientCompileArgs* args) {
-  return MarkOpcode(args, "convert");
+  return CompileAndMark(args, "convert");
 }
 
 static PJRT_Error* MarkSums(AbiClientCompileArgs* args) {
-  return MarkOpcode(args, "add");
+  return CompileAndMark(args, "add");
 }
 
 static PJRT_Error* CastBf16(AbiLoadedExecutableExecuteArgs* args) {
@@ -165,22 +158,22 @@ static PJRT_Error* SumBf16(AbiLoadedExecutableExecuteArgs* args) {
   {SPOILS(ClientCompile, mark), SPOILS(LoadedExecutableExecute, execute)}
 
 const Fault kRoundingFaults[] = {
-    {.name = "cast-cuts-bfloat16",
-     .what = "float32 is cut off to bfloat16 in place of rounded, of programs "
-             "for one device",
-     .overrides = CUTS(MarkCasts, CastBf16)},
-    {.name = "cast-cuts-large-bfloat16",
-     .what = "the same, of arrays of more than 2^20 elements only",
-     .overrides = CUTS(MarkCasts, CastLargeBf16)},
-    {.name = "cast-cuts-tail-bfloat16",
-     .what = "the same, of what is behind the last 16 elements only",
-     .overrides = CUTS(MarkCasts, CastTailBf16)},
-    {.name = "cast-cuts-large-float16",
-     .what = "float32 is cut off to float16 in arrays of more than 2^24 "
-             "elements",
-     .overrides = CUTS(MarkCasts, CastLargeF16)},
-    {.name = "sum-cuts-bfloat16",
-     .what = "a sum of two bfloat16 is cut off in place of rounded",
-     .overrides = CUTS(MarkSums, SumBf16)},
+    FAULT("cast-cuts-bfloat16",
+          "float32 is cut off to bfloat16 in place of rounded, of programs "
+          "for one device",
+          CUTS(MarkCasts, CastBf16)),
+    FAULT("cast-cuts-large-bfloat16",
+          "the same, of arrays of more than 2^20 elements only",
+          CUTS(MarkCasts, CastLargeBf16)),
+    FAULT("cast-cuts-tail-bfloat16",
+          "the same, of what is behind the last 16 elements only",
+          CUTS(MarkCasts, CastTailBf16)),
+    FAULT("cast-cuts-large-float16",
+          "float32 is cut off to float16 in arrays of more than 2^24 "
+          "elements",
+          CUTS(MarkCasts, CastLargeF16)),
+    FAULT("sum-cuts-bfloat16",
+          "a sum of two bfloat16 is cut off in place of rounded",
+          CUTS(MarkSums, SumBf16)),
     {.name = NULL},
 };

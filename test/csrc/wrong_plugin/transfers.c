@@ -9,18 +9,6 @@
 
 typedef AbiClientBufferFromHostBufferArgs UploadArgs;
 
-enum { kImmutableUntilTransferCompletes = 1 };
-
-// The bytes of a buffer just made are spoiled where they lie, so they must not
-// be the caller's own.
-static PJRT_Error* UploadCopy(UploadArgs* args) {
-  const int semantics = args->host_buffer_semantics;
-  args->host_buffer_semantics = kImmutableUntilTransferCompletes;
-  PJRT_Error* error = CallInner(kSlotClientBufferFromHostBuffer, args);
-  args->host_buffer_semantics = semantics;
-  return error;
-}
-
 static PJRT_Error* Upload(UploadArgs* args,
                           void (*spoil)(unsigned char* bytes, size_t size)) {
   PJRT_Error* error = UploadCopy(args);
@@ -194,69 +182,61 @@ static PJRT_Error* UploadStrided(UploadArgs* args) {
   return error;
 }
 
-// Long enough for another thread to come.
-enum { kOverlapMicroseconds = 2000 };
-
 static PJRT_Error* RacyUpload(UploadArgs* args) {
-  static atomic_int running;
-  static atomic_int started;
-  const int number = ++started;
-  const bool alone = running++ == 0;
-  usleep(kOverlapMicroseconds);
-  const bool overlapped = !alone || started != number;
+  static Overlap calls;
+  const bool overlapped = Overlaps(&calls, 2000);
   PJRT_Error* error = overlapped
                           ? Upload(args, FlipFirst)
                           : CallInner(kSlotClientBufferFromHostBuffer, args);
-  --running;
+  --calls.running;
   return error;
 }
 
 #define UPLOADS(function) {SPOILS(ClientBufferFromHostBuffer, function)}
 
 const Fault kTransferFaults[] = {
-    {.name = "transfer-bfloat16",
-     .what = "bfloat16 loses its lowest bit on the way to a device",
-     .overrides = UPLOADS(UploadBf16)},
-    {.name = "transfer-float16",
-     .what = "float16 loses its lowest bit on the way to a device",
-     .overrides = UPLOADS(UploadF16)},
-    {.name = "transfer-bool",
-     .what = "every eighth bool becomes false on the way to a device",
-     .overrides = UPLOADS(UploadBool)},
-    {.name = "transfer-int64",
-     .what = "int64 is what its lower half says, on the way to a device",
-     .overrides = UPLOADS(UploadInt64)},
-    {.name = "transfer-uint8",
-     .what = "uint8 loses its highest bit on the way to a device",
-     .overrides = UPLOADS(UploadUint8)},
-    {.name = "transfer-float64",
-     .what = "float64 is rounded to float32 on the way to a device",
-     .overrides = UPLOADS(UploadF64)},
-    {.name = "transfer-nan",
-     .what = "every float32 NaN becomes 0x7fc00000 on the way to a device",
-     .overrides = UPLOADS(UploadNan)},
-    {.name = "transfer-negative-zero",
-     .what = "a float32 -0.0 becomes 0.0 on the way to a device",
-     .overrides = UPLOADS(UploadNegativeZero)},
-    {.name = "transfer-denormal",
-     .what = "float32 denormals become zero on the way to a device",
-     .overrides = UPLOADS(UploadDenormal)},
-    {.name = "transfer-last-byte",
-     .what = "the last byte of an array is lost if its size is no multiple of "
-             "8 bytes",
-     .overrides = UPLOADS(UploadLastByte)},
-    {.name = "transfer-large",
-     .what = "4 bytes, 1 MiB behind the beginning of an array, are lost",
-     .overrides = UPLOADS(UploadLarge)},
-    {.name = "transfer-between",
-     .what = "PJRT_Buffer_CopyToDevice flips the first byte's lowest bit",
-     .overrides = {SPOILS(BufferCopyToDevice, CopyToDevice)}},
-    {.name = "transfer-strided",
-     .what = "byte_strides of the host's array are ignored",
-     .overrides = UPLOADS(UploadStrided)},
-    {.name = "racy-upload",
-     .what = "of uploads that overlap, the first byte's lowest bit is flipped; "
-             "each takes 2 ms",
-     .overrides = UPLOADS(RacyUpload)},
+    FAULT("transfer-bfloat16",
+          "bfloat16 loses its lowest bit on the way to a device",
+          UPLOADS(UploadBf16)),
+    FAULT("transfer-float16",
+          "float16 loses its lowest bit on the way to a device",
+          UPLOADS(UploadF16)),
+    FAULT("transfer-bool",
+          "every eighth bool becomes false on the way to a device",
+          UPLOADS(UploadBool)),
+    FAULT("transfer-int64",
+          "int64 is what its lower half says, on the way to a device",
+          UPLOADS(UploadInt64)),
+    FAULT("transfer-uint8",
+          "uint8 loses its highest bit on the way to a device",
+          UPLOADS(UploadUint8)),
+    FAULT("transfer-float64",
+          "float64 is rounded to float32 on the way to a device",
+          UPLOADS(UploadF64)),
+    FAULT("transfer-nan",
+          "every float32 NaN becomes 0x7fc00000 on the way to a device",
+          UPLOADS(UploadNan)),
+    FAULT("transfer-negative-zero",
+          "a float32 -0.0 becomes 0.0 on the way to a device",
+          UPLOADS(UploadNegativeZero)),
+    FAULT("transfer-denormal",
+          "float32 denormals become zero on the way to a device",
+          UPLOADS(UploadDenormal)),
+    FAULT("transfer-last-byte",
+          "the last byte of an array is lost if its size is no multiple of "
+          "8 bytes",
+          UPLOADS(UploadLastByte)),
+    FAULT("transfer-large",
+          "4 bytes, 1 MiB behind the beginning of an array, are lost",
+          UPLOADS(UploadLarge)),
+    FAULT("transfer-between",
+          "PJRT_Buffer_CopyToDevice flips the first byte's lowest bit",
+          {SPOILS(BufferCopyToDevice, CopyToDevice)}),
+    FAULT("transfer-strided", "byte_strides of the host's array are ignored",
+          UPLOADS(UploadStrided)),
+    FAULT("racy-upload",
+          "of uploads that overlap, the first byte's lowest bit is flipped; "
+          "each takes 2 ms",
+          UPLOADS(RacyUpload)),
     {.name = NULL},
 };

@@ -9,41 +9,14 @@
 
 const AbiApi* GetPjrtApi(void);
 
-const AbiApi* inner;
 static char opcode[64];
 
 void Absent(void) {}
-
-void* Allocate(size_t size) {
-  void* bytes = calloc(1, size > 0 ? size : 1);
-  if (bytes == NULL) abort();
-  return bytes;
-}
-
-void* Duplicate(const void* bytes, size_t size) {
-  void* copy = Allocate(size);
-  if (size > 0) memcpy(copy, bytes, size);
-  return copy;
-}
 
 const char* ChosenOpcode(void) { return opcode; }
 
 long ChosenNumber(long otherwise) {
   return opcode[0] != '\0' ? strtol(opcode, NULL, 10) : otherwise;
-}
-
-PJRT_Error* CallInner(int slot, void* args) {
-  return ((AbiErrorFunction)inner->slots[slot])(args);
-}
-
-void CallInnerVoid(int slot, void* args) {
-  ((AbiVoidFunction)inner->slots[slot])(args);
-}
-
-bool TryInner(int slot, void* args) {
-  PJRT_Error* error = CallInner(slot, args);
-  if (error != NULL) FreeError(error);
-  return error == NULL;
 }
 
 // A table may be shorter than the one we know: what is not there is not
@@ -79,7 +52,7 @@ static const Fault* const tables[] = {
     kExecuteFaults, kArgumentFaults, kCacheFaults,    kFigureFaults,
     kAheadFaults,   kGroupFaults,    kRoundingFaults, kSizeFaults,
     kCountFaults,   kLoadFaults,     kEventFaults,    kLeakFaults,
-    kRaceFaults};
+    kRaceFaults,    kPublicFaults};
 enum { kTables = sizeof(tables) / sizeof(tables[0]) };
 
 static const Fault* FindFault(const char* name) {
@@ -88,19 +61,6 @@ static const Fault* FindFault(const char* name) {
       if (strcmp(fault->name, name) == 0) return fault;
     }
   }
-  return NULL;
-}
-
-// The real plugin's table, or NULL, with a message.
-static const AbiApi* OpenInner(const char* folder) {
-  char path[4096];
-  snprintf(path, sizeof(path), "%sinner.so", folder);
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const AbiApi* (*get)(void) = NULL;
-  if (library != NULL) *(void**)&get = dlsym(library, "GetPjrtApi");
-  if (get != NULL) return get();
-  fprintf(stderr, "%s has to be a link to a PJRT plugin: %s\n", path,
-          library == NULL ? dlerror() : "it has no GetPjrtApi");
   return NULL;
 }
 
@@ -136,16 +96,14 @@ static bool ReadPath(char* path) {
 static AbiApi* MakeTable(void) {
   Dl_info info;
   if (dladdr((const void*)&inner, &info) == 0) return NULL;
-  char path[4000];
+  char path[4000], real[4096];
   snprintf(path, sizeof(path), "%s", info.dli_fname);
   if (!ReadPath(path)) return NULL;
-  inner = OpenInner(path);
+  snprintf(real, sizeof(real), "%sinner.so", path);
+  inner = OpenPlugin(real, "");
   if (inner == NULL) return NULL;
   AbiApi* table = Duplicate(inner, inner->struct_size);
-  Replace(table, kSlotErrorDestroy, (AbiFunction)ErrorDestroy);
-  Replace(table, kSlotErrorMessage, (AbiFunction)ErrorMessage);
-  Replace(table, kSlotErrorGetCode, (AbiFunction)ErrorGetCode);
-  Replace(table, kSlotErrorForEachPayload, (AbiFunction)ErrorForEachPayload);
+  SetErrorFunctions(table);
   Replace(table, kSlotLoadedExecutableDestroy,
           (AbiFunction)LoadedExecutableDestroy);
   if (fault != NULL) Spoil(table, fault);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+#include "test/csrc/plugin_core.h"
 
 enum { kMaxOverrides = 5 };
 
@@ -33,6 +33,8 @@ typedef struct {
   bool one_load;                      // the table is given once
 } Fault;
 
+#define FAULT(fault, text, ...) \
+  {.name = fault, .what = text, .overrides = __VA_ARGS__}
 #define SPOILS(slot, function) {kSlot##slot, (AbiFunction)function}
 
 void Absent(void);
@@ -58,31 +60,8 @@ extern const Fault kLoadFaults[];
 extern const Fault kEventFaults[];
 extern const Fault kLeakFaults[];
 extern const Fault kRaceFaults[];
+extern const Fault kPublicFaults[];
 
-// The real plugin.
-
-extern const AbiApi* inner;
-
-PJRT_Error* CallInner(int slot, void* args);
-void CallInnerVoid(int slot, void* args);
-// For calls that cannot fail, or whose failure changes nothing.
-bool TryInner(int slot, void* args);
-
-// Errors of our own, of which the real plugin must not be asked.
-
-PJRT_Error* Refuse(int code, const char* format, ...)
-    __attribute__((format(printf, 2, 3)));
-int CodeOf(const PJRT_Error* error);
-void FreeError(PJRT_Error* error);
-// The functions of errors that know ours and the real plugin's apart.
-void ErrorDestroy(AbiErrorDestroyArgs* args);
-void ErrorMessage(AbiErrorMessageArgs* args);
-PJRT_Error* ErrorGetCode(AbiErrorGetCodeArgs* args);
-PJRT_Error* ErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
-
-// Memory; ends the process where there is none.
-void* Allocate(size_t size);
-void* Duplicate(const void* bytes, size_t size);
 // That of the file's name, or "".
 const char* ChosenOpcode(void);
 // The number that stands there in its place, or `otherwise`.

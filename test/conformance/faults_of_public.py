@@ -1,0 +1,73 @@
+"""Faults of the kinds that public plugins have had; most need no torch."""
+
+from __future__ import annotations
+
+from fault_rows import crashed, failed, Found, Row
+
+ROWS = (
+    *(failed('transfer-of-rank', 'transfers.types/S32', text, opcode=rank)
+      for rank, text in (('3', 'S32[3, 4, 5]'), ('4', 'S32[2, 3, 4, 3]'),
+                         ('6', 'S32[2, 1, 3, 2, 2, 3]'))),
+    *(failed(
+        'strides-of-width',
+        'transfers.strides/transposed',
+        f'S{8 * int(width)}[10, 12]: byte_strides',
+        'transfers.types/S32',
+        opcode=width) for width in '128'),
+    failed('strides-of-zero', 'transfers.strides/repeated', 'not heeded',
+           'transfers.strides/sliced'),
+    failed('strides-of-slices', 'transfers.strides/sliced', 'not heeded',
+           'transfers.strides/permuted', 'transfers.strides/repeated'),
+    failed('strides-for-reading', 'transfers.strides/permuted',
+           'heeded when it is read back, and not by a program',
+           'transfers.types/S32'),
+    failed('copy-of-odd-size', 'transfers.between', '1 of 1 bytes',
+           'sizes.copies/1 MiB'),
+    failed('copy-of-type', 'transfers.between', 'F16[] from device',
+           'sizes.copies/1 MiB'),
+    Row('sum-between', (Found('rounding.nearest/add_f32', '8193 elements'),
+                        Found('rounding.nearest/add_bf16', '8193 elements')),
+        ('rounding.nearest/multiply_f32', 'readback.alive')),
+    failed('all-reduce-to-1024', 'groups.told/all-reduce',
+           'of 4128 elements it has', 'groups.told/all-gather'),
+    failed('cast-signed', 'rounding.bytes/u8_to_f32', 'F32: 2',
+           'rounding.bytes/s8_to_f32', 'rounding.bytes/f32_to_u8'),
+    crashed('aborts-on-empty', 'sizes.empty/0x4', 'readback.fresh'),
+    failed('pool-of-results', 'readback.alive',
+           'which is result 256: a later one has overwritten it',
+           'readback.fresh'),
+    failed('donation-swaps', 'donation.several', 'takes the place of',
+           'donation.real/taken'),
+    failed('donation-spoils', 'donation.several', 'which nobody donated beside',
+           'donation.real/taken'),
+    failed('error-of-second-lost', 'errors.asynchronous/second', 'no error',
+           'errors.asynchronous/executed'),
+    failed('error-once', 'errors.asynchronous/awaited_twice', 'no error',
+           'errors.asynchronous/read'),
+    failed('callback-with-lock', 'callbacks.destroys/result',
+           'a lock is held while it is called', 'readback.fresh'),
+    failed('compile-by-name', 'caching.names', 'multiply gives',
+           'caching.reload/same client'),
+    failed('loads-on-first', 'loading.devices/another', 'is on device 0',
+           'loading.devices/two', 'loading.apart'),
+    failed('loads-on-one', 'loading.devices/two', 'is on one device',
+           'loading.devices/another', 'loading.apart'),
+    failed('writes-behind', 'start.struct_sizes', 'PJRT_Buffer_ToHostBuffer:',
+           'readback.fresh'),
+    failed('client-leaves-file', 'leaks.behind/files', 'the files that',
+           'leaks.behind/processes'),
+    failed('client-leaves-process', 'leaks.behind/processes',
+           'the processes that', 'leaks.behind/files'),
+    # What earlier findings said wrongly.
+    failed(
+        'wrong-op',
+        'readiness.data/result',
+        'it is wrong, and not early',
+        opcode='add'),
+    failed(
+        'nan-op',
+        'training.losses/replicated',
+        'by nan;',
+        'training.specs/annotated',
+        opcode='dot'),
+)
