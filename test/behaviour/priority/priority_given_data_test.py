@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla_form import SHARDY
+from torch_xla_form import form, SHARDY
 
 ENVIRONMENT = SHARDY
 
@@ -156,8 +156,13 @@ _WAYS: dict[str, Callable] = {
 _CORE = ('cast into', 'cast and updated', 'loaded', 'ones_', 'made a vector',
          'given what is marked alike', 'swapped and cast')
 
-# What nobody places follows who is first.
-_FREE = ('times 2', 'added to zeros')
+# What nobody places follows who is first. XLA takes the placement of a cast
+# without a copy for a hint, which a native build leaves so.
+_FREE = ('times 2', 'added to zeros', *({
+    'wheel': (),
+    'native': ('bfloat16', 'barrier', 'data cast', 'updated and cast',
+               'written in part', 'loaded and cast')
+}[form()]))
 
 
 def _assert_decides(mesh, way: str, run: Callable, is_synced: bool = True):
@@ -201,4 +206,6 @@ def test_decide_as_before(way, is_synced, mesh):
 @pytest.mark.parametrize('way', ['bfloat16', 'cast into'])
 def test_in_a_compiled_function(way, mesh):
   torch._dynamo.reset()
-  _assert_decides(mesh, way, torch.compile(_sum(_WAYS[way]), backend='openxla'))
+  # Within a graph each is a cast.
+  _assert_decides(mesh, 'bfloat16',
+                  torch.compile(_sum(_WAYS[way]), backend='openxla'))
