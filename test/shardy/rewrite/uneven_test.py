@@ -358,37 +358,6 @@ def test_unevenly_split_updates():
   close(y.cpu(), torch.zeros_like(a).scatter_add(0, index, a + 1))
 
 
-@pytest.mark.parametrize('count, whole', [(10, ['i', 'u', 'u']), (16, [])])
-def test_only_what_is_scattered_unevenly_stays_whole(count, whole):
-  """What comes before the indices is another operand."""
-  add = """add {
-    a = f32[] parameter(0)
-    b = f32[] parameter(1)
-    c = f32[] parameter(2)
-    d = f32[] parameter(3)
-    ROOT t = (f32[], f32[]) tuple(c, d)
-  }"""
-  module = modules.module_of(
-      f"""
-    p = f32[10,6] parameter(0), sharding={_SPLIT}
-    x = f32[10,4] parameter(1)
-    i = s32[{count},1] parameter(2)
-    u = f32[{count},4] parameter(3)
-    y = (f32[10,4], f32[10,4]) scatter(x, x, i, u, u), update_window_dims={{1}},
-      inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}},
-      index_vector_dim=1, to_apply=add
-    ROOT t = (f32[10,6], (f32[10,4], f32[10,4])) tuple(p, y)""", add)
-  modules.lower(module)
-  by_id = {i.id: i for i in module.computations[-1].instructions}
-  kept = [(by_id[i.operand_ids[0]].name, i.backend_config)
-          for i in by_id.values()
-          if i.custom_call_target == 'Sharding' and i.sharding == _REPLICATED]
-  assert [name for name, _ in kept] == whole
-  # The windows of updates may be split.
-  assert {open_dims for name, open_dims in kept if name == 'u'
-         } <= {b'unspecified_dims=[1]'}
-
-
 @pytest.mark.slow
 def test_training_with_uneven_weights():
   """Donated weights and their momentum; three steps as on one device."""

@@ -173,3 +173,72 @@ def test_the_official_wheel_still_ends():
   """If this fails, XLA is mended and `scatter_indices` can go."""
   with pytest.raises(AssertionError, match='IsScalarWithElementType'):
     processes.call(_scattered, ('x',), **_SETTINGS)
+
+
+@pytest.mark.parametrize('count, split, whole', [
+    (10, '[8,1]<=[8]', ['i', 'u', 'v']),
+    (10, '[2,1,4]<=[8] last_tile_dim_replicate', []),
+    (16, '[8,1]<=[8]', []),
+    (1, '[8,1]<=[8]', []),
+])
+def test_only_what_is_scattered_unevenly_stays_whole(count, split, whole):
+  """What comes before the indices is another operand."""
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  from torch_xla.shardy.hlo import messages, protos
+  from torch_xla.shardy.v2 import scatter_indices
+  text = f"""HloModule m
+add {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = f32[] parameter(2)
+  d = f32[] parameter(3)
+  ROOT t = (f32[], f32[]) tuple(c, d)
+}}
+ENTRY e {{
+  p = f32[10,6] parameter(0), sharding={{devices={split}}}
+  x = f32[10,4] parameter(1)
+  i = s32[{count},1] parameter(2)
+  u = f32[{count},4] parameter(3)
+  v = f32[{count},4] parameter(4)
+  ROOT y = (f32[10,4], f32[10,4]) scatter(x, x, i, u, v),
+    update_window_dims={{1}}, inserted_window_dims={{0}},
+    scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=add
+}}
+"""
+  module = messages.parse(
+      protos.HloModuleProto,
+      hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+  assert scatter_indices.keep_whole(module) == bool(whole)
+  by_id = {i.id: i for i in module.computations[-1].instructions}
+  calls = [
+      by_id[n]
+      for n in module.computations[-1].instructions[-1].operand_ids
+      if by_id[n].opcode == 'custom-call'
+  ]
+  assert [by_id[c.operand_ids[0]].name for c in calls] == whole
+  # The windows of updates may be split.
+  assert [c.backend_config for c in calls
+         ] == [b'', b'unspecified_dims=[1]',
+               b'unspecified_dims=[1]'][:len(calls)]
+
+
+def _largest(axis) -> torch.Tensor:
+  """The largest of three below 0, by place, over two of eight devices."""
+  import torch_xla
+  import torch_xla.distributed.spmd as xs
+  import torch_xla.runtime as xr
+  xr.use_spmd()
+  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
+  t, index, values = (
+      torch.tensor(data).to('xla')
+      for data in ([-9.] * 4, [1, 2, 3], [-1., -2., -3.]))
+  xs.mark_sharding(index, mesh, (axis,))
+  torch_xla.sync()
+  return t.scatter_reduce(0, index, values, 'amax').cpu()
+
+
+@pytest.mark.slow
+def test_padding_is_not_scattered():
+  """The official wheel has a 0 of the padding in the first place."""
+  made = processes.call(_largest, 'x', **_SETTINGS, XLA_SHARDING_V2='1').value
+  assert made.equal(torch.tensor([-9., -1., -2., -3.]))

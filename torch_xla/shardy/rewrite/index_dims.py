@@ -13,12 +13,13 @@ past that. XLA has a form for it, which partitioners know:
                  operand_batching_dims={0}, start_indices_batching_dims={0}
 
 An `iota` never leaves the operand, so what is looked up is the same. That takes
-a dimension that operand and indices have in the same size.
+a dimension that operand and indices have in the same size. Indices that
+`v2.scatter_indices` holds whole are so still.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from ..hlo import array_shape
@@ -123,20 +124,21 @@ def _batch_in(computation: HloComputationProto, editor: Editor) -> int:
     form = _FORMS.get(instruction.opcode)
     if form is None or len(instruction.operand_ids) != form.operands:
       return None
-    return _batch_one(instruction, form, by_id, editor.make, computation)
+    return _batch_one(instruction, form, by_id, editor, computation)
 
   return put_before(computation, batched_one)
 
 
 def _batch_one(
     instruction: HloInstructionProto, form: _Form,
-    by_id: Mapping[int,
-                   HloInstructionProto], make: Callable[...,
-                                                        HloInstructionProto],
+    by_id: Mapping[int, HloInstructionProto], editor: Editor,
     computation: HloComputationProto) -> Optional[list[HloInstructionProto]]:
   """Changes a gather or scatter; what is new before it, None if it stays."""
   operand, indices = (by_id[n] for n in instruction.operand_ids[:2])
   numbers = getattr(instruction, form.field)
+  call = indices if indices.custom_call_target == 'Sharding' else None
+  if call:
+    indices = by_id[call.operand_ids[0]]
   if (indices.opcode != 'concatenate' or
       array_shape.is_dynamic(operand.shape) or
       array_shape.is_dynamic(indices.shape) or
@@ -162,13 +164,18 @@ def _batch_one(
     indices = parts[other_parts[0]]
   else:
     sizes[dims.vector_dim] = len(other_parts)
-    indices = make(
+    indices = editor.make(
         computation,
         'concatenate',
         array_shape.with_dims(indices.shape, tuple(sizes)),
         [parts[n].id for n in other_parts],
         dimensions=[dims.vector_dim])
     new_instructions.append(indices)
+  if call:
+    held = editor.copied(computation, call, [indices.id])
+    held.shape = indices.shape
+    new_instructions.append(held)
+    indices = held
   instruction.operand_ids[1] = indices.id
   for field, value in ((form.collapsed, dims.collapsed), (form.index_map,
                                                           dims.index_map),

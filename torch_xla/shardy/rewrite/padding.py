@@ -13,10 +13,7 @@ and it is handed over as that:
              e = f32[16,6] pad(c, 0), padding=0_6x0_0, sharding=..
              ROOT r = (f32[16,6]) tuple(e)
 
-The values in the padding are never used: the slice leaves them out. But where
-XLA splits the indices or the updates of a scatter unevenly it may scatter its
-own padding, too (the official wheel likewise), so indices of a size that is
-split unevenly stay whole, and updates along it.
+The values in the padding are never used: the slice leaves them out.
 
 Shardy splits a result that nobody placed no further than its dimensions divide,
 so that a gradient of a weight stored in uneven tiles would be gathered. Padded
@@ -32,7 +29,7 @@ padded program's layouts are compared with its result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Optional
 
@@ -42,15 +39,13 @@ from ..compile.attempt import Dims
 from ..compile.plan import Tiles
 from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import (dims_of, Editor, entry_of, insert, put_before,
-                          replace_results, results_of, set_program_shape)
+from ..hlo.editor import (dims_of, Editor, entry_of, insert, replace_results,
+                          results_of, set_program_shape)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy.constraints import SdyProgram
-from ..sharding.hlo_sharding import HloSharding, REPLICATED
-from ..sharding.partition_spec import uneven_dims
+from ..sharding.hlo_sharding import HloSharding
 from ..sharding.tile_assignment import ShardingError
-from ..v2 import holding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Padded:
   Attributes:
     parameters: the shapes that users know, by parameter number.
     constraints: the names of the instructions that constrain a slice as its
-      parameter, and what is scattered to stay whole.
+      parameter.
     unplaced_results: the dimensions of results that nobody placed and that may
       be split unevenly, by number.
     padded_unplaced: the dimensions of those that were padded, before and after.
@@ -105,13 +100,6 @@ def padded_to_tiles(dims: Dims, tiles: Dims) -> Optional[Dims]:
   return None if to == dims else to
 
 
-def _uneven_sizes(
-    tiled: Iterable[tuple[Sequence[int], Sequence[int]]]) -> frozenset[int]:
-  """The sizes of dimensions that are split unevenly, of tensors and tiles."""
-  return frozenset(
-      dims[n] for dims, tiles in tiled for n, _ in uneven_dims(dims, tiles))
-
-
 def _leaves_open(annotation: Optional[Annotation],
                  placement: HloSharding) -> bool:
   """Tests whether a dimension is open, and so not promised."""
@@ -128,16 +116,11 @@ def pad(module: HloModuleProto, annotations: extract.Annotations,
   """
   entry = entry_of(module)
   placements = _placements(entry)
-  uneven = [(i, placement.tiles.dims)
-            for i, placement in placements.values()
-            if placement.tiles and _padded_dims(i, placement)]
-  if not uneven:
+  if not any(_padded_dims(*placed) for placed in placements.values()):
     return Padded({}, frozenset(), {}, {})
-  sizes = _uneven_sizes((dims_of(i), tiles) for i, tiles in uneven)
   padder = _Padder(module, entry, annotations, placements)
   padder.pad_results(num_devices, tiles)
   padder.pad_parameters()
-  padder.keep_scattered_whole(sizes)
   set_program_shape(module)
   return Padded(padder.parameters, frozenset(padder.constraints),
                 padder.unplaced_results, padder.padded_unplaced)
@@ -212,35 +195,6 @@ class _Padder:
       after[parameter.id], replaced[parameter.id] = (cut, call), call.id
     if after:
       insert(self._entry, after, replaced)
-
-  def keep_scattered_whole(self, sizes: frozenset[int]) -> None:
-    by_id = {i.id: i for i in self._entry.instructions}
-
-    def kept_whole(
-        instruction: HloInstructionProto
-    ) -> Optional[list[HloInstructionProto]]:
-      if instruction.opcode != 'scatter':
-        return None
-      # Operands, indices, updates; as many of the last as of the first.
-      place = len(instruction.operand_ids) // 2
-      indices = by_id[instruction.operand_ids[place]]
-      if sizes.isdisjoint(dims_of(indices)):
-        return None
-      constraint = self._sharding_call(indices.shape, indices.id,
-                                       op_sharding.to_bytes(REPLICATED))
-      calls = [constraint]
-      window = instruction.scatter_dimension_numbers.update_window_dims
-      for n in instruction.operand_ids[place + 1:]:
-        whole = [
-            dim for dim, size in enumerate(dims_of(by_id[n]))
-            if size in sizes and dim not in window
-        ]
-        calls.append(holding.hold(self._entry, self._editor, by_id[n], whole))
-        self.constraints.append(calls[-1].name)
-      instruction.operand_ids[place:] = [call.id for call in calls]
-      return calls
-
-    put_before(self._entry, kept_whole)
 
   def pad_results(self, num_devices: int, tiles: Tiles) -> None:
     padded_results = {}

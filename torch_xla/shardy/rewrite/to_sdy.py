@@ -192,7 +192,10 @@ class _ModuleWriter:
     text = attributes.sharding_per_value(self._mesh, constraint.dims,
                                          constraint.unreduced)
     set_attribute(instruction, ATTRIBUTE, text)
-    if not constraint.constrains_whole_tensor:
+    # Nobody marked what a pass holds, which names it.
+    if not constraint.constrains_whole_tensor or (
+        constraint.annotation is None and
+        instruction.name.startswith('shardy.')):
       return
     shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(

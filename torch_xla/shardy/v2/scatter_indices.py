@@ -1,4 +1,4 @@
-"""Gives scatters indices of 32 bits: HloModuleProto, in place.
+"""Gives scatters indices that XLA can partition: HloModuleProto, in place.
 
 XLA's partitioner pads indices that it splits unevenly with a -1 of type s32,
 whatever their type is, and ends the process where that is another
@@ -13,18 +13,31 @@ An index that is in bounds stays what it is, and one that is not, which a
 scatter leaves out, stays out of them. Indices that are put together of parts
 are so still: `rewrite.index_dims` looks at these. torch_xla narrows the indices of
 gathers itself.
+
+Where the mesh has an axis more than those that indices or updates are split
+over, the partitioner pads with 0 instead, and scatters this padding, as does
+Shardy. So what may be split unevenly stays whole, but windows of updates:
+
+    before   y = f32[16,4] scatter(x, j, u), j = s32[3,1]
+    after    k = s32[3,1] custom-call(j), target="Sharding", sharding={replicated}
+             v = f32[3,4] custom-call(u), target="Sharding", ..
+             y = f32[16,4] scatter(x, k, v)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+import math
 from typing import Optional
 
-from ..hlo import array_shape, messages
+from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import Editor, instructions_of, put_before
+from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto, LiteralProto)
+from ..sharding.hlo_sharding import ShardingType
+from ..sharding.partition_spec import uneven_dims
+from . import holding
 
 _TYPE = 's32'
 MOST = 2**31 - 1
@@ -42,6 +55,78 @@ def narrow(module: HloModuleProto) -> int:
     return 0
   editor = Editor(module)
   return sum(_narrow_in(c, editor) for c in module.computations)
+
+
+def keep_whole(module: HloModuleProto) -> int:
+  """Holds whole what is scattered and may be split unevenly, in place.
+
+  Returns:
+    Of how many scatters; none where there is a manual region, whose values have
+    no sharding but the region's.
+  """
+  if not any(i.opcode == 'scatter' for i in instructions_of(module)) or any(
+      s and s.type is ShardingType.MANUAL
+      for s in op_sharding.module_shardings(module)):
+    return 0
+  editor, is_uneven = Editor(module), _unevenness(module)
+  return sum(_keep_whole_in(c, editor, is_uneven) for c in module.computations)
+
+
+def _unevenness(module: HloModuleProto) -> Callable[[int], bool]:
+  """A test of a size for tiles of a program that do not divide it.
+
+  Nobody splits a dimension of size 1 but who placed it so.
+  """
+  counts: set[int] = set()
+  placed: set[int] = set()
+  leaves = {
+      data: op_sharding.elements(data)[0] for data in
+      {i.sharding for i in instructions_of(module) if i.HasField('sharding')}
+  }
+  for instruction in instructions_of(module):
+    leaf = leaves.get(instruction.sharding)
+    if leaf is None or leaf.tiles is None or array_shape.is_tuple(
+        instruction.shape):
+      continue
+    dims = dims_of(instruction)
+    tiles = leaf.tiles.dims[:len(dims)]
+    counts.update(tiles, [math.prod(tiles)])
+    placed.update(dims[n] for n, _ in uneven_dims(dims, tiles))
+
+  def is_uneven(size: int) -> bool:
+    return size in placed or size > 1 and any(size % n for n in counts)
+
+  return is_uneven
+
+
+def _keep_whole_in(computation: HloComputationProto, editor: Editor,
+                   is_uneven: Callable[[int], bool]) -> int:
+  by_id = {i.id: i for i in computation.instructions}
+
+  def kept_whole(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+    if instruction.opcode != 'scatter':
+      return None
+    place = len(instruction.operand_ids) // 2
+    numbers = instruction.scatter_dimension_numbers
+    indices = by_id[instruction.operand_ids[place]]
+    sizes = dims_of(indices)
+    if not any(
+        is_uneven(size)
+        for n, size in enumerate(sizes)
+        if n != numbers.index_vector_dim):
+      return None
+    calls = [holding.hold(computation, editor, indices, range(len(sizes)))]
+    for n in instruction.operand_ids[place + 1:]:
+      whole = [
+          dim for dim, size in enumerate(dims_of(by_id[n]))
+          if is_uneven(size) and dim not in numbers.update_window_dims
+      ]
+      calls.append(holding.hold(computation, editor, by_id[n], whole))
+    instruction.operand_ids[place:] = [call.id for call in calls]
+    return calls
+
+  return put_before(computation, kept_whole)
 
 
 def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
