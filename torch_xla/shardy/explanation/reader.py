@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import os
@@ -10,6 +11,7 @@ from typing import Optional
 
 from . import infer_origins, moves
 from ..hlo.array_shape import ArrayShape
+from ..script_names import module_of
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy
@@ -146,12 +148,17 @@ def constraints_of(module: ir.Module) -> list[ir.Operation]:
 
 
 def named(main: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
-  """A function's operations, in order, with the names that people read."""
-  count = 0
+  """A function's operations, in order, with the names that people read.
+
+  They are numbered, those of a module on their own.
+  """
+  counts: collections.Counter[str] = collections.Counter()
   for operation in dialects.operations_of(main)[:-1]:  # Without itself.
+    module = module_of(str(operation.location))
     if operation.name not in (_EDGE, _CONSTRAINT):
-      count += 1
-    yield f'{operation.name.partition(".")[2]}.{count}', operation
+      counts[module] += 1
+    name = f'{operation.name.partition(".")[2]}.{counts[module]}'
+    yield f'{name} of {module}' if module else name, operation
 
 
 def _mesh(module: ir.Module) -> dict[str, int]:
