@@ -5,6 +5,7 @@ which is metadata. No hash of a graph covers it, and nothing else is compiled.
 
     addmm of blocks.3.up             an operation of a module
     addmm of blocks.3.up.backward    and of its backward
+    mul of AdamW                     and of an optimizer
     exp_avg of blocks.3.up.weight    an argument: what modules and optimizers
                                      had as a step began
     tokens of Llama                  what the outermost module was called with
@@ -25,7 +26,8 @@ from typing import Any
 import weakref
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.optim.optimizer import (register_optimizer_step_post_hook,
+                                   register_optimizer_step_pre_hook)
 from torch.utils import _pytree as pytree
 import torch_xla
 
@@ -61,6 +63,7 @@ class ScriptNames:
     self._paths: weakref.WeakKeyDictionary[torch.nn.Module, str] = (
         weakref.WeakKeyDictionary())
     self._optimizers: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+    self._step = contextlib.ExitStack()
     # By the address of data, its name and dimensions, since the last sync.
     self._data: dict[int, tuple[str, tuple[int, ...]]] = {}
     torch_xla._XLAC._set_ir_debug(True)
@@ -90,8 +93,8 @@ class ScriptNames:
 
     torch.nn.Module.__call__ = named_call  # type: ignore[method-assign]
     torch_xla._XLAC._xla_step_marker = named_sync
-    register_optimizer_step_pre_hook(
-        lambda optimizer, *_: self._optimizers.add(optimizer))
+    register_optimizer_step_pre_hook(self._begin_step)
+    register_optimizer_step_post_hook(lambda *_: self._step.close())
 
   def of_parameters(self, compilation: door.Compilation) -> dict[int, str]:
     """Names of the parameters of the graph that is compiled now, by number."""
@@ -115,6 +118,10 @@ class ScriptNames:
   @functools.cached_property
   def _graphs(self) -> GraphData:
     return GraphData()
+
+  def _begin_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    self._optimizers.add(optimizer)
+    self._step.enter_context(self._scope(type(optimizer).__name__))
 
   def _depth(self) -> int:
     return getattr(self._scopes, 'depth', 0)
@@ -172,14 +179,13 @@ class ScriptNames:
       nodes += [before for before, _ in node.next_functions]
 
   def _enter_around(self, node: Any, name: str) -> None:
-    scopes: list[contextlib.AbstractContextManager[None]] = []
+    scopes = contextlib.ExitStack()
 
     def enter(*_: Any) -> None:
-      scopes.append(self._scope(name))
-      scopes[-1].__enter__()
+      scopes.enter_context(self._scope(name))
 
     def leave(*_: Any) -> None:
-      scopes.pop().__exit__(None, None, None)
+      scopes.close()
 
     node.register_prehook(enter)
     node.register_hook(leave)

@@ -154,11 +154,12 @@ def named(main: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
   """
   counts: collections.Counter[str] = collections.Counter()
   for operation in dialects.operations_of(main)[:-1]:  # Without itself.
-    module = module_of(str(operation.location))
+    location = str(operation.location)
+    module = module_of(location)
     if operation.name not in (_EDGE, _CONSTRAINT):
       counts[module] += 1
-    name = f'{operation.name.partition(".")[2]}.{counts[module]}'
-    yield f'{name} of {module}' if module else name, operation
+    yield _of_module(f'{operation.name.partition(".")[2]}.{counts[module]}',
+                     location), operation
 
 
 def _mesh(module: ir.Module) -> dict[str, int]:
@@ -179,23 +180,35 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
     for number, attributes in enumerate(functions.attributes_of(main, which)):
       if SHARDING in attributes and (shape := functions.array_of(
           types[number])):
-        is_argument = which == ARGUMENTS
-        name = (
-            _argument_name(number, attributes, names)
-            if is_argument else f'result {number}')
-        origins[f'{label}: {number}'] = Origin(name, shape,
-                                               _dims(attributes[SHARDING]),
-                                               number if is_argument else None)
+        dims = _dims(attributes[SHARDING])
+        if which == ARGUMENTS:
+          name = _argument_name(number, attributes, names)
+          origin = Origin(name, shape, dims, number)
+        else:
+          value = functions.returned_by(main).operands[number]
+          origin = _made(f'result {number}', value, shape, dims)
+        origins[f'{label}: {number}'] = origin
   for number, operation in enumerate(constraints_of(module)):
     operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
     shape = functions.array_of(operation.results[0].type)
     if shape:
-      origins[f'constraint_{number}'] = Origin(
-          f'constraint {number}',
-          shape,
-          _dims(operation.attributes['sharding']),
-          where=_where(str(operation.location)))
+      origins[f'constraint_{number}'] = _made(
+          f'constraint {number}', operation.results[0], shape,
+          _dims(operation.attributes['sharding']))
   return origins
+
+
+def _made(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
+          dims: tuple[Dim, ...]) -> Origin:
+  """What is said of a result or in the program, with what it is said of."""
+  location = str(value.location)
+  return Origin(
+      _of_module(name, location), shape, dims, where=_where(location))
+
+
+def _of_module(name: str, location: str) -> str:
+  module = module_of(location)
+  return f'{name} of {module}' if module else name
 
 
 def _argument_name(number: int, given: Mapping[str, ir.Attribute],
@@ -247,7 +260,8 @@ class _Reader:
     for number, value in enumerate(main.regions[0].blocks[0].arguments):
       self._add(value, _argument_name(number, given[number],
                                       self._names), given[number].get(SHARDING),
-                given[number].get(_ORIGINS), f'input: {number}')
+                given[number].get(_ORIGINS), f'input: {number}',
+                _where(str(value.location)))
     operations = list(named(main))
     for name, operation in operations:
       self._add_results(name, operation)
@@ -306,7 +320,8 @@ class _Reader:
     where = _where(str(operation.location))
     if operation.name == _CONSTRAINT:
       own = ir.StringAttr(attributes[_ORIGIN]).value
-      self._add(operation.results[0], own.replace('_', ' '),
+      origin = self._origins.get(own)
+      self._add(operation.results[0], origin.name if origin else own,
                 attributes['sharding'], origins, own, where)
       return
     count = len(operation.results)

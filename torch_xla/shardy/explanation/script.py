@@ -43,12 +43,11 @@ def run(script: str, arguments: list[str], is_module: bool) -> Ran:
     runtime.use_shardy()
   modules: dict[int, torch.nn.Module] = {}
   names = script_names.ScriptNames()
-  arguments: dict[bytes, dict[int, str]] = {}
+  named: dict[bytes, dict[int, str]] = {}
 
   def keep(compilation: door.Compilation, compile_it: door.Compiler) -> None:
     modules.update((id(m), m) for m in tensor_names.living_owners()[0])
-    arguments.setdefault(compilation.program,
-                         names.of_parameters(compilation))
+    named.setdefault(compilation.program, names.of_parameters(compilation))
     compile_it(compilation)
 
   undo = door.wrap(keep)
@@ -56,6 +55,6 @@ def run(script: str, arguments: list[str], is_module: bool) -> Ran:
     failure = script_process.run(script, arguments, is_module).failure
   undo()
   return Ran([
-      dataclasses.replace(p, arguments=arguments.get(p.sent or b'', {}))
+      dataclasses.replace(p, arguments=named.get(p.sent or b'', {}))
       for p in programs
   ], failure, list(modules.values()))
