@@ -58,8 +58,9 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
   step = torch.compile(net, backend='openxla') if is_compiled else net
   optimizer = torch.optim.AdamW(net.parameters())
   for _ in range(2):
-    step(torch.ones(4, 8).to('xla'),
-         scale=torch.ones(4, 8).to('xla')).sum().backward()
+    step(
+        torch.ones(4, 8).to('xla'),
+        scale=torch.ones(4, 8).to('xla')).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
     torch_xla.sync()
@@ -87,11 +88,13 @@ def test_programs_stay_as_they_are(is_compiled):
     assert 'exp_avg of blocks.1.weight' in after[2][-1]
     return
   assert after[3] == {
-      '', 'AdamW', 'Net', 'Net.backward', *(f'blocks.{n}{way}' for n in range(2)
-                                           for way in ('', '.backward'))
+      '', 'AdamW', 'Net', 'Net.backward',
+      *(f'blocks.{n}{way}' for n in range(2) for way in ('', '.backward'))
   }
   weights = {f'blocks.{n}.{of}' for n in range(2) for of in ('weight', 'bias')}
-  moments = {f'{of} of {w}' for of in ('exp_avg', 'exp_avg_sq') for w in weights}
+  moments = {
+      f'{of} of {w}' for of in ('exp_avg', 'exp_avg_sq') for w in weights
+  }
   batch = {'tokens of Net', 'scale of Net'}
   assert [set(names) for names in after[2]
          ] == [weights | batch, weights | batch | moments]
@@ -100,5 +103,10 @@ def test_programs_stay_as_they_are(is_compiled):
 @pytest.mark.nightly
 def test_a_sync_in_a_module():
   processes.call(
-      _train, True, False, True, PJRT_DEVICE='CPU', XLA_USE_SHARDY='1',
+      _train,
+      True,
+      False,
+      True,
+      PJRT_DEVICE='CPU',
+      XLA_USE_SHARDY='1',
       CPU_NUM_DEVICES='8')

@@ -102,9 +102,11 @@ class ScriptNames:
     shapes = [None] * len(named)
     if compilation.format == 'hlo':
       module = messages.parse(HloModuleProto, compilation.program)
-      shapes = next([array.dims
-                     for shape in computation.program_shape.parameters
-                     for array in array_shape.arrays_of(shape)]
+      shapes = next([
+          array.dims
+          for shape in computation.program_shape.parameters
+          for array in array_shape.arrays_of(shape)
+      ]
                     for computation in module.computations
                     if computation.id == module.entry_computation_id)
     if len(shapes) != len(named):
@@ -137,12 +139,12 @@ class ScriptNames:
       del scope
 
   def _name(self, module: torch.nn.Module, args: Sequence[Any],
-             kwargs: dict[str, Any]) -> None:
+            kwargs: dict[str, Any]) -> None:
     """Names what a model holds, and is called with."""
     if module not in self._paths:
       # It goes through all objects: a function of torch.nn has no names.
-      modules = tensor_names.living_owners()[0] if next(
-          module.children(), None) else [module]
+      modules = tensor_names.living_owners()[0] if next(module.children(),
+                                                        None) else [module]
       self._paths.update(tensor_names.paths_in(modules))
     self._name_data(
         tensor_names.names_in(list(self._paths), list(self._optimizers)))

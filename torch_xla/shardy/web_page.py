@@ -97,9 +97,7 @@ _FILTER = ("for(const row of this.closest('p').nextElementSibling."
            "toLowerCase().includes(this.value.toLowerCase())")
 
 
-def document(title: str,
-             body: Iterable[str],
-             facts: Sequence[str] = ()) -> str:
+def document(title: str, body: Iterable[str], facts: Sequence[str] = ()) -> str:
   """A whole page in HTML.
 
   Args:
@@ -115,8 +113,7 @@ def document(title: str,
       '<meta name="viewport" content="width=device-width, '
       'initial-scale=1"><link rel="icon" href="data:,">'
       f'<title>{escape(title)}</title><style>{_CSS}</style></head>\n<body>\n'
-      f'{head or ""}' +
-      '\n'.join(body) + '\n</body></html>\n')
+      f'{head or ""}' + '\n'.join(body) + '\n</body></html>\n')
 
 
 def script() -> str:

@@ -45,8 +45,8 @@ def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
     yield f'<p>Compiled: {escape(collectives(explanation.compiled))}</p>'
   for line in (*explanation.notes(), *text.timeline(propagation)):
     yield f'<p>{escape(line)}</p>'
-  conflicts, left = _new([(_conflict(explanation, c),)
-                          for c in explanation.conflicts], shown)
+  conflicts, left = _new(
+      [(_conflict(explanation, c),) for c in explanation.conflicts], shown)
   yield f'<h3>Conflicts</h3>{left}'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
       ''.join(conflict for conflict, in conflicts) or 'none') + '</div>'

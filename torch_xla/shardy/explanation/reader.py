@@ -202,8 +202,7 @@ def _made(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
           dims: tuple[Dim, ...]) -> Origin:
   """What is said of a result or in the program, with what it is said of."""
   location = str(value.location)
-  return Origin(
-      _of_module(name, location), shape, dims, where=_where(location))
+  return Origin(_of_module(name, location), shape, dims, where=_where(location))
 
 
 def _of_module(name: str, location: str) -> str:

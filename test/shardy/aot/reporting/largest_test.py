@@ -28,7 +28,8 @@ class Machine:
     made = aot_reports.program(
         memory=Memory(self.peak(value), 0, 0, 0, 0),
         error='' if fits else
-        f'{self.error}. Used {self.peak(value)} of {self.peak(self.fits_up_to)}')
+        f'{self.error}. Used {self.peak(value)} of {self.peak(self.fits_up_to)}'
+    )
     report = aot_reports.report()
     return dataclasses.replace(
         report,
@@ -67,8 +68,8 @@ def test_a_model_whose_padding_bends_the_line():
   assert len(machine.tried) <= 5
 
 
-@pytest.mark.parametrize('low, high, tried', [(1, 5, [1, 5]),
-                                              (3, 11, [3, 9]), (4, 7, [4])])
+@pytest.mark.parametrize('low, high, tried', [(1, 5, [1, 5]), (3, 11, [3, 9]),
+                                              (4, 7, [4])])
 def test_all_of_a_range_may_fit(low, high, tried):
   machine = Machine(1000)
   findings = search(machine, Range('n', low, high))

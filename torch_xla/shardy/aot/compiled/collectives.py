@@ -71,7 +71,8 @@ def collective_uses(module: CompiledModule,
           times * collective.nbytes)
   uses = [
       CollectiveUse(*key, *sums,
-                    tuple(path for path, _ in modules[key].most_common()))
+                    tuple(path
+                          for path, _ in modules[key].most_common()))
       for key, sums in totals.items()
   ]
   return tuple(

@@ -48,7 +48,9 @@ def heavy_tensors(module: CompiledModule,
     names: the users' names of arguments, by number.
     most: how many to list.
   """
-  tensors = [*_arguments(module, names), *_results(module), *_temporaries(module)]
+  tensors = [
+      *_arguments(module, names), *_results(module), *_temporaries(module)
+  ]
   tensors.sort(key=lambda t: (-t.nbytes, t.role, t.name))
   return tuple(tensors[:most])
 

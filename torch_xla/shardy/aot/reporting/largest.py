@@ -93,9 +93,8 @@ def search(wanted: Range,
     points = list(peaks.items())
     line = None
     if memory and len(tries) < _LINE_TRIES:
-      ends = [
-          *points[-1:], (refused, needed)
-      ] if needed else points[:1] + points[-1:]
+      ends = [*points[-1:],
+              (refused, needed)] if needed else points[:1] + points[-1:]
       line = _on_line(ends, memory)
     if line is None:
       line = 2 * fitting if refused > high else (fitting + refused) // 2
@@ -135,9 +134,8 @@ def search(wanted: Range,
 def _peak(report: AotReport) -> int:
   """The most that a program needs, as the compiler says it; 0: it does not."""
   refusals = [_NEEDED.search(p.error) for p in report.programs]
-  return max(
-      *(p.peak or 0 for p in report.programs),
-      *(sizes.parse(found[1]) for found in refusals if found), 0, 0)
+  return max(*(p.peak or 0 for p in report.programs),
+             *(sizes.parse(found[1]) for found in refusals if found), 0, 0)
 
 
 def _on_line(ends: Sequence[tuple[int, int]], memory: int) -> Optional[int]:

@@ -40,8 +40,9 @@ def html(labelled: Sequence[tuple[str, AotReport]]) -> str:
     body += _report(name, report, f'report-{number}')
   reports = [report for _, report in labelled]
   return wording.printable(
-      document(_TITLE, body, (*dict.fromkeys(' '.join(r.script) for r in reports),
-                              *dict.fromkeys(f'mode {r.mode}' for r in reports))))
+      document(_TITLE, body,
+               (*dict.fromkeys(' '.join(r.script) for r in reports),
+                *dict.fromkeys(f'mode {r.mode}' for r in reports))))
 
 
 def _comparison(compared: Comparison) -> Iterator[str]:

@@ -147,8 +147,8 @@ def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
     so_far = by_kind.get(key)
     by_kind[key] = use if so_far is None else CollectiveUse(
         use.kind, use.axes, use.groups, so_far.count +
-        use.count, so_far.nbytes + use.nbytes,
-        tuple(dict.fromkeys((*so_far.modules, *use.modules))))
+        use.count, so_far.nbytes +
+        use.nbytes, tuple(dict.fromkeys((*so_far.modules, *use.modules))))
   return tuple(sorted(by_kind.values(), key=lambda u: (-u.nbytes, u.kind)))
 
 
