@@ -49,7 +49,8 @@ def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
       [(_conflict(explanation, c),) for c in explanation.conflicts], shown)
   yield f'<h3>Conflicts</h3>{left}'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
-      ''.join(conflict for conflict, in conflicts) or 'none') + '</div>'
+      ''.join(conflict for conflict, in conflicts) or
+      ('' if left else 'none')) + '</div>'
   rows, left = _new(list(_annotations(explanation)), shown)
   yield f'<h3>Annotations</h3>{left}' + (table(_TENSORS, rows) if rows else '')
   whole = list(text.whole_lines(propagation, _WHOLE))

@@ -186,20 +186,20 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
           origin = Origin(name, shape, dims, number)
         else:
           value = functions.returned_by(main).operands[number]
-          origin = _made(f'result {number}', value, shape, dims)
+          origin = _origin_of(f'result {number}', value, shape, dims)
         origins[f'{label}: {number}'] = origin
   for number, operation in enumerate(constraints_of(module)):
     operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
     shape = functions.array_of(operation.results[0].type)
     if shape:
-      origins[f'constraint_{number}'] = _made(
+      origins[f'constraint_{number}'] = _origin_of(
           f'constraint {number}', operation.results[0], shape,
           _dims(operation.attributes['sharding']))
   return origins
 
 
-def _made(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
-          dims: tuple[Dim, ...]) -> Origin:
+def _origin_of(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
+               dims: tuple[Dim, ...]) -> Origin:
   """What is said of a result or in the program, with what it is said of."""
   location = str(value.location)
   return Origin(_of_module(name, location), shape, dims, where=_where(location))
