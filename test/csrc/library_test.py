@@ -71,6 +71,7 @@ def test_exports_its_interface_only(library: Library) -> None:
 
 def test_exports_what_stands_before_torch_only(build: Build) -> None:
   assert _exports(build.graph_identity) == {
+      'graph_identity_parameters',
       '_ZN5torch4lazy17LazyGraphExecutor12RunPostOrderERKSt6vectorINS0_'
       '5ValueESaIS3_EEPNS1_20SyncTensorCollectionE'
   }

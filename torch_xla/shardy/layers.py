@@ -8,6 +8,7 @@ from typing import TypeVar
 
 # A layer's.
 _NUMBER = re.compile(r'(?:(?<=\.)|^)\d+(?=\.)')
+_NUMBERED = re.compile(r'^(result|constraint) \d+$')
 _NAMES_SHOWN = 6
 
 _Statement = TypeVar('_Statement', bound=Hashable)
@@ -15,7 +16,10 @@ _Statement = TypeVar('_Statement', bound=Hashable)
 
 def group_of(name: str) -> str:
   """The common pattern of names of layers that are alike: 'h.*.weight'."""
-  return _NUMBER.sub('*', name)
+  what, is_of, owner = name.rpartition(' of ')
+  if is_of:
+    return f'{group_of(what)} of {_NUMBER.sub("*", f"{owner}.")[:-1]}'
+  return _NUMBERED.sub(r'\1 *', _NUMBER.sub('*', name))
 
 
 def folded(statements: Mapping[str, _Statement]) -> dict[str, _Statement]:

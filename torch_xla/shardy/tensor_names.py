@@ -8,6 +8,7 @@ modules and optimizers are looked through, when somebody asks and not before:
     up.weight of Teacher           where two models have one of that name
     up.weight of one of 2 Net      where their class is the same as well
     exp_avg of blocks.0.up.weight  an optimizer's state
+    blocks.0.up, or Net            a module
 
 Names are words for people. No program depends on them.
 """
@@ -66,6 +67,29 @@ def names_in(
 
   Where models have a name in common, their classes tell them apart.
   """
+  named = _names_in(modules)
+  names = [(t, name) for t, name in named if isinstance(t, torch.Tensor)]
+  by_id = {id(tensor): name for tensor, name in reversed(names)}
+  for optimizer in optimizers:
+    for tensor, state in list(vars(optimizer).get('state', {}).items()):
+      name = by_id.get(id(tensor))
+      if name is None or not isinstance(state, dict):
+        continue
+      for key, value in list(state.items()):
+        if isinstance(value, torch.Tensor) and not _is_scalar(value):
+          names.append((value, f'{key} of {name}'))
+  return names
+
+
+def paths_in(
+    modules: Iterable[torch.nn.Module]) -> list[tuple[torch.nn.Module, str]]:
+  """The paths of modules and of those in them, of a whole model its class."""
+  return [(module, path)
+          for module, path in _names_in(modules)
+          if isinstance(module, torch.nn.Module)]
+
+
+def _names_in(modules: Iterable[torch.nn.Module]) -> list[tuple[Any, str]]:
   by_root = [(type(root).__name__, list(_named(root, (), set())))
              for root in roots(list(modules))]
   classes: dict[str, list[str]] = {}  # Of the models that have a name.
@@ -79,19 +103,9 @@ def names_in(
     same = classes[name].count(title)
     return f'{name} of {title if same == 1 else f"one of {same} {title}"}'
 
-  names = [(tensor, told_apart(name, title))
-           for title, named in by_root
-           for tensor, name in named]
-  by_id = {id(tensor): name for tensor, name in reversed(names)}
-  for optimizer in optimizers:
-    for tensor, state in list(vars(optimizer).get('state', {}).items()):
-      name = by_id.get(id(tensor))
-      if name is None or not isinstance(state, dict):
-        continue
-      for key, value in list(state.items()):
-        if isinstance(value, torch.Tensor) and not _is_scalar(value):
-          names.append((value, f'{key} of {name}'))
-  return names
+  return [(of, told_apart(name, title) if name else title)
+          for title, named in by_root
+          for of, name in named]
 
 
 def _is_scalar(t: torch.Tensor) -> bool:
@@ -189,11 +203,12 @@ def _tensors_below(module: torch.nn.Module,
 
 
 def _named(module: torch.nn.Module, path: tuple[str, ...],
-           visited: set[int]) -> Iterator[tuple[torch.Tensor, str]]:
-  """The tensors of a module, and of the modules in it, each once."""
+           visited: set[int]) -> Iterator[tuple[Any, str]]:
+  """A module, its tensors, and the modules in it with theirs, each once."""
   if id(module) in visited:
     return
   visited.add(id(module))
+  yield module, '.'.join(path)
   for which in ('_parameters', '_buffers'):
     for name, tensor in _parts(module, which):
       yield from _with_inner(tensor, '.'.join((*path, name)))

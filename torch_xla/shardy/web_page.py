@@ -6,7 +6,10 @@ Light and dark, wide and narrow; a script only filters tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+import datetime
 from html import escape
+import os
+import sys
 from typing import Optional
 
 _CSS = '''
@@ -25,7 +28,7 @@ body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 90rem;
 h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
 h3 { font-size: .95rem; margin: 0; }
-h1:not(:first-child) { margin-top: 4rem; }
+h1 ~ h1 { margin-top: 2.5rem; }
 .scroll + h3 { margin-top: 1rem; }
 p { margin: .35rem 0; }
 code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
@@ -94,19 +97,28 @@ _FILTER = ("for(const row of this.closest('p').nextElementSibling."
            "toLowerCase().includes(this.value.toLowerCase())")
 
 
-def document(title: str, body: Iterable[str]) -> str:
+def document(title: str, body: Iterable[str], facts: Sequence[str] = ()) -> str:
   """A whole page in HTML.
 
   Args:
-    title: of the window, as text.
+    title: of the window, as text; of the page, too, where there are facts.
     body: as markup.
+    facts: what it is of, before the date.
   """
+  today = datetime.date.today().isoformat()
+  head = facts and (f'<h1>{escape(title)}</h1><p class="soft">'
+                    f'{escape(" · ".join((*facts, today)))}</p>\n')
   return (
       '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
       '<meta name="viewport" content="width=device-width, '
       'initial-scale=1"><link rel="icon" href="data:,">'
-      f'<title>{escape(title)}</title><style>{_CSS}</style></head>\n<body>\n' +
-      '\n'.join(body) + '\n</body></html>\n')
+      f'<title>{escape(title)}</title><style>{_CSS}</style></head>\n<body>\n'
+      f'{head or ""}' + '\n'.join(body) + '\n</body></html>\n')
+
+
+def script() -> str:
+  """The script that this process runs, and its arguments."""
+  return ' '.join((os.path.basename(sys.argv[0]), *sys.argv[1:]))
 
 
 def verdict(text: str, ok: Optional[bool]) -> str:

@@ -311,7 +311,7 @@ def test_of_tensors_and_records(tmp_path):
   told = json.loads(after)
   assert "backend's own Shardy chose the same for all " in told['backend']
   assert {t['where'].partition(':')[0] for t in told['tensors']
-         } == {'', 'explanation_test.py'}
+         } == {'explanation_test.py'}
   one, = told['conflicts']
   assert (one['loser'], one['winner'], one['axis']) == ('table', 'tokens', 'x')
   assert one['turned_by'] == (

@@ -76,7 +76,15 @@ typedef struct {
 } Collection;
 
 typedef struct {
+  const void *data, *owners;
+} Data;
+
+typedef struct {
   const Node *const *begin, *const *end, *const *capacity;
+  char emitted[56];  // A map of nodes.
+  struct {
+    const Data *begin, *end, *capacity;
+  } parameters;
 } PostOrder;
 
 // In C++ a member function that gives an object, in memory of the caller's.
@@ -148,6 +156,37 @@ static void MixGraph(const PostOrder* nodes, const Values* roots,
   halves[1] = (uint64_t)(hash >> 64);
 }
 
+// The addresses of the data that the parameters of the last graph are, in their
+// order, for who names them while it is compiled, which another thread does.
+static atomic_flag is_changing = ATOMIC_FLAG_INIT;
+static const void** addresses;
+static size_t num_addresses;
+
+static void KeepParameters(const PostOrder* nodes) {
+  const size_t count =
+      (size_t)(nodes->parameters.end - nodes->parameters.begin);
+  while (atomic_flag_test_and_set(&is_changing)) {
+  }
+  const void** const made = realloc(addresses, (count + 1) * sizeof(void*));
+  num_addresses = made == NULL ? 0 : count;
+  if (made != NULL) addresses = made;
+  for (size_t i = 0; i < num_addresses; ++i) {
+    addresses[i] = nodes->parameters.begin[i].data;
+  }
+  atomic_flag_clear(&is_changing);
+}
+
+// Copies as many as there is room for, and returns how many there are.
+__attribute__((visibility("default"))) size_t
+graph_identity_parameters(const void** data, size_t room) {
+  while (atomic_flag_test_and_set(&is_changing)) {
+  }
+  const size_t count = num_addresses;
+  for (size_t i = 0; i < count && i < room; ++i) data[i] = addresses[i];
+  atomic_flag_clear(&is_changing);
+  return count;
+}
+
 __attribute__((visibility("default"))) PostOrder* RunPostOrder(
     PostOrder* result, void* executor, const Values* roots,
     Collection* collection) __asm__(RUN_POST_ORDER);
@@ -164,5 +203,6 @@ PostOrder* RunPostOrder(PostOrder* result, void* executor, const Values* roots,
   }
   run(result, executor, roots, collection);
   MixGraph(result, roots, collection->hash);
+  KeepParameters(result);
   return result;
 }

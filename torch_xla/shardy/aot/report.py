@@ -72,12 +72,14 @@ class CollectiveUse:
     count: how many are run in one execution, those in loops by trip counts.
     nbytes: their sum over one execution; of each, the larger of what one device
       gives and gets.
+    modules: that they come from, alike layers as one, the most bytes first.
   """
   kind: str
   axes: tuple[str, ...]
   groups: str
   count: int
   nbytes: int
+  modules: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,7 @@ import zlib
 
 from ..hlo import messages
 from ..hlo.protos import HloInstructionProto, HloModuleProto
+from ..script_names import origin_of
 from .record import ProgramRecord
 
 # An instruction's number changes with any other instruction.
@@ -20,6 +21,7 @@ _MOST = 2
 def causes(record: ProgramRecord) -> dict[str, str]:
   """The words for the sources of the record's collectives, by op_name.
 
+  'addmm of up': the operation of a module, where a tool runs, or else
   'dot of up.weight': the opcode of the instruction in the program as it was
   sent, and the nearest arguments with a name that it is computed from.
   """
@@ -27,7 +29,9 @@ def causes(record: ProgramRecord) -> dict[str, str]:
       source for collective in record.collectives or ()
       for source, _, _ in collective.sources
   }
-  words = {name: _NUMBER.sub('', name) or _UNKNOWN for name in op_names}
+  words = {
+      name: _NUMBER.sub('', origin_of(name)) or _UNKNOWN for name in op_names
+  }
   if record.packed is None or not op_names.difference(('',)):
     return words
   try:

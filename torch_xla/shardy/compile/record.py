@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import dataclasses
 import re
 from typing import Optional
@@ -121,6 +121,7 @@ class ProgramRecord:
     handed_on: the program as the backend got it; None outside `record()`.
     options_sent: serialised CompileOptionsProto; None outside `record()`.
     options_handed_on: likewise.
+    arguments: the users' names of arguments, by number, where a tool runs.
   """
   name: str
   format: str
@@ -143,6 +144,7 @@ class ProgramRecord:
   options_sent: Optional[bytes] = dataclasses.field(default=None, repr=False)
   options_handed_on: Optional[bytes] = dataclasses.field(
       default=None, repr=False)
+  arguments: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
   def __str__(self) -> str:
     return table(self)

@@ -7,7 +7,7 @@ The fields are those of model_explorer/graph_builder.py of ai-edge-model-explore
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from . import Explanation, text
 from .propagation import Propagation
@@ -26,8 +26,8 @@ def collection(explained: Sequence[Explanation]) -> dict[str, Any]:
 def _nodes(propagation: Propagation) -> Iterator[dict[str, Any]]:
   """Arguments, constants and operations, layered by the users' names.
 
-  What has no name is in the layer of the first tensor that it is computed
-  from, of parameters that of their module.
+  What is of no module is in the layer of the first tensor that it is computed
+  from.
   """
   makers = {
       tensor: (number, place)
@@ -37,13 +37,14 @@ def _nodes(propagation: Propagation) -> Iterator[dict[str, Any]]:
   layers: dict[int, str] = {}
   for number, tensor in enumerate(propagation.tensors):
     if number not in makers:
-      layers[number] = '/'.join(tensor.name.split('.')[:-1])
+      layers[number] = '/'.join(_owner(tensor.name).split('.')[:-1])
       yield _node(propagation, f't{number}', tensor.name, layers[number],
                   [number])
   for number, operation in enumerate(propagation.operations):
     sources = operation.tensors[:operation.num_operands]
     results = operation.tensors[operation.num_operands:]
-    layer = next(filter(None, (layers.get(s) for s in sources)), '')
+    layer = _owner(operation.name, '').replace('.', '/') or next(
+        filter(None, (layers.get(s) for s in sources)), '')
     layers.update((result, layer) for result in results)
     edges = []
     for place, source in enumerate(sources):
@@ -56,6 +57,12 @@ def _nodes(propagation: Propagation) -> Iterator[dict[str, Any]]:
     yield dict(
         _node(propagation, f'o{number}', operation.name, layer, results),
         incomingEdges=edges)
+
+
+def _owner(name: str, without: Optional[str] = None) -> str:
+  """The module or the weight that something is of, as its name says it."""
+  what, is_of, owner = name.partition(' of ')
+  return owner if is_of else what if without is None else without
 
 
 def _node(propagation: Propagation, name: str, label: str, layer: str,

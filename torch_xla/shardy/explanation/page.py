@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from typing import TypeVar
 
 from . import Explanation, text
 from ..compile.record import collectives
 from ..layers import group_of
-from ..web_page import document, figures, table
+from ..web_page import document, figures, script, table
 from .conflicts import Conflict, Refusal
 from .propagation import Dim, Origin, Propagation, whole_axis
 
 _TENSORS = (('tensor', 'head'), ('shape', 'plain'), ('split by', 'plain'),
             ('priority', 'plain'), ('won', 'num'), ('lost', 'num'))
 _WHOLE = 1 << 20
+_T = TypeVar('_T')
 
 
 def html(explained: Sequence[Explanation]) -> str:
-  """The whole page of some explanations."""
+  """The whole page of some explanations; what several say stands once."""
+  shown: set[str] = set()
   return document('Why it is sharded so',
-                  (part for one in explained for part in _program(one)))
+                  (part for one in explained for part in _program(one, shown)),
+                  (script(), 'mode shardy'))
 
 
-def _program(explanation: Explanation) -> Iterator[str]:
+def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
   propagation = explanation.propagation
-  yield f'<h1>{escape(explanation.name)}</h1>'
+  yield f'<h2>{escape(explanation.name)}</h2>'
   mesh = ', '.join(f'{axis}={size}' for axis, size in propagation.mesh.items())
   yield figures(
       ((str(sum(bool(o.rule) for o in propagation.operations)),
@@ -41,16 +45,27 @@ def _program(explanation: Explanation) -> Iterator[str]:
     yield f'<p>Compiled: {escape(collectives(explanation.compiled))}</p>'
   for line in (*explanation.notes(), *text.timeline(propagation)):
     yield f'<p>{escape(line)}</p>'
-  yield '<h2>Conflicts</h2>'
+  conflicts, left = _new(
+      [(_conflict(explanation, c),) for c in explanation.conflicts], shown)
+  yield f'<h3>Conflicts</h3>{left}'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
-      ''.join(_conflict(explanation, c) for c in explanation.conflicts) or
-      'none') + '</div>'
-  yield '<h2>Annotations</h2>' + table(_TENSORS, _annotations(explanation))
+      ''.join(conflict for conflict, in conflicts) or
+      ('' if left else 'none')) + '</div>'
+  rows, left = _new(list(_annotations(explanation)), shown)
+  yield f'<h3>Annotations</h3>{left}' + (table(_TENSORS, rows) if rows else '')
   whole = list(text.whole_lines(propagation, _WHOLE))
   if whole:
-    yield f'<h2>Computed tensors of {_WHOLE:,} bytes or more that are whole</h2>'
+    yield f'<h3>Computed tensors of {_WHOLE:,} bytes or more that are whole</h3>'
     yield '<ul>' + ''.join(
         f'<li>{escape(line)}</li>' for line in whole) + '</ul>'
+
+
+def _new(parts: Sequence[_T], shown: set[str]) -> tuple[list[_T], str]:
+  """Those parts that no program before has, and how many others there are."""
+  new = [part for part in parts if str(part) not in shown]
+  shown.update(map(str, new))
+  left = len(parts) - len(new)
+  return new, f'<p class="soft">{left} as above</p>' if left else ''
 
 
 def _conflict(explanation: Explanation, conflict: Conflict) -> str:

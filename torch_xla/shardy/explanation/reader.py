@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
 import os
@@ -10,6 +11,7 @@ from typing import Optional
 
 from . import infer_origins, moves
 from ..hlo.array_shape import ArrayShape
+from ..script_names import module_of
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy
@@ -146,12 +148,18 @@ def constraints_of(module: ir.Module) -> list[ir.Operation]:
 
 
 def named(main: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
-  """A function's operations, in order, with the names that people read."""
-  count = 0
+  """A function's operations, in order, with the names that people read.
+
+  They are numbered, those of a module on their own.
+  """
+  counts: collections.Counter[str] = collections.Counter()
   for operation in dialects.operations_of(main)[:-1]:  # Without itself.
+    location = str(operation.location)
+    module = module_of(location)
     if operation.name not in (_EDGE, _CONSTRAINT):
-      count += 1
-    yield f'{operation.name.partition(".")[2]}.{count}', operation
+      counts[module] += 1
+    yield _of_module(f'{operation.name.partition(".")[2]}.{counts[module]}',
+                     location), operation
 
 
 def _mesh(module: ir.Module) -> dict[str, int]:
@@ -172,23 +180,34 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
     for number, attributes in enumerate(functions.attributes_of(main, which)):
       if SHARDING in attributes and (shape := functions.array_of(
           types[number])):
-        is_argument = which == ARGUMENTS
-        name = (
-            _argument_name(number, attributes, names)
-            if is_argument else f'result {number}')
-        origins[f'{label}: {number}'] = Origin(name, shape,
-                                               _dims(attributes[SHARDING]),
-                                               number if is_argument else None)
+        dims = _dims(attributes[SHARDING])
+        if which == ARGUMENTS:
+          name = _argument_name(number, attributes, names)
+          origin = Origin(name, shape, dims, number)
+        else:
+          value = functions.returned_by(main).operands[number]
+          origin = _origin_of(f'result {number}', value, shape, dims)
+        origins[f'{label}: {number}'] = origin
   for number, operation in enumerate(constraints_of(module)):
     operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
     shape = functions.array_of(operation.results[0].type)
     if shape:
-      origins[f'constraint_{number}'] = Origin(
-          f'constraint {number}',
-          shape,
-          _dims(operation.attributes['sharding']),
-          where=_where(str(operation.location)))
+      origins[f'constraint_{number}'] = _origin_of(
+          f'constraint {number}', operation.results[0], shape,
+          _dims(operation.attributes['sharding']))
   return origins
+
+
+def _origin_of(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
+               dims: tuple[Dim, ...]) -> Origin:
+  """What is said of a result or in the program, with what it is said of."""
+  location = str(value.location)
+  return Origin(_of_module(name, location), shape, dims, where=_where(location))
+
+
+def _of_module(name: str, location: str) -> str:
+  module = module_of(location)
+  return f'{name} of {module}' if module else name
 
 
 def _argument_name(number: int, given: Mapping[str, ir.Attribute],
@@ -240,7 +259,8 @@ class _Reader:
     for number, value in enumerate(main.regions[0].blocks[0].arguments):
       self._add(value, _argument_name(number, given[number],
                                       self._names), given[number].get(SHARDING),
-                given[number].get(_ORIGINS), f'input: {number}')
+                given[number].get(_ORIGINS), f'input: {number}',
+                _where(str(value.location)))
     operations = list(named(main))
     for name, operation in operations:
       self._add_results(name, operation)
@@ -299,7 +319,8 @@ class _Reader:
     where = _where(str(operation.location))
     if operation.name == _CONSTRAINT:
       own = ir.StringAttr(attributes[_ORIGIN]).value
-      self._add(operation.results[0], own.replace('_', ' '),
+      origin = self._origins.get(own)
+      self._add(operation.results[0], origin.name if origin else own,
                 attributes['sharding'], origins, own, where)
       return
     count = len(operation.results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ import torch_xla
 from torch_xla import runtime
 from torch_xla_shardy import script_process
 
-from .. import door, mode, tensor_names
+from .. import door, mode, script_names, tensor_names
 from ..compile.record import ProgramRecord
 from ..stablehlo import dialects
 
@@ -41,13 +42,19 @@ def run(script: str, arguments: list[str], is_module: bool) -> Ran:
   if torch_xla.shardy.current_mode() is not mode.Mode.SHARDY:
     runtime.use_shardy()
   modules: dict[int, torch.nn.Module] = {}
+  names = script_names.ScriptNames()
+  named: dict[bytes, dict[int, str]] = {}
 
   def keep(compilation: door.Compilation, compile_it: door.Compiler) -> None:
     modules.update((id(m), m) for m in tensor_names.living_owners()[0])
+    named.setdefault(compilation.program, names.of_parameters(compilation))
     compile_it(compilation)
 
   undo = door.wrap(keep)
   with torch_xla.shardy.record() as programs:
     failure = script_process.run(script, arguments, is_module).failure
   undo()
-  return Ran(programs, failure, list(modules.values()))
+  return Ran([
+      dataclasses.replace(p, arguments=named.get(p.sent or b'', {}))
+      for p in programs
+  ], failure, list(modules.values()))

@@ -126,7 +126,7 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     if source.sent is None:
       raise ValueError('the record has no program: torch_xla.shardy.record() '
                        'keeps programs, torch_xla.shardy.programs() does not')
-    names = {
+    names = dict(source.arguments) | {
         t.parameter: t.name
         for t in source.tensors
         if t.name and t.parameter is not None

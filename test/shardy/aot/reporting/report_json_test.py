@@ -58,8 +58,8 @@ def with_value(field: str, value) -> str:
 @pytest.mark.parametrize('text, why', [
     ('{"format":', 'is damaged, no JSON'),
     ('{"schema": 1, "tensors": {}}', 'is JSON of something else'),
-    (broken(lambda d: d.update(version=2)),
-     'is of version 2, and this torch_xla reads version 1'),
+    (broken(lambda d: d.update(version=3)),
+     'is of version 3, and this torch_xla reads version 2'),
     (broken(lambda d: d.pop('reports')), 'is damaged: reports is no list'),
     (without('code'), "damaged: reports[0].programs[1].memory has no 'code'"),
     (with_value('more', 1),

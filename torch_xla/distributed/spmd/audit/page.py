@@ -7,7 +7,7 @@ from html import escape
 from typing import Optional
 
 from torch_xla.shardy.layers import names_text
-from torch_xla.shardy.web_page import document, figures, table, verdict
+from torch_xla.shardy.web_page import document, figures, script, table, verdict
 
 from . import advice, modules
 from .folding import Cause, causes, Fold, folded
@@ -23,7 +23,6 @@ def html(report: Report) -> str:
   placements = _placements(report)
   tags = {sharding: _tag(i) for i, sharding in enumerate(placements)}
   body = [
-      f'<h1>Sharding audit</h1><p class="soft">{escape(heading(report))}</p>',
       _verdict(report),
       *_differences(report),
       _totals(report),
@@ -39,7 +38,7 @@ def html(report: Report) -> str:
       *_programs(report),
       *_counts(report),
   ]
-  return document('Sharding audit', body)
+  return document('Sharding audit', body, (script(), heading(report)))
 
 
 def _verdict(report: Report) -> str:

@@ -27,6 +27,9 @@ def keep_moved() -> Moved:
 
   @functools.wraps(to)
   def keep(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    if 'torch_xla' in sys.modules and not moved:
+      from torch_xla.shardy import script_names
+      script_names.ScriptNames()
     if all(model is not self for model, _ in moved):
       moved.append((self, _tied(self)))
     return to(self, *args, **kwargs)

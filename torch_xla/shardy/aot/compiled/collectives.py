@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 import dataclasses
 from typing import Any, Optional
@@ -11,6 +11,8 @@ from . import mesh_groups, replica_groups, slices
 from .compiled_module import CompiledModule
 from .mesh_groups import MeshValue
 from ..report import CollectiveUse
+from ...layers import group_of
+from ...script_names import module_of
 from .slices import Transfer
 from ...hlo import array_shape, collectives
 
@@ -48,6 +50,8 @@ def collective_uses(module: CompiledModule,
   """
   totals: dict[tuple[str, tuple[str, ...], str], list[int]] = (
       defaultdict(lambda: [0, 0]))
+  modules: dict[tuple[str, tuple[str, ...], str], Counter[str]] = (
+      defaultdict(Counter))
   collected = [(c, times)
                for computation, times in module.run()
                for c in started_in(computation, module)]
@@ -62,7 +66,15 @@ def collective_uses(module: CompiledModule,
     use = totals[collective.kind, axes, text]
     use[0] += times
     use[1] += times * collective.nbytes
-  uses = [CollectiveUse(*key, *sums) for key, sums in totals.items()]
+    if path := module_of(collective.instruction.metadata.op_name):
+      modules[collective.kind, axes, text][group_of(path)] += (
+          times * collective.nbytes)
+  uses = [
+      CollectiveUse(*key, *sums,
+                    tuple(path
+                          for path, _ in modules[key].most_common()))
+      for key, sums in totals.items()
+  ]
   return tuple(
       sorted(uses, key=lambda u: (-u.nbytes, u.kind, u.axes, u.groups)))
 

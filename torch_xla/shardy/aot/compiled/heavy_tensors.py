@@ -9,6 +9,7 @@ from typing import Any
 from .buffers import Buffer, buffers_of
 from .compiled_module import CompiledModule
 from ..report import HeavyTensor
+from ...script_names import origin_of
 
 # They name or view memory of others, or have none.
 _NO_MEMORY = frozenset(
@@ -28,6 +29,7 @@ _SAME = ('add-dependency', 'bitcast', 'dynamic-update-slice')
 
 
 def heavy_tensors(module: CompiledModule,
+                  names: Mapping[int, str] = {},
                   most: int = 8) -> tuple[HeavyTensor, ...]:
   """The heaviest tensors of a program on one device, the heaviest first.
 
@@ -39,36 +41,43 @@ def heavy_tensors(module: CompiledModule,
   device's large memory, and keep to themselves. That is a guess at what the
   compiler placed: two that do not live at once may share memory, and what
   fusions need inside is not seen. Of what a loop carries, the value before
-  the first trip is listed. They go by the compiler's names, with the name of
-  the operation that they come from.
+  the first trip is listed. They go by the compiler's names, with the operation
+  that they come from and its module, as results do by their number.
 
   Args:
+    names: the users' names of arguments, by number.
     most: how many to list.
   """
-  tensors = [*_arguments(module), *_results(module), *_temporaries(module)]
+  tensors = [
+      *_arguments(module, names), *_results(module), *_temporaries(module)
+  ]
   tensors.sort(key=lambda t: (-t.nbytes, t.role, t.name))
   return tuple(tensors[:most])
 
 
-def _arguments(module: CompiledModule) -> Iterator[HeavyTensor]:
+def _arguments(module: CompiledModule,
+               names: Mapping[int, str]) -> Iterator[HeavyTensor]:
   parameters = sorted(
       (i for i in module.entry.instructions if i.opcode == 'parameter'),
       key=lambda i: i.parameter_number)
   buffers = [b for p in parameters for b in buffers_of(p.shape)]
   for number, buffer in enumerate(buffers):
-    yield _tensor(f'parameter {number}', 'argument', buffer)
+    name = names.get(number, f'parameter {number}')
+    yield _tensor(name, 'argument', buffer)
 
 
 def _results(module: CompiledModule) -> Iterator[HeavyTensor]:
-  root = next(
-      i for i in module.entry.instructions if i.id == module.entry.root_id)
+  by_id = {i.id: i for i in module.entry.instructions}
+  root = by_id[module.entry.root_id]
   aliased = {
       tuple(entry.output_shape_index)
       for entry in module.message.input_output_alias.entries
   }
   for number, buffer in enumerate(buffers_of(root.shape)):
     if buffer.index not in aliased:
-      yield _tensor(f'result {number}', 'result', buffer)
+      source = by_id[root.operand_ids[buffer.index[0]]] if (
+          root.opcode == 'tuple') else root
+      yield _tensor(_with_origin(f'result {number}', source), 'result', buffer)
 
 
 def _temporaries(module: CompiledModule) -> Iterator[HeavyTensor]:
@@ -81,9 +90,8 @@ def _temporaries(module: CompiledModule) -> Iterator[HeavyTensor]:
     for instruction in computation.instructions:
       for buffer in _new_buffers(instruction, by_id):
         if buffer.space == 0 and (instruction.id, buffer.index) not in given:
-          origin = instruction.metadata.op_name
-          name = instruction.name + (f' ({origin})' if origin else '')
-          yield _tensor(name, 'temporary', buffer)
+          yield _tensor(
+              _with_origin(instruction.name, instruction), 'temporary', buffer)
 
 
 def _aside(module: CompiledModule) -> set[int]:
@@ -95,6 +103,11 @@ def _aside(module: CompiledModule) -> set[int]:
       if instruction.opcode == 'async-start' or computation.id in aside:
         aside.update(instruction.called_computation_ids)
   return aside
+
+
+def _with_origin(name: str, instruction: Any) -> str:
+  origin = origin_of(instruction.metadata.op_name)
+  return f'{name} ({origin})' if origin else name
 
 
 def _tensor(name: str, role: str, buffer: Buffer) -> HeavyTensor:

@@ -8,6 +8,7 @@ import re
 from typing import Optional
 
 from . import wording
+from ...gate import sizes
 from ..errors import AotError
 from ..report import AotReport, INTERRUPTED
 
@@ -15,6 +16,7 @@ _TEXT = re.compile(r'-{0,2}(?P<name>[\w.-]+)=(?P<low>\d+)\.\.(?P<high>\d+)')
 # What scripts call a batch's size.
 _BATCH = ('batch-size', 'batch_size', 'batch', 'train-batch-size',
           'train_batch_size', 'per_device_train_batch_size')
+_NEEDED = re.compile(r'Used ([\d.]+[KMGT]?) of ')
 # Of the batch that the script is given.
 _MOST_TIMES = 1 << 20
 # Behind them a line is none, and what is between is halved.
@@ -74,8 +76,9 @@ def search(wanted: Range,
            is_quiet: bool = False) -> AotReport:
   """The report of the largest that fits; its findings tell of each try.
 
-  Peaks grow with the value: two tries give a line, the next is the last below
-  the device's memory, and what lies beside it is tried. Where not even the
+  Peaks grow with the value, from the first on at most in proportion: what would
+  fit so is the second try. Two peaks, of which the compiler may have refused
+  one, give a line, and what lies beside it is tried. Where not even the
   smallest fits it is that one's report, and where a try tells nothing, because
   the script failed or was interrupted, or nobody knows whether it fits, that
   one's: what fits so far is said, too.
@@ -84,9 +87,15 @@ def search(wanted: Range,
   high = wanted.high // wanted.low
   best, times, fitting, refused = None, 0, 0, high + 1
   peaks: dict[int, int] = {}  # By multiple, of what fits, in rising order.
+  needed = 0  # By what was refused, if the compiler says it.
   while refused - fitting > 1:
     memory = best.topology.memory if best else None
-    line = _on_line(peaks, memory) if len(tries) < _LINE_TRIES else None
+    points = list(peaks.items())
+    line = None
+    if memory and len(tries) < _LINE_TRIES:
+      ends = [*points[-1:],
+              (refused, needed)] if needed else points[:1] + points[-1:]
+      line = _on_line(ends, memory)
     if line is None:
       line = 2 * fitting if refused > high else (fitting + refused) // 2
     elif times == refused:  # The line was wrong there.
@@ -110,9 +119,9 @@ def search(wanted: Range,
       return _with_tries(report, tries, so_far)
     if report.fits:
       best, fitting = report, times
-      peaks[times] = max(p.peak or 0 for p in report.programs)
+      peaks[times] = _peak(report)
     else:
-      refused = times
+      refused, needed = times, _peak(report)
       if best is None:
         return _with_tries(report, tries,
                            f'not even --{wanted.name}={value} fits')
@@ -122,14 +131,23 @@ def search(wanted: Range,
       f'--{wanted.name}={fitting * wanted.low} is the largest that fits')
 
 
-def _on_line(peaks: dict[int, int], memory: Optional[int]) -> Optional[int]:
-  """The most that fits by the line through the first peak and the last."""
-  if len(peaks) < 2 or memory is None:
+def _peak(report: AotReport) -> int:
+  """The most that a program needs, as the compiler says it; 0: it does not."""
+  refusals = [_NEEDED.search(p.error) for p in report.programs]
+  return max(*(p.peak or 0 for p in report.programs),
+             *(sizes.parse(found[1]) for found in refusals if found), 0, 0)
+
+
+def _on_line(ends: Sequence[tuple[int, int]], memory: int) -> Optional[int]:
+  """The most that fits by a line; by one through nothing, of a single point."""
+  if not ends:
     return None
-  (least, base), (most, peak) = list(peaks.items())[::len(peaks) - 1]
+  (least, base), (most, peak) = ends
+  if least == most:
+    return most * memory // peak if peak else None
   if peak <= base:
     return None
-  return most + (memory - peak) * (most - least) // (peak - base)
+  return least + (memory - base) * (most - least) // (peak - base)
 
 
 def _with_tries(report: AotReport, tries: Sequence[str],

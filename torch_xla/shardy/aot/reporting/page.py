@@ -7,7 +7,7 @@ from html import escape
 
 from . import comparison, measures, wording
 from .comparison import Comparison, Part
-from ..report import CollectiveUse, Program, AotReport
+from ..report import CollectiveUse, AotReport
 from .steady_step import steady_step
 from .table import COLUMNS, program_cells, use_cells
 from ...gate import sizes
@@ -15,12 +15,15 @@ from ...web_page import document, figures, table, verdict
 
 _TITLE = 'Ahead of time'
 # (label, class)
-_WORDS = {'program': 'head', 'asked for at': '', 'partitioner': 'plain'}
-_PROGRAMS = tuple((name, _WORDS.get(name, 'num')) for name in COLUMNS)
+_WORDS = {'program': 'head', 'partitioner': 'plain'}
+# Of a program's columns those that stand below it: no screen is so wide.
+_BELOW = ('asked for at', 'outputs', 'aliases', 'code', 'beside')
+_PROGRAMS = tuple(
+    (name, _WORDS.get(name, 'num')) for name in COLUMNS if name not in _BELOW)
 _TENSORS = (('tensor', 'head'), ('role', 'plain'), ('shape', 'plain'), ('bytes',
                                                                         'num'))
 _COLLECTIVES = (('collective', 'head'), ('where', ''), ('count', 'num'),
-                ('bytes', 'num'))
+                ('bytes', 'num'), ('of', ''))
 
 
 def html(labelled: Sequence[tuple[str, AotReport]]) -> str:
@@ -35,7 +38,11 @@ def html(labelled: Sequence[tuple[str, AotReport]]) -> str:
     body += _comparison(comparison.compare(labelled))
   for number, (name, report) in enumerate(labelled, 1):
     body += _report(name, report, f'report-{number}')
-  return wording.printable(document(_TITLE, body))
+  reports = [report for _, report in labelled]
+  return wording.printable(
+      document(_TITLE, body,
+               (*dict.fromkeys(' '.join(r.script) for r in reports),
+                *dict.fromkeys(f'mode {r.mode}' for r in reports))))
 
 
 def _comparison(compared: Comparison) -> Iterator[str]:
@@ -68,7 +75,7 @@ def _same(part: Part) -> str:
 
 
 def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
-  yield (f'<h1 id="{anchor}">{_TITLE}: {escape(name)}</h1>'
+  yield (f'<h1 id="{anchor}">{escape(name)}</h1>'
          f'<p><code>{escape(" ".join(report.script))}</code></p>')
   yield verdict(wording.verdict(report), report.fits is True)
   yield f'<p>{escape(wording.run_text(report))}</p>'
@@ -81,8 +88,8 @@ def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
     yield '<h2>Programs</h2>' + table(
         _PROGRAMS,
         (_program_row(report, i, anchor) for i in range(len(report.programs))))
-  for number, program in enumerate(report.programs, 1):
-    yield from _details(program, number, anchor)
+  for number in range(len(report.programs)):
+    yield from _details(report, number, anchor)
   yield '<h2>The run</h2>'
   yield from (f'<p>{escape(text)}</p>' for text in wording.remarks(report))
   if report.traceback:
@@ -126,14 +133,18 @@ def _program_row(report: AotReport, number: int,
       'partitioner': report.is_fallback(program),
   }
   tag, *cells = program_cells(report, number)
-  for (name, _), text in zip(_PROGRAMS, cells):
+  for name, text in zip(COLUMNS, cells, strict=True):
+    if name in _BELOW:
+      continue
     link = f'<a class="tag" href="#{anchor}-{tag}">{tag}</a> '
     yield (link if name == 'program' else '') + escape(text), bad.get(
         name, False)
 
 
-def _details(program: Program, number: int, anchor: str) -> Iterator[str]:
-  yield (f'<h2 id="{anchor}-{number}"><span class="tag">{number}</span> '
+def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
+  program = report.programs[number]
+  tag, *cells = program_cells(report, number)
+  yield (f'<h2 id="{anchor}-{tag}"><span class="tag">{tag}</span> '
          f'{escape(program.name)}</h2>')
   if program.called_from:
     places = ', from '.join(program.called_from)
@@ -143,12 +154,15 @@ def _details(program: Program, number: int, anchor: str) -> Iterator[str]:
   if program.error:
     yield '<p>Refused, in the compiler\'s words:</p>' + _words(program.error)
     return
+  yield '<p>' + escape(', '.join(
+      f'{name} {text}' for name, text in zip(COLUMNS, cells, strict=True)
+      if name in _BELOW[1:])) + '</p>'
   if program.heaviest:
     yield '<h3>Heaviest tensors</h3>' + table(
         _TENSORS, ([(escape(text), False)
                     for text in (t.name, t.role, t.shape, sizes.text(t.nbytes))]
                    for t in program.heaviest))
-  yield '<h3>Collectives</h3>' + _collectives(program.collectives)
+  yield '<h3>Collectives</h3>' + _collectives(wording.totals([program]))
   yield f'<p>Cycles: {escape(wording.cycles_text(program.cycles))}</p>'
 
 

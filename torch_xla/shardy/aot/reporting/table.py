@@ -70,10 +70,10 @@ def program_cells(report: AotReport, number: int) -> tuple[str, ...]:
   return tuple(' '.join(cell.split()) for cell in cells)
 
 
-def use_cells(use: CollectiveUse) -> tuple[str, str, str, str]:
-  """A row of collectives: kind, over what, count, bytes."""
+def use_cells(use: CollectiveUse) -> tuple[str, ...]:
+  """A row of collectives: kind, over what, count, bytes, modules."""
   return (use.kind, wording.over_text(use), f'{use.count:,} x',
-          sizes.text(use.nbytes))
+          sizes.text(use.nbytes), wording.modules_text(use))
 
 
 def _one_step(report: AotReport) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _details(program: Program, number: int) -> Iterator[str]:
     yield from (f'    {line}' for line in columns([(
         sizes.text(t.nbytes), t.role, t.shape,
         ' '.join(t.name.split())) for t in program.heaviest[:_TENSORS_SHOWN]]))
-  yield from _collectives(program.collectives)
+  yield from _collectives(wording.totals([program]))
   yield f'  cycles: {wording.cycles_text(program.cycles)}'
 
 

@@ -18,6 +18,7 @@ _OUT_OF_MEMORY = re.compile(
     r'out of memory|RESOURCE_EXHAUSTED|exceeds available', re.IGNORECASE)
 
 _OTHER_STEPS_SHOWN = 5
+_MODULES_SHOWN = 3
 
 
 def is_out_of_memory(report: AotReport) -> bool:
@@ -131,6 +132,13 @@ def over_text(use: CollectiveUse) -> str:
                                  ', along no mesh axes')
 
 
+def modules_text(use: CollectiveUse) -> str:
+  """The modules that a collective comes from: 'blocks.*.up and 3 more'."""
+  shown = ', '.join(use.modules[:_MODULES_SHOWN])
+  more = len(use.modules) - _MODULES_SHOWN
+  return shown + (f' and {more} more' if more > 0 else '')
+
+
 def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
   """The collectives of all these programs, by kind and axes, most first."""
   by_kind: dict[tuple[str, ...], CollectiveUse] = {}
@@ -139,7 +147,8 @@ def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
     so_far = by_kind.get(key)
     by_kind[key] = use if so_far is None else CollectiveUse(
         use.kind, use.axes, use.groups, so_far.count +
-        use.count, so_far.nbytes + use.nbytes)
+        use.count, so_far.nbytes +
+        use.nbytes, tuple(dict.fromkeys((*so_far.modules, *use.modules))))
   return tuple(sorted(by_kind.values(), key=lambda u: (-u.nbytes, u.kind)))
 
 

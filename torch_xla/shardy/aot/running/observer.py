@@ -12,16 +12,14 @@ from ...compile.record import ProgramRecord
 from ...door import Compilation, Compiler
 from ...errors import BackendCompileError, LayoutError
 from ...hlo import compile_options, messages
-from ...hlo.array_shape import ArrayShape
 from ...hlo.protos import HloModuleProto
-from ...tensor_names import living_names
+from ...script_names import ScriptNames
 from . import plugin
 from ..compiled import collectives, cycles, heavy_tensors
 from ...callers import Callers
 from ...progress import Progress
 from ..compiled.compiled_module import read
 from ..compiled.mesh_groups import MeshValue
-from .parameter_names import alike, known_names, parameters_of
 from ..report import Program
 
 
@@ -32,13 +30,9 @@ class Observed:
   Attributes:
     program: what is known of it.
     number: in the plugin; None if it was refused.
-    parameters: as it was sent, until they have names.
-    names: of parameters, those that are sure.
   """
   program: Program
   number: Optional[int]
-  parameters: Sequence[ArrayShape] = ()
-  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
 
 
 class ProgramObserver:
@@ -60,6 +54,7 @@ class ProgramObserver:
     self._meshes = meshes
     self._records = records
     self._changed = changed
+    self._names = ScriptNames()
 
   def __call__(self, compilation: Compilation, rest: Compiler) -> None:
     called_from = self._callers.now()
@@ -68,6 +63,7 @@ class ProgramObserver:
         if compilation.format == 'hlo' else None)
     name = sent.name if sent else '(StableHLO)'
     step, filed = plugin.counters().steps, len(self._records())
+    names = self._names.of_parameters(compilation)
     start, error, number = time.perf_counter(), '', None
     try:
       with self._progress.compiling(f'program {len(self.observed) + 1}, {name}',
@@ -95,10 +91,11 @@ class ProgramObserver:
       # Else it was observed when its executable, used again now, was compiled.
       if number is None or number not in self.positions():
         if not error and number is not None:
-          program = self._with_facts(program, compilation, number)
-        self.observed.append(
-            Observed(program, number,
-                     parameters_of(sent) if sent else (), known_names(record)))
+          names.update((t.parameter, t.name)
+                       for t in (record.tensors if record else ())
+                       if t.parameter is not None and t.name)
+          program = self._with_facts(program, compilation, number, names)
+        self.observed.append(Observed(program, number))
         self._changed()
 
   def positions(self) -> dict[int, int]:
@@ -109,20 +106,6 @@ class ProgramObserver:
         if one.number is not None
     }
 
-  def name_tensors(self) -> None:
-    """Gives the heaviest tensors their names; not while a sync runs."""
-    waiting = [entry for entry in self.observed if entry.parameters]
-    tensors = living_names() if waiting else []
-    for entry in waiting:
-      names = {**alike(entry.parameters, tensors, entry.names), **entry.names}
-      entry.program = dataclasses.replace(
-          entry.program,
-          heaviest=tuple(
-              dataclasses.replace(tensor, name=_named(tensor.name, names)
-                                 ) if tensor.role == 'argument' else tensor
-              for tensor in entry.program.heaviest))
-      entry.parameters = ()
-
   def programs(self) -> tuple[Program, ...]:
     """All programs, with how often each was executed so far."""
     found = [_as_run(one) for one in self.observed]
@@ -131,8 +114,8 @@ class ProgramObserver:
       found = [dataclasses.replace(p, cycles=None) for p in found]
     return tuple(found)
 
-  def _with_facts(self, program: Program, compilation: Compilation,
-                  number: int) -> Program:
+  def _with_facts(self, program: Program, compilation: Compilation, number: int,
+                  names: Mapping[int, str]) -> Program:
     facts = plugin.program_facts(number)
     program = dataclasses.replace(
         program, memory=compilation.memory(), flops=_flops(facts))
@@ -140,7 +123,7 @@ class ProgramObserver:
       module = read(*compilation.compiled_program())
       return dataclasses.replace(
           program,
-          heaviest=heavy_tensors.heavy_tensors(module),
+          heaviest=heavy_tensors.heavy_tensors(module, names),
           collectives=collectives.collective_uses(module, self._meshes()),
           cycles=cycles.cycles(module))
     except (BackendCompileError, ValueError) as e:
@@ -167,11 +150,6 @@ def _flops(facts: plugin.ProgramFacts) -> Optional[float]:
   if facts.flops >= 0:
     return facts.flops
   return 0.0 if facts.bytes_accessed >= 0 else None
-
-
-def _named(name: str, names: Mapping[int, str]) -> str:
-  number = name.removeprefix('parameter ')
-  return names.get(int(number), name) if number.isdecimal() else name
 
 
 def _digest(*parts: bytes) -> str:

@@ -122,7 +122,6 @@ class Session:
     with contextlib.suppress(RuntimeError):
       self._wait()
     self._check_device()
-    self._observer.name_tensors()
     self.write()
     return FAILED if self._failed else FINISHED
 
@@ -190,7 +189,6 @@ class Session:
     self._wait()
     steps = plugin.end_step()
     self._say_zeros()
-    self._observer.name_tensors()
     if time.perf_counter() - self._written > _WRITE_SECONDS:
       self.write()  # A process that is ended from outside says no more.
     if self._settings.steps and steps >= self._settings.steps:
