@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import dataclasses
+import sys
 from typing import Optional
 
 import torch
@@ -220,8 +221,11 @@ class AnnotatedTensors:
     del self._by_id[key]
 
   def _died(self, key: int) -> Callable[[TensorRef[torch.Tensor]], None]:
+    is_finalizing = sys.is_finalizing  # Python 3.13 has no globals by then.
 
     def died(ref: TensorRef[torch.Tensor]) -> None:
+      if is_finalizing():
+        return
       annotated = self._by_id.get(key)
       if annotated is not None and annotated.ref is ref:
         self._drop_id(key)
