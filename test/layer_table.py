@@ -20,6 +20,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'process_environment': ((), ()),
     'web_page': ((), ()),
     'ended_process': ((), ()),
+    'operation_names': ((), ()),
     'gate': (('layers', 'torch_xla_shardy'), ()),
     'mode': (('errors',), ()),
     'vendor_defaults': (('mode',), ()),
@@ -28,7 +29,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'v2': (('hlo', 'sharding'), ()),
     'annotate': (('sharding',), ()),
     'door': (('errors',), ()),
-    'compile': (('door', 'errors', 'hlo', 'warn_once', 'sharding', 'v2'), ()),
+    'compile': (('door', 'errors', 'hlo', 'operation_names', 'warn_once',
+                 'sharding', 'v2'), ()),
     'sdy': (('annotate', 'compile', 'hlo', 'sharding'), ()),
     'rewrite': (
         ('annotate', 'compile', 'errors', 'hlo', 'sdy', 'sharding', 'v2'), ()),
@@ -50,13 +52,16 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'metrics': ((), ()),
     'policy': (
         ('annotate', 'bind', 'layers', 'mode', 'sharding', 'tensor_names'), ()),
-    'explanation': (('annotate', 'compile', 'door', 'hlo', 'mode', 'stablehlo',
-                     'switch', 'tensor_names', 'torch_xla_shardy', 'web_page',
-                     'layers'), ('policy',)),
+    'script_names': (('bind', 'door', 'hlo', 'tensor_names'), ()),
+    'explanation': (
+        ('annotate', 'compile', 'door', 'hlo', 'mode', 'operation_names',
+         'script_names', 'stablehlo', 'switch', 'tensor_names',
+         'torch_xla_shardy', 'web_page', 'layers'), ('policy',)),
     'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
-    'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
-               'mode', 'policy', 'process_environment', 'sharding',
-               'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+    'audit': (
+        ('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers', 'mode',
+         'policy', 'process_environment', 'sharding', 'tensor_names',
+         'torch_xla_shardy', 'web_page'), ('script_names',)),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'explained_script': (
@@ -65,8 +70,9 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
     '__main__': (('torch_xla_shardy',), ()),
     'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
-             'hlo', 'layers', 'mode', 'process_environment', 'progress',
-             'sharding', 'tensor_names', 'torch_xla_shardy', 'web_page'), ()),
+             'hlo', 'layers', 'mode', 'operation_names', 'process_environment',
+             'progress', 'script_names', 'sharding', 'tensor_names',
+             'torch_xla_shardy', 'web_page'), ()),
     'torch_xla_conformance': (
         ('ended_process', 'gate', 'hlo', 'late_module', 'mode', 'sharding',
          'stablehlo', 'torch_xla_shardy', 'web_page'), ('cache', 'door')),

@@ -20,7 +20,6 @@ import contextlib
 import ctypes
 import functools
 import inspect
-import re
 import threading
 from typing import Any
 import weakref
@@ -36,23 +35,7 @@ from .bind.graph_data import GraphData
 from .hlo import array_shape, messages
 from .hlo.protos import HloModuleProto
 
-# A scope of ours in the name of an operation, and the number of its use.
-_SCOPE = re.compile(r'(?:^|(?<=[/"]))@([^/"]+)\.\d+(?=/)')
-_NAMESPACE = re.compile(r'^[a-z]+__')
 _MARK = 'torch_xla.shardy'
-
-
-def module_of(op_name: str) -> str:
-  """The module in an operation's name, or in a location of MLIR's; or ''."""
-  scopes = _SCOPE.findall(op_name)
-  return scopes[-1] if scopes else ''
-
-
-def origin_of(op_name: str) -> str:
-  """An operation and its module, where one is known: 'addmm of blocks.3.up'."""
-  module = module_of(op_name)
-  operation = _NAMESPACE.sub('', op_name.rpartition('/')[2])
-  return f'{operation} of {module}' if module else op_name
 
 
 class ScriptNames:

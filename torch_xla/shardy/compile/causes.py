@@ -8,7 +8,7 @@ import zlib
 
 from ..hlo import messages
 from ..hlo.protos import HloInstructionProto, HloModuleProto
-from ..script_names import origin_of
+from ..operation_names import origin_of
 from .record import ProgramRecord
 
 # An instruction's number changes with any other instruction.

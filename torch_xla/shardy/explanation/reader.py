@@ -11,7 +11,7 @@ from typing import Optional
 
 from . import infer_origins, moves
 from ..hlo.array_shape import ArrayShape
-from ..script_names import module_of
+from ..operation_names import module_of
 from ..stablehlo import dialects, functions, signature
 from ..stablehlo.functions import ARGUMENTS, RESULTS
 from ..stablehlo.mlir import ir, sdy

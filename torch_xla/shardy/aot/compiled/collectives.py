@@ -12,7 +12,7 @@ from .compiled_module import CompiledModule
 from .mesh_groups import MeshValue
 from ..report import CollectiveUse
 from ...layers import group_of
-from ...script_names import module_of
+from ...operation_names import module_of
 from .slices import Transfer
 from ...hlo import array_shape, collectives
 

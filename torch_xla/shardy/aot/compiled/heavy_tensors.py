@@ -9,7 +9,7 @@ from typing import Any
 from .buffers import Buffer, buffers_of
 from .compiled_module import CompiledModule
 from ..report import HeavyTensor
-from ...script_names import origin_of
+from ...operation_names import origin_of
 
 # They name or view memory of others, or have none.
 _NO_MEMORY = frozenset(
