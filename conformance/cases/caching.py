@@ -86,9 +86,9 @@ def _names(context: Context, part: str) -> str:
                     (2,)).program(context.format, client.ids[:1]))
       for opcode in opcodes
   }
-  units = client.put(floats([1.] * 16))
+  operand = client.put(floats([1.] * 16))
   for opcode, loaded in programs.items():
-    (result,), = loaded.execute([[units, units]])
+    (result,), = loaded.execute([[operand, operand]])
     actual = read_floats(result, 16)
     expect(
         actual == (opcodes[opcode],) * 16,
@@ -96,7 +96,7 @@ def _names(context: Context, part: str) -> str:
         f'{opcodes[opcode]}')
     result.destroy()
     loaded.destroy()
-  units.destroy()
+  operand.destroy()
   return ' and '.join(opcodes)
 
 

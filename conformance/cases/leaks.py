@@ -274,7 +274,7 @@ def _children() -> list[str]:
   ]
 
 
-def _count_leftovers(context: Context, part: str) -> str:
+def _left_over(context: Context, part: str) -> str:
   """No open file and no process stays behind a client."""
 
   def held() -> int:
@@ -309,5 +309,5 @@ CASES: tuple[Case, ...] = (
         _clients,
         tier=Tier.WHOLE),
     Case('leaks.behind', 'a process that starts again cannot, at some time',
-         _count_leftovers, ('files', 'processes')),
+         _left_over, ('files', 'processes')),
 )
