@@ -92,6 +92,7 @@ def test_hosts_share_a_cache(tmp_path: Path) -> None:
   for report in reports:
     assert report.loaded + report.missing == made
     assert (report.stored, report.not_stored) == (report.missing, ())
+  assert len(list(Path(folder).rglob('*.entry'))) == made
   for called in hosts.call(_train_with_cache, folder, **_SHARDY):
     result, report = called.value
     assert (report.loaded, report.missing) == (made, 0)

@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from properties import examples
 import pytest
 from torch_xla.shardy.sdy import attributes
@@ -202,6 +202,8 @@ _dims = st.lists(
 
 
 @examples(800, derandomize=True)
+@example(
+    [_dim(axes=(SubAxis('y', pre, size),)) for pre, size in ((1, 4), (2, 2))])
 @given(_dims)
 def test_whatever_shardy_refuses_is_refused_and_nothing_else(dims):
   refused = _refused(str(_BIG), _unchecked(dims), len(dims))
