@@ -70,6 +70,12 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
     with pytest.raises(TypeError):
       net(torch.ones(4, 8).to('xla'))
     torch_xla.sync()  # No scope is left.
+  if is_named and not is_compiled:  # XLA keeps the names.
+    sources = [
+        source for c in torch_xla.shardy.programs()[0].collectives or ()
+        for source, _, _ in c.sources
+    ]
+    assert any(map(script_names.module_of, sources)), sources
   return (programs, metrics.counter_value('UncachedCompile'),
           [sorted(a.values()) for a in arguments], modules)
 

@@ -36,8 +36,9 @@ from .bind.graph_data import GraphData
 from .hlo import array_shape, messages
 from .hlo.protos import HloModuleProto
 
-# A scope of ours in the name of an operation, and the number of its use.
-_SCOPE = re.compile(r'(?:^|(?<=[/"]))@([^/"]+)\.\d+(?=/)')
+# A scope of ours in the name of an operation, and the number of its use. MLIR's
+# names end at an @.
+_SCOPE = re.compile(r'(?:^|(?<=[/"]))~([^/"]+)\.\d+(?=/)')
 _NAMESPACE = re.compile(r'^[a-z]+__')
 _MARK = 'torch_xla.shardy'
 
@@ -130,7 +131,7 @@ class ScriptNames:
 
   @contextlib.contextmanager
   def _scope(self, name: str) -> Iterator[None]:
-    scope = torch_xla._XLAC.profiler.scope_pusher(f'@{name}')
+    scope = torch_xla._XLAC.profiler.scope_pusher(f'~{name}')
     self._scopes.depth = self._depth() + 1
     try:
       yield
