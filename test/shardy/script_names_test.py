@@ -31,7 +31,7 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
   from torch_xla.debug import metrics
   import torch_xla.distributed.spmd as xs
   import torch_xla.runtime as xr
-  from torch_xla.shardy import door, script_names
+  from torch_xla.shardy import door, operation_names, script_names
   from torch_xla.shardy.hlo import messages
   from torch_xla.shardy.hlo.protos import HloModuleProto
   xr.use_spmd()
@@ -46,7 +46,7 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
                      for c in parsed.computations
                      for i in c.instructions])
     modules.update(
-        script_names.module_of(i.metadata.op_name)
+        operation_names.module_of(i.metadata.op_name)
         for c in parsed.computations
         for i in c.instructions)
     rest(compilation)
@@ -70,6 +70,12 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
     with pytest.raises(TypeError):
       net(torch.ones(4, 8).to('xla'))
     torch_xla.sync()  # No scope is left.
+  if is_named and not is_compiled:  # XLA keeps the names.
+    sources = [
+        source for c in torch_xla.shardy.programs()[0].collectives or ()
+        for source, _, _ in c.sources
+    ]
+    assert any(map(script_names.module_of, sources)), sources
   return (programs, metrics.counter_value('UncachedCompile'),
           [sorted(a.values()) for a in arguments], modules)
 

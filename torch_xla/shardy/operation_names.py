@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-# A scope of ours in the name of an operation, and the number of its use.
-_SCOPE = re.compile(r'(?:^|(?<=[/"]))@([^/"]+)\.\d+(?=/)')
+# A scope of ours in the name of an operation, and the number of its use. MLIR's
+# names end at an @.
+_SCOPE = re.compile(r'(?:^|(?<=[/"]))~([^/"]+)\.\d+(?=/)')
 _NAMESPACE = re.compile(r'^[a-z]+__')
 
 

@@ -113,7 +113,7 @@ class ScriptNames:
 
   @contextlib.contextmanager
   def _scope(self, name: str) -> Iterator[None]:
-    scope = torch_xla._XLAC.profiler.scope_pusher(f'@{name}')
+    scope = torch_xla._XLAC.profiler.scope_pusher(f'~{name}')
     self._scopes.depth = self._depth() + 1
     try:
       yield

@@ -30,7 +30,7 @@ def causes(record: ProgramRecord) -> dict[str, str]:
       for source, _, _ in collective.sources
   }
   words = {
-      name: _NUMBER.sub('', origin_of(name)) or _UNKNOWN for name in op_names
+      name: origin_of(_NUMBER.sub('', name)) or _UNKNOWN for name in op_names
   }
   if record.packed is None or not op_names.difference(('',)):
     return words
