@@ -136,7 +136,8 @@ def _compared(program: Program,
   made = on_device.finish()
   torch_xla.sync(wait=True)
   tolerance = _TOLERANCES[program.precision]
-  summed = max((_largest(t) for name, t in expected.items()
+  summed = max((_largest(t)
+                for name, t in expected.items()
                 if name.startswith('gradient')),
                default=0.0)
   for name, want in expected.items():
