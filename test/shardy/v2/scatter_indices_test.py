@@ -48,6 +48,27 @@ def test_smallest_module(type_name, count):
   assert scatter_indices.narrow(module) == 0
 
 
+def test_a_single_index_gets_a_second_out_of_bounds():
+  hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
+  from torch_xla.shardy.hlo import messages, protos
+  from torch_xla.shardy.v2 import scatter_indices
+  text = _ENTRY.format(type='s32').replace('[3,', '[1,').replace(
+      'to_apply', 'indices_are_sorted=true, to_apply')
+  module = messages.parse(
+      protos.HloModuleProto,
+      hlo.hlo_module_from_text(
+          f'HloModule m\n{_ADD}{text}').as_serialized_hlo_module_proto())
+  assert scatter_indices.pair_single(module) == 1
+  printed = hlo.HloModule.from_serialized_hlo_module_proto(
+      module.SerializeToString()).to_string()
+  assert re.findall(r' constant\((.*?)\)', printed) == ['-1']
+  assert re.findall(r'(\S+)\{.*? concatenate\(', printed) == [
+      's32[2,1]', 'f32[2,4]'
+  ]
+  assert 'sorted' not in printed
+  assert scatter_indices.pair_single(module) == 0
+
+
 def test_indices_of_several_operands():
   hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   from torch_xla.shardy.hlo import array_shape, messages, protos

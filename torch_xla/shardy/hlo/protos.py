@@ -197,6 +197,7 @@ class HloInstructionProto(Message, Protocol):
   batch_group_count: Annotated[int, 58]
   comparison_direction: Annotated[str, 63]
   custom_call_has_side_effect: Annotated[bool, 65]
+  indices_are_sorted: Annotated[bool, 67]
   frontend_attributes: Annotated[FrontendAttributes, 68]
   use_global_device_ids: Annotated[bool, 71]
   custom_call_api_version: Annotated[Int32, 77]

@@ -22,6 +22,15 @@ Shardy. So what may be split unevenly stays whole, but windows of updates:
     after    k = s32[3,1] custom-call(j), target="Sharding", sharding={replicated}
              v = f32[3,4] custom-call(u), target="Sharding", ..
              y = f32[16,4] scatter(x, k, v)
+
+A scatter of one index XLA makes a slice, a choice and an update of, and where
+a device has another part of `x`, its simplifier merges that slice with the one
+that took the part: another row is written (seed 8167 of the fuzz). One of two
+indices is a loop, which it leaves alone; -1 is out of bounds:
+
+    before   y = f32[16,4] scatter(x, j, u), j = s32[1,1]
+    after    k = s32[2,1] concatenate(j, -1), v = f32[2,4] concatenate(u, u)
+             y = f32[16,4] scatter(x, k, v)
 """
 
 from __future__ import annotations
@@ -55,6 +64,18 @@ def narrow(module: HloModuleProto) -> int:
     return 0
   editor = Editor(module)
   return sum(_narrow_in(c, editor) for c in module.computations)
+
+
+def pair_single(module: HloModuleProto) -> int:
+  """Gives scatters of one index a second, out of bounds, in place.
+
+  Returns:
+    To how many.
+  """
+  if not any(i.opcode == 'scatter' for i in instructions_of(module)):
+    return 0
+  editor = Editor(module)
+  return sum(_pair_single_in(c, editor) for c in module.computations)
 
 
 def keep_whole(module: HloModuleProto) -> int:
@@ -127,6 +148,47 @@ def _keep_whole_in(computation: HloComputationProto, editor: Editor,
     return calls
 
   return put_before(computation, kept_whole)
+
+
+def _pair_single_in(computation: HloComputationProto, editor: Editor) -> int:
+  by_id = {i.id: i for i in computation.instructions}
+
+  def paired(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+    if instruction.opcode != 'scatter':
+      return None
+    place = len(instruction.operand_ids) // 2
+    numbers = instruction.scatter_dimension_numbers
+    indices = by_id[instruction.operand_ids[place]]
+    array, = array_shape.arrays_of(indices.shape)
+    dims = [n for n in range(len(array.dims)) if n != numbers.index_vector_dim]
+    if array.dtype != _TYPE or not dims or numbers.input_batching_dims or any(
+        array.dims[n] != 1 for n in dims):
+      return None
+    integer = array_shape.with_dims(indices.shape, ())
+    literal = messages.make(LiteralProto, shape=integer, s32s=[-1])
+    scalar = editor.make(computation, 'constant', integer, literal=literal)
+    outside = editor.make(computation, 'broadcast', indices.shape, [scalar.id])
+    added = [scalar, outside]
+    for n, operand in enumerate(instruction.operand_ids[place:]):
+      value = by_id[operand]
+      rank = len(dims_of(value))
+      dim = dims[0] if not n else next(
+          d for d in range(rank) if d not in numbers.update_window_dims)
+      sizes = tuple(
+          2 if d == dim else size for d, size in enumerate(dims_of(value)))
+      pair = editor.make(
+          computation,
+          'concatenate',
+          array_shape.with_dims(value.shape, sizes),
+          [operand, operand] if n else [operand, outside.id],
+          dimensions=[dim])
+      instruction.operand_ids[place + n] = pair.id
+      added.append(pair)
+    instruction.indices_are_sorted = False
+    return added
+
+  return put_before(computation, paired)
 
 
 def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:

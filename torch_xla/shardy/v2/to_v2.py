@@ -169,6 +169,7 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   """
   changed = 0
   for name, rewrite in (('scatter_indices', scatter_indices.narrow),
+                        ('single_indices', scatter_indices.pair_single),
                         ('whole_scatters', scatter_indices.keep_whole),
                         ('windows', windows.part), ('loops', _free_loops),
                         ('dilations', convolutions.undilate)):
