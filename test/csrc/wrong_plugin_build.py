@@ -67,5 +67,5 @@ def faults() -> list[str]:
   """The names of all."""
   return [
       name for path in _SOURCES for name in re.findall(
-          r'(?:FAULT\(|\.name = )"([^"]+)"', path.read_text())
+          r'(?:FAULT\(\s*|\.name = )"([^"]+)"', path.read_text())
   ]

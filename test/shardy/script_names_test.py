@@ -75,7 +75,7 @@ def _train(is_named: bool, is_compiled: bool, fails: bool = False):
         source for c in torch_xla.shardy.programs()[0].collectives or ()
         for source, _, _ in c.sources
     ]
-    assert any(map(script_names.module_of, sources)), sources
+    assert any(map(operation_names.module_of, sources)), sources
   return (programs, metrics.counter_value('UncachedCompile'),
           [sorted(a.values()) for a in arguments], modules)
 
