@@ -62,9 +62,8 @@ def test_a_single_index_gets_a_second_out_of_bounds():
   printed = hlo.HloModule.from_serialized_hlo_module_proto(
       module.SerializeToString()).to_string()
   assert re.findall(r' constant\((.*?)\)', printed) == ['-1']
-  assert re.findall(r'(\S+)\{.*? concatenate\(', printed) == [
-      's32[2,1]', 'f32[2,4]'
-  ]
+  assert re.findall(r'(\S+)\{.*? concatenate\(',
+                    printed) == ['s32[2,1]', 'f32[2,4]']
   assert 'sorted' not in printed
   assert scatter_indices.pair_single(module) == 0
 
