@@ -57,6 +57,10 @@ _EXACT = {
         (lambda t: torch.remainder(t[2:], t[2:] * .3), _LARGE),
     'shift by all': (lambda t: t >> 63, _LARGE),
     'shift by a tensor': (lambda t: t >> (t % 7), _LARGE),
+    'gradient of complex numbers':
+        (lambda t: torch.gradient(torch.complex(t, t * t))[0], torch.arange(5.)
+        ),
+    'bits of bool': (lambda t: (t > 0) | 2, _LARGE),
     'cumsum of bool': (lambda t: (t > 0).cumsum(0), _LARGE),
     'cumsum of int8': (lambda t: t.cumsum(0),
                        torch.tensor([100, 100], dtype=torch.int8)),
@@ -90,6 +94,11 @@ _EXACT = {
     'quotient of integers': (lambda t: t / 3.5, _LARGE),
     'quotient of complex': (lambda t: t / (t + 1) / 2, _COMPLEX),
     'norm of complex': (torch.norm, _COMPLEX),
+    'gradients of complex':
+        (lambda t: torch.einsum('ij,kj->ik', t.tanh(), t.sigmoid()), _COMPLEX),
+    'inverse of complex':
+        (lambda t: torch.linalg.inv(t[:, :1] + torch.eye(2, device=t.device)),
+         _COMPLEX.view(2, -1)),
     'parts of complex':
         (lambda t: torch.view_as_real(t).transpose(0, 2) * 2, _COMPLEX[None]),
     'count_nonzero': (lambda t: t.count_nonzero(0), _MATRIX),

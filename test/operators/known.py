@@ -101,8 +101,50 @@ _INT64 = {
     'refused: the exponential of integers':
         'masked.logsumexp ',
 }
+_COMPLEX64 = {
+    'random, from one seed':
+        'normal.in_place uniform randn randn_like rand_like ',
+    'refused: value cannot be converted to type double wit':
+        'addmm ',
+    'a 0-d tensor has no dim to it':
+        'cumsum cumprod nn.functional.normalize gather index_fill '
+        'index_copy index_select index_add squeeze.multiple logsumexp '
+        'all any count_nonzero sum masked.sum masked.prod masked.mean ',
+    'no sparse tensors':
+        'sparse.sampled_addmm to_sparse ',
+    'refused: Invalid type for NanValue (C64)':
+        'var_mean var_mean.unbiased std_mean std_mean.unbiased '
+        'nn.functional.rms_norm mean std std.unbiased var var.unbiased ',
+    'refused: Check failed: scalar_value.isIntegral(): Sca':
+        'constant_pad_nd ',
+    'refused: Invalid dimension size -4, is_dynamic=false':
+        'nn.functional.pad.replicate_negative ',
+    'refused: Function MulBackward0 returned an invalid gr':
+        'to ',
+    'refused: tensor_split expected tensor_indices_or_sect':
+        'tensor_split ',
+    'refused: The operator aten::view_as_real appears to b':
+        'isinf ',
+    'refused: Error while lowering: [] aten::isnan, xla_sh':
+        'isnan ',
+    'refused: the singular values of complex numbers':
+        'svd svd_lowrank pca_lowrank pinverse norm.nuc linalg.cond '
+        'linalg.lstsq linalg.lstsq.grad_oriented linalg.matrix_rank '
+        'linalg.pinv linalg.pinv.singular linalg.pinv.hermitian '
+        'linalg.svd linalg.svdvals ',
+    'refused: Type not supported: ComplexHalf':
+        'chalf ',
+    'refused: Input must be a floating type':
+        'renorm linalg.norm linalg.norm.subgradients_at_zero '
+        'linalg.matrix_norm linalg.vector_norm masked.normalize ',
+    'a size of 0 is refused':
+        'repeat tile logdet linalg.slogdet ',
+    'refused: Unsupported XLA type 15':
+        'masked.logsumexp ',
+}
 DIFFER: dict[torch.dtype, dict[str, str]] = {
     torch.float32: _FLOAT32,
     torch.bool: _BOOL,
     torch.int64: _INT64,
+    torch.complex64: _COMPLEX64,
 }
