@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 import math
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
@@ -54,16 +54,38 @@ MOST = 2**31 - 1
 LEAST = {'s64': -1, 'u32': 0, 'u64': 0}
 
 
+class _Scatter(NamedTuple):
+  """A scatter, and what it takes to put instructions before it.
+
+  Attributes:
+    place: of the indices among its operands.
+  """
+  instruction: HloInstructionProto
+  place: int
+  by_id: Mapping[int, HloInstructionProto]
+  computation: HloComputationProto
+  editor: Editor
+
+  @property
+  def operands(self) -> list[HloInstructionProto]:
+    return [self.by_id[n] for n in self.instruction.operand_ids]
+
+  @property
+  def indices(self) -> HloInstructionProto:
+    return self.operands[self.place]
+
+
+# The instructions that come before a scatter, which takes them; None: none.
+_Rewrite = Callable[[_Scatter], Optional[list[HloInstructionProto]]]
+
+
 def narrow(module: HloModuleProto) -> int:
   """Converts the indices of scatters to s32, in place.
 
   Returns:
     Of how many.
   """
-  if not any(i.opcode == 'scatter' for i in instructions_of(module)):
-    return 0
-  editor = Editor(module)
-  return sum(_narrow_in(c, editor) for c in module.computations)
+  return _rewrite(module, _narrow)
 
 
 def pair_single(module: HloModuleProto) -> int:
@@ -72,10 +94,7 @@ def pair_single(module: HloModuleProto) -> int:
   Returns:
     To how many.
   """
-  if not any(i.opcode == 'scatter' for i in instructions_of(module)):
-    return 0
-  editor = Editor(module)
-  return sum(_pair_single_in(c, editor) for c in module.computations)
+  return _rewrite(module, _pair)
 
 
 def keep_whole(module: HloModuleProto) -> int:
@@ -85,12 +104,34 @@ def keep_whole(module: HloModuleProto) -> int:
     Of how many scatters; none where there is a manual region, whose values have
     no sharding but the region's.
   """
-  if not any(i.opcode == 'scatter' for i in instructions_of(module)) or any(
+  if not _has_scatters(module) or any(
       s and s.type is ShardingType.MANUAL
       for s in op_sharding.module_shardings(module)):
     return 0
-  editor, is_uneven = Editor(module), _unevenness(module)
-  return sum(_keep_whole_in(c, editor, is_uneven) for c in module.computations)
+  is_uneven = _unevenness(module)
+  return _rewrite(module, lambda scatter: _hold(scatter, is_uneven))
+
+
+def _has_scatters(module: HloModuleProto) -> bool:
+  return any(i.opcode == 'scatter' for i in instructions_of(module))
+
+
+def _rewrite(module: HloModuleProto, rewrite: _Rewrite) -> int:
+  """Rewrites the scatters of all computations; returns how many."""
+  if not _has_scatters(module):
+    return 0
+  editor = Editor(module)
+
+  def rewrite_in(computation: HloComputationProto) -> int:
+    by_id = {i.id: i for i in computation.instructions}
+    # Operands, indices, updates; as many of the last as of the first.
+    return put_before(
+        computation, lambda i: rewrite(
+            _Scatter(i,
+                     len(i.operand_ids) // 2, by_id, computation, editor))
+        if i.opcode == 'scatter' else None)
+
+  return sum(map(rewrite_in, module.computations))
 
 
 def _unevenness(module: HloModuleProto) -> Callable[[int], bool]:
@@ -120,75 +161,66 @@ def _unevenness(module: HloModuleProto) -> Callable[[int], bool]:
   return is_uneven
 
 
-def _keep_whole_in(computation: HloComputationProto, editor: Editor,
-                   is_uneven: Callable[[int], bool]) -> int:
-  by_id = {i.id: i for i in computation.instructions}
-
-  def kept_whole(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if instruction.opcode != 'scatter':
-      return None
-    place = len(instruction.operand_ids) // 2
-    numbers = instruction.scatter_dimension_numbers
-    indices = by_id[instruction.operand_ids[place]]
-    sizes = dims_of(indices)
-    if not any(
-        is_uneven(size)
-        for n, size in enumerate(sizes)
-        if n != numbers.index_vector_dim):
-      return None
-    calls = [holding.hold(computation, editor, indices, range(len(sizes)))]
-    for n in instruction.operand_ids[place + 1:]:
-      whole = [
-          dim for dim, size in enumerate(dims_of(by_id[n]))
-          if is_uneven(size) and dim not in numbers.update_window_dims
-      ]
-      calls.append(holding.hold(computation, editor, by_id[n], whole))
-    instruction.operand_ids[place:] = [call.id for call in calls]
-    return calls
-
-  return put_before(computation, kept_whole)
+def _hold(
+    scatter: _Scatter,
+    is_uneven: Callable[[int], bool]) -> Optional[list[HloInstructionProto]]:
+  instruction, place, _, computation, editor = scatter
+  numbers = instruction.scatter_dimension_numbers
+  sizes = dims_of(scatter.indices)
+  if not any(
+      is_uneven(size)
+      for n, size in enumerate(sizes)
+      if n != numbers.index_vector_dim):
+    return None
+  calls = [
+      holding.hold(computation, editor, scatter.indices, range(len(sizes)))
+  ]
+  for update in scatter.operands[place + 1:]:
+    whole = [
+        dim for dim, size in enumerate(dims_of(update))
+        if is_uneven(size) and dim not in numbers.update_window_dims
+    ]
+    calls.append(holding.hold(computation, editor, update, whole))
+  instruction.operand_ids[place:] = [call.id for call in calls]
+  return calls
 
 
-def _pair_single_in(computation: HloComputationProto, editor: Editor) -> int:
-  by_id = {i.id: i for i in computation.instructions}
+def _pair(scatter: _Scatter) -> Optional[list[HloInstructionProto]]:
+  instruction, place, _, computation, editor = scatter
+  numbers = instruction.scatter_dimension_numbers
+  indices = scatter.indices
+  array, = array_shape.arrays_of(indices.shape)
+  dims = [n for n in range(len(array.dims)) if n != numbers.index_vector_dim]
+  if array.dtype != _TYPE or not dims or numbers.input_batching_dims or any(
+      array.dims[n] != 1 for n in dims):
+    return None
+  integer = array_shape.with_dims(indices.shape, ())
+  literal = messages.make(LiteralProto, shape=integer, s32s=[-1])
+  scalar = editor.make(computation, 'constant', integer, literal=literal)
+  outside = editor.make(computation, 'broadcast', indices.shape, [scalar.id])
 
-  def paired(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if instruction.opcode != 'scatter':
-      return None
-    place = len(instruction.operand_ids) // 2
-    numbers = instruction.scatter_dimension_numbers
-    indices = by_id[instruction.operand_ids[place]]
-    array, = array_shape.arrays_of(indices.shape)
-    dims = [n for n in range(len(array.dims)) if n != numbers.index_vector_dim]
-    if array.dtype != _TYPE or not dims or numbers.input_batching_dims or any(
-        array.dims[n] != 1 for n in dims):
-      return None
-    integer = array_shape.with_dims(indices.shape, ())
-    literal = messages.make(LiteralProto, shape=integer, s32s=[-1])
-    scalar = editor.make(computation, 'constant', integer, literal=literal)
-    outside = editor.make(computation, 'broadcast', indices.shape, [scalar.id])
-    added = [scalar, outside]
-    for n, operand in enumerate(instruction.operand_ids[place:]):
-      value = by_id[operand]
-      rank = len(dims_of(value))
-      dim = dims[0] if not n else next(
-          d for d in range(rank) if d not in numbers.update_window_dims)
-      sizes = tuple(
-          2 if d == dim else size for d, size in enumerate(dims_of(value)))
-      pair = editor.make(
-          computation,
-          'concatenate',
-          array_shape.with_dims(value.shape, sizes),
-          [operand, operand] if n else [operand, outside.id],
-          dimensions=[dim])
-      instruction.operand_ids[place + n] = pair.id
-      added.append(pair)
-    instruction.indices_are_sorted = False
-    return added
+  def pair(value: HloInstructionProto, other: HloInstructionProto,
+           dim: int) -> HloInstructionProto:
+    sizes = list(dims_of(value))
+    sizes[dim] = 2
+    return editor.make(
+        computation,
+        'concatenate',
+        array_shape.with_dims(value.shape, tuple(sizes)), [value.id, other.id],
+        dimensions=[dim])
 
-  return put_before(computation, paired)
+  pairs = [pair(indices, outside, dims[0])] + [
+      pair(
+          update, update,
+          next(
+              d
+              for d in range(len(dims_of(update)))
+              if d not in numbers.update_window_dims))
+      for update in scatter.operands[place + 1:]
+  ]
+  instruction.operand_ids[place:] = [p.id for p in pairs]
+  instruction.indices_are_sorted = False
+  return [scalar, outside, *pairs]
 
 
 def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
@@ -196,25 +228,14 @@ def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
   return indices.dtype != _TYPE and max(operand.dims, default=0) <= MOST
 
 
-def _narrow_in(computation: HloComputationProto, editor: Editor) -> int:
-  by_id = {i.id: i for i in computation.instructions}
-
-  def narrowed(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if instruction.opcode != 'scatter':
-      return None
-    # Operands, indices, updates; as many of the last as of the first.
-    place = len(instruction.operand_ids) // 2
-    indices = by_id[instruction.operand_ids[place]]
-    operand = by_id[instruction.operand_ids[0]]
-    if not _is_to_be_narrowed(*array_shape.arrays_of(operand.shape),
-                              *array_shape.arrays_of(indices.shape)):
-      return None
-    added = _narrowed(indices, by_id, computation, editor)
-    instruction.operand_ids[place] = added[-1].id
-    return added
-
-  return put_before(computation, narrowed)
+def _narrow(scatter: _Scatter) -> Optional[list[HloInstructionProto]]:
+  indices = scatter.indices
+  if not _is_to_be_narrowed(*array_shape.arrays_of(scatter.operands[0].shape),
+                            *array_shape.arrays_of(indices.shape)):
+    return None
+  added = _narrowed(indices, scatter.by_id, scatter.computation, scatter.editor)
+  scatter.instruction.operand_ids[scatter.place] = added[-1].id
+  return added
 
 
 def _narrowed(indices: HloInstructionProto, by_id: Mapping[int,
