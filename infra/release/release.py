@@ -24,7 +24,7 @@ from infra.wheel.official import default_cache, sha256
 from infra.wheel.pure_wheel import build_pure_wheel, PureWheel
 from infra.wheel.tools import TOOLS
 
-_TORCH = 'torch==2.9.0'  # What the official wheel was built for.
+_TORCH = f'torch=={pins.OFFICIAL_VERSION}'  # What it was built for.
 _TRAINING = Path(__file__).with_name('training.py')
 # What would change what is trained, or which packages are found.
 _OF_THE_USER = ('CPU_NUM_DEVICES', 'LIBTPU', 'PJRT_', 'PYTHON', 'TPU_',
