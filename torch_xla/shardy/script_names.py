@@ -50,6 +50,7 @@ class ScriptNames:
     # By the address of data, its name and dimensions, since the last sync.
     self._data: dict[int, tuple[str, tuple[int, ...]]] = {}
     torch_xla._XLAC._set_ir_debug(True)
+    _parameters()  # From here on they are noted.
     call, sync = torch.nn.Module.__call__, torch_xla._XLAC._xla_step_marker
 
     def named_call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -95,9 +96,9 @@ class ScriptNames:
     if len(shapes) != len(named):
       return {}  # It is of no graph.
     return {
-        number: one[0]
-        for number, (one, shape) in enumerate(zip(named, shapes, strict=True))
-        if one is not None and shape in (None, one[1])
+        number: entry[0]
+        for number, (entry, shape) in enumerate(zip(named, shapes, strict=True))
+        if entry is not None and shape in (None, entry[1])
     }
 
   @functools.cached_property

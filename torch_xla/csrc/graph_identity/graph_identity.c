@@ -158,18 +158,20 @@ static void MixGraph(const PostOrder* nodes, const Values* roots,
 
 // The addresses of the data that the parameters of the last graph are, in their
 // order, for who names them while it is compiled, which another thread does.
+// Noted from the first time on that somebody asks.
+static atomic_bool is_wanted;
 static atomic_flag is_changing = ATOMIC_FLAG_INIT;
 static const void** addresses;
 static size_t num_addresses;
 
-static void KeepParameters(const PostOrder* nodes) {
+static void NoteParameters(const PostOrder* nodes) {
   const size_t count =
       (size_t)(nodes->parameters.end - nodes->parameters.begin);
   while (atomic_flag_test_and_set(&is_changing)) {
   }
-  const void** const made = realloc(addresses, (count + 1) * sizeof(void*));
-  num_addresses = made == NULL ? 0 : count;
-  if (made != NULL) addresses = made;
+  const void** const memory = realloc(addresses, (count + 1) * sizeof(void*));
+  num_addresses = memory == NULL ? 0 : count;
+  if (memory != NULL) addresses = memory;
   for (size_t i = 0; i < num_addresses; ++i) {
     addresses[i] = nodes->parameters.begin[i].data;
   }
@@ -179,6 +181,7 @@ static void KeepParameters(const PostOrder* nodes) {
 // Copies as many as there is room for, and returns how many there are.
 __attribute__((visibility("default"))) size_t
 graph_identity_parameters(const void** data, size_t room) {
+  atomic_store(&is_wanted, true);
   while (atomic_flag_test_and_set(&is_changing)) {
   }
   const size_t count = num_addresses;
@@ -203,6 +206,6 @@ PostOrder* RunPostOrder(PostOrder* result, void* executor, const Values* roots,
   }
   run(result, executor, roots, collection);
   MixGraph(result, roots, collection->hash);
-  KeepParameters(result);
+  if (atomic_load(&is_wanted)) NoteParameters(result);
   return result;
 }
