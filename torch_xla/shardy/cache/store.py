@@ -3,7 +3,8 @@
 An entry is written beside its place and then renamed to it, so it is whole or
 not there; its digest also finds what happens to it later. Any process may
 therefore read and write at any time, and an entry that is evicted while one
-reads it stays whole for that reader. All are reached through the open directory, see `directory`.
+reads it stays whole for that reader. All are reached through the open
+directory, see `directory`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ device and return a number only after it was shown to be everybody's:
   (`torch_xla.launch`), or of processes whose runtimes cannot reach one another,
   a value is refused.
 
-All processes must make the same calls in the same order. A call computes what it needs of the pending graph and
-waits for it, like `item()`; after `torch_xla.sync()` nothing is computed twice.
+All processes must make the same calls in the same order. A call computes what
+it needs of the pending graph and waits for it, like `item()`; after
+`torch_xla.sync()` nothing is computed twice.
 """
 
 from __future__ import annotations

@@ -239,8 +239,9 @@ def _compile(compilation: door.Compilation) -> None:
   """Compiles a program as it is, and has the runtime read known operations."""
   compilation.compile(compilation.program, compilation.options)
   program, program_format = compilation.compiled_program()
-  compilation.set_optimized_program(
-      opcodes.readable(program, program_format) or program, program_format)
+  readable = opcodes.readable(program, program_format)
+  if readable is not None:
+    compilation.set_optimized_program(readable, program_format)
 
 
 def _put_door(observer: ProgramObserver) -> None:
