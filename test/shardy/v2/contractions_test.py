@@ -65,6 +65,7 @@ ROOT y = f32[2,3,5] reduce(n7, n9), dimensions={0}, to_apply=shardy.add.1''')
     [
         ('f32', 8),  # Parts would be larger than the operands.
         ('f32', 65),  # There are none that are equal.
+        ('f32', 68),  # What is split by eight has uneven parts.
         ('f32', 1),  # Split, the other devices would add their padding.
         ('s32', 64),  # Products of integers have no gradients.
     ])
