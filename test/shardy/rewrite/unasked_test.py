@@ -63,6 +63,15 @@ def test_through_updates(update):
   assert _repeated(text) == {'s': _say(0, 1, None)}
 
 
+def test_not_what_a_pass_holds():
+  """Chain 8330: the annotation opened what XLA must not split."""
+  text = _P + f"""
+    m = {_F} multiply(p, n)
+    shardy.7 = {_F} custom-call(m), {_SHARDING}, {_X}
+    ROOT s = {_F} custom-call(m), {_SHARDING}, {_X}"""
+  assert _repeated(text) == {'s': _say(0, 1, None)}
+
+
 @pytest.mark.parametrize('is_back', [True, False])
 def test_through_views(is_back):
   """There and back, but not turned."""

@@ -192,10 +192,9 @@ class _ModuleWriter:
     text = attributes.sharding_per_value(self._mesh, constraint.dims,
                                          constraint.unreduced)
     set_attribute(instruction, ATTRIBUTE, text)
-    # Nobody marked what a pass holds, which names it.
+    # Nobody marked what a pass holds.
     if not constraint.constrains_whole_tensor or (
-        constraint.annotation is None and
-        instruction.name.startswith('shardy.')):
+        constraint.annotation is None and holding.is_hold(instruction)):
       return
     shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(

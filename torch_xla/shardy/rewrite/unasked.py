@@ -11,7 +11,8 @@ in place, as that tensor is placed:
 Propagation would bring p's annotation to c and m, and c and s only repeat its
 placement: so they get the annotation of p, also where the update went through a
 view of it and back. Of several annotated values the first in propagation's order
-counts.
+counts. What a pass holds whole (`v2/holding.py`) stays whole: an annotation of
+open dimensions would let XLA split it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..hlo.editor import dims_of
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sharding.hlo_sharding import HloSharding
+from ..v2 import holding
 
 # What updates in place are lowered to.
 _UPDATES = ELEMENTWISE | {
@@ -71,7 +73,8 @@ def _repeat_in(computation: HloComputationProto, is_entry: bool,
       if i.opcode == 'parameter':
         own = annotations.parameters.get(
             i.parameter_number) if is_entry else None
-      elif own is None and placed is not None and (placed, ()) in marks:
+      elif (own is None and placed is not None and (placed, ()) in marks and
+            not holding.is_hold(i)):
         own = annotations.repeated[key] = marks[placed, ()]
       is_kept = own is not None and own.sharding == placed
       marks = {

@@ -37,6 +37,11 @@ def hold(computation: HloComputationProto, editor: Editor,
       backend_config=holding(len(dims_of(value)), dims).encode())
 
 
+def is_hold(call: HloInstructionProto) -> bool:
+  """Tests for a call that a pass inserted: the editor named it."""
+  return call.name.startswith('shardy.')
+
+
 def become(instruction: HloInstructionProto,
            other: HloInstructionProto) -> None:
   """Replaces an instruction by another, but its id, name and sharding."""
