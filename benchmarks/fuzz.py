@@ -1,9 +1,9 @@
 """Runs random programs over eight devices and compares them with torch.
 
-Prints each failure with the seed that makes its program again and, unless told
-otherwise, the smallest program that fails in the same way; whether GSPMD fails
-in the same way, which is then XLA's or upstream's; and a table of the reasons
-why programs were partitioned by GSPMD. `test/shardy/fuzz` makes the programs.
+Prints each failure with its program and the seed that makes it again; whether
+GSPMD fails in the same way, which is then XLA's or upstream's; and a table of
+the reasons why programs were partitioned by GSPMD. `test/shardy/fuzz` makes the
+programs.
 
   python -m benchmarks.fuzz --programs 1000
   python -m benchmarks.fuzz --programs 500 --chains
