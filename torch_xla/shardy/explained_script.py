@@ -17,7 +17,7 @@ from .gate import sizes
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
-  spec = before = None
+  spec = None
   try:
     whole, moved = (
         size and sizes.parse(size)
@@ -31,28 +31,17 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     except (ValueError, SyntaxError):
       parser.error(f'--why-not: {options.why_not[1]} is no partition spec, as '
                    "(None, 'model') is")
-  if options.against:
-    try:
-      with open(options.against, encoding='utf-8') as file:
-        before = json.load(file)
-      if not isinstance(before, list) or not all(
-          isinstance(p, dict) and 'conflicts' in p for p in before):
-        raise ValueError('not what --json writes')
-    except (OSError, ValueError) as e:
-      parser.error(f'--against: {options.against}: {e}')
   from .errors import DoorError
   try:
     with tempfile.TemporaryDirectory() as shown:
-      return _explain(options, spec, before, shown)
+      return _explain(options, spec, shown)
   except (DoorError, ImportError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
 
 
-def _explain(options: argparse.Namespace, spec: Any, before: Any,
-             shown: str) -> int:
-  from .explanation import (as_json, backend, comparison, graph, of_records,
-                            page, script)
+def _explain(options: argparse.Namespace, spec: Any, shown: str) -> int:
+  from .explanation import as_json, backend, of_records, page, script
   backend.show(os.environ, shown)
   ran = script.run(options.script, options.arguments, options.is_module)
   explained: list[Any] = []
@@ -74,17 +63,10 @@ def _explain(options: argparse.Namespace, spec: Any, before: Any,
       except ValueError as e:
         refusals[str(e)] = None
     explained.append(explanation)
-  data = None
-  if options.json or before is not None:
-    data = [as_json(explanation) for explanation in explained]
-  if before is not None:
-    print('\n'.join(comparison.lines(before, data)), end='\n\n')
   if options.json:
-    write(options.json, json.dumps(data, indent=1))
+    write(options.json, json.dumps([*map(as_json, explained)], indent=1))
   if options.html:
     write(options.html, page.html(explained))
-  if options.graph:
-    write(options.graph, json.dumps(graph.collection(explained)))
   if ran.failure:
     print(
         f'{options.script} failed ({ran.failure})' +

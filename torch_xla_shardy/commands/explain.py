@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..parser import input_file, output_file, Parser
+from ..parser import Parser
 
 SUMMARY = "say why a script's tensors are split as they are"
 DESCRIPTION = '''
@@ -37,12 +37,6 @@ def add_options(parser: Parser) -> None:
       '--whole', 'BYTES',
       'show computed tensors of that size that each device has whole')
   parser.add_reports('html')
-  parser.option('--graph', 'FILE', 'write the programs for Model Explorer',
-                output_file)
-  parser.option(
-      '--against', 'FILE',
-      'show what differs from what --json wrote, at another commit or with '
-      'other priorities', input_file)
   parser.option(
       '--no-implicit-collectives', 'BYTES',
       'fail if two annotations disagree so that so many bytes have to move, '

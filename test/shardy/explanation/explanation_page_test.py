@@ -1,4 +1,4 @@
-"""The page of explanations in a real browser, and the graph for a viewer."""
+"""The page of explanations in a real browser."""
 
 import browsing
 import pytest
@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from small_programs import ADD, explained_of
-from torch_xla.shardy.explanation import Explanation, graph, page
+from torch_xla.shardy.explanation import Explanation, page
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 
@@ -37,16 +37,3 @@ def test_page_in_a_browser(explained, tmp_path):
       page.html([explained]).replace('<details', '<details open'))
   said = browsing.probed_on_a_phone(browsing.find(), written)
   assert int(said['scroll']) <= int(said['client'])
-
-
-def test_graph_has_each_edge_and_sharding(explained):
-  one, = graph.collection([explained])['graphs']
-  nodes = {node['id']: node for node in one['nodes']}
-  add = nodes['o0']
-  assert [nodes[e['sourceNodeId']]['label'] for e in add['incomingEdges']
-         ] == ['a', 'b']
-  attributes = {a['key']: a['value'] for a in add['attrs']}
-  assert attributes['shape'] == 'f32[8,8]'
-  assert attributes['sharding'] == "('x', None)"
-  assert attributes['x of'] == 'a'
-  assert add['outputsMetadata'] == [dict(id='0', attrs=add['attrs'])]

@@ -13,8 +13,8 @@ import torch
 pytest.importorskip('jaxlib', reason='needs jaxlib: MLIR')
 # pylint: disable=wrong-import-position
 from torch_xla.shardy import explanation
-from torch_xla.shardy.explanation import (backend, comparison, conflicts,
-                                          in_subprocess, page, reader)
+from torch_xla.shardy.explanation import (backend, conflicts, in_subprocess,
+                                          page, reader)
 from torch_xla.shardy.explanation.conflicts import Reason
 from torch_xla.shardy.stablehlo import dialects
 from small_programs import ADD as _ADD, DOT as _DOT, explained_of, T as _T
@@ -119,18 +119,6 @@ def test_why_not_of_what_is_not_there(name, spec, said):
   explained = explained_of(_NEGATED_SUM, '{"x"}, {}', '{}, {}')
   with pytest.raises(ValueError, match=said):
     explained.why_not(name, spec)
-
-
-def test_comparison():
-  one = explanation.as_json(explained_of(_ADD, '{"x"}p0, {}', '{}, {"x"}p1'))
-  other = explanation.as_json(explained_of(_ADD, '{"x"}, {}', '{"x"}, {}'))
-  assert list(comparison.lines([one], [one])) == ['m: no difference']
-  assert list(comparison.lines([one], [other])) == [
-      'm: 3 differences',
-      '  all-to-all: 1 (128 bytes) -> 0',
-      "  no longer in conflict: 'x' of b against a",
-      '  b f32[8,8] [-, x] -> [x, -]',
-  ]
 
 
 def test_same_priority():
