@@ -33,10 +33,10 @@ from typing import Optional, Union
 
 import torch
 import torch_xla
-from torch_xla.shardy.annotate.annotation import Annotation, user_mesh, UserMesh
+from torch_xla.shardy.annotate.annotation import Annotation
 from torch_xla.shardy.sharding.hlo_sharding import ShardingType
 
-from . import captured, exported, toml
+from . import captured, toml
 from .. import xla_sharding
 from .applied import (annotation_for, Applied, applied_to, BoundaryError,
                       BoundaryHook, register, unregister)
@@ -132,43 +132,6 @@ class ShardingPolicy:
       PolicyTextError: a mesh axis named '-', which says None there.
     """
     return toml.dump(self.rules, self.boundaries, self.default)
-
-  def to_dtensor(self, model: torch.nn.Module, mesh: xla_sharding.Mesh) -> str:
-    """A Python module with DTensor placements of the model's tensors.
-
-    Args:
-      model: on any device, wrapped or not.
-      mesh: with axis names.
-
-    Raises:
-      PolicyMismatchError: the policy does not fit.
-      PolicyError: a dimension is split by axes in another order than the
-        mesh's, or unevenly by several, which placements do not say; or the
-        axes have no names.
-    """
-    return exported.dtensor_text(*self._carried_out(model, mesh))
-
-  def to_partition_specs(self, model: torch.nn.Module,
-                         mesh: xla_sharding.Mesh) -> str:
-    """A Python module with JAX's PartitionSpecs of the model's tensors.
-
-    Arguments and errors as for `to_dtensor`; every order of axes can be said,
-    and no uneven dimension.
-    """
-    return exported.jax_text(*self._carried_out(model, mesh))
-
-  def _carried_out(
-      self, model: torch.nn.Module, mesh: xla_sharding.Mesh
-  ) -> tuple[list[tuple[OwnedTensor, Claim]], list[tuple[str, Boundary]],
-             UserMesh]:
-    claims, problems = self.claims(model, mesh)
-    modules, boundary_problems = claim_modules(self.boundaries,
-                                               list(modules_of(model)),
-                                               axes(mesh))
-    if problems := (*problems, *boundary_problems):
-      raise PolicyMismatchError(problems)
-    return ([(OwnedTensor(names, tuple(t.shape)), claims[names[0]])
-             for names, t in owned(model)], modules, user_mesh(mesh))
 
   def claims(
       self, model: torch.nn.Module,
