@@ -48,7 +48,6 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
                 'process_environment', 'rewrite', 'stablehlo',
                 'torch_xla_shardy', 'vendor_defaults'), ()),
-    'watching': (('callers', 'compile', 'door', 'progress', 'switch'), ()),
     'metrics': ((), ()),
     'policy': (
         ('annotate', 'bind', 'layers', 'mode', 'sharding', 'tensor_names'), ()),

@@ -31,7 +31,7 @@ __all__ = [
     'Mode', 'TooLateError', 'behind_door', 'check_mesh', 'current_mode',
     'device_kind', 'device_name', 'explain', 'export_stablehlo', 'lower_text',
     'name_tensors', 'programs', 'read_again', 'record', 'reset', 'start',
-    'switch_on', 'virtual_devices', 'watch'
+    'switch_on', 'virtual_devices'
 ]
 
 
@@ -147,21 +147,6 @@ def explain(
   switch.stablehlo()  # The series that brings it.
   return importlib.import_module('.explanation',
                                  __name__).explain_source(source)
-
-
-def watch() -> Any:
-  """Tells on the terminal what is being compiled, and what came of it.
-
-  A line after two seconds of a compile, and then one each half minute, with the
-  line of the script that asked; a line per program when it is done. Quiet where
-  stderr is no terminal. Close what is returned, or use it as a context, to stop.
-
-  >>> torch_xla.shardy.watch()
-
-  Raises:
-    DoorError: the mode is off, so that no program is seen.
-  """
-  return importlib.import_module('.watching', __name__).Watch()
 
 
 def export_stablehlo(source: Union[Sequence[torch.Tensor],

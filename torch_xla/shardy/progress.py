@@ -14,14 +14,9 @@ _AGAIN_SECONDS = 30.0
 
 
 class Progress:
-  """Lines such as 'aot v5e:16x16: program 3: compiled in 12.3 s'.
-
-  Attributes:
-    stage: what is being done to the program that is being compiled.
-  """
+  """Lines such as 'aot v5e:16x16: program 3: compiled in 12.3 s'."""
 
   def __init__(self, title: str, stream: TextIO = sys.stderr):
-    self.stage = 'compiling'
     self._title = title
     self._stream = stream
 
@@ -29,10 +24,8 @@ class Progress:
     print(f'{self._title}: {text}', file=self._stream, flush=True)
 
   @contextlib.contextmanager
-  def compiling(self,
-                name: str,
-                called_from: tuple[str, ...],
-                says_end: bool = True) -> Iterator[None]:
+  def compiling(self, name: str, called_from: tuple[str,
+                                                    ...]) -> Iterator[None]:
     """Says what is being compiled, as long as it takes, and that it ended."""
     if called_from:
       name += f', asked for at {called_from[0]}'
@@ -42,8 +35,7 @@ class Progress:
     def wait() -> None:
       patience = _PATIENCE_SECONDS
       while not end.wait(patience):
-        self.say(
-            f'{name}: {self.stage} for {time.perf_counter() - start:.0f} s')
+        self.say(f'{name}: compiling for {time.perf_counter() - start:.0f} s')
         patience = _AGAIN_SECONDS
 
     waiting = threading.Thread(target=wait, daemon=True)
@@ -55,5 +47,4 @@ class Progress:
     finally:
       end.set()
       waiting.join()
-      if says_end:
-        self.say(f'{name}: {ended} in {time.perf_counter() - start:.1f} s')
+      self.say(f'{name}: {ended} in {time.perf_counter() - start:.1f} s')
