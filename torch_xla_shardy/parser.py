@@ -16,8 +16,6 @@ from . import terminal
 
 PROGRAM = 'torch-xla-shardy'
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it.
-# Sections of a golden file.
-SECTIONS = ('placements', 'programs', 'collectives', 'memory', 'counts')
 
 _STDOUT = '-'
 _OF_SCRIPT = """%(prog)s [OPTIONS...]
@@ -174,33 +172,12 @@ class Parser(argparse.ArgumentParser):
         metavar='ARGUMENTS...',
         help="the script's own")
 
-  def add_gate(self) -> None:
-    """Adds the options that a report is checked against."""
-    self.option(
-        '--golden', 'FILE',
-        'fail if anything differs from this file, which --update-golden '
-        'wrote')
-    self.option(
-        '--golden-sections', 'NAMES',
-        f'what of it counts, of {",".join(SECTIONS)} (default: all but '
-        'counts)', _sections)
-    self.flag('--update-golden',
-              'write that file instead, and say what changed')
+  def add_require(self) -> None:
+    """Adds the option that a report is checked against."""
     self.repeated_option(
         '--require', 'REQUIREMENT',
         "fail unless it holds: 'all-gather bytes<=1GiB', 'programs<=3'; "
         '--require help lists the quantities')
-
-  def check_gate(self, options: argparse.Namespace) -> None:
-    """Ends the process where these options make no sense together."""
-    if (options.golden_sections or
-        options.update_golden) and not options.golden:
-      self.error('--golden-sections and --update-golden are of --golden FILE')
-    if options.update_golden:
-      try:
-        options.golden = output_file(options.golden)
-      except argparse.ArgumentTypeError as e:
-        self.error(f'--golden: {e}')
 
 
 def status_of(run: Callable[[], int]) -> int:
@@ -287,12 +264,3 @@ def positive(text: str) -> int:
   if not text.isdecimal() or not int(text):
     raise argparse.ArgumentTypeError(f'{text!r} is no number, 1 or more')
   return int(text)
-
-
-def _sections(text: str) -> list[str]:
-  names = [name.strip() for name in text.split(',')]
-  for name in names:
-    if name not in SECTIONS:
-      raise argparse.ArgumentTypeError(f'there is no section {name!r}, but '
-                                       f'{", ".join(SECTIONS)}')
-  return names

@@ -80,11 +80,6 @@ print(sorted({n.split('.')[0] for n in sys.modules} & {
     (['audit', '-m', 'no_such.thing'], "there is no module 'no_such'"),
     (['suggest', '--best', '0', __file__], "'0' is no number, 1 or more"),
     (['explain', '--whole', '-1', __file__], "'-1' is no number of bytes"),
-    (['audit', '--update-golden', __file__], 'are of --golden FILE'),
-    (['audit', '--golden', 'no/where', '--update-golden', __file__
-     ], '--golden: no/where cannot be written'),
-    (['audit', '--golden-sections', 'memory,all'
-     ], "no section 'all', but placements, "),
 ])
 def test_wrong_usage(arguments: list[str], said: str,
                      capsys: pytest.CaptureFixture[str]):
@@ -94,11 +89,11 @@ def test_wrong_usage(arguments: list[str], said: str,
 
 def test_what_follows_the_script_is_its_own():
   made = commands.parser('audit').parse(
-      ['--golden-sections', 'counts, memory', __file__, '--json', 'x', '-q'])
+      ['--tolerance', '2%', __file__, '--json', 'x', '-q'])
   assert made.script == __file__
   assert made.arguments == ['--json', 'x', '-q']
   assert (made.json, made.quiet) == (None, False)
-  assert made.golden_sections == ['counts', 'memory']
+  assert made.tolerance == '2%'
 
 
 def test_a_full_disk_leaves_no_file(tmp_path: Path,

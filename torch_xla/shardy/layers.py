@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import collections
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 import re
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ from typing import TypeVar
 _NUMBER = re.compile(r'(?:(?<=\.)|^)\d+(?=\.)')
 _NUMBERED = re.compile(r'^(result|constraint) \d+$')
 _NAMES_SHOWN = 6
+# As HLO numbers what would otherwise have the same name.
+_SUFFIXED = re.compile(r'(?<![\w.])([A-Za-z_][\w-]*)\.\d+(?!\.?\w)')
 
 _Statement = TypeVar('_Statement', bound=Hashable)
 
@@ -50,3 +53,18 @@ def many_text(names: Sequence[str], more: str = '') -> str:
   """The names in short, how many they are, and what `more` says of them."""
   count = f' ({len(names):,} in all{more})' if len(names) > 1 else ''
   return names_text(names) + count
+
+
+def steady(text: str) -> str:
+  """A text without the numbers of instructions: 'SyncTensorsGraph'."""
+  return _SUFFIXED.sub(r'\1', text)
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+  """Numbers steady names so that they differ: 'SyncTensorsGraph #1', #2."""
+  seen: collections.Counter[str] = collections.Counter()
+  result = []
+  for name in map(steady, names):
+    seen[name] += 1
+    result.append(f'{name} #{seen[name]}')
+  return result

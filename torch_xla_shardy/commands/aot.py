@@ -58,7 +58,4 @@ def add_options(parser: Parser) -> None:
   parser.repeated_option('--compare', 'FILE',
                          'show the reports of an earlier --json beside these',
                          input_file)
-  parser.add_gate()
-  parser.repeated_option(
-      '--tolerance', 'QUANTITY=VALUE',
-      "what may differ from --golden: 'cycles=5%%', 'programs=1'")
+  parser.add_require()

@@ -6,7 +6,7 @@ from ..parser import input_file, output_file, Parser
 
 SUMMARY = "hold a script's model to its sharding policy"
 USAGE = ('%(prog)s [OPTIONS...]\n'
-         '       ((SCRIPT | -m MODULE) [ARGUMENTS...] | --diff OLD NEW)')
+         '       (SCRIPT | -m MODULE) [ARGUMENTS...]')
 DESCRIPTION = '''
 Runs a script, then compares the sharding policy, the marks, the stored
 placements and the compiled programs of its model.
@@ -18,9 +18,6 @@ model is held to --policy, or else to the policy that it applied itself,
 ShardingPolicy.load('policy.toml').apply(model, mesh), or else to its own marks.
 Compiled programs are only seen with XLA_USE_SHARDY=1 (the script may set it
 before it imports torch_xla).
-
---diff compares what --json or --update-golden wrote of two runs, and runs
-nothing.
 '''
 ENDS = {
     0: 'without differences',
@@ -44,10 +41,9 @@ def add_options(parser: Parser) -> None:
       'fail if all devices together hold more than this beyond one copy '
       "of each tensor, or than this part of one copy of all, as '2%%' "
       '(default: no limit)')
-  parser.add_argument(
-      '--diff',
-      nargs=2,
-      metavar=('OLD', 'NEW'),
-      help='show by cause what differs between two audits, and stop')
-  parser.add_gate()
+  parser.option(
+      '--golden', 'FILE',
+      'fail if anything but counts differs from this file, which --json wrote',
+      input_file)
+  parser.add_require()
   parser.add_reports('html', 'junit')

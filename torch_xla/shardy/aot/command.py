@@ -15,13 +15,11 @@ from torch_xla_shardy.parser import Parser, write
 
 from . import launcher, topologies
 from .errors import AotError
-from .reporting import (comparison, golden, json_form, largest, page,
-                        quantities, requirements, table, wording)
+from .reporting import (comparison, json_form, largest, page, requirements,
+                        table, wording)
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
 from ..gate import ci
-from ..gate.golden import Golden, grouped, read, update
-from ..gate.requirements import parse_tolerance, Tolerance
 
 _STATUS_FAILED = 3
 
@@ -40,15 +38,9 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
-    tolerances = [
-        parse_tolerance(text, quantities.named) for text in options.tolerance
-    ]
     others = [(f'{report.topology.name} of {os.path.basename(path)}', report)
               for path in options.compare
               for report in json_form.read(path)]
-    expected = (
-        read(options.golden, golden.TOOL).only(options.golden_sections)
-        if options.golden and not options.update_golden else None)
     compiler = launcher.compiler()
     wanted = (
         largest.batch(theirs) if options.largest_batch else
@@ -75,11 +67,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   _write(options, reports, others)
   if reports[-1].ended == INTERRUPTED:
     return _STATUS_INTERRUPTED
-  status, checks = _judged(reports, required, expected, tolerances)
-  if options.update_golden and status != _STATUS_FAILED:
-    said, found = update(options.golden, golden.of_reports(reports),
-                         options.golden_sections)
-    print('\n  '.join([said, *map(str, grouped(found, golden.title))]))
+  status, checks = _judged(reports, required)
   ci.tell('aot', checks, options.junit, os.environ)
   return status
 
@@ -104,10 +92,6 @@ def _check(parser: Parser, options: argparse.Namespace,
                    f'host{"s" if name.hosts > 1 else ""}, counted from 0')
   if options.largest and options.largest_batch:
     parser.error('--largest-batch is a --largest: give one of them')
-  parser.check_gate(options)
-  if options.tolerance and not options.golden:
-    parser.error('--tolerance says what may differ from --golden, and there is '
-                 'none')
 
 
 def _write(options: argparse.Namespace, reports: Sequence[AotReport],
@@ -129,10 +113,9 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
       write(path, text())
 
 
-def _judged(reports: Sequence[AotReport],
-            required: Sequence[requirements.Requirement],
-            expected: Optional[Golden],
-            tolerances: Sequence[Tolerance]) -> tuple[int, list[ci.Check]]:
+def _judged(
+    reports: Sequence[AotReport],
+    required: Sequence[requirements.Requirement]) -> tuple[int, list[ci.Check]]:
   """The exit status, and all that was judged; says what does not hold."""
 
   def check(name: str, say: Callable[[AotReport], Optional[str]]) -> ci.Check:
@@ -141,10 +124,6 @@ def _judged(reports: Sequence[AotReport],
                     tuple(f'{of}: {said}' for of, said in findings if said))
 
   checks = [check(one.text, one.check) for one in required]
-  if expected:
-    found = golden.changes(expected, golden.of_reports(reports), tolerances)
-    checks.append(
-        ci.Check('golden file', tuple(map(str, grouped(found, golden.title)))))
   for line in (text for one in checks for text in one.findings):
     print(f'aot: {line}', file=sys.stderr)
   checks += [

@@ -1,10 +1,9 @@
-"""Requirements of a report, and tolerances of a golden file."""
+"""Requirements of a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
-from fractions import Fraction
 import operator
 import re
 from typing import Any, Optional
@@ -21,14 +20,13 @@ OPERATORS = {
 }
 _PARTS = re.compile(r'(?P<name>[^<>=]+?)\s*(?P<op><=|>=|==|<|>)\s*'
                     r'(?P<limit>[^<>=]+)')
-_PERCENT = re.compile(r'(\d+(?:\.\d+)?)\s*%')
 
 # The quantity called so; it raises UnknownQuantityError.
 Named = Callable[[str], Quantity]
 
 
 class RequirementError(ValueError):
-  """A text that is no requirement, or no tolerance."""
+  """A text that is no requirement."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,26 +61,6 @@ class Requirement:
             f'{unit.exact(self.limit)} is required')
 
 
-@dataclasses.dataclass(frozen=True)
-class Tolerance:
-  """How far a quantity may be from the golden file's.
-
-  Attributes:
-    name: of the quantity.
-    text: as the user wrote it: '2%', '16MiB', '1'.
-    share: of the golden value; None where it is an amount.
-    amount: in the quantity's unit.
-  """
-  name: str
-  text: str = '0'
-  share: Optional[Fraction] = None
-  amount: int = 0
-
-  def allows(self, was: Number, is_: Number) -> bool:
-    allowed = self.amount if self.share is None else abs(was) * self.share
-    return abs(is_ - was) <= allowed
-
-
 def parse(text: str, named: Named) -> Requirement:
   """Reads a quantity, an operator and a number with its unit.
 
@@ -102,21 +80,3 @@ def parse(text: str, named: Named) -> Requirement:
   except (UnknownQuantityError, SizeError) as e:
     raise RequirementError(f'requirement {text!r}: {e}') from e
   return Requirement(words, quantity, match['op'], limit)
-
-
-def parse_tolerance(text: str, named: Named) -> Tolerance:
-  """Reads 'peak=2%', 'programs=1', 'all-gather bytes=16MiB'."""
-  name, equals, allowed = (part.strip() for part in text.partition('='))
-  if not equals or not name or not allowed:
-    raise RequirementError(
-        f'tolerance {text!r}: write QUANTITY=AMOUNT, such as '
-        'peak=2%, programs=1 or temporaries=16MiB')
-  try:
-    quantity = named(name)
-    percent = _PERCENT.fullmatch(allowed)
-    if percent:
-      return Tolerance(quantity.name, allowed, Fraction(percent[1]) / 100)
-    return Tolerance(
-        quantity.name, allowed, amount=quantity.unit.parse(allowed))
-  except (UnknownQuantityError, SizeError) as e:
-    raise RequirementError(f'tolerance {text!r}: {e}') from e

@@ -176,9 +176,6 @@ TRAIN = str(SCRIPTS / 'train.py')
     (('--topology', 'v5e:2x2', '--steps', '-1', TRAIN), '--steps'),
     (('--topology', 'v5e:2x2', '--host', '7', TRAIN), '1 host, counted'),
     (('--topology', 'v5e:2x2', '--require', 'prorgams<3', TRAIN), 'programs'),
-    (('--topology', 'v5e:2x2', '--tolerance', 'x=1', TRAIN), "'x=1'"),
-    (('--topology', 'v5e:2x2', '--tolerance', 'peak=1%', TRAIN), '--golden'),
-    (('--topology', 'v5e:2x2', '--golden', 'no.json', TRAIN), 'no.json'),
     (('--topology', 'v5e:2x2', '-m'), '-m needs a module'),
 ])
 def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:

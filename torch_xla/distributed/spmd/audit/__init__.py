@@ -26,9 +26,8 @@ if TYPE_CHECKING:
   import torch
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
-from torch_xla.shardy.gate.golden import GoldenFileError
-
 from . import folding
+from .golden import GoldenFileError
 from .rendering import AuditReport
 from .report import Difference, Kind
 
@@ -100,7 +99,7 @@ def examine(model: torch.nn.Module,
     tolerance: bytes that all devices together may hold beyond one copy of each
       tensor, or a percentage of one copy of all, as '2%'; None: no limit.
     golden: the path of a golden file that the report has to equal, in all but
-      counts; `to_golden()` of an earlier report gives its text.
+      counts: the `to_json()` of an earlier report.
 
   Raises:
     GoldenFileError: the golden file cannot be read.

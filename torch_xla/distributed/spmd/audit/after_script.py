@@ -12,11 +12,11 @@ from torch_xla.distributed.spmd.policy import (applied, PolicyError,
                                                ShardingPolicy)
 from torch_xla.shardy.annotate.priority import PriorityError
 from torch_xla.shardy.gate import ci, requirements
-from torch_xla.shardy.gate.golden import GoldenFileError, update
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
-from . import baseline, diff, examination, folding, golden, quantities
+from . import baseline, examination, folding, quantities
+from .golden import GoldenFileError
 from .rendering import AuditReport
 from .report import Kind
 
@@ -43,8 +43,7 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
         *baseline.as_one(models, moved),
         policy=policy,
         tolerance=options['tolerance'],
-        golden=None if options['update_golden'] else options['golden'],
-        golden_sections=options['golden_sections'],
+        golden=options['golden'],
         require=[
             requirements.parse(text, quantities.named)
             for text in options['require']
@@ -55,12 +54,7 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:
         write(options[key], text())
-    if options['update_golden']:
-      said, found = update(options['golden'],
-                           golden.of_report(report.to_dict()),
-                           options['golden_sections'])
-      print('\n'.join([said, *(diff.lines(found) if found else ())]))
-    ci.tell(golden.TOOL, _checks(report), options['junit'], os.environ)
+    ci.tell('audit', _checks(report), options['junit'], os.environ)
   except (OSError, PolicyError, PriorityError, GoldenFileError) as e:
     return _usage(str(e))
   return 0 if report.ok else 1

@@ -14,12 +14,11 @@ import sys
 
 from torch_xla.distributed.spmd.policy import ShardingPolicy
 from torch_xla.distributed.spmd.policy.applied import KEEP_VARIABLE
-from torch_xla.shardy.gate import golden, requirements
+from torch_xla.shardy.gate import requirements
 from torch_xla.shardy.process_environment import interpreter_flags
 from torch_xla_shardy.parser import Parser
 
-from . import diff, differences, quantities
-from .golden import TOOL
+from . import differences, golden, quantities
 
 # Imported by nobody: it is the process that the script runs in.
 _RUNNING = os.path.join(os.path.dirname(__file__), 'running.py')
@@ -30,23 +29,14 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   if options.require == ['help']:
     print(f'Quantities: {", ".join(quantities.known())}.')
     return 0
-  if bool(options.diff) == bool(options.script):
-    parser.error('give a SCRIPT, or --diff OLD NEW')
-  if options.diff:
-    try:
-      text, status = diff.text(*options.diff)
-    except golden.GoldenFileError as e:
-      parser.error(str(e))
-    print(text)
-    return status
-  parser.check_gate(options)
+  if not options.script:
+    parser.error('there is no script to run')
   try:
     differences.allowed(options.tolerance, 0)
     if options.policy:
       ShardingPolicy.load(options.policy)
-    if options.golden and not options.update_golden:
-      options.golden = os.path.abspath(options.golden)
-      golden.read(options.golden, TOOL).only(options.golden_sections)
+    if options.golden:
+      golden.read(options.golden)
     for text in options.require:
       requirements.parse(text, quantities.named)
   except (OSError, ValueError) as e:

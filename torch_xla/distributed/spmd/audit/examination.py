@@ -12,10 +12,9 @@ import torch
 import torch_xla
 from torch_xla.distributed.spmd import policy as spmd_policy
 from torch_xla.distributed.spmd.policy import held
-from torch_xla.shardy.gate import golden as golden_file
 from torch_xla.shardy.gate.requirements import Requirement
 
-from . import baseline, differences, golden as sections
+from . import baseline, differences, golden as golden_file
 from .collect import Collector
 from .rendering import AuditReport
 from .report import Difference, Kind, Totals
@@ -28,7 +27,6 @@ def examine(
     policy: Optional[spmd_policy.ShardingPolicy] = None,
     tolerance: Union[int, str, None] = None,
     golden: Optional[Union[str, os.PathLike]] = None,
-    golden_sections: Optional[Sequence[str]] = None,
     require: Sequence[Requirement] = ()
 ) -> AuditReport:
   """Does the work of `torch_xla.distributed.spmd.audit.examine`.
@@ -36,12 +34,10 @@ def examine(
   Args:
     tied: names that one weight had before the model was moved, where that is
       known; models of transformers say so themselves.
-    golden_sections: None: all but counts.
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = baseline.resolve_standard(model, policy)
-  golden_part = None if golden is None else golden_file.read(
-      golden, sections.TOOL).only(golden_sections)
+  expected = None if golden is None else golden_file.read(golden)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
@@ -69,10 +65,7 @@ def examine(
     if said:
       all_differences += (Difference(Kind.REQUIREMENT, one.quantity.name,
                                      said),)
-  if golden_part is not None:
+  if expected is not None:
     all_differences += tuple(
-        Difference(Kind.GOLDEN, change.subject,
-                   f'{change.section}: {change.text}')
-        for change in golden_file.changes(golden_part,
-                                          sections.of_report(report.to_dict())))
+        golden_file.differences(expected, report.to_dict()))
   return dataclasses.replace(report, differences=all_differences)

@@ -1,107 +1,99 @@
-"""A report as the sections of a golden file."""
+"""An audit held to the JSON of an earlier one: its golden file."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 import json
-from typing import Any
+import os
+from typing import Any, Union
 
-from torch_xla.shardy.gate.golden import (Golden, numbered, SECTIONS, steady)
+from torch_xla.shardy.layers import numbered, steady
 
-from .report import OTHER
+from .report import Difference, Kind, OTHER, SCHEMA
 
-TOOL = 'audit'
-
-
-def of_report(data: Mapping[str, Any]) -> Golden:
-  """The contents of a golden file of a report.
-
-  Of programs these are partitioners and forms of shardings, but neither how many
-  instructions have one nor names that number them, nor bytes, which any constant
-  changes.
-
-  Args:
-    data: of `AuditReport.to_dict`, maybe read from JSON.
-  """
-  whole = {key: data[key] for key in ('mode', 'policy', 'mesh', 'devices')}
-  placements = {'the model': {k: json.dumps(v) for k, v in whole.items()}}
-  placements.update((n, _tensor(row)) for n, row in data['tensors'].items())
-  placements.update(map(_boundary, data['boundaries']))
-  rows = data['programs'] or ()
-  programs = dict(zip(numbered(row['name'] for row in rows), rows))
-  count = 'not known' if data['programs'] is None else len(rows)
-  memory = {'all tensors': dict(data['totals'])}
-  del memory['all tensors']['tensors']
-  for held in data['held']:
-    # What else a script leaves alive is not the model's.
-    if held['sort'] != OTHER:
-      memory[held['sort']] = {k: v for k, v in held.items() if k != 'sort'}
-  sections = (placements, {
-      'all programs': dict(programs=count),
-      **{
-          name: _program(row) for name, row in programs.items()
-      }
-  }, {
-      name: _moved(row['collectives']) for name, row in programs.items()
-  }, memory, dict(counts=data['counts']))
-  return Golden(TOOL, dict(zip(SECTIONS, sections)))
+# Of one run alone, or changed by any constant: the names of programs that took a
+# tensor, how many instructions have a sharding, memory, the smallest collective.
+_LEFT_OUT = frozenset(
+    ('beside', 'causes', 'memory', 'programs', 'smallest', 'v1', 'v2'))
+# More than this of one value is not shown.
+_SHOWN = 120
 
 
-def _tensor(row: Mapping[str, Any]) -> dict[str, Any]:
+class GoldenFileError(ValueError):
+  """A golden file that cannot be used."""
+
+
+def read(path: Union[str, os.PathLike]) -> dict[str, Any]:
+  """Reads the JSON of an earlier audit."""
+  try:
+    with open(path, encoding='utf-8') as f:
+      data = json.load(f)
+    if not isinstance(data, dict) or data.get('schema') != SCHEMA:
+      raise ValueError(f'it is no report of an audit, schema {SCHEMA}')
+    _subjects(data)
+    return data
+  except (OSError, ValueError, RecursionError, KeyError, TypeError,
+          AttributeError) as e:
+    raise GoldenFileError(
+        f'golden file {os.fspath(path)}: {e}; write one with --json FILE'
+    ) from e
+
+
+def differences(was: Mapping[str, Any],
+                now: Mapping[str, Any]) -> Iterator[Difference]:
+  """What two reports, of `Report.to_dict`, do not have in common."""
+  before, after = _subjects(was), _subjects(now)
+  for name in dict.fromkeys([*before, *after]):
+    if name not in after or name not in before:
+      yield Difference(Kind.GOLDEN, name,
+                       'it is new' if name in after else 'it is gone')
+      continue
+    for field in dict.fromkeys([*before[name], *after[name]]):
+      texts = [side[name].get(field, 'absent') for side in (before, after)]
+      if texts[0] != texts[1]:
+        yield Difference(Kind.GOLDEN, name, _change(field, *texts))
+
+
+def _subjects(data: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+  """What is compared, as text, by subject and field."""
+  names = ('mode', 'policy', 'mesh', 'devices', 'totals')
+  rows = {'the model': {name: data[name] for name in names}}
+  # What else a script leaves alive is not the model's.
+  rows.update(
+      (held['sort'], held) for held in data['held'] if held['sort'] != OTHER)
+  rows.update(data['tensors'])
+  for row in data['boundaries']:
+    output = '' if row['output'] is None else f' [{row["output"]}]'
+    rows[f'boundary {row["module"]}{output}'] = row
+  programs = data['programs'] or ()
+  rows.update(zip(numbered(row['name'] for row in programs), programs))
   return {
-      **{
-          name: row[name] for name in ('kind', 'rule', 'dtype', 'form')
-      },
-      'aliases': ', '.join(row['aliases']),
-      'shape': json.dumps(row['shape']),
-      'spec': row['spec'] + _priority(row['policy']),
-      'marked': _seen(row['annotation']),
-      'stored': _seen(row['stored']),
-      'compiled': ' and '.join(dict.fromkeys(map(_seen, row['compiled']))),
-      'why not V2': steady(row['why_not_v2']),
+      subject: {
+          field: json.dumps(_plain(field, value), sort_keys=True)
+          for field, value in row.items()
+          if field not in _LEFT_OUT and field != 'name'
+      } for subject, row in rows.items()
   }
 
 
-def _seen(seen: Mapping[str, Any]) -> str:
-  if seen['sharding'] is None:
-    return f'not known: {seen["unknown"]}'
-  return seen['sharding'] + _priority(seen)
-
-
-def _priority(seen: Mapping[str, Any]) -> str:
-  return f' priority {json.dumps(seen["priority"])}' if seen['priority'] else ''
-
-
-def _boundary(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-  output = '' if row['output'] is None else f' [{row["output"]}]'
-  return f'boundary {row["module"]}{output}', {
-      'spec':
-          row['spec'] + _priority(row),
-      'hooked':
-          row['hooked'],
-      # How many instructions are constrained is none of a golden file's.
-      'activations':
-          '; '.join(
-              sorted(
-                  json.dumps(one['shape']) + ', not constrained' *
-                  (one['constrained'] == 0) for one in row['activations'])),
-  }
-
-
-def _program(row: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(field: str, value: Any) -> Any:
+  if isinstance(value, str):
+    return steady(value)
+  if field == 'constrained':  # By how many instructions does not matter.
+    return bool(value)
+  if isinstance(value, (list, tuple)):
+    return [_plain('', element) for element in value]
   return {
-      'partitioner': row['partitioner'],
-      'partitions': row['partitions'],
-      'forms': ' and '.join(f for f in ('V2', 'V1') if row[f.lower()]),
-      'why not V2': '; '.join(sorted(steady(w) for w, _ in row['why_not_v2'])),
-      'note': steady(row['note']),
-  }
+      name: _plain(name, inner)
+      for name, inner in value.items()
+      if name not in _LEFT_OUT
+  } if isinstance(value, dict) else value
 
 
-def _moved(rows: Any) -> dict[str, Any]:
-  if rows is None:
-    return {'collectives': 'not known'}
-  return {
-      f'{row["kind"]} {title}': row[key] for row in rows
-      for title, key in (('count', 'count'), ('bytes', 'nbytes'))
-  }
+def _change(field: str, was: str, now: str) -> str:
+  # Long ones are shown where they begin to differ.
+  start = max(0, len(os.path.commonprefix([was, now])) - _SHOWN // 4)
+  was, now = (
+      text if len(text) <= _SHOWN else '...' * bool(start) +
+      text[start:start + _SHOWN] + '...' for text in (was, now))
+  return f'{field}: it was {was}, and is {now}'

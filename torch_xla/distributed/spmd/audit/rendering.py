@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from . import golden, page, table
+from . import page, table
 from .report import Report
 
 
 class AuditReport(Report):
   """The results of an audit: `str` is a table, `to_html` a page."""
-
-  def to_golden(self) -> str:
-    """The text of a golden file that later reports are held to."""
-    return golden.of_report(self.to_dict()).only(None).to_text()
 
   def to_html(self) -> str:
     """One HTML page that needs nothing else."""

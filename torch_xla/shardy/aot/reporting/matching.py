@@ -7,7 +7,7 @@ import itertools
 import re
 from typing import Optional
 
-from ...gate import golden
+from ...layers import numbered
 from ..report import Program, AotReport
 
 _LINE = re.compile(r':\d+(?= in |$)')
@@ -22,7 +22,7 @@ def names(programs: Sequence[Program]) -> list[str]:
   Their own names tell nothing: torch_xla numbers them by what it traced before.
   Those of one place are numbered in their order.
   """
-  return golden.numbered(
+  return numbered(
       ', from '.join(_LINE.sub('', place)
                      for place in p.called_from) or 'program'
       for p in programs)

@@ -135,20 +135,6 @@ def axes_of(report: AotReport) -> tuple[str, ...]:
           for part in mesh.split(',')))
 
 
-def wider_names(name: str) -> tuple[str, ...]:
-  """The name and those of what it is a part of, from special to general.
-
-  'all-gather bytes over model' is part of 'all-gather bytes', and this of
-  'collective bytes'.
-  """
-  base, over, _ = name.partition(' over ')
-  kind, _, what = base.rpartition(' ')
-  names = [name, base] if over else [name]
-  if kind in COLLECTIVES:
-    names.append(f'{ALL_COLLECTIVES} {what}')
-  return tuple(names)
-
-
 def _over_step(name: str, unit: Unit, of_program: OfProgram) -> Quantity:
   return Quantity(name, unit, functools.partial(measures.over_step, of_program),
                   of_program)
