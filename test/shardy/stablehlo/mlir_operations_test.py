@@ -7,8 +7,6 @@ is StableHLO alone.
 
 import collections
 
-import re
-
 import mlir_modules as modules
 import pytest
 import torch
@@ -87,49 +85,6 @@ def test_one_of_each_family():
 @pytest.mark.parametrize('family', _FAMILIES)
 def test_all(family):
   _check(_FAMILIES[family])
-
-
-def test_sizes_of_dynamic_dimensions():
-  """HLO has no operation for them: they are there, and as they were."""
-  module = modules.main(
-      '%a: F {mhlo.sharding = "{devices=[8,1]<=[8]}"}, %n: tensor<2xi32>',
-      'tensor<?x4xf32>', """
-    %d = stablehlo.dynamic_reshape %a, %n : (F, tensor<2xi32>)
-        -> tensor<?x4xf32>
-    %o = stablehlo.constant dense<1.0> : tensor<f32>
-    %b = stablehlo.dynamic_broadcast_in_dim %o, %n, dims = []
-        : (tensor<f32>, tensor<2xi32>) -> tensor<?x4xf32>
-    %s = stablehlo.add %d, %b : tensor<?x4xf32>
-    return %s : tensor<?x4xf32>""")
-  text = modules.shown(modules.lower(module)[0])
-  assert '[{"axis_0"}, {}]' in text and 'custom_call' not in text
-  assert re.search(
-      r'stablehlo.dynamic_reshape %arg0, %arg1 : '
-      r'\(F, tensor<2xi32>\) -> tensor<\?x4xf32>', text)
-  assert re.search(
-      r'stablehlo.dynamic_broadcast_in_dim %\w+, %arg1, dims = \[\] : '
-      r'\(tensor<f32>, tensor<2xi32>\) -> tensor<\?x4xf32>', text)
-
-
-@pytest.mark.environment(XLA_STABLEHLO_COMPILE='1')
-@pytest.mark.parametrize('lowest, storage', [(-128, 'i8'),
-                                             (-127, 'i8<-127:127>')])
-def test_quantised_values(lowest, storage):
-  """HLO has none: the operations on them are calls meanwhile."""
-  from torch.ao.quantization.fx import _decomposed  # Registers operations.
-  del _decomposed
-  quantised = torch.ops.quantized_decomposed
-  said = 0.4, 2, lowest, 127, torch.int8
-  x = torch.ones(8).to('xla')
-  program = printed.artifact_with_calls([
-      quantised.dequantize_per_tensor(
-          quantised.quantize_per_tensor(x, *said), *said)
-  ])
-  text = dialects.text(dialects.read(_there_and_back(program)))
-  kind = f'tensor<8x!quant.uniform<{storage}:f32, 4.000000e-01:2>>'
-  assert f'stablehlo.uniform_quantize %arg0 : (tensor<8xf32>) -> {kind}' in text
-  assert f'stablehlo.uniform_dequantize %0 : ({kind}) -> tensor<8xf32>' in text
-  assert 'custom_call' not in text
 
 
 @pytest.mark.parametrize('kind', [

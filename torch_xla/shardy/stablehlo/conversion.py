@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 import functools
 
-from . import dialects, hidden_operations
+from . import dialects
 from ..annotate import call_target
 from ..hlo import messages
 from ..hlo.editor import drop_unused, instructions_of, uses
@@ -59,16 +59,7 @@ def to_hlo(module: ir.Module) -> bytes:
     _preserve_shardings(module)
     for function in functions_of(module).values():
       _constrain_results(function)
-  try:
-    program = dialects.to_hlo(module)
-  except dialects.ProgramTextError:
-    with dialects.scope(module), dialects.raising(
-        module.context, 'cannot keep what HLO has not'):
-      hidden = hidden_operations.hide(module)
-    if not hidden:
-      raise
-    program = dialects.to_hlo(module)
-  return _mended(program)
+  return _mended(dialects.to_hlo(module))
 
 
 def _check(arguments: Sequence[Mapping[str, ir.Attribute]]) -> None:
@@ -195,9 +186,6 @@ def from_hlo(program: HloModuleProto) -> ir.Module:
   module = dialects.from_hlo(program.SerializeToString())
   dialects.run(_LEGALIZE, module, 'cannot write a program as StableHLO')
   with dialects.scope(module):
-    if any(i.custom_call_target == hidden_operations.TARGET
-           for i in instructions_of(program)):
-      hidden_operations.show(module)
     attributes = module.operation.attributes
     for name in _NOT_IN_TORCH_XLA:
       if name in attributes:

@@ -51,13 +51,6 @@ def _context() -> ir.Context:
   return context
 
 
-def load_quant(context: ir.Context) -> None:
-  """Loads the dialect of quantised types; reading an artifact does it."""
-  with context, ir.Location.unknown():
-    nothing = write(ir.Module.create(), current_version())
-    stablehlo.deserialize_portable_artifact(context, nothing)
-
-
 @contextlib.contextmanager
 def scope(module: ir.Module) -> Iterator[None]:
   """Makes operations and attributes in the module's context meanwhile."""
