@@ -153,9 +153,7 @@ def export_stablehlo(source: Union[Sequence[torch.Tensor],
                                    torch.export.ExportedProgram, ProgramRecord],
                      path: Union[str, os.PathLike],
                      form: str = 'sdy',
-                     version: Optional[str] = None,
-                     signature_order: bool = False,
-                     stage: str = 'handed') -> None:
+                     version: Optional[str] = None) -> None:
   """Writes a program as StableHLO, shardings and all.
 
   Nothing is compiled and nothing is run. Mesh axis names, priorities and
@@ -177,17 +175,11 @@ def export_stablehlo(source: Union[Sequence[torch.Tensor],
       unless it is 'plain'.
     version: of the artifact, such as '1.9.0'; by default one that consumers of
       the last twelve weeks read.
-    signature_order: the arguments are those of the signature of a program of
-      torch.export, in its order and also where nothing uses them, and not those
-      that the program needs, in the order in which it comes to them.
-    stage: 'handed' for what a plugin gets; 'traced' for the program before it is
-      rewritten, with the same said of its tensors.
 
   Raises:
     DoorError: the mode is off, or jaxlib is missing.
     ValueError: none of the tensors has anything pending, the record has no
-      program, or the suffix, form, version or stage is not known. `signature_order`
-      without a signature, or with one tensor in two places of it.
+      program, or the suffix, form or version is not known.
   """
   from . import switch
-  switch.stablehlo().export(source, path, form, version, signature_order, stage)
+  switch.stablehlo().export(source, path, form, version)

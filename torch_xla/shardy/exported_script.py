@@ -28,11 +28,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       name = _NO_FILE_NAME.sub('_', program.name)
       path = os.path.join(folder, f'{number:03}-{name}{suffix}')
       export_stablehlo(
-          program,
-          path,
-          form=options.form,
-          version=options.artifact or None,
-          stage=options.stage)
+          program, path, form=options.form, version=options.artifact or None)
       if not options.quiet:
         print(os.path.relpath(path, start), flush=True)
   except (argparse.ArgumentTypeError, DoorError, ImportError, OSError,

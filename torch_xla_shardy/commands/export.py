@@ -35,12 +35,6 @@ def add_options(parser: Parser) -> None:
       help="Shardy's dialect, attributes as older plugins read them, or no "
       'shardings (default: %(default)s)')
   parser.add_argument(
-      '--stage',
-      choices=('handed', 'traced'),
-      default='handed',
-      help='as a plugin gets a program, or as it is before it is rewritten '
-      '(default: %(default)s)')
-  parser.add_argument(
       '--artifact',
       nargs='?',
       const='',

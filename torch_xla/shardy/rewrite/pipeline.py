@@ -80,13 +80,11 @@ class Settings:
     num_devices: that the program is for.
     meshes: those of the process, as for `constraints.decide`.
     disabled_rewrites: names in `FOR_SHARDINGS` of passes to skip.
-    rewrites: whether operations are rewritten, besides the shardings.
     untuple: whether parameters that come as one tuple are taken one by one.
   """
   num_devices: int
   meshes: Iterable[UserMesh] = ()
   disabled_rewrites: Collection[str] = ()
-  rewrites: bool = True
   untuple: bool = True
 
 
@@ -151,8 +149,7 @@ def lower(program: Program,
     program.annotations = extract.extract_annotations(module)
     dump.stage('extracted', module)
   if start < Stage.V2 <= to:
-    is_changed, program.shardings, program.note = to_v2.emit_in_place(
-        module, settings.rewrites)
+    is_changed, program.shardings, program.note = to_v2.emit_in_place(module)
     program.is_changed = is_changed or program.annotations.has_calls
   if to < Stage.SHARDY:
     return program
@@ -161,23 +158,19 @@ def lower(program: Program,
   annotations = program.annotations = program.annotations.without_unused()
   unasked.repeat(module, annotations)
   groups = shard_groups.extract_groups(module)
-  if settings.rewrites:
-    opcodes = {i.opcode for i in instructions_of(module)}
-    for name, (needs, rewrite) in FOR_SHARDINGS.items():
-      if name not in settings.disabled_rewrites and not opcodes.isdisjoint(
-          needs):
-        rewrite(module)
-        dump.stage(name, module)
-    partial_sums.split(module, annotations)
-    dump.stage('partial_sums', module)
-    program.padded = padding.pad(module, annotations, settings.num_devices,
-                                 tiles)
-    dump.stage('padding', module)
+  opcodes = {i.opcode for i in instructions_of(module)}
+  for name, (needs, rewrite) in FOR_SHARDINGS.items():
+    if name not in settings.disabled_rewrites and not opcodes.isdisjoint(needs):
+      rewrite(module)
+      dump.stage(name, module)
+  partial_sums.split(module, annotations)
+  dump.stage('partial_sums', module)
+  program.padded = padding.pad(module, annotations, settings.num_devices, tiles)
+  dump.stage('padding', module)
   program.sdy_program = program.padded.with_original_shapes(
       to_sdy.lower_shardings(module, annotations, settings.num_devices,
                              settings.meshes))
-  if settings.rewrites:
-    shard_groups.restore_groups(module, groups)
+  shard_groups.restore_groups(module, groups)
   dump.stage('sdy', module)
   return program
 

@@ -42,7 +42,6 @@ def strip(program: bytes, trims: bool = False) -> bytes:
 def trim_program(
     program: bytes,
     result_names: Mapping[int, str],
-    is_ordered: bool,
     names_of: NamesOf,
 ) -> tuple[bytes, dict[int, str]]:
   """A program as its user wrote it, and its tensors' annotations.
@@ -50,7 +49,6 @@ def trim_program(
   Args:
     result_names: by number, of results that are arguments as they come and are
       there to tell their names and go.
-    is_ordered: whether such arguments stay if nothing uses them.
     names_of: the users' names of a binding's operands.
 
   Returns:
@@ -68,11 +66,10 @@ def trim_program(
       bound_names = zip(operation.operands, names_of(target), strict=False)
       names.update(_numbered(bound_names))
   end = returned_by(main_of(module)).operands
-  passed = _numbered(
+  names |= _numbered(
       (end[number], name) for number, name in result_names.items())
-  names |= passed
   count = len(block.arguments)
-  dropped = trim(module, result_names, passed if is_ordered else ())
+  dropped = trim(module, result_names)
   rest = [n for n in range(count) if n not in dropped]
   return _write_like(program, module), {
       now: names[before] for now, before in enumerate(rest) if names.get(before)
@@ -116,11 +113,7 @@ def strip_module(module: ir.Module) -> None:
       operation.erase()
 
 
-def trim(
-    module: ir.Module,
-    results: Collection[int] = (),
-    arguments: Collection[int] = ()
-) -> set[int]:
+def trim(module: ir.Module, results: Collection[int] = ()) -> set[int]:
   """Removes from a program, in place, what its user did not write, but tags.
 
   A program that is compiled keeps the results of bindings, and what only these
@@ -128,7 +121,6 @@ def trim(
 
   Args:
     results: the numbers of others to take out.
-    arguments: the numbers of those that stay in any case.
 
   Returns:
     the numbers of the arguments that are gone.
@@ -147,7 +139,7 @@ def trim(
     ]
     unused = {
         number for number, argument in enumerate(block.arguments)
-        if number not in arguments and (results or is_used(argument)) and all(
+        if (results or is_used(argument)) and all(
             use.owner.operation in bindings for use in argument.uses)
     }
     for binding in bindings:

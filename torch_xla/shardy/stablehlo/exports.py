@@ -29,7 +29,6 @@ Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
 logger = logging.getLogger(__name__)
 
 _TEXT, _BYTECODE = ('.mlir',), ('.mlirbc', '.bc')
-_HANDED, _TRACED = 'handed', 'traced'
 
 # And not shells of tensors, nor fake ones.
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -47,9 +46,7 @@ class _Traced(NamedTuple):
 def export_stablehlo(source: Source,
                      path: Union[str, os.PathLike[str]],
                      form: str = Form.SDY.value,
-                     version: Optional[str] = None,
-                     signature_order: bool = False,
-                     stage: str = _HANDED) -> None:
+                     version: Optional[str] = None) -> None:
   """Does the work of `torch_xla.shardy.export_stablehlo`."""
   path = os.fsdecode(path)
   is_text = path.endswith(_TEXT)
@@ -60,18 +57,11 @@ def export_stablehlo(source: Source,
   if form not in [f.value for f in Form]:
     raise ValueError(f'form={form!r} is none of ' +
                      ', '.join(repr(f.value) for f in Form))
-  if stage not in (_HANDED, _TRACED):
-    raise ValueError(f'stage={stage!r} is neither {_HANDED!r}, what the plugin '
-                     f'gets, nor {_TRACED!r}, what that is made of')
   switch.check_door()
   dialects.check_installed('export_stablehlo writes StableHLO')
   target = _version(version, is_text)
-  if signature_order and not isinstance(source, torch.export.ExportedProgram):
-    raise ValueError('signature_order=True is for a program of torch.export: '
-                     f'a {type(source).__name__} has no signature')
-  traced = _program_of(source, signature_order)
-  data, tensors = _lowered(traced.program, traced.options, Form(form), target,
-                           stage)
+  traced = _program_of(source)
+  data, tensors = _lowered(traced.program, traced.options, Form(form), target)
   if not isinstance(source, ProgramRecord):  # That stays what the plugin got.
     module = dialects.read(data)
     traced.signature.write(module)
@@ -94,9 +84,9 @@ def shardy_program(source: Source) -> tuple[str, bytes, dict[int, str]]:
   """
   switch.check_door()
   dialects.check_installed('a program is explained in StableHLO')
-  traced = _program_of(source, False)
+  traced = _program_of(source)
   data, _ = _lowered(traced.program, traced.options, Form.SDY,
-                     dialects.current_version(), _HANDED)
+                     dialects.current_version())
   name = source.name if isinstance(source, ProgramRecord) else 'program'
   return name, data, dict(traced.signature.arguments)
 
@@ -120,7 +110,7 @@ def _version(text: Optional[str], is_text: bool) -> dialects.Version:
   return version
 
 
-def _program_of(source: Source, is_ordered: bool) -> _Traced:
+def _program_of(source: Source) -> _Traced:
   """The program as torch_xla has it, annotations in it, and its spread."""
   if isinstance(source, ProgramRecord):
     if source.sent is None:
@@ -134,8 +124,6 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     return _Traced(source.sent, source.options, Signature(names, {}))
   if isinstance(source, torch.export.ExportedProgram):
     named, named_inputs = _traced(source)
-    if is_ordered:
-      _check_distinct(named_inputs)
   else:
     tensors = [source] if isinstance(source, torch.Tensor) else source
     _check_tensors(tensors)
@@ -148,17 +136,13 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
     ]
   results = preview.pending([t for t, _ in named])
   route = switch.route(current_mode())
-  passed = [t for t, _ in named_inputs]
   roots = [*results, *route.pending_bindings()]
   first = len(roots)
-  if is_ordered:  # Arguments come in the order in which the roots need them.
-    first, roots = 0, [*passed, *roots]
-  else:
-    roots += passed
+  roots += [t for t, _ in named_inputs]
   program, arguments = calls.trim_program(
       printed.artifact_with_calls(roots), {
           n: name for n, (_, name) in enumerate(named_inputs, first)
-      }, is_ordered, route.surroundings.names_of)
+      }, route.surroundings.names_of)
   count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
   return _Traced(
       program, CompileOptions(Partitioner.GSPMD, 1, count),
@@ -170,16 +154,6 @@ def _program_of(source: Source, is_ordered: bool) -> _Traced:
 def _starts_a_graph(t: torch.Tensor) -> bool:
   return ',' in torch_xla._XLAC._unique_id_for_ir_and_data(
       t) and not torch_xla._XLAC._check_tensor_need_materialization([t])[0]
-
-
-def _check_distinct(known: Sequence[Named]) -> None:
-  seen: dict[int, str] = {}
-  for t, name in known:
-    other = seen.setdefault(torch_xla._XLAC._xla_get_tensor_id(t), name)
-    if other != name:
-      raise ValueError(
-          f'{other!r} and {name!r} are one tensor, and so one argument: there '
-          'is no order of the signature. Export with a copy of it')
 
 
 def _check_tensors(tensors: Any) -> None:
@@ -194,19 +168,16 @@ def _check_tensors(tensors: Any) -> None:
                        "export tensors on the device 'xla'")
 
 
-def _lowered(program: bytes, options: CompileOptions, form: Form,
-             version: dialects.Version,
-             stage: str) -> tuple[bytes, tuple[TensorRecord, ...]]:
-  """The program in this form and version, at this stage, and its tensors."""
+def _lowered(
+    program: bytes, options: CompileOptions, form: Form,
+    version: dialects.Version) -> tuple[bytes, tuple[TensorRecord, ...]]:
+  """The program in this form and version, and its tensors."""
   mode = current_mode()
   known = switch.route(mode).surroundings
   job = Job(
-      program,
-      form,
-      version,
+      program, form, version,
       Surroundings(
-          meshes=known.meshes, disabled_rewrites=known.disabled_rewrites),
-      rewrites=stage == _HANDED)
+          meshes=known.meshes, disabled_rewrites=known.disabled_rewrites))
   if dialects.artifact_version(program) is None:
     plan = job.plan(mode, options)
   else:

@@ -83,7 +83,6 @@ class Job:
     form: what the plugin reads.
     version: to write artifacts in.
     oldest: the oldest version that the plugin reads.
-    rewrites: whether operations are rewritten, besides the shardings.
     original: the artifact, if it came as one.
   """
   program: bytes
@@ -91,7 +90,6 @@ class Job:
   version: dialects.Version
   surroundings: Surroundings = Surroundings()
   oldest: dialects.Version = ()
-  rewrites: bool = True
   original: Optional[bytes] = None
 
   def converted_to_hlo(self) -> Job:
@@ -108,7 +106,7 @@ class Job:
     """
     names_of = self.surroundings.names_of
     settings = Settings(options.num_partitions, self.surroundings.meshes(),
-                        self.surroundings.disabled_rewrites(), self.rewrites)
+                        self.surroundings.disabled_rewrites())
     program = Program(messages.parse(HloModuleProto, self.program))
     is_split = is_partitioned(options)
     is_plain = self.form is Form.PLAIN and is_split

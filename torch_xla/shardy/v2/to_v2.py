@@ -185,12 +185,8 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   return bool(changed or note), note
 
 
-def emit_in_place(module: HloModuleProto,
-                  rewrites: bool = True) -> tuple[bool, ShardingCounts, str]:
+def emit_in_place(module: HloModuleProto) -> tuple[bool, ShardingCounts, str]:
   """Lowers an HloModuleProto message, in place.
-
-  Args:
-    rewrites: whether `make_partitionable` is done, too.
 
   Returns:
     Whether it changed, what became of its shardings, and a note: `V2Program`.
@@ -201,7 +197,7 @@ def emit_in_place(module: HloModuleProto,
   lowerer = _ShardingLowerer()
   changed = op_sharding.rewrite_module(module, lowerer.rewrite)
   dump.stage('v2', module)
-  is_new, note = make_partitionable(module) if rewrites else (False, '')
+  is_new, note = make_partitionable(module)
   return bool(changed or is_new), lowerer.counts(), note
 
 
