@@ -47,27 +47,16 @@ def broken(change) -> str:
   return json.dumps(data)
 
 
-def without(field: str):
-  return broken(lambda d: d['reports'][0]['programs'][1]['memory'].pop(field))
-
-
-def with_value(field: str, value) -> str:
-  return broken(lambda d: d['reports'][0]['programs'][1].update({field: value}))
-
-
 @pytest.mark.parametrize('text, why', [
     ('{"format":', 'is damaged, no JSON'),
     ('{"schema": 1, "tensors": {}}', 'is JSON of something else'),
     (broken(lambda d: d.update(version=3)),
      'is of version 3, and this torch_xla reads version 2'),
-    (broken(lambda d: d.pop('reports')), 'is damaged: reports is no list'),
-    (without('code'), "damaged: reports[0].programs[1].memory has no 'code'"),
-    (with_value('more', 1),
-     "reports[0].programs[1] has 'more', which nothing is known of"),
-    (with_value('step', True),
-     'reports[0].programs[1].step is true, and has to be int'),
-    (broken(lambda d: d['reports'][0].update(usual_step=[1, 2])),
-     'reports[0].usual_step is [1, 2], and there are 2 programs'),
+    (broken(lambda d: d.pop('reports')), "is damaged: KeyError 'reports'"),
+    (broken(lambda d: d['reports'][0]['programs'][1]['memory'].pop('code')),
+     "is damaged: KeyError 'code'"),
+    (broken(lambda d: d['reports'][0].update(programs=1)),
+     'is damaged: TypeError'),
 ])
 def test_what_cannot_be_read_names_the_file(text: str, why: str,
                                             tmp_path: Path) -> None:

@@ -67,66 +67,26 @@ def from_json(text: str, name: str) -> tuple[AotReport, ...]:
         f'report {name} is of version {data.get("version")!r}, and this '
         f'torch_xla reads version {VERSION}; {_HINT}')
   try:
-    reports = _value(tuple[AotReport, ...], data.get('reports'), 'reports')
-    for i, report in enumerate(reports):
-      _check_positions(report, f'reports[{i}]')
-    return reports
-  except _Misfit as e:
-    raise ReportFileError(f'report {name} is damaged: {e}; {_HINT}') from e
+    return tuple(_value(AotReport, report) for report in data['reports'])
+  except (KeyError, TypeError, ValueError) as e:
+    raise ReportFileError(
+        f'report {name} is damaged: {type(e).__name__} {e}; {_HINT}') from e
 
 
-class _Misfit(ValueError):
-  """JSON that is not what a type asks for."""
-
-
-def _value(type_: Any, data: Any, where: str) -> Any:
+def _value(type_: Any, data: Any) -> Any:
   """Reads `data` as a value of `type_`, a type as `report` uses them."""
   if dataclasses.is_dataclass(type_):
-    return _dataclass(type_, data, where)
+    return type_(
+        **{
+            name: _value(field_type, data[name])
+            for name, field_type in typing.get_type_hints(type_).items()
+        })
   origin, arguments = typing.get_origin(type_), typing.get_args(type_)
   if origin is Union:  # Optional.
-    return None if data is None else _value(arguments[0], data, where)
+    return None if data is None else _value(arguments[0], data)
   if origin is tuple:
-    return _tuple(arguments, data, where)
-  # A float may be written as 3; True is an int to Python, and not here.
-  allowed = (int, float) if type_ is float else type_
-  if not isinstance(data, allowed) or (isinstance(data, bool) and
-                                       type_ is not bool):
-    raise _Misfit(f'{where} is {json.dumps(data)[:40]}, and has to be '
-                  f'{type_.__name__}')
+    if arguments[-1] is Ellipsis:
+      arguments = (arguments[0],) * len(data)
+    return tuple(
+        _value(t, element) for t, element in zip(arguments, data, strict=True))
   return data
-
-
-def _check_positions(report: AotReport, where: str) -> None:
-  count = len(report.programs)
-  steps = (report.usual_step, *(kind for kind, _ in report.other_steps))
-  if not all(0 <= position < count for step in steps for position in step):
-    raise _Misfit(f'{where}.usual_step is {list(report.usual_step)}, and there '
-                  f'are {count} programs')
-
-
-def _dataclass(type_: Any, data: Any, where: str) -> Any:
-  if not isinstance(data, dict):
-    raise _Misfit(f'{where} is no object')
-  types = typing.get_type_hints(type_)
-  for name in {*types, *data}:
-    if name not in data:
-      raise _Misfit(f'{where} has no {name!r}')
-    if name not in types:
-      raise _Misfit(f'{where} has {name!r}, which nothing is known of')
-  return type_(**{
-      name: _value(t, data[name], f'{where}.{name}')
-      for name, t in types.items()
-  })
-
-
-def _tuple(arguments: tuple[Any, ...], data: Any, where: str) -> Any:
-  if not isinstance(data, list):
-    raise _Misfit(f'{where} is no list')
-  if arguments[-1] is Ellipsis:
-    arguments = (arguments[0],) * len(data)
-  if len(data) != len(arguments):
-    raise _Misfit(f'{where} has {len(data)} elements, not {len(arguments)}')
-  return tuple(
-      _value(t, element, f'{where}[{i}]')
-      for i, (t, element) in enumerate(zip(arguments, data)))
