@@ -1,7 +1,7 @@
 """The chain of compilers: who gets a program, and in which order."""
 
 import pytest
-from torch_xla.shardy.door.chain import CompilerChain
+from torch_xla.shardy.door import CompilerChain
 
 
 class _Compilation:

@@ -29,7 +29,6 @@ import torch_xla
 from .. import switch, tensor_names
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
-from ..annotate.bound_names import BoundNames
 from ..annotate.constraint_words import (check_propagate, check_unreduced,
                                          UnreducedError)
 from ..annotate.priority import Priority
@@ -69,7 +68,7 @@ class Binder:
 
   def __init__(self) -> None:
     self.meshes = Meshes()
-    self.names = BoundNames()
+    self.names = names.BoundNames()
     self._tensors = AnnotatedTensors()
     self._pending_marks = PendingMarks()
     # Held by whoever syncs while tensors are annotated, or annotates a tensor: a

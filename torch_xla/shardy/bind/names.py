@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
@@ -16,12 +17,42 @@ from .registry import Annotated
 
 MOVED = ('not laid out as mark_sharding was told',
          'call clear_sharding and mark_sharding')
+# A graph is compiled right after it is bound; more bindings than a sync makes
+# are never asked for.
+_KEPT = 64
 
 
 def lost_text(names: Sequence[str], why: str, where: str, remedy: str) -> str:
   """The warning on tensors whose annotation does not count."""
   listed = ', '.join(names[:8]) + (', ...' if len(names) > 8 else '')
   return f'{listed}: {why}, {where}, so no priority counts: {remedy}'
+
+
+class BoundNames:
+  """Names of the operands of the latest bindings, by the bindings' targets.
+
+  They do not stand in the target: a name would then be part of the graph's hash,
+  and naming a tensor would compile its program once more.
+  """
+
+  def __init__(self) -> None:
+    self._names: collections.OrderedDict[str, Callable[[], tuple[
+        str, ...]]] = collections.OrderedDict()
+
+  def remember(self, target: str, names: Callable[[], tuple[str, ...]]) -> None:
+    """Keeps how to find the operands' names, for when a record asks.
+
+    Of two bindings with one target the later one's count.
+    """
+    self._names[target] = names
+    self._names.move_to_end(target)
+    if len(self._names) > _KEPT:
+      self._names.popitem(last=False)
+
+  def get(self, target: str) -> tuple[str, ...]:
+    """A binding's names in the operands' order; empty where it is not known."""
+    names = self._names.get(target)
+    return () if names is None else names()
 
 
 class BoundOperands:

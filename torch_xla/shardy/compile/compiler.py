@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Hashable, Sequence
 import dataclasses
 import itertools
 import logging
+import threading
 from typing import Optional
 
 from ..door.shim import Compilation
@@ -13,7 +15,6 @@ from ..errors import LayoutError
 from ..hlo import compile_options, dump
 from ..warn_once import WarnOnce
 from .attempt import Attempt, Failure, Outcome
-from .executable_cache import (CachedExecutable, CompileResult, ExecutableCache)
 from .ledger import Ledger, IncomingProgram
 from .plan import Plan, Planner, Step, Tiles
 from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
@@ -21,6 +22,70 @@ from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
 logger = logging.getLogger(__name__)
 
 _NO_REPORT = 'the backend does not report its layouts'
+
+# Whatever a program holds as constants, its executable holds on the device.
+_LARGEST_PROGRAM = 16 * 1024
+# How many programs are kept: as many as the shim keeps.
+_MOST = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class CompileResult:
+  """The result of compiling a program.
+
+  Attributes:
+    record_number: of its record in the ledger.
+    record: bytes and all.
+    answer: what the runtime reads of it, and its format; None: the backend's.
+  """
+  record_number: int
+  record: ProgramRecord
+  answer: Optional[tuple[bytes, str]]
+
+
+@dataclasses.dataclass
+class CachedExecutable:
+  """A program that was sent once, at least.
+
+  Attributes:
+    number: what the shim knows its executable by.
+    result: set before the shim is told to keep it.
+  """
+  number: int
+  result: Optional[CompileResult] = None
+
+
+class ExecutableCache:
+  """The programs that were sent last, by their bytes.
+
+  `_XLAC` has a program compiled at each read of a sharded tensor and drops it
+  right after (pytorch/xla#9751); what it caches it does not drop. So the shim
+  keeps dropped executables, and this class their records.
+  """
+
+  def __init__(self) -> None:
+    self._lock = threading.Lock()
+    self._numbers = itertools.count(1)
+    self._programs: collections.OrderedDict[
+        Hashable, CachedExecutable] = collections.OrderedDict()
+
+  def find_or_add(self, compilation: Compilation,
+                  meshes: Hashable) -> Optional[CachedExecutable]:
+    """Finds a program's entry, or adds one; None for one that is too large.
+
+    Args:
+      meshes: those of the process, of which its plan may take one.
+    """
+    if len(compilation.program) > _LARGEST_PROGRAM:
+      return None
+    key = (compilation.program, compilation.format, compilation.options, meshes)
+    with self._lock:
+      cached = self._programs.setdefault(key,
+                                         CachedExecutable(next(self._numbers)))
+      self._programs.move_to_end(key)
+      if len(self._programs) > _MOST:
+        self._programs.popitem(last=False)
+      return cached
 
 
 class Compiler:

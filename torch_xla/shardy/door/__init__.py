@@ -1,20 +1,74 @@
 """The door: where each program passes on its way to the backend's compiler.
 
 `shim` is Python's side of the library that stands before the backend's plugin,
-`device_plugins` puts it there, and `chain` is what a program then goes through.
+`device_plugins` puts it there, and a program then goes through `CompilerChain`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+import threading
+from typing import Optional
 
 from . import shim
-from .chain import CompilerChain, Wrapper
 from .shim import Compilation, Compiler, is_open
 
 __all__ = [
     'Compilation', 'Compiler', 'Wrapper', 'close', 'is_open', 'use', 'wrap'
 ]
+
+# Gets each program and what comes behind it, which it may call with the same
+# compilation, with one of its own making, or not at all.
+Wrapper = Callable[[Compilation, Compiler], None]
+
+
+class CompilerChain:
+  """One compiler and wrappers around it; a compiler itself.
+
+  A program goes through the chain as it was when the program arrived.
+  """
+
+  def __init__(self):
+    self._lock = threading.Lock()
+    self._compiler: Optional[Compiler] = None
+    self._wrappers: tuple[Wrapper, ...] = ()  # From the outermost.
+
+  def set_compiler(self, compiler: Optional[Compiler]) -> None:
+    """Sets what is inside of all wrappers; None hands programs through."""
+    self._compiler = compiler
+
+  def wrap(self, wrapper: Wrapper) -> Callable[[], None]:
+    """Puts `wrapper` around all that is there, and returns its undo.
+
+    The undo takes this wrapper out, wherever it stands by then, and leaves the
+    others; a second call does nothing.
+    """
+    link = lambda compilation, rest: wrapper(compilation, rest)
+    with self._lock:
+      self._wrappers = (link, *self._wrappers)
+
+    def undo() -> None:
+      with self._lock:
+        self._wrappers = tuple(w for w in self._wrappers if w is not link)
+
+    return undo
+
+  def __call__(self, compilation: Compilation) -> None:
+    _pass_on(self._wrappers, self._compiler or _hand_through, compilation)
+
+
+def _pass_on(wrappers: tuple[Wrapper, ...], compiler: Compiler,
+             compilation: Compilation) -> None:
+  if wrappers:
+    first, *others = wrappers
+    first(compilation, lambda c: _pass_on(tuple(others), compiler, c))
+  else:
+    compiler(compilation)
+
+
+def _hand_through(compilation: Compilation) -> None:
+  compilation.compile(compilation.program, compilation.options)
+
 
 # The shim calls one compiler per process.
 _chain = CompilerChain()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import aot_reports as make
-from torch_xla.shardy.aot.reporting.matching import match
+from torch_xla.shardy.aot.reporting.comparison import match
 
 
 def at(*lines: str) -> list:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 import dataclasses
+import itertools
+import re
 from typing import Optional
 
 from . import quantities, wording
-from .matching import match
 from .measures import label
 from .quantities import Quantity
 from ..report import Program, AotReport
 from .steady_step import steady_step
 from ...gate import sizes
+from ...layers import numbered
 from ...gate.quantity import change_text, Measure, Number, Unit
 from ...compile.record import columns
 
@@ -21,6 +23,10 @@ _DIGITS = 8
 _ABSENT = '-'
 # More of a text is not shown in a column.
 _WIDEST = 60
+_LINE = re.compile(r':\d+(?= in |$)')
+
+# The program of each report; None where it has none.
+Match = tuple[Optional[Program], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Comparison:
 
 
 def compare(labelled: Sequence[tuple[str, AotReport]]) -> Comparison:
-  """Reports side by side; programs are matched as `matching.match` does.
+  """Reports side by side; programs are matched as `match` does.
 
   Args:
     labelled: (what it is called, report) of each, two or more.
@@ -90,6 +96,15 @@ def compare(labelled: Sequence[tuple[str, AotReport]]) -> Comparison:
                        for i, programs in enumerate(whole, 1))),
                     tuple(_unmatched(labels, m) for m in matches if None in m),
                     tuple(_measured(reports)))
+
+
+def match(reports: Sequence[AotReport]) -> tuple[Match, ...]:
+  """The programs of several reports of one script, side by side; each once."""
+  named = [dict(zip(_names(r.programs), r.programs)) for r in reports]
+  return tuple(
+      tuple(programs.get(name)
+            for programs in named)
+      for name in dict.fromkeys(itertools.chain.from_iterable(named)))
 
 
 def text(comparison: Comparison) -> str:
@@ -165,6 +180,18 @@ def program_quantities(programs: Iterable[Program]) -> tuple[Quantity, ...]:
   return (*(q for q in quantities.plain() if q.of_program is not None),
           *quantities.of_uses(
               use for program in programs for use in program.collectives))
+
+
+def _names(programs: Sequence[Program]) -> list[str]:
+  """Programs by where in the user's code they were asked for, without lines.
+
+  Their own names tell nothing: torch_xla numbers them by what it traced before.
+  Those of one place are numbered in their order.
+  """
+  return numbered(
+      ', from '.join(_LINE.sub('', place)
+                     for place in p.called_from) or 'program'
+      for p in programs)
 
 
 def _part(name: str, rows: Iterable[Row]) -> Part:

@@ -1,6 +1,6 @@
 """Names of bound tensors, by the targets of their bindings."""
 
-from torch_xla.shardy.annotate.bound_names import BoundNames
+from torch_xla.shardy.bind.names import BoundNames
 
 
 def test_names_are_asked_for_when_they_are_needed():
