@@ -4,8 +4,7 @@
 ...   train(batches)
 
 Each is a context and a decorator. What is beyond `allowed` ends the block with
-an error; with action 'log' it is a warning. What is told goes to TORCH_TRACE,
-too, where tlparse shows it.
+an error; with action 'log' it is a warning.
 
 A guard is for the process: what other threads do meanwhile counts.
 """
@@ -121,12 +120,12 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
       recompiles.append(
           _recompiled(program, earlier, callers.now(), count, allowed))
       if action == 'log':
-        _act(RecompileError, 'recompile', action, recompiles[-1:])
+        _act(RecompileError, action, recompiles[-1:])
 
   with ledger.process_ledger.watch(look):
     yield
   if action == 'raise':
-    _act(RecompileError, 'recompile', action, recompiles)
+    _act(RecompileError, action, recompiles)
 
 
 @_guard
@@ -156,7 +155,7 @@ def no_implicit_collectives(min_bytes: int = 1,
   if not programs:
     logger.warning('no_implicit_collectives: no program was compiled in the '
                    'block, so none was looked at; put it around a first step')
-  _act(ImplicitCollectiveError, 'implicit_collectives', action,
+  _act(ImplicitCollectiveError, action,
        list(implicit.moved(programs, min_bytes))[allowed:])
 
 
@@ -194,7 +193,7 @@ def no_tracing(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
     operations = ', '.join(
         f'{count} {name}' for name, count in sorted(more.items())
         if name not in _COUNTERS)
-    _act(TracingError, 'tracing', action, [
+    _act(TracingError, action, [
         f'no_tracing(allowed={allowed}): {totals}; lazily dispatched: '
         f'{operations or "nothing"}'
     ])
@@ -217,26 +216,12 @@ def _recompiled(program: IncomingProgram, earlier: tuple[IncomingProgram, ...],
   return '\n'.join(text)
 
 
-def _act(kind: type[GuardError], name: str, action: str,
-         found: list[str]) -> None:
+def _act(kind: type[GuardError], action: str, found: list[str]) -> None:
   if found:
     text = '\n'.join(found)
-    _tell(name, text)
     if action == 'raise':
       raise kind(text)
     logger.warning('%s', text)
-
-
-def _tell(name: str, text: str) -> None:
-  from torch._logging import trace_structured
-  trace_structured(
-      'artifact',
-      metadata_fn=lambda: {
-          'name': f'torch_xla_{name}',
-          'encoding': 'string'
-      },
-      payload_fn=lambda: text,
-      expect_trace_id=False)
 
 
 def _check(allowed: int, action: str) -> None:

@@ -108,7 +108,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.nightly
-def test_a_script_is_audited_and_held_to_its_json(project, monkeypatch):
+def test_a_script_is_audited_and_held_to_its_json(project):
   made = run_command(project, '--policy', 'policy.toml', '--json', 'made.json',
                      '--html', 'page.html', 'train.py', 'model')
   assert made.returncode == 0, made.stderr
@@ -121,14 +121,12 @@ def test_a_script_is_audited_and_held_to_its_json(project, monkeypatch):
   assert again.returncode == 0, again.stdout + again.stderr
   assert (project / 'again.json').read_text() == (project /
                                                   'made.json').read_text()
-  monkeypatch.setenv('GITHUB_ACTIONS', 'true')
   now = run(project, '--junit', 'found.xml', '--require', 'replicated bytes<=1',
             '--golden', 'made.json', 'train.py', 'data')
   assert now.returncode == 1, now.stderr
   suite = ElementTree.parse(project / 'found.xml').getroot()
   assert {t.get('name') for t in suite if len(t)
          } == {'requirement', 'golden file'}
-  assert '::error title=audit%3A golden file::weight: ' in now.stdout
 
 
 @pytest.mark.slow
