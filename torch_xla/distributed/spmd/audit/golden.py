@@ -41,7 +41,7 @@ def read(path: Union[str, os.PathLike]) -> dict[str, Any]:
 
 def differences(was: Mapping[str, Any],
                 now: Mapping[str, Any]) -> Iterator[Difference]:
-  """What two reports, of `Report.to_dict`, do not have in common."""
+  """The differences of two reports, each of `Report.to_dict`."""
   before, after = _subjects(was), _subjects(now)
   for name in dict.fromkeys([*before, *after]):
     if name not in after or name not in before:
