@@ -46,11 +46,11 @@ class Topology:
 
 @dataclasses.dataclass(frozen=True)
 class HeavyTensor:
-  """A tensor of a program that weighs much.
+  """An argument or a result of a program that weighs much.
 
   Attributes:
-    name: the user's name for it, or 'parameter 3', or an instruction's.
-    role: 'argument', 'result' or 'temporary'.
+    name: the user's name for it, or 'parameter 3', 'result 0'.
+    role: 'argument' or 'result'.
     shape: on one device, as XLA writes it: 'bf16[1024,512]'.
     nbytes: on one device, with the padding of its layout.
   """
@@ -118,7 +118,7 @@ class Program:
     memory: None if it was refused.
     beside: the most that tensors other than its arguments took on a device when
       it was executed, in bytes, without the padding of layouts.
-    heaviest: its heaviest tensors, the heaviest first.
+    heaviest: its heaviest arguments and results, the heaviest first.
     collectives: sorted by bytes, most first.
     flops: None where the compiler does not tell.
     cycles: None where the compiler does not tell.

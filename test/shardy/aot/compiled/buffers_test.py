@@ -46,14 +46,14 @@ def test_bytes(shape, nbytes):
 
 def test_tuples_are_flattened():
   assert _buffers('(f32[2]{0}, (s8[3]{0}, (f32[]{:S(1)})), ())') == (
-      Buffer((0,), 'f32[2]', 8, 0),
-      Buffer((1, 0), 's8[3]', 3, 0),
-      Buffer((1, 1, 0), 'f32[]', 4, 1),
+      Buffer((0,), 'f32[2]', 8),
+      Buffer((1, 0), 's8[3]', 3),
+      Buffer((1, 1, 0), 'f32[]', 4),
   )
 
 
 def test_tokens_take_no_memory():
-  assert _buffers('(token[], f32[2]{0})') == (Buffer((1,), 'f32[2]', 8, 0),)
+  assert _buffers('(token[], f32[2]{0})') == (Buffer((1,), 'f32[2]', 8),)
 
 
 def test_damaged_shapes_are_refused():

@@ -49,7 +49,7 @@ def program(name: str = 'SyncTensorsGraph.52', **changes: Any) -> Program:
       memory=MEMORY,
       heaviest=(HeavyTensor('embed.weight', 'argument', 'bf16[8192,4096]',
                             2 * GIB),
-                HeavyTensor('fusion.7', 'temporary', 'f32[4096,4096]', GIB)),
+                HeavyTensor('result 7', 'result', 'f32[4096,4096]', GIB)),
       collectives=(GATHER, REDUCE),
       flops=1.5e15,
       cycles=Cycles(2_500_000, 120, (('all-reduce', 3), ('sort', 1)), 2))

@@ -26,12 +26,10 @@ class Buffer:
     index: where it lies in a tuple, from the outermost; empty for an array.
     shape: as XLA writes it: 'bf16[1024,512]'.
     nbytes: with padding.
-    space: the memory that it lies in; 0 is the device's large one.
   """
   index: tuple[int, ...]
   shape: str
   nbytes: int
-  space: int
 
 
 @functools.lru_cache(maxsize=4096)
@@ -57,8 +55,7 @@ def _buffers(shape: Any, index: tuple[int, ...]) -> Iterator[Buffer]:
   bits = layout.element_size_in_bits or -(-array.bits // 8) * 8
   nbytes = -(-_padded_elements(array.dims, layout) * bits // 8)
   yield Buffer(index, str(array),
-               nbytes + layout.dynamic_shape_metadata_prefix_bytes,
-               layout.memory_space)
+               nbytes + layout.dynamic_shape_metadata_prefix_bytes)
 
 
 def _padded_elements(dims: tuple[int, ...], layout: Any) -> int:

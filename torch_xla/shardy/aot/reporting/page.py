@@ -158,7 +158,7 @@ def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
       f'{name} {text}' for name, text in zip(COLUMNS, cells, strict=True)
       if name in _BELOW[1:])) + '</p>'
   if program.heaviest:
-    yield '<h3>Heaviest tensors</h3>' + table(
+    yield '<h3>Heaviest arguments and results</h3>' + table(
         _TENSORS, ([(escape(text), False)
                     for text in (t.name, t.role, t.shape, sizes.text(t.nbytes))]
                    for t in program.heaviest))

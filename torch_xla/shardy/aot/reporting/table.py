@@ -117,7 +117,7 @@ def _details(program: Program, number: int) -> Iterator[str]:
     yield from _indented(program.error)
     return
   if program.heaviest:
-    yield '  heaviest tensors:'
+    yield '  heaviest arguments and results:'
     yield from (f'    {line}' for line in columns([(
         sizes.text(t.nbytes), t.role, t.shape,
         ' '.join(t.name.split())) for t in program.heaviest[:_TENSORS_SHOWN]]))
