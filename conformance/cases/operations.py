@@ -15,11 +15,11 @@ import torch_xla.distributed.spmd as xs
 
 from ..case import Case, Failure, Needs, NotApplicable, Tier
 from ..context import Context
-from ..operations import dtypes, operations, sharded
+from ..operations import operations, sharded
 from ..operations.comparison import (check_type, compare_shards, Mismatch,
                                      Shard)
 from ..operations.operation import expected_of, Operation
-from ..operations.tolerance import Tolerance
+from ..operations.tolerance import dtype_name, Tolerance
 from ..torch_session import SPECS, TorchSession
 
 # What dimensions 0 and 1 are split over; None: no annotation at all.
@@ -29,6 +29,8 @@ _ALONE = 'alone'
 _SHARDINGS: Mapping[str, _Split] = {_ALONE: None, **SPECS}
 # Each dimension over an axis, and one over both; every night the others.
 _EACH_RUN = (_ALONE, 'data_model', 'both_none')
+# What some devices have no arithmetic in.
+_OPTIONAL = (torch.float64, torch.float16, torch.int16, torch.int8, torch.uint8)
 
 
 def _cases() -> tuple[Case, ...]:
@@ -147,13 +149,13 @@ def _needs(session: TorchSession, needed_dtypes: Iterable[torch.dtype]) -> None:
       every device has.
   """
   for dtype in needed_dtypes:
-    if dtype not in dtypes.OPTIONAL:
+    if dtype not in _OPTIONAL:
       continue
     try:
       (session.to_device(torch.ones(8, dtype=dtype)) + 1).cpu()
     except RuntimeError as error:
       raise NotApplicable(
-          f'the plugin has no {dtypes.name(dtype)}: {error}') from error
+          f'the plugin has no {dtype_name(dtype)}: {error}') from error
 
 
 def _tuple(

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from . import dtypes
-from .tolerance import Tolerance
+from .tolerance import dtype_name, Tolerance
 
 
 class Mismatch(Exception):
@@ -43,8 +42,8 @@ def check_type(expected: torch.Tensor, actual: torch.Tensor) -> None:
     Mismatch: they differ.
   """
   if actual.dtype != expected.dtype:
-    raise Mismatch(f'dtype {dtypes.name(actual.dtype)}, expected '
-                   f'{dtypes.name(expected.dtype)}')
+    raise Mismatch(f'dtype {dtype_name(actual.dtype)}, expected '
+                   f'{dtype_name(expected.dtype)}')
   if actual.shape != expected.shape:
     raise Mismatch(
         f'shape {list(actual.shape)}, expected {list(expected.shape)}')

@@ -61,3 +61,10 @@ def distinct(*shape: int, dtype: torch.dtype = torch.float32) -> Make:
 def mask(*shape: int) -> Make:
   """Bools, about half of which are true."""
   return lambda g: torch.rand(shape, generator=g) < 0.5
+
+
+# The usual shapes, which devices divide and which they do not, and inputs.
+SHAPE, UNEVEN = (8, 16), (7, 9)
+DISTINCT, DISTINCT_UNEVEN = distinct(*SHAPE), distinct(*UNEVEN)
+NORMAL, NORMAL_UNEVEN = normal(*SHAPE), normal(*UNEVEN)
+WHOLE, WHOLE_UNEVEN = whole(*SHAPE), whole(*UNEVEN)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
+import functools
 from typing import Union
 
 import torch
 
 from .inputs import Inputs, Make
-from .tolerance import Tolerance
+from .tolerance import (APPROXIMATED, COMPOUND, EXACT, PROPORTION, ROUNDED,
+                        SAME_BITS, Tolerance)
 
 Results = Union[torch.Tensor, tuple[torch.Tensor, ...]]
 Call = Callable[..., Results]
@@ -20,17 +22,17 @@ class Operation:
   """A computation that torch can do on the CPU and on a device.
 
   Attributes:
-    family: the operations that it stands beside.
     tolerance: how far a device's numbers may be from the CPU's.
     name: what it is called in reports; no other operation has it.
     call: computes, on whatever device the inputs are.
     inputs: make its inputs, on the CPU, one after the other.
+    family: the operations that it stands beside.
   """
-  family: str
   tolerance: Tolerance
   name: str
   call: Call
   inputs: Inputs
+  family: str = ''
 
   def given(self, seed: int) -> tuple[torch.Tensor, ...]:
     """The inputs that a seed gives."""
@@ -38,9 +40,17 @@ class Operation:
     return tuple(make(generator) for make in self.inputs)
 
 
-def operation(family: str, tolerance: Tolerance, name: str, call: Call, *inputs:
+def operation(tolerance: Tolerance, name: str, call: Call, *inputs:
               Make) -> Operation:
-  return Operation(family, tolerance, name, call, inputs)
+  return Operation(tolerance, name, call, inputs)
+
+
+approximated = functools.partial(operation, APPROXIMATED)
+compound = functools.partial(operation, COMPOUND)
+exact = functools.partial(operation, EXACT)
+proportion = functools.partial(operation, PROPORTION)
+rounded = functools.partial(operation, ROUNDED)
+same_bits = functools.partial(operation, SAME_BITS)
 
 
 def expected_of(operation: Operation,

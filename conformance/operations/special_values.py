@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import torch
 
-from .inputs import Inputs, Make
-from .operation import Call, operation, Operation
-from .tolerance import APPROXIMATED, EXACT, ROUNDED, SAME_BITS, Tolerance
+from .inputs import Inputs, SHAPE
+from .operation import approximated, exact, rounded, same_bits
 
 _SPECIAL = (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 2.5, -2.5,
             3e38, -3e38, 1.5e-38, 0.5, -0.5, 100.0, -100.0)
@@ -27,9 +25,9 @@ def _every(g: torch.Generator) -> torch.Tensor:
 _PAIRS: Inputs = (
     lambda g: torch.tensor(_SPECIAL).repeat(16).reshape(16, 16),
     lambda g: torch.tensor(_SPECIAL).repeat_interleave(16).reshape(16, 16))
-_WITH_SUBNORMAL: Inputs = (lambda g: torch.full(
-    (8, 16), _SUBNORMAL), lambda g: torch.randint(2,
-                                                  (8, 16), generator=g).float())
+_WITH_SUBNORMAL: Inputs = (
+    lambda g: torch.full(SHAPE, _SUBNORMAL),
+    lambda g: torch.randint(2, SHAPE, generator=g).float())
 
 
 def _one_each_row(g: torch.Generator) -> torch.Tensor:
@@ -43,65 +41,54 @@ def _one_each_row(g: torch.Generator) -> torch.Tensor:
   return values
 
 
-def _operation(tolerance: Tolerance, name: str, call: Call, *inputs:
-               Make) -> Operation:
-  return operation('special_values', tolerance, f'special_{name}', call,
-                   *inputs)
-
-
-_approximated = functools.partial(_operation, APPROXIMATED)
-_exact = functools.partial(_operation, EXACT)
-_rounded = functools.partial(_operation, ROUNDED)
-_same_bits = functools.partial(_operation, SAME_BITS)
-
 # What IEEE 754 says of special values, and torch where it says nothing.
-OPERATIONS: tuple[Operation, ...] = (
+SPECIAL_VALUES = (
     # Of one.
-    _same_bits('copy', torch.clone, _every),
-    _same_bits('neg', torch.neg, _every),
-    _same_bits('abs', torch.abs, _every),
-    _same_bits('isnan', torch.isnan, _every),
-    _same_bits('isinf', torch.isinf, _every),
-    _same_bits('isfinite', torch.isfinite, _every),
-    _same_bits('nan_to_num', torch.nan_to_num, _every),
-    _approximated('exp', torch.exp, _every),
-    _approximated('log', torch.log, _every),
-    _rounded('sqrt', torch.sqrt, _every),
-    _rounded('rsqrt', torch.rsqrt, _every),
-    _rounded('reciprocal', torch.reciprocal, _every),
-    _approximated('tanh', torch.tanh, _every),
-    _approximated('sigmoid', torch.sigmoid, _every),
-    _exact('relu', torch.relu, _every),
-    _exact('round', torch.round, _every),
-    _exact('clamp', lambda x: x.clamp(-1, 1), _every),
-    _exact('to_bfloat16', lambda x: x.to(torch.bfloat16), _every),
+    same_bits('special_copy', torch.clone, _every),
+    same_bits('special_neg', torch.neg, _every),
+    same_bits('special_abs', torch.abs, _every),
+    same_bits('special_isnan', torch.isnan, _every),
+    same_bits('special_isinf', torch.isinf, _every),
+    same_bits('special_isfinite', torch.isfinite, _every),
+    same_bits('special_nan_to_num', torch.nan_to_num, _every),
+    approximated('special_exp', torch.exp, _every),
+    approximated('special_log', torch.log, _every),
+    rounded('special_sqrt', torch.sqrt, _every),
+    rounded('special_rsqrt', torch.rsqrt, _every),
+    rounded('special_reciprocal', torch.reciprocal, _every),
+    approximated('special_tanh', torch.tanh, _every),
+    approximated('special_sigmoid', torch.sigmoid, _every),
+    exact('special_relu', torch.relu, _every),
+    exact('special_round', torch.round, _every),
+    exact('special_clamp', lambda x: x.clamp(-1, 1), _every),
+    exact('special_to_bfloat16', lambda x: x.to(torch.bfloat16), _every),
     # Of two.
-    _rounded('add', torch.add, *_PAIRS),
-    _rounded('mul', torch.mul, *_PAIRS),
-    _rounded('div', torch.div, *_PAIRS),
-    _exact('maximum', torch.maximum, *_PAIRS),
-    _exact('minimum', torch.minimum, *_PAIRS),
-    _same_bits('lt', torch.lt, *_PAIRS),
-    _same_bits('ge', torch.ge, *_PAIRS),
-    _same_bits('eq', torch.eq, *_PAIRS),
-    _same_bits('ne', torch.ne, *_PAIRS),
-    _approximated('atan2', torch.atan2, *_PAIRS),
-    _approximated('pow', torch.pow, *_PAIRS),
+    rounded('special_add', torch.add, *_PAIRS),
+    rounded('special_mul', torch.mul, *_PAIRS),
+    rounded('special_div', torch.div, *_PAIRS),
+    exact('special_maximum', torch.maximum, *_PAIRS),
+    exact('special_minimum', torch.minimum, *_PAIRS),
+    same_bits('special_lt', torch.lt, *_PAIRS),
+    same_bits('special_ge', torch.ge, *_PAIRS),
+    same_bits('special_eq', torch.eq, *_PAIRS),
+    same_bits('special_ne', torch.ne, *_PAIRS),
+    approximated('special_atan2', torch.atan2, *_PAIRS),
+    approximated('special_pow', torch.pow, *_PAIRS),
     # Reduced.
-    _same_bits('amax', lambda x: x.amax(1), _one_each_row),
-    _same_bits('amin', lambda x: x.amin(1), _one_each_row),
-    _approximated('sum', lambda x: x.sum(1), _one_each_row),
-    _approximated('mean', lambda x: x.mean(0), _one_each_row),
+    same_bits('special_amax', lambda x: x.amax(1), _one_each_row),
+    same_bits('special_amin', lambda x: x.amin(1), _one_each_row),
+    approximated('special_sum', lambda x: x.sum(1), _one_each_row),
+    approximated('special_mean', lambda x: x.mean(0), _one_each_row),
     # Without inf, which torch_xla takes from itself; and no argmax, which
     # passes by NaN as torch_xla writes it.
-    _approximated('logsumexp',
-                  lambda x: torch.where(x == math.inf, 9.0, x).logsumexp(1),
-                  _one_each_row),
-    _same_bits('all_nan', lambda x: x.isnan().all(1), _one_each_row),
-    _same_bits('any_nan', lambda x: x.isnan().any(0), _one_each_row),
-    _approximated('softmax', lambda x: x.softmax(1), _one_each_row),
-    _approximated('cumsum', lambda x: x.cumsum(1), _one_each_row),
+    approximated('special_logsumexp',
+                 lambda x: torch.where(x == math.inf, 9.0, x).logsumexp(1),
+                 _one_each_row),
+    same_bits('special_all_nan', lambda x: x.isnan().all(1), _one_each_row),
+    same_bits('special_any_nan', lambda x: x.isnan().any(0), _one_each_row),
+    approximated('special_softmax', lambda x: x.softmax(1), _one_each_row),
+    approximated('special_cumsum', lambda x: x.cumsum(1), _one_each_row),
     # Subnormal.
-    _rounded('subnormal_add', torch.add, *_WITH_SUBNORMAL),
-    _rounded('subnormal_mul', torch.mul, *_WITH_SUBNORMAL),
+    rounded('special_subnormal_add', torch.add, *_WITH_SUBNORMAL),
+    rounded('special_subnormal_mul', torch.mul, *_WITH_SUBNORMAL),
 )

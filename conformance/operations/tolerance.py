@@ -7,6 +7,11 @@ import dataclasses
 import torch
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+  """The short name of a dtype: 'float32' for torch.float32."""
+  return str(dtype).removeprefix('torch.')
+
+
 @dataclasses.dataclass(frozen=True)
 class Tolerance:
   """The tolerance of a result, for each dtype that it can have.
