@@ -1,44 +1,34 @@
-"""Bills of materials: what writes them, and that of a wheel."""
+"""Bills of materials of wheels, in CycloneDX's JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-import importlib.metadata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
 from pathlib import Path
 import re
+from typing import Any
+from urllib.parse import quote
+import uuid
 import zlib
 
 from infra.errors import BuildError
-from infra.wheel import official, pins
+from infra.patchset import manifest
+from infra.wheel import official, overlay, pins
+from infra.wheel.contents import (digest, digest_of_files, LaidSeries, Order,
+                                  Origin, Piece)
+from infra.wheel.requirement import names_extra, normal_name, requirement_of
 
 # Where it lies is told by PEP 770.
 _MEMBER = re.compile(r'[^/]+\.dist-info/sboms/[^/]+\.cdx\.json')
+# What the libraries in C are built from: their sources, and how.
+_SOURCE_FOLDERS = ('infra/bazel', 'torch_xla/csrc')
+_SOURCE_FILES = ('.bazelrc', '.bazelversion', 'BUILD', 'WORKSPACE',
+                 'torch_xla/shardy/pjrt_abi.inc')
+_COMPILER = re.compile(rb'(?:GCC: \(|clang version )[ -~]+')
+# CycloneDX asks for a prefix of one's own.
+_PREFIX = 'torch_xla_shardy:'
 
-
-@dataclass(frozen=True)
-class Tools:
-  """The versions of what writes the wheel; its bytes depend on them."""
-  bom_library: str
-  zlib: str
-
-  @classmethod
-  def here(cls) -> Tools:
-    """The tools of this Python.
-
-    Raises:
-      BuildError: the library for bills of materials is missing, or another
-        version than the pinned one.
-    """
-    pin = f'{pins.BOM_LIBRARY}=={pins.BOM_LIBRARY_VERSION}'
-    try:
-      version = importlib.metadata.version(pins.BOM_LIBRARY)
-    except importlib.metadata.PackageNotFoundError:
-      version = None
-    if version != pins.BOM_LIBRARY_VERSION:
-      now = f'{version} is' if version else 'none is'
-      raise BuildError(f'the bill of materials is written by {pin}, and {now} '
-                       f"installed: pip install '{pin}'")
-    return cls(version, zlib.ZLIB_RUNTIME_VERSION)
+_Component = dict[str, Any]
 
 
 def read_bom(wheel: Path) -> bytes:
@@ -52,3 +42,169 @@ def read_bom(wheel: Path) -> bytes:
       if _MEMBER.fullmatch(name):
         return archive.read(name)
   raise BuildError(f'{wheel} has no bill of materials: build it again')
+
+
+def write_bom(order: Order, requires: Iterable[str], laid: Sequence[LaidSeries],
+              pieces: Mapping[str, Piece]) -> str:
+  """The bill of materials, the same text for the same inputs.
+
+  Args:
+    order: which wheel.
+    requires: what it depends on, as its METADATA say it.
+    laid: its series, in the order in which they are applied.
+    pieces: what it adds to the official wheel.
+  """
+  needs = [*map(_requirement, dict.fromkeys(requires))]
+  versions = {
+      'zlib': zlib.ZLIB_RUNTIME_VERSION,
+      pins.GENERATOR_NAME: pins.VERSION
+  }
+  data = {
+      'bomFormat':
+          'CycloneDX',
+      'specVersion':
+          '1.6',
+      'version':
+          1,
+      'metadata': {
+          'component': _wheel(order, pieces),
+          'tools': {
+              'components': [
+                  _component(name, 'application', f'tool:{name}', version=v)
+                  for name, v in versions.items()
+              ]
+          },
+      },
+      'components': [*_patches(order, laid), *_files(order, pieces), *needs],
+      'dependencies': [{
+          'ref': 'wheel',
+          'dependsOn': [need['bom-ref'] for need in needs]
+      }],
+  }
+  # No time and no chance: the serial number is made from the rest.
+  text = json.dumps(data, indent=2, sort_keys=True)
+  data['serialNumber'] = uuid.uuid5(uuid.NAMESPACE_URL, text).urn
+  return json.dumps(data, indent=2, sort_keys=True) + '\n'
+
+
+def _component(name: str,
+               kind: str,
+               reference: str,
+               sha256: str = '',
+               told: Mapping[str, str] | None = None,
+               **fields: Any) -> _Component:
+  """A component, with properties of ours in `told`."""
+  if sha256:
+    fields['hashes'] = [{'alg': 'SHA-256', 'content': sha256}]
+  if told:
+    fields['properties'] = [{
+        'name': _PREFIX + n,
+        'value': value
+    } for n, value in told.items()]
+  return {'name': name, 'type': kind, 'bom-ref': reference, **fields}
+
+
+def _wheel(order: Order, pieces: Mapping[str, Piece]) -> _Component:
+  """The wheel itself, with the official one as its ancestor."""
+  name = pins.wheel_name(pins.OFFICIAL_VERSION, order.python)
+  ancestor = _component(
+      'torch-xla',
+      'library',
+      f'official:{name}',
+      order.official,
+      version=pins.OFFICIAL_VERSION,
+      purl=_purl('torch-xla', pins.OFFICIAL_VERSION, name))
+  wheel = order.wheel
+  ours = {n: p.data for n, p in pieces.items() if p.origin is Origin.OURS}
+  return _component(
+      wheel.name,
+      'library',
+      'wheel',
+      told={
+          'python': order.python,
+          'overlay.sha256': digest_of_files(ours)
+      },
+      version=wheel.version,
+      description=wheel.summary,
+      purl=_purl(wheel.name, wheel.version, wheel.wheel_name(order.python)),
+      pedigree={
+          'ancestors': [ancestor],
+          'notes': f'{name} with patch series applied and files laid beside '
+                   'its own; all other files are carried over as they are'
+      })
+
+
+def _patches(order: Order, laid: Sequence[LaidSeries]) -> Iterator[_Component]:
+  for place, entry in enumerate(laid):
+    series = entry.series
+    for patch in entry.patches:
+      data = (entry.root / manifest.FOLDER / patch.name).read_bytes()
+      yield _component(
+          patch.name,
+          'file',
+          f'patch:{series.name}:{patch.name}',
+          digest(data), {
+              'series': series.name,
+              'series.place': str(place),
+              'from': 'project' if entry.root == order.root else 'vendor'
+          },
+          description=series.description,
+          externalReferences=[{
+              'type': 'issue-tracker',
+              'url': series.bug
+          }])
+
+
+def _files(order: Order, pieces: Mapping[str, Piece]) -> Iterator[_Component]:
+  """The libraries in C, and what a vendor brings."""
+  sources = _sources(order.root)
+  told_by_origin = {Origin.BUILT: 'project', Origin.VENDOR: 'vendor'}
+  for name, piece in sorted(pieces.items()):
+    if piece.origin in told_by_origin:
+      told = {'from': told_by_origin[piece.origin]}
+      if piece.origin is Origin.BUILT:
+        told |= {'sources.sha256': sources, 'compiler': compiler_of(piece.data)}
+      yield _component(name, 'file', f'file:{name}', digest(piece.data), told)
+  if order.profile:
+    path = order.profile.path
+    yield _component(path.name, 'file', f'file:{path.name}',
+                     digest(path.read_bytes()), {'from': 'vendor'})
+
+
+def _sources(root: Path) -> str:
+  """The digest of the files that the libraries in C are built from."""
+  names = [
+      name for folder in _SOURCE_FOLDERS
+      for name in overlay.files_beneath(root, folder)
+  ]
+  names += [name for name in _SOURCE_FILES if (root / name).is_file()]
+  return digest_of_files({name: (root / name).read_bytes() for name in names})
+
+
+def compiler_of(library: bytes) -> str:
+  """The compilers that a library names."""
+  compilers = sorted({text.decode() for text in _COMPILER.findall(library)})
+  return ', '.join(compilers) or 'not told'
+
+
+def _requirement(text: str) -> _Component:
+  requirement = requirement_of(text)
+  assert requirement, text
+  pin = re.fullmatch(r'==([^*,]+)', str(requirement.specifier))
+  return _component(
+      requirement.name,
+      'library',
+      f'requires:{text}',
+      told={'requirement': text},
+      purl=_purl(requirement.name, pin[1] if pin else ''),
+      scope='optional' if names_extra(text) else 'required',
+      **({
+          'version': pin[1]
+      } if pin else {}))
+
+
+def _purl(name: str, version: str, file: str = '') -> str:
+  """A package URL, by which tools know a distribution."""
+  return (f'pkg:pypi/{normal_name(name)}' +
+          (f'@{quote(version)}' if version else '') +
+          (f'?file_name={quote(file)}' if file else ''))

@@ -1,5 +1,8 @@
 """Puts wheels together."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 import os
 from pathlib import Path
 import platform
@@ -10,12 +13,24 @@ import zipfile
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.wheel import archive, contents, metadata, official, pins, plugins
-from infra.wheel.assembly import assemble
-from infra.wheel.bom import Tools
-from infra.wheel.contents import Order
+from infra.wheel.bom import write_bom
+from infra.wheel.contents import Order, Origin, Piece
+from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 
 _STEPS = 6
+
+
+@dataclass(frozen=True)
+class Made:
+  """The files of a wheel.
+
+  Attributes:
+    pieces: those that are not upstream's as they are, but RECORD.
+    members: all of them in order, RECORD last.
+  """
+  pieces: Mapping[str, Piece]
+  members: list[archive.Member]
 
 
 def running_python() -> str:
@@ -50,17 +65,26 @@ def build_wheel(
   Raises:
     BuildError: a step failed; its text begins with the step.
   """
+  steps = Steps(say)
+  stamp = archive.timestamp(dict(os.environ))
   python = python or running_python()
-  root = root.resolve()
-  steps = _Steps(say)
+  made = make_wheel(root.resolve(), python, profile, cache, pinned,
+                    built_plugins, steps)
+  target = dist_dir / distribution_of(profile).wheel_name(python)
+  with steps.step(f'writing {target}'):
+    archive.write_whole(target, made.members, stamp)
+  return target
 
+
+def make_wheel(root: Path, python: str, profile: Profile | None,
+               cache: Path | None, pinned: Mapping[str, str],
+               built_plugins: Mapping[str, bytes] | None, steps: Steps) -> Made:
+  """Makes what a wheel holds; arguments and errors as `build_wheel`."""
   with steps.step('looking for what the build needs'):
     order = Order(root, profile, python, official.pinned_hash(python, pinned))
     own = contents.own(root)
     git.find_git()
     bazel = '' if built_plugins else plugins.find_bazel()
-    tools = Tools.here()
-    stamp = archive.timestamp(dict(os.environ))
     _check_machine()
 
   with steps.step(f'official wheel {pins.OFFICIAL_VERSION}, Python {python}'):
@@ -78,13 +102,16 @@ def build_wheel(
       built = built_plugins or plugins.build_plugins(root, bazel)
 
     with steps.step(f'laying {len(own) + len(built)} files on top, metadata'):
-      pieces = assemble(order, upstream, laid, below, own, built, tools)
-      members = members_of(order, upstream, pieces)
-
-    target = dist_dir / order.wheel.wheel_name(python)
-    with steps.step(f'writing {target}'):
-      archive.write_whole(target, members, stamp)
-  return target
+      pieces = contents.lay(upstream, below, own, contents.built(built),
+                            contents.bundled(profile, upstream))
+      rewritten = contents.metadata_files(root, upstream, order.wheel)
+      requires = metadata.requirements(
+          rewritten[f'{order.wheel.info}/METADATA'].data.decode())
+      bom = write_bom(order, requires, laid, pieces)
+      pieces |= rewritten | {
+          order.wheel.bom: Piece(bom.encode(), Origin.METADATA)
+      }
+      return Made(pieces, _members(order, upstream, pieces))
 
 
 def build_wheels(
@@ -116,7 +143,7 @@ def build_wheels(
   ]
 
 
-class _Steps:
+class Steps:
   """Numbers the steps, and puts the step's name before its failure."""
 
   def __init__(self, say: Say):
@@ -124,7 +151,7 @@ class _Steps:
     self._number = 0
     self._name = ''
 
-  def step(self, name: str) -> '_Steps':
+  def step(self, name: str) -> Steps:
     self._number += 1
     self._name = name
     self.note(name)
@@ -149,8 +176,8 @@ def _check_machine() -> None:
                      'build it there')
 
 
-def members_of(order: Order, upstream: zipfile.ZipFile,
-               pieces: Mapping[str, contents.Piece]) -> list[archive.Member]:
+def _members(order: Order, upstream: zipfile.ZipFile,
+             pieces: Mapping[str, Piece]) -> list[archive.Member]:
   """All members of the wheel in order, RECORD last."""
   info = order.wheel.info
   official_record = f'{contents.OFFICIAL_INFO}/RECORD'

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 import json
 from pathlib import Path
+import re
 
 from infra.errors import BuildError
-from infra.wheel import elf, overlay, pins, plugins
+from infra.wheel import overlay, pins, plugins
 from infra.wheel.distribution import class_of, package_of
 from infra.wheel.names import wrong_library
 from infra.wheel.patch_rules import not_python
@@ -16,10 +16,10 @@ from infra.wheel.profile import Profile
 
 # Where torch_xla/shardy/vendor_defaults.py reads it.
 _DEFAULTS = 'torch_xla/shardy/vendor.json'
+# Of ELF: 64 bits, little-endian; the machine, 62.
+_X86_64 = b'\x7fELF\x02\x01>\x00'
 # What every PJRT plugin exports.
-_ENTRY = 'GetPjrtApi'
-# By `import *` and by a module's own `__getattr__` a name may be anything.
-_ANY_NAME = {'*', '__getattr__'}
+_ENTRY = b'GetPjrtApi'
 _CLASS = '''\
 """The PJRT plugin of device {device}, {library} in this package."""
 
@@ -86,15 +86,15 @@ def _library(path: Path) -> bytes:
   """A vendor's library, checked as far as one can without loading it."""
   data = path.read_bytes()
   _check_machine(f'plugin.library: {path}', data)
-  if not elf.exports(data, _ENTRY):
-    raise BuildError(f'plugin.library: {path} does not export {_ENTRY}, so it '
-                     'is no PJRT plugin: name the library that does')
+  if _ENTRY not in data:
+    raise BuildError(f'plugin.library: {path} does not export GetPjrtApi, so '
+                     'it is no PJRT plugin: name the library that does')
   plugins.check_glibc(path.name, data)
   return data
 
 
 def _check_machine(name: str, data: bytes) -> None:
-  if not elf.is_for_x86_64(data):
+  if data[:6] + data[18:20] != _X86_64:
     raise BuildError(f'{name} is no shared library for Linux on x86-64: take '
                      'the file that the linker wrote for it')
 
@@ -110,7 +110,7 @@ def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
   for name, data in files.items():
     if wrong_library(name.rpartition('/')[2]) is None:
       _check_machine(f'{where}: {name}', data)
-    if elf.is_elf(data):
+    if data.startswith(b'\x7fELF'):
       plugins.check_glibc(name, data)
   return files
 
@@ -127,26 +127,11 @@ def _check_class(profile: Profile, files: dict[str, bytes]) -> None:
   if why := not_python(files[file]):
     raise BuildError(f'{profile.path}: plugin.package: {file} is no Python: '
                      f'{why}: correct it')
-  known = {*_names(ast.parse(files[file]))}
-  if not known & {name, *_ANY_NAME}:
+  # By `import *` and by a module's own `__getattr__` a name may be anything.
+  if not re.search(rf'\b{name}\b|import \*|__getattr__', files[file].decode()):
     raise BuildError(
         f'{profile.path}: plugin.class: {file} defines and imports '
         f'no {name}: correct its name')
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-  """The names that a module gives to what may be classes."""
-  for child in ast.iter_child_nodes(node):
-    if isinstance(child, ast.ClassDef):
-      yield child.name
-    elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-      yield from {child.name} & _ANY_NAME
-    elif isinstance(child, ast.ImportFrom):
-      yield from (alias.asname or alias.name for alias in child.names)
-    elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-      yield child.id
-    else:  # Also what stands in an `if` or a `try`.
-      yield from _names(child)
 
 
 def _bad_name(name: str) -> str:

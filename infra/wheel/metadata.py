@@ -91,19 +91,8 @@ def add_entry_points(text: str, group: str, entries: Mapping[str, str]) -> str:
 
 def hash_field(data: bytes) -> str:
   """A file's hash as RECORD writes it."""
-  return hash_of(hashlib.sha256(data).hexdigest())
-
-
-def hash_of(sha256: str) -> str:
-  """A sha256 in hex as RECORD writes it."""
-  digest = base64.urlsafe_b64encode(bytes.fromhex(sha256))
+  digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest())
   return 'sha256=' + digest.rstrip(b'=').decode()
-
-
-def hash_in(field: str) -> str:
-  """The sha256, in hex, that RECORD writes so."""
-  text = field.removeprefix('sha256=')
-  return base64.urlsafe_b64decode(text + '=' * (-len(text) % 4)).hex()
 
 
 def read_record(text: str) -> dict[str, str]:

@@ -48,10 +48,6 @@ PLUGINS = {
     'torch_xla/shardy/libpjrt_shardy.so': 'torch_xla/csrc/pjrt_shardy',
 }
 
-# Writes the bill of materials.
-BOM_LIBRARY = 'cyclonedx-python-lib'
-BOM_LIBRARY_VERSION = '11.12.0'
-
 
 def python_tag(python: str) -> str:
   """The tag of a Python, as in 'cp311'."""

@@ -17,12 +17,9 @@ import zipfile
 import zlib
 
 from infra.errors import BuildError, Say
-from infra.patchset import git
-from infra.wheel import archive, contents, official, pins, plugins
-from infra.wheel.assembly import assemble
-from infra.wheel.bom import Tools
-from infra.wheel.build import members_of
-from infra.wheel.contents import Order, Origin
+from infra.wheel import archive, official, pins
+from infra.wheel.build import make_wheel, Steps
+from infra.wheel.contents import Origin
 from infra.wheel.distribution import distribution_of
 from infra.wheel.profile import Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel
@@ -94,27 +91,12 @@ def verify_wheel(
     BuildError: nothing can be judged: the file is no wheel of this project or
       profile, or something to compare it with is missing.
   """
-  root = root.resolve()
   python = _python_of(wheel, profile, pinned)
-  order = Order(root, profile, python, official.pinned_hash(python, pinned))
-  git.find_git()
-  say(f'the official wheel {pins.OFFICIAL_VERSION} for Python {python}')
-  upstream = official.open_wheel(
-      official.official_wheel(python, cache or official.default_cache(root),
-                              say, pinned))
-  if not built_plugins:
-    say('building the plugins with Bazel')
-    built_plugins = plugins.build_plugins(root, plugins.find_bazel())
-  with upstream:
-    say('making the wheel again')
-    laid = contents.all_series(root, profile)
-    below = contents.patched(upstream, laid, lambda line: None)
-    pieces = assemble(order, upstream, laid, below, contents.own(root),
-                      built_plugins, Tools.here())
-    members = members_of(order, upstream, pieces)
-  sources = {name: (piece.origin, piece.by) for name, piece in pieces.items()}
-  sources[members[-1].name] = Origin.METADATA, ()
-  return _compare(wheel, members, sources)
+  made = make_wheel(root.resolve(), python, profile, cache, pinned,
+                    built_plugins, Steps(say))
+  sources = {n: (piece.origin, piece.by) for n, piece in made.pieces.items()}
+  sources[made.members[-1].name] = Origin.METADATA, ()
+  return _compare(wheel, made.members, sources)
 
 
 def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:

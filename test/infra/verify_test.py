@@ -80,7 +80,7 @@ def test_the_checkouts_wheel_by_the_command(built):
   done = verify(str(built))
   assert done.returncode == 0, done.stdout + done.stderr
   assert 'sharding-priority: sync-bind-annotated-tensors.patch' in done.stdout
-  assert 'making the wheel again' in done.stderr
+  assert 'applying the patches' in done.stderr
 
 
 # A wheel that somebody changed, who made RECORD right again.
