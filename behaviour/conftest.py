@@ -9,17 +9,15 @@ from __future__ import annotations
 import argparse
 import collections
 from collections.abc import Generator, Mapping
-import fnmatch
 import json
 import os
 from pathlib import Path
 import re
 import sys
 import textwrap
-import zlib
 
 import pytest
-from torch_xla_behaviour import features
+from torch_xla_behaviour import features, lines
 from torch_xla_behaviour.suites import name_of, Suite, suite_of, SUITES, TESTS
 
 # pytest has put the folder that this package lies in before all others, and with
@@ -45,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
   group.addoption(
       '--shard',
       metavar='I/N',
-      type=_shard,
+      type=lines.shard,
       help='run the I-th of N parts of the tests; which part a test is in '
       'depends on its name alone')
   # As torch-xla-conformance has it, and pytest as --junitxml.
@@ -109,10 +107,9 @@ class _Judge(_Setup):
       items: list[pytest.Item]) -> Generator[None, None, None]:
     self._names = {i.nodeid: name_of(i.path, i.nodeid) for i in items}
     yield
-    number, count = self._shard
     left = [
         item for item in items
-        if zlib.crc32(self._names[item.nodeid].encode()) % count != number - 1
+        if not lines.is_in_shard(self._names[item.nodeid], self._shard)
     ]
     items[:] = [item for item in items if item not in left]
     config.hook.pytest_deselected(items=left)
@@ -143,7 +140,7 @@ class _Judge(_Setup):
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
     name = self._names[report.nodeid]
-    pattern = next((p for p in self._expected if _matches(p, name)), '')
+    pattern = next((p for p in self._expected if lines.matches(p, name)), '')
     if report.failed and pattern:
       report.outcome, report.wasxfail = 'skipped', self._expected[pattern]
       self._known[name] = pattern
@@ -158,8 +155,8 @@ class _Judge(_Setup):
     held = {name for name, (kind, _) in self._outcomes.items() if not kind}
     return [
         pattern for pattern in self._expected
-        if {n for n in self._names.values() if _matches(pattern, n)} <= held and
-        pattern not in self._known.values()
+        if {n for n in self._names.values() if lines.matches(pattern, n)} <=
+        held and pattern not in self._known.values()
     ]
 
   def pytest_sessionfinish(self, session: pytest.Session,
@@ -214,30 +211,12 @@ class _Judge(_Setup):
     return f'{suite.called}: all {ran} hold{but}'
 
 
-def _shard(text: str) -> tuple[int, int]:
-  match = re.fullmatch(r'(\d+)/(\d+)', text)
-  if not match or not 1 <= int(match[1]) <= int(match[2]):
-    raise argparse.ArgumentTypeError(
-        f'{text!r} is no shard: give 1/4 for the first of four')
-  return int(match[1]), int(match[2])
-
-
 def _expected(path: str) -> dict[str, str]:
   """The reasons of a file of expected failures, by pattern."""
   try:
-    lines = Path(path).read_text(encoding='utf-8-sig').splitlines()
-  except (OSError, UnicodeDecodeError) as error:
+    return {pattern: reason for _, pattern, reason in lines.read_expected(path)}
+  except ValueError as error:
     raise argparse.ArgumentTypeError(str(error)) from error
-  entries = [line.split(maxsplit=1) for line in lines]
-  entries = [words for words in entries if words and words[0][0] != '#']
-  if lone := [words[0] for words in entries if len(words) < 2]:
-    raise argparse.ArgumentTypeError(f'{path}: {lone[0]} has no reason')
-  return {pattern: reason for pattern, reason in entries}
-
-
-def _matches(pattern: str, name: str) -> bool:
-  """Tests whether a pattern with * and ? matches a test's name."""
-  return fnmatch.fnmatchcase(name, pattern.replace('[', '[[]'))
 
 
 def _reason(report: pytest.TestReport) -> str:
@@ -251,6 +230,6 @@ def _reason(report: pytest.TestReport) -> str:
   else:
     text = text.strip().rpartition('\n')[2]
   text = re.sub(r'^(kinds\.WrongError|Failed): ', '', text.strip())
-  lines = [line for line in text.splitlines() if line.strip()]
+  shown = [line for line in text.splitlines() if line.strip()]
   return '\n'.join(
-      textwrap.shorten(line, 160, placeholder='...') for line in lines[:4])
+      textwrap.shorten(line, 160, placeholder='...') for line in shown[:4])

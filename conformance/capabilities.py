@@ -17,11 +17,10 @@ from .shared.sharding.text import parse_sharding
 from .case import Case, NotApplicable
 from .context import Context
 from .pjrt import artifacts, executable, formats, host_callback, structs
-from .pjrt.client import Client
-from .pjrt.failed_buffer import failed_buffer
+from .pjrt.client import Client, failed_buffer
 from .pjrt.formats import Format
 from .pjrt.graph import elementwise
-from .pjrt.numbers import destroy, floats
+from .pjrt.buffer import destroy, floats
 from .pjrt.programs import HLO, MLIR, Program
 from .pjrt.sdy_programs import with_attributes, with_dialect
 from .pjrt.table import LoadError, MissingError, PjrtError, pointers, text

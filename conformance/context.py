@@ -102,6 +102,15 @@ class Context:
     """A program for the first device."""
     return graph.program(self.format, client.ids[:1])
 
+  def needs_serialization(self) -> None:
+    """Checks that the plugin stores and loads programs.
+
+    Raises:
+      NotApplicable: it does not.
+    """
+    if not self.capabilities.get('serialization'):
+      raise NotApplicable('the plugin does not serialise programs')
+
   def needs(self, function: str) -> None:
     """Checks that the plugin has a function.
 

@@ -1,10 +1,6 @@
-"""A file of what is known to fail, and why.
+"""Judges results by a file of what is known to fail, as `lines` reads it.
 
-    # comments and empty lines are left out
-    operations.data_none/scatter.*   the partitioner aborts on these
-
-A line is a name, or a pattern with * and ?, and behind blanks the reason. A
-line of which nothing fails any more is a finding: STALE. A reason that begins
+A line of which nothing fails any more is a finding: STALE. A reason that begins
 with an issue, as #17, acme#17, acme/plugin#17 or an address, is counted by it.
 """
 
@@ -15,6 +11,7 @@ import dataclasses
 import re
 
 from .errors import ConformanceError
+from .lines import read_expected
 from .result import matches, Result, Status
 
 _ISSUE = re.compile(r'(https?://\S*\w|([\w.-]+/)?[\w.-]*#\d+)\b')
@@ -45,21 +42,9 @@ def read(path: str) -> tuple[Line, ...]:
     ConformanceError: it cannot be read, or a line has no reason.
   """
   try:
-    # Some editors begin a file with a mark of its encoding.
-    with open(path, encoding='utf-8-sig') as file:
-      texts = file.read().splitlines()
-  except (OSError, UnicodeDecodeError) as e:
+    return tuple(Line(*line) for line in read_expected(path))
+  except ValueError as e:
     raise ConformanceError(f'--expected-failures: {e}') from e
-  lines = []
-  for number, text in enumerate(texts, 1):
-    words = text.split(maxsplit=1)
-    if not words or words[0].startswith('#'):
-      continue
-    if len(words) < 2:
-      raise ConformanceError(
-          f'{path}:{number}: {words[0]} has no reason behind it')
-    lines.append(Line(number, *words))
-  return tuple(lines)
 
 
 def judge(results: Iterable[Result], lines: Sequence[Line],

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-import re
-
+from . import lines
 from .case import Tier
 from .shared.parser import Parser
 
@@ -79,7 +77,7 @@ def add_options(parser: Parser) -> None:
   parser.add_argument(
       '--shard',
       metavar='I/N',
-      type=_shard,
+      type=lines.shard,
       default=(1, 1),
       help='run the I-th of N shares of the parts; which share a part is in '
       'depends on its name alone')
@@ -93,11 +91,3 @@ def add_options(parser: Parser) -> None:
   parser.option('--expected-failures', 'FILE',
                 'of lines "NAME REASON"; what no longer fails is a finding')
   parser.add_reports('html', 'junit')
-
-
-def _shard(text: str) -> tuple[int, int]:
-  match = re.fullmatch(r'(\d+)/(\d+)', text)
-  if not match or not 1 <= int(match[1]) <= int(match[2]):
-    raise argparse.ArgumentTypeError(
-        f'{text!r} is no shard: give 1/4 for the first of four')
-  return int(match[1]), int(match[2])

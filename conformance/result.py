@@ -6,8 +6,9 @@ import collections
 from collections.abc import Mapping, Sequence
 import dataclasses
 import enum
-import fnmatch
 from typing import Any
+
+from . import lines
 
 # The case that measures, and does not judge.
 CAPABILITIES = 'capabilities'
@@ -83,11 +84,8 @@ def full_name(case: str, part: str) -> str:
 
 def matches(pattern: str, case: str, part: str) -> bool:
   """Tests whether a pattern with * and ? matches a case, or a part of it."""
-  # Tests that take parameters have brackets in their names.
-  pattern = pattern.replace('[', '[[]')
   return any(
-      fnmatch.fnmatchcase(name, pattern)
-      for name in (case, full_name(case, part)))
+      lines.matches(pattern, name) for name in (case, full_name(case, part)))
 
 
 def counts(results: Sequence[Result]) -> dict[Status, int]:

@@ -6,22 +6,19 @@ from collections.abc import Iterable, Sequence
 import dataclasses
 import functools
 from typing import Any
-import zlib
 
-from . import capabilities
+from . import capabilities, lines
 from .case import Case, Needs, Tier
-from .cases import (ahead, caching, callbacks, collectives, counts, donation,
-                    endurance, errors, groups, layouts, leaks, loading,
-                    priorities, queries, races, readback, readiness, rounding,
+from .cases import (ahead, caching, collectives, donation, errors, groups,
+                    layouts, leaks, priorities, queries, readiness, rounding,
                     shardings, sizes, start, threads, training, transfers)
 from .errors import ConformanceError
 from .result import AT_EXIT, full_name, matches
 from .torch_modules import missing
 
 # Those before the operations, and those behind.
-_FIRST = (start, transfers, sizes, readback, queries, donation, counts, errors,
-          threads, races, readiness, callbacks, endurance, leaks, caching,
-          loading)
+_FIRST = (start, transfers, sizes, queries, donation, errors, threads,
+          readiness, leaks, caching)
 _LAST = (rounding, collectives, groups, shardings, layouts, priorities,
          training, ahead)
 _OPERATIONS = 'operations.'
@@ -90,7 +87,6 @@ def choose(
   """
   for pattern in (*only, *skip):
     check_pattern(pattern, cases())
-  number, count = shard
 
   def is_chosen(case: Case, part: str) -> bool:
     named = [p for p in only if _matches(p, case, part)]
@@ -98,8 +94,7 @@ def choose(
             (case.tier_of(part) <= tier or
              any(not set('*?').intersection(p) for p in named)) and
             not any(_matches(p, case, part) for p in skip) and
-            zlib.crc32(full_name(case.name, part).encode()) % count
-            == number - 1)
+            lines.is_in_shard(full_name(case.name, part), shard))
 
   chosen = []
   for case in cases():

@@ -13,8 +13,7 @@ sys.path.insert(0, os.path.dirname(__file__))
 
 from budget import Budget
 import children
-from cpu_seconds import CpuSeconds
-from cpu_seconds import module_of
+from cpu_seconds import CpuSeconds, module_of
 import fork_server
 import processes
 import tiers

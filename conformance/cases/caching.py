@@ -1,18 +1,20 @@
-"""Compiled programs stored and loaded again, and compiled twice."""
+"""Compiled programs stored and loaded, over and over; and compiled twice."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import concurrent.futures
 import multiprocessing
 import tempfile
 from typing import Any
 
-from ..case import Case, expect, Needs, NotApplicable
+from ..case import Case, expect, Needs
 from ..context import Context
 from ..pjrt.client import Client
-from ..pjrt.executable import serialize
+from ..pjrt.executable import Loaded, serialize
+from ..pjrt.footprint import growth
 from ..pjrt.graph import Array, elementwise, Graph, Step
-from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.buffer import destroy, floats, read_floats
 from ..torch_modules import metrics, torch, torch_xla, xs
 from ..torch_session import annotated, check_equal, DATA, MODEL, numbers
 
@@ -21,16 +23,12 @@ _VALUES = tuple(float(i) for i in range(16))
 
 def _reload(context: Context, part: str) -> str:
   """Loads a stored program in the same client, or in one started after it."""
-  if not context.capabilities.get('serialization'):
-    raise NotApplicable('the plugin does not serialise programs')
-  stored = {}
+  context.needs_serialization()
   with context.client() as client:
-    for opcode in ('add', 'multiply'):
-      loaded = client.compile(
-          context.program(elementwise((16,), opcode=opcode), client))
-      with loaded.executable() as executable:
-        stored[opcode] = serialize(context.table, executable)
-      loaded.destroy()
+    stored = {
+        opcode: _stored(context, client, elementwise((16,), opcode=opcode))
+        for opcode in ('add', 'multiply')
+    }
     if part == 'same client':
       _check_stored(client, stored)
   if part == 'next client':
@@ -46,14 +44,11 @@ def _check_stored(client: Client, stored: dict[str, bytes]) -> None:
   }
   for opcode, data in stored.items():
     loaded = client.load(data)
-    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
-    (result,), = loaded.execute([[left, right]])
-    actual = read_floats(result, 16)
+    actual = client.run(loaded, _VALUES, _VALUES)
     expect(
         actual == expected[opcode],
         f'{opcode}, loaded again, gives {actual} in place of '
         f'{expected[opcode]}')
-    destroy((left, right, result))
     loaded.destroy()
 
 
@@ -61,14 +56,10 @@ def _same(context: Context, part: str) -> str:
   """One program, compiled again and again, gives the same numbers."""
   results = set()
   with context.client() as client:
-    left, right = client.put(floats(_VALUES)), client.put(floats(_VALUES))
     for _ in range(5):
       loaded = client.compile(context.program(elementwise((16,)), client))
-      (result,), = loaded.execute([[left, right]])
-      results.add(read_floats(result, 16))
-      result.destroy()
+      results.add(client.run(loaded, _VALUES, _VALUES))
       loaded.destroy()
-    destroy((left, right))
   expect(results == {tuple(2 * v for v in _VALUES)},
          f'five compilations of one program gave {sorted(results)}')
   return '5 compilations'
@@ -86,17 +77,13 @@ def _names(context: Context, part: str) -> str:
                     (2,)).program(context.format, client.ids[:1]))
       for opcode in opcodes
   }
-  operand = client.put(floats([1.] * 16))
   for opcode, loaded in programs.items():
-    (result,), = loaded.execute([[operand, operand]])
-    actual = read_floats(result, 16)
+    actual = client.run(loaded, [1.] * 16, [1.] * 16)
     expect(
         actual == (opcodes[opcode],) * 16,
         f'of two programs of one name {opcode} gives {actual} in place of '
         f'{opcodes[opcode]}')
-    result.destroy()
     loaded.destroy()
-  operand.destroy()
   return ' and '.join(opcodes)
 
 
@@ -142,8 +129,7 @@ def _apart(context: Context, part: str) -> str:
 
 def _cache(context: Context, part: str) -> str:
   """Checks that a second process loads what the first one has stored."""
-  if not context.capabilities.get('serialization'):
-    raise NotApplicable('the plugin does not serialise programs')
+  context.needs_serialization()
   with tempfile.TemporaryDirectory(prefix='conformance-') as folder:
     # No runtime is up yet, so a fork is as good as a new process.
     forks = multiprocessing.get_context('fork')
@@ -167,6 +153,114 @@ def _step_with_cache(context: Context, folder: str) -> Any:
   torch_xla.sync(wait=True)
   check_equal(result.cpu(), host @ numbers(8, 4), 'a product')
   return store.report()
+
+
+_COUNT = 4
+# Numbers of float32 in a program that is large by them: 1 MiB.
+_CONSTANT = 1 << 18
+_ROUNDS = 8
+_PROGRAMS = 4
+
+
+def _adding(numbers: Sequence[float]) -> Graph:
+  """A program that adds numbers to its argument."""
+  array = Array('f32', (len(numbers),))
+  return Graph((array,), (Step(
+      'constant', array, numbers=tuple(numbers)), Step('add', array, (0, 1))),
+               (2,))
+
+
+def _stored(context: Context,
+            client: Client,
+            graph: Graph,
+            device_ids: Sequence[int] = ()) -> bytes:
+  loaded = client.compile(
+      graph.program(context.format, device_ids or client.ids[:1]))
+  with loaded.executable() as executable:
+    data = serialize(context.table, executable)
+  loaded.destroy()
+  return data
+
+
+def _check(client: Client, loaded: Loaded, number: float, label: str) -> None:
+  actual = client.run(loaded, range(_COUNT))
+  expected = tuple(i + number for i in range(_COUNT))
+  expect(actual == expected, f'{label} gives {actual} in place of {expected}')
+
+
+def _side_by_side(context: Context, part: str) -> str:
+  """Programs that differ in one number, and live at the same time.
+
+  Each is loaded twice; the first ones go, and the second ones stay in use.
+  """
+  context.needs_serialization()
+  client = context.kept_client()
+  stored = [
+      _stored(context, client, _adding([number] * _COUNT))
+      for number in range(_PROGRAMS)
+  ]
+  first = [client.load(data) for data in stored]
+  second = [client.load(data) for data in reversed(stored)]
+  for number, loaded in enumerate(first):
+    _check(client, loaded, number, f'program {number}')
+  for number, loaded in enumerate(first):
+    loaded.destroy()
+    again = second[-1 - number]
+    _check(client, again, number, f'program {number}, loaded twice and once '
+           'destroyed,')
+  for loaded in second:
+    loaded.destroy()
+  return f'{_PROGRAMS} programs, each loaded twice'
+
+
+def _devices(context: Context, part: str) -> str:
+  """A stored program runs on the devices that it was compiled for."""
+  context.needs_serialization()
+  client = context.kept_client()
+  places = [len(client.ids) - 1] if part == 'another' else [0, 1]
+  ids = [client.ids[place] for place in places]
+  loaded = client.load(_stored(context, client, _adding([1.] * _COUNT), ids))
+  given = [[client.put(floats([place] * _COUNT), place)] for place in places]
+  results = loaded.execute(given)
+  for place, (result,) in zip(places, results):
+    where = context.table.call('Buffer_Device', buffer=result.address).device
+    expect(
+        where == client.devices[place],
+        f'stored for devices {ids}, and the result of device '
+        f'{client.ids[place]} is on another one')
+    actual = read_floats(result, _COUNT)
+    expect(
+        actual == (place + 1.,) * _COUNT, f'stored for devices {ids}, device '
+        f'{client.ids[place]} gives {actual} in place of {place + 1.}')
+  for buffers in (*given, *results):
+    destroy(buffers)
+  loaded.destroy()
+  return f'devices {", ".join(map(str, ids))}'
+
+
+def _memory_growth(context: Context, part: str) -> str:
+  """Nothing grows with what is stored, or loaded, and destroyed again."""
+  context.needs_serialization()
+  client = context.kept_client()
+  # Squares, as a compiler may have no constant for what rises evenly.
+  graph = _adding([i * i % 65521 for i in range(_CONSTANT)])
+  data = _stored(context, client, graph)
+  compiled = client.compile(graph.program(context.format, client.ids[:1]))
+  with compiled.executable() as executable:
+
+    def step(_: int) -> None:
+      if part == 'stored':
+        serialize(context.table, executable)
+      else:
+        client.load(data).destroy()
+
+    grown = growth(client, _ROUNDS, step)
+  compiled.destroy()
+  leaks = '; '.join(grown.leaks())
+  expect(
+      not leaks, f'a program of {len(data) / 2**20:.1f} MiB, {part} and '
+      f'destroyed again: {leaks}')
+  return f'{grown} bytes each'
 
 
 CASES: tuple[Case, ...] = (
@@ -195,4 +289,13 @@ CASES: tuple[Case, ...] = (
         _cache,
         devices=2,
         needs=Needs.MODES),
+    Case('loading.apart', 'a program from the cache is another one',
+         _side_by_side),
+    Case(
+        'loading.devices',
+        'a program from the cache runs on other devices',
+        _devices, ('another', 'two'),
+        devices=2),
+    Case('loading.kept', 'a run that loads many programs runs out of memory',
+         _memory_growth, ('stored', 'loaded')),
 )

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import functools
 import random
 
-from ..case import Case, expect, Needs
+from ..case import Case, Needs
 from ..context import Context
-from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              recorded, TorchSession)
 
@@ -88,27 +87,6 @@ def _collectives(programs: Sequence) -> str:
   return ', '.join(kinds) or 'no collective is told'
 
 
-def _groups(context: Context, part: str) -> str:
-  """Sums over one axis do not mix the other axis's groups."""
-  session = context.torch()
-  mesh = session.grid(device_ids(session, part))
-  host = session.even_numbers() % 16
-  tensor = session.to_device(host)
-  xs.mark_sharding(tensor, mesh, (DATA, MODEL))
-  rows = tensor.sum(1)
-  columns = tensor.sum(0)
-  xs.mark_sharding(rows, mesh, (DATA,))
-  xs.mark_sharding(columns, mesh, (MODEL,))
-  torch_xla.sync(wait=True)
-  check_shards(rows, host.sum(1), mesh, (DATA,), 'sums of rows')
-  check_shards(columns, host.sum(0), mesh, (MODEL,), 'sums of columns')
-  largest = tensor.max()
-  expect(
-      torch.equal(largest.cpu(), host.max()),
-      f'the largest is said to be {largest.item()}, and is {host.max()}')
-  return 'rows and columns'
-
-
 def _parts(kinds: Sequence[str]) -> tuple[str, ...]:
   return tuple(f'{mesh}.{kind}' for mesh in MESHES for kind in kinds)
 
@@ -119,6 +97,4 @@ CASES: tuple[Case, ...] = (
           'devices', _move, _parts(tuple(_MOVES))),
     _case('collectives.sums', 'gradients and products are wrong', _sum,
           _parts(tuple(_SUMS))),
-    _case('collectives.groups', 'devices of other groups are summed, too',
-          _groups, MESHES),
 )

@@ -7,7 +7,7 @@ from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.executable import Loaded
 from ..pjrt.graph import Array, elementwise, Graph, Step
-from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.buffer import destroy, floats, read_floats
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch_xla
 from ..torch_session import check_equal, numbers

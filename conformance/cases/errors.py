@@ -10,12 +10,10 @@ from typing import Any
 
 from ..case import Case, expect, Failure
 from ..context import Context
-from ..pjrt.buffer import Buffer
-from ..pjrt.client import Client
+from ..pjrt.buffer import Buffer, destroy, floats, read_floats
+from ..pjrt.client import Client, WORDS
 from ..pjrt.executable import Loaded
-from ..pjrt.failed_buffer import WORDS
 from ..pjrt.graph import elementwise, spread
-from ..pjrt.numbers import destroy, floats, read_floats
 from ..pjrt.programs import HLO, Program
 from ..pjrt.table import PjrtError
 from .readiness import pending
@@ -57,10 +55,7 @@ def _still_works(context: Context, client: Client) -> None:
     Failure: the client is of no use after an error.
   """
   loaded = client.compile(context.program(elementwise((_COUNT,)), client))
-  left = client.put(floats(_VALUES))
-  (result,), = loaded.execute([[left, left]])
-  actual = read_floats(result, _COUNT)
-  destroy((left, result))
+  actual = client.run(loaded, _VALUES, _VALUES)
   loaded.destroy()
   expect(actual == tuple(2 * v for v in _VALUES),
          f'after the error a sum gives {actual}')

@@ -13,11 +13,10 @@ import numpy as np
 
 from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
-from ..pjrt.buffer import Buffer
+from ..pjrt.buffer import Buffer, destroy
 from ..pjrt.client import Client
 from ..pjrt.graph import Array, Graph, Groups, Step
 from ..pjrt.host_array import HostArray
-from ..pjrt.numbers import destroy
 from ..pjrt.table import PjrtError
 from ..torch_modules import torch, torch_xla, xs
 from ..torch_session import annotated, check_shards, recorded, TorchSession

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 from ..case import Case, expect, NotApplicable
 from ..context import Context
 from ..pjrt import executable
-from ..pjrt.buffer import dims_of
+from ..pjrt.buffer import destroy, dims_of, floats
 from ..pjrt.graph import elementwise
-from ..pjrt.numbers import destroy, floats
 from ..pjrt.table import MissingError, PjrtError, read_values
 from ..shared.hlo import messages
 

@@ -15,7 +15,7 @@ from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.graph import Array, Graph, Step
 from ..pjrt.host_array import HostArray
-from ..pjrt.numbers import destroy
+from ..pjrt.buffer import destroy
 
 # Less than a vector, no multiple of one, some threads' shares, and beyond 64 MiB
 # of float32.

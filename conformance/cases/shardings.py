@@ -11,7 +11,7 @@ from ..case import Case, expect, Needs
 from ..context import Context
 from ..pjrt.client import Client
 from ..pjrt.graph import elementwise, Graph
-from ..pjrt.numbers import destroy, floats, read_floats
+from ..pjrt.buffer import destroy, floats, read_floats
 from ..torch_modules import torch_xla, xs
 from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
                              numbers, recorded)

@@ -12,7 +12,7 @@ from ..case import Case, expect
 from ..context import Context
 from ..pjrt.event import Callbacks
 from ..pjrt.graph import elementwise
-from ..pjrt.numbers import destroy, floats
+from ..pjrt.buffer import destroy, floats
 from ..pjrt.table import MissingError, PjrtError, pointers, Table, text
 
 # What torch_xla 2.9 calls, beside what only a few of its features need.

@@ -1,4 +1,4 @@
-"""Copies to the devices and back, bit for bit."""
+"""Copies to the devices and back, bit for bit, and reading what was computed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import functools
 
 import numpy as np
 
-from ..case import Case, expect, NotApplicable
+from ..case import Case, expect, Needs, NotApplicable
 from ..context import Context
 from ..pjrt.graph import elementwise
 from ..pjrt.host_array import HostArray, TYPES
-from ..pjrt.numbers import destroy
+from ..pjrt.buffer import destroy, floats, read_floats
 from ..pjrt.table import PjrtError
+from ..torch_modules import torch, torch_xla, xs
+from ..torch_session import (annotated, check_equal, check_shards, DATA, MODEL,
+                             SPECS)
 
 # Odd sizes, one element, none, and every rank to six.
 _SHAPES = ((), (1,), (7,), (3, 5), (0, 4), (3, 4, 5), (2, 3, 4, 3),
@@ -138,6 +141,85 @@ def _reused(context: Context, part: str) -> str:
 
 
 _case = functools.partial(Case, compiles=False)
+
+_EXECUTIONS = 20
+# More than a pool or a table of a byte's numbers holds.
+_ALIVE = 300
+_SPECS = {**SPECS, 'turned_none': ((MODEL, DATA), None)}
+
+
+def _fresh(context: Context, part: str) -> str:
+  """Each result is that of its own execution."""
+  with context.client() as client:
+    loaded = client.compile(context.program(elementwise((4,)), client))
+    for number in range(_EXECUTIONS):
+      left, right = client.put(floats([number] * 4)), client.put(
+          floats(range(4)))
+      (result,), = loaded.execute([[left, right]])
+      expected = tuple(float(number + i) for i in range(4))
+      for reading in ('first', 'second'):
+        actual = read_floats(result, 4)
+        expect(
+            actual == expected, f'the {reading} reading of execution {number} '
+            f'gave {actual} in place of {expected}')
+      destroy((left, right, result))
+    loaded.destroy()
+  return f'{_EXECUTIONS} executions'
+
+
+def _alive(context: Context, part: str) -> str:
+  """Results that all live at once are read when the last one is there."""
+  client = context.kept_client()
+  loaded = client.compile(context.program(elementwise((4,)), client))
+  right = client.put(floats(range(4)))
+  results = []
+  for number in range(_ALIVE):
+    left = client.put(floats([number] * 4))
+    results += loaded.execute([[left, right]])[0]
+    left.destroy()
+  wanted = [tuple(float(n + i) for i in range(4)) for n in range(_ALIVE)]
+  for number, result in enumerate(results):
+    actual = read_floats(result, 4)
+    whose = (f', which is result {wanted.index(actual)}: a later one has '
+             'overwritten it' if actual in wanted else '')
+    expect(
+        actual == wanted[number], f'of {_ALIVE} results that live at once '
+        f'result {number} is {actual}{whose}')
+  destroy((right, *results))
+  loaded.destroy()
+  return f'{_ALIVE} results at once'
+
+
+def _updated_in_place(context: Context, part: str) -> str:
+  """A tensor that a training loop updates is read as it is now."""
+  session = context.torch()
+  mesh = session.grid()
+  host = session.even_numbers()
+  weight = session.to_device(host)
+  xs.mark_sharding(weight, mesh, (MODEL, None))
+  for number in range(_EXECUTIONS):
+    weight.add_(1)
+    torch_xla.sync(wait=True)
+    check_equal(weight.cpu(), host + number + 1, f'after update {number}')
+  return f'{_EXECUTIONS} updates'
+
+
+def _sharded(context: Context, part: str) -> str:
+  """The whole of a sharded tensor, and what each device holds of it."""
+  session = context.torch()
+  mesh, spec = session.grid(), _SPECS[part]
+  for kind in (torch.float32, torch.bfloat16, torch.int64, torch.bool):
+    host = (session.even_numbers() % 251).to(kind)
+    tensor = annotated(session.to_device(host), mesh, spec)
+    check_shards(tensor, host, mesh, spec, str(kind))
+    check_equal(tensor.cpu(), host, f'{kind} as a whole')
+    result = annotated(tensor.clone() if kind is torch.bool else tensor * 1,
+                       mesh, spec)
+    check_shards(result, host, mesh, spec, f'{kind}, computed')
+    check_equal(result.cpu(), host, f'{kind} as a whole, computed')
+  return 'float32, bfloat16, int64, bool'
+
+
 CASES: tuple[Case, ...] = (
     _case('transfers.types', 'tensors of a type change on their way', _types,
           tuple(TYPES)),
@@ -151,4 +233,19 @@ CASES: tuple[Case, ...] = (
         devices=2),
     _case('transfers.reused', 'a tensor is read as another one that was in '
           'its place', _reused),
+    Case('readback.fresh', 'a result is that of an earlier step', _fresh),
+    Case('readback.alive', 'a result is overwritten by a later step', _alive),
+    Case(
+        'readback.in_place',
+        'a weight is read as it was before its update',
+        _updated_in_place,
+        devices=1,
+        needs=Needs.TORCH_XLA),
+    Case(
+        'readback.sharded', 'checkpoints and losses of sharded tensors are '
+        'wrong',
+        _sharded,
+        tuple(_SPECS),
+        devices=2,
+        needs=Needs.TORCH_XLA),
 )

@@ -1,10 +1,11 @@
-"""A buffer on a device."""
+"""A buffer on a device; arrays of float32, and what is found in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import ctypes
 import dataclasses
+import struct
 from typing import Any
 
 from . import structs
@@ -86,3 +87,19 @@ def dims_of(answer: Any) -> tuple[int, ...]:
   if not answer.num_dims:
     return ()
   return tuple((ctypes.c_int64 * answer.num_dims).from_address(answer.dims))
+
+
+def floats(values: Iterable[float]) -> HostArray:
+  """An array of rank 1."""
+  listed = tuple(values)
+  return HostArray('F32', (len(listed),),
+                   struct.pack(f'<{len(listed)}f', *listed))
+
+
+def read_floats(buffer: Buffer, count: int) -> tuple[float, ...]:
+  return struct.unpack(f'<{count}f', buffer.read('F32', (count,)).data)
+
+
+def destroy(buffers: Sequence[Buffer]) -> None:
+  for buffer in buffers:
+    buffer.destroy()

@@ -1,17 +1,18 @@
-"""A plugin's client: its devices, and what goes to them."""
+"""A plugin's client: its devices, and what goes to them, or has failed to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import ctypes
 import dataclasses
 from typing import Any, Optional
 
+from . import structs
 from .artifacts import as_artifact
-from .buffer import Buffer
+from .buffer import Buffer, destroy, floats, read_floats
 from .executable import Loaded
-from .host_array import HostArray
+from .host_array import HostArray, TYPES
 from .programs import Program
 from .table import named_values, pointers, Table, text
 
@@ -76,6 +77,16 @@ class Client:
     self.table.await_event(transfer.done_with_host_buffer)
     return Buffer(self.table, transfer.buffer)
 
+  def run(self, loaded: Loaded, *given: Iterable[float]) -> tuple[float, ...]:
+    """The result of a program for the first device, as large as its arguments.
+    """
+    arrays = [floats(values) for values in given]
+    buffers = [self.put(array) for array in arrays]
+    (result,), = loaded.execute([buffers])
+    actual = read_floats(result, arrays[0].dims[0])
+    destroy((*buffers, result))
+    return actual
+
   def compile(self, program: Program) -> Loaded:
     """Compiles a program.
 
@@ -126,3 +137,75 @@ def _id(table: Table, device: int) -> int:
   description = table.call(
       'Device_GetDescription', device=device).device_description
   return table.call('DeviceDescription_Id', device_description=description).id
+
+
+WORDS = 'the transfer of this buffer has failed'
+
+_RESOURCE_EXHAUSTED = 8
+
+
+@contextlib.contextmanager
+def pending_buffer(client: Client,
+                   count: int) -> Iterator[tuple[Buffer, Callable[[], None]]]:
+  """A buffer for `count` float32 on the first device, of which nothing came yet.
+
+  With it, what puts an error of WORDS into it; at the end of the block that is
+  there in any case.
+
+  Raises:
+    MissingError, PjrtError: the plugin has no transfers of that kind.
+  """
+  table = client.table
+  memory = table.call('Device_DefaultMemory', device=client.devices[0]).memory
+  dims = (ctypes.c_int64 * 1)(count)
+  spec = structs.make(
+      'ShapeSpec',
+      room=False,
+      dims=ctypes.addressof(dims),
+      num_dims=1,
+      element_type=TYPES['F32'][0])
+  manager = table.call(
+      'Client_CreateBuffersForAsyncHostToDevice',
+      client=client.address,
+      shape_specs=ctypes.addressof(spec),
+      num_shape_specs=1,
+      memory=memory).transfer_manager
+  words = ctypes.create_string_buffer(WORDS.encode())
+  waiting = [True]
+
+  def fail() -> None:
+    if waiting:
+      waiting.clear()
+      table.call(
+          'AsyncHostToDeviceTransferManager_SetBufferError',
+          transfer_manager=manager,
+          error_code=_RESOURCE_EXHAUSTED,
+          error_message=ctypes.addressof(words),
+          error_message_size=len(WORDS))
+
+  try:
+    buffer = Buffer(
+        table,
+        table.call(
+            'AsyncHostToDeviceTransferManager_RetrieveBuffer',
+            transfer_manager=manager).buffer_out)
+    try:
+      yield buffer, fail
+    finally:
+      fail()
+      buffer.destroy()
+  finally:
+    table.call(
+        'AsyncHostToDeviceTransferManager_Destroy', transfer_manager=manager)
+
+
+@contextlib.contextmanager
+def failed_buffer(client: Client, count: int) -> Iterator[Buffer]:
+  """A buffer as `pending_buffer`, with the error in it.
+
+  Raises:
+    MissingError, PjrtError: the plugin has no transfers of that kind.
+  """
+  with pending_buffer(client, count) as (buffer, fail):
+    fail()
+    yield buffer

@@ -10,7 +10,7 @@ import ctypes
 
 from .client import Client
 from .graph import custom_call
-from .numbers import destroy, floats
+from .buffer import destroy, floats
 from .table import MissingError
 
 # PJRT_FFI_Extension: how long it is, with register_handler at its end.

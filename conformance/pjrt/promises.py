@@ -9,12 +9,11 @@ import random
 import struct
 import time
 
-from .buffer import Buffer
+from .buffer import Buffer, floats
 from .client import Client
 from .event import Event
 from .graph import elementwise
 from .host_array import TYPES
-from .numbers import floats
 
 # A call of ours takes some ten microseconds: what comes before the work is done
 # is seen to come early.

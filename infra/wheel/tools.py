@@ -57,6 +57,8 @@ BEHAVIOUR = PureWheel(
     sources={
         _BEHAVIOUR:
             'behaviour',
+        f'{_BEHAVIOUR}/lines.py':
+            'conformance/lines.py',
         _TESTS:
             'test/behaviour',
         **_copies(_TESTS, {

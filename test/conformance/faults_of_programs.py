@@ -32,9 +32,8 @@ _COLLECTIVES = (
          Found('collectives.moves/shuffled.gather_both', 'after, device'))),
     Row('wrong-all-reduce',
         (Found('collectives.sums/straight.all_reduce', 'the product, device'),
-         Found('collectives.sums/turned.reduce_scatter', 'the product, device'),
-         Found('collectives.groups/straight', 'sums of')),
-        ('collectives.moves/straight.turn',)),
+         Found('collectives.sums/turned.reduce_scatter',
+               'the product, device')), ('collectives.moves/straight.turn',)),
     Row(
         'wrong-collective-permute',
         tuple(

@@ -206,11 +206,11 @@ _COUNTS = (
             'counts.results/257'),
 )
 _LOADING = (
-    failed('load-keeps', 'loading.kept/loaded', 'behind each time',
+    failed('load-keeps', 'loading.kept/loaded', ' grew by ',
            'loading.kept/stored', 'caching.reload/same client'),
-    failed('loaded-stays', 'loading.kept/loaded', 'behind each time',
+    failed('loaded-stays', 'loading.kept/loaded', ' grew by ',
            'loading.kept/stored', 'caching.reload/same client'),
-    failed('serialized-stays', 'loading.kept/stored', 'leaves 1.00 MiB behind',
+    failed('serialized-stays', 'loading.kept/stored', ' grew by ',
            'loading.kept/loaded', 'caching.reload/same client'),
     failed('load-of-same-size', 'loading.apart', 'in place of',
            'caching.reload/same client', 'loading.kept/loaded'),

@@ -345,42 +345,6 @@ def _with_dynamo_series(folder: Path, official_wheel: Path, old: str,
 
 
 @pytest.mark.nightly
-def test_half_of_the_dynamo_series(official_wheel, unpacked, tmp_path):
-  """The comparison mended and not the ids, as in pytorch/xla#9757."""
-  fork = tmp_path / 'fork'
-  shutil.copytree(official.unpacked(official_wheel, ROOT), fork)
-  bridge, read = fork / _BRIDGE, 'torch_xla._XLAC._get_xla_sharding_specs('
-  text = bridge.read_text()
-  assert text.count(read) == 2
-  bridge.write_text(
-      text.replace(read, '_specs(') +
-      f"\n\ndef _specs(t):\n  return [s or '{{replicated}}' for s in {read}t)]\n"
-  )
-  done = _command(
-      sys.executable,
-      '-k',
-      'replicated_spec_test and through',
-      path=(fork, unpacked))
-  assert 'verdict: retracing: yours is wrong in 2 of 2' in done.stdout
-
-
-@pytest.mark.nightly
-def test_a_name_that_is_not_there(official_wheel, tmp_path):
-  """Of a torch_xla that is found before one beside the suite."""
-  fork, site = tmp_path / 'fork', tmp_path / 'site'
-  for folder in fork, site:
-    shutil.copytree(official.unpacked(official_wheel, ROOT), folder)
-  module = fork / 'torch_xla/stablehlo.py'
-  module.write_text(module.read_text() + 'del exported_program_to_stablehlo\n')
-  shutil.unpack_archive(
-      build_pure_wheel(ROOT, tmp_path, BEHAVIOUR), site, 'zip')
-  done = _command(
-      sys.executable, '-k', 'exported_arguments_test', path=(fork, site))
-  assert '  LACKS identity/exported_arguments_test.py\n' in done.stdout
-  assert done.returncode == 1
-
-
-@pytest.mark.nightly
 def test_a_process_that_dies_costs_one_test(official_wheel, unpacked, tmp_path):
   """The tests that would have come behind it run in another process."""
   call = '    return extract_compiled_graph_helper(xla_model, xla_args)\n'

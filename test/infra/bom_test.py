@@ -6,18 +6,11 @@ import subprocess
 import zlib
 
 import pytest
-from small_wheels import LIBRARY
-from small_wheels import OFFICIAL_INFO
-from small_wheels import PLUGINS
-from small_wheels import PYTHON
-from small_wheels import read
-from small_wheels import vendor
-from small_wheels import vendor_series
+from small_wheels import (LIBRARY, OFFICIAL_INFO, PLUGINS, PYTHON, read, vendor,
+                          vendor_series)
 
 from infra.errors import BuildError
-from infra.wheel import bom
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import bom, official, pins
 from infra.wheel.contents import digest_of_files
 from infra.wheel.bom import read_bom
 

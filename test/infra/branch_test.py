@@ -2,15 +2,8 @@
 
 from pathlib import Path
 
-from infra_project import git
-from infra_project import insert
-from infra_project import MODULE
-from infra_project import NATIVE
-from infra_project import NEW_TEST
-from infra_project import Project
-from infra_project import replace
-from infra_project import TAG
-from infra_project import TESTS
+from infra_project import (git, insert, MODULE, NATIVE, NEW_TEST, Project,
+                           replace, TAG, TESTS)
 import pytest
 
 from infra import series as command_line

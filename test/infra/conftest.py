@@ -3,22 +3,13 @@
 from pathlib import Path
 import shutil
 
-from infra_project import add_bases
-from infra_project import copy_checkout
-from infra_project import git
-from infra_project import make_sources
-from infra_project import Project
-from infra_project import ROOT
-from infra_project import TAG
-from infra_project import unpack
+from infra_project import (add_bases, copy_checkout, git, make_sources, Project,
+                           ROOT, TAG, unpack)
 import pytest
-from small_wheels import small_official
-from small_wheels import Workshop
+from small_wheels import small_official, Workshop
 
-from infra.wheel import official
-from infra.wheel import plugins
-from infra.wheel.build import build_wheel
-from infra.wheel.build import running_python
+from infra.wheel import official, plugins
+from infra.wheel.build import build_wheel, running_python
 
 
 @pytest.fixture(scope='session')

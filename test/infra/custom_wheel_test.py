@@ -7,17 +7,10 @@ import os
 import sys
 import zipfile
 
-from infra_project import CONFIG
-from infra_project import insert
-from infra_project import Project
-from infra_project import RUNTIME
+from infra_project import CONFIG, insert, Project, RUNTIME
 import pytest
-from small_wheels import LIBRARY
-from small_wheels import OFFICIAL_INFO
-from small_wheels import PYTHON
-from small_wheels import read
-from small_wheels import vendor
-from small_wheels import vendor_series
+from small_wheels import (LIBRARY, OFFICIAL_INFO, PYTHON, read, vendor,
+                          vendor_series)
 
 from infra.errors import BuildError
 from infra.wheel import pins

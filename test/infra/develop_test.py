@@ -7,8 +7,7 @@ import subprocess
 import sys
 import zipfile
 
-from infra_project import Project
-from infra_project import ROOT
+from infra_project import Project, ROOT
 import pytest
 
 from infra import develop

@@ -14,13 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 # Behind everything else, so that an installed torch_xla keeps its place.
 sys.path.append(str(ROOT))
 
-from infra.patchset.apply import patched_files
-from infra.patchset.apply import Reader
+from infra.patchset.apply import patched_files, Reader
 from infra.patchset.check import check
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import WHEEL
-from infra.patchset.patch import load_patches
-from infra.patchset.patch import slug
+from infra.patchset.manifest import load_manifest, WHEEL
+from infra.patchset.patch import load_patches, slug
 from infra.wheel import pins
 
 _HEAD = """\

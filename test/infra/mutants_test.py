@@ -9,9 +9,7 @@ from infra_project import ROOT
 import pytest
 
 from infra.errors import BuildError
-from infra.mutants.__main__ import load
-from infra.mutants.__main__ import main
-from infra.mutants.__main__ import plant_all
+from infra.mutants.__main__ import load, main, plant_all
 
 pytestmark = pytest.mark.slow  # The core has the tests that faults name.
 

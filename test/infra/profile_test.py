@@ -2,19 +2,14 @@
 
 from pathlib import Path
 
-from small_wheels import LIBRARY
-from small_wheels import vendor
+from small_wheels import LIBRARY, vendor
 import infra_project  # Puts the checkout's infra on the path.
 import pytest
 
 from infra.errors import BuildError
 from infra.wheel import names
-from infra.wheel.requirement import normal_name
-from infra.wheel.requirement import requirement_of
-from infra.wheel.profile import load_profile
-from infra.wheel.profile import parse_profile
-from infra.wheel.profile import Plugin
-from infra.wheel.profile import Profile
+from infra.wheel.requirement import normal_name, requirement_of
+from infra.wheel.profile import load_profile, parse_profile, Plugin, Profile
 
 ROOT = infra_project.ROOT
 VERSION = 'version = "2.9.0+acme.3"\n'

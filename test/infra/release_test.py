@@ -7,9 +7,7 @@ from pathlib import Path
 import subprocess
 import zipfile
 
-from infra_project import git
-from infra_project import Project
-from infra_project import ROOT
+from infra_project import git, Project, ROOT
 import pytest
 
 from infra.errors import BuildError

@@ -5,30 +5,16 @@ import subprocess
 import sys
 import zipfile
 
-from infra_project import CONFIG
-from infra_project import git
-from infra_project import insert
-from infra_project import one_patch
-from infra_project import problem
-from infra_project import Project
-from infra_project import replace
-from infra_project import ROOT
-from infra_project import RUNTIME
-from infra_project import unpack
+from infra_project import (CONFIG, git, insert, one_patch, problem, Project,
+                           replace, ROOT, RUNTIME, unpack)
 import pytest
 
 from infra import series as command_line
 from infra.errors import BuildError
-from infra.patchset.apply import apply_to_folder
-from infra.patchset.apply import folder_reader
-from infra.patchset.apply import patched_files
+from infra.patchset.apply import apply_to_folder, folder_reader, patched_files
 from infra.patchset.check import check
-from infra.patchset.manifest import load_manifest
-from infra.patchset.manifest import parse_manifest
-from infra.patchset.patch import blob_id
-from infra.patchset.patch import load_patches
-from infra.patchset.patch import slug
-from infra.patchset.patch import wheel_patches
+from infra.patchset.manifest import load_manifest, parse_manifest
+from infra.patchset.patch import blob_id, load_patches, slug, wheel_patches
 
 
 def two_patches(project: Project) -> list[Path]:

@@ -11,20 +11,12 @@ import dataclasses
 from pathlib import Path
 import zipfile
 
-from infra_project import insert
-from infra_project import one_patch
-from infra_project import Project
+from infra_project import insert, one_patch, Project
 
-from infra.wheel import archive
-from infra.wheel import metadata
-from infra.wheel import official
-from infra.wheel import pins
-from infra.wheel.build import build_wheel
-from infra.wheel.build import running_python
-from infra.wheel.profile import load_profile
-from infra.wheel.profile import Profile
-from infra.wheel.verify import Verdict
-from infra.wheel.verify import verify_wheel
+from infra.wheel import archive, metadata, official, pins
+from infra.wheel.build import build_wheel, running_python
+from infra.wheel.profile import load_profile, Profile
+from infra.wheel.verify import Verdict, verify_wheel
 
 PYTHON = running_python()
 OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'

@@ -18,8 +18,7 @@ import pytest
 
 from infra.patchset import git
 from infra.patchset.worktree import work_tree, Worktree
-from infra.patchset.manifest import ALL
-from infra.patchset.manifest import load_manifest
+from infra.patchset.manifest import ALL, load_manifest
 
 # Found without an import of torch.
 _SITE = Path(importlib.util.find_spec('torch').origin).parents[1]

@@ -3,14 +3,11 @@
 import json
 
 import pytest
-from small_wheels import read
-from small_wheels import vendor
+from small_wheels import read, vendor
 from torch_xla.shardy import vendor_defaults
-from torch_xla.shardy.mode import Mode
-from torch_xla.shardy.mode import mode_from_environment
-from torch_xla.shardy.vendor_defaults import defaults
-from torch_xla.shardy.vendor_defaults import effective_defaults
-from torch_xla.shardy.vendor_defaults import Vendor
+from torch_xla.shardy.mode import Mode, mode_from_environment
+from torch_xla.shardy.vendor_defaults import (defaults, effective_defaults,
+                                              Vendor)
 
 SHARDY = Vendor('acme', '2.9.0+acme.3', Mode.SHARDY, {'PJRT_DEVICE': 'ACME'})
 V2 = Vendor('acme', '2.9.0+acme.3', Mode.V2, {})

@@ -8,21 +8,11 @@ import zipfile
 
 from infra_project import ROOT
 import pytest
-from small_wheels import INFO
-from small_wheels import OFFICIAL_INFO
-from small_wheels import OURS
-from small_wheels import problems
-from small_wheels import PYTHON
-from small_wheels import read
-from small_wheels import RECORD
-from small_wheels import set_record
-from small_wheels import vendor
-from small_wheels import vendor_series
+from small_wheels import (INFO, OFFICIAL_INFO, OURS, problems, PYTHON, read,
+                          RECORD, set_record, vendor, vendor_series)
 
 from infra.errors import BuildError
-from infra.wheel import archive
-from infra.wheel import official
-from infra.wheel import pins
+from infra.wheel import archive, official, pins
 
 CONFIG = 'torch_xla/_dynamo/config.py'
 BOM = f'{INFO}/sboms/torch_xla.cdx.json'

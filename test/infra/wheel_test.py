@@ -14,14 +14,8 @@ from infra.errors import BuildError
 from infra.patchset.apply import patched_files
 from infra.patchset.manifest import load_manifest
 from infra.patchset.patch import wheel_patches
-from infra.wheel import archive
-from infra.wheel import metadata
-from infra.wheel import official
-from infra.wheel import overlay
-from infra.wheel import pins
-from infra.wheel import plugins
-from infra.wheel.build import build_wheel
-from infra.wheel.build import running_python
+from infra.wheel import archive, metadata, official, overlay, pins, plugins
+from infra.wheel.build import build_wheel, running_python
 
 pytestmark = pytest.mark.slow  # The core has series_test.
 

@@ -101,20 +101,13 @@ def failures_on_xlas_plugin(patterns: tuple[str, ...]) -> dict[str, str]:
 
 
 @pytest.mark.nightly
-def test_xlas_plugin_computes_right_alone():
+def test_xlas_plugin_computes_right():
   called = processes.call(
       failures_on_xlas_plugin,
       ('operations.factories.alone', 'operations.scans.alone',
-       'operations.contractions.alone'), **_SPMD)
-  assert called.value == {}
-
-
-@pytest.mark.nightly
-def test_xlas_plugin_computes_right_sharded():
-  called = processes.call(
-      failures_on_xlas_plugin,
-      ('operations.gradients.model_none', 'operations.scatters.data_model',
-       'operations.indexing.none_both'), **_SPMD)
+       'operations.contractions.alone', 'operations.gradients.model_none',
+       'operations.scatters.data_model', 'operations.indexing.none_both'),
+      **_SPMD)
   assert called.value == {}
 
 
@@ -209,13 +202,6 @@ def test_a_part_says_how_close_it_was(monkeypatch):
   assert re.fullmatch(r'off by \de-06 relative', run_on_cpu(monkeypatch, off))
 
 
-def test_the_worst_of_the_results_is_said(monkeypatch):
-  off = dataclasses.replace(
-      _OPERATIONS['exp'],
-      call=_on_second_call(lambda x: (x, x * (1 + 2e-6)), lambda x: (x, x)))
-  assert run_on_cpu(monkeypatch, off) != 'equal'
-
-
 def _on_second_call(spoil, otherwise=lambda x: x):
   """The identity, whose second result is spoiled: the device's."""
   calls = iter((otherwise, spoil))
@@ -238,14 +224,6 @@ def test_a_wrong_result_is_a_failure(monkeypatch, name, spoil, text):
       inputs=_OPERATIONS[name].inputs[:1],
       call=_on_second_call(spoil))
   with pytest.raises(Failure, match=re.escape(text)):
-    run_on_cpu(monkeypatch, operation)
-
-
-def test_a_wrong_second_result_is_a_failure(monkeypatch):
-  operation = dataclasses.replace(
-      _OPERATIONS['sort_dim_1'],
-      call=_on_second_call(lambda x: (x, x + 1), lambda x: (x, x)))
-  with pytest.raises(Failure, match='allowed none'):
     run_on_cpu(monkeypatch, operation)
 
 

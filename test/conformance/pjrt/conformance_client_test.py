@@ -9,7 +9,7 @@ import pytest
 from torch_xla_conformance.pjrt.client import Client
 from torch_xla_conformance.pjrt.graph import elementwise, spread
 from torch_xla_conformance.pjrt.host_array import (HostArray, special_values)
-from torch_xla_conformance.pjrt.numbers import floats, read_floats
+from torch_xla_conformance.pjrt.buffer import floats, read_floats
 from torch_xla_conformance.pjrt.programs import Program
 from torch_xla_conformance.pjrt.table import (LoadError, MissingError,
                                               PjrtError, Table)

@@ -8,7 +8,7 @@ import processes
 import pytest
 from torch_xla_conformance.pjrt.client import Client
 from torch_xla_conformance.pjrt.graph import Array, Graph, Groups, Step
-from torch_xla_conformance.pjrt.numbers import floats, read_floats
+from torch_xla_conformance.pjrt.buffer import floats, read_floats
 from torch_xla_conformance.pjrt.table import Table
 import xla_plugins.xla_cpu_pjrt
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import parallel
-from torch.distributed.tensor import Replicate
-from torch.distributed.tensor import Shard
+from torch.distributed.tensor import parallel, Replicate, Shard
 import torch_xla
 from torch_xla.core import xla_builder
 import torch_xla.core.xla_model as xm

@@ -3,8 +3,8 @@
 import annotated_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.annotate.call_target import AnnotationTextError
-from torch_xla.shardy.annotate.call_target import binding_target
+from torch_xla.shardy.annotate.call_target import (AnnotationTextError,
+                                                   binding_target)
 from torch_xla.shardy.compile.attempt import Attempt, Outcome
 from torch_xla.shardy.compile.plan import Plan, Surroundings
 from torch_xla.shardy.errors import BackendCompileError
