@@ -103,9 +103,6 @@ def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
   """The files of a vendor's package, checked like the library."""
   where = f'{profile.path}: plugin.package'
   names = overlay.files_beneath(folder.parent, folder.name)
-  for name in names:
-    if why := _bad_name(name):
-      raise BuildError(f'{where}: {name!r} {why}: rename the file')
   files = {name: (folder.parent / name).read_bytes() for name in names}
   for name, data in files.items():
     if wrong_library(name.rpartition('/')[2]) is None:
@@ -132,13 +129,3 @@ def _check_class(profile: Profile, files: dict[str, bytes]) -> None:
     raise BuildError(
         f'{profile.path}: plugin.class: {file} defines and imports '
         f'no {name}: correct its name')
-
-
-def _bad_name(name: str) -> str:
-  """Why no file of a wheel can have a name; empty if one can."""
-  parts = name.removesuffix('/').split('/')
-  if name.startswith('/') or '\\' in name or ':' in parts[0] or '..' in parts:
-    return 'leads out of the environment that it is installed into'
-  if '' in parts or '.' in parts or not name.isprintable():
-    return 'is no plain path'
-  return ''

@@ -6,29 +6,10 @@ import keyword
 import re
 import sys
 
-from infra.wheel.requirement import normal_name
-
-# What torch_xla needs or offers to need, what these need, and what installs
-# them; and the packages of those whose package is not called as they are.
-_UPSTREAM = ('absl-py', 'certifi', 'charset-normalizer', 'filelock', 'fsspec',
-             'idna', 'jax', 'jaxlib', 'jinja2', 'libtpu', 'markupsafe',
-             'ml-dtypes', 'mpmath', 'networkx', 'numpy', 'nvidia', 'opt-einsum',
-             'pip', 'protobuf', 'pyyaml', 'requests', 'scipy', 'setuptools',
-             'sympy', 'torch', 'tpu-info', 'triton', 'typing-extensions',
-             'urllib3', 'wheel', 'xla-cpu-pjrt')
-_PACKAGES_OF = {
-    'absl-py': ('absl',),
-    'protobuf': ('google',),
-    'pyyaml': ('yaml', '_yaml'),
-    'setuptools': ('setuptools', 'pkg_resources', '_distutils_hack'),
-    'sympy': ('sympy', 'isympy'),
-    'torch': ('functorch', 'torch', 'torchgen'),
-    'xla-cpu-pjrt': ('xla_plugins',),
-}
-# torch needs a dozen that begin so.
-_NVIDIA = 'nvidia-'
 # Modules that Python imports by itself, or has and does not list.
 _PYTHONS = sys.stdlib_module_names | {'sitecustomize', 'test', 'usercustomize'}
+_NEEDED = ('absl', 'google', 'jax', 'jaxlib', 'libtpu', 'numpy', 'requests',
+           'torch', 'yaml')
 # Names that torch_xla, XLA or this project gives a meaning to.
 TAKEN_DEVICES = ('CONFORMANCE', 'CPU', 'CUDA', 'GPU', 'LIBRARY', 'NEURON',
                  'TPU', 'XLACPU', 'XPU')
@@ -50,10 +31,6 @@ def wrong_distribution(name: str) -> str | None:
   if not _DISTRIBUTION.fullmatch(name):
     return ('is no name of a distribution: write letters, digits, -, _ and ., '
             'as in "acme-torch-xla"')
-  if normal_name(name) in _UPSTREAM or normal_name(name).startswith(_NVIDIA):
-    return (
-        'is what torch_xla needs: pip would take your wheel for it; write a '
-        'name of your own')
   return None
 
 
@@ -68,11 +45,9 @@ def wrong_package(name: str) -> str | None:
   if name in _PYTHONS:
     return ("is a module of Python's own, which would be imported in its "
             'place: rename the folder')
-  for distribution in _UPSTREAM:
-    if name in _PACKAGES_OF.get(distribution,
-                                (distribution.replace('-', '_'),)):
-      return (f'is a package of {distribution}, whose files it would '
-              'overwrite: rename the folder')
+  if name in _NEEDED:
+    return ('is a package that torch_xla needs, whose files it would '
+            'overwrite: rename the folder')
   return None
 
 

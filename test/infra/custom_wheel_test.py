@@ -3,7 +3,6 @@
 import email.parser
 import importlib.util
 import json
-import os
 import sys
 import zipfile
 
@@ -267,18 +266,6 @@ def test_class_that_is_there(text, workshop, tmp_path):
   profile = vendor(tmp_path)
   (tmp_path / 'acme' / '__init__.py').write_text(text)
   assert read(workshop.build(profile))['acme/__init__.py'] == text.encode()
-
-
-@pytest.mark.parametrize(
-    'name',
-    [b'a\nb.txt', b'a\tb.txt', b'a\\b.txt', b'\xff.txt', b'\xe2\x80\xae.txt'])
-def test_name_that_no_wheel_can_hold(name, workshop, tmp_path):
-  profile = vendor(tmp_path)
-  with open(os.fsencode(tmp_path / 'acme') + b'/' + name, 'w'):
-    pass
-  with pytest.raises(
-      BuildError, match="plugin.package: 'acme/.*txt' .*: rename the file"):
-    workshop.build(profile)
 
 
 @pytest.mark.parametrize('data', [LIBRARY.replace(b'\x3e', b'\xb7'), b'text'])

@@ -1,17 +1,20 @@
-"""The scripts on machines that lack something: each says what to do."""
+"""The scripts: what they run, and on machines that lack something what they say."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+import shutil
 import subprocess
 
-from machine import Machine
+from infra_project import ROOT
 import pytest
 
-SCRIPTS = ('infra/setup.sh', 'infra/demo.sh', 'infra/test.sh',
-           'test/core_test.sh', 'infra/requirements.txt',
+SCRIPTS = ('infra/setup.sh', 'infra/demo.sh', 'infra/develop.sh',
+           'infra/test.sh', 'test/core_test.sh', 'infra/requirements.txt',
            'infra/requirements-test.txt')
-TOOLS = ('bash', 'basename', 'chmod', 'cp', 'dirname', 'env', 'find', 'ln',
-         'mkdir', 'readlink', 'sha256sum', 'sort', 'true', 'xargs')
+TOOLS = ('bash', 'basename', 'cat', 'chmod', 'cp', 'dirname', 'env', 'find',
+         'ln', 'mkdir', 'readlink', 'rm', 'sha256sum', 'sort', 'true', 'xargs')
 # What the digest of the wheel's inputs is made of, besides.
 INPUTS = ('infra/__init__.py', 'infra/errors.py', 'infra/bazel/a',
           'infra/patchset/a', 'infra/wheel/a', 'setup.py', 'pyproject.toml',
@@ -19,13 +22,73 @@ INPUTS = ('infra/__init__.py', 'infra/errors.py', 'infra/bazel/a',
           'torch_xla/csrc/a', 'torch_xla/shardy/pjrt_abi.inc',
           'torch_xla_shardy/a', 'behaviour/a', 'conformance/a',
           'test/behaviour/a')
-# A Python that makes an environment of itself.
+# A Python that makes an environment of itself, and notes what is installed.
 PYTHON = '''\
-if [[ "$*" == '-m venv .venv' ]]; then
-  mkdir -p .venv/bin
-  cp "$0" .venv/bin/python
-  cp "$0" .venv/bin/pip
-fi'''
+installed=.venv/lib/python3.11/site-packages/torch_xla/shardy/__init__.py
+case "$*" in
+  '-m venv .venv') mkdir -p .venv/bin
+    cp "$0" .venv/bin/python
+    cp "$0" .venv/bin/pip ;;
+  *"pip install"*torch_xla*) mkdir -p "$(dirname $installed)"
+    rm -f $installed; echo > $installed ;;
+  infra/develop.py) ln -sf /dev/null $installed ;;
+esac'''
+
+
+class Machine:
+  """A folder of programs, and a checkout whose scripts see no others.
+
+  Attributes:
+    root: the checkout.
+    bin: the programs.
+  """
+
+  def __init__(self, folder: Path, files: Sequence[str], tools: Sequence[str]):
+    """Copies files of the checkout, and links programs of this machine."""
+    self.root = folder / 'checkout'
+    self.bin = folder / 'bin'
+    self.log = folder / 'log'
+    self.bin.mkdir()
+    self.log.touch()
+    for name in files:
+      to = self.root / name
+      to.parent.mkdir(parents=True, exist_ok=True)
+      shutil.copy(ROOT / name, to)
+    for tool in tools:
+      (self.bin / tool).symlink_to(shutil.which(tool))
+
+  def stub(self, name: str, script: str) -> None:
+    """Puts a program on the machine that is logged when it runs."""
+    path = self.bin / name
+    path.unlink(missing_ok=True)
+    path.write_text(f'#!/bin/bash\necho "{name} $*" >> {self.log}\n{script}\n')
+    path.chmod(0o755)
+
+  def remove(self, name: str) -> None:
+    (self.bin / name).unlink()
+
+  def script(self,
+             name: str,
+             *arguments: str,
+             folder: Path | None = None,
+             **variables: str) -> subprocess.CompletedProcess:
+    """Runs a script of the checkout, in a folder if one is given."""
+    return subprocess.run([self.bin / 'bash', self.root / name, *arguments],
+                          env={
+                              'PATH': str(self.bin),
+                              'HOME': '/nowhere'
+                          } | variables,
+                          cwd=folder,
+                          capture_output=True,
+                          text=True,
+                          check=False)
+
+  def ran(self, name: str) -> list[str]:
+    """How often, and with what, a stub ran."""
+    return [
+        line for line in self.log.read_text().splitlines()
+        if line.startswith(f'{name} ')
+    ]
 
 
 @pytest.fixture(name='machine')
@@ -168,3 +231,57 @@ def test_what_bazel_runs(machine):
   assert machine.script('test/core_test.sh').returncode == 0
   assert machine.ran('python3.11')[-1].endswith(
       ' -m pytest --tier=core -p no:budgets')
+
+
+# What runs again when something has changed.
+
+_CALLS = (('bdist_wheel', 'build'), ('torch_xla-', 'install'),
+          ('infra/develop.py', 'link'))
+
+
+def _calls(machine: Machine, script: str, *arguments: str) -> list[str]:
+  """What a script asks of .venv's Python, shortened."""
+  machine.log.write_text('')
+  done = machine.script(f'infra/{script}', *arguments)
+  assert done.returncode == 0, done.stderr
+  calls = []
+  for line in machine.ran('python3.11'):
+    calls += [name for mark, name in _CALLS if mark in line]
+    if ' -m pytest' in line:
+      calls.append(line.partition(' -m pytest')[2].strip())
+  return calls
+
+
+def test_wheel_is_built_when_what_it_is_made_of_changes(machine):
+  built = ['build', 'install', '']
+  assert _calls(machine, 'test.sh') == built
+  assert _calls(machine, 'test.sh') == ['']
+  for name in ('infra/patchset/a', 'infra/wheel/a', 'setup.py',
+               'pyproject.toml', 'patches/a', 'torch_xla/csrc/a',
+               'torch_xla/shardy/pjrt_abi.inc'):
+    (machine.root / name).write_text('changed')
+    assert _calls(machine, 'test.sh') == built, name
+  for name in ('README.md', 'LICENSE', 'test/a_test.py', 'infra/series.py'):
+    (machine.root / name).write_text('changed')
+    assert _calls(machine, 'test.sh') == [''], name
+
+
+def test_python_is_linked_when_it_alone_changes(machine):
+  assert _calls(machine, 'develop.sh') == ['build', 'install', 'link']
+  assert _calls(machine, 'develop.sh')[-1] == 'link'
+  (machine.root / 'torch_xla_shardy/a').write_text('changed')
+  # What is linked stays linked, whatever comes.
+  assert _calls(machine, 'test.sh') == ['link', '']
+  (machine.root / 'torch_xla/csrc/a').write_text('changed')
+  assert _calls(machine, 'test.sh') == ['build', 'install', 'link', '']
+
+
+def test_a_tier_comes_first_and_other_arguments_pass(machine):
+  _calls(machine, 'demo.sh')
+  assert _calls(machine, 'test.sh', '--core') == ['--tier=core']
+  assert _calls(machine, 'test.sh', '--all', '-x',
+                'test/infra') == ['--tier=all -x test/infra']
+  for script in ('demo.sh', 'develop.sh', 'test.sh'):
+    done = machine.script(f'infra/{script}', '--help')
+    assert done.stdout.startswith(f'usage: bash infra/{script}')
+    assert '==>' not in done.stdout

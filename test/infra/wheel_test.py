@@ -232,9 +232,7 @@ def test_members_are_sorted_dated_and_plain(built, project, tmp_path,
 
 
 @pytest.mark.parametrize(
-    'epoch',
-    ['4354819200', '9' * 5000, '-1'],
-    ids=lambda epoch: epoch[:12])
+    'epoch', ['4354819200', '9' * 5000, '-1'], ids=lambda epoch: epoch[:12])
 def test_time_that_no_wheel_can_have(epoch, project, tmp_path, monkeypatch):
   project.series('empty')
   monkeypatch.setenv('SOURCE_DATE_EPOCH', epoch)
@@ -451,4 +449,3 @@ def test_half_a_wheel_is_never_left(fault, project, tmp_path, monkeypatch):
   with pytest.raises(kind):
     build(project, dist)
   assert not names_in(dist)
-
