@@ -11,15 +11,17 @@
 //                           neither that nor a stablehlo_minimum_version
 // STABLEHLO_PLUGIN_FORBIDS  what programs must not hold, between commas
 // STABLEHLO_PLUGIN_ANSWERS  what it tells of a compiled program: "mlir", or
-//                           nothing, for text of its own (compiled_text.h),
+//                           nothing, for text of compiled_text.py,
 //                           "wrong" for the same with a wrong sharding,
 //                           "silent" for it without any, "damaged" for no
 //                           program, "echo" for the program that it got, "hlo"
 //                           for what the real one says, "none" for an error;
 //                           "absent": it has no such function
+// STABLEHLO_PLUGIN_TEXT     the path of compiled_text.py
 // STABLEHLO_PLUGIN_DUMP     a folder for the Nth program: N.mlir and N.options
 //                           as they came, N.compiled as the real one tells
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -27,7 +29,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/csrc/compiled_text.h"
 #include "test/csrc/plugin_core.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -45,6 +46,7 @@ enum {
   kForbids,
   kAnswers,
   kDump,
+  kText,
   kSettings,
 };
 
@@ -54,7 +56,8 @@ static void ReadSettings(void) {
   static const char* const names[kSettings] = {
       "STABLEHLO_PLUGIN_INNER",   "STABLEHLO_PLUGIN_DEVICES",
       "STABLEHLO_PLUGIN_VERSION", "STABLEHLO_PLUGIN_FORBIDS",
-      "STABLEHLO_PLUGIN_ANSWERS", "STABLEHLO_PLUGIN_DUMP"};
+      "STABLEHLO_PLUGIN_ANSWERS", "STABLEHLO_PLUGIN_DUMP",
+      "STABLEHLO_PLUGIN_TEXT"};
   for (int i = 0; i < kSettings; ++i) {
     const char* value = getenv(names[i]);
     if (value == NULL) value = "";
@@ -223,12 +226,31 @@ static PJRT_Error* Tell(AbiProgram* program, const char* code, size_t size) {
   return NULL;
 }
 
+// Has Python, in whose process this is, write the text; NULL if it does not.
+static char* CompiledText(const AbiProgram* compiled, const char* telling) {
+  int (*take_lock)(void) = dlsym(RTLD_DEFAULT, "PyGILState_Ensure");
+  void (*leave_lock)(int) = dlsym(RTLD_DEFAULT, "PyGILState_Release");
+  int (*run)(const char*, void*) =
+      dlsym(RTLD_DEFAULT, "PyRun_SimpleStringFlags");
+  if (take_lock == NULL || leave_lock == NULL || run == NULL) return NULL;
+  char* text = NULL;
+  char code[4096];
+  snprintf(code, sizeof(code),
+           "__import__('runpy').run_path('%s')['write'](%zu, %zu, '%s', %zu)",
+           settings[kText], (size_t)compiled->code, compiled->code_size,
+           telling, (size_t)&text);
+  const int state = take_lock();
+  run(code, NULL);
+  leave_lock(state);
+  return text;
+}
+
 static PJRT_Error* TellText(AbiExecutableOptimizedProgramArgs* args,
-                            Telling telling) {
+                            const char* telling) {
   AbiProgram compiled;
   PJRT_Error* error = ReadInner(args->executable, &compiled);
   if (error != NULL) return error;
-  char* text = CompiledText(compiled.code, compiled.code_size, telling);
+  char* text = CompiledText(&compiled, telling);
   free(compiled.code);
   if (text == NULL) {
     return Refuse(kAbiInternal, "the inner plugin tells of no HLO program");
@@ -239,15 +261,15 @@ static PJRT_Error* TellText(AbiExecutableOptimizedProgramArgs* args,
 }
 
 static PJRT_Error* OptimizedMlir(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, kTellShardings);
+  return TellText(args, "right");
 }
 
 static PJRT_Error* OptimizedWrong(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, kTellWrongSharding);
+  return TellText(args, "wrong");
 }
 
 static PJRT_Error* OptimizedSilent(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, kTellNoShardings);
+  return TellText(args, "silent");
 }
 
 static PJRT_Error* OptimizedDamaged(AbiExecutableOptimizedProgramArgs* args) {

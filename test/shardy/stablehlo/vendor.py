@@ -172,6 +172,7 @@ def started(way: Way) -> Iterator[Optional[Dump]]:
         INNER=XlaCpuPlugin().library_path(),
         DEVICES='8',
         DUMP=folder,
+        TEXT=str(ROOT / 'test/csrc/compiled_text.py'),
         **way.settings)
     for name, value in given.items():
       os.environ[f'STABLEHLO_PLUGIN_{name}'] = value
