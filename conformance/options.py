@@ -33,32 +33,14 @@ def add_options(parser: Parser) -> None:
       '--device',
       metavar='NAME',
       help='or a registered one, by the name in PJRT_DEVICE')
-  parser.add_argument(
-      '--options',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='NAME=VALUE',
-      help='of its client, with --plugin')
-  parser.add_argument(
-      '--topology',
-      default='',
-      metavar='NAME',
-      help='to compile for without a device (TPU: v5e:2x2)')
-  parser.add_argument(
-      '--only',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='PATTERN',
-      help="cases to run, as 'donation.*' or 'transfers.types/BF16'")
-  parser.add_argument(
-      '--skip',
-      action='append',
-      nargs='+',
-      default=[],
-      metavar='PATTERN',
-      help='cases to leave out')
+  parser.option('--topology', 'NAME',
+                'to compile for without a device (TPU: v5e:2x2)', str, '')
+  for name, metavar, help in (
+      ('--options', 'NAME=VALUE', 'of its client, with --plugin'),
+      ('--only', 'PATTERN',
+       "cases to run, as 'donation.*' or 'transfers.types/BF16'"),
+      ('--skip', 'PATTERN', 'cases to leave out')):
+    parser.option(name, metavar, help, str, [], action='append', nargs='+')
   tiers = parser.add_mutually_exclusive_group()
   tiers.add_argument(
       '--quick',
@@ -74,13 +56,10 @@ def add_options(parser: Parser) -> None:
       const=Tier.NIGHTLY,
       help='also what is for nights: each operation in all shardings, and what '
       'takes 9 GB of memory')
-  parser.add_argument(
-      '--shard',
-      metavar='I/N',
-      type=lines.shard,
-      default=(1, 1),
-      help='run the I-th of N shares of the parts; which share a part is in '
-      'depends on its name alone')
+  parser.option(
+      '--shard', 'I/N',
+      'run the I-th of N shares of the parts; which share a part is in '
+      'depends on its name alone', lines.shard, (1, 1))
   parser.flag('--list', 'list the cases, and stop')
   parser.option('--jobs', 'N',
                 'cases at a time (default: 1, for a device of one process)',

@@ -17,12 +17,11 @@ from .client import Client
 from .event import Event
 from .executable import Loaded
 from .graph import elementwise
-from .host_array import HostArray, TYPES
+from .host_array import HostArray
 from .programs import Program
 from .table import CALL, PjrtError, Table
 
 _COUNT = 64
-_IMMUTABLE_UNTIL_TRANSFERRED = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,16 +81,8 @@ class Bench:
   def upload(self) -> Work:
     array = self._array()
     data = ctypes.create_string_buffer(array.data, len(array.data))
-    dims = (ctypes.c_int64 * 1)(_COUNT)
-    call = structs.make(
-        'Client_BufferFromHostBuffer',
-        client=self._client.address,
-        data=ctypes.addressof(data),
-        type=TYPES['F32'][0],
-        dims=ctypes.addressof(dims),
-        num_dims=1,
-        host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
-        device=self._client.devices[0])
+    call, arrays = self._client.upload(
+        ctypes.addressof(data), array.type_number, array.dims)
 
     def wrong() -> str:
       self._table.await_event(call.done_with_host_buffer)
@@ -104,7 +95,7 @@ class Bench:
         Call('Client_BufferFromHostBuffer', call),
         wrong,
         _nothing,
-        held=(data, dims))
+        held=(data, arrays))
 
   def read(self) -> Work:
     buffer, array = self._given()

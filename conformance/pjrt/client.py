@@ -61,21 +61,40 @@ class Client:
       strides: of the array's bytes; none: row-major.
     """
     data = ctypes.create_string_buffer(array.data, max(1, len(array.data)))
-    dims = (ctypes.c_int64 * max(1, len(array.dims)))(*array.dims)
+    transfer, held = self.upload(
+        ctypes.addressof(data), array.type_number, array.dims, device, strides)
+    self.table.call_with('Client_BufferFromHostBuffer', transfer)
+    del held
+    self.table.await_event(transfer.done_with_host_buffer)
+    return Buffer(self.table, transfer.buffer)
+
+  def upload(
+      self,
+      data: int,
+      type_number: int,
+      dims: Sequence[int],
+      device: int = 0,
+      strides: Sequence[int] = ()
+  ) -> tuple[ctypes.Structure, object]:
+    """The arguments of a call that copies what lies at `data` to a device.
+
+    Returns:
+      The struct, and what it points to, which has to live as long.
+    """
+    sizes = (ctypes.c_int64 * max(1, len(dims)))(*dims)
     steps = (ctypes.c_int64 * max(1, len(strides)))(*strides)
-    transfer = self.table.call(
+    transfer = structs.make(
         'Client_BufferFromHostBuffer',
         client=self.address,
-        data=ctypes.addressof(data),
-        type=array.type_number,
-        dims=ctypes.addressof(dims),
-        num_dims=len(array.dims),
+        data=data,
+        type=type_number,
+        dims=ctypes.addressof(sizes),
+        num_dims=len(dims),
         byte_strides=ctypes.addressof(steps) if strides else None,
         num_byte_strides=len(strides),
         host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
         device=self.devices[device])
-    self.table.await_event(transfer.done_with_host_buffer)
-    return Buffer(self.table, transfer.buffer)
+    return transfer, (sizes, steps)
 
   def run(self, loaded: Loaded, *given: Iterable[float]) -> tuple[float, ...]:
     """The result of a program for the first device, as large as its arguments.

@@ -99,10 +99,6 @@ class Callbacks:
       self._changed.notify_all()
 
 
-def wait_by_await(event: Event, callbacks: Callbacks) -> None:
-  event.wait()
-
-
 def wait_by_polling(event: Event, callbacks: Callbacks) -> None:
   while not event.is_ready:
     time.sleep(0)
@@ -123,7 +119,7 @@ def wait_by_callback(event: Event, callbacks: Callbacks) -> None:
 
 # By name, how one learns that an event is ready.
 WAYS = {
-    'await': wait_by_await,
+    'await': lambda event, callbacks: event.wait(),
     'polling': wait_by_polling,
     'callback': wait_by_callback
 }

@@ -22,7 +22,6 @@ _TRIES = 10
 _LEAST, _MOST = 1 << 20, 1 << 26
 _PLACES = 16
 _ALIGNMENT = 64
-_IMMUTABLE_UNTIL_TRANSFERRED = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,16 +201,9 @@ class LongWork:
     """Starts an upload: when it is done, its buffer, and the word in it."""
     self._uploads += 1
     _write(self._data, self._sent_size, self._uploads)
-    dims = (ctypes.c_int64 * 1)(self._sent_size)
-    transfer = self._client.table.call(
-        'Client_BufferFromHostBuffer',
-        client=self._client.address,
-        data=self._data,
-        type=TYPES['S32'][0],
-        dims=ctypes.addressof(dims),
-        num_dims=1,
-        host_buffer_semantics=_IMMUTABLE_UNTIL_TRANSFERRED,
-        device=self._client.devices[0])
+    transfer, _ = self._client.upload(self._data, TYPES['S32'][0],
+                                      [self._sent_size])
+    self._client.table.call_with('Client_BufferFromHostBuffer', transfer)
     return (Event(self._client.table, transfer.done_with_host_buffer),
             Buffer(self._client.table, transfer.buffer), self._uploads)
 

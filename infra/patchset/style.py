@@ -1,16 +1,16 @@
 """Checks the lines that commits added by upstream's formatters."""
 
+import os
 from pathlib import Path
-import re
-import shutil
 import subprocess
 import sys
 
 from infra.errors import BuildError
 from infra.patchset import git
 
-_CPP = ('.cpp', '.cc', '.h')
-_HUNK = re.compile(r'(?m)^@@ \S+ \+(\d+)(?:,(\d+))? @@')
+# Each reads a diff, and writes how it would format the lines that it adds.
+_FORMATTERS = ('clang-format-diff.py', 'yapf-diff')
+_FOLDER = Path(sys.executable).parent
 
 
 def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
@@ -24,60 +24,31 @@ def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
   Raises:
     BuildError: there is no formatter.
   """
+  diff = git.need(tree, 'diff', '-U0', '--no-color', '--no-ext-diff', before,
+                  'HEAD', '--', *paths)
   problems = []
-  for path in paths:
-    lines = _added(tree, before, path)
-    if not lines:
-      continue
-    if path.endswith(_CPP):
-      problems += _clang_format(tree, path, lines)
-    elif path.endswith('.py'):
-      problems += _yapf(tree, path, lines)
+  for name in _FORMATTERS:
+    done = subprocess.run([_formatter(name), '-p1'],
+                          cwd=tree,
+                          env=os.environ |
+                          {'PATH': f'{_FOLDER}:{os.environ["PATH"]}'},
+                          input=f'{diff}\n',
+                          capture_output=True,
+                          text=True,
+                          check=False)
+    if text := (done.stdout or done.stderr).strip():
+      problems.append(f'{name}:\n{text}')
   return problems
 
 
 def find_clang_format() -> str:
   """The path of clang-format; BuildError if there is none."""
-  beside = Path(sys.executable).with_name('clang-format')
-  program = str(beside) if beside.exists() else shutil.which('clang-format')
-  if not program:
-    raise BuildError(
-        'there is no clang-format: run this with .venv/bin/python, '
-        'which infra/test.sh sets up')
-  return program
+  return _formatter('clang-format')
 
 
-def _added(tree: Path, before: str, path: str) -> list[tuple[int, int]]:
-  """The first and last lines of what was added to a file."""
-  diff = git.need(tree, 'diff', '-U0', '--no-color', '--no-ext-diff', before,
-                  'HEAD', '--', path)
-  hunks = (
-      (int(first), int(count or 1)) for first, count in _HUNK.findall(diff))
-  return [(first, first + count - 1) for first, count in hunks if count]
-
-
-def _clang_format(tree: Path, path: str, lines: list[tuple[int,
-                                                           int]]) -> list[str]:
-  program = find_clang_format()
-  chosen = [f'--lines={first}:{last}' for first, last in lines]
-  done = _run(tree, program, '--style=file', '--dry-run', '--Werror', *chosen,
-              path)
-  return [
-      f'clang-format: {line}' for line in done.stderr.splitlines()
-      if ': error: ' in line or line.startswith('error')
-  ]
-
-
-def _yapf(tree: Path, path: str, lines: list[tuple[int, int]]) -> list[str]:
-  chosen = [
-      word for first, last in lines for word in ('--lines', f'{first}-{last}')
-  ]
-  done = _run(tree, sys.executable, '-m', 'yapf', '--diff', *chosen, path)
-  if not done.returncode:
-    return []
-  return [f'yapf on {path}:\n{(done.stdout or done.stderr).strip()}']
-
-
-def _run(tree: Path, *arguments: str) -> subprocess.CompletedProcess:
-  return subprocess.run(
-      arguments, cwd=tree, capture_output=True, text=True, check=False)
+def _formatter(name: str) -> str:
+  program = _FOLDER / name
+  if not program.exists():
+    raise BuildError(f'there is no {name}: run this with .venv/bin/python, '
+                     'which infra/test.sh sets up')
+  return str(program)

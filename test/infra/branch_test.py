@@ -265,7 +265,7 @@ def test_series_on_each_of_its_bases(project, sources):
     }, 'Redefinition of unused `f`'),
     ({
         NATIVE: insert(2, 'int  Two() { return 2; }\n')
-    }, 'code should be clang-formatted'),
+    }, '+int Two() { return 2; }'),
     ({
         MODULE: insert(10, 'ours = 1')
     }, 'its patches change no test'),
