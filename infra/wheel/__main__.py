@@ -38,7 +38,6 @@ def main(arguments: list[str] | None = None) -> int:
   command = commands.add_parser(
       'verify',
       help='compare each file of a wheel with what it should be',
-      description='Compares each file of a wheel with what it should be.',
       epilog=_EPILOG,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   command.add_argument('wheel', metavar='FILE.whl', type=Path)
@@ -50,9 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
   command.set_defaults(run=_verify)
   command = commands.add_parser(
       'tools',
-      help='build the wheels of Python alone that lie beside that of torch_xla',
-      description='Builds the wheels of Python alone that lie beside that of '
-      'torch_xla.')
+      help='build the wheels of Python alone that lie beside that of torch_xla')
   command.add_argument(
       '-d',
       '--dist-dir',

@@ -7,17 +7,73 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import browsing
-import conformance_reports as make
 from printed import assert_printed
 import pytest
 from torch_xla_conformance.reporting import (json_form, junit, page, table)
 from torch_xla_conformance.result import (printable, ConformanceReport, Result,
                                           Status, Verdict)
 
+_CAPABILITIES = {
+    'library': 'libacme.so',
+    'devices': list(range(16)),
+    'hlo': True,
+    'mlir': 'UNIMPLEMENTED: no <mlir>',
+    'memory_statistics': False,
+    'attributes': {
+        'stablehlo_current_version': [1, 13, 3]
+    },
+}
+_RESULTS = (
+    Result('start.version', '', Status.PASSED, 'PJRT API 0.81', .04),
+    Result('transfers.types', 'F32', Status.PASSED, '7 shapes', 1.),
+    Result('transfers.types', 'F64', Status.SKIPPED, 'no F64', 0.),
+    Result('donation.real', 'taken', Status.FAILED,
+           'the argument <lives> on\x1b', 2.),
+    Result('threads.together', '', Status.CRASHED, 'ended by SIGSEGV', 3.),
+    Result('endurance.steps', '', Status.HUNG, 'no end after 9 s', 9.),
+    Result('ahead.compile', 'v1', Status.EXPECTED, 'known (failed: x)', .1),
+    Result('ahead.compile', 'ahead.*', Status.STALE, 'f:1: take it out', 0.),
+)
+
+
+def of(*results: Result,
+       interrupted: bool = False,
+       **capabilities) -> ConformanceReport:
+  return ConformanceReport('libacme.so devices=16', {
+      **_CAPABILITIES,
+      **capabilities
+  }, results, {result.case: f'{result.case} is wrong' for result in results},
+                           interrupted, 15.25)
+
+
+def with_all() -> ConformanceReport:
+  """One with results of each status."""
+  return of(*_RESULTS)
+
+
+def with_issues() -> ConformanceReport:
+  """One of failures that are expected, most of them by an issue."""
+  issues = ('acme#17', 'https://acme.example/21', 'acme#17', '')
+  return of(
+      *_RESULTS[:1],
+      *(Result('ahead.compile', str(n), Status.EXPECTED, 'known (failed: x)',
+               .1, issue) for n, issue in enumerate(issues)))
+
+
+def right() -> ConformanceReport:
+  return of(*_RESULTS[:3])
+
+
+def without_device() -> ConformanceReport:
+  return of(
+      Result('donation.real', 'taken', Status.SKIPPED, 'no device: none', 0.),
+      devices=[],
+      start_error='NOT_FOUND: none')
+
 
 def test_table() -> None:
   assert_printed(
-      table.text(make.with_all()).replace('\x1b', '<ESC>'), '''\
+      table.text(with_all()).replace('\x1b', '<ESC>'), '''\
 libacme.so devices=16
 
   library: libacme.so
@@ -54,7 +110,7 @@ STALE ahead.*
 
 
 def test_table_without_a_device() -> None:
-  told = table.text(make.without_device())
+  told = table.text(without_device())
   assert told.endswith('''
   1 case(s) were not run: no device: none
 
@@ -62,10 +118,10 @@ no device: NOT_FOUND: none (1 skipped)''')
 
 
 @pytest.mark.parametrize('report, verdict',
-                         [(make.with_all(), Verdict.FINDINGS),
-                          (make.right(), Verdict.CONFORMS),
-                          (make.without_device(), Verdict.NO_DEVICE),
-                          (make.of(interrupted=True), Verdict.INTERRUPTED)])
+                         [(with_all(), Verdict.FINDINGS),
+                          (right(), Verdict.CONFORMS),
+                          (without_device(), Verdict.NO_DEVICE),
+                          (of(interrupted=True), Verdict.INTERRUPTED)])
 def test_verdicts(report: ConformanceReport, verdict: Verdict) -> None:
   assert report.verdict is verdict
   assert json.loads(json_form.text(report))['verdict'] == verdict.name.lower()
@@ -74,14 +130,14 @@ def test_verdicts(report: ConformanceReport, verdict: Verdict) -> None:
 def test_what_is_skipped_alone_is_not_judged() -> None:
   measured = Result('capabilities', 'mlir', Status.PASSED, '', .1)
   skipped = Result('ahead.compile', 'v1', Status.SKIPPED, 'no topology', 0.)
-  assert make.of(measured, skipped).verdict is Verdict.NOTHING
-  assert make.of(measured).verdict is Verdict.NOTHING
+  assert of(measured, skipped).verdict is Verdict.NOTHING
+  assert of(measured).verdict is Verdict.NOTHING
 
 
 def test_cases_that_were_not_run_are_not_praised() -> None:
   passed = Result('start.version', '', Status.PASSED, '', .1)
   skipped = Result('training.steps', '', Status.SKIPPED, 'no torch', 0.)
-  report = make.of(passed, skipped)
+  report = of(passed, skipped)
   assert report.verdict is Verdict.CONFORMS
   told = table.text(report)
   assert told.endswith('\nconforms, as far as tried (1 passed, 1 skipped)')
@@ -94,7 +150,7 @@ def test_words_that_would_steer_a_terminal() -> None:
 
 
 def test_json_has_all_there_is() -> None:
-  told = json.loads(json_form.text(make.with_all()))
+  told = json.loads(json_form.text(with_all()))
   assert told['schema'] == 1
   assert told['capabilities']['mlir'] == 'UNIMPLEMENTED: no <mlir>'
   assert [r['status'] for r in told['results']] == [
@@ -113,7 +169,7 @@ def test_json_has_all_there_is() -> None:
 
 
 def test_known_failures_are_counted_by_issue() -> None:
-  report = make.with_issues()
+  report = with_issues()
   assert table.text(report).endswith('''
 expected to fail: 4 (acme#17: 2, without an issue: 1, https://acme.example/21:
   1)
@@ -136,13 +192,12 @@ conforms (1 passed, 4 expected)''')
   }
   html = page.text(report)
   assert '<a href="https://acme.example/21">' in html and 'acme#17' in html
-  assert 'Expected to fail' not in page.text(make.right())
-  assert ElementTree.fromstring(junit.text(
-      make.right())).find('properties') is None
+  assert 'Expected to fail' not in page.text(right())
+  assert ElementTree.fromstring(junit.text(right())).find('properties') is None
 
 
 def test_junit() -> None:
-  suite = ElementTree.fromstring(junit.text(make.with_all()))
+  suite = ElementTree.fromstring(junit.text(with_all()))
   counts = {k: suite.get(k) for k in ('tests', 'failures', 'errors', 'skipped')}
   assert counts == {
       'tests': '8',
@@ -163,7 +218,7 @@ def test_junit() -> None:
 
 def test_page(tmp_path: Path) -> None:
   path = tmp_path / 'conformance.html'
-  path.write_text(page.text(make.with_all()), encoding='utf-8')
+  path.write_text(page.text(with_all()), encoding='utf-8')
   seen = browsing.dump(browsing.find(), path).stdout
   for text in ('donation.real/taken', 'the argument &lt;lives&gt; on',
                'no end after 9 s', '4 finding(s)', 'no &lt;mlir&gt;'):
