@@ -1,4 +1,4 @@
-"""Events are ready only when their work is done, and whoever asks is told, once."""
+"""Events are ready when their work is done, and whoever asks is told, once."""
 
 from __future__ import annotations
 

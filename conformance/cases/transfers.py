@@ -1,4 +1,4 @@
-"""Copies to the devices and back, bit for bit, and reading what was computed."""
+"""Copies to the devices and back, bit for bit, and results that are read."""
 
 from __future__ import annotations
 

@@ -91,16 +91,16 @@ def _component(name: str,
                kind: str,
                reference: str,
                sha256: str = '',
-               told: Mapping[str, str] | None = None,
+               facts: Mapping[str, str] | None = None,
                **fields: Any) -> _Component:
-  """A component, with properties of ours in `told`."""
+  """A component, with properties of ours in `facts`."""
   if sha256:
     fields['hashes'] = [{'alg': 'SHA-256', 'content': sha256}]
-  if told:
+  if facts:
     fields['properties'] = [{
         'name': _PREFIX + n,
         'value': value
-    } for n, value in told.items()]
+    } for n, value in facts.items()]
   return {'name': name, 'type': kind, 'bom-ref': reference, **fields}
 
 
@@ -120,7 +120,7 @@ def _wheel(order: Order, pieces: Mapping[str, Piece]) -> _Component:
       wheel.name,
       'library',
       'wheel',
-      told={
+      facts={
           'python': order.python,
           'overlay.sha256': digest_of_files(ours)
       },
@@ -158,13 +158,16 @@ def _patches(order: Order, laid: Sequence[LaidSeries]) -> Iterator[_Component]:
 def _files(order: Order, pieces: Mapping[str, Piece]) -> Iterator[_Component]:
   """The libraries in C, and what a vendor brings."""
   sources = _sources(order.root)
-  told_by_origin = {Origin.BUILT: 'project', Origin.VENDOR: 'vendor'}
+  sides = {Origin.BUILT: 'project', Origin.VENDOR: 'vendor'}
   for name, piece in sorted(pieces.items()):
-    if piece.origin in told_by_origin:
-      told = {'from': told_by_origin[piece.origin]}
+    if piece.origin in sides:
+      facts = {'from': sides[piece.origin]}
       if piece.origin is Origin.BUILT:
-        told |= {'sources.sha256': sources, 'compiler': compiler_of(piece.data)}
-      yield _component(name, 'file', f'file:{name}', digest(piece.data), told)
+        facts |= {
+            'sources.sha256': sources,
+            'compiler': compiler_of(piece.data)
+        }
+      yield _component(name, 'file', f'file:{name}', digest(piece.data), facts)
   if order.profile:
     path = order.profile.path
     yield _component(path.name, 'file', f'file:{path.name}',
@@ -195,7 +198,7 @@ def _requirement(text: str) -> _Component:
       requirement.name,
       'library',
       f'requires:{text}',
-      told={'requirement': text},
+      facts={'requirement': text},
       purl=_purl(requirement.name, pin[1] if pin else ''),
       scope='optional' if names_extra(text) else 'required',
       **({
