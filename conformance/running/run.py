@@ -21,7 +21,7 @@ from ..case import Case, Needs
 from ..errors import ConformanceError
 from ..result import AT_EXIT, printable, Result, Status
 from ..subject import Subject
-from . import server
+from . import packets, server
 
 _SERVER_SECONDS = 300
 _CLOSE_SECONDS = 5
@@ -208,7 +208,7 @@ class _Worker:
     """
     if self._pid is None:
       # A worker tells it before it does anything that could take long.
-      first, _ = server.receive(self._channel)
+      first, _ = packets.receive(self._channel)
       if first is None:
         return {'exit': 1}  # The server is gone.
       if 'pid' not in first:
@@ -216,14 +216,14 @@ class _Worker:
       self._pid = first['pid']
     self._channel.settimeout(seconds)
     try:
-      message, _ = server.receive(self._channel)
+      message, _ = packets.receive(self._channel)
     except TimeoutError:
       where = self._calls()
-      server.send(self._control, {'kill': self._pid})
+      packets.send(self._control, {'kill': self._pid})
       # One that hangs in a driver cannot be ended: it is left behind.
       self._channel.settimeout(_KILL_SECONDS)
       with contextlib.suppress(TimeoutError):
-        while message := server.receive(self._channel)[0]:
+        while message := packets.receive(self._channel)[0]:
           if 'exit' in message:
             break
       return {'hung': where}
@@ -233,8 +233,8 @@ class _Worker:
     """What it is in, as it says itself: ' in PJRT_Event_Await'; or empty."""
     self._channel.settimeout(_ANSWER_SECONDS)
     with contextlib.suppress(OSError):
-      server.send(self._channel, {'where': True})
-      while message := server.receive(self._channel)[0]:
+      packets.send(self._channel, {'where': True})
+      while message := packets.receive(self._channel)[0]:
         if 'calls' in message:
           return f' in {message["calls"]}'
     return ''
@@ -272,7 +272,7 @@ class _Server:
         return
       self._control.settimeout(_SERVER_SECONDS)
       try:
-        message, _ = server.receive(self._control)
+        message, _ = packets.receive(self._control)
       except (TimeoutError, OSError):  # Another thread may have closed it.
         message = None
       if message is None:
@@ -287,7 +287,7 @@ class _Server:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
       with theirs:
-        server.send(self._control, request, (theirs.fileno(), log.fileno()))
+        packets.send(self._control, request, (theirs.fileno(), log.fileno()))
       yield _Worker(self._control, ours)
 
   def close(self) -> None:

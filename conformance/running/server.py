@@ -5,16 +5,12 @@
     run -> worker, over it: {"where"}; worker -> run: {"calls"}
     server -> run, over it too: {"exit"}, the last
     run -> server: {"kill": pid}; the end of the connection ends all
-
-Each is JSON, one a packet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 import contextlib
 import gc
-import json
 import os
 import selectors
 import signal
@@ -22,28 +18,10 @@ import socket
 import sys
 from typing import Any, Optional
 
+from .packets import receive, send
+
 # Behind the number of the socket, where workers need it.
 WITH_TORCH_XLA = 'torch_xla'
-# Bytes of a message.
-_LARGEST = 1 << 20
-
-
-def send(connection: socket.socket,
-         message: Mapping[str, Any],
-         files: tuple[int, ...] = ()) -> None:
-  """Sends a message, and copies of open files with it.
-
-  Args:
-    files: descriptors that the other side gets copies of.
-  """
-  socket.send_fds(connection, [json.dumps(message).encode()], list(files))
-
-
-def receive(
-    connection: socket.socket) -> tuple[Optional[dict[str, Any]], list[int]]:
-  """A message and the files with it; None at the end of the connection."""
-  data, files, _, _ = socket.recv_fds(connection, _LARGEST, 2)
-  return (json.loads(data) if data else None), files
 
 
 def main(control: socket.socket) -> Optional[tuple[dict[str, Any], Any]]:

@@ -19,7 +19,7 @@ from ..errors import ConformanceError
 from ..pjrt.table import MissingError, PjrtError, Table
 from ..result import Status
 from ..subject import Subject
-from . import server
+from . import packets
 
 _LONGEST = 4000
 
@@ -31,10 +31,10 @@ def run(request: Mapping[str, Any], channel: socket.socket) -> None:
   threading.Thread(target=_answer, args=(channel,), daemon=True).start()
   with channel, contextlib.closing(context):
     for part in request['parts']:
-      server.send(channel, {'begin': part})
+      packets.send(channel, {'begin': part})
       start = time.monotonic()
       status, text = judge(case, context, part)
-      server.send(
+      packets.send(
           channel, {
               'end': part,
               'status': status,
@@ -48,8 +48,8 @@ def run(request: Mapping[str, Any], channel: socket.socket) -> None:
 def _answer(channel: socket.socket) -> None:
   """Says what the other threads are in whenever the run asks."""
   with contextlib.suppress(OSError):
-    while server.receive(channel)[0]:
-      server.send(channel, {'calls': _calls()})
+    while packets.receive(channel)[0]:
+      packets.send(channel, {'calls': _calls()})
 
 
 def _calls() -> str:
