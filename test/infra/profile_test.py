@@ -111,7 +111,6 @@ def test_the_examples_profile():
     ('a = ' + '1' * 5000, 'Exceeds the limit .*: correct it'),
     (VERSION + PLUGIN + 'library = "' + 'a' * 300 + '.so"',
      'plugin.library: .*File name too long: .*: correct the path'),
-    (VERSION + 'name = "Pip"', 'name: .* pip would take your wheel for it'),
     (VERSION + 'requires = ["acme @ file:x"]', "'acme @ file:x' is no requir"),
     (VERSION + 'requires = ["acme; \'gpu\'==extra"]',
      'requires: .* asks for an extra, and a profile adds none: take the marker'
