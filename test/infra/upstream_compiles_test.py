@@ -1,11 +1,10 @@
 """A compiler on each C++ file that the series touch, all of them together.
 
-Its headers are packages': torch's own; those of XLA, MLIR, StableHLO, Shardy, absl
-and protobuf of the tf-nightly-cpu three days behind the pin of XLA; LLVM's. The
+Its headers are packages': those of XLA, MLIR, StableHLO, Shardy, absl and protobuf
+of the tf-nightly-cpu two or three days behind the pin of XLA; LLVM's; torch's. The
 variable UPSTREAM_CLONE names a clone of pytorch/xla, tags and all.
 """
 
-import importlib.util
 import os
 from pathlib import Path
 import subprocess
@@ -20,17 +19,20 @@ from infra.patchset import git
 from infra.patchset.worktree import work_tree, Worktree
 from infra.patchset.manifest import ALL, load_manifest
 
-# Found without an import of torch.
-_SITE = Path(importlib.util.find_spec('torch').origin).parents[1]
 _CLONE = os.environ.get('UPSTREAM_CLONE', '')
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.skipif(not _CLONE, reason='UPSTREAM_CLONE names no clone')
 ]
-# With torch 2.9.0; r2.10 and master want torch 2.11.
-_BASE = 'v2.9.0+0fa6e3129e'
-# Of the pin 92f7b5952d, 2025-08-15, and LLVM's of its time.
-_PACKAGES = 'tf-nightly-cpu==2.21.0.dev20250818', 'xtc-llvm-dev==22.1.8.2'
+# Of the pins 92f7b5952d, 2025-08-15, and 9a9aa0e11e, 2025-10-01.
+_OF_2_9 = 'torch==2.9.0', 'tf-nightly-cpu==2.21.0.dev20250818'
+_OF_MASTER = 'torch==2.11.0', 'tf-nightly-cpu==2.21.0.dev20251003'
+_BASES = {
+    'v2.9.0': _OF_2_9,
+    'v2.9.0+0fa6e3129e': _OF_2_9,
+    'r2.10': _OF_MASTER,
+    'master': _OF_MASTER,
+}
 _FOLDERS = ('', 'external/farmhash_archive/src', 'external/shardy',
             'external/stablehlo', 'external/llvm-project/mlir/include',
             'xla/mlir_hlo')
@@ -59,30 +61,32 @@ _HEAVY = ('ATen/Functions.h', 'torch/csrc/lazy/core/lazy_graph_executor.h',
           'stablehlo/dialect/StablehloOps.h')
 
 
-def _unpacked(folder: Path) -> list[str]:
-  """The folders of headers of packages, downloaded once."""
+def _unpacked(packages: tuple[str, ...]) -> Path:
+  """The folder of packages' headers and of torchgen, downloaded once."""
+  folder = ROOT / 'build/headers' / packages[0]
   if not (folder / 'done').exists():
     subprocess.run([
         sys.executable, '-m', 'pip', 'download', '--no-deps', '--pre', '-q',
-        '--dest', folder, *_PACKAGES
+        '--dest', folder, *packages, 'xtc-llvm-dev==22.1.8.2'
     ],
                    check=True)
     for wheel in folder.glob('*.whl'):
       with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder,
-                           [n for n in archive.namelist() if '/include/' in n])
+        archive.extractall(folder, [
+            name for name in archive.namelist()
+            if '/include/' in name or name.startswith('torchgen/')
+        ])
       wheel.unlink()
     (folder / 'done').touch()
-  include = folder / 'tensorflow/include'
-  return [*(str(include / f) for f in _FOLDERS), str(folder / 'llvm/include')]
+  return folder
 
 
-def _generate(tree: Path, folder: Path) -> None:
+def _generate(tree: Path, folder: Path, packages: Path) -> None:
   """Makes the headers that upstream's codegen makes of torch's operators."""
   torch_root, made = folder / 'root/torch', folder / 'torch_xla/csrc'
   for link, target in ((torch_root / 'aten/src/ATen',
-                        _SITE / 'torchgen/packaged/ATen'),
-                       (torch_root / 'torch', _SITE / 'torch/include/torch'),
+                        packages / 'torchgen/packaged/ATen'),
+                       (torch_root / 'torch', packages / 'torch/include/torch'),
                        (folder / 'root/__main__/torch_xla',
                         tree / 'torch_xla')):
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -93,6 +97,7 @@ def _generate(tree: Path, folder: Path) -> None:
       sys.executable, codegen / 'lazy_tensor_generator.py', folder / 'root',
       codegen / 'xla_native_functions.yaml', made
   ],
+                 env=os.environ | {'PYTHONPATH': str(packages)},
                  check=True)
   for file in made.iterdir():
     # It names the folders that it is given.
@@ -100,18 +105,22 @@ def _generate(tree: Path, folder: Path) -> None:
     file.write_text(text.replace(f'<{made}/', '<torch_xla/csrc/'))
 
 
-def test_each_touched_file_passes_a_compiler(tmp_path):
-  generated = tmp_path / 'generated'
+@pytest.mark.parametrize('base', _BASES)
+def test_each_touched_file_passes_a_compiler(base, tmp_path):
+  generated, packages = tmp_path / 'generated', _unpacked(_BASES[base])
   with work_tree(Path(_CLONE)) as tree:
     worktree = Worktree(ROOT, load_manifest(ROOT), tree)
-    start, _ = worktree.start(_BASE)
-    laid = worktree.lay(worktree.manifest.with_dependencies(ALL), _BASE)
+    start, _ = worktree.start(base)
+    laid = worktree.lay([
+        series for series in worktree.manifest.with_dependencies(ALL)
+        if base in series.upstream
+    ], base)
     assert not [entry for entry in laid if entry.conflict]
-    _generate(tree, generated)
-    inside = _SITE / 'torch/include'
+    _generate(tree, generated, packages)
     folders = [
-        *_unpacked(ROOT / 'build/headers'), inside,
-        inside / 'torch/csrc/api/include',
+        *(packages / 'tensorflow/include' / folder for folder in _FOLDERS),
+        packages / 'llvm/include', packages / 'torch/include',
+        packages / 'torch/include/torch/csrc/api/include',
         sysconfig.get_path('include')
     ]
     compiler = [
