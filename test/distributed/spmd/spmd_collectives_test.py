@@ -79,6 +79,12 @@ _TOTAL = _sums_of([list(range(8))])
     }),
     (_optimizer_step, _TOTAL),
     (lambda t: torch.ops._c10d_functional.all_reduce(t, 'sum', ''), _TOTAL),
+    pytest.param(
+        torch.compile(
+            lambda t: xm.all_reduce(xm.REDUCE_SUM, t * 2) / 2,
+            backend='openxla'),
+        _TOTAL,
+        marks=pytest.mark.slow),
 ])
 def test_devices_of_a_manual_region(collective, expected):
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))
