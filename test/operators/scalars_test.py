@@ -188,7 +188,8 @@ def _values(function, device: str, n: int) -> list[torch.Tensor | None]:
 @pytest.mark.parametrize('is_compiled', [False, True])
 def test_numbers_tell_graphs_apart(is_compiled: bool):
   warnings.simplefilter('ignore')
-  sys.setrecursionlimit(4000)  # torch wraps a compiler once more for each graph.
+  # torch wraps its backward compiler once more for each graph.
+  sys.setrecursionlimit(4000)
   wrong = []
   for text in _EXPRESSIONS.replace('\n', ' ; ').strip(' ;').split(' ; '):
     if is_compiled and text.startswith(_NOT_COMPILED):

@@ -22,7 +22,6 @@ from .graph_inputs import are_pending
 if TYPE_CHECKING:
   from .binding import Binder
 
-
 # Functions that give each of their tensors data, one after the other.
 _OF_SHARDS = ('_get_local_shards', '_get_local_shard_replica_and_indices')
 _SYNCS = ('_xla_step_marker', '_xla_sync_live_tensors')
