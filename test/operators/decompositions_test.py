@@ -175,6 +175,22 @@ def test_compiled_integers():
          torch.compile(one, backend='openxla', dynamic=False))
 
 
+def _composites(t):
+  square = t @ t.t()
+  scalars = (t.diag(1).sum(), torch.cross(t[:3, :3], t[1:, 1:], 0).sum(),
+             F.kl_div(t,
+                      t.detach().abs()))
+  inverse = torch.inverse(square + 9 * torch.eye(4, device=t.device))
+  singular = torch.svd(square + torch.diag(t[1]))[1]
+  return torch.selu(t) + t.std(0) + inverse + singular + sum(scalars)
+
+
+def test_compiled_composites_have_gradients():
+  torch._dynamo.reset()
+  _check({'composites': (_composites, _MATRIX)},
+         torch.compile(_composites, backend='openxla'))
+
+
 @pytest.mark.parametrize('read', [
     torch.Tensor.cpu,
     lambda t: torch.zeros(2, 2).to(t.dtype).copy_(t),

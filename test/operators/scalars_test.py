@@ -4,6 +4,7 @@ A graph whose hash lacks a number runs the program of the graph before. Each is
 compared with a CPU, forward and gradient, lazily and compiled.
 """
 
+import sys
 import warnings
 
 import pytest
@@ -59,7 +60,7 @@ F.embedding_bag(i[None], t, mode=('sum', 'mean')[n - 1])
 F.kl_div(t.log_softmax(0), d.log_softmax(0), log_target=n > 1)
 F.triplet_margin_loss(t, t * 2, t + 1, margin=n)
 F.margin_ranking_loss(t, t * 2, d.sign(), margin=n)
-F.multi_margin_loss(t, i, margin=n, p=n)
+F.multi_margin_loss(t, i, margin=n + 0.1, p=n)
 F.cosine_embedding_loss(t, t + 1, i * 0 - 1, margin=n / 4)
 F.hinge_embedding_loss(t, d.sign(), margin=n)
 F.soft_margin_loss(t * n, d.sign())
@@ -169,6 +170,8 @@ torch._foreach_norm([d], n)[0] ; torch._foreach_lerp([d], [d * 2], n / 3)[0]
 torch._foreach_clamp_max([d], n / 2)[0] ; t.as_strided((2, 2), (4, n))
 t == n / 3 ; d // n
 '''
+# Of these torch.compile's trace is refused.
+_NOT_COMPILED = 't.quantile(', 't.nanquantile(', 'F.affine_grid('
 
 
 def _values(function, device: str, n: int) -> list[torch.Tensor | None]:
@@ -185,8 +188,12 @@ def _values(function, device: str, n: int) -> list[torch.Tensor | None]:
 @pytest.mark.parametrize('is_compiled', [False, True])
 def test_numbers_tell_graphs_apart(is_compiled: bool):
   warnings.simplefilter('ignore')
+  # torch wraps its backward compiler once more for each graph.
+  sys.setrecursionlimit(4000)
   wrong = []
   for text in _EXPRESSIONS.replace('\n', ' ; ').strip(' ;').split(' ; '):
+    if is_compiled and text.startswith(_NOT_COMPILED):
+      continue
     function = eval(f'lambda t, d, i, n, at: {text}', {'torch': torch, 'F': F})
     torch._dynamo.reset()
     on_xla = torch.compile(

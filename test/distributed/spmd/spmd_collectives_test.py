@@ -60,6 +60,12 @@ def _all_reduce_of_data(t):
   return xm.all_reduce(xm.REDUCE_SUM, t)
 
 
+def _compiled(t):
+  total = torch.compile(
+      lambda t: xm.all_reduce(xm.REDUCE_SUM, t * 2), backend='openxla')
+  return total(t) / 2
+
+
 def _sums_of(groups):
   parts = _VALUES.view(8, 8, 1)
   return {d: parts[group].sum(0) for group in groups for d in group}
@@ -79,6 +85,7 @@ _TOTAL = _sums_of([list(range(8))])
     }),
     (_optimizer_step, _TOTAL),
     (lambda t: torch.ops._c10d_functional.all_reduce(t, 'sum', ''), _TOTAL),
+    pytest.param(_compiled, _TOTAL, marks=pytest.mark.slow),
 ])
 def test_devices_of_a_manual_region(collective, expected):
   mesh = xs.Mesh(np.arange(8), (2, 4), ('data', 'model'))

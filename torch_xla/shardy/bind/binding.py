@@ -81,7 +81,7 @@ class Binder:
     # to compute it. A read waits for devices, and only that holds up.
     self._execution = threading.RLock()
     self._is_in_sync = self._is_in_known_read = False
-    self._hooks: Optional[torch.library.Library] = None
+    self._is_hooked = False
     self._graph_data: Optional[GraphData] = None
     self._warnings = WarnOnce(logger)
     self._syncing = GraphInputs()  # What a sync began with, while it runs.
@@ -134,8 +134,9 @@ class Binder:
     if not self._is_enabled([word for word, is_set in given.items() if is_set]):
       annotate_func(t, op_sharding)
       return
-    if self._hooks is None:
-      self._hooks = reads.hook_executions(self)
+    if not self._is_hooked:
+      reads.hook_executions(self)
+      self._is_hooked = True
     annotation = Annotation.from_spec(
         user_mesh(mesh), partition_spec, priority, propagate, unreduced)
     only_constrains = annotate_func is (
