@@ -18,7 +18,7 @@ default keep the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 import contextlib
 import functools
 from typing import Any, Optional
