@@ -137,6 +137,60 @@ def test_loaded_state_that_is_assigned_is_warned_of_by_name(mesh, caplog):
   assert '0.weight' in caplog.text
 
 
+def test_parameters_and_buffers_of_its_value_have_its_annotation(mesh, caplog):
+  model, other = _model(mesh), torch.nn.Module()
+  weight, other.buffer = model.weight, torch.nn.Buffer(model.weight.detach())
+  copies = [other.buffer, weight.detach().clone().requires_grad_()]
+  copies += map(
+      torch.nn.Parameter,
+      (weight.data, weight.clone(), weight.bfloat16(), weight.detach() * 2))
+  del model, weight
+  torch_xla.sync()
+  assert [_priority(t) for t in copies] == [(1, None)] * 6
+  assert _told(lambda: copies[3].atan()) == [[_W]]
+  assert not caplog.text
+  # A value that no parameter keeps is none of them.
+  made = _model(mesh).weight.detach().cos().requires_grad_()
+  torch_xla.sync()
+  assert _priority(made) is None
+
+
+@pytest.mark.parametrize(
+    'make, why',
+    [(torch.nn.utils.parametrizations.weight_norm, 'was computed from it'),
+     (lambda m: torch.func.stack_module_state([m]), 'was computed from it'),
+     (lambda m: torch.save(m, io.BytesIO()), 'pickled as a parameter')])
+def test_what_others_are_made_of_is_warned_of_by_name(mesh, caplog, make, why):
+  model = _model(mesh)
+  torch_xla.shardy.name_tensors({'its weight': model.weight})
+  binder._warnings._messages.clear()
+  make(model)
+  assert 'its weight: ' in caplog.text and why in caplog.text
+
+
+@pytest.mark.slow
+def test_a_compiled_function_takes_the_annotation_of_detached_weights(mesh):
+  model = _model(mesh)
+  weights, x = {'weight': model.weight.detach()}, torch.ones(4, 16).to('xla')
+  compiled = torch.compile(
+      lambda x: torch.func.functional_call(model, weights, (x,)),
+      backend='openxla')
+  with torch.no_grad():
+    assert _told(lambda: compiled(x)) == [[_W]]
+    assert not _told(lambda: compiled(x))
+
+
+@pytest.mark.slow
+def test_a_compiled_function_registers_what_it_computes(mesh):
+  """Dynamo traces hooks of registration, if there are any."""
+  model = torch.nn.utils.parametrizations.spectral_norm(_model(mesh)).eval()
+  x = torch.ones(4, 16).to('xla')
+  with torch.no_grad():
+    expected = model(x).cpu()
+    compiled = torch.compile(model, backend='openxla')(x)
+  torch.testing.assert_close(compiled.cpu(), expected)
+
+
 def test_a_weight_that_was_on_the_host_is_warned_of_by_name(mesh, caplog):
   for swaps in (False, True):
     model = torch.nn.Sequential(_model(mesh))

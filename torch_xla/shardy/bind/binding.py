@@ -26,7 +26,7 @@ from typing import Any, Optional
 import torch
 import torch_xla
 
-from .. import switch, tensor_names
+from .. import switch
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.constraint_words import (check_propagate, check_unreduced,
@@ -36,7 +36,7 @@ from ..mode import current_mode, Mode
 from ..warn_once import WarnOnce
 from . import names, placing, reads, registry, updates, usage
 from .copies import Copies
-from .graph_data import GraphData, GraphDataError
+from .graph_data import graph_data, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, collect_operands,
                            GraphInputs, Operand, operands_below,
                            ActivitySinceSync, with_distinct_nodes)
@@ -75,14 +75,13 @@ class Binder:
     # sync looks at all that live, without Python's lock, and fails where it
     # finds one on its way from a node to data (`usage`).
     self._turn = threading.RLock()
-    self._copies = Copies(self._tensors, self._pending_marks)
+    self._copies = Copies(self._tensors, self._pending_marks, self._note_lost)
     self._updates = Updates(self._tensors, self._pending_marks, self._turn)
     # Held, from before the turn, by whoever has a binding computed: no other is
     # to compute it. A read waits for devices, and only that holds up.
     self._execution = threading.RLock()
     self._is_in_sync = self._is_in_known_read = False
     self._is_hooked = False
-    self._graph_data: Optional[GraphData] = None
     self._warnings = WarnOnce(logger)
     self._syncing = GraphInputs()  # What a sync began with, while it runs.
     # Not a local variable of the sync, which the exception of a failed one
@@ -247,8 +246,6 @@ class Binder:
         updated = self._tensors.current_among(ids)
         self._since.called = True
         self._since.updated |= may_take_data
-      # All that the block starts from was looked through, unless it cannot be.
-      self._is_in_known_read = self._graph_data is not None
       try:
         yield bindings
       finally:
@@ -260,14 +257,16 @@ class Binder:
                        pending: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     self._promote()
     try:
-      self._graph_data = self._graph_data or GraphData()
+      data = graph_data()
     except GraphDataError as e:
       self._warnings.warning(
           f'what a read computes has no priority here ({e}): call '
           'torch_xla.sync() before it')
       return []
-    operands, label = operands_below(self._tensors.all(), pending,
-                                     self._graph_data, self._note_shadowed)
+    # All that the block starts from is looked through.
+    self._is_in_known_read = True
+    operands, label = operands_below(self._tensors.all(), pending, data,
+                                     self._note_shadowed)
     return [self._bind(operands, label)] if operands else []
 
   def _after_read(self, updated: Sequence[Operand]) -> None:
@@ -400,18 +399,21 @@ class Binder:
     self._lost = []
     lost = self._pending_marks.promote(self._tensors, is_unused)
     if lost:
-      named = zip(tensor_names.names_of(lost), lost, strict=True)
       self._note_lost(
-          [name or f'a tensor of shape {tuple(t.shape)}' for name, t in named],
-          'in the place of an annotated tensor', *names.MOVED)
+          names.names_of(lost), 'in the place of an annotated tensor',
+          *names.MOVED)
 
   def _annotated(self, tensors: Iterable[torch.Tensor]) -> list[Annotated]:
+    """The entries of tensors, or of those whose data they have."""
     self._promote()
-    entries = (
-        self._tensors.find_or_orphan(t) for t in {
-            id(t): t for t in tensors
-        }.values())
-    return [entry for entry in entries if entry is not None]
+    distinct = {id(t): t for t in tensors if t.is_xla}.values()
+    entries = {t: self._tensors.find_or_orphan(t) for t in distinct}
+    get_id = torch_xla._XLAC._xla_get_tensor_id
+    others = {get_id(t) for t, entry in entries.items() if entry is None}
+    return [
+        *filter(None, entries.values()),
+        *(entry for entry, _ in self._tensors.current_among(others))
+    ]
 
   def _drop_dead_if_nothing_pending(self, t: torch.Tensor) -> None:
     """Drops dead inputs in a loop that never syncs, if nothing is pending.

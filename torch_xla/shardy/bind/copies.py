@@ -6,16 +6,20 @@ another in its place, which has the annotation if `_XLAC` lays it out alike:
     copy.deepcopy(model)                      an average, a teacher
     model.load_state_dict(.., assign=True)    any parameter or buffer that is set
     model.to(..), model.bfloat16()            where they make new objects
+    nn.Parameter(w.clone())                   if it is of the shape of w
 
 What `torch.load` gives has no placement, with Shardy or without: a tensor that
-it takes the place of loses its annotation, and a warning says which. Updates in
-place, `.data = `, `swap_tensors` and `load_state_dict` as it is by default keep
-the object.
+it takes the place of loses its annotation, and a warning says which. So does
+one where a parameter is pickled with its module, or others are computed from it
+of another shape, as `weight_norm` does and `torch.func.stack_module_state`.
+Updates in place, `.data = `, `swap_tensors` and `load_state_dict` as it is by
+default keep the object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+import contextlib
 import functools
 from typing import Any, Optional
 
@@ -24,10 +28,11 @@ from torch.nn.modules import module
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
 
-from . import placing, registry, updates, usage
+from . import names, placing, registry, updates, usage
 from .. import tensor_refs
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
+from .graph_data import graph_data, GraphDataError
 from .graph_inputs import are_pending
 from .pending_marks import PendingMarks
 from .registry import AnnotatedTensors
@@ -38,9 +43,11 @@ _MARK = '_follows_annotations'
 class Copies:
   """Annotates what takes the place of annotated tensors, or is their data."""
 
-  def __init__(self, tensors: AnnotatedTensors, pending_marks: PendingMarks):
+  def __init__(self, tensors: AnnotatedTensors, pending_marks: PendingMarks,
+               note_lost: Callable[..., None]):
     self._tensors = tensors
     self._pending_marks = pending_marks
+    self._note_lost = note_lost
 
   def patch_torch(self) -> None:
     """Patches torch where it copies or replaces tensors, or sets their data."""
@@ -48,6 +55,13 @@ class Copies:
       return
     for owner in (torch.Tensor, torch.nn.Parameter):
       owner.__deepcopy__ = _then(owner.__deepcopy__, self._follow_copy)
+    new, reduce = torch.nn.Parameter.__new__, torch.nn.Parameter.__reduce_ex__
+    torch.nn.Parameter.__new__ = _then(new, self._follow_sources)
+    torch.nn.Parameter.__reduce_ex__ = _then(reduce, self._pickled)
+    torch.Tensor.requires_grad_ = _then(torch.Tensor.requires_grad_,
+                                        self._follow_copied)
+    torch.func.stack_module_state = _then(torch.func.stack_module_state,
+                                          self._stacked)
     torch.nn.Module._apply = self._applying(torch.nn.Module._apply)
     setattr(torch.nn.Module._apply, _MARK, True)
     module.register_module_parameter_registration_hook(self._replace)
@@ -83,7 +97,9 @@ class Copies:
 
   def _replace(self, owner: torch.nn.Module, name: str,
                t: Optional[torch.Tensor]) -> None:
-    self._follow({**owner._parameters, **owner._buffers}.get(name), t)
+    if not torch.compiler.is_compiling():
+      self._follow({**owner._parameters, **owner._buffers}.get(name), t)
+      self._follow_copied(t)
 
   def _follow_copy(self, copied: torch.Tensor, t: torch.Tensor, *_:
                    Any) -> None:
@@ -92,15 +108,73 @@ class Copies:
   def _follow(self, old: Optional[torch.Tensor],
               new: Optional[torch.Tensor]) -> None:
     """Gives a tensor the annotation of another, if it has none that decides."""
-    if old is None or new is None or old is new or (
-        type(new).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__):
-      return  # A FakeTensor has no data ever.
+    if old is None or new is None or old is new or not _may_have_data(new):
+      return
     mark, own = self.annotation_of(old), self.annotation_of(new)
     if mark is not None and (own is None or
                              mark.is_decisive and not own.is_decisive):
       self._pending_marks.add(new, mark)
       if own is not None and new.is_xla and placing.is_placed(new, mark):
         self._constrain_if_pending(new, mark)
+
+  def _follow_copied(self, new: Optional[torch.Tensor], *_: Any) -> None:
+    """Gives what lasts the annotation of a tensor whose value it has."""
+    self._follow(next(iter(self._sources_of(new, False)), None), new)
+
+  def _follow_sources(self, new: torch.Tensor, *_: Any) -> None:
+    """Gives a parameter the annotation of what it is computed from, or warns."""
+    sources = self._sources_of(new, True)
+    alike = next((t for t in sources if t.shape == new.shape), None)
+    self._follow(alike, new)
+    if alike is None:
+      self._note_lost(
+          names.names_of(sources), f'a parameter of shape {tuple(new.shape)} '
+          'was computed from it', 'which is not annotated',
+          'call mark_sharding on that')
+
+  def _sources_of(self, new: Optional[torch.Tensor],
+                  is_computed: bool) -> list[torch.Tensor]:
+    """Those with more than a placement whose value this has, or is made of."""
+    if (new is None or not _may_have_data(new) or not new.is_xla or
+        self.annotation_of(new) is not None):
+      return []
+    get_text = torch_xla._XLAC._unique_id_for_ir_and_data
+    sources = [
+        t for t, mark, _ in self._pending_marks.items()
+        if mark.is_decisive and get_text(t) == get_text(new)
+    ]
+    entries = [
+        (t, entry)
+        for entry in self._tensors.all()
+        if entry.annotation.is_decisive and (t := entry.ref()) is not None
+    ]
+    with contextlib.suppress(GraphDataError):
+      if entries:
+        address_of = graph_data().address_of
+        data = {address_of(new)} - {0}
+        is_computed = is_computed and not data
+        if is_computed:
+          data = set(graph_data().data_below([new]))
+        sources += [
+            t for t, entry in entries
+            if (is_computed or t.shape == new.shape) and data &
+            {address_of(entry.inner),
+             address_of(entry.current_of(t))}
+        ]
+    return sources
+
+  def _stacked(self, stacked: tuple[dict[str, torch.Tensor], ...], *_:
+               Any) -> None:
+    for t in stacked[0].values():
+      self._follow_sources(t)
+
+  def _pickled(self, _: Any, t: torch.Tensor, *__: Any) -> None:
+    mark = self.annotation_of(t)
+    if mark is not None and mark.is_decisive:
+      self._note_lost(
+          names.names_of([t]), 'pickled as a parameter',
+          'without its placement', 'call mark_sharding on what is loaded, or '
+          'save state_dict()')
 
   def _given_data(self, _: Any, t: torch.Tensor, *__: Any) -> None:
     self._given(t)
@@ -132,6 +206,11 @@ class Copies:
     for annotated in self._tensors.all():
       if get_id(annotated.inner) == loaded:
         annotated.hold(annotated.inner, is_own=False)
+
+
+def _may_have_data(t: torch.Tensor) -> bool:
+  """Tests whether a tensor is none of those that have no data ever."""
+  return type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
 def _then(function: Callable[..., Any],

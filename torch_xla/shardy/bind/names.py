@@ -84,11 +84,20 @@ class BoundOperands:
 
 def names_of_living(annotated: Iterable[Annotated]) -> list[str]:
   """The users' names of tensors that live, or their shapes in words."""
-  pairs = [(t, a) for a in annotated if (t := a.ref()) is not None]
+  pairs = [(t, a.shape_text) for a in annotated if (t := a.ref()) is not None]
+  return _names_or_shapes(pairs)
+
+
+def names_of(tensors: Iterable[torch.Tensor]) -> list[str]:
+  """The users' names of tensors, or their shapes in words."""
+  return _names_or_shapes([(t, str(tuple(t.shape))) for t in tensors])
+
+
+def _names_or_shapes(pairs: Sequence[tuple[torch.Tensor, str]]) -> list[str]:
   names = tensor_names.names_of([t for t, _ in pairs])
   return [
-      name or f'a tensor of shape {a.shape_text}'
-      for name, (_, a) in zip(names, pairs, strict=True)
+      name or f'a tensor of shape {shape}'
+      for name, (_, shape) in zip(names, pairs, strict=True)
   ]
 
 

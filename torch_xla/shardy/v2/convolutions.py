@@ -37,18 +37,18 @@ Both compute the same. Programs without anything split are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import itertools
 import math
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
                           HloInstructionProto, HloModuleProto)
-from ..sharding.hlo_sharding import HloSharding, ShardingType
+from ..sharding.hlo_sharding import HloSharding
 from . import contractions
-from .holding import become, hold
+from .holding import become, has_manual, Held, hold_around
 
 MOST_PLACES = 128
 
@@ -87,15 +87,15 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   num_devices = max(
       (math.prod(s.tiles.dims) for s in shardings if s and s.tiles), default=1)
 
-  def held_of(instruction: HloInstructionProto) -> _Held:
+  def held_of(instruction: HloInstructionProto) -> Held:
     return _held(instruction, num_devices, bool(unordered))
 
-  # The values of a manual region have no sharding but the region's.
-  if any(s and s.type is ShardingType.MANUAL for s in shardings):
+  if has_manual(shardings):
     return _note(
         products, left=sum(any(held_of(i)) for i in instructions_of(module)))
-  return _note(products,
-               sum(_hold(c, editor, held_of) for c in module.computations))
+  return _note(
+      products,
+      sum(hold_around(c, editor, held_of) for c in module.computations))
 
 
 def _is_split(shardings: Iterable[Optional[HloSharding]]) -> bool:
@@ -123,20 +123,13 @@ def _has_window(size: int, stride: int, low: int, high: int,
   return (size, stride, low, high, dilation) != (1, 1, 0, 0, 1)
 
 
-class _Held(NamedTuple):
-  """The dimensions that a convolution is held along; all empty if it is not."""
-  lhs: Collection[int] = ()
-  rhs: Collection[int] = ()
-  result: Collection[int] = ()
-
-
 def _held(instruction: HloInstructionProto, num_devices: int,
-          sums_are_whole: bool) -> _Held:
+          sums_are_whole: bool) -> Held:
   if instruction.opcode != 'convolution':
-    return _Held()
+    return Held()
   numbers = instruction.convolution_dimension_numbers
   if instruction.batch_group_count > 1:
-    return _Held(*[range(len(dims_of(instruction)))] * 3)
+    return Held(*[range(len(dims_of(instruction)))] * 3)
   windows = [
       n for n, w in enumerate(instruction.window.dimensions) if _has_window(
           w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation)
@@ -157,37 +150,7 @@ def _held(instruction: HloInstructionProto, num_devices: int,
   if is_grouped:
     rhs.add(numbers.kernel_output_feature_dimension)
     result.add(numbers.output_feature_dimension)
-  return _Held(lhs, rhs, result)
-
-
-def _hold(computation: HloComputationProto, editor: Editor,
-          held_of: Callable[[HloInstructionProto], _Held]) -> int:
-  """Makes convolutions take operands whole along some dimensions."""
-  by_id = {i.id: i for i in computation.instructions}
-
-  def held(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    dims = held_of(instruction)
-    if not any(dims):
-      return None
-    operands = [
-        hold(computation, editor, by_id[number], whole)
-        for number, whole in zip(
-            instruction.operand_ids, (dims.lhs, dims.rhs), strict=True)
-    ]
-    copy = editor.copied(computation, instruction, [i.id for i in operands])
-    copy.ClearField('sharding')
-    instructions = [*operands, copy]
-    if dims.result:
-      instructions.append(hold(computation, editor, copy, dims.result))
-    if instruction.HasField('sharding'):  # That of the result's users.
-      instructions.append(
-          editor.call(computation, 'Sharding', copy.shape,
-                      [instructions[-1].id]))
-    become(instruction, instructions.pop())
-    return instructions
-
-  return put_before(computation, held)
+  return Held(lhs, rhs, result)
 
 
 def _write_out(computation: HloComputationProto, editor: Editor,

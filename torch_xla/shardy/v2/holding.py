@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 import re
+from typing import NamedTuple, Optional
 
 from ..hlo import op_sharding
-from ..hlo.editor import dims_of, Editor
+from ..hlo.editor import dims_of, Editor, put_before
 from ..hlo.protos import HloComputationProto, HloInstructionProto
-from ..sharding.hlo_sharding import REPLICATED
+from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 
 _OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
+
+
+class Held(NamedTuple):
+  """The dimensions that an instruction is held along; all empty if it is not."""
+  lhs: Collection[int] = ()
+  rhs: Collection[int] = ()
+  result: Collection[int] = ()
+
+
+def has_manual(shardings: Iterable[Optional[HloSharding]]) -> bool:
+  """Tests for a manual region, whose values have no sharding but the region's.
+  """
+  return any(s and s.type is ShardingType.MANUAL for s in shardings)
 
 
 def holding(rank: int, held: Iterable[int]) -> str:
@@ -40,6 +54,37 @@ def hold(computation: HloComputationProto, editor: Editor,
 def is_hold(call: HloInstructionProto) -> bool:
   """Tests for a call that a pass inserted: the editor named it."""
   return call.name.startswith('shardy.')
+
+
+def hold_around(computation: HloComputationProto, editor: Editor,
+                held_of: Callable[[HloInstructionProto], Held]) -> int:
+  """Makes instructions take two operands whole along some dimensions."""
+  by_id = {i.id: i for i in computation.instructions}
+
+  def held(
+      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+    dims = held_of(instruction)
+    if not any(dims):
+      return None
+    lhs, rhs, *rest = instruction.operand_ids
+    operands = [
+        hold(computation, editor, by_id[lhs], dims.lhs),
+        hold(computation, editor, by_id[rhs], dims.rhs)
+    ]
+    copy = editor.copied(computation, instruction,
+                         [*(i.id for i in operands), *rest])
+    copy.ClearField('sharding')
+    instructions = [*operands, copy]
+    if dims.result:
+      instructions.append(hold(computation, editor, copy, dims.result))
+    if instruction.HasField('sharding'):  # That of the result's users.
+      instructions.append(
+          editor.call(computation, 'Sharding', copy.shape,
+                      [instructions[-1].id]))
+    become(instruction, instructions.pop())
+    return instructions
+
+  return put_before(computation, held)
 
 
 def become(instruction: HloInstructionProto,

@@ -44,7 +44,6 @@ from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import dims_of, Editor, instructions_of, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto, LiteralProto)
-from ..sharding.hlo_sharding import ShardingType
 from ..sharding.partition_spec import uneven_dims
 from . import holding
 
@@ -101,12 +100,10 @@ def keep_whole(module: HloModuleProto) -> int:
   """Holds whole what is scattered and may be split unevenly, in place.
 
   Returns:
-    Of how many scatters; none where there is a manual region, whose values have
-    no sharding but the region's.
+    Of how many scatters; none where there is a manual region.
   """
-  if not _has_scatters(module) or any(
-      s and s.type is ShardingType.MANUAL
-      for s in op_sharding.module_shardings(module)):
+  if not _has_scatters(module) or holding.has_manual(
+      op_sharding.module_shardings(module)):
     return 0
   is_uneven = _unevenness(module)
   return _rewrite(module, lambda scatter: _hold(scatter, is_uneven))

@@ -171,8 +171,10 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
   for name, rewrite in (('scatter_indices', scatter_indices.narrow),
                         ('single_indices', scatter_indices.pair_single),
                         ('whole_scatters', scatter_indices.keep_whole),
-                        ('windows', windows.part), ('loops', _free_loops),
-                        ('dilations', convolutions.undilate)):
+                        ('windows', windows.part), ('whole_windows',
+                                                    windows.hold_overlapping),
+                        ('loops', _free_loops), ('dilations',
+                                                 convolutions.undilate)):
     changed += rewrite(module)
     dump.stage(name, module)
   unordered = contractions.devices_out_of_order(module)

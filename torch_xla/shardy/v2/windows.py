@@ -1,4 +1,4 @@
-"""Keeps windows apart that are padded with other values: HLO, in place.
+"""Gives XLA windows that it can partition: HLO, in place.
 
 XLA's partitioner keeps what it has made of an operand for a window, padding
 included, and takes it again for the next one, whatever that pads with
@@ -12,6 +12,11 @@ has the values of the first in its padding.
     after    y = f32[10] pad(x, one), padding=1_1
              b = f32[8] opt-barrier(x)
              z = f32[10] pad(b, two), padding=1_1
+
+The gradient of a maximum over windows (`select-and-scatter`) is wrong along a
+dimension that is split where windows reach over the next one into a third, as
+of 3 places in steps of 1, in the official wheel as well: such a dimension is
+whole, of operands and result, as that of a convolution is.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from ..hlo import op_sharding
 from ..hlo.editor import Editor, instructions_of, put_before
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
+from . import holding
 
 _OPCODES = ('pad', 'reduce-window')
 
@@ -55,6 +61,31 @@ def part(module: HloModuleProto) -> int:
     return 0
   editor = Editor(module)
   return sum(_part_in(c, editor) for c in module.computations)
+
+
+def hold_overlapping(module: HloModuleProto) -> int:
+  """Holds whole what `select-and-scatter` gets wrong, in place.
+
+  Returns:
+    How many; none where there is a manual region.
+  """
+  if not any(i.opcode == 'select-and-scatter'
+             for i in instructions_of(module)) or holding.has_manual(
+                 op_sharding.module_shardings(module)):
+    return 0
+  editor = Editor(module)
+  return sum(
+      holding.hold_around(c, editor, _overlapping) for c in module.computations)
+
+
+def _overlapping(instruction: HloInstructionProto) -> holding.Held:
+  if instruction.opcode != 'select-and-scatter':
+    return holding.Held()
+  dims = [
+      n for n, window in enumerate(instruction.window.dimensions)
+      if window.size >= 2 * window.stride
+  ]
+  return holding.Held(dims, dims, dims)
 
 
 def _part_in(computation: HloComputationProto, editor: Editor) -> int:
