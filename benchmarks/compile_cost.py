@@ -20,7 +20,9 @@ _SCRIPT = SCRIPTS / 'compiled_steps.py'
 _KINDS = ('vit', 'vit-256', 'transformer', 'odd', 'convolutions')
 _MODES = {
     'V2': {
-        'XLA_SHARDING_V2': '1'
+        'XLA_SHARDING_V2': '1',
+        # The demo model's module switches Shardy on unless told.
+        'XLA_USE_SHARDY': '0'
     },
     'Shardy': {
         'XLA_USE_SHARDY': '1'
