@@ -33,7 +33,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
       *(['-m'] if options.is_module else []), options.script, *options.arguments
   ]
   from .errors import DoorError
-  from .switch import current_mode, Mode
+  from .mode import current_mode, Mode
   if options.topology and current_mode() is not Mode.SHARDY:
     parser.error('--topology is for Shardy alone: set XLA_USE_SHARDY=1')
   try:

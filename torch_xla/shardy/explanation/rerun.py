@@ -110,8 +110,8 @@ def main(arguments: list[str]) -> None:
         programs=[
             Program(e.program, e.propagation) for e in of_records(ran.programs)
         ])
-  with open(path, 'wb') as file:
-    pickle.dump(answer, file)
+  with open(path, 'wb') as answered:
+    pickle.dump(answer, answered)
 
 
 if __name__ == '__main__':
