@@ -174,6 +174,7 @@ def _ahead_of_time(topology: str, arguments: Sequence[str]) -> dict[str, Any]:
   from .aot import launcher
   from .aot.errors import AotError
   from .aot.settings import Settings
+  from .gate import sizes
   try:
     report = launcher.run(
         Settings(
@@ -187,7 +188,8 @@ def _ahead_of_time(topology: str, arguments: Sequence[str]) -> dict[str, Any]:
   except AotError as e:
     _say(str(e))
     return {}
+  peak = max((p.peak or 0 for p in report.programs), default=0)
   return dict(
       cycles=sum(p.cycles.total for p in report.programs if p.cycles),
-      peak=max((p.peak or 0 for p in report.programs), default=0),
+      memory=sizes.text(peak) + (', too much' if report.fits is False else ''),
       fits=report.fits)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Optional
 from . import text
 from ..annotate.priority import Priority
 from ..compile.record import columns
-from ..gate import sizes
 from ..layers import folded, group_of
 from .propagation import Origin
 from .search import is_named, Program, Tried
@@ -65,10 +64,9 @@ def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
     if outcome is None:
       lines.append((row.name, planned, 'failed', *'-' * (3 + is_ahead)))
       continue
-    last = (f'{outcome["cycles"]:,}', sizes.text(outcome['peak']) +
-            (', too much' if outcome['fits'] is False else '')
-           ) if is_ahead else (f'{difference(ran[0], outcome):.1e}'
-                               if outcome['values'] else 'nothing to compare',)
+    last = (f'{outcome["cycles"]:,}', outcome['memory']) if is_ahead else (
+        f'{difference(ran[0], outcome):.1e}'
+        if outcome['values'] else 'nothing to compare',)
     lines.append((row.name, planned, f'{outcome["nbytes"]:,}',
                   str(outcome['count']), f'{outcome["seconds"]:.1f} s', *last))
   return columns(lines)
