@@ -20,7 +20,8 @@ from infra.patchset.export import export, newest_base
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
-from infra.patchset.pull_request import pull_request, read_cover
+from infra.patchset.pull_request import (pull_request, read_cover,
+                                         request_of_patch)
 from infra.wheel import official, pins
 from infra.wheel.build import running_python
 from torch_xla_shardy.parser import status_of
@@ -121,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
       help='whose the commits are (default: as git is configured): somebody '
       'who can sign what upstream asks for')
   command.add_argument(
+      '--each',
+      action='store_true',
+      help='a pull request for each patch: a branch NAME-1, NAME-2 up to it, '
+      'and a text of its own')
+  command.add_argument(
       '--pr',
       type=Path,
       metavar='FILE',
@@ -208,9 +214,19 @@ def _export(root: Path, options: argparse.Namespace) -> int:
     text = pull_request(root, load_manifest(root), name, target,
                         f'{target}, {branch.start}', branch.picked)
     file = options.pr or root / 'build' / 'pr' / f'{name}.md'
+    texts = {file: text}
+    if options.each:
+      subjects = [laid.patch.subject for laid in branch.laid]
+      texts = {}
+      for n, laid in enumerate(branch.laid):
+        git.need(options.upstream, 'branch', f'{branch.branch}-{n + 1}',
+                 laid.commit)
+        texts[file.with_stem(f'{file.stem}-{n + 1}')] = request_of_patch(
+            root, name, laid.patch, subjects[:n])
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding='utf-8')
-    print(f'text of the pull request: {file}')
+    for file, text in texts.items():
+      file.write_text(text, encoding='utf-8')
+      print(f'text of the pull request: {file}')
   print(f'next: git -C {options.upstream} format-patch -o OUTPUT_FOLDER '
         f'{branch.start}..{branch.branch}')
   return 0

@@ -56,7 +56,6 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ('annotate', 'compile', 'door', 'hlo', 'mode', 'operation_names',
          'script_names', 'stablehlo', 'switch', 'tensor_names',
          'torch_xla_shardy', 'web_page', 'layers'), ('policy',)),
-    'suggested_priorities': (('torch_xla_shardy',), ('errors', 'explanation')),
     'audit': (
         ('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers', 'mode',
          'policy', 'process_environment', 'sharding', 'tensor_names',
@@ -72,6 +71,8 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
              'hlo', 'layers', 'mode', 'operation_names', 'process_environment',
              'progress', 'script_names', 'sharding', 'tensor_names',
              'torch_xla_shardy', 'web_page'), ()),
+    'suggested_priorities': (('torch_xla_shardy',),
+                             ('aot', 'errors', 'explanation', 'gate', 'mode')),
     'torch_xla_conformance': (
         ('ended_process', 'gate', 'hlo', 'late_module', 'mode', 'sharding',
          'stablehlo', 'torch_xla_shardy', 'web_page'), ('cache', 'door')),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.worktree import CONFIG, Worktree, has_commit, work_tree
+from infra.patchset.worktree import (CONFIG, has_commit, Laid, work_tree,
+                                     Worktree)
 from infra.patchset.manifest import load_manifest
 
 BRANCH_PREFIX = 'fork/'
@@ -18,10 +19,12 @@ class Exported:
   Attributes:
     start: the commit behind which the patches' commits stand.
     picked: commits of upstream's that come before it.
+    laid: the patches of the series itself.
   """
   branch: str
   start: str
   picked: tuple[str, ...]
+  laid: tuple[Laid, ...]
 
 
 def export(root: Path,
@@ -72,7 +75,8 @@ def export(root: Path,
     for key, value in (('name', name), ('target', target), ('start', start)):
       git.need(tree, 'config', f'branch.{branch}.series-{key}', value)
   say(f'branch {branch} on {target}')
-  return Exported(branch, start, picked)
+  return Exported(branch, start, picked,
+                  tuple(one for one in laid if one.series == name))
 
 
 def newest_base(root: Path, name: str) -> str:

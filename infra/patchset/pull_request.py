@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.errors import BuildError
 from infra.patchset.manifest import FOLDER, Manifest, UPSTREAM
-from infra.patchset.patch import load_patches
+from infra.patchset.patch import load_patches, Patch
 
 COVER = 'COVER.md'
 
@@ -55,3 +55,23 @@ def pull_request(root: Path, manifest: Manifest, name: str, base: str,
     for patch in load_patches(root, series, series.home(base)):
       lines.append(f'- {patch.subject}{mark}')
   return '\n'.join(lines) + '\n'
+
+
+def request_of_patch(root: Path, name: str, patch: Patch,
+                     before: Sequence[str]) -> str:
+  """The text of the pull request for a patch of a series alone.
+
+  Args:
+    before: the subjects of the series' patches that it stands on.
+
+  Raises:
+    BuildError: as `read_cover`.
+  """
+  status = read_cover(root, name)[1].partition('\n\n')[0]
+  return '\n'.join([
+      f'# {patch.subject}', '',
+      *([status, ''] if 'not built' in status else []), patch.body, '',
+      f'Of {patch.fields["Bug"]}.',
+      *(['', 'Stands on:', '', *(f'- {one}'
+                                 for one in before)] if before else [])
+  ]) + '\n'

@@ -132,6 +132,16 @@ def test_export_writes_the_text_of_the_pull_request(project, sources, capsys,
                            project.root) == 0
   assert git(sources, 'log', '-1', '--format=%an %ae %cn',
              'signed') == 'A B a@b.org A B'
+  add_patch(
+      project, 'module: be most', {MODULE: insert(6, 'most = 1')}, series='two')
+  arguments[-3:] = ['--branch', 'each', '--each']
+  assert command_line.main([*arguments, 'two'], project.root) == 0
+  assert [
+      git(sources, 'log', '-1', '--format=%s', f'each-{n}') for n in (1, 2)
+  ] == ['module: be more', 'module: be most']
+  text = (project.root / 'pr-2.md').read_text()
+  assert text.startswith('# module: be most\n')
+  assert text.endswith('Stands on:\n\n- module: be more\n')
 
 
 # import

@@ -2,15 +2,18 @@
 
 What is in conflict is ordered in other ways, and Shardy plans each program
 anew; the best few are compiled and run, as the script is, in processes of
-their own, and what they compute is compared.
+their own, and what they compute is compared. With a topology they are compiled
+ahead of time instead.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 import json
 import os
-import subprocess
+import pickle
+import shlex
 import sys
 import tempfile
 import time
@@ -20,36 +23,39 @@ from torch_xla_shardy.parser import Parser, write
 
 # To set up, the first step, and those after it.
 _FEW = 3
+_RERUN = 'torch_xla.shardy.explanation.rerun'
 
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
   say = (lambda line: None) if options.quiet else _say
-  # The script may change the directory, and is run again where it was.
-  start, command = os.getcwd(), [options.script, *options.arguments]
-  if options.is_module:
-    command.insert(0, '-m')
+  command = [
+      *(['-m'] if options.is_module else []), options.script, *options.arguments
+  ]
   from .errors import DoorError
+  from .mode import current_mode, Mode
+  if options.topology and current_mode() is not Mode.SHARDY:
+    parser.error('--topology is for Shardy alone: set XLA_USE_SHARDY=1')
   try:
-    from .explanation import of_records, script, search, suggestion
-    # It sets the arguments of this process.
-    ran = script.run(options.script, list(options.arguments), options.is_module)
-  except (DoorError, ImportError) as e:
+    from .explanation import search, suggestion
+    runs = _Runs(options.topology, options.resume)
+    first = runs.first(command)
+  except (DoorError, ImportError, ValueError) as e:
     print(f'error: {e}', file=sys.stderr)
     return 2
-  if ran.failure:
+  if first is None or first['failure']:
+    why = f' ({first["failure"]})' if first else ''
     print(
-        f'{options.script} failed ({ran.failure}): nothing is suggested',
-        file=sys.stderr)
+        f'{options.script} failed{why}: nothing is suggested', file=sys.stderr)
     return 3
-  programs = [
-      search.Program(explanation.program, explanation.propagation)
-      for explanation in of_records(ran.programs)
-  ]
-  items = search.items_of(programs)
+  programs = first['programs']
+  items, unnamed = search.items_of(programs), search.unnamed_in(programs)
+  if unnamed:
+    say(f'left out, as it has no name: {", ".join(unnamed)}. Name it with '
+        'torch_xla.shardy.name_tensors')
   if not items:
     print(
-        f'{options.script} compiled {len(ran.programs)} programs, and in none '
+        f'{options.script} compiled {first["compiled"]} programs, and in none '
         'are two annotations of named tensors in conflict: there is nothing '
         'to order. Mark tensors with xs.mark_sharding and name them with '
         'torch_xla.shardy.name_tensors')
@@ -66,18 +72,26 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   say(f'{len(tried)} priced' +
       ('' if time.monotonic() < end else ', and --budget is spent'))
   best = search.best_of(tried, options.best)
+  own = suggestion.Row("the script's own", tried[0].nbytes, {})
   rows = [
-      suggestion.Row("the script's own", tried[0].nbytes, {}),
-      suggestion.Row('without priorities',
-                     search.moved_without_priorities(programs),
-                     suggestion.none_of(programs)),
-      *(suggestion.Row(f'{n}.', t.nbytes, suggestion.by_group(t))
-        for n, t in enumerate(best, 1))
+      suggestion.Row(f'{n}.', t.nbytes, suggestion.by_group(t))
+      for n, t in enumerate(best, 1)
   ]
-  ran_as = []
+  if suggestion.has_priorities(programs):
+    rows.insert(
+        0,
+        suggestion.Row('without priorities',
+                       search.moved_without_priorities(programs),
+                       suggestion.none_of(programs)))
+  ran_as: list[Optional[dict[str, Any]]] = [first]
   for number, row in enumerate(rows, 1):
     say(f'{number} of {len(rows)}: runs {options.script}, {row.name}')
-    ran_as.append(_run(command, start, row.priorities))
+    ran_as.append(runs.again(command, row.priorities))
+  for text in options.beside:
+    say(f'runs {text}')
+    rows.append(suggestion.Row(text, None, {}))
+    ran_as.append(runs.again(shlex.split(text), {}))
+  rows.insert(0, own)
   print('\n'.join(suggestion.table(rows, ran_as)))
   chosen = suggestion.chosen(rows, ran_as)
   if chosen is None:
@@ -87,7 +101,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return 1
   print('\n'.join(suggestion.lines(programs, chosen)))
   if options.write:
-    write(options.write, suggestion.policy(programs, chosen, ran.held))
+    write(options.write, suggestion.policy(programs, chosen, first['held']))
   return 0
 
 
@@ -95,24 +109,87 @@ def _say(line: str) -> None:
   print(line, file=sys.stderr, flush=True)
 
 
-def _run(command: list[str], start: str,
-         priorities: Any) -> Optional[dict[str, Any]]:
-  """The report of `rerun`; None if it failed."""
-  with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, 'retold.json')
-    with open(path, 'w', encoding='utf-8') as file:
-      json.dump(priorities, file)
-    ended = subprocess.run([
-        sys.executable, '-m', 'torch_xla.shardy.explanation.rerun', path,
-        *command
-    ],
-                           capture_output=True,
-                           text=True,
-                           check=False,
-                           cwd=start)
-    if ended.returncode:
-      _say(ended.stderr[-2000:])
-      return None
-    with open(path, encoding='utf-8') as file:
-      report: dict[str, Any] = json.load(file)
-  return None if report['failure'] else report
+class _Runs:
+  """Runs scripts in processes of their own."""
+
+  def __init__(self, topology: str, resume: Optional[str]):
+    """Makes one that runs on the devices that there are.
+
+    Args:
+      topology: to compile for instead, ahead of time, if not empty.
+      resume: a file that keeps what ran, for the next start.
+    """
+    self._topology = topology
+    self._resume = resume
+    self._ran: dict[str, Any] = {}
+    if resume and os.path.exists(resume):
+      with open(resume, encoding='utf-8') as file:
+        self._ran = json.load(file)
+
+  def first(self, command: Sequence[str]) -> Optional[dict[str, Any]]:
+    """The answer of `rerun` for a script as it is; None without one."""
+    return self._run(command, None)
+
+  def again(self, command: Sequence[str],
+            priorities: Any) -> Optional[dict[str, Any]]:
+    """That with other priorities, once; None if it failed."""
+    key = json.dumps([command, priorities, self._topology])
+    if key not in self._ran:
+      answer = self._run(command, priorities)
+      if answer is None or answer['failure']:
+        return None
+      self._ran[key] = answer
+      if self._resume:
+        write(self._resume, json.dumps(self._ran))
+    ran: dict[str, Any] = self._ran[key]
+    return ran
+
+  def _run(self, command: Sequence[str],
+           priorities: Any) -> Optional[dict[str, Any]]:
+    from .explanation import in_subprocess, rerun
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, 'run')
+      with open(path, 'w', encoding='utf-8') as file:
+        json.dump([priorities, not self._topology], file)
+      ahead = {}
+      if self._topology:
+        ahead = _ahead_of_time(self._topology, [path, *command])
+      else:
+        # The parent has torch_xla imported, and no devices yet.
+        in_subprocess.run(lambda: rerun.main([path, *command]))
+      try:
+        with open(path, 'rb') as answered:
+          answer: dict[str, Any] = {**pickle.load(answered), **ahead}
+      except pickle.UnpicklingError:
+        answer = {}
+      if os.path.exists(f'{path}.log') and not (answer and
+                                                not answer['failure']):
+        with open(f'{path}.log', encoding='utf-8', errors='replace') as log:
+          _say(log.read()[-2000:])
+      return answer or None
+
+
+def _ahead_of_time(topology: str, arguments: Sequence[str]) -> dict[str, Any]:
+  """What the TPU's compiler says of a run of `rerun`."""
+  from .aot import launcher
+  from .aot.errors import AotError
+  from .aot.settings import Settings
+  from .gate import sizes
+  try:
+    report = launcher.run(
+        Settings(
+            _RERUN,
+            True,
+            tuple(arguments),
+            topology,
+            launcher.compiler(),
+            '',
+            quiet=True))
+  except AotError as e:
+    _say(str(e))
+    return {}
+  peak = max((p.peak or 0 for p in report.programs), default=0)
+  return dict(
+      cycles=sum(p.cycles.total for p in report.programs if p.cycles),
+      memory=sizes.text(peak) + (', too much' if report.fits is False else ''),
+      fits=report.fits)

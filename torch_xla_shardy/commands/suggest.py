@@ -35,6 +35,14 @@ def add_options(parser: Parser) -> None:
       'for the search, without runs of the script: 90, 90s, 10m (60)', _seconds,
       60)
   parser.option('--best', 'N', 'how many are compiled and run (3)', positive, 3)
+  parser.option(
+      '--topology', 'NAME', 'compile for these TPUs, ahead of time, and show '
+      "the compiler's cycles and memory: v5p:4x4x4", str, '')
+  parser.repeated_option(
+      '--beside', 'COMMAND', 'one more row: another script with its arguments, '
+      'such as one with constraints set by hand')
+  parser.option('--resume', 'FILE', 'keep what ran, and do not run it again',
+                output_file)
   parser.option('--write', 'FILE', 'write the best as a policy in TOML',
                 output_file)
   parser.add_quiet('do not say how far it is')

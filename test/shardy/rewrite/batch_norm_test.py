@@ -61,7 +61,8 @@ def test_training():
     v = f32[2] get-tuple-element(n), index=2
     ROOT z = (f32[4,2], f32[2]) tuple(y, v)''')
   assert_printed(
-      text, '''
+      text, '''\
+
   x = f32[4,2] parameter(0)
   n3 = f32[] constant(0) #
   n4 = f32[2] reduce(x, n3), dimensions={0}, add #
@@ -70,6 +71,7 @@ def test_training():
   n7 = f32[2] divide(n4, n6) #
   n8 = f32[4,2] broadcast(n7), dimensions={1} #
   n9 = f32[4,2] subtract(x, n8) #
+  s = f32[2] parameter(1)
   n10 = f32[4,2] multiply(x, x) #
   n11 = f32[2] reduce(n10, n3), dimensions={0}, add #
   n12 = f32[2] divide(n11, n6) #
@@ -79,15 +81,13 @@ def test_training():
   n16 = f32[2] broadcast(n15), dimensions={} #
   n17 = f32[2] add(n14, n16) #
   n18 = f32[2] rsqrt(n17) #
-  n19 = f32[4,2] broadcast(n18), dimensions={1} #
-  n20 = f32[4,2] multiply(n9, n19) #
-  s = f32[2] parameter(1)
-  n21 = f32[4,2] broadcast(s), dimensions={1} #
-  n22 = f32[4,2] multiply(n20, n21) #
+  n19 = f32[2] multiply(s, n18) #
+  n20 = f32[4,2] broadcast(n19), dimensions={1} #
+  n21 = f32[4,2] multiply(n9, n20) #
   o = f32[2] parameter(2)
-  n23 = f32[4,2] broadcast(o), dimensions={1} #
-  n24 = f32[4,2] add(n22, n23) #
-  ROOT z = (f32[4,2], f32[2]) tuple(n24, n14)
+  n22 = f32[4,2] broadcast(o), dimensions={1} #
+  n23 = f32[4,2] add(n21, n22) #
+  ROOT z = (f32[4,2], f32[2]) tuple(n23, n14)
 ''')
 
 

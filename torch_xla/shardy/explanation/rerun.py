@@ -1,7 +1,9 @@
 """Runs a script with other priorities, and says what its programs became.
 
-For `suggest`, which has it run in a process of its own: RETOLD is a JSON file
-with the priorities by group and dimension, and gets the answer.
+For `suggest`, which has it run in a process of its own, by `aot` where that has
+to be for a topology. Its first argument is a JSON file, which gets the answer,
+pickled: [the priorities by group and dimension, null for the first run; whether
+values are computed].
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 import dataclasses
 import json
+import os
+import pickle
 import random
 import sys
 from typing import Any, Optional
@@ -16,7 +20,7 @@ from typing import Any, Optional
 import numpy as np
 import torch
 
-from . import script
+from . import of_records, script
 from .. import door, switch, tensor_names
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
@@ -24,6 +28,7 @@ from ..hlo import messages
 from ..hlo.protos import HloModuleProto
 from ..layers import group_of
 from ..mode import Mode
+from .search import Program
 
 # Priorities by group and dimension; groups that are not here stay so.
 _Priorities = Mapping[str, Mapping[int, Optional[int]]]
@@ -67,11 +72,16 @@ def main(arguments: list[str]) -> None:
   path, *of_script = arguments
   is_module = of_script[0] == '-m'
   with open(path, encoding='utf-8') as file:
-    priorities = {
-        group: {
-            int(dim): level for dim, level in by_dim.items()
-        } for group, by_dim in json.load(file).items()
-    }
+    changed, has_values = json.load(file)
+  priorities = {
+      group: {
+          int(dim): level for dim, level in by_dim.items()
+      } for group, by_dim in (changed or {}).items()
+  }
+  if changed is not None:  # What it prints is known.
+    with open(f'{path}.log', 'wb') as log:
+      os.dup2(log.fileno(), 1)
+      os.dup2(log.fileno(), 2)
 
   def change(compilation: Any, rest: door.Compiler) -> None:
     if priorities and compilation.format == 'hlo':
@@ -87,14 +97,21 @@ def main(arguments: list[str]) -> None:
   ran = script.run(name, rest, is_module)
   undo()
   moved = [c for program in ran.programs for c in program.collectives or ()]
-  with open(path, 'w', encoding='utf-8') as file:
-    json.dump(
-        dict(
-            failure=ran.failure,
-            nbytes=sum(c.nbytes for c in moved),
-            count=sum(c.count for c in moved),
-            seconds=sum(program.seconds for program in ran.programs),
-            values=dict(_values())), file)
+  answer = dict(
+      failure=ran.failure,
+      compiled=len(ran.programs),
+      nbytes=sum(c.nbytes for c in moved),
+      count=sum(c.count for c in moved),
+      seconds=sum(program.seconds for program in ran.programs),
+      values=dict(_values()) if has_values else {})
+  if changed is None:
+    answer.update(
+        held=ran.held,
+        programs=[
+            Program(e.program, e.propagation) for e in of_records(ran.programs)
+        ])
+  with open(path, 'wb') as answered:
+    pickle.dump(answer, answered)
 
 
 if __name__ == '__main__':

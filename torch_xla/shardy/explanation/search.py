@@ -53,6 +53,14 @@ def items_of(programs: Sequence[Program]) -> tuple[Item, ...]:
                     if is_named(origin)))
 
 
+def unnamed_in(programs: Sequence[Program]) -> tuple[str, ...]:
+  """Those in conflict that have no name, and so no priority of a search."""
+  return tuple(
+      dict.fromkeys(f'{origin.name} (dimension {dim})'
+                    for origin, dim in _in_conflict(programs)
+                    if not is_named(origin)))
+
+
 def _in_conflict(programs: Sequence[Program]) -> Iterator[tuple[Origin, int]]:
   for _, propagation in programs:
     for conflict in conflicts.find_conflicts(propagation):

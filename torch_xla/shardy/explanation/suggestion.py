@@ -19,9 +19,13 @@ _TOLERANCE = 1e-3
 
 
 class Row(NamedTuple):
-  """Priorities, under a name, and what Shardy plans to move with them."""
+  """Priorities, under a name, and what Shardy plans to move with them.
+
+  Attributes:
+    nbytes: None of another script, which is compiled alone.
+  """
   name: str
-  nbytes: int
+  nbytes: Optional[int]
   priorities: Priorities
 
 
@@ -40,18 +44,31 @@ def none_of(programs: Sequence[Program]) -> Priorities:
   }
 
 
+def has_priorities(programs: Sequence[Program]) -> bool:
+  """Tests whether the script gives priorities to anything that has a name."""
+  return any(map(_own, _named(programs)))
+
+
 def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
                                                            Any]]]) -> list[str]:
-  """Each row with what the compiled programs move, and how values differ."""
+  """Each row with what the compiled programs move, and how values differ.
+
+  Of programs compiled ahead of time, what the TPU's compiler says instead.
+  """
+  is_ahead = any('cycles' in outcome for outcome in ran if outcome)
   lines = [('priorities', 'planned, bytes', 'compiled, bytes', 'collectives',
-            'compiled in', 'largest difference')]
+            'compiled in', *(('cycles', 'memory') if is_ahead else
+                             ('largest difference',)))]
   for row, outcome in zip(rows, ran, strict=True):
-    lines.append(
-        (row.name, f'{row.nbytes:,}',
-         *(('failed', '-', '-', '-') if outcome is None else
-           (f'{outcome["nbytes"]:,}', str(outcome['count']),
-            f'{outcome["seconds"]:.1f} s', f'{difference(ran[0], outcome):.1e}'
-            if outcome['values'] else 'nothing to compare'))))
+    planned = '-' if row.nbytes is None else f'{row.nbytes:,}'
+    if outcome is None:
+      lines.append((row.name, planned, 'failed', *'-' * (3 + is_ahead)))
+      continue
+    last = (f'{outcome["cycles"]:,}', outcome['memory']) if is_ahead else (
+        f'{difference(ran[0], outcome):.1e}'
+        if outcome['values'] else 'nothing to compare',)
+    lines.append((row.name, planned, f'{outcome["nbytes"]:,}',
+                  str(outcome['count']), f'{outcome["seconds"]:.1f} s', *last))
   return columns(lines)
 
 
@@ -70,7 +87,8 @@ def chosen(rows: Sequence[Row],
   """The row that moves least when compiled, if it is not the first."""
   best = [(made['nbytes'], number)
           for number, made in enumerate(ran)
-          if made is not None and difference(ran[0], made) <= tolerance]
+          if made is not None and made.get('fits') is not False and
+          difference(ran[0], made) <= tolerance]
   return rows[min(best)[1]] if best and min(best)[1] else None
 
 

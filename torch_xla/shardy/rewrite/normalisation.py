@@ -1,9 +1,9 @@
 """The formulas of batch normalisation.
 
-The arithmetic is that of XLA's compilers (xla/service/batchnorm_expander.cc),
-operation by operation, so numbers are what they were, up to the order of a sum
-that devices share. What depends on the feature alone is computed before it is
-broadcast; XLA's simplifier does that to its own as well.
+The arithmetic is that of XLA's compilers (xla/service/batchnorm_expander.cc), up
+to the order of a sum that devices share. What depends on the feature alone is
+computed before it is broadcast, so a training multiplies by the scale and the
+deviation at once. In the gradient that costs kernels: each such value is one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def training(on: Writer, x: Value, scale: Value,
   variance = on.binary('subtract', mean_of_squares,
                        on.binary('multiply', mean, mean))
   by_deviation = on.rsqrt(on.binary('add', variance, on.epsilon))
-  normal = on.binary('multiply', on.binary('subtract', x, on.spread(mean)),
-                     on.spread(by_deviation))
-  scaled = on.binary('multiply', normal, on.spread(scale))
+  factor = on.binary('multiply', scale, by_deviation)
+  scaled = on.binary('multiply', on.binary('subtract', x, on.spread(mean)),
+                     on.spread(factor))
   return on.binary('add', scaled, on.spread(offset)), mean, variance
 
 

@@ -102,7 +102,7 @@ def test_the_table_says_what_there_is(mesh):
       'up.weight', '[16,8]', '[4,8]', '512', '512', "('model',", 'None)', '(1,',
       'None)', 'data'
   ]
-  assert 'of all: dtype float32, marked, stored, compiled same' in text
+  assert 'of all: dtype float32; marked, stored, compiled same' in text
   assert 'by cause: ' in text and ' by dot of ' in text
   assert text.endswith('no differences')
 

@@ -88,7 +88,7 @@ def held_text(report: Report) -> str:
     return text_ + 'What programs take: the backend does not tell'
   rest = program.memory.arguments - total
   return (
-      f'{text_}{program.name} takes most: {memory_text(program.memory)}. ' +
+      f'{text_}{program.name} takes most: {program.memory.peak:,} bytes. ' +
       (f'{rest:,} bytes of its arguments are none of these: inputs, constants'
        if rest >= 0 else f'{-rest:,} bytes of these it does not take'))
 
@@ -170,7 +170,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
   yield from _aligned(kept)
   if same:
     yield from _filled('of all: ' +
-                       ', '.join(f'{_HEADER[i]} {rows[0][i]}' for i in same))
+                       '; '.join(f'{_HEADER[i]} {rows[0][i]}' for i in same))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -181,7 +181,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
   header, *rest = rows
   return [
       line for name, *cells in rest for line in (name, *_filled(
-          ',  '.join(
+          ';  '.join(
               cell if head == _STAGES and cell != 'same' else f'{head} {cell}'
               for head, cell in zip(header[1:], cells, strict=True)
               if cell != '-'), '    '))
@@ -247,7 +247,7 @@ def _programs(report: Report) -> Iterator[str]:
       yield from _filled(f'takes {memory_text(row.memory)}', '    ')
     if row.note:
       yield from _filled(f'note: {row.note}', '    ')
-  for kind in collective_totals(report):
+  for kind in collective_totals(report) if len(report.programs) > 1 else ():
     yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
   smallest = smallest_text(report)
   if smallest:
