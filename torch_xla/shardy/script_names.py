@@ -97,7 +97,8 @@ class ScriptNames:
       return {}  # It is of no graph.
     return {
         number: entry[0]
-        for number, (entry, shape) in enumerate(zip(named, shapes, strict=True))
+        for number, (entry,
+                     shape) in enumerate(zip(named, shapes, strict=True))
         if entry is not None and shape in (None, entry[1])
     }
 

@@ -97,7 +97,7 @@ class GraphData:
 
 @functools.cache
 def graph_data() -> GraphData:
-  """What tells data by its address in this process."""
+  """The reader of graphs of this process."""
   return GraphData()
 
 

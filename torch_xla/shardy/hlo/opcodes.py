@@ -30,7 +30,6 @@ stochastic-convert subtract tan tanh topk transpose triangular-solve tuple
 while xor
 '''.split())
 
-
 # Later compilers give these further operands; `_XLAC` then refuses them, and a
 # chain of asynchronous operations that has another in it.
 _ASYNC = frozenset({'async-start', 'async-update', 'async-done'})
