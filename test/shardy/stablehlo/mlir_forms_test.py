@@ -200,5 +200,5 @@ def test_a_program_without_our_calls():
   assert 'torch_xla' not in printed and printed.count('%arg') == 2
   assert 'return %0 : ' in printed
   # What is said of the tensors that it has is still in it.
-  exported = calls.trim_program(program, {}, False, lambda of: ())[0].decode()
+  exported = calls.trim_program(program, {}, lambda of: ())[0].decode()
   assert exported.count('shardy.bind') == exported.count('shardy.tag') == 1
