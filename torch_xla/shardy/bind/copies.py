@@ -208,7 +208,7 @@ class Copies:
 
 
 def _has_value(t: torch.Tensor) -> bool:
-  """Tests whether a tensor is none that is traced, transformed or still lazy."""
+  """Tests for a tensor that is not traced, not transformed and not lazy."""
   return not (type(t).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
               or torch.compiler.is_compiling() or torch.nn.parameter.is_lazy(t)
               or torch._C._functorch.is_functorch_wrapped_tensor(t))
