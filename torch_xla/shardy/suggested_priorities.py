@@ -123,8 +123,11 @@ class _Runs:
     self._resume = resume
     self._ran: dict[str, Any] = {}
     if resume and os.path.exists(resume):
-      with open(resume, encoding='utf-8') as file:
-        self._ran = json.load(file)
+      try:
+        with open(resume, encoding='utf-8') as file:
+          self._ran = dict(json.load(file))
+      except (TypeError, ValueError) as e:
+        raise ValueError(f'--resume {resume}: {e}: not of suggest') from e
 
   def first(self, command: Sequence[str]) -> Optional[dict[str, Any]]:
     """The answer of `rerun` for a script as it is; None without one."""

@@ -41,8 +41,9 @@ def add_options(parser: Parser) -> None:
   parser.repeated_option(
       '--beside', 'COMMAND', 'one more row: another script with its arguments, '
       'such as one with constraints set by hand')
-  parser.option('--resume', 'FILE', 'keep what ran, and do not run it again',
-                output_file)
+  parser.option(
+      '--resume', 'FILE', 'keep what ran, and do not run it again; remove the '
+      'file when a script changes', output_file)
   parser.option('--write', 'FILE', 'write the best as a policy in TOML',
                 output_file)
   parser.add_quiet('do not say how far it is')

@@ -168,6 +168,14 @@ def test_what_others_are_made_of_is_warned_of_by_name(mesh, caplog, make, why):
   assert 'its weight: ' in caplog.text and why in caplog.text
 
 
+def test_transformed_and_lazy_parameters_have_no_value_to_look_for(mesh):
+  model = _model(mesh)
+  weight = model.weight.detach()
+  gradient = torch.func.grad(lambda w: (w * 2).sum())(weight)
+  torch.testing.assert_close(gradient.cpu(), torch.full((8, 16), 2.))
+  assert torch.nn.LazyLinear(4, device='xla')(weight).shape == (8, 4)
+
+
 @pytest.mark.slow
 def test_a_compiled_function_takes_the_annotation_of_detached_weights(mesh):
   model = _model(mesh)
@@ -178,6 +186,10 @@ def test_a_compiled_function_takes_the_annotation_of_detached_weights(mesh):
   with torch.no_grad():
     assert _told(lambda: compiled(x)) == [[_W]]
     assert not _told(lambda: compiled(x))
+  # What Dynamo traces has no value to look for either.
+  torch.compile(
+      lambda t: torch.nn.Parameter(t.clone()) * 1, backend='openxla')(
+          model.weight)
 
 
 @pytest.mark.slow

@@ -89,6 +89,8 @@ def test_chosen_is_what_computes_the_same_and_moves_least():
   rows = [suggestion.Row(name, 0, {}) for name in 'abc']
   assert suggestion.chosen(rows, [_ran(3), _ran(1, 2.), _ran(2)]) == rows[2]
   assert suggestion.chosen(rows, [_ran(3), None, _ran(3)]) is None
+  beside = [*rows[:2], suggestion.Row('another script', None, {})]
+  assert suggestion.chosen(beside, [_ran(3), _ran(2), _ran(1)]) == rows[1]
   assert suggestion.chosen(rows, [_ran(3), _ran(1, float('nan')), None]) is None
   assert 'failed' in suggestion.table(rows, [_ran(3), None, _ran(3)])[2]
 
@@ -169,6 +171,22 @@ def _retold() -> list:
 def test_programs_are_retold_by_name():
   assert [set(said) for said in processes.call(_retold, **_SETTINGS).value
          ] == [{(None, 3), None}, {(None, 0), None}, {None, (2, None)}]
+
+
+def _names_of_values(path: str) -> list[str]:
+  from torch_xla.shardy.explanation import rerun, script
+  ran = script.run(path, [], False)
+  names = [name for name, _ in rerun._values()]
+  del ran
+  return names
+
+
+def test_values_are_those_of_a_scripts_globals(tmp_path):
+  path = tmp_path / 'script.py'
+  path.write_text('import torch, torch_xla\n'
+                  "a = torch.ones(2).to('xla')\n"
+                  "torch_xla.shardy.name_tensors({'a': a})\n")
+  assert processes.call(_names_of_values, str(path), **_SETTINGS).value == ['a']
 
 
 @pytest.mark.nightly

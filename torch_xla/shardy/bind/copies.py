@@ -59,7 +59,7 @@ class Copies:
     torch.nn.Parameter.__new__ = _then(new, self._follow_sources)
     torch.nn.Parameter.__reduce_ex__ = _then(reduce, self._pickled)
     torch.Tensor.requires_grad_ = _then(torch.Tensor.requires_grad_,
-                                        self._follow_copied)
+                                        self._follow_trained)
     torch.func.stack_module_state = _then(torch.func.stack_module_state,
                                           self._stacked)
     torch.nn.Module._apply = self._applying(torch.nn.Module._apply)
@@ -97,9 +97,8 @@ class Copies:
 
   def _replace(self, owner: torch.nn.Module, name: str,
                t: Optional[torch.Tensor]) -> None:
-    if not torch.compiler.is_compiling():
-      self._follow({**owner._parameters, **owner._buffers}.get(name), t)
-      self._follow_copied(t)
+    self._follow({**owner._parameters, **owner._buffers}.get(name), t)
+    self._follow_copied(t)
 
   def _follow_copy(self, copied: torch.Tensor, t: torch.Tensor, *_:
                    Any) -> None:
@@ -108,7 +107,7 @@ class Copies:
   def _follow(self, old: Optional[torch.Tensor],
               new: Optional[torch.Tensor]) -> None:
     """Gives a tensor the annotation of another, if it has none that decides."""
-    if old is None or new is None or old is new or not _may_have_data(new):
+    if old is None or new is None or old is new or not _has_value(new):
       return
     mark, own = self.annotation_of(old), self.annotation_of(new)
     if mark is not None and (own is None or
@@ -121,12 +120,16 @@ class Copies:
     """Gives what lasts the annotation of a tensor whose value it has."""
     self._follow(next(iter(self._sources_of(new, False)), None), new)
 
+  def _follow_trained(self, new: torch.Tensor, *_: Any) -> None:
+    if new.requires_grad:  # `zero_grad` unsets it of each gradient.
+      self._follow_copied(new)
+
   def _follow_sources(self, new: torch.Tensor, *_: Any) -> None:
     """Gives a parameter the annotation of what it is computed from, or warns."""
     sources = self._sources_of(new, True)
     alike = next((t for t in sources if t.shape == new.shape), None)
     self._follow(alike, new)
-    if alike is None:
+    if sources and alike is None:
       self._note_lost(
           names.names_of(sources), f'a parameter of shape {tuple(new.shape)} '
           'was computed from it', 'which is not annotated',
@@ -135,32 +138,28 @@ class Copies:
   def _sources_of(self, new: Optional[torch.Tensor],
                   is_computed: bool) -> list[torch.Tensor]:
     """Those with more than a placement whose value this has, or is made of."""
-    if (new is None or not _may_have_data(new) or not new.is_xla or
+    if (new is None or not _has_value(new) or not new.is_xla or
         self.annotation_of(new) is not None):
       return []
     get_text = torch_xla._XLAC._unique_id_for_ir_and_data
+    text = get_text(new)
     sources = [
         t for t, mark, _ in self._pending_marks.items()
-        if mark.is_decisive and get_text(t) == get_text(new)
+        if mark.is_decisive and get_text(t) == text
     ]
-    entries = [
-        (t, entry)
-        for entry in self._tensors.all()
-        if entry.annotation.is_decisive and (t := entry.ref()) is not None
-    ]
+    entries = self._tensors.all()
     with contextlib.suppress(GraphDataError):
-      if entries:
-        address_of = graph_data().address_of
-        data = {address_of(new)} - {0}
-        is_computed = is_computed and not data
-        if is_computed:
-          data = set(graph_data().data_below([new]))
-        sources += [
-            t for t, entry in entries
-            if (is_computed or t.shape == new.shape) and data &
-            {address_of(entry.inner),
-             address_of(entry.current_of(t))}
-        ]
+      data = {graph_data().address_of(new)} - {0} if entries else set()
+      is_computed = is_computed and not data
+      if entries and is_computed:
+        data = set(graph_data().data_below([new]))
+      sources += [
+          t for entry in (entries if data else [])
+          if entry.annotation.is_decisive and (t := entry.ref()) is not None and
+          (is_computed or t.shape == new.shape) and any(
+              graph_data().address_of(at) in data
+              for at in (entry.inner, entry.current_of(t)))
+      ]
     return sources
 
   def _stacked(self, stacked: tuple[dict[str, torch.Tensor], ...], *_:
@@ -208,9 +207,11 @@ class Copies:
         annotated.hold(annotated.inner, is_own=False)
 
 
-def _may_have_data(t: torch.Tensor) -> bool:
-  """Tests whether a tensor is none of those that have no data ever."""
-  return type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+def _has_value(t: torch.Tensor) -> bool:
+  """Tests for a tensor that is not traced, not transformed and not lazy."""
+  return not (type(t).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+              or torch.compiler.is_compiling() or torch.nn.parameter.is_lazy(t)
+              or torch._C._functorch.is_functorch_wrapped_tensor(t))
 
 
 def _then(function: Callable[..., Any],

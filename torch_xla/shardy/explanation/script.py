@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch_xla
@@ -21,10 +21,12 @@ class Ran(NamedTuple):
   Attributes:
     failure: as `script_process.Ended` has it.
     modules: that lived when something was compiled.
+    names: its globals, whose tensors would be gone otherwise.
   """
   programs: list[ProgramRecord]
   failure: str
   modules: list[torch.nn.Module]
+  names: dict[str, Any]
 
   @property
   def held(self) -> frozenset[str]:
@@ -52,9 +54,9 @@ def run(script: str, arguments: list[str], is_module: bool) -> Ran:
 
   undo = door.wrap(keep)
   with torch_xla.shardy.record() as programs:
-    failure = script_process.run(script, arguments, is_module).failure
+    ended = script_process.run(script, arguments, is_module)
   undo()
   return Ran([
       dataclasses.replace(p, arguments=named.get(p.sent or b'', {}))
       for p in programs
-  ], failure, list(modules.values()))
+  ], ended.failure, list(modules.values()), ended.names)

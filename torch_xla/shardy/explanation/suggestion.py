@@ -84,11 +84,16 @@ def difference(one: Optional[dict[str, Any]], other: dict[str, Any]) -> float:
 def chosen(rows: Sequence[Row],
            ran: Sequence[Optional[dict[str, Any]]],
            tolerance: float = _TOLERANCE) -> Optional[Row]:
-  """The row that moves least when compiled, if it is not the first."""
-  best = [(made['nbytes'], number)
-          for number, made in enumerate(ran)
-          if made is not None and made.get('fits') is not False and
-          difference(ran[0], made) <= tolerance]
+  """The row that moves least when compiled, if it is not the first.
+
+  Another script is not chosen: its priorities are not known.
+  """
+  best = [
+      (made['nbytes'], number)
+      for number, (row, made) in enumerate(zip(rows, ran, strict=True))
+      if row.nbytes is not None and made is not None and
+      made.get('fits') is not False and difference(ran[0], made) <= tolerance
+  ]
   return rows[min(best)[1]] if best and min(best)[1] else None
 
 
