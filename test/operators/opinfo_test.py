@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-# Of an operator; and into how many processes they go, each of which has a limit.
+# Of an operator; how many processes share them, each of which has a limit.
 _SAMPLES, _SECONDS, _PARTS = 6, 100, 16
 
 
