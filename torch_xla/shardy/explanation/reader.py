@@ -174,6 +174,7 @@ def _mesh(module: ir.Module) -> dict[str, int]:
 def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
   """What is said, by the names that Shardy will give it."""
   main = functions.main_of(module)
+  returned = functions.returned_by(main).operands
   origins = {}
   for which, label in ((ARGUMENTS, 'input'), (RESULTS, 'output')):
     types = functions.types_of(main, which)
@@ -185,8 +186,7 @@ def _origins(module: ir.Module, names: Mapping[int, str]) -> dict[str, Origin]:
           name = _argument_name(number, attributes, names)
           origin = Origin(name, shape, dims, number)
         else:
-          value = functions.returned_by(main).operands[number]
-          origin = _origin_of(f'result {number}', value, shape, dims)
+          origin = _origin_of(f'result {number}', returned[number], shape, dims)
         origins[f'{label}: {number}'] = origin
   for number, operation in enumerate(constraints_of(module)):
     operation.attributes[_ORIGIN] = ir.StringAttr.get(f'constraint_{number}')
