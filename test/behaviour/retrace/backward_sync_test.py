@@ -38,7 +38,7 @@ def test_layers_behind_a_compiled_function_take_one_program(mesh):
     head.zero_grad()
     met.clear_all()
     head(compiled(there)).square().mean().backward()
-    torch_xla.sync()
+    torch_xla.sync(wait=True)  # An execution is counted when it is over.
     programs.append(met.metric_data('ExecuteReplicatedTime')[0])
   # The forward graph, what the backward graph gets and the head's gradients,
   # the backward graph.
