@@ -155,6 +155,17 @@ def test_parameters_and_buffers_of_its_value_have_its_annotation(mesh, caplog):
   assert _priority(made) is None
 
 
+def test_a_clone_of_data_that_came_from_the_host_has_it(mesh):
+  """No sync and no read says that the weight has other data."""
+  weight = _model(mesh).weight
+  torch.nn.Parameter(torch.ones(2).to('xla'))  # Looks for what it is made of.
+  with torch.no_grad():
+    weight.copy_(torch.ones(8, 16))
+  copied = torch.nn.Parameter(weight.detach().clone())
+  torch_xla.sync()
+  assert _priority(copied) == (1, None)
+
+
 @pytest.mark.parametrize(
     'make, why',
     [(torch.nn.utils.parametrizations.weight_norm, 'was computed from it'),

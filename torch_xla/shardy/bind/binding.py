@@ -270,7 +270,6 @@ class Binder:
     return [self._bind(operands, label)] if operands else []
 
   def _after_read(self, updated: Sequence[Operand]) -> None:
-    self._tensors.reads += 1
     for annotated, now in updated:
       if not are_pending([now])[0]:
         annotated.read(now)

@@ -22,7 +22,6 @@ from collections.abc import Callable
 import contextlib
 import functools
 from typing import Any, Optional
-import weakref
 
 import torch
 from torch.nn.modules import module
@@ -36,7 +35,7 @@ from ..annotate.annotation import Annotation
 from .graph_data import graph_data, GraphDataError
 from .graph_inputs import are_pending
 from .pending_marks import PendingMarks
-from .registry import Annotated, AnnotatedTensors
+from .registry import AnnotatedTensors
 
 _MARK = '_follows_annotations'
 
@@ -49,11 +48,6 @@ class Copies:
     self._tensors = tensors
     self._pending_marks = pending_marks
     self._note_lost = note_lost
-    # Entries by the address of their data, as of `_reads`: building a model
-    # looks for each of its parameters. It holds no data.
-    self._at: dict[int, list[weakref.ref[Annotated]]] = {}
-    self._indexed: weakref.WeakSet[Annotated] = weakref.WeakSet()
-    self._reads = 0
 
   def patch_torch(self) -> None:
     """Patches torch where it copies or replaces tensors, or sets their data."""
@@ -153,37 +147,23 @@ class Copies:
         t for t, mark, _ in self._pending_marks.items()
         if mark.is_decisive and t.shape == new.shape and get_text(t) == text
     ]
-    if not len(self._tensors):
-      return sources
+    entries = self._tensors.all()
+    if not usage.is_used(new):  # Fresh: only another view of it has its value.
+      own_id = torch_xla._XLAC._xla_get_tensor_id(new)
+      entries = [entry for entry, _ in self._tensors.current_among({own_id})]
     with contextlib.suppress(GraphDataError):
-      data = {graph_data().address_of(new): 0}
-      is_computed = is_computed and data.keys() == {0}
-      if is_computed:
-        data = graph_data().data_below([new])
-      self._index()
-      for address in data:
-        for ref in self._at.get(address, ()):
-          if ((entry := ref()) is not None and
-              (t := entry.ref()) is not None and
-              entry.annotation.is_decisive and
-              (is_computed or t.shape == new.shape)):
-            sources.append(t)
+      data = {graph_data().address_of(new)} - {0} if entries else set()
+      is_computed = is_computed and not data
+      if entries and is_computed:
+        data = set(graph_data().data_below([new]))
+      sources += [
+          t for entry in (entries if data else [])
+          if entry.annotation.is_decisive and (t := entry.ref()) is not None and
+          (is_computed or t.shape == new.shape) and any(
+              graph_data().address_of(at) in data
+              for at in (entry.inner, entry.current_of(t)))
+      ]
     return sources
-
-  def _index(self) -> None:
-    """Indexes the entries that have come since, or all if they have been read."""
-    if self._reads != self._tensors.reads:
-      self._reads = self._tensors.reads
-      self._at.clear()
-      self._indexed.clear()
-    for entry in self._tensors.all():
-      if entry not in self._indexed and (t := entry.ref()) is not None:
-        self._indexed.add(entry)
-        for address in {
-            graph_data().address_of(at)
-            for at in (entry.inner, entry.current_of(t))
-        } - {0}:
-          self._at.setdefault(address, []).append(weakref.ref(entry))
 
   def _stacked(self, stacked: tuple[dict[str, torch.Tensor], ...], *_:
                Any) -> None:

@@ -119,7 +119,6 @@ class AnnotatedTensors:
     self._all: dict[Annotated, None] = {}
     self._orphans: list[Annotated] = []  # Those of `_all` that have died.
     self.changes = 0  # How often anything was annotated or forgotten.
-    self.reads = 0  # How often syncs and reads gave tensors other data.
     self._last_rank = 0
 
   def __len__(self) -> int:
@@ -205,7 +204,6 @@ class AnnotatedTensors:
 
   def forget_earlier(self) -> None:
     """Lets go of what was read and updated since."""
-    self.reads += 1
     for annotated in self.all():  # One may die meanwhile.
       annotated.earlier.clear()
 

@@ -14,9 +14,9 @@ has the values of the first in its padding.
              z = f32[10] pad(b, two), padding=1_1
 
 The gradient of a maximum over windows (`select-and-scatter`) is wrong along a
-dimension that is split where windows reach over the next one into a third, as
-of 3 places in steps of 1, in the official wheel as well: such a dimension is
-whole, of operands and result, as that of a convolution is.
+dimension that is split where a window is two steps long or longer, as of 2
+places in steps of 1, in the official wheel as well: such a dimension is whole,
+of operands and result, as that of a convolution is.
 """
 
 from __future__ import annotations
