@@ -361,29 +361,3 @@ def test_nothing_of_ours_is_printed(mesh):
   bytecode = xm.get_stablehlo_bytecode([out])
   assert _OURS.encode() not in bytecode
   assert dialects.text(dialects.read(bytecode)).count('custom_call') == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('language', [
-    pytest.param(
-        'hlo', marks=pytest.mark.environment(XLA_SAVE_TENSORS_FMT='hlo')),
-    pytest.param(
-        'stablehlo',
-        marks=pytest.mark.environment(XLA_SAVE_TENSORS_FMT='stablehlo')),
-])
-def test_nothing_of_ours_is_saved(mesh, tmp_path, monkeypatch, language):
-  monkeypatch.setenv('XLA_SAVE_TENSORS_FILE', str(tmp_path / 'graphs'))
-  kept = []
-  for number in range(3):
-    kept.append(_graph(mesh) * number)
-    if number:
-      kept[-1].sum().item()  # A graph of its own, in one go with the next.
-    torch_xla.sync()
-  saved, = (path.read_text() for path in tmp_path.iterdir())
-  assert _OURS not in saved
-  assert saved.count('## BEGIN_GRAPH') == saved.count('## END_GRAPH') > 3
-  assert ('custom_call_target="Sharding"'
-          if language == 'hlo' else 'custom_call @Sharding') in saved
-  if language == 'stablehlo':  # What is left can be read.
-    for text in re.findall(r'^(module @.*?^})$', saved, re.M | re.S):
-      dialects.read(text.encode())

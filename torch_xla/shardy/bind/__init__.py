@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 from typing import Any
 
@@ -30,8 +29,7 @@ def _route() -> switch.Route:
   from ..rewrite.planner import ShardyPlanner
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
-  if printed.replace_printers():
-    atexit.register(binder.saved_graphs.clean)
+  printed.replace_printer()
   binder.follow_copies()
   surroundings = Surroundings(
       binder.names.get,

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import logging
-import os
 import threading
 from typing import Any, Optional
 
@@ -42,7 +41,6 @@ from .graph_inputs import (anything_pending, are_pending, collect_operands,
                            ActivitySinceSync, with_distinct_nodes)
 from .meshes import Meshes
 from .pending_marks import PendingMarks
-from .printed import SavedGraphs
 from .registry import Annotated, AnnotatedTensors
 from .updates import Updates
 
@@ -63,7 +61,6 @@ class Binder:
   Attributes:
     meshes: those that the process has made.
     names: what records call the operands of the latest bindings.
-    saved_graphs: what the runtime adds each graph to, if it is asked to.
   """
 
   def __init__(self) -> None:
@@ -94,7 +91,6 @@ class Binder:
     # Since the last sync.
     self._annotated_since, self._bytes_since, self._wait = 0, 0, 1
     self._door_checked = False
-    self.saved_graphs = SavedGraphs(os.environ)
 
   def annotate(self,
                annotate_func: Callable[..., None],
@@ -302,7 +298,6 @@ class Binder:
   def _after_sync(self) -> None:
     """Takes the data that graphs will start from until the next sync."""
     self._binding_of_sync = None
-    self.saved_graphs.clean()
     synced, self._syncing = self._syncing, GraphInputs()
     self._updates.forget_ids()
     self._since = ActivitySinceSync()
