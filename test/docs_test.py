@@ -4,8 +4,8 @@
   devices, and what `<!-- environment: NAME=VALUE ... -->` in the page adds.
 - A block under `<!-- output -->` is what the block before it prints: a python
   block, or a ```console block, which is then run by bash, in order, in a folder
-  with the repository's `examples`. A line `...` of what a command prints stands
-  for any lines; the rest is compared without times and the width of columns.
+  with the repository's `examples`. A line `...` stands for any lines; the rest is
+  compared without times and the width of columns.
 - ```console blocks name modules, files and options that exist.
 - ```toml blocks are TOML; ```text blocks are free.
 """
@@ -116,7 +116,7 @@ def test_python_runs_and_prints_what_is_shown(page, tmp_path, monkeypatch,
     elif block.language == 'console':
       output = None
     elif block.is_output and output is not None:
-      assert comparable(output) == comparable(block.text)
+      assert shows(block.text, output), output
 
 
 def sessions_of(page: str) -> list[tuple[str, str]]:
