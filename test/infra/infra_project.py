@@ -222,25 +222,6 @@ def _table(head: str, values: dict) -> str:
   return f'{head}\n' + ''.join(f'{k} = {v!r}\n' for k, v in values.items())
 
 
-def copy_checkout(root: Path) -> Path:
-  """Copies what makes up the series, with the patches as a wheel takes them.
-
-  Upstream's own tests, which patches also change, are not in the wheel that
-  `upstream_template` is made of.
-  """
-  for folder in ('patches', *pins.PACKAGES, 'test'):
-    shutil.copytree(
-        ROOT / folder,
-        root / folder,
-        ignore=shutil.ignore_patterns('__pycache__', '.*'))
-  for series in load_manifest(ROOT).series:
-    for patch in load_patches(ROOT, series):
-      file = root / 'patches' / patch.name
-      head = file.read_text().partition('\n---\n')[0]
-      file.write_text(f'{head}\n---\n{patch.wheel_part().diff}')
-  return root
-
-
 def one_patch(project: Project) -> Path:
   """Gives the project a series `one` with one good patch."""
   return project.patch('one', 'config: add a line', CONFIG,
