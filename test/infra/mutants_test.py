@@ -86,6 +86,7 @@ def test_find_and_survive(root, capsys):
   assert 'has no fault two' in capsys.readouterr().err
 
 
+@pytest.mark.nightly
 def test_a_table_that_says_nothing(root, tmp_path):
   before = _write(root, _fault(put='a < c'))
   with pytest.raises(BuildError, match='one: .* says nothing of the fault'):
