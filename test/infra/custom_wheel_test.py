@@ -157,29 +157,6 @@ def test_series_of_wrong_form(change, said, workshop, tmp_path):
     workshop.build(with_series(tmp_path))
 
 
-@pytest.mark.parametrize(
-    'text, said', [
-        ('series = ["a"]', r'series: it has to be a list of tables'),
-        ('series = []\n[base]', r'base: it has to be a list of tables'),
-        ('series = ', 'correct it, it is no TOML'),
-    ],
-    ids=lambda text: text[:20])
-def test_list_of_series_that_is_none(text, said, workshop, tmp_path):
-  vendor_series(workshop.project, tmp_path / 'vendor')
-  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
-  path.write_text(text)
-  with pytest.raises(
-      BuildError, match=f'(?s)/acme.toml: series: patches/series.toml.*{said}'):
-    workshop.build(with_series(tmp_path))
-
-
-def test_list_of_series_that_begins_with_a_byte_order_mark(workshop, tmp_path):
-  vendor_series(workshop.project, tmp_path / 'vendor')
-  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
-  path.write_text('\ufeff' + path.read_text(), encoding='utf-8')
-  assert b'# acme' in read(workshop.build(with_series(tmp_path)))[CONFIG]
-
-
 def test_series_may_depend_on_ours(workshop, tmp_path):
   vendor_series(workshop.project, tmp_path / 'vendor')
   path = tmp_path / 'vendor' / 'patches' / 'series.toml'
