@@ -32,7 +32,6 @@ class Sizes:
     reads: timed reads of a sharded tensor in one process.
     read_size: rows and columns of that tensor.
     rounds: processes of each variant for the two loops.
-    package_rounds: the same for the import time.
   """
   layers: Tuple[int, ...] = (1, 24, 96)
   blocks: int = 2
@@ -42,7 +41,6 @@ class Sizes:
   reads: int = 60
   read_size: int = 1024
   rounds: int = 5
-  package_rounds: int = 9
 
 
 QUICK = Sizes(
@@ -53,8 +51,7 @@ QUICK = Sizes(
     demo_steps=3,
     reads=3,
     read_size=16,
-    rounds=1,
-    package_rounds=1)
+    rounds=1)
 
 
 def _timed(samples: Samples) -> Data:
@@ -129,31 +126,8 @@ def demo_step(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
   return result
 
 
-def package(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
-  """Figure 3: import time and installed size."""
-  variants = [
-      wheels.official(),
-      wheels.ours(),
-      wheels.ours('ours, V2 on', XLA_SHARDING_V2='1')
-  ]
-  if sizes.package_rounds > 1:
-    # The first processes find cold files: they do not count.
-    measure_in_turn('package_cost', {}, variants, 1, say)
-  samples = measure_in_turn('package_cost', {}, variants, sizes.package_rounds,
-                            say)
-  result = _timed(samples)
-  sizes_over = summary.ratios(samples, 'size', 'official')
-  result.update(
-      own_ms=summary.medians(samples, 'own_ms'),
-      size=summary.medians(samples, 'size'),
-      size_over_official=sizes_over,
-      target=summary.verdict(result['over_official']['ours']['ratio'], 1.05),
-      size_target=summary.verdict(sizes_over['ours']['ratio'], 1.05))
-  return result
-
-
 def read(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
-  """Figure 4: reads of one sharded tensor, over and over."""
+  """Figure 3: reads of one sharded tensor, over and over."""
   variants = [
       wheels.official(),
       wheels.ours('ours, Shardy', XLA_USE_SHARDY='1'),
@@ -172,9 +146,4 @@ def read(wheels: Wheels, sizes: Sizes, say: Say) -> Data:
   return result
 
 
-FIGURES = {
-    'retrace': retrace,
-    'demo-step': demo_step,
-    'package': package,
-    'read': read
-}
+FIGURES = {'retrace': retrace, 'demo-step': demo_step, 'read': read}

@@ -63,8 +63,7 @@ def main() -> None:
   arguments = parse_arguments()
   sizes = figures.QUICK if arguments.quick else figures.Sizes()
   if arguments.rounds:
-    sizes = dataclasses.replace(
-        sizes, rounds=arguments.rounds, package_rounds=arguments.rounds)
+    sizes = dataclasses.replace(sizes, rounds=arguments.rounds)
   start = time.monotonic()
 
   def say(line: str) -> None:

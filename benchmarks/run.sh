@@ -19,6 +19,6 @@ HELP
 fi
 
 source "$(dirname "${BASH_SOURCE[0]}")/../infra/setup.sh"
-set_up
+set_up ''
 step 'measuring (benchmarks/run.py)' 'the message above is the reason'
 "$VENV_PYTHON" -m benchmarks.run "$@"

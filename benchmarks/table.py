@@ -80,32 +80,14 @@ def _demo_step(data: Data) -> List[str]:
   return [*table.lines, '']
 
 
-def _package(data: Data) -> List[str]:
-  table = _Table('3. import time and installed size', list(data['ms']))
-  _times(table, data, 'import torch_xla, ms')
-  table.row('ms of it after torch', data['own_ms'])
-  table.row('installed size, MB', {n: s / 1e6 for n, s in data['size'].items()})
-  table.row('  over official', {
-      n: r['ratio'] for n, r in data['size_over_official'].items()
-  }, '{:.4f}'.format)
-  table.note(_target('import time of ours over official', data['target']))
-  table.note(_target('size of ours over official', data['size_target']))
-  return [*table.lines, '']
-
-
 def _read(data: Data) -> List[str]:
-  table = _Table('4. reading a sharded tensor', list(data['ms']))
+  table = _Table('3. reading a sharded tensor', list(data['ms']))
   _times(table, data, 'ms per read')
   table.note(_target('ours, Shardy over official', data['target']))
   return [*table.lines, '']
 
 
-_RENDER = {
-    'retrace': _retrace,
-    'demo-step': _demo_step,
-    'package': _package,
-    'read': _read
-}
+_RENDER = {'retrace': _retrace, 'demo-step': _demo_step, 'read': _read}
 
 
 def text(results: Data) -> str:

@@ -16,7 +16,7 @@ from .shared.hlo.compile_options import Partitioner
 from .shared.sharding.text import parse_sharding
 from .case import Case, NotApplicable
 from .context import Context
-from .pjrt import artifacts, executable, formats, host_callback, structs
+from .pjrt import artifacts, executable, formats, structs
 from .pjrt.client import Client, failed_buffer
 from .pjrt.formats import Format
 from .pjrt.graph import elementwise
@@ -206,11 +206,6 @@ def _told_by(start: Callable[[], Any]) -> Any:
     execution.destroy()
 
 
-def _host_callbacks(context: Context) -> Found:
-  client = context.kept_client()
-  return {'host_callbacks': host_callback.calls_back(client, context.format)}
-
-
 def _partitioned(
     name: str, make: Callable[[Context, Client],
                               Program]) -> Callable[..., Found]:
@@ -270,7 +265,6 @@ _PROBES: Mapping[str, Callable[[Context], Found]] = {
     'executables': _executables,
     'donation': _donation,
     'asynchronous_errors': _asynchronous_errors,
-    'host_callbacks': _host_callbacks,
     'gspmd': _partitioned('gspmd', _gspmd),
     'shardy_attributes': _partitioned('shardy_attributes', _shardy_attributes),
     'shardy_dialect': _partitioned('shardy_dialect', _shardy_dialect),

@@ -14,7 +14,7 @@ HELP
 fi
 
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-set_up
+set_up ''
 step 'training on eight CPU devices (examples/train_sharded.py)' \
   'the message above is the reason'
 TF_CPP_MIN_LOG_LEVEL=2 "$VENV_PYTHON" examples/train_sharded.py "$@"

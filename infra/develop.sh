@@ -15,5 +15,5 @@ HELP
 fi
 
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
-set_up
+set_up ''
 link_overlay

@@ -16,7 +16,7 @@ from infra.patchset import git
 from infra.patchset.apply import apply_to_folder, folder_reader
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
-from infra.patchset.export import export, newest_base
+from infra.patchset.export import export
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
       type=Path,
       metavar='DIR',
       help='check the patches for people with the source instead: lay each '
-      'series on each of its bases, in a clone of DIR in build/upstream/, and '
-      'look for Python that does not compile, and at the formatting')
+      'series on each of its bases, in a clone of DIR, and look for Python '
+      'that does not compile, and at the formatting')
   command.add_argument(
       '--base',
       metavar='BASE',
@@ -74,16 +74,18 @@ def _parser() -> argparse.ArgumentParser:
 
   command = commands.add_parser(
       'apply',
-      help='apply the series to an unpacked official wheel',
-      description='Applies all series, or one and what it depends on, to an '
-      'unpacked official wheel: wholly, or not at all.')
+      help='apply the series to an unpacked official wheel, wholly or not at all'
+  )
   command.add_argument(
       '--wheel',
       type=Path,
       metavar='DIR',
       required=True,
       help='the unpacked wheel; its files are changed')
-  command.add_argument('--only', metavar='SERIES', help='just this series')
+  command.add_argument(
+      '--only',
+      metavar='SERIES',
+      help='just this series, and what it depends on')
   command.set_defaults(run=_apply)
 
   command = commands.add_parser(
@@ -91,22 +93,17 @@ def _parser() -> argparse.ArgumentParser:
       help='lay a series on a checkout of upstream',
       description='Makes a branch with one commit for each patch of a series, '
       'from one of its bases, in a checkout of upstream, whose work tree stays '
-      'as it is.')
+      'as it is, and writes the text of the pull request.')
   command.add_argument('series', metavar='SERIES')
-  command.add_argument(
-      '--upstream',
-      type=Path,
-      metavar='CHECKOUT',
-      required=True,
-      help='your own checkout of upstream')
+  _add_checkout(command)
   form = command.add_mutually_exclusive_group()
   form.add_argument(
       '--base',
       metavar='BASE',
-      help='the base (default: the newest that the series has patches for), or '
-      'any commit of CHECKOUT, such as your own branch, where git then merges '
-      'the series; CHECKOUT also has the commits of the bases. Shows each hunk '
-      'that meets a change of yours, and makes no branch then')
+      help='the base (default: the newest), or any commit of CHECKOUT, such as '
+      'your own branch, where git then merges the series; CHECKOUT also has the '
+      'commits of the bases. Shows each hunk that meets a change of yours, and '
+      'makes no branch then')
   form.add_argument(
       '--wheel',
       action='store_const',
@@ -146,38 +143,37 @@ def _parser() -> argparse.ArgumentParser:
       'branch',
       metavar='BRANCH',
       help='the branch, or the series that fork/SERIES is named after')
+  _add_checkout(command)
+  command.set_defaults(run=_import)
+  return parser
+
+
+def _add_checkout(command: argparse.ArgumentParser) -> None:
   command.add_argument(
       '--upstream',
       type=Path,
       metavar='CHECKOUT',
       required=True,
-      help='your own checkout of upstream, where it was exported to')
-  command.set_defaults(run=_import)
-  return parser
+      help='your own checkout of upstream')
 
 
 def _check(root: Path, options: argparse.Namespace) -> int:
-  say = functools.partial(print, flush=True)
   if options.upstream:
-    return _report(
-        check_upstream(root, options.upstream, options.only or '', say,
-                       options.base or ''),
-        f'the series are in order on {options.base or "their bases"}')
-  if options.base or options.only:
+    problems = check_upstream(root, options.upstream, options.only or '',
+                              functools.partial(print, flush=True),
+                              options.base or '')
+  elif options.base or options.only:
     raise BuildError(
         '--base and --only take the source, which --upstream names')
-  if options.wheel and not options.wheel.is_dir():
+  elif options.wheel and not options.wheel.is_dir():
     raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
-  folder = options.wheel or _unpacked_wheel(root)
-  return _report(check(root, folder_reader(folder)), 'the series are in order')
-
-
-def _report(problems: list[str], otherwise: str) -> int:
-  """Prints problems, or that there are none; returns the exit code."""
+  else:
+    folder = options.wheel or _unpacked_wheel(root)
+    problems = check(root, folder_reader(folder))
   for problem in problems:
     print(f'error: {problem}', file=sys.stderr)
   if not problems:
-    print(otherwise)
+    print('the series are in order')
   return 1 if problems else 0
 
 
@@ -203,26 +199,24 @@ def _apply(root: Path, options: argparse.Namespace) -> int:
 
 
 def _export(root: Path, options: argparse.Namespace) -> int:
-  name = options.series
-  target = options.wheel or options.base or newest_base(root, name)
+  name, manifest = options.series, load_manifest(root)
+  target = options.wheel or options.base or manifest.bases[-1].name
   is_request = target != WHEEL and name != ALL
   if is_request:
     read_cover(root, name)
   _sign(options.upstream, options.author)
   branch = export(root, options.upstream, name, target, options.branch or '')
   if is_request:
-    text = pull_request(root, load_manifest(root), name, target,
-                        f'{target}, {branch.start}', branch.picked)
     file = options.pr or root / 'build' / 'pr' / f'{name}.md'
-    texts = {file: text}
+    texts = {file: pull_request(root, manifest, name, target, branch)}
     if options.each:
-      subjects = [laid.patch.subject for laid in branch.laid]
       texts = {}
-      for n, laid in enumerate(branch.laid):
+      own = [entry for entry in branch.laid if entry.series == name]
+      for n, entry in enumerate(own):
         git.need(options.upstream, 'branch', f'{branch.branch}-{n + 1}',
-                 laid.commit)
+                 entry.commit)
         texts[file.with_stem(f'{file.stem}-{n + 1}')] = request_of_patch(
-            root, name, laid.patch, subjects[:n])
+            root, name, entry.patch, [e.patch.subject for e in own[:n]])
     file.parent.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
       file.write_text(text, encoding='utf-8')

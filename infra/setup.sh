@@ -22,6 +22,7 @@ step() {
 
 on_exit() {
   local status=$?
+  wait || true  # Its words come last, and what runs beside it ends.
   if ((status != 0)); then
     printf '\nFAILED (status %s): %s\n' "$status" "$step_name" >&2
     printf 'what to do: %s\n' "$step_hint" >&2
@@ -45,6 +46,13 @@ need_debian() {
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
     --no-install-recommends "$2" > /dev/null
+}
+
+# await PID WHAT: waits for what is installed in the background.
+await() {
+  step_name="installing $2"
+  step_hint='the message above names the reason'
+  wait "$1"
 }
 
 # need_programs [COMMAND PACKAGE WHY]...: installs what the builder needs, and
@@ -115,8 +123,11 @@ link_overlay() {
   "$VENV_PYTHON" infra/develop.py
 }
 
-# set_up [COMMAND PACKAGE WHY]...: with the packages that only the caller needs.
+# set_up FILE [COMMAND PACKAGE WHY]...: with what only the caller needs: the pinned
+# packages of FILE, if it names one, and Debian's.
 set_up() {
+  local file="$1"
+  shift
   step "looking for $PYTHON" \
     'install CPython 3.11 (Debian 12: apt-get install python3.11-venv), or name
   one with PYTHON=/path/to/python3.11'
@@ -129,9 +140,10 @@ set_up() {
   gcc -E -include stdlib.h -x c /dev/null > /dev/null
   make_venv
   need_packages infra/requirements.txt
-  step_name="installing Debian's packages"
-  step_hint="see apt's message above"
-  wait "$programs"
+  await "$programs" "Debian's packages"
+  # Beside Bazel, and over before pip installs the wheels.
+  (trap on_exit EXIT; if [[ -n "$file" ]]; then need_packages "$file"; fi) &
+  local packages=$!
 
   local linked='' inputs overlay
   if [[ -L "$INSTALLED" ]]; then linked=1; fi
@@ -141,6 +153,7 @@ set_up() {
     step 'building the wheels into dist/' 'the message above names the reason'
     "$VENV_PYTHON" setup.py bdist_wheel
     "$VENV_PYTHON" -m infra.wheel tools
+    await "$packages" "the packages of $file"
     step 'installing the wheels into .venv' "see pip's message above"
     "$VENV_PYTHON" -m pip install --quiet --disable-pip-version-check \
       --force-reinstall --no-deps dist/torch_xla-*-cp311-*.whl \
@@ -149,6 +162,7 @@ set_up() {
     printf '%s\n' "$inputs" > .venv/wheel-inputs
     printf '%s\n' "$overlay" > .venv/overlay-inputs
   fi
+  await "$packages" "the packages of $file"
   # Links stay, so that what follows need not set up again after each edit.
   if [[ -n "$linked" ]] || ! is_stamp .venv/overlay-inputs "$overlay"; then
     link_overlay

@@ -29,9 +29,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 if [[ "${1:-}" == --core || "${1:-}" == --all ]]; then
   set -- "--tier=${1#--}" "${@:2}"
 fi
-set_up valgrind valgrind 'looks at the memory of the libraries in C' \
+set_up infra/requirements-test.txt \
+  valgrind valgrind 'looks at the memory of the libraries in C' \
   chromium chromium 'opens the pages of reports'
-need_packages infra/requirements-test.txt
 # Each child would write the asserts of its tests anew.
 unset PYTHONDONTWRITEBYTECODE
 step 'running the suite' 'the first failure above; rerun it with

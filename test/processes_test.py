@@ -1,52 +1,10 @@
 """Tests of the tools that other tests run in: children and what they report."""
 
-import os
-import signal
 import subprocess
 import sys
 import textwrap
 
-import processes
 import pytest
-
-_SETTINGS = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '3'}
-
-
-def _seen(name: str) -> tuple[str, bool, int]:
-  import torch_xla
-  print('said on stdout')
-  print('said on stderr', file=sys.stderr)
-  return (os.environ.get(name,
-                         ''), torch_xla._XLAC._xla_runtime_is_initialized(),
-          os.getpid())
-
-
-def test_a_call_has_its_environment_and_a_process_of_its_own():
-  called = processes.call(_seen, 'CPU_NUM_DEVICES', **_SETTINGS)
-  devices, is_up, pid = called.value
-  assert devices == '3' and not is_up and pid != os.getpid()
-  assert 'said on stdout\n' in called.stdout
-  assert 'said on stderr\n' in called.stderr
-  again = processes.call(_seen, 'CPU_NUM_DEVICES', **_SETTINGS)
-  assert again.value[2] != pid
-
-
-def _fail() -> None:
-  raise KeyError('on purpose')
-
-
-def _die() -> None:
-  os.kill(os.getpid(), signal.SIGSEGV)
-
-
-@pytest.mark.parametrize('function, text', [
-    (_fail, "KeyError: 'on purpose'"),
-    (_die, 'exit status -11'),
-])
-def test_what_ends_a_child_is_an_error(function, text):
-  with pytest.raises(AssertionError, match=text):
-    processes.call(function, **_SETTINGS)
-
 
 _MODULE = '''
 import os

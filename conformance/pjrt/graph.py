@@ -22,8 +22,6 @@ _MLIR_TYPES = {
         f'{kind}{bits}': f'{mlir}{bits}' for kind, mlir in (('s', 'i'), ('u', 'ui')) for bits in (8, 16, 32, 64)
     }
 }
-# CustomCallApiVersion of xla/service/hlo.proto.
-_TYPED_FFI = 4
 
 _SUMS = ('all-reduce', 'reduce-scatter')
 _COLLECTIVES = (*_SUMS, 'all-gather', 'all-to-all', 'collective-permute')
@@ -64,14 +62,12 @@ class Step:
     groups: of replicas, of a collective; of a collective-permute pairs, from
       the first to the second.
     numbers: of a constant, which is of float32.
-    target: of a custom call, which a typed FFI handler is.
   """
   opcode: str
   result: Array
   operands: tuple[int, ...] = ()
   groups: Groups = ()
   numbers: tuple[float, ...] = ()
-  target: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,13 +213,6 @@ def spread(count: int) -> Graph:
   return Graph((Array('f32', (1,)),), (step,), (1,))
 
 
-def custom_call(target: str, count: int) -> Graph:
-  """A call of a target that a typed FFI handler is, of `count` numbers."""
-  array = Array('f32', (count,))
-  return Graph((array,), (Step('custom-call', array, (0,), target=target),),
-               (1,))
-
-
 def _add_instruction(computation: Any, opcode: str, shape: bytes,
                      operands: Sequence[int], **fields: Any) -> Any:
   number = len(computation.instructions)
@@ -268,10 +257,6 @@ def _set_attributes(op: Any, step: Step, summed: Sequence[str]) -> None:
   if step.opcode == 'dot':
     op.dot_dimension_numbers.lhs_contracting_dimensions.append(1)
     op.dot_dimension_numbers.rhs_contracting_dimensions.append(0)
-  if step.target:
-    op.custom_call_target = step.target
-    op.custom_call_api_version = _TYPED_FFI
-    op.custom_call_has_side_effect = True
   for group in step.groups:
     if step.opcode == 'collective-permute':
       op.source_target_pairs.add(source=group[0], target=group[1])
@@ -289,10 +274,6 @@ def _step_text(step: Step, values: Sequence[Array]) -> str:
     return f'{name} dense<"0x{data}"> : {step.result.mlir}'
   if step.opcode == 'broadcast':
     return f'{name}_in_dim {operands}, dims = [0] : {signature}'
-  if step.target:
-    return (f'{name} @{step.target}({operands}) {{api_version = {_TYPED_FFI} : '
-            f'i32, backend_config = {{}}, has_side_effect = true}} : '
-            f'{signature}')
   if step.opcode == 'concatenate':
     return f'{name} {operands}, dim = 0 : {signature}'
   if step.opcode == 'dot':

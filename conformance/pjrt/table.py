@@ -133,10 +133,10 @@ class Table:
   def call_with(self, name: str, arguments: ctypes.Structure) -> None:
     """Calls a function as `call` does, with a struct of the caller's."""
     self._check(name)
-    if self._guarded is None:
-      self.call_at(self._functions[name], arguments)
-    else:
+    if self._guarded is not None:
       self._call_guarded(name, arguments, self._guarded)
+    elif error := CALL(self._functions[name])(ctypes.addressof(arguments)):
+      raise self.error_of(error)
 
   @contextlib.contextmanager
   def guarded(self) -> Iterator[dict[str, bool]]:
@@ -176,29 +176,18 @@ class Table:
     self._check(name)
     return self._functions[name]
 
-  def call_at(self, function: int, arguments: ctypes.Structure) -> None:
-    """Calls a function by its address: an extension's is not in the table."""
-    error = CALL(function)(ctypes.addressof(arguments))
-    if error:
-      raise self.error_of(error)
-
   def extensions(self) -> tuple[str, ...]:
     """The names of the table's extensions, or numbers where none is known."""
-    return tuple(name for name, _ in self._extensions())
-
-  def extension(self, name: str) -> int:
-    """The address of an extension; 0 if the table does not list it."""
-    return dict(self._extensions()).get(name, 0)
-
-  def _extensions(self) -> Iterator[tuple[str, int]]:
+    names = []
     address = self._first_extension
     while address:
       # struct_size, type, next.
       _, kind, following = (ctypes.c_size_t * 3).from_address(address)
       kind &= 0xffffffff
       known = kind < len(EXTENSIONS)
-      yield EXTENSIONS[kind] if known else str(kind), address
+      names.append(EXTENSIONS[kind] if known else str(kind))
       address = following
+    return tuple(names)
 
   def _check(self, name: str) -> None:
     if not self.has(name):

@@ -8,7 +8,10 @@ faults.toml holds what a slip looks like, and who sees it:
     test = what has to fail: a module under test/, or a node id of pytest's
 
 FILE is in the checkout, or an official file as the wheel has it, and NAME says
-what goes wrong, in a few words with hyphens.
+what goes wrong, in a few words with hyphens. First all these tests run without a
+fault, on the installed torch_xla with the copy's files. Run it with .venv's
+Python, after bash infra/develop.sh. Exit status: 0 if every fault was found, 1 if
+one survives, 2 on an error, as where the table does not fit the code.
 """
 
 from __future__ import annotations
@@ -34,13 +37,6 @@ from infra.wheel.overlay import wheel_files
 from infra.wheel.pure_wheel import files_of
 from infra.wheel.tools import TOOLS
 
-_EPILOG = """\
-Each fault of infra/mutants/faults.toml is planted in a copy of the checkout, and
-the test that the table names runs there, on the installed torch_xla with the
-copy's files. First all these tests run without a fault. Run it with .venv's Python,
-after bash infra/develop.sh. Exit status: 0 if every fault was found, 1 if one
-survives, 2 on an error, as where the table does not fit the code.
-"""
 _TABLE = 'infra/mutants/faults.toml'
 _NOT_COPIED = ('.git', '.venv*', '.hypothesis', '.pytest_cache', 'build',
                'dist')
@@ -104,7 +100,6 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
   parser = argparse.ArgumentParser(
       prog='python -m infra.mutants',
       description=__doc__,
-      epilog=_EPILOG,
       formatter_class=argparse.RawDescriptionHelpFormatter)
   parser.add_argument(
       '--only',

@@ -1,14 +1,14 @@
-"""Applies patches to official files, and to nothing else."""
+"""Applies patches to files: official ones, or those of a commit."""
 
 from pathlib import Path
 import tempfile
-from typing import Callable
+from typing import Callable, Iterable
 
 from infra.errors import BuildError
 from infra.patchset import git
 from infra.patchset.patch import blob_id, Change, Patch
 
-# Gives a file of the official wheel, or None if it has no such file.
+# Gives a file of the official wheel or of a commit, or None if it has none.
 Reader = Callable[[str], bytes | None]
 
 
@@ -22,56 +22,79 @@ def folder_reader(folder: Path) -> Reader:
   return read
 
 
-def patched_files(read: Reader, patches: list[Patch]) -> dict[str, bytes]:
-  """Applies the patches to the files that they touch.
+class Stack:
+  """Files, and the patches that are applied to them one after another.
 
-  A patch applies to the blob that its index line names: the official file, or
+  A patch applies to the blob that its index line names: the file as it was, or
   what an earlier patch made of it. Where other series have changed the file
   besides, git merges the two.
 
-  Args:
-    read: gives the official files.
-    patches: to be applied in this order.
-
-  Raises:
-    BuildError: a patch applies to no blob that there is, the result is not the
-      blob that it should be, or two series change the same lines.
+  Attributes:
+    files: those that are patched, by path.
+    blobs: by id, what patches apply to, and what they make of it.
   """
-  files: dict[str, bytes] = {}
-  # By path and blob: what patches apply to, and what they make of it.
-  states: dict[tuple[str, str], bytes] = {}
-  touched: dict[str, str] = {}
-  for patch in patches:
+
+  def __init__(self, read: Reader):
+    self._read = read
+    self._patches: list[Patch] = []
+    self.files: dict[str, bytes] = {}
+    self.blobs: dict[str, bytes] = {}
+
+  def apply(self, patch: Patch) -> None:
+    """Applies a patch.
+
+    Raises:
+      BuildError: there is no blob that it applies to, the result is not the
+        blob that it should be, or two series change the same lines.
+    """
     for change in patch.changes:
       path = change.path
-      if path not in files:
-        files[path] = _official(read, path, patch)
-        states[path, blob_id(files[path])] = files[path]
-      old = states.get((path, change.old))
-      if old is None:
+      current = self.files.get(path, self._read(path))
+      if current is None:
+        raise BuildError(f'patch {patch.name} changes {path}, which is not '
+                         'there')
+      self.blobs.setdefault(blob_id(current), current)
+      if change.old not in self.blobs:
+        raise BuildError(self._wrong_base(current, change, patch))
+      old = self.blobs[change.old]
+      new = self.blobs[change.new] = _applied(old, change, patch)
+      merged = git.take_both(git.merge_files(current, old, new))
+      if merged is None:
         raise BuildError(
-            _wrong_base(files[path], change, patch, patches, touched))
-      new = _applied(old, change, patch)
-      states[path, change.new] = new
-      if files[path] == old:
-        files[path] = new
-      else:
-        merged = git.merge_files(files[path], old, new)
-        if merged is None:
-          raise BuildError(
-              f'patch {patch.name} changes lines of {path} that '
-              f'{touched[path]} changes: one series has to depend on the other')
-        files[path] = states[path, blob_id(merged)] = merged
-      touched[path] = patch.name
-  return dict(sorted(files.items()))
+            f'patch {patch.name} changes lines of {path} that '
+            f'{self._last(path)} changes: one series has to depend on the '
+            'other')
+      self.files[path] = self.blobs[blob_id(merged)] = merged
+    self._patches.append(patch)
+
+  @property
+  def names(self) -> set[str]:
+    """The names of the patches that are applied."""
+    return {patch.name for patch in self._patches}
+
+  def _last(self, path: str) -> str:
+    """The name of the last patch that changed a file; empty if none did."""
+    names = [p.name for p in self._patches for c in p.changes if c.path == path]
+    return names[-1] if names else ''
+
+  def _wrong_base(self, current: bytes, change: Change, patch: Patch) -> str:
+    """The error where no blob is there that a patch applies to."""
+    before = self._last(change.path)
+    return (f'patch {patch.name} does not apply to this {change.path}:\n'
+            f'  expected blob {change.old}\n'
+            f'  actual blob   {blob_id(current)}\n' +
+            (f'The file was changed before by {before}. Is the order in '
+             'series.toml wrong?'
+             if before else 'Are the patches applied already, or is the order '
+             'in series.toml wrong?'))
 
 
-def _official(read: Reader, path: str, patch: Patch) -> bytes:
-  data = read(path)
-  if data is None:
-    raise BuildError(f'patch {patch.name} changes {path}, which is not in the '
-                     'official wheel')
-  return data
+def patched_files(read: Reader, patches: Iterable[Patch]) -> dict[str, bytes]:
+  """The files that patches change, as they make them; see `Stack`."""
+  stack = Stack(read)
+  for patch in patches:
+    stack.apply(patch)
+  return dict(sorted(stack.files.items()))
 
 
 def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
@@ -100,7 +123,7 @@ def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:
     The paths of the changed files.
 
   Raises:
-    BuildError: as `patched_files`; nothing is changed then.
+    BuildError: as `Stack.apply`; nothing is changed then.
   """
   if not folder.is_dir():
     raise BuildError(f'{folder} is no folder with an unpacked wheel')
@@ -108,21 +131,3 @@ def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:
   for path, data in results.items():
     (folder / path).write_bytes(data)
   return list(results)
-
-
-def _wrong_base(current: bytes, change: Change, patch: Patch,
-                patches: list[Patch], touched: dict[str, str]) -> str:
-  """Says why there is no file that a patch applies to."""
-  actual = blob_id(current)
-  message = (f'patch {patch.name} does not apply to this {change.path}:\n'
-             f'  expected blob {change.old}\n  actual blob   {actual}')
-  for other in patches:
-    for change_there in other.changes:
-      if change_there.path == change.path and change_there.new == change.old:
-        message += (f'\nIt applies to the result of {other.name}, which has to '
-                    'come before it: the order in series.toml is wrong.')
-  if change.path in touched:
-    message += f'\nThe file was changed before by {touched[change.path]}.'
-  else:
-    message += '\nAre the patches applied already?'
-  return message

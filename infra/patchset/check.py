@@ -64,29 +64,27 @@ def _check_application(manifest: Manifest, patches: _Loaded,
 
 
 def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
-  """Compares blob ids along the patches of each series on each base.
+  """Compares blob ids along the patches of each series for the source.
 
   That each begins at the base's own blob is for `check --upstream` to see: it
   takes upstream's sources.
   """
   problems = []
   for series in manifest.series:
-    for base in series.upstream:
-      where = f'series {series.name} on {base}'
-      blobs: dict[str, tuple[str, str]] = {}
-      for part in manifest.with_dependencies(series.name):
-        if base not in part.upstream:
-          problems.append(f'{where}: it depends on {part.name}, which has no '
-                          f'patches for that base in {FILE}')
-        # Git merges those that another base lists.
-        for patch in patches.get((part.name, base), ()):
-          for change in patch.changes:
-            blob, by = blobs.get(change.path, (change.old, ''))
-            if blob != change.old:
-              problems.append(
-                  f'{where}: patch {patch.name} applies to blob {change.old} '
-                  f'of {change.path}, and {by} before it makes {blob}')
-            blobs[change.path] = (change.new, patch.name)
+    blobs: dict[str, tuple[str, str]] = {}
+    for part in manifest.with_dependencies(series.name) if series.base else ():
+      if series.base not in manifest.bases_of(part):
+        problems.append(f'{FILE}: {series.name} depends on {part.name}, which '
+                        f'has no patches for {series.base}')
+      for patch in patches.get((part.name, part.base), ()):
+        for change in patch.changes:
+          blob, by = blobs.get(change.path, (change.old, ''))
+          if blob != change.old:
+            problems.append(
+                f'series {series.name} on {series.base}: patch {patch.name} '
+                f'applies to blob {change.old} of {change.path}, and {by} '
+                f'before it makes {blob}')
+          blobs[change.path] = (change.new, patch.name)
   return problems
 
 

@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+import tempfile
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
 from infra.patchset.manifest import ALL, load_manifest, Series
-from infra.patchset.worktree import Worktree
 from infra.patchset.pull_request import read_cover
 from infra.patchset.style import misformatted
+from infra.patchset.worktree import check_checkout, Worktree
 
 
 def check_upstream(root: Path,
@@ -23,7 +24,7 @@ def check_upstream(root: Path,
   """Checks the series for people with the source.
 
   Args:
-    root: the checkout of this project. A clone in its build/upstream is used.
+    root: the checkout of this project.
     upstream: a checkout or bare clone of upstream; only read.
     only: just this series.
     say: is called with progress.
@@ -40,51 +41,35 @@ def check_upstream(root: Path,
   chosen = [manifest.find(only)] if only else [
       *manifest.series, manifest.find(ALL)
   ]
-  chosen = [series for series in chosen if series.upstream]
+  chosen = [series for series in chosen if series.base]
   if not chosen:
     raise BuildError(f'no patches for people with the source: {only}')
-  worktree = Worktree(root, manifest, _clone(root, upstream))
-  targets = {b.name: b.name for b in manifest.bases}
-  if elsewhere and elsewhere not in targets:
-    targets[elsewhere] = git.need(upstream, 'rev-parse', '--verify',
-                                  f'{elsewhere}^{{commit}}')
+  check_checkout(upstream)
+  target = elsewhere
+  if elsewhere and not any(b.name == elsewhere for b in manifest.bases):
+    target = git.need(upstream, 'rev-parse', '--verify',
+                      f'{elsewhere}^{{commit}}')
   problems = []
-  for series in chosen:
-    chain = manifest.with_dependencies(series.name)
-    own = chain if series.name == ALL else (series,)
-    for target in [elsewhere] if elsewhere else series.upstream:
-      count = sum(len(s.forms().get(s.home(target), ())) for s in own)
-      say(f'==> {series.name} on {target}: {count} patches')
-      for problem in _problems(worktree, chain, len(own), targets[target]):
-        problems.append(f'{series.name} on {target}: {problem}')
-        say(f'  {problem}')
-    try:
-      if series.name != ALL:
-        read_cover(root, series.name)
-    except BuildError as error:
-      problems.append(f'{series.name}: {error}')
+  with tempfile.TemporaryDirectory(prefix='series-') as folder:
+    git.need(upstream, 'clone', '--quiet', '--shared', '--no-checkout',
+             '--config=user.name=series.py', '--config=user.email=series.py',
+             '--config=commit.gpgSign=false', '.', folder)
+    worktree = Worktree(root, manifest, Path(folder))
+    for series in chosen:
+      chain = manifest.with_dependencies(series.name)
+      own = chain if series.name == ALL else (series,)
+      count = sum(len(s.upstream) for s in own)
+      for base in [elsewhere] if elsewhere else manifest.bases_of(series):
+        say(f'==> {series.name} on {base}: {count} patches')
+        for problem in _problems(worktree, chain, len(own), target or base):
+          problems.append(f'{series.name} on {base}: {problem}')
+          say(f'  {problem}')
+      try:
+        if series.name != ALL:
+          read_cover(root, series.name)
+      except BuildError as error:
+        problems.append(f'{series.name}: {error}')
   return problems
-
-
-def _clone(root: Path, upstream: Path) -> Path:
-  """A clone that shares the objects of another one, and nothing else."""
-  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
-    raise BuildError(f'{upstream} is no git checkout')
-  tree = root / 'build' / 'upstream'
-  if not (tree / '.git').is_dir():
-    tree.mkdir(parents=True, exist_ok=True)
-    git.need(tree, 'init', '--quiet')
-    git.need(tree, 'config', 'user.name', 'series.py')
-    git.need(tree, 'config', 'user.email', 'series.py@localhost')
-    git.need(tree, 'config', 'commit.gpgSign', 'false')
-  objects = git.need(upstream, 'rev-parse', '--git-path', 'objects')
-  alternates = tree / '.git' / 'objects' / 'info' / 'alternates'
-  alternates.write_text(f'{(upstream / objects).resolve()}\n', encoding='utf-8')
-  # The tag that the wheel's patches are laid on.
-  refs = git.need(upstream, 'for-each-ref', 'refs/tags',
-                  '--format=create %(refname) %(objectname)')
-  git.run(tree, 'update-ref', '--stdin', given=refs)
-  return tree
 
 
 def _problems(worktree: Worktree, chain: Sequence[Series], own: int,

@@ -19,7 +19,7 @@ class Exported:
   Attributes:
     start: the commit behind which the patches' commits stand.
     picked: commits of upstream's that come before it.
-    laid: the patches of the series itself.
+    laid: the patches of the series, those that it depends on first.
   """
   branch: str
   start: str
@@ -51,42 +51,31 @@ def export(root: Path,
   manifest = load_manifest(root)
   branch = branch or f'{BRANCH_PREFIX}{name}'
   chain = manifest.with_dependencies(name)
-  if not any(series.forms()[series.home(target)] for series in chain):
+  if not any(series.forms()[series.form_for(target)] for series in chain):
     raise BuildError(f'series {name} has no patches for {target}')
   with work_tree(upstream) as tree:
-    _check_branch(upstream, branch)
+    if has_commit(upstream, f'refs/heads/{branch}'):
+      raise BuildError(f'{upstream} has a branch {branch} already. Delete it '
+                       f'(git branch -D {branch}) or choose another name with '
+                       '--branch.')
     worktree = Worktree(root, manifest, tree)
     start, picked = worktree.start(target, chain)
     laid = worktree.lay(chain, target)
-    for patch in laid:
-      say(f'{patch.series}: {patch.patch.subject}')
-    conflicts = [patch for patch in laid if patch.conflict]
-    for patch in conflicts:
-      say(f'"{patch.patch.subject}" meets changes of the tree:\n'
-          f'{patch.conflict}')
-    if conflicts:
-      home = manifest.find(name).home(target)
+    for entry in laid:
+      say(f'{entry.series}: {entry.patch.subject}')
+      if entry.conflict:
+        say(f'meets changes of the tree:\n{entry.conflict}')
+    if count := sum(bool(entry.conflict) for entry in laid):
       raise BuildError(
-          f'{len(conflicts)} patches meet changes of {target}, as shown above. '
-          f'To solve them by hand export to {home} (--base {home}), and rebase '
-          'that branch with git')
+          f'{count} patches meet changes of {target}, as shown above. To solve '
+          'them by hand export to a base (--base), and rebase that branch with '
+          'git')
     git.need(tree, *CONFIG, 'switch', '--quiet', '--create', branch)
     # For `import`; git drops it with the branch.
     for key, value in (('name', name), ('target', target), ('start', start)):
       git.need(tree, 'config', f'branch.{branch}.series-{key}', value)
   say(f'branch {branch} on {target}')
-  return Exported(branch, start, picked,
-                  tuple(one for one in laid if one.series == name))
-
-
-def newest_base(root: Path, name: str) -> str:
-  """The newest base that a series has patches for; BuildError if none."""
-  series = load_manifest(root).find(name)
-  if not series.upstream:
-    raise BuildError(
-        f'series {name} has no patches for people with the source. What the '
-        'wheel gets of it comes with `export --wheel`')
-  return [*series.upstream][-1]
+  return Exported(branch, start, picked, tuple(laid))
 
 
 def exported_from(upstream: Path, branch: str) -> tuple[str, str, str]:
@@ -103,13 +92,3 @@ def exported_from(upstream: Path, branch: str) -> tuple[str, str, str]:
     raise BuildError(f'{upstream} has no branch {branch} that export made: '
                      'export the series, and bring your commits to that branch')
   return name, target, start
-
-
-def _check_branch(upstream: Path, branch: str) -> None:
-  """Raises BuildError if a branch cannot be made."""
-  if git.run(upstream, 'check-ref-format', '--branch', branch).returncode:
-    raise BuildError(f'{branch} is no name for a branch')
-  if has_commit(upstream, f'refs/heads/{branch}'):
-    raise BuildError(f'{upstream} has a branch {branch} already. Delete it '
-                     f'(git branch -D {branch}) or choose another name with '
-                     '--branch.')

@@ -16,6 +16,8 @@ _REPOSITORY_VARIABLES = ('GIT_DIR', 'GIT_WORK_TREE', 'GIT_INDEX_FILE',
                          'GIT_OBJECT_DIRECTORY',
                          'GIT_ALTERNATE_OBJECT_DIRECTORIES')
 
+_CONFLICT = re.compile(rb'^<{7} ours\n.*?^>{7} theirs\n?',
+                       re.MULTILINE | re.DOTALL)
 # A conflict of lines that both sides insert.
 _INSERTIONS = re.compile(
     rb'^<{7} ours\n(.*?)^\|{7} base\n={7}\n(.*?)^>{7} theirs\n',
@@ -117,15 +119,14 @@ def apply_outside(folder: Path, diff: str) -> str:
   return process.stderr.strip() if process.returncode else ''
 
 
-def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
-  """Merges two changes of a file; None if they change the same lines.
-
-  Of lines that both insert at one place, ours come first.
-  """
+def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes:
+  """Merges two changes of a file; conflicts are marked as diff3 does."""
+  if base in (ours, theirs):
+    return theirs if ours == base else ours
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
       (Path(name) / file).write_bytes(data)
-    merged = run(
+    return run(
         Path(name),
         'merge-file',
         '-p',
@@ -133,7 +134,20 @@ def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
         'ours',
         'base',
         'theirs',
-        text=False)
+        text=False).stdout
+
+
+def take_both(merged: bytes) -> bytes | None:
+  """Resolves conflicts of lines that both insert; None if others are left.
+
+  Ours come first.
+  """
   # Not with --union, which takes lines between two conflicts for parts of both.
-  result, count = _INSERTIONS.subn(rb'\1\2', merged.stdout)
-  return result if count == merged.returncode else None
+  if all(map(_INSERTIONS.fullmatch, conflicts(merged))):
+    return _INSERTIONS.sub(rb'\1\2', merged)
+  return None
+
+
+def conflicts(merged: bytes) -> list[bytes]:
+  """The conflicts in a merged file, with their marks."""
+  return _CONFLICT.findall(merged)

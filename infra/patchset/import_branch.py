@@ -3,7 +3,6 @@
 series.toml has the order of the patches, so a new patch is listed there first.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 import re
 
@@ -17,8 +16,6 @@ from infra.patchset.patch import (fields_of, file_of, load_patch, Patch,
 
 _DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',
          '--no-commit-id', '--no-color', '--no-ext-diff', '--no-textconv')
-# Commits to take, by the patches' paths; None for a patch that is gone.
-_Edited = dict[str, tuple[Patch, str] | None]
 
 
 def import_branch(root: Path,
@@ -45,13 +42,13 @@ def import_branch(root: Path,
   if not has_commit(upstream, f'refs/heads/{branch}'):
     branch = f'{BRANCH_PREFIX}{branch}'
   edited = _edited(root, upstream, branch, manifest)
-  texts: dict[str, str] = {}
+  texts = {name: '' for name, patch in edited.items() if not patch}
   with work_tree(upstream) as tree:
     worktree = Worktree(root, manifest, tree, edited)
     for series, form in ((s, f) for s in manifest.series for f in s.forms()):
       chain = manifest.with_dependencies(series.name)
       if edited.keys().isdisjoint(
-          name for s in chain for name in s.forms()[s.home(form)]):
+          name for s in chain for name in s.forms()[s.form_for(form)]):
         continue
       worktree.start(form)
       for laid in worktree.lay(chain, form):
@@ -65,23 +62,23 @@ def import_branch(root: Path,
         text = _text(tree, laid.patch, laid.commit, form)
         if texts.setdefault(laid.patch.name, text) != text:
           raise BuildError(
-              f'{laid.patch.name} is one patch for several forms, and would '
-              f'differ on {form}: list another patch there')
-  _write(root, edited, texts, say)
+              f'{laid.patch.name} is one patch for the wheel and the source, '
+              f'and would differ on {form}: list another patch there')
+  _write(root, texts, say)
 
 
 def _edited(root: Path, upstream: Path, branch: str,
-            manifest: Manifest) -> _Edited:
-  """The commits of a branch; None for the patches that it has no more."""
+            manifest: Manifest) -> dict[str, Patch | None]:
+  """The patches of a branch; None for those that it has no more."""
   name, target, start = exported_from(upstream, branch)
   if git.need(upstream, 'rev-list', '--merges', f'{start}..{branch}'):
     raise BuildError(f'{branch} has a merge, which is no patch: rebase it')
   names = {
-      file_of(path): (path, series.home(target))
+      file_of(path): (path, series.form_for(target))
       for series in manifest.with_dependencies(name)
-      for path in series.forms()[series.home(target)]
+      for path in series.forms()[series.form_for(target)]
   }
-  edited: _Edited = {path: None for path, _ in names.values()}
+  edited: dict[str, Patch | None] = {path: None for path, _ in names.values()}
   commits = git.need(upstream, 'rev-list', '--reverse', f'{start}..{branch}')
   order = []
   for commit in commits.split():
@@ -94,7 +91,8 @@ def _edited(root: Path, upstream: Path, branch: str,
     if edited[path]:
       raise BuildError(f'{branch} has two commits for {path}')
     order.append(path)
-    edited[path] = _patch(root, path, form, message), commit
+    patch = _patch(root, path, form, message)
+    edited[path] = read_patch(_text(upstream, patch, commit, form), path, form)
   if order != [path for path, patch in edited.items() if patch]:
     raise BuildError(f'{branch} has the patches in another order than {FILE}: '
                      'change it there')
@@ -139,30 +137,27 @@ def _text(tree: Path, patch: Patch, commit: str, form: str) -> str:
   return text
 
 
-def _write(root: Path, edited: _Edited, texts: Mapping[str, str],
-           say: Say) -> None:
-  """Writes what differs, and removes the patches that are gone."""
+def _write(root: Path, texts: dict[str, str], say: Say) -> None:
+  """Writes what differs, and removes the patches that have no text."""
   changed = False
-  for path, patch in edited.items():
-    file = root / FOLDER / path
-    if not patch and file.exists():
-      file.unlink()
-      say(f'removed {FOLDER}/{path}: take it out of {FILE}')
-      changed = True
   for path, text in texts.items():
     file = root / FOLDER / path
-    if file.exists() and _same(file.read_text(encoding='utf-8'), text):
+    old = file.read_text(encoding='utf-8') if file.exists() else ''
+    if _normal(old) == _normal(text):
+      continue
+    changed = True
+    if not text:
+      file.unlink()
+      say(f'removed {FOLDER}/{path}: take it out of {FILE}')
       continue
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding='utf-8')
     say(f'changed {FOLDER}/{path}')
-    changed = True
   if not changed:
     say('nothing was changed on the branch')
 
 
-def _same(text: str, other: str) -> bool:
-  """Tests whether two patches differ only in how headers are wrapped."""
+def _normal(text: str) -> tuple[list[str], str]:
+  """A patch but for how its header is wrapped."""
   head, _, diff = text.partition('\n---\n')
-  other_head, _, other_diff = other.partition('\n---\n')
-  return diff == other_diff and head.split() == other_head.split()
+  return head.split(), diff

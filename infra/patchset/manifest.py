@@ -1,6 +1,6 @@
 """Reads patches/series.toml."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 import re
@@ -11,8 +11,8 @@ from infra.wheel import toml_values as values
 FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
 
-# The form of a series for the official wheel. The other forms are for people
-# with the source, each called after its base.
+# The form of a series for the official wheel. The other one is for people with
+# the source, called after its base.
 WHEEL = 'wheel'
 UPSTREAM = 'upstream'
 # A series of none but what it depends on.
@@ -40,38 +40,38 @@ class Series:
 
   Attributes:
     wheel: its patches for the official wheel, as paths under patches/.
-    upstream: for each base, its patches, or the base whose patches git merges
-      there.
+    base: the name of the base that the patches for the source are made for;
+      they go on each later one, too. Empty if there are none.
+    upstream: its patches for people with the source.
   """
   name: str
   description: str
   bug: str
-  depends_on: tuple[str, ...]
-  wheel: tuple[str, ...]
-  upstream: Mapping[str, tuple[str, ...] | str]
+  depends_on: tuple[str, ...] = ()
+  wheel: tuple[str, ...] = ()
+  base: str = ''
+  upstream: tuple[str, ...] = ()
 
   def forms(self) -> dict[str, tuple[str, ...]]:
-    """Patches by form: the wheel's, and each base's with a list of its own."""
+    """Patches by form: the wheel's, and those for the base."""
     return {
         WHEEL: self.wheel
-    } | {
-        base: patches
-        for base, patches in self.upstream.items()
-        if not isinstance(patches, str)
-    }
+    } | ({
+        self.base: self.upstream
+    } if self.base else {})
 
-  def home(self, target: str) -> str:
-    """The form whose patches are laid on a base, or on any other tree.
+  def form_for(self, target: str) -> str:
+    """The form of the patches that are laid on a base, or on any other tree.
 
     Raises:
       BuildError: there are no patches for people with the source.
     """
-    if target == WHEEL or not isinstance(self.upstream.get(target, ''), str):
-      return target
-    if not self.upstream:
+    if target == WHEEL:
+      return WHEEL
+    if not self.base:
       raise BuildError(f'series {self.name} has no patches for people with the '
-                       'source')
-    return self.upstream.get(target) or [*self.forms()][-1]
+                       'source. What the wheel gets of it comes with --wheel')
+    return self.base
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,26 @@ class Manifest:
       BuildError: there is none.
     """
     if name == ALL:
-      parts = [series for series in self.series if series.upstream]
-      bases = (b.name for b in self.bases)
-      forms = {b: () for b in bases if all(b in s.upstream for s in parts)}
-      names = tuple(series.name for series in parts)
-      return Series(ALL, 'all series', '', names, (), forms)
+      parts = [series for series in self.series if series.base]
+      return Series(
+          ALL,
+          'all series',
+          '',
+          depends_on=tuple(series.name for series in parts),
+          base=max((s.base for s in parts), key=self._names().index))
     for series in self.series:
       if series.name == name:
         return series
     known = ', '.join(series.name for series in self.series)
     raise BuildError(f'there is no series {name}; there are: {known}')
+
+  def bases_of(self, series: Series) -> list[str]:
+    """The bases that the patches of a series go on, the oldest first."""
+    names = self._names()
+    return names[names.index(series.base):] if series.base else []
+
+  def _names(self) -> list[str]:
+    return [base.name for base in self.bases]
 
   def with_dependencies(self, name: str) -> tuple[Series, ...]:
     """The series called `name` behind all that it depends on, in order.
@@ -180,22 +190,16 @@ def _series(entry: values.Table, bases: Sequence[str]) -> Series:
   """Turns one table into a Series; see `load_manifest` for the errors."""
   keys = [field.name for field in fields(Series)]
   where = f'{entry.get("name", "series")}.'
-  values.check_keys(entry, keys, [k for k in keys if k != UPSTREAM], where)
-  upstream = values.subtable(entry, UPSTREAM, where)
-  values.check_keys(upstream, bases, where=f'{where}upstream.')
-  for name, value in upstream.items():
-    if isinstance(value, str) and not isinstance(upstream.get(value), list):
-      raise BuildError(f'{where}upstream for {name} is as for {value}, which '
-                       'has no list')
+  values.check_keys(entry, keys, keys[:3], where)
+  base = values.choice(entry, 'base', bases, '', where)
+  if bool(base) != bool(entry.get(UPSTREAM)):
+    raise BuildError(f'{where}base and {where}upstream go together')
   return Series(
-      *(values.text(entry, key, where=where)
-        for key in ('name', 'description', 'bug')),
-      *(values.texts(entry, key) for key in ('depends_on', WHEEL)),
-      upstream={
-          name:
-              upstream[name] if isinstance(upstream[name], str) else
-              values.texts(upstream, name) for name in bases if name in upstream
-      })
+      *(values.text(entry, key, where=where) for key in keys[:3]),
+      depends_on=values.texts(entry, 'depends_on'),
+      wheel=values.texts(entry, WHEEL),
+      base=base,
+      upstream=values.texts(entry, UPSTREAM))
 
 
 def _differ(entries: Sequence[Base | Series], kind: str) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.errors import BuildError
+from infra.patchset.export import Exported
 from infra.patchset.manifest import FOLDER, Manifest, UPSTREAM
-from infra.patchset.patch import load_patches, Patch
+from infra.patchset.patch import Patch
 
 COVER = 'COVER.md'
 
@@ -17,43 +18,41 @@ def read_cover(root: Path, series: str) -> tuple[str, str]:
     BuildError: there is none, or it does not begin with a title.
   """
   name = f'{FOLDER}/{UPSTREAM}/{series}/{COVER}'
-  try:
-    text = (root / name).read_text(encoding='utf-8')
-  except FileNotFoundError:
-    raise BuildError(
-        f'{name} is missing. It begins with "# " and the title, and tells the '
-        'problem with a reproduction and its output, the change, why so, the '
-        'tests, and what it does not do') from None
+  path = root / name
+  text = path.read_text(encoding='utf-8') if path.exists() else ''
   title, _, body = text.partition('\n')
   if not title.startswith('# ') or not body.strip():
-    raise BuildError(f'{name} has to begin with "# " and the title, and to go '
-                     'on behind it')
+    raise BuildError(
+        f'{name} has to begin with "# " and the title, and to tell the problem '
+        'with a reproduction and its output, the change, why so, the tests, '
+        'and what it does not do')
   return title[2:].strip(), body.strip('\n')
 
 
-def pull_request(root: Path, manifest: Manifest, name: str, base: str,
-                 start: str, picked: Sequence[str]) -> str:
+def pull_request(root: Path, manifest: Manifest, name: str, target: str,
+                 exported: Exported) -> str:
   """The text of the pull request for a branch.
 
   Args:
     root: the checkout of this project.
     manifest: its series.
     name: the series that the branch is of.
-    base: of its patches.
-    start: the commit that the branch is on, as it is told.
-    picked: commits of upstream's that come first on it.
+    target: the base, or what was named in its place.
+    exported: the branch.
 
   Raises:
-    BuildError: as `read_cover`, or a patch cannot be read.
+    BuildError: as `read_cover`.
   """
   title, body = read_cover(root, name)
-  lines = [f'# {title}', '', body, '', '## Commits', '', f'On {start}:', '']
-  for commit in picked:
-    lines.append(f'- {commit}, as it is upstream')
-  for series in manifest.with_dependencies(name):
-    mark = '' if series.name == name else f' (of {series.bug})'
-    for patch in load_patches(root, series, series.home(base)):
-      lines.append(f'- {patch.subject}{mark}')
+  lines = [
+      f'# {title}', '', body, '', '## Commits', '',
+      f'On {target}, {exported.start}:', ''
+  ]
+  lines += [f'- {commit}, as it is upstream' for commit in exported.picked]
+  for entry in exported.laid:
+    bug = manifest.find(entry.series).bug
+    mark = '' if entry.series == name else f' (of {bug})'
+    lines.append(f'- {entry.patch.subject}{mark}')
   return '\n'.join(lines) + '\n'
 
 
@@ -72,6 +71,6 @@ def request_of_patch(root: Path, name: str, patch: Patch,
       f'# {patch.subject}', '',
       *([status, ''] if 'not built' in status else []), patch.body, '',
       f'Of {patch.fields["Bug"]}.',
-      *(['', 'Stands on:', '', *(f'- {one}'
-                                 for one in before)] if before else [])
+      *(['', 'Stands on:', '', *(f'- {subject}'
+                                 for subject in before)] if before else [])
   ]) + '\n'

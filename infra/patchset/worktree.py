@@ -1,7 +1,7 @@
 """Lays series on a work tree of upstream's sources, as commits.
 
-A patch has no context, so git applies it to the very file that it was made of,
-on its home base. On any other tree git merges the commit that it is there.
+A patch has no context, so it is applied to the very file that it was made of, on
+its base. Into any other tree git merges what it changes there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,15 +12,18 @@ import tempfile
 
 from infra.errors import BuildError
 from infra.patchset import git, includes
+from infra.patchset.apply import Reader, Stack
 from infra.patchset.manifest import Base, FOLDER, Manifest, Series, WHEEL
 from infra.patchset.patch import load_patch, Patch
 from infra.wheel import pins
 
 # The user's hooks and settings are for the user's work.
 CONFIG = ('-c', 'core.hooksPath=/dev/null', '-c', 'rerere.enabled=false', '-c',
-          'core.autocrlf=false', '-c', 'merge.conflictStyle=diff3', '-c',
-          'diff.noprefix=false', '-c', 'color.ui=never')
-_PICK = ('cherry-pick', '--allow-empty', '--keep-redundant-commits')
+          'core.autocrlf=false', '-c', 'diff.noprefix=false', '-c',
+          'color.ui=never')
+
+# Patches to take instead of those in patches/, by their paths; None for none.
+Edited = Mapping[str, Patch | None]
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Laid:
 
   Attributes:
     commit: the commit that it became.
-    conflict: git's diff of the places where the tree differs, and which the
-      tree's lines stay in; empty if there are none.
+    conflict: where it and the tree change the same lines, which stay the
+      tree's; empty if there are none.
   """
   series: str
   patch: Patch
@@ -45,13 +48,14 @@ class Worktree:
   Attributes:
     root: the checkout of this project.
     tree: a work tree of upstream's; all that is not committed there is lost.
-    edited: by path, patches with commits to take instead, None to take none.
+    edited: patches that are not as the checkout has them.
   """
   root: Path
   manifest: Manifest
   tree: Path
-  edited: Mapping[str, tuple[Patch, str] | None] = field(default_factory=dict)
-  _homes: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+  edited: Edited = field(default_factory=dict)
+  # What the patches of the checkout make of each base.
+  _stacks: dict[str, Stack] = field(default_factory=dict)
 
   def start(
       self, target: str,
@@ -64,130 +68,118 @@ class Worktree:
     Returns:
       The commit, and the ids of upstream's commits that were picked.
     """
-    bases = [b for b in self.manifest.bases if b.name == target]
-    base = bases[0] if bases else _base_of(target)
+    base = self._base(target)
     _check_commits(self.tree, base)
     picks = base.cherry_pick
-    if not bases and target != WHEEL:
-      homes = {series.home(target) for series in chain}
+    if target != WHEEL and base not in self.manifest.bases:
+      homes = {series.form_for(target) for series in chain}
       picks = tuple(
           pick for b in self.manifest.bases if b.name in homes
           for pick in self._lacking(b, base.commit))
-    _go_to(self.tree, base.commit)
+    git.need(self.tree, *CONFIG, 'checkout', '--quiet', '--force', '--detach',
+             base.commit)
+    git.need(self.tree, 'clean', '-ffdxq')
     for commit in picks:
-      git.need(self.tree, *CONFIG, *_PICK, '-x', commit)
+      git.need(self.tree, *CONFIG, 'cherry-pick', '--allow-empty',
+               '--keep-redundant-commits', '-x', commit)
     return git.need(self.tree, 'rev-parse', 'HEAD'), picks
 
-  def lay(self,
-          chain: Iterable[Series],
-          target: str,
-          at_home: bool = False) -> list[Laid]:
+  def lay(self, chain: Iterable[Series], target: str) -> list[Laid]:
     """Commits the patches of some series on the tree, which `start` put there.
 
-    Args:
-      at_home: merge none.
-
     Raises:
-      BuildError: a patch does not fit its home base.
+      BuildError: a patch does not fit its base.
     """
+    # Lines that both insert at one place are no conflict where the tree is
+    # known.
+    takes_both = target == WHEEL or self._base(target) in self.manifest.bases
     laid = []
     for series in chain:
-      form = series.home(target)
+      form = series.form_for(target)
+      stack = self._stack(series, form)
       for name in series.forms()[form]:
-        if name in self.edited and not self.edited[name]:
+        patch = self.edited.get(name)
+        if patch is None and name in self.edited:
           continue
-        patch, commit = self.edited.get(name) or (load_patch(
-            self.root, name, form), '')
-        conflict = ''
-        if commit:
-          conflict = self._merge(commit)
-        elif at_home or self._fits(patch):
-          self._commit(patch)
-        else:
-          conflict = self._merge(
-              self._home(series, form)[name],
-              any(target == base.name for base in self.manifest.bases))
-        head = git.need(self.tree, 'rev-parse', 'HEAD')
-        laid.append(Laid(series.name, patch, head, conflict))
+        patch = patch or load_patch(self.root, name, form)
+        conflict = '\n'.join(self._merge(patch, stack, takes_both))
+        git.need(
+            self.tree,
+            *CONFIG,
+            'commit',
+            '--quiet',
+            '--all',
+            '--allow-empty',
+            '--file=-',
+            given=f'{patch.subject}\n\n{patch.body}\n\n'
+            f'Bug: {patch.fields["Bug"]}\n')
+        commit = git.need(self.tree, 'rev-parse', 'HEAD')
+        laid.append(Laid(series.name, patch, commit, conflict))
     return laid
 
-  def _home(self, series: Series, form: str) -> dict[str, str]:
-    """The commits of a series on its home base, by the patches' paths."""
-    key = series.name, form
-    if key not in self._homes:
-      here = git.need(self.tree, 'rev-parse', 'HEAD')
-      self.start(form)
-      new = {
-          name: None
-          for name in self.edited
-          if not (self.root / FOLDER / name).exists()
-      }
-      home = Worktree(self.root, self.manifest, self.tree, new)
-      chain = self.manifest.with_dependencies(series.name)
-      self._homes[key] = {
-          laid.patch.name: laid.commit for laid in home.lay(
-              chain, form, at_home=form in series.upstream or form == WHEEL)
-      }
-      _go_to(self.tree, here)
-    return self._homes[key]
-
-  def _merge(self, commit: str, takes_both: bool = False) -> str:
-    """Picks a commit; returns the conflict, where the tree's lines stay.
-
-    Args:
-      takes_both: lines that both insert at one place are no conflict, where the
-        tree is known.
-    """
-    if not git.run(self.tree, *CONFIG, *_PICK, commit).returncode:
-      return ''
-    conflict = git.need(self.tree, *CONFIG, 'diff')
-    paths = git.need(self.tree, 'diff', '--name-only', '--diff-filter=U')
-    if conflict and all(
-        includes.merge(self.tree, path) or takes_both and self._take_both(path)
-        for path in paths.split()):
-      git.need(self.tree, 'add', '--', *paths.split())
-      git.need(self.tree, *CONFIG, '-c', 'core.editor=true', 'cherry-pick',
-               '--continue')
-      return ''
-    git.need(self.tree, 'cherry-pick', '--abort')
-    if git.run(self.tree, *CONFIG, *_PICK, '-X', 'ours', commit).returncode:
-      # A file that is gone there.
-      git.need(self.tree, 'cherry-pick', '--abort')
-    return conflict or git.need(self.tree, 'show', '--format=', commit)
-
-  def _take_both(self, path: str) -> bool:
-    """Takes what both sides of a conflict insert, as a wheel's files are."""
-    merged = git.merge_files(*(
-        git.read(self.tree, 'show', f':{stage}:{path}') for stage in (2, 1, 3)))
-    if merged is not None:
-      (self.tree / path).write_bytes(merged)
-    return merged is not None
-
-  def _fits(self, patch: Patch) -> bool:
-    """Tests whether the tree has the very files that a patch was made of."""
-    return all(_blob(self.tree, c.path) == c.old for c in patch.changes)
-
-  def _commit(self, patch: Patch) -> None:
+  def _merge(self, patch: Patch, stack: Stack,
+             takes_both: bool) -> Iterator[str]:
+    """Merges a patch into the files of the tree; gives the conflicts."""
     for change in patch.changes:
-      _check_blob(self.tree, patch, change.path, change.old, 'applies to')
-    git.need(
-        self.tree,
-        *CONFIG,
-        'apply',
-        '--unidiff-zero',
-        '--whitespace=nowarn',
-        '--index',
-        given=patch.diff)
-    for change in patch.changes:
-      _check_blob(self.tree, patch, change.path, change.new, 'should make')
-    message = f'{patch.subject}\n\n{patch.body}\n\nBug: {patch.fields["Bug"]}\n'
-    git.need(self.tree, *CONFIG, 'commit', '--quiet', '--file=-', given=message)
+      file = self.tree / change.path
+      if not file.is_file():
+        yield change.diff
+        continue
+      current = file.read_bytes()
+      merged = git.merge_files(
+          current,
+          *(stack.blobs.get(blob) or
+            git.read(self.tree, 'cat-file', 'blob', blob)
+            for blob in (change.old, change.new)))
+      file.write_bytes(merged)
+      if not git.conflicts(merged) or includes.merge(self.tree, change.path):
+        continue
+      both = git.take_both(merged) if takes_both else None
+      file.write_bytes(current if both is None else both)
+      for conflict in git.conflicts(merged) if both is None else ():
+        yield f'{change.path}:\n{conflict.decode()}'
+
+  def _stack(self, series: Series, form: str) -> Stack:
+    """What a series, with what it depends on, makes of its base."""
+    stack = self._stacks.setdefault(form, Stack(self._reader(self._base(form))))
+    for part in self.manifest.with_dependencies(series.name):
+      own = part.form_for(form)
+      for name in part.forms()[own]:
+        # One that is new lies nowhere yet.
+        if name not in stack.names and (name not in self.edited or
+                                        (self.root / FOLDER / name).exists()):
+          stack.apply(load_patch(self.root, name, own))
+    return stack
+
+  def _reader(self, base: Base) -> Reader:
+    """Reads the files of a base, with what it picks."""
+
+    def show(commit: str, path: str) -> bytes | None:
+      done = git.run(self.tree, 'show', f'{commit}:{path}', text=False)
+      return None if done.returncode else done.stdout
+
+    def read(path: str) -> bytes | None:
+      data = show(base.commit, path)
+      for pick in base.cherry_pick if data else ():
+        change = show(f'{pick}^', path), show(pick, path)
+        data = git.merge_files(data, *change) if all(change) else data
+      return data
+
+    return read
+
+  def _base(self, target: str) -> Base:
+    """A base, the wheel's tag, or any commit."""
+    if target == WHEEL:
+      return Base(pins.OFFICIAL_TAG, f'refs/tags/{pins.OFFICIAL_TAG}', ())
+    bases = (base for base in self.manifest.bases if base.name == target)
+    return next(bases, Base(target, target, ()))
 
   def _lacking(self, base: Base, commit: str) -> list[str]:
     """The commits that a base picks and that are in no history here."""
     return [
         pick for pick in base.cherry_pick
-        if not is_ancestor(self.tree, pick, commit) and
+        if git.run(self.tree, 'merge-base', '--is-ancestor', pick,
+                   commit).returncode and
         not git.need(self.tree, 'log', '-1', '--format=%H', '--fixed-strings',
                      f'--grep=(cherry picked from commit {pick})', commit)
     ]
@@ -200,8 +192,7 @@ def work_tree(upstream: Path) -> Iterator[Path]:
   Raises:
     BuildError: there is no git checkout.
   """
-  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
-    raise BuildError(f'{upstream} is no git checkout')
+  check_checkout(upstream)
   with tempfile.TemporaryDirectory(prefix='series-') as name:
     tree = Path(name).resolve() / 'tree'
     git.need(upstream, *CONFIG, 'worktree', 'add', '--quiet', '--detach',
@@ -212,23 +203,16 @@ def work_tree(upstream: Path) -> Iterator[Path]:
       git.run(upstream, 'worktree', 'remove', '--force', str(tree))
 
 
+def check_checkout(upstream: Path) -> None:
+  """Raises BuildError unless a folder is a git checkout."""
+  if not upstream.is_dir() or git.run(upstream, 'rev-parse').returncode:
+    raise BuildError(f'{upstream} is no git checkout')
+
+
 def has_commit(folder: Path, ref: str) -> bool:
   """Tests whether a ref names a commit."""
   return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
                  f'{ref}^{{commit}}').returncode == 0
-
-
-def is_ancestor(folder: Path, commit: str, of_commit: str) -> bool:
-  """Tests whether a commit is another one, or in its history."""
-  return git.run(folder, 'merge-base', '--is-ancestor', commit,
-                 of_commit).returncode == 0
-
-
-def _base_of(target: str) -> Base:
-  """The wheel's tag, or any commit."""
-  if target == WHEEL:
-    return Base(pins.OFFICIAL_TAG, f'refs/tags/{pins.OFFICIAL_TAG}', ())
-  return Base(target, target, ())
 
 
 def _check_commits(folder: Path, base: Base) -> None:
@@ -239,25 +223,3 @@ def _check_commits(folder: Path, base: Base) -> None:
       raise BuildError(
           f'there is no commit {commit}, which the base {base.name} needs. '
           f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')
-
-
-def _go_to(tree: Path, commit: str) -> None:
-  """Puts a work tree at a commit, whatever state it was left in."""
-  git.run(tree, *CONFIG, 'cherry-pick', '--quit')
-  git.need(tree, *CONFIG, 'checkout', '--quiet', '--force', '--detach', commit)
-  git.need(tree, 'clean', '-ffdxq')
-
-
-def _blob(tree: Path, path: str) -> str:
-  """The blob of a staged file, or an empty text."""
-  done = git.run(tree, 'rev-parse', '--verify', '--quiet', f':{path}')
-  return done.stdout.strip()
-
-
-def _check_blob(tree: Path, patch: Patch, path: str, expected: str,
-                verb: str) -> None:
-  """Raises BuildError if a staged file is not the expected blob."""
-  actual = _blob(tree, path) or 'none'
-  if actual != expected:
-    raise BuildError(f'patch {patch.name} {verb} blob {expected} of {path}, '
-                     f'and the checkout has {actual}')

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 import json
 from pathlib import Path
-import re
 
 from infra.errors import BuildError
 from infra.wheel import overlay, pins, plugins
-from infra.wheel.distribution import class_of, package_of
+from infra.wheel.distribution import package_of
 from infra.wheel.names import wrong_library
-from infra.wheel.patch_rules import not_python
 from infra.wheel.profile import Profile
 
 # Where torch_xla/shardy/vendor_defaults.py reads it.
@@ -58,7 +56,6 @@ def bundled_files(profile: Profile,
                      f'package {package}: give yours another name')
   if plugin.package:
     files |= _package_files(profile, plugin.package)
-    _check_class(profile, files)
   if plugin.library:
     name = f'{package}/{plugin.library.name}'
     if name in files:
@@ -110,22 +107,3 @@ def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
     if data.startswith(b'\x7fELF'):
       plugins.check_glibc(name, data)
   return files
-
-
-def _check_class(profile: Profile, files: dict[str, bytes]) -> None:
-  """Raises BuildError unless the package has the plugin class."""
-  module, _, name = class_of(profile).partition(':')
-  path = module.replace('.', '/')
-  file = next((f for f in (f'{path}.py', f'{path}/__init__.py') if f in files),
-              None)
-  if file is None:
-    raise BuildError(f'{profile.path}: plugin.class: the package has no module '
-                     f'{module}: correct its name')
-  if why := not_python(files[file]):
-    raise BuildError(f'{profile.path}: plugin.package: {file} is no Python: '
-                     f'{why}: correct it')
-  # By `import *` and by a module's own `__getattr__` a name may be anything.
-  if not re.search(rf'\b{name}\b|import \*|__getattr__', files[file].decode()):
-    raise BuildError(
-        f'{profile.path}: plugin.class: {file} defines and imports '
-        f'no {name}: correct its name')

@@ -41,19 +41,12 @@ def check_python(files: Mapping[str, bytes],
     BuildError: one is not.
   """
   for name, data in files.items():
-    if name.endswith('.py') and (why := not_python(data)):
-      raise BuildError(f'{name}, as patched by {", ".join(by[name])}, is no '
-                       f'Python: {why}: correct the patch')
-
-
-def not_python(source: bytes) -> str | None:
-  """Why a module cannot be compiled, with the line; None if it can be."""
-  try:
-    with warnings.catch_warnings():
-      warnings.simplefilter('ignore')  # They are the module's own affair.
-      compile(source, '<module>', 'exec', dont_inherit=True)
-  except SyntaxError as error:
-    return f'line {error.lineno}: {error.msg}'
-  except (ValueError, RecursionError, MemoryError) as error:
-    return str(error) or 'it is nested too deeply'
-  return None
+    if name.endswith('.py'):
+      try:
+        with warnings.catch_warnings():
+          warnings.simplefilter('ignore')  # They are the module's own affair.
+          compile(data, '<module>', 'exec', dont_inherit=True)
+      except SyntaxError as error:
+        raise BuildError(
+            f'{name}, as patched by {", ".join(by[name])}, is no Python: line '
+            f'{error.lineno}: {error.msg}: correct the patch') from None

@@ -39,6 +39,13 @@ def mesh_fixture():
   return xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
 
 
+@pytest.fixture(name='spmd')
+def spmd_fixture(mesh):
+  """SPMD mode, in which torch has compiled nothing yet."""
+  import torch
+  torch._dynamo.reset()
+
+
 @pytest.fixture(name='traces')
 def traces_fixture(monkeypatch) -> collections.Counter:
   """Counts the traces of compiled graphs, under the key 'n'."""

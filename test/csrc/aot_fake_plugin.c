@@ -70,20 +70,22 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
   return NULL;
 }
 
-#define BEGIN(slot)                                                  \
-  do {                                                               \
-    PJRT_Error* begin_error = Begin(kSlot##slot, args->struct_size); \
-    if (begin_error != NULL) return begin_error;                     \
-  } while (0)
+// An entry: a function that is called as its slot is, if it is to go well.
+#define ENTRY(slot)                                            \
+  static PJRT_Error* Do##slot(Abi##slot##Args* args);          \
+  static PJRT_Error* slot(Abi##slot##Args* args) {             \
+    PJRT_Error* error = Begin(kSlot##slot, args->struct_size); \
+    return error != NULL ? error : Do##slot(args);             \
+  }                                                            \
+  static PJRT_Error* Do##slot(Abi##slot##Args* args)
 
-static PJRT_Error* PluginInitialize(AbiPluginInitializeArgs* args) {
-  BEGIN(PluginInitialize);
+ENTRY(PluginInitialize) {
+  (void)args;
   ++state.initialized;
   return NULL;
 }
 
-static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
-  BEGIN(PluginAttributes);
+ENTRY(PluginAttributes) {
   static const AbiNamedValue attribute = {.struct_size = sizeof(attribute),
                                           .name = "number",
                                           .name_size = 6,
@@ -149,8 +151,7 @@ static int ReadOptions(const AbiTopologyDescriptionCreateArgs* args) {
   return slices;
 }
 
-static PJRT_Error* TopologyCreate(AbiTopologyDescriptionCreateArgs* args) {
-  BEGIN(TopologyDescriptionCreate);
+ENTRY(TopologyDescriptionCreate) {
   char name[64];
   snprintf(name, sizeof(name), "%.*s", (int)args->topology_name_size,
            args->topology_name);
@@ -176,8 +177,7 @@ static PJRT_Error* TopologyCreate(AbiTopologyDescriptionCreateArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* TopologyDestroy(AbiTopologyDescriptionDestroyArgs* args) {
-  BEGIN(TopologyDescriptionDestroy);
+ENTRY(TopologyDescriptionDestroy) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   free(args->topology->devices);
   free(args->topology->list);
@@ -186,56 +186,47 @@ static PJRT_Error* TopologyDestroy(AbiTopologyDescriptionDestroyArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* PlatformName(AbiTopologyDescriptionPlatformNameArgs* args) {
-  BEGIN(TopologyDescriptionPlatformName);
+ENTRY(TopologyDescriptionPlatformName) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   args->platform_name = "fakes";
   args->platform_name_size = 4;
   return NULL;
 }
 
-static PJRT_Error* PlatformVersion(
-    AbiTopologyDescriptionPlatformVersionArgs* args) {
-  BEGIN(TopologyDescriptionPlatformVersion);
+ENTRY(TopologyDescriptionPlatformVersion) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   args->platform_version = "fake 1";
   args->platform_version_size = 6;
   return NULL;
 }
 
-static PJRT_Error* Descriptions(
-    AbiTopologyDescriptionGetDeviceDescriptionsArgs* args) {
-  BEGIN(TopologyDescriptionGetDeviceDescriptions);
+ENTRY(TopologyDescriptionGetDeviceDescriptions) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   args->descriptions = args->topology->list;
   args->num_descriptions = args->topology->num_devices;
   return NULL;
 }
 
-static PJRT_Error* DeviceId(AbiDeviceDescriptionIdArgs* args) {
-  BEGIN(DeviceDescriptionId);
+ENTRY(DeviceDescriptionId) {
   CheckMagic(args->device_description->magic, kDeviceMagic);
   args->id = args->device_description->id;
   return NULL;
 }
 
-static PJRT_Error* DeviceProcess(AbiDeviceDescriptionProcessIndexArgs* args) {
-  BEGIN(DeviceDescriptionProcessIndex);
+ENTRY(DeviceDescriptionProcessIndex) {
   CheckMagic(args->device_description->magic, kDeviceMagic);
   args->process_index = args->device_description->process;
   return NULL;
 }
 
-static PJRT_Error* DeviceKind(AbiDeviceDescriptionKindArgs* args) {
-  BEGIN(DeviceDescriptionKind);
+ENTRY(DeviceDescriptionKind) {
   CheckMagic(args->device_description->magic, kDeviceMagic);
   args->device_kind = "Fake v1";
   args->device_kind_size = 7;
   return NULL;
 }
 
-static PJRT_Error* DeviceAttributes(AbiDeviceDescriptionAttributesArgs* args) {
-  BEGIN(DeviceDescriptionAttributes);
+ENTRY(DeviceDescriptionAttributes) {
   CheckMagic(args->device_description->magic, kDeviceMagic);
   args->attributes = args->device_description->attributes;
   args->num_attributes = kAttributes;
@@ -255,8 +246,7 @@ static void Note(const AbiCompileArgs* args) {
   pthread_mutex_unlock(&mutex);
 }
 
-static PJRT_Error* Compile(AbiCompileArgs* args) {
-  BEGIN(Compile);
+ENTRY(Compile) {
   CheckMagic(args->topology->magic, kTopologyMagic);
   Note(args);
   if (args->program->code_size != sizeof(FakeProgram)) {
@@ -276,8 +266,7 @@ static PJRT_Error* Compile(AbiCompileArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
-  BEGIN(ExecutableDestroy);
+ENTRY(ExecutableDestroy) {
   CheckMagic(args->executable->magic, kExecutableMagic);
   --live_executables;
   free(args->executable);
@@ -294,23 +283,20 @@ static size_t Outputs(int slot, const FakeProgram* program) {
   return program->num_outputs + (slot == state.odd_slot);
 }
 
-static PJRT_Error* NumOutputs(AbiExecutableNumOutputsArgs* args) {
-  BEGIN(ExecutableNumOutputs);
+ENTRY(ExecutableNumOutputs) {
   args->num_outputs =
       Outputs(kSlotExecutableNumOutputs, ProgramOf(args->executable));
   return NULL;
 }
 
-static PJRT_Error* OutputTypes(AbiExecutableOutputElementTypesArgs* args) {
-  BEGIN(ExecutableOutputElementTypes);
+ENTRY(ExecutableOutputElementTypes) {
   FakeProgram* program = ProgramOf(args->executable);
   args->output_types = program->types;
   args->num_output_types = Outputs(kSlotExecutableOutputElementTypes, program);
   return NULL;
 }
 
-static PJRT_Error* OutputDimensions(AbiExecutableOutputDimensionsArgs* args) {
-  BEGIN(ExecutableOutputDimensions);
+ENTRY(ExecutableOutputDimensions) {
   FakeProgram* program = ProgramOf(args->executable);
   args->dims = program->dims;
   args->dim_sizes = program->num_dims;
@@ -318,8 +304,7 @@ static PJRT_Error* OutputDimensions(AbiExecutableOutputDimensionsArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* OutputKinds(AbiExecutableOutputMemoryKindsArgs* args) {
-  BEGIN(ExecutableOutputMemoryKinds);
+ENTRY(ExecutableOutputMemoryKinds) {
   FakeProgram* program = ProgramOf(args->executable);
   for (size_t i = 0; i < program->num_outputs; ++i) {
     if (program->memory_kinds[i] == NULL) program->memory_kinds[i] = "device";
@@ -331,8 +316,7 @@ static PJRT_Error* OutputKinds(AbiExecutableOutputMemoryKindsArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
-  BEGIN(ExecutableOptimizedProgram);
+ENTRY(ExecutableOptimizedProgram) {
   FakeProgram* program = ProgramOf(args->executable);
   AbiProgram* to = args->program;
   to->format = program->optimized_format;
@@ -344,24 +328,21 @@ static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
   return NULL;
 }
 
-static PJRT_Error* MemoryStats(AbiExecutableGetCompiledMemoryStatsArgs* args) {
-  BEGIN(ExecutableGetCompiledMemoryStats);
+ENTRY(ExecutableGetCompiledMemoryStats) {
   ProgramOf(args->executable);
   int64_t* next = &args->generated_code_size_in_bytes;
   for (int i = 0; i < 11; ++i) *next++ = kFakeArgumentBytes + i;
   return NULL;
 }
 
-static PJRT_Error* Costs(AbiExecutableGetCostAnalysisArgs* args) {
-  BEGIN(ExecutableGetCostAnalysis);
+ENTRY(ExecutableGetCostAnalysis) {
   ProgramOf(args->executable);
   args->properties = args->executable->costs;
   args->num_properties = kCosts;
   return NULL;
 }
 
-static PJRT_Error* Fingerprint(AbiExecutableFingerprintArgs* args) {
-  BEGIN(ExecutableFingerprint);
+ENTRY(ExecutableFingerprint) {
   ProgramOf(args->executable);
   args->executable_fingerprint = "finger";
   args->executable_fingerprint_size = 6;
@@ -375,35 +356,33 @@ static struct {
   AbiFunction slots[kAbiSlots];
 } table;
 
-static void Set(int slot, AbiFunction function) {
-  table.slots[slot] = function;
-}
+#define SET(slot) table.slots[kSlot##slot] = (AbiFunction)slot
 
 EXPORT const AbiApi* GetPjrtApi(void) {
   // What is left out is NULL, as in plugins that leave it out.
   table.struct_size = sizeof(table);
   table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
   SetErrorFunctions((AbiApi*)&table);
-  Set(kSlotPluginInitialize, (AbiFunction)PluginInitialize);
-  Set(kSlotPluginAttributes, (AbiFunction)PluginAttributes);
-  Set(kSlotTopologyDescriptionCreate, (AbiFunction)TopologyCreate);
-  Set(kSlotTopologyDescriptionDestroy, (AbiFunction)TopologyDestroy);
-  Set(kSlotTopologyDescriptionPlatformName, (AbiFunction)PlatformName);
-  Set(kSlotTopologyDescriptionPlatformVersion, (AbiFunction)PlatformVersion);
-  Set(kSlotTopologyDescriptionGetDeviceDescriptions, (AbiFunction)Descriptions);
-  Set(kSlotDeviceDescriptionId, (AbiFunction)DeviceId);
-  Set(kSlotDeviceDescriptionProcessIndex, (AbiFunction)DeviceProcess);
-  Set(kSlotDeviceDescriptionKind, (AbiFunction)DeviceKind);
-  Set(kSlotDeviceDescriptionAttributes, (AbiFunction)DeviceAttributes);
-  Set(kSlotCompile, (AbiFunction)Compile);
-  Set(kSlotExecutableDestroy, (AbiFunction)ExecutableDestroy);
-  Set(kSlotExecutableNumOutputs, (AbiFunction)NumOutputs);
-  Set(kSlotExecutableOutputElementTypes, (AbiFunction)OutputTypes);
-  Set(kSlotExecutableOutputDimensions, (AbiFunction)OutputDimensions);
-  Set(kSlotExecutableOutputMemoryKinds, (AbiFunction)OutputKinds);
-  Set(kSlotExecutableOptimizedProgram, (AbiFunction)OptimizedProgram);
-  Set(kSlotExecutableGetCompiledMemoryStats, (AbiFunction)MemoryStats);
-  Set(kSlotExecutableGetCostAnalysis, (AbiFunction)Costs);
-  Set(kSlotExecutableFingerprint, (AbiFunction)Fingerprint);
+  SET(PluginInitialize);
+  SET(PluginAttributes);
+  SET(TopologyDescriptionCreate);
+  SET(TopologyDescriptionDestroy);
+  SET(TopologyDescriptionPlatformName);
+  SET(TopologyDescriptionPlatformVersion);
+  SET(TopologyDescriptionGetDeviceDescriptions);
+  SET(DeviceDescriptionId);
+  SET(DeviceDescriptionProcessIndex);
+  SET(DeviceDescriptionKind);
+  SET(DeviceDescriptionAttributes);
+  SET(Compile);
+  SET(ExecutableDestroy);
+  SET(ExecutableNumOutputs);
+  SET(ExecutableOutputElementTypes);
+  SET(ExecutableOutputDimensions);
+  SET(ExecutableOutputMemoryKinds);
+  SET(ExecutableOptimizedProgram);
+  SET(ExecutableGetCompiledMemoryStats);
+  SET(ExecutableGetCostAnalysis);
+  SET(ExecutableFingerprint);
   return (const AbiApi*)&table;
 }

@@ -25,7 +25,8 @@ CLIENT_ADDRESSABLE, UPLOAD = 16, 22
 BUFFER_DIMENSIONS, BUFFER_IS_DELETED = 60, 68
 F32, BF16 = 11, 13
 RESOURCE_EXHAUSTED = 8
-# CompileOptionsProto: one replica, eight partitions, SPMD.
+# CompileOptionsProto: one replica, and one partition or eight, SPMD.
+ONE = bytes([0x1a, 4, 0x20, 1, 0x28, 1])
 EIGHT = bytes([0x1a, 6, 0x20, 1, 0x28, 8, 0x30, 1])
 # Rows of `a` over all chips, `b` on each; the result takes the place of `a`.
 PROGRAM = b"""module @step attributes {
@@ -117,7 +118,7 @@ def local(plugin: Plugin, client: int) -> list[int]:
 
 @pytest.fixture(scope='module')
 def step(plugin: Plugin, client: int) -> int:
-  return plugin.compile(client, PROGRAM, options=EIGHT)
+  return plugin.compile(client, PROGRAM, EIGHT)
 
 
 def _upload(plugin: Plugin, client: int, device: int, kind: int,
@@ -198,7 +199,7 @@ def test_too_much_memory_is_the_compilers_error(library: ctypes.CDLL,
                                                 client: int) -> None:
   library.PjrtAot_LastProgram.restype = ctypes.c_int64
   with pytest.raises(PjrtError, match='HBM') as raised:
-    plugin.compile(client, LARGE)
+    plugin.compile(client, LARGE, ONE)
   assert raised.value.code == RESOURCE_EXHAUSTED
   assert '(15.75G)' in raised.value.message
   assert library.PjrtAot_LastProgram() == -1
@@ -208,7 +209,7 @@ def test_program_is_gone_and_its_facts_are_not(library: ctypes.CDLL,
                                                plugin: Plugin,
                                                client: int) -> None:
   library.PjrtAot_LastProgram.restype = ctypes.c_int64
-  loaded = plugin.compile(client, PROGRAM, options=EIGHT)
+  loaded = plugin.compile(client, PROGRAM, EIGHT)
   number = library.PjrtAot_LastProgram()
   plugin.call(LOADED_DESTROY, words(0, loaded))
   facts = Facts()

@@ -12,7 +12,7 @@ static void CompilePass(void) {
   FreeCompileCall(call);
   AbiClientCompileArgs args = {.struct_size = 8};
   ExpectError(api, Call(api, kSlotClientCompile, &args), kAbiInvalidArgument,
-              "fake: CompileArgs has 8");
+              "fake: ClientCompileArgs has 8");
   ExpectNothingAlive();
 }
 

@@ -167,7 +167,8 @@ static void ExecuteInnerError(void) {
   args->options = options;
   PJRT_Error* error = Call(api, kSlotLoadedExecutableExecute, args);
   CHECK(error == Record()->error);
-  ExpectError(api, error, kAbiInvalidArgument, "fake: ExecuteArgs has 40");
+  ExpectError(api, error, kAbiInvalidArgument,
+              "fake: LoadedExecutableExecuteArgs has 40");
   CHECK(args->options == options);
   free(args);
   free(options);

@@ -50,6 +50,13 @@ static PJRT_Error* CheckSize(const char* name, size_t size, size_t expected) {
                    name, size, expected);
 }
 
+#define CHECK_SIZE(kind, value)                                    \
+  do {                                                             \
+    PJRT_Error* size_error =                                       \
+        CheckSize(#kind, (value)->struct_size, sizeof(Abi##kind)); \
+    if (size_error != NULL) return size_error;                     \
+  } while (0)
+
 static PJRT_Error* Payloads(AbiErrorForEachPayloadArgs* args) {
   ErrorForEachPayload(args);  // It has to be ours.
   return MakeError(kAbiInternal, "fake: payloads were asked for");
@@ -79,12 +86,9 @@ static PJRT_LoadedExecutable* MakeLoaded(const char* program,
 
 static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
   record.compile_args = args;
-  PJRT_Error* error =
-      CheckSize("CompileArgs", args->struct_size, sizeof(AbiClientCompileArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ClientCompileArgs, args);
   const AbiProgram* program = args->program;
-  error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
-  if (error != NULL) return error;
+  CHECK_SIZE(Program, program);
   // All that the sizes promise must be there.
   unsigned sum = 0;
   for (size_t i = 0; i < program->struct_size; ++i) {
@@ -111,10 +115,7 @@ static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
 
 static PJRT_Error* LoadedExecutableDestroy(
     AbiLoadedExecutableDestroyArgs* args) {
-  PJRT_Error* error =
-      CheckSize("LoadedExecutableDestroyArgs", args->struct_size,
-                sizeof(AbiLoadedExecutableDestroyArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(LoadedExecutableDestroyArgs, args);
   FakeLoadedExecutable* loaded = (FakeLoadedExecutable*)args->executable;
   free(loaded->program);
   free(loaded->options);
@@ -145,9 +146,7 @@ static PJRT_Error* ClientDestroy(AbiClientDestroyArgs* args) {
 }
 
 static PJRT_Error* GetExecutable(AbiLoadedExecutableGetExecutableArgs* args) {
-  PJRT_Error* error = CheckSize("GetExecutableArgs", args->struct_size,
-                                sizeof(AbiLoadedExecutableGetExecutableArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(LoadedExecutableGetExecutableArgs, args);
   const FakeLoadedExecutable* loaded =
       (const FakeLoadedExecutable*)args->loaded_executable;
   if (Begins(loaded->program, loaded->program_size, "closed")) {
@@ -162,9 +161,7 @@ static PJRT_Error* GetExecutable(AbiLoadedExecutableGetExecutableArgs* args) {
 }
 
 static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
-  PJRT_Error* error = CheckSize("ExecutableDestroyArgs", args->struct_size,
-                                sizeof(AbiExecutableDestroyArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ExecutableDestroyArgs, args);
   FakeExecutable* executable = (FakeExecutable*)args->executable;
   free(executable->format);
   free(executable);
@@ -175,12 +172,9 @@ static PJRT_Error* ExecutableDestroy(AbiExecutableDestroyArgs* args) {
 static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
   optimized_args = args;
   ++optimized_calls;
-  PJRT_Error* error = CheckSize("OptimizedProgramArgs", args->struct_size,
-                                sizeof(AbiExecutableOptimizedProgramArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ExecutableOptimizedProgramArgs, args);
   AbiProgram* program = args->program;
-  error = CheckSize("Program", program->struct_size, sizeof(AbiProgram));
-  if (error != NULL) return error;
+  CHECK_SIZE(Program, program);
   WriteTail(args, args->struct_size, sizeof(AbiExecutableOptimizedProgramArgs));
   WriteTail(program, program->struct_size, sizeof(AbiProgram));
   const FakeExecutable* executable = (const FakeExecutable*)args->executable;
@@ -196,7 +190,7 @@ static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
     program->code_size = size;
     return NULL;
   }
-  error = CheckSize("code", program->code_size, size);
+  PJRT_Error* error = CheckSize("code", program->code_size, size);
   if (error != NULL) return error;
   if (Begins(loaded->program, loaded->program_size, "shy")) {
     return MakeError(kAbiInternal, "fake: only the size");
@@ -221,9 +215,7 @@ static void DeleteSerialized(PJRT_SerializedExecutable* serialized) {
 }
 
 static PJRT_Error* Serialize(AbiExecutableSerializeArgs* args) {
-  PJRT_Error* error = CheckSize("SerializeArgs", args->struct_size,
-                                sizeof(AbiExecutableSerializeArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ExecutableSerializeArgs, args);
   const FakeLoadedExecutable* loaded =
       ((const FakeExecutable*)args->executable)->loaded;
   if (Begins(loaded->program, loaded->program_size, "unsaved")) {
@@ -251,10 +243,7 @@ static PJRT_Error* Serialize(AbiExecutableSerializeArgs* args) {
 }
 
 static PJRT_Error* MemoryStats(AbiExecutableGetCompiledMemoryStatsArgs* args) {
-  PJRT_Error* error =
-      CheckSize("GetCompiledMemoryStatsArgs", args->struct_size,
-                sizeof(AbiExecutableGetCompiledMemoryStatsArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ExecutableGetCompiledMemoryStatsArgs, args);
   const FakeLoadedExecutable* loaded =
       ((FakeExecutable*)args->executable)->loaded;
   if (Begins(loaded->program, loaded->program_size, "unsaved")) {
@@ -268,9 +257,7 @@ static PJRT_Error* MemoryStats(AbiExecutableGetCompiledMemoryStatsArgs* args) {
 static PJRT_Error* DeserializeAndLoad(
     AbiExecutableDeserializeAndLoadArgs* args) {
   ++record.load_calls;
-  PJRT_Error* error = CheckSize("DeserializeAndLoadArgs", args->struct_size,
-                                sizeof(AbiExecutableDeserializeAndLoadArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(ExecutableDeserializeAndLoadArgs, args);
   record.load_client = args->client;
   if (args->overridden_serialized_compile_options != NULL ||
       args->overridden_serialized_compile_options_size != 0) {
@@ -301,9 +288,7 @@ static size_t ExpectedOptionsSize(void) {
 static PJRT_Error* Execute(AbiLoadedExecutableExecuteArgs* args) {
   record.execute_args = args;
   record.execute_options = args->options;
-  PJRT_Error* error = CheckSize("ExecuteArgs", args->struct_size,
-                                sizeof(AbiLoadedExecutableExecuteArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(LoadedExecutableExecuteArgs, args);
   if (args->options != NULL) {
     const size_t size = args->options->struct_size;
     const size_t expected = ExpectedOptionsSize();
@@ -371,9 +356,7 @@ static const void* MakeAttributes(void) {
 
 static PJRT_Error* PluginAttributes(AbiPluginAttributesArgs* args) {
   static const AbiNamedValue* attributes = NULL;
-  PJRT_Error* error = CheckSize("PluginAttributesArgs", args->struct_size,
-                                sizeof(AbiPluginAttributesArgs));
-  if (error != NULL) return error;
+  CHECK_SIZE(PluginAttributesArgs, args);
   if (strcmp(Fault(), "secret") == 0) {
     return MakeError(kAbiInternal, "fake: I do not tell");
   }

@@ -260,35 +260,25 @@ static PJRT_Error* TellText(AbiExecutableOptimizedProgramArgs* args,
   return error;
 }
 
-static PJRT_Error* OptimizedMlir(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, "right");
-}
-
-static PJRT_Error* OptimizedWrong(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, "wrong");
-}
-
-static PJRT_Error* OptimizedSilent(AbiExecutableOptimizedProgramArgs* args) {
-  return TellText(args, "silent");
-}
-
-static PJRT_Error* OptimizedDamaged(AbiExecutableOptimizedProgramArgs* args) {
-  static const char text[] = "module @damaged { what no parser takes";
-  return Tell(args->program, text, strlen(text));
-}
-
-static PJRT_Error* OptimizedEcho(AbiExecutableOptimizedProgramArgs* args) {
-  const Source* source = Recall(args->executable);
-  if (source == NULL || source->program == NULL) {
-    return Refuse(kAbiUnimplemented, "this executable was not compiled here");
+static PJRT_Error* OptimizedProgram(AbiExecutableOptimizedProgramArgs* args) {
+  const char* answer = settings[kAnswers];
+  if (strcmp(answer, "none") == 0) {
+    return Refuse(kAbiUnimplemented,
+                  "PJRT_Executable_OptimizedProgram is not implemented");
   }
-  return Tell(args->program, source->program, source->size);
-}
-
-static PJRT_Error* OptimizedNone(AbiExecutableOptimizedProgramArgs* args) {
-  (void)args;
-  return Refuse(kAbiUnimplemented,
-                "PJRT_Executable_OptimizedProgram is not implemented");
+  if (strcmp(answer, "damaged") == 0) {
+    static const char text[] = "module @damaged { what no parser takes";
+    return Tell(args->program, text, strlen(text));
+  }
+  if (strcmp(answer, "echo") == 0) {
+    const Source* source = Recall(args->executable);
+    if (source == NULL || source->program == NULL) {
+      return Refuse(kAbiUnimplemented, "this executable was not compiled here");
+    }
+    return Tell(args->program, source->program, source->size);
+  }
+  const bool is_right = answer[0] == '\0' || strcmp(answer, "mlir") == 0;
+  return TellText(args, is_right ? "right" : answer);
 }
 
 // Programs.
@@ -372,26 +362,6 @@ static PJRT_Error* ClientCompile(AbiClientCompileArgs* args) {
 
 // The table.
 
-// The entry for PJRT_Executable_OptimizedProgram; false if the setting is none.
-static bool ChooseAnswer(AbiFunction* entry) {
-  static const struct {
-    const char* name;
-    PJRT_Error* (*function)(AbiExecutableOptimizedProgramArgs*);
-  } answers[] = {{"", OptimizedMlir},       {"mlir", OptimizedMlir},
-                 {"wrong", OptimizedWrong}, {"silent", OptimizedSilent},
-                 {"echo", OptimizedEcho},   {"damaged", OptimizedDamaged},
-                 {"none", OptimizedNone},   {"absent", NULL}};
-  const char* name = settings[kAnswers];
-  if (strcmp(name, "hlo") == 0) return true;
-  for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); ++i) {
-    if (strcmp(name, answers[i].name) != 0) continue;
-    *entry = (AbiFunction)answers[i].function;
-    return true;
-  }
-  fprintf(stderr, "STABLEHLO_PLUGIN_ANSWERS: no answer is called '%s'\n", name);
-  return false;
-}
-
 static AbiApi* MakeTable(void) {
   ReadSettings();
   inner = OpenPlugin(settings[kInner], "STABLEHLO_PLUGIN_INNER=");
@@ -407,11 +377,12 @@ static AbiApi* MakeTable(void) {
   if (settings[kDevices][0] != '\0') {
     table->slots[kSlotCreate] = (AbiFunction)ClientCreate;
   }
-  if (ChooseAnswer(&table->slots[kSlotExecutableOptimizedProgram])) {
-    return table;
+  if (strcmp(settings[kAnswers], "hlo") != 0) {
+    const bool is_absent = strcmp(settings[kAnswers], "absent") == 0;
+    table->slots[kSlotExecutableOptimizedProgram] =
+        is_absent ? NULL : (AbiFunction)OptimizedProgram;
   }
-  free(table);
-  return NULL;
+  return table;
 }
 
 EXPORT const AbiApi* GetPjrtApi(void) {

@@ -3,8 +3,7 @@
 from pathlib import Path
 import shutil
 
-from infra_project import (add_bases, copy_checkout, git, make_sources, Project,
-                           ROOT, TAG, unpack)
+from infra_project import (add_bases, make_sources, Project, ROOT)
 import pytest
 from small_wheels import small_official, Workshop
 
@@ -36,35 +35,6 @@ def built(built_plugins, tmp_path_factory) -> Path:
 def project(tmp_path, official_wheel) -> Project:
   """A project without series."""
   return Project(tmp_path / 'project', official_wheel)
-
-
-@pytest.fixture(scope='session')
-def upstream_template(official_wheel, tmp_path_factory) -> Path:
-  """A checkout such as a user may have of upstream, with the official tag."""
-  folder = unpack(official_wheel, tmp_path_factory.mktemp('upstream') / 'xla')
-  # version.py is made by upstream's build, and .gitignore is upstream's too.
-  (folder / 'torch_xla' / 'version.py').unlink()
-  (folder / '.gitignore').write_text('shardy\n')
-  git(folder, 'init', '-q', '-b', 'main')
-  git(folder, 'config', 'user.name', 'The User')
-  git(folder, 'config', 'user.email', 'user@example.org')
-  git(folder, 'add', '.')
-  git(folder, 'commit', '-q', '-m', 'release')
-  git(folder, 'tag', TAG)
-  git(folder, 'gc', '-q')
-  return folder
-
-
-@pytest.fixture(scope='session')
-def checkout(tmp_path_factory) -> Path:
-  """The checkout's series, for such an upstream."""
-  return copy_checkout(tmp_path_factory.mktemp('checkout') / 'root')
-
-
-@pytest.fixture
-def upstream(upstream_template, tmp_path) -> Path:
-  """That checkout, for one test."""
-  return shutil.copytree(upstream_template, tmp_path / 'upstream')
 
 
 @pytest.fixture(scope='session')

@@ -157,30 +157,6 @@ def test_series_of_wrong_form(change, said, workshop, tmp_path):
     workshop.build(with_series(tmp_path))
 
 
-@pytest.mark.parametrize(
-    'text, said', [
-        ('series = ["a"]', r'series: it has to be a list of tables'),
-        ('series = []\n[base]', r'base: it has to be a list of tables'),
-        ('series = ' + '[' * 5000, 'it is nested too deeply: correct it'),
-        ('series = ', 'correct it, it is no TOML'),
-    ],
-    ids=lambda text: text[:20])
-def test_list_of_series_that_is_none(text, said, workshop, tmp_path):
-  vendor_series(workshop.project, tmp_path / 'vendor')
-  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
-  path.write_text(text)
-  with pytest.raises(
-      BuildError, match=f'(?s)/acme.toml: series: patches/series.toml.*{said}'):
-    workshop.build(with_series(tmp_path))
-
-
-def test_list_of_series_that_begins_with_a_byte_order_mark(workshop, tmp_path):
-  vendor_series(workshop.project, tmp_path / 'vendor')
-  path = tmp_path / 'vendor' / 'patches' / 'series.toml'
-  path.write_text('\ufeff' + path.read_text(), encoding='utf-8')
-  assert b'# acme' in read(workshop.build(with_series(tmp_path)))[CONFIG]
-
-
 def test_series_may_depend_on_ours(workshop, tmp_path):
   vendor_series(workshop.project, tmp_path / 'vendor')
   path = tmp_path / 'vendor' / 'patches' / 'series.toml'
@@ -241,31 +217,6 @@ def test_library_that_would_not_load(library, said, workshop, tmp_path):
   profile.plugin.library.write_bytes(library)
   with pytest.raises(BuildError, match=f'libacme.so.*{said}'):
     workshop.build(profile)
-
-
-@pytest.mark.parametrize('text, said', [
-    ('class Other:\n  pass\n',
-     'acme/__init__.py defines and imports no Plugin'),
-    ('class', 'acme/__init__.py is no Python: .*: correct it'),
-])
-def test_class_that_is_not_there(text, said, workshop, tmp_path):
-  profile = vendor(tmp_path)
-  (tmp_path / 'acme' / '__init__.py').write_text(text)
-  with pytest.raises(BuildError, match=said):
-    workshop.build(profile)
-
-
-@pytest.mark.parametrize('text', [
-    'if True:\n  class Plugin:\n    pass\n',
-    'try:\n  from json import JSONDecoder as Plugin\nexcept OSError:\n  raise\n',
-    'class _Impl:\n  pass\n\n\nPlugin = _Impl\n',
-    'from json import *\n',
-    'def __getattr__(name):\n  return object\n',
-])
-def test_class_that_is_there(text, workshop, tmp_path):
-  profile = vendor(tmp_path)
-  (tmp_path / 'acme' / '__init__.py').write_text(text)
-  assert read(workshop.build(profile))['acme/__init__.py'] == text.encode()
 
 
 @pytest.mark.parametrize('data', [LIBRARY.replace(b'\x3e', b'\xb7'), b'text'])

@@ -122,7 +122,7 @@ class Project:
                                                  f'base/{name}:{path}')
 
   def series(self, name: str, **values) -> dict:
-    """Adds a series, or changes one; `upstream` is a table of lists."""
+    """Adds a series, or changes one."""
     entry = self._series.setdefault(
         name,
         dict(
@@ -130,17 +130,11 @@ class Project:
             description='a series',
             bug='https://example.org/1',
             depends_on=[],
-            wheel=[],
-            upstream={}))
+            wheel=[]))
     entry.update(values)
     # The texts and lists of texts in use look the same in TOML.
     text = ''.join(_table('[[base]]', base) for base in self._bases.values())
-    for one in self._series.values():
-      text += _table('[[series]]', {
-          k: v for k, v in one.items() if k != 'upstream'
-      })
-      if one['upstream']:
-        text += _table('[series.upstream]', one['upstream'])
+    text += ''.join(_table('[[series]]', s) for s in self._series.values())
     (self.root / 'patches' / 'series.toml').write_text(text)
     return entry
 
@@ -175,7 +169,7 @@ class Project:
       series: may be new.
       subject: of the patch.
       edits: by file.
-      forms: get the patch at the end of their lists.
+      forms: get the patch at the end of their lists: the wheel, or a base.
       bases: what is edited, by default as the first form's earlier patches make
         it.
       folder: where the patch lies under patches/, if not in the usual place.
@@ -200,12 +194,11 @@ class Project:
     folder = folder or f'{WHEEL if forms == [WHEEL] else "upstream"}/{series}'
     name = f'{folder}/{slug(subject)}.patch'
     entry = self.series(series)
-    upstream = dict(entry['upstream'])
     for form in forms:
+      key = WHEEL if form == WHEEL else 'upstream'
+      entry = self.series(series, **{key: [*entry.get(key, []), name]})
       if form != WHEEL:
-        upstream[form] = [*upstream.get(form, []), name]
-    wheel = entry['wheel'] + ([name] if WHEEL in forms else [])
-    self.series(series, wheel=wheel, upstream=upstream)
+        self.series(series, base=form)
     return self.file(f'patches/{name}', f'{head}{diff}\n')
 
   def laid(self, series: str, form: str, path: str) -> bytes:
@@ -226,28 +219,7 @@ class Project:
 
 
 def _table(head: str, values: dict) -> str:
-  return f'{head}\n' + ''.join(
-      f'{k!r} = {v!r}\n' if head == '[series.upstream]' else f'{k} = {v!r}\n'
-      for k, v in values.items())
-
-
-def copy_checkout(root: Path) -> Path:
-  """Copies what makes up the series, with the patches as a wheel takes them.
-
-  Upstream's own tests, which patches also change, are not in the wheel that
-  `upstream_template` is made of.
-  """
-  for folder in ('patches', *pins.PACKAGES, 'test'):
-    shutil.copytree(
-        ROOT / folder,
-        root / folder,
-        ignore=shutil.ignore_patterns('__pycache__', '.*'))
-  for series in load_manifest(ROOT).series:
-    for patch in load_patches(ROOT, series):
-      file = root / 'patches' / patch.name
-      head = file.read_text().partition('\n---\n')[0]
-      file.write_text(f'{head}\n---\n{patch.wheel_part().diff}')
-  return root
+  return f'{head}\n' + ''.join(f'{k} = {v!r}\n' for k, v in values.items())
 
 
 def one_patch(project: Project) -> Path:

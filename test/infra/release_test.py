@@ -11,8 +11,7 @@ from infra_project import git, Project, ROOT
 import pytest
 
 from infra.errors import BuildError
-from infra.release import __main__ as command
-from infra.release import release
+from infra.release import __main__ as release
 from infra.wheel import pins
 from infra.wheel.build import running_python
 from infra.wheel.pure_wheel import PureWheel
@@ -170,7 +169,7 @@ def test_writing_is_refused(small, capsys):
   root = small.root
 
   def refusal() -> str:
-    assert command.main(['--write'], root) == 1
+    assert release.main(['--write'], root) == 1
     return capsys.readouterr().err
 
   git(root, 'tag', f'v{pins.VERSION}')

@@ -221,6 +221,16 @@ def test_no_network(machine):
     assert done.returncode == 0, done.stderr
 
 
+def test_packages_of_the_tests_that_fail_beside_the_build(machine):
+  machine.stub('python3.11',
+               f'[[ "$*" != *requirements-test* ]] || exit 1\n{PYTHON}')
+  done = machine.script('infra/test.sh')
+  assert 'it needs the network' in _failed(done)
+  assert 'the packages of infra/requirements-test.txt' in done.stderr
+  assert not any(
+      'pytest' in line or 'dist/' in line for line in machine.ran('python3.11'))
+
+
 def test_what_bazel_runs(machine):
   """The core, where infra/test.sh has run; else what to run."""
   done = machine.script('test/core_test.sh')

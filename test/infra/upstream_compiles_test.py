@@ -113,7 +113,7 @@ def test_each_touched_file_passes_a_compiler(base, tmp_path):
     start, _ = worktree.start(base)
     laid = worktree.lay([
         series for series in worktree.manifest.with_dependencies(ALL)
-        if base in series.upstream
+        if base in worktree.manifest.bases_of(series)
     ], base)
     assert not [entry for entry in laid if entry.conflict]
     _generate(tree, generated, packages)

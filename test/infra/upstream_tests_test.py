@@ -35,7 +35,7 @@ def tree_fixture():
     start, _ = worktree.start(_BASE)
     laid = worktree.lay([
         series for series in worktree.manifest.with_dependencies(ALL)
-        if _BASE in series.upstream and series.name not in _NATIVE
+        if series.base == _BASE and series.name not in _NATIVE
     ], _BASE)
     assert not [entry for entry in laid if entry.conflict]
     yield tree, start

@@ -248,20 +248,6 @@ def test_time_that_no_wheel_can_have(epoch, project, tmp_path, monkeypatch):
 
 
 @pytest.mark.nightly
-def test_builds_for_another_python(project, tmp_path):
-  python = '3.12' if running_python() != '3.12' else '3.13'
-  tag = 'cp' + python.replace('.', '')
-  project.series('empty')
-  wheel = build(project, tmp_path / 'dist', python=python)
-  assert f'-{tag}-{tag}-' in wheel.name
-  with zipfile.ZipFile(wheel) as file:
-    assert any(
-        name.startswith(f'_XLAC.cpython-{tag[2:]}-')
-        for name in file.namelist())
-    assert f'Tag: {tag}-{tag}-' in file.read(f'{INFO}/WHEEL').decode()
-
-
-@pytest.mark.nightly
 def test_setup_py_builds_for_several_pythons(tmp_path):
   done = setup_py('bdist_wheel', '--python', running_python(), '--python',
                   '3.12', '--dist-dir', str(tmp_path))

@@ -9,15 +9,9 @@ import torch
 import torch_xla
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-
-
-@pytest.fixture(autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
-  torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures('spmd')
 
 
 def test_layers_behind_a_compiled_function_take_one_program(mesh):

@@ -11,15 +11,9 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-
-
-@pytest.fixture(autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
-  torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures('spmd')
 
 
 def test_inputs_go_while_the_graph_lives(mesh):

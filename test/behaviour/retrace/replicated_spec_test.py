@@ -10,17 +10,11 @@ import torch
 import torch_xla
 import torch_xla.debug.metrics as met
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
+pytestmark = pytest.mark.usefixtures('spmd')
 # Every step is checked: a threshold below this would hide a retrace.
 STEPS = 4
-
-
-@pytest.fixture(autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
-  torch._dynamo.reset()
 
 
 def compiled(f: Callable, **kwargs) -> Callable:

@@ -4,15 +4,9 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.core.xla_model as xm
-import torch_xla.runtime as xr
 
 ENVIRONMENT = {'PJRT_DEVICE': 'CPU', 'CPU_NUM_DEVICES': '8'}
-
-
-@pytest.fixture(autouse=True)
-def spmd_fixture():
-  xr.use_spmd()
-  torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures('spmd')
 
 
 def noise(x: torch.Tensor) -> torch.Tensor:

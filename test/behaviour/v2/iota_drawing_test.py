@@ -11,19 +11,14 @@ import pytest
 import torch
 import torch_xla.distributed.spmd as xs
 from torch_xla.distributed.spmd import debugging
-import torch_xla.runtime as xr
 from torch_xla_form import V2
 
 pytest.importorskip('rich', reason='upstream draws with rich')
 
 ENVIRONMENT = V2
+pytestmark = pytest.mark.usefixtures('mesh')
 
 _REPLICATE = ' last_tile_dim_replicate'
-
-
-@pytest.fixture(autouse=True, scope='module')
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def _drawn(draw, *arguments) -> str:

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch_xla import _XLAC
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla_form import V2
 
 ENVIRONMENT = V2
+pytestmark = pytest.mark.usefixtures('mesh')
 
 _PLAIN = list(range(8))
 _ORDERS = {
@@ -27,11 +27,6 @@ _ORDERS = {
     'shuffled': [5, 2, 7, 0, 3, 6, 1, 4],
 }
 _SHAPES = [(8,), (2, 4), (4, 2), (1, 8), (2, 1, 4), (2, 2, 2)]
-
-
-@pytest.fixture(autouse=True, scope='module')
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def _mesh(shape, order='plain'):

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch_xla import _XLAC
 import torch_xla.distributed.spmd as xs
-import torch_xla.runtime as xr
 from torch_xla_form import V2
 
 ENVIRONMENT = V2
+pytestmark = pytest.mark.usefixtures('mesh')
 
 _ORDERS = {
     'plain': list(range(8)),
@@ -32,11 +32,6 @@ _SPECS = [('x', 'y', None), ('y', 'x', None), (('x', 'y'), None, None),
           (('y', 'x'), None, None), (None, None, ('x', 'y', 'z')),
           ('z', None, 'x'), ('x', None, 'z'), ('x', None, None),
           ('z', None, None)]
-
-
-@pytest.fixture(autouse=True, scope='module')
-def spmd_fixture():
-  xr.use_spmd()
 
 
 def _cube(order='plain'):

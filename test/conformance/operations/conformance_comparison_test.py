@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 
 import pytest
 import torch
@@ -144,16 +143,6 @@ def test_the_largest_difference_is_given():
   assert compare(torch.tensor([1.0, 2.0]), actual,
                  APPROXIMATED) == pytest.approx(
                      4e-6, rel=0.1)
-
-
-def test_every_failure_tells_what_was_allowed():
-  """So that a reader can judge the tolerance."""
-  rules = [
-      text_of(_NUMBERS, _NUMBERS + 1, tolerance).split('; ')[1]
-      for tolerance in (SAME_BITS, EXACT, ROUNDED, APPROXIMATED)
-  ]
-  assert rules[:2] == ['allowed none', 'allowed none']
-  assert all(re.match(r'allowed \de-\d\d relative', r) for r in rules[2:])
 
 
 def halves(tensor: torch.Tensor) -> list[Shard]:
