@@ -67,7 +67,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   _write(options, reports, others)
   if reports[-1].ended == INTERRUPTED:
     return _STATUS_INTERRUPTED
-  status, checks = _judged(reports, required)
+  status, checks = _judged(reports, required, options.quiet)
   if options.junit:
     ci.write_junit(options.junit, 'aot', checks)
   return status
@@ -114,21 +114,24 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
       write(path, text())
 
 
-def _judged(
-    reports: Sequence[AotReport],
-    required: Sequence[requirements.Requirement]) -> tuple[int, list[ci.Check]]:
-  """The exit status, and all that was judged; says what does not hold."""
+def _judged(reports: Sequence[AotReport],
+            required: Sequence[requirements.Requirement],
+            is_quiet: bool) -> tuple[int, list[ci.Check]]:
+  """The exit status, and all that was judged; prints what no report says."""
 
-  def check(name: str, say: Callable[[AotReport], Optional[str]]) -> ci.Check:
-    findings = ((r.topology.name, say(r)) for r in reports)
+  def check(name: str, text_of: Callable[[AotReport],
+                                         Optional[str]]) -> ci.Check:
+    findings = ((r.topology.name, text_of(r)) for r in reports)
     return ci.Check(name,
-                    tuple(f'{of}: {said}' for of, said in findings if said))
+                    tuple(f'{of}: {text}' for of, text in findings if text))
 
-  checks = [check(one.text, one.check) for one in required]
-  for line in (text for one in checks for text in one.findings):
+  checks = [check(r.text, r.check) for r in required]
+  fit = check('fit', lambda r: wording.verdict(r) if r.fits is False else None)
+  for line in (text for c in (*checks, *([fit] if is_quiet else []))
+               for text in c.findings):
     print(f'aot: {line}', file=sys.stderr)
   checks += [
-      check('fit', lambda r: wording.verdict(r) if r.fits is False else None),
+      fit,
       check('script', lambda r: r.ended if r.failed else None),
   ]
   # A script that ended because it does not fit did not fail itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import aot_reports as make
 import pytest
+from torch_xla.shardy.aot import command
 from torch_xla.shardy.aot.reporting import requirements
 from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.gate.requirements import RequirementError
@@ -108,3 +109,13 @@ def test_all_that_may_be_required_is_listed() -> None:
   text = requirements.known()
   for name in 'fits', '<=', 'programs after warm-up', 'peak', 'all-to-all':
     assert name in text
+
+
+def test_a_quiet_run_says_that_it_does_not_fit(
+    capsys: pytest.CaptureFixture[str]) -> None:
+  reports = [make.report(make.refused())]
+  for is_quiet in False, True:
+    status, _ = command._judged(reports, [], is_quiet)
+    assert status == 1
+    assert ('does not fit: the compiler refused 1 of 1'
+            in capsys.readouterr().err) is is_quiet
