@@ -201,6 +201,7 @@ class Propagation:
           tile % part and part % tile for tile in tiles for part in parts)
 
     return any(
+        len(of_dim) > 1 and dim.axes and
         is_uneven(dim, [operation.rule.sizes[f]
                         for f in of_dim])
         for operation in self.operations if operation.rule is not None
