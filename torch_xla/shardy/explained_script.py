@@ -46,10 +46,11 @@ def _explain(options: argparse.Namespace, spec: Any, shown: str) -> int:
   ran = script.run(options.script, options.arguments, options.is_module)
   explained: list[Any] = []
   refusals: dict[str, None] = {}
+  shown_conflicts: set[str] = set()
   is_answered = not options.why_not
   for explanation in of_records(ran.programs, shown):
     if not options.quiet:
-      for line in explanation.lines():
+      for line in explanation.lines(shown_conflicts):
         print(line, flush=True)
       print()
     if options.tensor:

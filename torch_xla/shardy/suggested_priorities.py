@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+import contextlib
 import json
 import os
 import pickle
@@ -23,6 +24,8 @@ from torch_xla_shardy.parser import Parser, write
 
 # To set up, the first step, and those after it.
 _FEW = 3
+# Of these a program depends on.
+_VARIABLES = ('XLA_', 'PJRT_', 'CPU_NUM_DEVICES', 'TPU_', 'LIBTPU_')
 _RERUN = 'torch_xla.shardy.explanation.rerun'
 
 
@@ -136,7 +139,7 @@ class _Runs:
   def again(self, command: Sequence[str],
             priorities: Any) -> Optional[dict[str, Any]]:
     """That with other priorities, once; None if it failed."""
-    key = json.dumps([command, priorities, self._topology])
+    key = json.dumps([command, priorities, self._topology, *_seen_by(command)])
     if key not in self._ran:
       answer = self._run(command, priorities)
       if answer is None or answer['failure']:
@@ -170,6 +173,19 @@ class _Runs:
         with open(f'{path}.log', encoding='utf-8', errors='replace') as log:
           _say(log.read()[-2000:])
       return answer or None
+
+
+def _seen_by(command: Sequence[str]) -> tuple[str, dict[str, str]]:
+  """The text of a script, where it is a file, and the runtime's variables."""
+  text = ''
+  with contextlib.suppress(OSError, UnicodeDecodeError):
+    with open(command[0], encoding='utf-8') as file:
+      text = file.read()
+  return text, {
+      name: value
+      for name, value in sorted(os.environ.items())
+      if name.startswith(_VARIABLES)
+  }
 
 
 def _ahead_of_time(topology: str, arguments: Sequence[str]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def add_options(parser: Parser) -> None:
       'such as one with constraints set by hand')
   parser.option(
       '--resume', 'FILE', 'keep what ran, and do not run it again; remove the '
-      'file when a script changes', output_file)
+      'file when what a script imports changes', output_file)
   parser.option('--write', 'FILE', 'write the best as a policy in TOML',
                 output_file)
   parser.add_quiet('do not say how far it is')

@@ -15,6 +15,7 @@ import logging
 from typing import Any, Optional
 
 from . import backend, conflicts, in_subprocess, reader, text, trial, why_not
+from .. import layers
 from ..compile.record import collectives, lost_text, ProgramRecord
 from ..hlo.compile_options import Partitioner
 from ..hlo.compiled_program import Collective
@@ -62,8 +63,12 @@ class Explanation:
   def __str__(self) -> str:
     return '\n'.join(self.lines())
 
-  def lines(self) -> Iterator[str]:
-    """The lines to print, each conflict's as soon as its change was tried."""
+  def lines(self, shown: Optional[set[str]] = None) -> Iterator[str]:
+    """The lines to print, each conflict's as soon as its change was tried.
+
+    Args:
+      shown: as of `new_conflicts`; None: all of them.
+    """
     propagation = self.propagation
     splitting = sum(
         bool(list(text.axes_of(o.dims))) for o in propagation.origins.values())
@@ -77,10 +82,31 @@ class Explanation:
     yield f'moved, as Shardy plans it: {collectives(propagation.collectives())}'
     if self.compiled is not None:
       yield f'moved, in the compiled program: {collectives(self.compiled)}'
-    for number, conflict in enumerate(self.conflicts, 1):
-      first, *rest = text.conflict_lines(propagation, conflict,
-                                         self.turning(conflict))
-      yield from ('', f'{number}. {first}', *rest)
+    conflicts = self.new_conflicts(set() if shown is None else shown)
+    for number, conflict in enumerate(conflicts, 1):
+      first, *rest = text.conflict_lines(propagation, conflict)
+      yield from ('', f'{number}. {first}', *rest, self.turned_text(conflict))
+    if left := len(self.conflicts) - len(conflicts):
+      yield from ('', text.as_above(left))
+
+  def new_conflicts(self, shown: set[str]) -> list[Conflict]:
+    """The conflicts that no program before has.
+
+    Args:
+      shown: the texts of those before, but for the numbers of operations; these
+        are added.
+    """
+    texts = {
+        layers.steady('\n'.join(text.conflict_lines(self.propagation, c))): c
+        for c in self.conflicts
+    }
+    new = [c for t, c in texts.items() if t not in shown]
+    shown.update(texts)
+    return new
+
+  def turned_text(self, conflict: Conflict) -> str:
+    """The line that says what turns a conflict."""
+    return text.turned(self.propagation, self.turning(conflict))
 
   def notes(self) -> Iterator[str]:
     """Facts of the whole program."""
@@ -131,12 +157,12 @@ def explain(name: str,
   def propagate(is_told: bool) -> Propagation:
     return reader.propagate(reader.parse(program), names, is_told)
 
-  propagation = propagate(False)
   # Asked where axes came from jaxlib 0.10.2's Shardy reads what is not there
   # where a factor is split unevenly: mostly it ends, and else what it tells is
   # of no use.
-  if not propagation.splits_factors_unevenly():
-    propagation = in_subprocess.run(lambda: propagate(True)) or propagation
+  propagation = in_subprocess.run(lambda: propagate(True))
+  if propagation is None or propagation.splits_factors_unevenly():
+    propagation = propagate(False)
   return Explanation(name, program, propagation, compiled)
 
 

@@ -16,6 +16,7 @@ import torch
 
 from . import reader, text
 from ..stablehlo import dialects
+from ..stablehlo.mlir import ir
 from .propagation import Origin, Propagation
 
 _BEFORE, _AFTER = '01.before_propagation.mlir', '02.after_propagation.mlir'
@@ -53,31 +54,29 @@ def compared(folder: str, name: str, propagation: Propagation) -> str:
     before, after = (dialects.read(_data(one, n)) for n in (_BEFORE, _AFTER))
     if _by_tensor(reader.origins_of(before)) == _by_tensor(propagation.origins):
       dialects.run(_PIPELINE, before, 'cannot propagate', verify=False)
-      ours, theirs = map(reader.as_it_is, (before, after))
-      return _compared(propagation, ours, theirs)
+      return _compared(propagation, before, after)
   return 'The backend does not show what its own Shardy chose: not compared'
 
 
-def _compared(propagation: Propagation, ours: Propagation,
-              theirs: Propagation) -> str:
-  names = [t.name for t in theirs.tensors]
-  if [t.name for t in ours.tensors] != names:
+def _compared(propagation: Propagation, before: ir.Module,
+              after: ir.Module) -> str:
+  ours, theirs = (reader.as_it_is(m, is_named=False) for m in (before, after))
+  names = [t.name for t in theirs]
+  if [t.name for t in ours] != names:
     return ("The backend's Shardy has another program after its propagation: "
             'not compared')
   arguments = sum(name.startswith('argument ') for name in names)
-  pairs = [
-      *zip(ours.tensors, theirs.tensors, strict=True), *zip(
-          propagation.tensors[:arguments],
-          theirs.tensors[:arguments],
-          strict=True)
-  ]
+  chosen = (*ours, *propagation.tensors[:arguments])
   differences = [
-      (a, b) for a, b in pairs if text.spec_text(a) != text.spec_text(b)
+      (one, number % len(theirs))
+      for number, one in enumerate(chosen)
+      if text.spec_text(one) != text.spec_text(theirs[number % len(theirs)])
   ]
   if not differences:
     return (f"The backend's own Shardy chose the same for all {len(names):,} "
             'tensors of the program as XLA simplified it')
-  one, other = differences[0]
+  one, number = differences[0]
+  other = reader.as_it_is(after, is_named=True)[number]
   return (f"The backend's own Shardy chose otherwise for {len(differences)} of "
           f'{len(names):,} tensors, first {other.name} {other.shape}: '
           f'{text.spec_text(other)}, and not {text.spec_text(one)}')

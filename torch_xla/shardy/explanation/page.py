@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import TypeVar
 
 from . import Explanation, text
 from ..compile.record import collectives
@@ -16,7 +15,6 @@ from .propagation import Dim, Origin, Propagation, whole_axis
 _TENSORS = (('tensor', 'head'), ('shape', 'plain'), ('split by', 'plain'),
             ('priority', 'plain'), ('won', 'num'), ('lost', 'num'))
 _WHOLE = 1 << 20
-_T = TypeVar('_T')
 
 
 def html(explained: Sequence[Explanation]) -> str:
@@ -45,14 +43,17 @@ def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
     yield f'<p>Compiled: {escape(collectives(explanation.compiled))}</p>'
   for line in (*explanation.notes(), *text.timeline(propagation)):
     yield f'<p>{escape(line)}</p>'
-  conflicts, left = _new(
-      [(_conflict(explanation, c),) for c in explanation.conflicts], shown)
-  yield f'<h3>Conflicts</h3>{left}'
+  conflicts = explanation.new_conflicts(shown)
+  yield f'<h3>Conflicts</h3>{_left(explanation.conflicts, conflicts)}'
   yield '<div class="placements" style="grid-template-columns: 1fr">' + (
-      ''.join(conflict for conflict, in conflicts) or
-      ('' if left else 'none')) + '</div>'
-  rows, left = _new(list(_annotations(explanation)), shown)
-  yield f'<h3>Annotations</h3>{left}' + (table(_TENSORS, rows) if rows else '')
+      ''.join(_conflict(explanation, c) for c in conflicts) or
+      ('' if explanation.conflicts else 'none')) + '</div>'
+  annotations = list(_annotations(explanation))
+  rows = [row for row in annotations if str(row) not in shown]
+  shown.update(map(str, rows))
+  yield f'<h3>Annotations</h3>{_left(annotations, rows)}'
+  if rows:
+    yield table(_TENSORS, rows)
   whole = list(text.whole_lines(propagation, _WHOLE))
   if whole:
     yield f'<h3>Computed tensors of {_WHOLE:,} bytes or more that are whole</h3>'
@@ -60,18 +61,16 @@ def _program(explanation: Explanation, shown: set[str]) -> Iterator[str]:
         f'<li>{escape(line)}</li>' for line in whole) + '</ul>'
 
 
-def _new(parts: Sequence[_T], shown: set[str]) -> tuple[list[_T], str]:
-  """Those parts that no program before has, and how many others there are."""
-  new = [part for part in parts if str(part) not in shown]
-  shown.update(map(str, new))
+def _left(parts: Sequence[object], new: Sequence[object]) -> str:
+  """How many parts a program before has, too."""
   left = len(parts) - len(new)
-  return new, f'<p class="soft">{left} as above</p>' if left else ''
+  return f'<p class="soft">{text.as_above(left)}</p>' if left else ''
 
 
 def _conflict(explanation: Explanation, conflict: Conflict) -> str:
   propagation = explanation.propagation
-  first, *rest = text.conflict_lines(propagation, conflict,
-                                     explanation.turning(conflict))
+  first, *rest = text.conflict_lines(propagation, conflict)
+  rest.append(explanation.turned_text(conflict))
   place = conflict.places[0]
   return (
       f'<details class="placement"><summary><b>{escape(first)}</b></summary>' +

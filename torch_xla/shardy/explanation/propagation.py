@@ -201,6 +201,7 @@ class Propagation:
           tile % part and part % tile for tile in tiles for part in parts)
 
     return any(
+        len(of_dim) > 1 and dim.axes and
         is_uneven(dim, [operation.rule.sizes[f]
                         for f in of_dim])
         for operation in self.operations if operation.rule is not None
@@ -233,13 +234,13 @@ class Propagation:
 
   def path(self, tensor: int, axis: str) -> list[int]:
     """The tensors by which an axis came to one, the origin's first."""
-    path = [tensor]
-    while (source := self._arrivals.get(
-        (path[0], whole_axis(axis)))) is not None:
+    path = {tensor: None}  # From its end.
+    axis = whole_axis(axis)
+    while (source := self._arrivals.get((tensor, axis))) is not None:
       if source in path:
         break
-      path.insert(0, source)
-    return path
+      path[tensor := source] = None
+    return [*reversed(path)]
 
 
 def _part(axis: str, before: int, size: int) -> str:

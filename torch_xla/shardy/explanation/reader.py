@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator, Mapping
 import dataclasses
+import functools
 import os
 import re
 from typing import Optional
@@ -86,13 +87,12 @@ def propagate(module: ir.Module,
   """
   dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
   with dialects.scope(module):
-    mesh = _mesh(module)
     origins = _origins(module, names)
   _propagate(module, is_told)
   with dialects.scope(module):
     main = functions.main_of(module)
-    reader = _Reader(mesh, origins, main, names)
-    propagation = reader.read()
+    reader = _Reader(main, names, origins)
+    propagation = reader.read(_mesh(module))
     if not is_told:
       propagation = infer_origins.inferred(propagation, reader.annotated())
   return dataclasses.replace(
@@ -100,6 +100,17 @@ def propagate(module: ir.Module,
       names=names,
       moves=moves.planned_collectives(module, main, reader.operations,
                                       _local(propagation)))
+
+
+def split(module: ir.Module) -> tuple[Tensor, ...]:
+  """The tensors of a module, which is propagated in place; without names.
+
+  Raises:
+    ProgramTextError: as `propagate`.
+  """
+  dialects.run(_IMPORT, module, 'cannot import the program for Shardy')
+  _propagate(module, False)
+  return as_it_is(module, is_named=False)
 
 
 def moved(module: ir.Module) -> tuple[Move, ...]:
@@ -122,10 +133,15 @@ def origins_of(module: ir.Module) -> dict[str, Origin]:
     return _origins(module, {})
 
 
-def as_it_is(module: ir.Module) -> Propagation:
-  """The tensors and operations of a module that was propagated."""
+def as_it_is(module: ir.Module, is_named: bool) -> tuple[Tensor, ...]:
+  """The tensors of a module that was propagated.
+
+  Args:
+    is_named: whether they have names that people read, which takes most of the
+      time; else what makes them.
+  """
   with dialects.scope(module):
-    return _Reader(_mesh(module), {}, functions.main_of(module), {}).read()
+    return _Reader(functions.main_of(module), {}, {}, is_named).tensors()
 
 
 def _propagate(module: ir.Module, is_told: bool) -> None:
@@ -147,19 +163,23 @@ def constraints_of(module: ir.Module) -> list[ir.Operation]:
   return [o for o in dialects.operations_of(module) if o.name == _CONSTRAINT]
 
 
-def named(main: ir.Operation) -> Iterator[tuple[str, ir.Operation]]:
-  """A function's operations, in order, with the names that people read.
+def named(main: ir.Operation) -> Iterator[tuple[str, str, ir.Operation]]:
+  """A function's operations, in order: name, as people read it, and line.
 
   They are numbered, those of a module on their own.
   """
   counts: collections.Counter[str] = collections.Counter()
-  for operation in dialects.operations_of(main)[:-1]:  # Without itself.
-    location = str(operation.location)
-    module = module_of(location)
+  made_at = functools.cache(lambda text: (module_of(text), _where(text)))
+  for operation in _operations(main):
+    module, where = made_at(str(operation.location))
     if operation.name not in (_EDGE, _CONSTRAINT):
       counts[module] += 1
-    yield _of_module(f'{operation.name.partition(".")[2]}.{counts[module]}',
-                     location), operation
+    name = f'{operation.name.partition(".")[2]}.{counts[module]}'
+    yield _of_module(name, module), where, operation
+
+
+def _operations(main: ir.Operation) -> list[ir.Operation]:
+  return dialects.operations_of(main)[:-1]  # Without itself.
 
 
 def _mesh(module: ir.Module) -> dict[str, int]:
@@ -202,11 +222,14 @@ def _origin_of(name: str, value: ir.Value[ir.Type], shape: ArrayShape,
                dims: tuple[Dim, ...]) -> Origin:
   """What is said of a result or in the program, with what it is said of."""
   location = str(value.location)
-  return Origin(_of_module(name, location), shape, dims, where=_where(location))
+  return Origin(
+      _of_module(name, module_of(location)),
+      shape,
+      dims,
+      where=_where(location))
 
 
-def _of_module(name: str, location: str) -> str:
-  module = module_of(location)
+def _of_module(name: str, module: str) -> str:
   return f'{name} of {module}' if module else name
 
 
@@ -244,35 +267,44 @@ def _axis(reference: ir.Attribute) -> str:
 class _Reader:
   """Reads one function main after propagation."""
 
-  def __init__(self, mesh: Mapping[str, int], origins: Mapping[str, Origin],
-               main: ir.Operation, names: Mapping[int, str]):
-    self._mesh, self._origins = mesh, origins
-    self._main, self._names = main, names
+  def __init__(self,
+               main: ir.Operation,
+               names: Mapping[int, str],
+               origins: Mapping[str, Origin],
+               is_named: bool = True):
+    self._main, self._names, self._origins = main, names, origins
+    self._named = list(named(main)) if is_named else [
+        (o.name, '', o) for o in _operations(main)
+    ]
+    # MLIR has the same object for equal types and attributes.
+    self._shape = functools.cache(functions.array_of)
+    self._dims, self._rule = functools.cache(_dims), functools.cache(_rule)
     self._tensors: list[Tensor] = []
     self._numbers: dict[ir.Value[ir.Type], int] = {}
     # The numbers of operations, by their first results.
     self.operations: dict[ir.Value[ir.Type], int] = {}
 
-  def read(self) -> Propagation:
-    main = self._main
-    given = functions.attributes_of(main, ARGUMENTS)
-    for number, value in enumerate(main.regions[0].blocks[0].arguments):
+  def tensors(self) -> tuple[Tensor, ...]:
+    given = functions.attributes_of(self._main, ARGUMENTS)
+    for number, value in enumerate(self._main.regions[0].blocks[0].arguments):
       self._add(value, _argument_name(number, given[number],
                                       self._names), given[number].get(SHARDING),
                 given[number].get(_ORIGINS), f'input: {number}',
                 _where(str(value.location)))
-    operations = list(named(main))
-    for name, operation in operations:
-      self._add_results(name, operation)
+    for name, where, operation in self._named:
+      self._add_results(name, where, operation)
+    return tuple(self._tensors)
+
+  def read(self, mesh: Mapping[str, int]) -> Propagation:
+    tensors = self.tensors()
     operations_read: list[Operation] = []
-    for _, operation in operations:
+    for _, _, operation in self._named:
       read = None if operation.name == _EDGE else self._operation(operation)
       if read is not None:
         if len(operation.results):
           self.operations[operation.results[0]] = len(operations_read)
         operations_read.append(read)
-    return Propagation(self._mesh, self._origins, tuple(self._tensors),
-                       tuple(operations_read))
+    return Propagation(mesh, self._origins, tensors, tuple(operations_read))
 
   def _add(self,
            value: ir.Value[ir.Type],
@@ -281,7 +313,7 @@ class _Reader:
            origins: Optional[ir.Attribute],
            own: str,
            where: str = '') -> None:
-    shape = functions.array_of(value.type)
+    shape = self._shape(value.type)
     if shape is None:
       return
     origins_by_axis = {} if origins is None else {
@@ -294,7 +326,8 @@ class _Reader:
     if origin := self._origins.get(own):  # Shardy may call it its user's.
       origins_by_axis.update(
           {axis: own for dim in origin.dims for axis in dim.axes})
-    dims = (Dim(),) * len(shape.dims) if sharding is None else _dims(sharding)
+    dims = (Dim(),) * len(shape.dims) if sharding is None else self._dims(
+        sharding)
     self._numbers[value] = len(self._tensors)
     self._tensors.append(
         Tensor(name, shape, dims, origins_by_axis,
@@ -309,18 +342,19 @@ class _Reader:
       if (origin := f'output: {number}') in self._origins:
         yield origin, self._numbers[value]
 
-  def _add_results(self, name: str, operation: ir.Operation) -> None:
+  def _add_results(self, name: str, where: str,
+                   operation: ir.Operation) -> None:
     attributes = dict(operation.attributes.items())
     origins = attributes.get(_ORIGINS)
     if operation.name == _EDGE:
       self._lay_out(operation.operands[0], operation.results[0],
                     attributes.get('sharding'), origins)
       return
-    where = _where(str(operation.location))
     if operation.name == _CONSTRAINT:
-      own = ir.StringAttr(attributes[_ORIGIN]).value
+      own = ir.StringAttr(
+          attributes[_ORIGIN]).value if _ORIGIN in attributes else ''
       origin = self._origins.get(own)
-      self._add(operation.results[0], origin.name if origin else own,
+      self._add(operation.results[0], origin.name if origin else name,
                 attributes['sharding'], origins, own, where)
       return
     count = len(operation.results)
@@ -363,7 +397,7 @@ class _Reader:
     numbers = tuple(self._numbers[v] for v in values)
     rule = None
     if 'sdy.sharding_rule' in attributes:
-      rule = _rule(attributes['sdy.sharding_rule'])
+      rule = self._rule(attributes['sdy.sharding_rule'])
     steps: list[Step] = []
     if 'sdy.propagation_edges' in attributes:
       steps.extend(

@@ -96,7 +96,10 @@ def search(programs: Sequence[Program], items: Sequence[Item],
   of a few levels, as long as that helps.
   """
   start = {item: own(programs, item) for item in items}
-  price = functools.cache(functools.partial(_priced, programs, start))
+  moved = functools.partial(_moved, programs, prices={})
+  price = functools.cache(lambda priorities: Tried(
+      moved(dict(priorities)),
+      sum(start[item] != level for item, level in priorities), priorities))
   yield (best := price(tuple(start.items())))
   if len(items) <= _MOST_ITEMS:
     # What has no name stays where it is: all others before it, and behind.
@@ -128,22 +131,22 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
       yield levels
 
 
-def _priced(programs: Sequence[Program], start: Priorities,
-            priorities: tuple[tuple[Item, int], ...]) -> Tried:
-  return Tried(
-      _moved(programs, dict(priorities)),
-      sum(start[item] != level for item, level in priorities), priorities)
-
-
 def moved_without_priorities(programs: Sequence[Program]) -> int:
   """The bytes moved without any priority."""
-  return _moved(programs, collections.defaultdict(int))
+  return _moved(programs, collections.defaultdict(int), {})
 
 
-def _moved(programs: Sequence[Program], levels: Priorities) -> int:
-  """The bytes that one device gets; what is in no levels stays."""
+def _moved(programs: Sequence[Program], levels: Priorities,
+           prices: dict[tuple[int, ...], int]) -> int:
+  """The bytes that one device gets; what is in no levels stays.
+
+  Args:
+    prices: by program and by the order of its annotations, which is all that
+      priorities say; what is not there is added.
+  """
   nbytes = 0
-  for data, propagation in programs:
+  for number, (data, propagation) in enumerate(programs):
+    order = []
     changed: dict[tuple[str, int], int] = {}
     for key, origin in propagation.origins.items():
       for dim, said in enumerate(origin.dims):
@@ -151,8 +154,13 @@ def _moved(programs: Sequence[Program], levels: Priorities) -> int:
           level = levels[group_of(origin.name), dim]
           if said.axes and (said.priority or 0) != level:
             changed[key, dim] = level
-    moves = trial.moved(data, changed) if changed else propagation.moves
-    nbytes += sum(move.nbytes for move in moves)
+        order.append(changed.get((key, dim), said.priority or 0))
+    ranks = {level: rank for rank, level in enumerate(sorted(set(order)))}
+    price = (number, *(ranks[level] for level in order))
+    if price not in prices:
+      moves = trial.moved(data, changed) if changed else propagation.moves
+      prices[price] = sum(move.nbytes for move in moves)
+    nbytes += prices[price]
   return nbytes
 
 

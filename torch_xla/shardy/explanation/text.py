@@ -40,8 +40,19 @@ def _dim_text(axes: Sequence[str]) -> str:
   return repr(axes[0]) if axes else 'None'
 
 
-def conflict_lines(propagation: Propagation, conflict: Conflict,
-                   turned: Optional[Priorities]) -> Iterator[str]:
+def as_above(count: int) -> str:
+  return f'{count} as above'
+
+
+def turned(propagation: Propagation, priorities: Optional[Priorities]) -> str:
+  if priorities is None:
+    return '  no priority that was tried turns it'
+  return f'  turned by {priorities_text(propagation, priorities)} (tried)'
+
+
+def conflict_lines(propagation: Propagation,
+                   conflict: Conflict) -> Iterator[str]:
+  """A conflict, without what turns it."""
   place = conflict.places[0]
   loser, winner = (
       propagation.origins[n] for n in (conflict.loser, conflict.winner))
@@ -55,10 +66,6 @@ def conflict_lines(propagation: Propagation, conflict: Conflict,
   moved = propagation.collectives({p.operation for p in conflict.places})
   yield f'  moved there: {collectives(moved)}'
   yield f'  {_by_what(propagation, conflict, place)}'
-  if turned is None:
-    yield '  no priority that was tried turns it'
-  else:
-    yield f'  turned by {priorities_text(propagation, turned)} (tried)'
 
 
 def _where_text(of: Union[Tensor, Origin]) -> str:

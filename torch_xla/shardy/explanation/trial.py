@@ -29,9 +29,8 @@ def turning(program: bytes, propagation: Propagation,
   """
   place = conflict.places[0]
   for priorities in _candidates(propagation, conflict):
-    other = reader.propagate(
-        _with_priorities(program, priorities), propagation.names)
-    if conflict.axis in other.tensors[place.target].dims[place.dim].axes:
+    tensors = reader.split(_with_priorities(program, priorities))
+    if conflict.axis in tensors[place.target].dims[place.dim].axes:
       return priorities
   return None
 
@@ -94,7 +93,7 @@ def _constrain(module: ir.Module, tensor: Tensor,
     constraint = constraints[int(tensor.own.rpartition('_')[2])]
     constraint.attributes['sharding'] = sharding
     return
-  for name, operation in reader.named(main):
+  for name, _, operation in reader.named(main):
     if name == tensor.name:
       block = operation.operation.block
       place = [o.operation for o in block.operations].index(operation)

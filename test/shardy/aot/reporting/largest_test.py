@@ -68,6 +68,15 @@ def test_a_model_whose_padding_bends_the_line():
   assert len(machine.tried) <= 5
 
 
+def test_a_part_in_a_hundred_is_enough():
+  # Of a Llama for v5p:2x2x2, by libtpu: it recomputes more and more.
+  peak = lambda n: int(n * (7.6e6 - 100 * n))
+  machine = Machine(15800, peak=peak)
+  finding = search(machine, Range('n', 8, 1 << 23))[0]
+  assert ' is the largest that fits, to 1 %: --n=' in finding
+  assert len(machine.tried) <= 5
+
+
 @pytest.mark.parametrize('low, high, tried', [(1, 5, [1, 5]), (3, 11, [3, 9]),
                                               (4, 7, [4])])
 def test_all_of_a_range_may_fit(low, high, tried):

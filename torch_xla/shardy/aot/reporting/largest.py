@@ -21,6 +21,8 @@ _NEEDED = re.compile(r'Used ([\d.]+[KMGT]?) of ')
 _MOST_TIMES = 1 << 20
 # Behind them a line is none, and what is between is halved.
 _LINE_TRIES = 7
+# The largest is known if what is larger by a part in so many does not fit.
+_PARTS = 100
 
 
 class RangeError(ValueError):
@@ -77,8 +79,9 @@ def search(wanted: Range,
   """The report of the largest that fits; its findings tell of each try.
 
   Peaks grow with the value, from the first on at most in proportion: what would
-  fit so is the second try. Two peaks, of which the compiler may have refused
-  one, give a line, and what lies beside it is tried. Where not even the
+  fit so is the second try. The last two peaks, of which the compiler may have
+  refused one, give a line, and what lies beside it, or 1 % behind, is tried: as
+  far as that peaks bend, and each try compiles the script's programs. Where not even the
   smallest fits it is that one's report, and where a try tells nothing, because
   the script failed or was interrupted, or nobody knows whether it fits, that
   one's: what fits so far is said, too.
@@ -88,19 +91,19 @@ def search(wanted: Range,
   best, times, fitting, refused = None, 0, 0, high + 1
   peaks: dict[int, int] = {}  # By multiple, of what fits, in rising order.
   needed = 0  # By what was refused, if the compiler says it.
-  while refused - fitting > 1:
+  while refused - fitting > (step := max(
+      1, fitting // _PARTS)) or fitting < high < refused:
     memory = best.topology.memory if best else None
     points = list(peaks.items())
     line = None
     if memory and len(tries) < _LINE_TRIES:
-      ends = [*points[-1:],
-              (refused, needed)] if needed else points[:1] + points[-1:]
+      ends = [*points[-1:], (refused, needed)] if needed else points[-2:]
       line = _on_line(ends, memory)
     if line is None:
       line = 2 * fitting if refused > high else (fitting + refused) // 2
     elif times == refused:  # The line was wrong there.
       line = min(line, refused - max(1, (refused - fitting) // 16))
-    times = min(max(line, fitting + 1), refused - 1)
+    times = min(max(line, fitting + step), refused - 1)
     value = times * wanted.low
     so_far = f'--{wanted.name}={value} ends the search: ' + (
         f'--{wanted.name}={fitting * wanted.low} is the largest that fits so '
@@ -128,7 +131,9 @@ def search(wanted: Range,
   assert best is not None
   return _with_tries(
       best, tries,
-      f'--{wanted.name}={fitting * wanted.low} is the largest that fits')
+      f'--{wanted.name}={fitting * wanted.low} is the largest that fits' +
+      (f', to 1 %: --{wanted.name}={refused * wanted.low} does not' if refused -
+       fitting > 1 else ''))
 
 
 def _peak(report: AotReport) -> int:
@@ -142,7 +147,7 @@ def _on_line(ends: Sequence[tuple[int, int]], memory: int) -> Optional[int]:
   """The most that fits by a line; by one through nothing, of a single point."""
   if not ends:
     return None
-  (least, base), (most, peak) = ends
+  (least, base), (most, peak) = ends[0], ends[-1]
   if least == most:
     return most * memory // peak if peak else None
   if peak <= base:
