@@ -10,7 +10,7 @@ from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
-# More of a program's tensors are in the JSON and on the page.
+# More of a program's tensors are in the JSON.
 _TENSORS_SHOWN = 5
 # Of those that compiled, the ones compiled otherwise than asked come first, then
 # those that need the most memory.
@@ -40,7 +40,7 @@ def text(report: AotReport) -> str:
   if left:
     lines += [
         '', f'and {wording.counted(left, "program")} that need less memory: '
-        'see --json or --html'
+        'see --json'
     ]
   lines += ['', *wording.remarks(report)]
   if report.traceback:

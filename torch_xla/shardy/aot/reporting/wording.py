@@ -1,4 +1,4 @@
-"""The sentences of a report, for the terminal and for the page."""
+"""The sentences of a report."""
 
 from __future__ import annotations
 
