@@ -10,8 +10,6 @@ from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
-# More of a program's tensors are in the JSON.
-_TENSORS_SHOWN = 5
 # Of those that compiled, the ones compiled otherwise than asked come first, then
 # those that need the most memory.
 _PROGRAMS_SHOWN = 12
@@ -116,11 +114,6 @@ def _details(program: Program, number: int) -> Iterator[str]:
     yield '  refused, in the compiler\'s words:'
     yield from _indented(program.error)
     return
-  if program.heaviest:
-    yield '  heaviest arguments and results:'
-    yield from (f'    {line}' for line in columns([(
-        sizes.text(t.nbytes), t.role, t.shape,
-        ' '.join(t.name.split())) for t in program.heaviest[:_TENSORS_SHOWN]]))
   yield from _collectives(wording.totals([program]))
   yield f'  cycles: {wording.cycles_text(program.cycles)}'
 
