@@ -28,8 +28,7 @@ class Topology:
     devices: of all slices; more than `chips` where a chip has several.
     hosts: processes of a real run.
     slices: connected by the data center's network.
-    memory: of one device, in bytes, as libtpu counts with it; None where that
-      is not known.
+    memory: of one device, in bytes, as libtpu counts with it.
     compiler: its platform and version, in one line.
   """
   name: str
@@ -37,8 +36,8 @@ class Topology:
   chips: int
   devices: int
   hosts: int
-  slices: int = 1
-  memory: Optional[int] = None
+  slices: int
+  memory: int
   compiler: str = ''
 
 
@@ -201,7 +200,7 @@ class AotReport:
     """
     if any(p.error for p in self.programs):
       return False
-    if self.topology.memory is None or not self.programs:
+    if not self.programs:
       return None
     peaks = [p.peak for p in self.programs]
     if any(p is not None and p > self.topology.memory for p in peaks):

@@ -19,6 +19,7 @@ TOPOLOGY = Topology(
     chips=256,
     devices=256,
     hosts=64,
+    slices=1,
     memory=16_911_433_728,
     compiler='TPU 0.0.42')
 # Its peak is 9.5 GiB.
@@ -142,7 +143,7 @@ def awkward() -> AotReport:
       untold,
       refused(error=f'{OUT_OF_MEMORY}\n\n  line <two>\n'),
       script=(markup, '--ü', '\udcff'),
-      topology=Topology('tpu7x:2x2x1', 'TPU7x', 4, 8, 1, 2),
+      topology=Topology('tpu7x:2x2x1', 'TPU7x', 4, 8, 1, 2, GIB),
       meshes=(),
       traceback='Traceback\n  line\nError: <b>',
       failed=True,

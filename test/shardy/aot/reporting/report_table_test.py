@@ -175,8 +175,7 @@ def test_what_does_not_fit_is_never_a_hundred_percent(part, whole,
     (19 * make.GIB // 2 - 1, [make.program()], False),
     (9 * make.GIB, [make.program(), make.program(memory=None)], False),
     (10 * make.GIB, [make.program(), make.program(memory=None)], None),
-    (None, [make.program()], None),
-    (None, [make.program(), make.refused()], False),
+    (10 * make.GIB, [make.program(), make.refused()], False),
 ])
 def test_what_fits(memory, programs, fits) -> None:
   topology = dataclasses.replace(make.TOPOLOGY, memory=memory)

@@ -50,14 +50,12 @@ def program_cells(report: AotReport, number: int) -> tuple[str, ...]:
   """A program's row, as text: its number, name, place, ..., cycles."""
   p = report.programs[number]
   m = p.memory
-  capacity = report.topology.memory
   if m is None:
     of_memory = ('refused' if p.error else _UNKNOWN, *[_UNKNOWN] * 7)
   else:
-    of_memory = (*map(sizes.text,
-                      (m.arguments, m.outputs, m.aliases, m.temporaries, m.code,
-                       p.beside, p.peak)), _UNKNOWN
-                 if capacity is None else wording.share_text(p.peak, capacity))
+    of_memory = (*map(sizes.text, (m.arguments, m.outputs, m.aliases,
+                                   m.temporaries, m.code, p.beside, p.peak)),
+                 wording.share_text(p.peak, report.topology.memory))
   cells = (str(number +
                1), p.name, p.called_from[0] if p.called_from else _UNKNOWN,
            str(p.step), f'{p.seconds:,.1f} s', f'{p.executions:,}',

@@ -77,7 +77,7 @@ class Session:
         stop_signal=_STOP_SIGNAL)
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
-    plugin.set_memory_limit(self._topology.memory or 0)
+    plugin.set_memory_limit(self._topology.memory)
     self._progress = Progress(f'aot {settings.topology}',
                               io.StringIO() if settings.quiet else sys.stderr)
     folder = os.getcwd() if settings.is_module else os.path.dirname(
