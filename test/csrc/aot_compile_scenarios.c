@@ -47,6 +47,7 @@ static void Compile(void) {
   CHECK(facts.executions == 0);
   CHECK(aot.program(2, &facts) == kAbiNotFound);
   CHECK(aot.program(-1, &facts) == kAbiNotFound);
+  CHECK(aot.set_donated(2, NULL, 0) == kAbiNotFound);
   Close(world);
 }
 
@@ -78,9 +79,8 @@ static void Untold(void) {
   const FakeProgram program = TwoArguments();
   const Message options = {7, "options"};
   static const int slots[] = {kSlotExecutableGetCostAnalysis,
-                              kSlotExecutableOutputMemoryKinds,
-                              kSlotExecutableOptimizedProgram};
-  for (int i = 0; i < 3; ++i) {
+                              kSlotExecutableOutputMemoryKinds};
+  for (int i = 0; i < 2; ++i) {
     Fake()->missing_slot = slots[i];
     DestroyLoaded(world, Compiled(world, &program, &options));
     const PjrtAot_Program facts = Program(i);
@@ -99,7 +99,7 @@ static void CompileFails(void) {
   DestroyLoaded(world, Compiled(world, &program, &options));
   int failures = 0;
   // The call after these is the one that frees it.
-  for (int i = 1; i <= 8; ++i) {
+  for (int i = 1; i <= 6; ++i) {
     const int64_t before = aot.last_program();
     Fake()->fail_at = Fake()->calls + i;
     PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
@@ -115,8 +115,8 @@ static void CompileFails(void) {
     CHECK(Fake()->live_executables == 0);
     CHECK(Fake()->live_errors == 0);
   }
-  // To compile, four on outputs, and the optimized program, twice.
-  CHECK(failures == 7);
+  // To compile, and four on outputs.
+  CHECK(failures == 5);
   Close(world);
 }
 
@@ -156,116 +156,9 @@ static void CompileErrors(void) {
   Close(world);
 }
 
-// Every beginning of the optimized program's bytes, and every byte wrong: an
-// error or a program, nothing else.
-static void OptimizedMalformed(void) {
-  World world = Open("fake:8");
-  const Message options = {7, "options"};
-  const FakeProgram whole = TwoArguments();
-  PJRT_LoadedExecutable* loaded = NULL;
-  int refused = 0;
-  for (size_t i = 0; i < 2 * whole.optimized_size; ++i) {
-    FakeProgram program = whole;
-    if (i < whole.optimized_size) {
-      program.optimized_size = i;
-    } else {
-      program.optimized[i - whole.optimized_size] ^= 0x87;
-    }
-    PJRT_Error* error = TryCompile(world, &program, &options, &loaded);
-    if (error == NULL) {
-      DestroyLoaded(world, loaded);
-      continue;
-    }
-    ++refused;
-    ExpectError(world.api, error, kAbiInternal, "no HloModuleProto");
-  }
-  CHECK(refused > (int)whole.optimized_size / 2);
-  Close(world);
-}
-
-// What was read when it was compiled is given to the first who asks; after that
-// the inner plugin is asked.
-static void OptimizedGiven(void) {
-  World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  const Message options = {7, "options"};
-  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
-  AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
-  CALL(world, LoadedExecutableGetExecutable, &get);
-  const int calls = Fake()->calls;
-  AbiProgram optimized = {.struct_size = ABI_SIZE(AbiProgram, format_size)};
-  AbiExecutableOptimizedProgramArgs read = {.executable = get.executable};
-  REFUSED(world, ExecutableOptimizedProgram, &read, kAbiInvalidArgument,
-          "no program was given to fill");
-  read.program = &optimized;
-  char bytes[sizeof(program.optimized)];
-  for (int i = 0; i < 2; ++i) {
-    optimized.code = NULL;
-    CALL(world, ExecutableOptimizedProgram, &read);
-    CHECK(optimized.code_size == program.optimized_size);
-    CHECK(optimized.format_size == 3);
-    CHECK(memcmp(optimized.format, "hlo", 3) == 0);
-    if (i == 0) {
-      optimized.code = bytes;
-      optimized.code_size = program.optimized_size - 1;
-      REFUSED(world, ExecutableOptimizedProgram, &read, kAbiInvalidArgument,
-              "there is room for");
-    }
-    memset(bytes, 0, sizeof(bytes));
-    optimized.code = bytes;
-    optimized.code_size = sizeof(bytes);
-    CALL(world, ExecutableOptimizedProgram, &read);
-    CHECK(optimized.code_size == program.optimized_size);
-    CHECK(memcmp(bytes, program.optimized, program.optimized_size) == 0);
-    CHECK(Fake()->calls == calls + 2 * i);
-  }
-  AbiExecutableDestroyArgs destroy = {.executable = get.executable};
-  CALL(world, ExecutableDestroy, &destroy);
-  DestroyLoaded(world, loaded);
-  Close(world);
-}
-
-static int Try(const PjrtAot_Options* where, char* message, size_t size) {
-  const FakeProgram program = TwoArguments();
-  const Message options = {7, "options"};
-  return aot.try_compile(where, (const char*)&program, sizeof(program), "hlo",
-                         3, options.bytes, options.size, message, size);
-}
-
-// A program that nobody keeps, for a topology that nobody has.
-static void TryCompileOnly(void) {
-  PjrtAot_Options where = Options("fake:16");
-  char message[256] = "unwritten";
-  CHECK(Try(&where, message, sizeof(message)) == kAbiFailedPrecondition);
-  CHECK_HAS(message, "call PjrtAot_Open");
-  World world = Open("fake:8");
-  CHECK(Try(&where, message, sizeof(message)) == 0);
-  CHECK(message[0] == '\0');
-  CHECK(Try(&where, NULL, 0) == 0);
-  where.topology = "nothing";
-  CHECK(Try(&where, message, sizeof(message)) == kAbiInvalidArgument);
-  CHECK_HAS(message, "fake: no topology is named 'nothing'");
-  where.topology = "fake:1";
-  // A topology, the program, and both away.
-  for (int call = 1; call <= 2; ++call) {
-    Fake()->fail_at = Fake()->calls + call;
-    Fake()->fail_code = kAbiResourceExhausted;
-    CHECK(Try(&where, message, sizeof(message)) == kAbiResourceExhausted);
-    CHECK(strncmp(message, "fake: call", 10) == 0);
-  }
-  CHECK(aot.last_program() == -1);
-  PjrtAot_Program facts;
-  CHECK(aot.program(0, &facts) == kAbiNotFound);
-  Close(world);
-}
-
-const Scenario aot_compile_scenarios[] = {
-    {"compile", Compile},
-    {"compile_short_stats", ShortStats},
-    {"compile_untold", Untold},
-    {"compile_fails", CompileFails},
-    {"compile_errors", CompileErrors},
-    {"optimized_malformed", OptimizedMalformed},
-    {"optimized_given", OptimizedGiven},
-    {"try_compile", TryCompileOnly},
-    {NULL, NULL}};
+const Scenario aot_compile_scenarios[] = {{"compile", Compile},
+                                          {"compile_short_stats", ShortStats},
+                                          {"compile_untold", Untold},
+                                          {"compile_fails", CompileFails},
+                                          {"compile_errors", CompileErrors},
+                                          {NULL, NULL}};

@@ -24,7 +24,7 @@ static void LoadAot(void) {
   *(void**)&aot.executions = FindSymbol(library, "PjrtAot_GetExecutions");
   *(void**)&aot.set_memory_limit =
       FindSymbol(library, "PjrtAot_SetMemoryLimit");
-  *(void**)&aot.try_compile = FindSymbol(library, "PjrtAot_TryCompile");
+  *(void**)&aot.set_donated = FindSymbol(library, "PjrtAot_SetDonated");
   *(void**)&aot.counters = FindSymbol(library, "PjrtAot_GetCounters");
 }
 
@@ -77,43 +77,15 @@ PjrtAot_Program Program(int64_t number) {
   return program;
 }
 
-static void PutVarint(Message* message, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) {
-    message->bytes[message->size++] = (char)(value | 0x80);
-  }
-  message->bytes[message->size++] = (char)value;
-  CHECK(message->size < sizeof(message->bytes));
-}
-
-void PutNumber(Message* message, int field, uint64_t value) {
-  PutVarint(message, (uint64_t)field << 3);
-  PutVarint(message, value);
-}
-
-void PutMessage(Message* message, int field, const Message* inner) {
-  PutVarint(message, (uint64_t)field << 3 | 2);
-  PutVarint(message, inner->size);
-  CHECK(message->size + inner->size < sizeof(message->bytes));
-  memcpy(message->bytes + message->size, inner->bytes, inner->size);
-  message->size += inner->size;
-}
-
 FakeProgram TwoArguments(void) {
-  Message alias = {0};
-  Message entry = {0};
-  PutNumber(&entry, 2, 0);
-  PutMessage(&alias, 1, &entry);
-  Message module = {0};
-  PutMessage(&module, 8, &alias);
-  FakeProgram program = {.num_outputs = 2,
-                         .types = {kTypeF32, kTypeBf16},
-                         .num_dims = {1, 0},
-                         .dims = {8},
-                         .memory_kinds = {"device", "pinned_host"},
-                         .optimized_size = module.size,
-                         .optimized_format = "hlo"};
-  memcpy(program.optimized, module.bytes, module.size);
-  return program;
+  return (FakeProgram){.num_outputs = 2,
+                       .types = {kTypeF32, kTypeBf16},
+                       .num_dims = {1, 0},
+                       .dims = {8},
+                       .memory_kinds = {"device", "pinned_host"},
+                       .optimized_size = 9,
+                       .optimized = "optimized",
+                       .optimized_format = "hlo"};
 }
 
 PJRT_Error* TryCompile(World world, const FakeProgram* program,
@@ -134,6 +106,7 @@ PJRT_LoadedExecutable* Compiled(World world, const FakeProgram* program,
                                 const Message* options) {
   PJRT_LoadedExecutable* loaded = NULL;
   CHECK(TryCompile(world, program, options, &loaded) == NULL);
+  CHECK(aot.set_donated(aot.last_program(), (int64_t[]){0}, 1) == 0);
   return loaded;
 }
 

@@ -20,8 +20,7 @@ typedef struct {
   int64_t (*end_step)(void);
   size_t (*executions)(int64_t, int64_t*, int64_t*, size_t);
   void (*set_memory_limit)(int64_t bytes);
-  int (*try_compile)(const PjrtAot_Options*, const char*, size_t, const char*,
-                     size_t, const char*, size_t, char*, size_t);
+  int (*set_donated)(int64_t, const int64_t*, size_t);
   void (*counters)(PjrtAot_Counters*);
 } Aot;
 
@@ -62,20 +61,18 @@ PjrtAot_Program Program(int64_t number);
                 part);                                                     \
   } while (0)
 
-// A protobuf message in the making.
 typedef struct {
   size_t size;
   char bytes[256];
 } Message;
-void PutNumber(Message* message, int field, uint64_t value);
-void PutMessage(Message* message, int field, const Message* inner);
 
-// A program of two arguments, f32[8] and s32[2,3], the first of which it
-// donates, with the outputs f32[8] and, on the host, bf16[].
+// A program of two arguments, f32[8] and s32[2,3], with the outputs f32[8] and,
+// on the host, bf16[].
 FakeProgram TwoArguments(void);
 
 PJRT_Error* TryCompile(World world, const FakeProgram* program,
                        const Message* options, PJRT_LoadedExecutable** loaded);
+// The same, which must not fail, of a program that donates its first argument.
 PJRT_LoadedExecutable* Compiled(World world, const FakeProgram* program,
                                 const Message* options);
 void DestroyLoaded(World world, PJRT_LoadedExecutable* loaded);

@@ -117,8 +117,13 @@ def local(plugin: Plugin, client: int) -> list[int]:
 
 
 @pytest.fixture(scope='module')
-def step(plugin: Plugin, client: int) -> int:
-  return plugin.compile(client, PROGRAM, EIGHT)
+def step(library: ctypes.CDLL, plugin: Plugin, client: int) -> int:
+  loaded = plugin.compile(client, PROGRAM, EIGHT)
+  library.PjrtAot_LastProgram.restype = ctypes.c_int64
+  assert library.PjrtAot_SetDonated(
+      ctypes.c_int64(library.PjrtAot_LastProgram()), (ctypes.c_int64 * 1)(0),
+      ctypes.c_size_t(1)) == 0
+  return loaded
 
 
 def _upload(plugin: Plugin, client: int, device: int, kind: int,

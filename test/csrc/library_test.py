@@ -28,7 +28,7 @@ EXPORTED = {
     },
     'PjrtAot_': {
         'EndStep', 'GetCounters', 'GetDevice', 'GetExecutions', 'GetProgram',
-        'LastProgram', 'Open', 'Platform', 'SetMemoryLimit', 'TryCompile',
+        'LastProgram', 'Open', 'Platform', 'SetDonated', 'SetMemoryLimit',
         'Version'
     },
 }

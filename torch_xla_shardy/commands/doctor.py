@@ -19,8 +19,6 @@ _PROBE_SECONDS = 120.0
 def add_options(parser: Parser) -> None:
   parser.add_reports()
   parser.flag('--no-probe', 'check only, and start no runtime')
-  parser.option('--checkpoint', 'DIR',
-                'look only whether this distributed checkpoint is whole')
   parser.option('--timeout', 'SECONDS',
                 'end the probe after so long (default: %(default)g)', _seconds,
                 _PROBE_SECONDS)

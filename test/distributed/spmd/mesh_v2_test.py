@@ -117,44 +117,6 @@ def test_every_partition_spec(order):
 
 # Mesh (x: 2, y: 4), every placement of its axes on two dimensions; the examples
 # of pytorch/xla#9348 are among them. With the arguments of upstream's master.
-@pytest.mark.parametrize('spec, text, devices, args', [
-    ((None, None), '{replicated}', None, ([1, 1, 8], [0, 1], 1)),
-    (('x', None), '{devices=[2,1,4]<=[8] last_tile_dim_replicate}',
-     [[[0, 1, 2, 3]], [[4, 5, 6, 7]]], ([2, 1, 4], [0, 1], 1)),
-    ((None, 'x'), '{devices=[1,2,4]<=[8] last_tile_dim_replicate}',
-     [[[0, 1, 2, 3], [4, 5, 6, 7]]], ([1, 2, 4], [0, 1], 1)),
-    (('y', None), '{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}',
-     [[[0, 4]], [[1, 5]], [[2, 6]], [[3, 7]]], ([4, 1, 2], [1, 0], 1)),
-    ((None, 'y'), '{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}',
-     [[[0, 4], [1, 5], [2, 6], [3, 7]]], ([1, 4, 2], [1, 0], 1)),
-    (('x', 'y'), '{devices=[2,4]<=[8]}', [[0, 1, 2, 3], [4, 5, 6, 7]],
-     ([2, 4], [0, 1], 0)),
-    (('y', 'x'), '{devices=[4,2]<=[2,4]T(1,0)}', [[0, 4], [1, 5], [2, 6],
-                                                  [3, 7]], ([4, 2], [1, 0], 0)),
-    ((('x', 'y'), None), '{devices=[8,1]<=[8]}', [[0], [1], [2], [3], [4], [5],
-                                                  [6], [7]],
-     ([8, 1], [0, 1], 0)),
-    ((('y', 'x'), None), '{devices=[8,1]<=[2,4]T(1,0)}',
-     [[0], [4], [1], [5], [2], [6], [3], [7]], ([8, 1], [1, 0], 0)),
-    ((None, ('x', 'y')), '{devices=[1,8]<=[8]}', [[0, 1, 2, 3, 4, 5, 6, 7]],
-     ([1, 8], [0, 1], 0)),
-    ((None,
-      ('y', 'x')), '{devices=[1,8]<=[2,4]T(1,0)}', [[0, 4, 1, 5, 2, 6, 3, 7]],
-     ([1, 8], [1, 0], 0)),
-])
-def test_two_by_four(spec, text, devices, args):
-  mesh = mesh_of((2, 4))
-  assert check(mesh, spec) == text
-  if devices is not None:
-    tiles = mesh.get_hlo_sharding(spec).to_v1().tiles
-    assert tiles.to_array().tolist() == devices
-  dims, perm, replicated = args
-  types = [xs.ShardingType.REPLICATED] * replicated
-  assert mesh._get_op_sharding_args_v2(spec) == (dims, [2, 4], perm, types)
-
-
-# Permuted meshes: with a V2 form that is not that of the plain order, with one
-# for the replica groups only, and with none.
 @pytest.mark.parametrize('shape, order, spec, text', [
     ((2, 4), 'columns', ('x', 'y'), '{devices=[2,4]<=[2,4]T(1,0)}'),
     ((2, 4), 'columns', ('y', 'x'), '{devices=[4,2]<=[4,2]T(1,0)}'),

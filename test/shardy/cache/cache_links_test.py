@@ -95,26 +95,6 @@ def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, readonly, spoil,
   opened.close()
 
 
-@needs_root
-def test_a_mount_that_gives_files_to_another_user(tmp_path, monkeypatch):
-  """NFS does so with what root makes; it costs the entry, not the program."""
-  opened = open_cache(tmp_path)
-  real = os.open
-
-  def squashing(name, flags, mode=0o777, *, dir_fd=None):
-    file = real(name, flags, mode, dir_fd=dir_fd)
-    if flags & os.O_CREAT and dir_fd is not None:
-      os.fchown(file, STRANGER, STRANGER)
-    return file
-
-  monkeypatch.setattr(os, 'open', squashing)
-  assert not opened.store.put(KEY, DATA)
-  assert re.match(f'{KEY}: .*unfinished belongs to user .*{STRANGER}',
-                  opened.report().not_stored[0])
-  assert not files(Path(opened.path))
-  opened.close()
-
-
 @each_access
 @each_level
 def test_an_open_directory_stays_the_same_whatever_its_path(

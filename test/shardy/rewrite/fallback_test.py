@@ -8,6 +8,7 @@ import logging
 import environments
 import numpy as np
 import pytest
+from shards import sharded
 import torch
 import torch_xla
 from torch_xla.distributed.spmd import XLAShardedTensor
@@ -17,12 +18,6 @@ from torch_xla.shardy.hlo.compile_options import Partitioner
 ENVIRONMENT = environments.SHARDY
 pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
-
-
-def _sharded(t: torch.Tensor, mesh: xs.Mesh, spec, priority=None):
-  on_device = t.to('xla')
-  xs.mark_sharding(on_device, mesh, spec, priority=priority)
-  return on_device
 
 
 def _run(compute, *tensors):
@@ -49,8 +44,8 @@ def _check_fell_back(program, reason: str) -> None:
 def test_what_runs_with_shardy_is_noted_as_such(mesh):
   """The other tests here mean little if nothing ever ran with Shardy."""
   a, b = torch.randn(8, 16), torch.randn(16, 8)
-  y, program = _run(torch.matmul, _sharded(a, mesh, ('x', None), (0, None)),
-                    _sharded(b, mesh, (None, 'y'), (None, 1)))
+  y, program = _run(torch.matmul, sharded(a, mesh, ('x', None), (0, None)),
+                    sharded(b, mesh, (None, 'y'), (None, 1)))
   assert program.partitioner is Partitioner.SHARDY and not program.note
   assert b'xla.sdy.meshes' in program.handed_on
   assert b'torch_xla.shardy' not in program.handed_on
@@ -63,8 +58,8 @@ def test_meshes_of_different_device_orders(mesh, ids):
   """What was asked for, what is in use, and why is in the record."""
   other = xs.Mesh(np.array(ids), (4, 2), ('a', 'b'))
   a, b = torch.randn(8, 8), torch.randn(8, 8)
-  y, program = _run(torch.add, _sharded(a, mesh, ('x', 'y'), (0, 1)),
-                    _sharded(b, other, ('a', None)))
+  y, program = _run(torch.add, sharded(a, mesh, ('x', 'y'), (0, 1)),
+                    sharded(b, other, ('a', None)))
   _check_fell_back(program, 'Shardy cannot be told of the sharding')
   close(y.cpu(), a + b)
   text = str(program)
@@ -78,8 +73,8 @@ def test_it_is_said_once(mesh, caplog):
   """Two programs of one kind: one warning, two notes."""
   other = xs.Mesh(np.array([7, 1, 2, 3, 4, 5, 6, 0]), (4, 2), ('a', 'b'))
   a, b = torch.randn(8, 8), torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', None), (0, None))
-  y = _sharded(b, other, ('a', None), (1, None))
+  x = sharded(a, mesh, ('x', None), (0, None))
+  y = sharded(b, other, ('a', None), (1, None))
   torch_xla.sync(wait=True)
   with caplog.at_level(logging.WARNING):
     for compute in torch.add, torch.mul:
@@ -107,7 +102,7 @@ def test_shapes(mesh, shape, spec):
   """Even ones, and of no elements; uneven ones and types: `uneven_test`."""
   a, b = torch.randint(0, 2, shape), torch.randint(0, 2, shape)
   priority = tuple(range(len(shape))[::-1])
-  x, y = _sharded(a, mesh, spec, priority), _sharded(b, mesh, spec)
+  x, y = sharded(a, mesh, spec, priority), sharded(b, mesh, spec)
   torch_xla.sync(wait=True)
   with torch_xla.shardy.record() as programs:
     z = torch.where(x == y, x, y).flip(0) if shape else x * y
@@ -121,7 +116,7 @@ def test_shapes(mesh, shape, spec):
 def test_programs_of_torch_xlas_own(mesh):
   """Reads, resharding, and items, before a sync and after."""
   a = torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', 'y'), (0, 1))
+  x = sharded(a, mesh, ('x', 'y'), (0, 1))
   assert x.sum().item() == pytest.approx(a.sum().item(), abs=1e-4)
   close(x.cpu(), a)
   torch_xla.sync(wait=True)
@@ -137,8 +132,8 @@ def test_programs_of_torch_xlas_own(mesh):
 def test_result_with_an_open_dimension(mesh):
   """Shardy may split it further; torch_xla knows how it is stored."""
   a, b = torch.randn(8, 8), torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', None), (0, 1))
-  y = _sharded(b, mesh, (None, 'y'), (None, 0))
+  x = sharded(a, mesh, ('x', None), (0, 1))
+  y = sharded(b, mesh, (None, 'y'), (None, 0))
 
   def compute():
     z = x * y
@@ -171,7 +166,7 @@ def test_backend_that_refuses_the_shardy_program(mesh, wrap):
     rest(compilation)
 
   a = torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', None), (0, None))
+  x = sharded(a, mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)
   undo = wrap(refuse)
   y, program = _run(torch.tanh, x)
@@ -190,7 +185,7 @@ def test_backend_that_does_not_tell_what_it_made(mesh, wrap):
     rest(compilation)
 
   a = torch.randn(8, 8)
-  x = _sharded(a, mesh, ('x', None), (0, None))
+  x = sharded(a, mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)
   wrap(keep_quiet)
   y, program = _run(torch.atan, x)
@@ -216,7 +211,7 @@ def test_damaged_annotations(mesh, wrap, old, new, message):
     rest(compilation)
 
   a = torch.randn(8, 24)
-  x = _sharded(a, mesh, ('x', None), (0, None))
+  x = sharded(a, mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)
   undo = wrap(damage)
   with torch_xla.shardy.record() as programs:
@@ -241,8 +236,8 @@ def test_damaged_annotations(mesh, wrap, old, new, message):
 # Last: what fails is kept alive, and bound to all programs after it.
 def test_clear_sharding_of_one_of_two(mesh):
   a, b = torch.randn(4, 8), torch.randn(4, 8)
-  x = _sharded(a, mesh, ('x', 'y'), (0, 1))
-  y = _sharded(b, mesh, ('x', 'y'), (0, 1))
+  x = sharded(a, mesh, ('x', 'y'), (0, 1))
+  y = sharded(b, mesh, ('x', 'y'), (0, 1))
   torch_xla.sync(wait=True)
   xs.clear_sharding(y)
   close((x + y).cpu(), a + b)

@@ -6,6 +6,7 @@ import convolution_steps
 import environments
 import numpy as np
 import pytest
+from shards import sharded
 import torch
 import torch_xla
 import torch_xla.debug.metrics as met
@@ -18,12 +19,6 @@ pytestmark = pytest.mark.usefixtures('spmd')
 close = torch.testing.assert_close
 
 
-def _sharded(t, mesh, spec, priority=None):
-  on_device = t.to('xla')
-  xs.mark_sharding(on_device, mesh, spec, priority=priority)
-  return on_device
-
-
 def _sync_one():
   with torch_xla.shardy.record() as programs:
     torch_xla.sync(wait=True)
@@ -34,8 +29,8 @@ def _sync_one():
 def test_tensors_of_a_record(mesh):
   """A contraction over 'y': one all-reduce of what each device computes."""
   a, b = torch.randn(8, 16), torch.randn(16, 12)
-  x = _sharded(a, mesh, ('x', 'y'), (0, 1))
-  w = _sharded(b, mesh, ('y', None))
+  x = sharded(a, mesh, ('x', 'y'), (0, 1))
+  w = sharded(b, mesh, ('y', None))
   plain = torch.randn(12).to('xla')
   torch_xla.sync(wait=True)
   h = x @ w
@@ -79,8 +74,8 @@ def test_tensors_of_a_record(mesh):
 
 
 def test_table(mesh):
-  x = _sharded(torch.randn(8, 16), mesh, ('x', None), (0, None))
-  w = _sharded(torch.randn(8, 16), mesh, ('y', None), (1, None))
+  x = sharded(torch.randn(8, 16), mesh, ('x', None), (0, None))
+  w = sharded(torch.randn(8, 16), mesh, ('y', None), (1, None))
   plain = torch.randn(16).to('xla')
   torch_xla.shardy.name_tensors({'the.input': x, 'the.weight': w})
   torch_xla.sync(wait=True)
@@ -116,8 +111,8 @@ def test_table(mesh):
 
 def test_names_stay_with_their_tensors(mesh):
   """Also after an update in place, and with two that look alike."""
-  x = _sharded(torch.randn(8, 8), mesh, ('x', None), (0, None))
-  w = _sharded(torch.randn(8, 8), mesh, ('x', None), (1, None))
+  x = sharded(torch.randn(8, 8), mesh, ('x', None), (0, None))
+  w = sharded(torch.randn(8, 8), mesh, ('x', None), (1, None))
   torch_xla.shardy.name_tensors({'x': x, 'w': w})
   torch_xla.sync(wait=True)
   w.add_(x)
@@ -144,7 +139,7 @@ def test_names_stay_with_their_tensors(mesh):
 
 
 def test_programs_keeps_what_record_gives(mesh):
-  x = _sharded(torch.randn(8, 24), mesh, ('x', None), (0, None))
+  x = sharded(torch.randn(8, 24), mesh, ('x', None), (0, None))
   torch_xla.sync(wait=True)
   y = x.sinh()
   program = _sync_one()
@@ -158,7 +153,7 @@ def test_programs_keeps_what_record_gives(mesh):
 def test_lower_text_is_what_is_handed_on(mesh):
   """And nothing is compiled or run for it, and nothing of it stays."""
   a = torch.randn(8, 40)
-  x = _sharded(a, mesh, ('x', None), (4, 7))
+  x = sharded(a, mesh, ('x', None), (4, 7))
   torch_xla.sync(wait=True)
   y = x.cosh()
   met.clear_all()
@@ -185,8 +180,8 @@ def test_lower_text_is_what_is_handed_on(mesh):
 def test_lower_text_of_a_program_for_gspmd(mesh):
   """Two orders of devices: the text is the one in V2."""
   other = xs.Mesh(np.array((7, 1, 2, 3, 4, 5, 6, 0)), (4, 2), ('a', 'b'))
-  x = _sharded(torch.randn(8, 8), mesh, ('x', None), (0, None))
-  y = _sharded(torch.randn(8, 8), other, ('a', None), (0, None))
+  x = sharded(torch.randn(8, 8), mesh, ('x', None), (0, None))
+  y = sharded(torch.randn(8, 8), other, ('a', None), (0, None))
   torch_xla.sync(wait=True)
   text = torch_xla.shardy.lower_text([x + y])
   assert 'xla.sdy' not in text and 'torch_xla.shardy' not in text
@@ -194,7 +189,7 @@ def test_lower_text_of_a_program_for_gspmd(mesh):
 
 
 def test_lower_text_with_nothing_pending(mesh):
-  x = _sharded(torch.randn(8, 8), mesh, ('x', None))
+  x = sharded(torch.randn(8, 8), mesh, ('x', None))
   torch_xla.sync(wait=True)
   for tensors in [x], []:
     with pytest.raises(ValueError, match='nothing pending|anything pending'):

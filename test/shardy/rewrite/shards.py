@@ -32,3 +32,10 @@ def check_shards(t: torch.Tensor, expected: torch.Tensor, mesh: xs.Mesh,
       index.append(
           slice(min(size, tile * width), min(size, (tile + 1) * width)))
     torch.testing.assert_close(shard.unpadded_data, expected[tuple(index)])
+
+
+def sharded(t: torch.Tensor, mesh: xs.Mesh, spec, priority=None):
+  """The tensor on the devices, annotated."""
+  on_device = t.to('xla')
+  xs.mark_sharding(on_device, mesh, spec, priority=priority)
+  return on_device

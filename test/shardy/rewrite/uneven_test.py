@@ -8,7 +8,7 @@ import environments
 import numpy as np
 from printed import assert_printed
 import pytest
-from shards import check_shards
+from shards import check_shards, sharded
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
@@ -32,12 +32,6 @@ close = torch.testing.assert_close
 
 def _mesh(ids=range(8), shape=(2, 4), names=('x', 'y')) -> xs.Mesh:
   return xs.Mesh(np.array(ids), shape, names)
-
-
-def _sharded(t: torch.Tensor, mesh: xs.Mesh, spec, priority=None):
-  on_device = t.to('xla')
-  xs.mark_sharding(on_device, mesh, spec, priority=priority)
-  return on_device
 
 
 def _check_all_shardy(programs) -> None:
@@ -256,7 +250,7 @@ def _run_case(shape, spec, dtype, on) -> None:
   torch.manual_seed(0)
   a = torch.randint(0, 5, shape).to(dtype)
   b = torch.randint(0, 2, shape).to(dtype)
-  x = _sharded(
+  x = sharded(
       a, mesh, spec,
       tuple(range(len(shape)))[::-1] if all(spec) else tuple(
           None if s is None else i for i, s in enumerate(spec)))
@@ -306,8 +300,8 @@ def _check_compiles(probes: int) -> None:
   mesh = _mesh()
   a, b = torch.randn(10, 8), torch.randn(10, 8)
   for of_a in 0, 1:
-    x = _sharded(a, mesh, ('x', None), (of_a, None))
-    y = _sharded(b, mesh, ('y', None), (1 - of_a, None))
+    x = sharded(a, mesh, ('x', None), (of_a, None))
+    y = sharded(b, mesh, ('y', None), (1 - of_a, None))
     torch_xla.sync(wait=True)
     with torch_xla.shardy.record() as programs:
       z, w = x * y, y + 1
@@ -338,8 +332,8 @@ def test_unevenly_split_indices() -> None:
   """XLA would scatter the padding of its own that it splits them with."""
   mesh = _mesh(shape=(2, 2, 2), names=('a', 'b', 'c'))
   a, index = torch.randn(8, 17, 8, 2), torch.tensor([3])
-  x = _sharded(a, mesh, (None, None, ('b', 'a'), None), (1, None, None, 5))
-  i = _sharded(index, mesh, ('c',))
+  x = sharded(a, mesh, (None, None, ('b', 'a'), None), (1, None, None, 5))
+  i = sharded(index, mesh, ('c',))
   torch_xla.sync(wait=True)
   with torch_xla.shardy.record() as programs:
     y = torch.maximum(x.index_copy(0, i, x[-1:]), x)
@@ -352,7 +346,7 @@ def test_unevenly_split_indices() -> None:
 def test_unevenly_split_updates():
   mesh = _mesh(shape=(8,), names=('a',))
   a, index = torch.randn(6, 4), torch.randint(6, (6, 4))
-  x = _sharded(a, mesh, ('a', None))
+  x = sharded(a, mesh, ('a', None))
   y = torch.zeros_like(x).scatter_add(0, index.to('xla'), x + 1)
   torch_xla.sync(wait=True)
   close(y.cpu(), torch.zeros_like(a).scatter_add(0, index, a + 1))
@@ -373,7 +367,7 @@ def test_training_with_uneven_weights():
     xs.mark_sharding(
         parameter, mesh, spec, priority=(1,) + (None,) * (parameter.dim() - 1))
   data = torch.randn(7, 6)
-  x = _sharded(data, mesh, ('y', None), (0, None))
+  x = sharded(data, mesh, ('y', None), (0, None))
   optimizers = [
       torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
       for m in (model, on_device)

@@ -15,8 +15,6 @@ void AotReleaseExecutable(PJRT_Executable* executable) {
   FreeInner(executable->inner);
   free(executable->outputs);
   free(executable->output_dims);
-  free(executable->donated.values);
-  free(executable->optimized.code);
   free(executable);
 }
 
@@ -96,10 +94,6 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   executable->inner = inner;
   PJRT_Error* error = ReadOutputs(executable);
   if (error == NULL) error = ReadOutputMemories(executable);
-  if (error == NULL) error = AotReadOptimized(inner, &executable->optimized);
-  if (error == NULL) {
-    error = AotReadDonated(&executable->optimized, &executable->donated);
-  }
   if (error == NULL) {
     const PjrtAot_Program facts = AotReadFacts(inner);
     executable->program = AotKeepProgram(&facts, world->num_local);

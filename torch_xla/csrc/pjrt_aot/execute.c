@@ -133,9 +133,9 @@ static bool Kept(const AbiExecuteOptions* options, int64_t position) {
 
 static void Donate(const Execution* execution) {
   const AbiLoadedExecutableExecuteArgs* args = execution->args;
-  const AotInts* donated = &execution->executable->donated;
-  for (size_t i = 0; i < donated->count; ++i) {
-    const int64_t position = donated->values[i];
+  const AotProgram* program = execution->executable->program;
+  for (size_t i = 0; i < program->num_donated; ++i) {
+    const int64_t position = program->donated[i];
     if (position < 0 || (size_t)position >= args->num_args ||
         Kept(args->options, position)) {
       continue;

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "torch_xla/csrc/pjrt_aot/pjrt_aot.h"
-#include "torch_xla/csrc/pjrt_aot/wire.h"
 #include "torch_xla/csrc/pjrt_shardy/inner.h"
 #include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
 
@@ -111,9 +110,6 @@ void AotSetWorld(const AotWorld* world);
 // writes the reason; nothing is left.
 int AotMakeWorld(const PjrtAot_Options* options, AotWorld** world,
                  char* message, size_t message_size);
-// A topology of the plugin that compiles; the caller destroys it.
-PJRT_Error* AotCreateTopology(const PjrtAot_Options* options,
-                              PJRT_TopologyDescription** topology);
 // The name of a memory's kind.
 const char* AotMemoryKindName(int kind);
 
@@ -135,6 +131,8 @@ typedef struct {
   // For each device that it can be executed on alone, and, last, for all of
   // them at once: the number of the step, from 1, in which it last was.
   int64_t* seen;
+  int64_t* donated;  // positions of arguments, from PjrtAot_SetDonated
+  size_t num_donated;
 } AotProgram;
 
 // Counts an execution, on the local device of that position or, with
@@ -174,18 +172,6 @@ void AotFreeBuffer(PJRT_Buffer* buffer);
 // Of its elements on the host, dense.
 size_t AotBufferBytes(const PJRT_Buffer* buffer);
 
-// optimized_program.c
-
-// Reads it. A plugin that has none leaves `code` NULL, as an error does; else
-// the caller frees it. The format stays the plugin's.
-PJRT_Error* AotReadOptimized(PJRT_Executable* inner, AbiProgram* program);
-
-// donation.c
-
-// Appends the positions of the arguments that a compiled program may write
-// over; none of one in a format that is not known.
-PJRT_Error* AotReadDonated(const AbiProgram* program, AotInts* donated);
-
 // compile.c
 
 typedef struct {
@@ -204,8 +190,6 @@ struct PJRT_Executable {
   size_t num_outputs;
   AotOutput* outputs;
   int64_t* output_dims;
-  AotInts donated;       // positions of arguments
-  AbiProgram optimized;  // its code is NULL once it was given away
 };
 
 struct PJRT_LoadedExecutable {

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PJRT_AOT_VERSION 3
+#define PJRT_AOT_VERSION 4
 
 // A setting of PJRT_TopologyDescription_Create: a string, an integer, or a list
 // of integers.
@@ -97,22 +97,17 @@ int PjrtAot_Platform(const char** name, size_t* name_size, const char** version,
 // PjrtAot_Open, NOT_FOUND after the last.
 int PjrtAot_GetDevice(size_t position, PjrtAot_Device* device);
 
-// Has a program compiled for a topology of its own, and forgets it. For what
-// only a refusal tells, such as how much memory there is. Of `where` only the
-// topology and its options are looked at; another may be open, and one has to
-// be. The plugin's words are written to `message` as PjrtAot_Open does; its
-// code is returned.
-int PjrtAot_TryCompile(const PjrtAot_Options* where, const char* program,
-                       size_t program_size, const char* format,
-                       size_t format_size, const char* options,
-                       size_t options_size, char* message, size_t message_size);
-
 // What a device says from here on that it has, in bytes; 0: it does not say.
 void PjrtAot_SetMemoryLimit(int64_t bytes);
 
 // The program that this thread last had compiled, counted from 0 in the whole
 // process; -1 if it has not, or if its last was refused.
 int64_t PjrtAot_LastProgram(void);
+
+// The positions of the arguments that a program may write over: executions
+// delete them unless the caller keeps them. Before its first execution.
+// NOT_FOUND, or RESOURCE_EXHAUSTED.
+int PjrtAot_SetDonated(int64_t number, const int64_t* positions, size_t count);
 
 // What is known of a program, also after its executable is gone. NOT_FOUND.
 int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program);

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "torch_xla/csrc/pjrt_aot/internal.h"
 
@@ -49,11 +50,29 @@ void AotForgetLastProgram(void) { last_program = -1; }
 
 SHARDY_EXPORT int64_t PjrtAot_LastProgram(void) { return last_program; }
 
-SHARDY_EXPORT int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program) {
+static AotProgram* Find(int64_t number) {
   pthread_mutex_lock(&mutex);
   AotProgram* found =
       number >= 0 && number < num_programs ? programs[number] : NULL;
   pthread_mutex_unlock(&mutex);
+  return found;
+}
+
+SHARDY_EXPORT int PjrtAot_SetDonated(int64_t number, const int64_t* positions,
+                                     size_t count) {
+  AotProgram* program = Find(number);
+  if (program == NULL) return kAbiNotFound;
+  int64_t* copy = calloc(count + 1, sizeof(*copy));
+  if (copy == NULL) return kAbiResourceExhausted;
+  if (count > 0) memcpy(copy, positions, count * sizeof(*copy));
+  free(program->donated);
+  program->donated = copy;
+  program->num_donated = count;
+  return kAbiOk;
+}
+
+SHARDY_EXPORT int PjrtAot_GetProgram(int64_t number, PjrtAot_Program* program) {
+  AotProgram* found = Find(number);
   if (found == NULL) return kAbiNotFound;
   *program = found->facts;
   program->executions = atomic_load(&found->executions);

@@ -57,8 +57,8 @@ static PJRT_Error* MakeOptions(const PjrtAot_Options* options,
   return NULL;
 }
 
-PJRT_Error* AotCreateTopology(const PjrtAot_Options* options,
-                              PJRT_TopologyDescription** topology) {
+static PJRT_Error* CreateTopology(const PjrtAot_Options* options,
+                                  AotWorld* world) {
   AbiNamedValue* values = NULL;
   PJRT_Error* error = MakeOptions(options, &values);
   if (error == NULL) {
@@ -68,15 +68,9 @@ PJRT_Error* AotCreateTopology(const PjrtAot_Options* options,
         .create_options = values,
         .num_options = options->num_topology_options};
     error = AOT_INNER(TopologyDescriptionCreate, &create);
-    if (error == NULL) *topology = create.topology;
+    if (error == NULL) world->topology = create.topology;
   }
   free(values);
-  return error;
-}
-
-static PJRT_Error* CreateTopology(const PjrtAot_Options* options,
-                                  AotWorld* world) {
-  PJRT_Error* error = AotCreateTopology(options, &world->topology);
   if (error != NULL) return error;
   AbiTopologyDescriptionPlatformNameArgs name = {.topology = world->topology};
   error = AOT_INNER(TopologyDescriptionPlatformName, &name);

@@ -28,9 +28,7 @@ class Topology:
     devices: of all slices; more than `chips` where a chip has several.
     hosts: processes of a real run.
     slices: connected by the data center's network.
-    memory: of one device, in bytes, as the compiler counts with it; None where
-      it does not tell.
-    memory_told: whether the compiler told it.
+    memory: of one device, in bytes, as libtpu counts with it.
     compiler: its platform and version, in one line.
   """
   name: str
@@ -38,26 +36,9 @@ class Topology:
   chips: int
   devices: int
   hosts: int
-  slices: int = 1
-  memory: Optional[int] = None
-  memory_told: bool = True
+  slices: int
+  memory: int
   compiler: str = ''
-
-
-@dataclasses.dataclass(frozen=True)
-class HeavyTensor:
-  """An argument or a result of a program that weighs much.
-
-  Attributes:
-    name: the user's name for it, or 'parameter 3', 'result 0'.
-    role: 'argument' or 'result'.
-    shape: on one device, as XLA writes it: 'bf16[1024,512]'.
-    nbytes: on one device, with the padding of its layout.
-  """
-  name: str
-  role: str
-  shape: str
-  nbytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +99,6 @@ class Program:
     memory: None if it was refused.
     beside: the most that tensors other than its arguments took on a device when
       it was executed, in bytes, without the padding of layouts.
-    heaviest: its heaviest arguments and results, the heaviest first.
     collectives: sorted by bytes, most first.
     flops: None where the compiler does not tell.
     cycles: None where the compiler does not tell.
@@ -135,7 +115,6 @@ class Program:
   sent: str = ''
   memory: Optional[Memory] = None
   beside: int = 0
-  heaviest: tuple[HeavyTensor, ...] = ()
   collectives: tuple[CollectiveUse, ...] = ()
   flops: Optional[float] = None
   cycles: Optional[Cycles] = None
@@ -221,7 +200,7 @@ class AotReport:
     """
     if any(p.error for p in self.programs):
       return False
-    if self.topology.memory is None or not self.programs:
+    if not self.programs:
       return None
     peaks = [p.peak for p in self.programs]
     if any(p is not None and p > self.topology.memory for p in peaks):

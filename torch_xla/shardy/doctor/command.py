@@ -16,13 +16,8 @@ from .report import Diagnosis, Status
 
 def run(parser: Parser, options: argparse.Namespace) -> int:
   """Runs the command; returns its exit status."""
-  if options.checkpoint:
-    # What reads checkpoints takes a second to import.
-    from .checkpoint import check_checkpoint
-    report = check_checkpoint(options.checkpoint)
-  else:
-    report = check()
-  if not options.no_probe and not options.checkpoint:
+  report = check()
+  if not options.no_probe:
     # As a program started here would have it, not as importing changed it.
     environ = started_with() or os.environ
     report += probe_in_child(environ, options.timeout)

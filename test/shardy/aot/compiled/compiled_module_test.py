@@ -111,3 +111,12 @@ def test_a_damaged_program_is_refused():
     compiled_module.read(b'\xff', 'hlo')
   with pytest.raises(ValueError, match='no entry computation'):
     compiled_module.read(b'', 'hlo')
+
+
+def test_donated_arguments_are_parameters_or_elements_of_a_tuple():
+  message = messages.make(protos.HloModuleProto)
+  entries = message.input_output_alias.entries
+  entries.add(parameter_number=2)
+  entries.add(parameter_number=0, parameter_shape_index=[3])
+  module = compiled_module.CompiledModule(message, None, {}, {}, 0)
+  assert module.donated == (2, 3)

@@ -1,12 +1,10 @@
-"""Equal programs have one digest, others have another."""
+"""Programs that do other things have other digests."""
 
 from __future__ import annotations
 
 import compiled_texts
 from program_digest import digest
 import pytest
-from torch_xla.shardy.aot.compiled import compiled_module
-from torch_xla.shardy.hlo import messages, protos
 
 _PROGRAM = '''  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
   n = f32[4,8]{1,0} negate(p), metadata={op_name="a" source_file="t.py"
@@ -19,24 +17,6 @@ _PROGRAM = '''  p = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
 
 def _digest(entry: str = _PROGRAM, header: str = '') -> str:
   return digest(compiled_texts.module(entry, header=header))
-
-
-@pytest.mark.parametrize(
-    'old, new',
-    [
-        ('op_name="a"', 'op_name="b"'),
-        ('source_line=3', 'source_line=4'),
-        ('t.py', 'elsewhere/t.py'),
-        ('channel_id=4', 'channel_id=17'),
-        # Instructions by other names.
-        (' n = ', ' other = '),
-    ])
-def test_names_and_numbers_are_not_in_it(old, new):
-  changed = _PROGRAM.replace(old, new).replace(
-      'all-reduce(n)',
-      ('all-reduce(other)' if new == ' other = ' else 'all-reduce(n)'))
-  assert changed != _PROGRAM
-  assert _digest(changed) == _digest()
 
 
 @pytest.mark.parametrize('old, new', [
@@ -69,34 +49,3 @@ def test_channels_that_differ_are_told_from_one():
     replica_groups={{0,1}}, use_global_device_ids=true'''
   assert _digest(two) == _digest(two.replace('id=4', 'id=9'))
   assert _digest(two) != _digest(two.replace('id=4', 'id=5'))
-
-
-def _numbered(by: int, schedule=()) -> str:
-  """The digest of a program whose ids are all `by` larger."""
-  message = messages.parse(protos.HloModuleProto,
-                           compiled_texts.serialised(_PROGRAM))
-  message.name = f'program.{by}'
-  message.id += by
-  message.entry_computation_id += by
-  for computation in message.computations:
-    computation.name += f'.{by}'
-    computation.id += by
-    computation.root_id += by
-    for instruction in computation.instructions:
-      instruction.id += by
-      for ids in (instruction.operand_ids, instruction.called_computation_ids):
-        ids[:] = [i + by for i in ids]
-  for at in schedule:
-    computation = message.computations[at]
-    entry = message.schedule.sequences.add(key=computation.id)
-    entry.value.instruction_ids.extend(i.id for i in computation.instructions)
-  return digest(compiled_module.read(message.SerializeToString(), 'hlo'))
-
-
-def test_ids_are_not_in_it():
-  assert _numbered(1000) == _numbered(0)
-
-
-def test_a_schedule_is_in_it_and_not_the_order_of_its_entries():
-  assert _numbered(0, (0, 1)) != _numbered(0)
-  assert _numbered(0, (0, 1)) == _numbered(500, (1, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aot_reports as make
+import pytest
 from torch_xla.shardy.aot.reporting.comparison import match
 
 
@@ -13,36 +14,25 @@ def at(*lines: str) -> list:
         for i, line in enumerate(lines)))
 
 
-def names(*reports) -> list[tuple]:
-  return [
-      tuple(p.name if p else None for p in row) for row in match(list(reports))
-  ]
+_F1, _F2, _G = 'a.py:1 in f', 'a.py:2 in f', 'b.py:1 in g'
 
 
-def test_places_match_and_names_do_not() -> None:
-  assert names(
-      at('a.py:1 in f', 'a.py:9 in g'), at('a.py:9 in g',
-                                           'a.py:1 in f')) == [('p0', 'p1'),
-                                                               ('p1', 'p0')]
-
-
-def test_programs_of_one_place_match_in_their_order() -> None:
-  twice = at('a.py:1 in f', 'a.py:1 in f')
-  assert names(twice, twice, twice) == [('p0',) * 3, ('p1',) * 3]
-
-
-def test_lines_that_moved_match_within_their_function() -> None:
-  assert names(
-      at('a.py:1 in f', 'a.py:2 in f'), at('a.py:2 in f',
-                                           'a.py:3 in f')) == [('p0', 'p0'),
-                                                               ('p1', 'p1')]
-
-
-def test_one_more_of_a_line_is_the_last() -> None:
-  assert names(
-      at('a.py:1 in f', 'a.py:1 in f', 'b.py:1 in g'),
-      at('a.py:1 in f', 'b.py:1 in g')) == [('p0', 'p0'), ('p1', None),
-                                            ('p2', 'p1')]
+@pytest.mark.parametrize(
+    'places, matched',
+    [
+        # By place, not by name.
+        ([(_F1, _G), (_G, _F1)], [('p0', 'p1'), ('p1', 'p0')]),
+        # Those of one place in their order.
+        ([(_F1, _F1)] * 3, [('p0',) * 3, ('p1',) * 3]),
+        # Lines may have moved within their function.
+        ([(_F1, _F2), (_F2, 'a.py:3 in f')], [('p0', 'p0'), ('p1', 'p1')]),
+        # One more of a line is the last.
+        ([(_F1, _F1, _G), (_F1, _G)], [('p0', 'p0'), ('p1', None),
+                                       ('p2', 'p1')]),
+    ])
+def test_programs_match(places, matched) -> None:
+  rows = match([at(*lines) for lines in places])
+  assert [tuple(p.name if p else None for p in row) for row in rows] == matched
 
 
 def test_callers_tell_programs_of_one_line_apart() -> None:

@@ -50,8 +50,8 @@ def broken(change) -> str:
 @pytest.mark.parametrize('text, why', [
     ('{"format":', 'is damaged, no JSON'),
     ('{"schema": 1, "tensors": {}}', 'is JSON of something else'),
-    (broken(lambda d: d.update(version=3)),
-     'is of version 3, and this torch_xla reads version 2'),
+    (broken(lambda d: d.update(version=4)),
+     'is of version 4, and this torch_xla reads version 3'),
     (broken(lambda d: d.pop('reports')), "is damaged: KeyError 'reports'"),
     (broken(lambda d: d['reports'][0]['programs'][1]['memory'].pop('code')),
      "is damaged: KeyError 'code'"),

@@ -63,10 +63,6 @@ def topology(memory):
     (make.report(make.refused(error='INTERNAL: no\nmore')),
      'fits: does not compile: the compiler refused 1 of 1 program, '
      'SyncTensorsGraph.52 (train.py:41 in step) first: INTERNAL: no'),
-    (make.report(topology=topology(None)),
-     'fits: not known whether it fits: the compiler does not tell how much '
-     'memory a device has; the largest peak is 9.50 GiB, of '
-     'SyncTensorsGraph.52 (train.py:41 in step)'),
     (make.report(make.program(memory=None)),
      'fits: not known whether it fits: SyncTensorsGraph.52 (train.py:41 in '
      'step): the compiler does not tell of its memory'),

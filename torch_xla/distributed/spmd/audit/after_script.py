@@ -15,8 +15,7 @@ from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
 from . import baseline, examination, folding, quantities
-from .golden import GoldenFileError
-from .rendering import AuditReport
+from .table import AuditReport
 from .report import Kind
 
 
@@ -42,20 +41,19 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
         *baseline.as_one(models, moved),
         policy=policy,
         tolerance=options['tolerance'],
-        golden=options['golden'],
         require=[
             requirements.parse(text, quantities.named)
             for text in options['require']
         ])
     if not (options['quiet'] and report.ok):
       terminal.show(str(report))
-    for key, text in (('json', report.to_json), ('html', report.to_html),
+    for key, text in (('json', report.to_json),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:
         write(options[key], text())
     if options['junit']:
       ci.write_junit(options['junit'], 'audit', _checks(report))
-  except (OSError, PolicyError, PriorityError, GoldenFileError) as e:
+  except (OSError, PolicyError, PriorityError) as e:
     return _usage(str(e))
   return 0 if report.ok else 1
 

@@ -36,6 +36,16 @@ class CompiledModule:
   replicas: int = 1
   partitions: Optional[int] = None
 
+  @property
+  def donated(self) -> tuple[int, ...]:
+    """The positions of the arguments that it may write over.
+
+    An argument is a parameter, or an element of the one that is a tuple.
+    """
+    entries = self.message.input_output_alias.entries
+    return tuple((*entry.parameter_shape_index, entry.parameter_number)[0]
+                 for entry in entries)
+
   def run(self) -> Iterator[tuple[Any, int]]:
     """Each computation that runs by itself, and how often."""
     for computation in self.message.computations:

@@ -137,8 +137,6 @@ def same_text(part: Part) -> str:
 def facts(report: AotReport) -> dict[str, str]:
   """The facts of a whole report that are words, by name."""
   topology = report.topology
-  memory = topology.memory
-  shown_memory = 'not told' if memory is None else sizes.text(memory)
   fits = {True: 'yes', False: 'no', None: 'not known'}[report.fits]
   return {
       'topology': topology.name,
@@ -147,7 +145,7 @@ def facts(report: AotReport) -> dict[str, str]:
       'devices': f'{topology.devices:,}',
       'hosts': f'{topology.hosts:,}',
       'slices': f'{topology.slices:,}',
-      'memory of a device': shown_memory,
+      'memory of a device': sizes.text(topology.memory),
       'mode': report.mode,
       'host': str(report.host),
       'processes': f'{report.processes:,}',

@@ -13,7 +13,7 @@ from ..report import AotReport
 
 FORMAT = 'torch_xla.shardy.aot'
 # Goes up with every change to what a report holds: none is read by half.
-VERSION = 2
+VERSION = 3
 _HINT = 'write one with --json FILE'
 
 

@@ -10,8 +10,6 @@ from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
-# More of a program's tensors are in the JSON and on the page.
-_TENSORS_SHOWN = 5
 # Of those that compiled, the ones compiled otherwise than asked come first, then
 # those that need the most memory.
 _PROGRAMS_SHOWN = 12
@@ -40,7 +38,7 @@ def text(report: AotReport) -> str:
   if left:
     lines += [
         '', f'and {wording.counted(left, "program")} that need less memory: '
-        'see --json or --html'
+        'see --json'
     ]
   lines += ['', *wording.remarks(report)]
   if report.traceback:
@@ -52,14 +50,12 @@ def program_cells(report: AotReport, number: int) -> tuple[str, ...]:
   """A program's row, as text: its number, name, place, ..., cycles."""
   p = report.programs[number]
   m = p.memory
-  capacity = report.topology.memory
   if m is None:
     of_memory = ('refused' if p.error else _UNKNOWN, *[_UNKNOWN] * 7)
   else:
-    of_memory = (*map(sizes.text,
-                      (m.arguments, m.outputs, m.aliases, m.temporaries, m.code,
-                       p.beside, p.peak)), _UNKNOWN
-                 if capacity is None else wording.share_text(p.peak, capacity))
+    of_memory = (*map(sizes.text, (m.arguments, m.outputs, m.aliases,
+                                   m.temporaries, m.code, p.beside, p.peak)),
+                 wording.share_text(p.peak, report.topology.memory))
   cells = (str(number +
                1), p.name, p.called_from[0] if p.called_from else _UNKNOWN,
            str(p.step), f'{p.seconds:,.1f} s', f'{p.executions:,}',
@@ -116,11 +112,6 @@ def _details(program: Program, number: int) -> Iterator[str]:
     yield '  refused, in the compiler\'s words:'
     yield from _indented(program.error)
     return
-  if program.heaviest:
-    yield '  heaviest arguments and results:'
-    yield from (f'    {line}' for line in columns([(
-        sizes.text(t.nbytes), t.role, t.shape,
-        ' '.join(t.name.split())) for t in program.heaviest[:_TENSORS_SHOWN]]))
   yield from _collectives(wording.totals([program]))
   yield f'  cycles: {wording.cycles_text(program.cycles)}'
 

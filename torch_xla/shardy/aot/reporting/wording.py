@@ -1,4 +1,4 @@
-"""The sentences of a report, for the terminal and for the page."""
+"""The sentences of a report."""
 
 from __future__ import annotations
 
@@ -41,14 +41,10 @@ def verdict(report: AotReport) -> str:
   if report.failed and report.fits is None:
     how = INTERRUPTED if report.ended == INTERRUPTED else 'the script failed'
     unknown = f'{how} after {counted(len(report.programs), "program")}'
-  elif not unknown and report.topology.memory is None:
-    unknown = 'the compiler does not tell how much memory a device has'
   peak_text = '' if peak.value is None else (
-      f'the largest peak is {sizes.text(int(peak.value))}' +
-      ('' if report.topology.memory is None else
-       f' of {sizes.text(report.topology.memory)} '
-       f'({share_text(peak.value, report.topology.memory)})') +
-      f', of {peak.place}')
+      f'the largest peak is {sizes.text(int(peak.value))} of '
+      f'{sizes.text(report.topology.memory)} '
+      f'({share_text(peak.value, report.topology.memory)}), of {peak.place}')
   if unknown:
     return '; '.join([
         f'not known whether it fits: {unknown}', *[peak_text] * bool(peak_text)
@@ -75,10 +71,9 @@ def topology_text(report: AotReport) -> str:
   devices = ('one device a chip' if each == 1 else
              f'{t.devices:,} devices, {each:g} a chip: memory, flops and '
              'cycles are those of a device')
-  memory = ('memory not told'
-            if t.memory is None else f'{sizes.text(t.memory)} a device')
   return (f'{t.name}: {counted(t.chips, "chip")} of {t.kind}, {devices}; '
-          f'{counted(t.hosts, "host")}, {counted(t.slices, "slice")}; {memory}')
+          f'{counted(t.hosts, "host")}, {counted(t.slices, "slice")}; '
+          f'{sizes.text(t.memory)} a device')
 
 
 def setting_text(report: AotReport) -> str:

@@ -5,7 +5,7 @@ The C side is documented in csrc/pjrt_aot/pjrt_aot.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 import ctypes
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from ..errors import AotError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
-_VERSION = 3
+_VERSION = 4
 _MESSAGE_SIZE = 65536
 _OK, _NOT_FOUND = 0, 5
 
@@ -129,10 +129,15 @@ def open_topology(library: str, topology: str, options: Mapping[str, object], *,
     stop_signal: sent to this process at each such refusal but the first, which
       a script may take for an error and go on; 0: none.
   """
-  settings = _options(
-      topology,
-      options,
+  topology_options = [
+      _topology_option(name, value) for name, value in options.items()
+  ]
+  settings = _Options(
       library=os.fsencode(library),
+      topology=topology.encode(),
+      topology_options=(_TopologyOption *
+                        len(topology_options))(*topology_options),
+      num_topology_options=len(topology_options),
       host=host,
       one_process=one_process,
       refuse_reads=refuse_reads,
@@ -142,16 +147,6 @@ def open_topology(library: str, topology: str, options: Mapping[str, object], *,
   if _library().PjrtAot_Open(
       ctypes.byref(settings), message, ctypes.c_size_t(_MESSAGE_SIZE)):
     raise AotError(message.value.decode(errors='replace'))
-
-
-def _options(topology: str, options: Mapping[str, object],
-             **fields: object) -> _Options:
-  kept = [_topology_option(name, value) for name, value in options.items()]
-  return _Options(
-      topology=topology.encode(),
-      topology_options=(_TopologyOption * len(kept))(*kept),
-      num_topology_options=len(kept),
-      **fields)
 
 
 def _topology_option(name: str, value: object) -> _TopologyOption:
@@ -191,27 +186,6 @@ def devices() -> Iterator[Device]:
         tuple(device.coordinates[:device.num_coordinates]), device.slice)
 
 
-def refusal(topology: str, options: Mapping[str, object], program: bytes,
-            program_format: str, compile_options: bytes) -> str:
-  """The compiler's refusal of a program for a topology; empty if it takes it.
-
-  Args:
-    topology: as the compiler calls it; another than the open one, if need be.
-    options: more that it is told of it.
-    compile_options: a serialised CompileOptionsProto.
-
-  """
-  where = _options(topology, options)
-  message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-  form = program_format.encode()
-  refused = _library().PjrtAot_TryCompile(
-      ctypes.byref(where), program, ctypes.c_size_t(len(program)), form,
-      ctypes.c_size_t(len(form)), compile_options,
-      ctypes.c_size_t(len(compile_options)), message,
-      ctypes.c_size_t(_MESSAGE_SIZE))
-  return message.value.decode(errors='replace') if refused else ''
-
-
 def set_memory_limit(nbytes: int) -> None:
   """Sets the memory that devices report from here on; 0: none."""
   _library().PjrtAot_SetMemoryLimit(ctypes.c_int64(nbytes))
@@ -221,6 +195,14 @@ def last_program() -> Optional[int]:
   """The number of the program that this thread last had compiled."""
   number = _library().PjrtAot_LastProgram()
   return None if number < 0 else number
+
+
+def set_donated(number: int, positions: Sequence[int]) -> None:
+  """Sets the arguments that a program writes over, before it is executed."""
+  if _library().PjrtAot_SetDonated(
+      ctypes.c_int64(number), (ctypes.c_int64 * len(positions))(*positions),
+      ctypes.c_size_t(len(positions))):
+    raise KeyError(number)
 
 
 def program_facts(number: int) -> ProgramFacts:

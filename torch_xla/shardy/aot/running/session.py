@@ -22,7 +22,7 @@ from ... import door
 from ...door.device_plugins import DoorPlugin
 from ...hlo import opcodes
 from ...mode import current_mode, Mode
-from . import capacity, plugin, script_hooks
+from . import plugin, script_hooks
 from .. import topologies
 from ..reporting import json_form
 from ...gate import sizes
@@ -77,7 +77,7 @@ class Session:
         stop_signal=_STOP_SIGNAL)
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
-    plugin.set_memory_limit(self._topology.memory or 0)
+    plugin.set_memory_limit(self._topology.memory)
     self._progress = Progress(f'aot {settings.topology}',
                               io.StringIO() if settings.quiet else sys.stderr)
     folder = os.getcwd() if settings.is_module else os.path.dirname(
@@ -173,11 +173,6 @@ class Session:
       findings.append(
           f'the script chose PJRT_DEVICE={chosen_device}: it runs on '
           f'the devices of {self._settings.topology} instead')
-    if not self._topology.memory_told:
-      findings.append(
-          'this compiler does not look whether a program fits, and does not '
-          f'tell the memory of a device: {self._topology.kind} is taken to '
-          f'have {sizes.text(self._topology.memory)}, as libtpu 0.0.42.1 says')
     devices = self._topology.devices
     if devices != self._topology.chips:
       findings.append(f'a chip of {self._settings.topology} is '
@@ -256,7 +251,6 @@ def _put_door(observer: ProgramObserver) -> None:
 
 def _topology(name: topologies.TopologyName) -> Topology:
   devices = list(plugin.devices())
-  memory = capacity.memory_of_device(name)
   places = {(d.slice, d.coordinates) for d in devices}
   return Topology(
       name=name.text,
@@ -265,8 +259,7 @@ def _topology(name: topologies.TopologyName) -> Topology:
       devices=len(devices),
       hosts=len({d.process for d in devices}),
       slices=name.slices,
-      memory=memory or sizes.parse(name.generation.memory),
-      memory_told=memory is not None,
+      memory=sizes.parse(name.generation.memory),
       compiler=' '.join(' '.join(plugin.platform()).split()))
 
 
