@@ -56,9 +56,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ('annotate', 'compile', 'door', 'hlo', 'mode', 'operation_names',
          'script_names', 'stablehlo', 'switch', 'tensor_names',
          'torch_xla_shardy', 'web_page', 'layers'), ('policy',)),
-    'audit': (('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers',
-               'mode', 'policy', 'process_environment', 'sharding',
-               'tensor_names', 'torch_xla_shardy'), ('script_names',)),
+    'audit': (
+        ('annotate', 'bind', 'compile', 'door', 'gate', 'hlo', 'layers', 'mode',
+         'policy', 'process_environment', 'sharding', 'tensor_names',
+         'torch_xla_shardy', 'web_page'), ('script_names',)),
     'guards': (
         ('callers', 'compile', 'hlo', 'switch'), ('explanation', 'stablehlo')),
     'explained_script': (
@@ -66,10 +67,10 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'exported_script': (
         ('torch_xla_shardy',), ('errors', 'explanation', 'shardy')),
     '__main__': (('torch_xla_shardy',), ()),
-    'aot': (
-        ('callers', 'compile', 'door', 'ended_process', 'errors', 'gate', 'hlo',
-         'layers', 'mode', 'operation_names', 'process_environment', 'progress',
-         'script_names', 'sharding', 'tensor_names', 'torch_xla_shardy'), ()),
+    'aot': (('callers', 'compile', 'door', 'ended_process', 'errors', 'gate',
+             'hlo', 'layers', 'mode', 'operation_names', 'process_environment',
+             'progress', 'script_names', 'sharding', 'tensor_names',
+             'torch_xla_shardy', 'web_page'), ()),
     'suggested_priorities': (('torch_xla_shardy',),
                              ('aot', 'errors', 'explanation', 'gate', 'mode')),
     'torch_xla_conformance': (

@@ -1,7 +1,8 @@
 """Takes the pictures of the tools' pages, in the suite's browser, of real runs.
 
-`python test/page_pictures.py` writes conformance.png into docs/pictures/. The run is
-the one that the page in docs/ shows, on eight virtual CPU devices.
+`python test/page_pictures.py` writes audit.png and conformance.png into
+docs/pictures/; names after it, as `audit`, only those. The runs are those that the
+tools' pages in docs/ show, on eight virtual CPU devices.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sysconfig
 import tempfile
 
 import browsing
+from docs_test import blocks_of
 from processes import clean_environment
 
 _ROOT = Path(__file__).parents[1]
@@ -25,7 +27,7 @@ SCALE = 0.72
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run of a tool, in a folder of its own.
+  """A run of a tool, in a folder with the audited `train.py`.
 
   Attributes:
     arguments: of `torch-xla-shardy`; they have it write `page.html`.
@@ -37,6 +39,13 @@ class Run:
 
 
 RUNS = {
+    'audit':
+        Run(('audit', '--tolerance', '12000', '--html', 'page.html',
+             'train.py'), {
+                 'PJRT_DEVICE': 'CPU',
+                 'CPU_NUM_DEVICES': '8',
+                 'XLA_USE_SHARDY': '1'
+             }, 1240),
     'conformance':
         Run(('conformance', '--device', 'XLACPU', '--only', 'start.*',
              'donation.*', 'priorities.*', '--html', 'page.html'),
@@ -58,6 +67,9 @@ def take(name: str, pictures: Path) -> Path:
   run = RUNS[name]
   with tempfile.TemporaryDirectory() as folder:
     page = Path(folder, 'page.html')
+    script = next(
+        b for b in blocks_of('docs/policy.md') if b.language == 'python')
+    Path(folder, 'train.py').write_text(script.text)
     subprocess.run([sys.executable, '-m', 'torch_xla.shardy', *run.arguments],
                    cwd=folder,
                    env=clean_environment(**run.variables),

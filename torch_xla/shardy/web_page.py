@@ -1,6 +1,6 @@
 """The common parts of reports' pages: HTML that needs nothing else.
 
-Light and dark, wide and narrow.
+Light and dark, wide and narrow; a script only filters tables.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
 h3 { font-size: .95rem; margin: 0; }
 p { margin: .35rem 0; }
-code { font-family: ui-monospace, monospace; font-size: .87em; }
+code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
 .soft { color: var(--soft); }
 .verdict { display: inline-block; margin: .6rem 0; padding: .25rem .7rem;
   border-radius: 1rem; font-weight: 600; }
@@ -49,14 +49,18 @@ code { font-family: ui-monospace, monospace; font-size: .87em; }
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); }
 .placement { background: var(--panel); border-radius: .5rem; padding: .9rem;
   min-width: 0; }
+.placement:target { outline: 2px solid var(--soft); }
 .tag { display: inline-block; min-width: 1.6em; text-align: center;
   padding: 0 .35em; border: 1px solid var(--line); border-radius: .3rem;
   color: inherit; text-decoration: none; background: var(--paper);
   font: .85em ui-monospace, monospace; }
+a.tag:hover { border-color: var(--ink); }
 .scroll { overflow-x: auto; }
+.grid { display: grid; gap: 2px; margin: .6rem 0; min-width: max-content; }
 .tile { padding: .3rem .4rem; text-align: center; border-radius: .2rem;
   font: .8rem/1.35 ui-monospace, monospace; min-width: 2rem; max-width: 18rem;
   background: hsl(var(--hue) var(--tile-sat) var(--tile-light)); }
+.whole { background: var(--line); }
 table { border-collapse: collapse; width: 100%; font-size: .87rem; }
 th { text-align: left; color: var(--soft); font-weight: 600; }
 th, td { padding: .35rem .6rem .35rem 0; vertical-align: top;
@@ -64,7 +68,9 @@ th, td { padding: .35rem .6rem .35rem 0; vertical-align: top;
 td.num, th.num { text-align: right; padding-right: 1rem; }
 td, th { overflow-wrap: normal; }
 td.head { overflow-wrap: break-word; }
+td.differs .tag { border-color: var(--bad); }
 td.plain, td.num { white-space: nowrap; }
+[hidden] { display: none !important; }
 td.differs { color: var(--bad); font-weight: 600; }
 @media (max-width: 72rem) {
   table, tbody, tr, td { display: block; width: 100%; }
@@ -79,6 +85,11 @@ td.differs { color: var(--bad); font-weight: 600; }
   td.head::before { content: none; }
   td > span { min-width: 0; } }
 '''
+
+# Script of the field before a table: rows without its text are hidden.
+_FILTER = ("for(const row of this.closest('p').nextElementSibling."
+           "querySelectorAll('tbody tr'))row.hidden=!row.textContent."
+           "toLowerCase().includes(this.value.toLowerCase())")
 
 
 def document(title: str, body: Iterable[str], facts: Sequence[str] = ()) -> str:
@@ -119,12 +130,14 @@ def figures(values: Iterable[tuple[str, str]]) -> str:
 
 
 def table(columns: Sequence[tuple[str, str]],
-          rows: Iterable[Iterable[tuple[str, bool]]]) -> str:
+          rows: Iterable[Iterable[tuple[str, bool]]],
+          filtered: str = '') -> str:
   """The markup of a table; on a narrow screen each row is a box.
 
   Args:
     columns: (label, class) of each.
     rows: (markup, whether it is no good) of each cell.
+    filtered: what the rows are, if a field is to filter them by their text.
   """
   heads = ''.join(
       f'<th class="{kind}">{escape(label)}</th>' for label, kind in columns)
@@ -134,5 +147,8 @@ def table(columns: Sequence[tuple[str, str]],
               f'data-label="{escape(label)}"><span>{markup}</span></td>'
               for (label, kind), (markup, bad) in zip(columns, row)) + '</tr>'
       for row in rows)
-  return (f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+  field = '' if not filtered else (
+      f'<p><label class="soft">show {escape(filtered)} with '
+      f'<input type="search" oninput="{_FILTER}"></label></p>')
+  return (f'{field}<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
           f'<tbody>\n{body}</tbody></table></div>')

@@ -42,4 +42,4 @@ def add_options(parser: Parser) -> None:
       "of each tensor, or than this part of one copy of all, as '2%%' "
       '(default: no limit)')
   parser.add_require()
-  parser.add_reports('junit')
+  parser.add_reports('html', 'junit')

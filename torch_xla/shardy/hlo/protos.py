@@ -355,6 +355,15 @@ class ShapeProto(Message, Protocol):
 
 class LayoutProto(Message, Protocol):
   minor_to_major: Annotated[Repeated[int], 1]
+  tiles: Annotated[Repeated[TileProto], 6]
+  element_size_in_bits: Annotated[int, 7]
+  memory_space: Annotated[int, 8]
+  dynamic_shape_metadata_prefix_bytes: Annotated[int, 15]
+  tail_padding_alignment_in_elements: Annotated[int, 16]
+
+
+class TileProto(Message, Protocol):
+  dimensions: Annotated[Repeated[int], 1]
 
 
 class OpSharding(Message, Protocol):

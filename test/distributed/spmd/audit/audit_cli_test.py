@@ -110,10 +110,11 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.nightly
 def test_a_script_is_audited(project):
   made = run_command(project, '--policy', 'policy.toml', '--json', 'made.json',
-                     'train.py', 'model')
+                     '--html', 'page.html', 'train.py', 'model')
   assert made.returncode == 0, made.stderr
   assert 'script has run well' in made.stdout
   assert 'mode shardy, mesh data=2, model=4' in made.stdout
+  assert '</html>' in (project / 'page.html').read_text()
   # Another process, the same set-up: the same file, to the byte.
   again = run(project, '--policy', 'policy.toml', '--json', 'again.json',
               'train.py', 'model')

@@ -45,6 +45,7 @@ def test_state_and_gradients_belong_to_their_weight(mesh):
   assert step.memory.peak == taken['peak'] >= taken['arguments'] > 0
   assert f'{step.name} takes most: {step.memory.peak:,} bytes' in ' '.join(
       str(report).split())
+  assert 'optimizer state exp_avg, 1 in all' in report.to_html()
 
 
 def test_a_moment_that_does_not_follow_its_weight(mesh):
@@ -84,7 +85,7 @@ def test_what_could_be_split_further(mesh):
       'dimension 1, 448 bytes less on each device'
   ]
   assert 'could be split further' in str(report)
-  assert 'could split dimension 0' in str(report)
+  assert 'could split dimension 0' in report.to_html()
   (row,) = report.tensors
   odd = dataclasses.replace(row, local_shape=(6, 3), local_nbytes=72)
   assert advice.splits(odd, report.mesh) == [('data', 2, 0)]
@@ -124,6 +125,7 @@ def test_bytes_by_module(mesh):
   ]
   (held,) = (h for h in report.held if h.sort == 'gradients')
   assert held.local_nbytes == 204
+  assert '<td class="num" data-label="gradients"><span>192' in report.to_html()
 
 
 @pytest.mark.parametrize('tolerance, nbytes', [(None, None), (7, 7), ('70', 70),

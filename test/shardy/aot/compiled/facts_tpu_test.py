@@ -6,6 +6,7 @@ from collections.abc import Callable
 import dataclasses
 import functools
 import re
+from typing import Any
 
 import environments
 import numpy as np

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
 from . import folding
-from .table import AuditReport
+from .rendering import AuditReport
 from .report import Difference, Kind
 
 __all__ = [

@@ -15,7 +15,7 @@ from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
 from . import baseline, examination, folding, quantities
-from .table import AuditReport
+from .rendering import AuditReport
 from .report import Kind
 
 
@@ -47,7 +47,7 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
         ])
     if not (options['quiet'] and report.ok):
       terminal.show(str(report))
-    for key, text in (('json', report.to_json),
+    for key, text in (('json', report.to_json), ('html', report.to_html),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:
         write(options[key], text())

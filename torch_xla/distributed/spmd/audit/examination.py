@@ -15,7 +15,7 @@ from torch_xla.shardy.gate.requirements import Requirement
 
 from . import baseline, differences
 from .collect import Collector
-from .table import AuditReport
+from .rendering import AuditReport
 from .report import Difference, Kind, Totals
 
 

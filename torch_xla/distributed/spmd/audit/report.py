@@ -239,7 +239,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """The results of an audit, as data; `table` has the form that people read.
+  """The results of an audit, as data; `rendering` has the forms that people read.
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.

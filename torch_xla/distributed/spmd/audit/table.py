@@ -35,13 +35,6 @@ _SAID_ONCE = frozenset(
         ('dtype', 'priority', _STAGES, 'form', 'by', 'unused axes')))
 
 
-class AuditReport(Report):
-  """The results of an audit: `str` is a table."""
-
-  def __str__(self) -> str:
-    return text(self)
-
-
 def text(report: Report) -> str:
   """The whole report; why something is not known, or not V2, is in notes."""
   notes: list[str] = []
