@@ -41,5 +41,9 @@ def add_options(parser: Parser) -> None:
       'fail if all devices together hold more than this beyond one copy '
       "of each tensor, or than this part of one copy of all, as '2%%' "
       '(default: no limit)')
+  parser.option(
+      '--golden', 'FILE',
+      'fail if anything but counts differs from this file, which --json wrote',
+      input_file)
   parser.add_require()
   parser.add_reports('html', 'junit')

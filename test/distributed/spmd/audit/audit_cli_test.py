@@ -108,7 +108,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.nightly
-def test_a_script_is_audited(project):
+def test_a_script_is_audited_and_held_to_its_json(project):
   made = run_command(project, '--policy', 'policy.toml', '--json', 'made.json',
                      '--html', 'page.html', 'train.py', 'model')
   assert made.returncode == 0, made.stderr
@@ -116,16 +116,17 @@ def test_a_script_is_audited(project):
   assert 'mode shardy, mesh data=2, model=4' in made.stdout
   assert '</html>' in (project / 'page.html').read_text()
   # Another process, the same set-up: the same file, to the byte.
-  again = run(project, '--policy', 'policy.toml', '--json', 'again.json',
-              'train.py', 'model')
+  again = run(project, '--policy', 'policy.toml', '--golden', 'made.json',
+              '--json', 'again.json', 'train.py', 'model')
   assert again.returncode == 0, again.stdout + again.stderr
   assert (project / 'again.json').read_text() == (project /
                                                   'made.json').read_text()
   now = run(project, '--junit', 'found.xml', '--require', 'replicated bytes<=1',
-            'train.py', 'data')
+            '--golden', 'made.json', 'train.py', 'data')
   assert now.returncode == 1, now.stderr
   suite = ElementTree.parse(project / 'found.xml').getroot()
-  assert [t.get('name') for t in suite if len(t)] == ['requirement']
+  assert {t.get('name') for t in suite if len(t)
+         } == {'requirement', 'golden file'}
 
 
 @pytest.mark.slow
@@ -177,6 +178,8 @@ def test_wrong_usage_is_status_2_before_the_script_runs(project):
   for arguments, text in (
       (('--policy', 'policy.toml', 'nowhere.py'), "no script 'nowhere.py'"),
       (('--policy', 'wrong.toml', 'train.py'), 'rule 1: pattern is missing'),
+      (('--golden', 'nowhere.json', 'train.py'), "no file 'nowhere.json'"),
+      (('--golden', 'policy.toml', 'train.py'), 'write one with --json FILE'),
       (('--require', 'bytes', 'train.py'), "requirement 'bytes': write"),
   ):
     done = run(project, *arguments)

@@ -1,6 +1,7 @@
 """Audits of models that really ran: agreement, and each kind of difference."""
 
 import itertools
+import json
 
 import environments
 from mlp import Mlp
@@ -9,7 +10,9 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.spmd.audit import (audit, AuditError, examine, Kind)
+from torch_xla.distributed.spmd.audit import (audit, AuditError, examine,
+                                              GoldenFileError, Kind)
+from torch_xla.distributed.spmd.audit import golden as golden_file
 from torch_xla.distributed.spmd.audit import quantities
 from torch_xla.distributed.spmd.policy import (Boundary, REPLICATED, Rule,
                                                ShardingPolicy)
@@ -272,6 +275,54 @@ def test_no_step_at_all(mesh):
   assert differences(model) == [(Kind.NOTHING_RAN, 'programs')]
 
 
+def test_a_golden_file_is_held_to(mesh, tmp_path):
+  model = trained(mesh)
+  golden = tmp_path / 'golden.json'
+  golden.write_text(examine(model, POLICY).to_json())
+  assert audit(model, POLICY, golden=golden).ok
+  step(model)  # One more program.
+  with pytest.raises(AuditError) as e:
+    audit(model, POLICY, golden=golden)
+  found = {d.name: d.text for d in e.value.report.differences}
+  assert {d.kind for d in e.value.report.differences} == {Kind.GOLDEN}
+  assert found.pop('boundary up').startswith('activations: it was ')
+  assert found == {'SyncTensorsGraph #2': 'it is new'}
+
+
+def test_instructions_leave_the_golden_file(mesh):
+  """Two models of which one has more to do, and the same to move."""
+
+  def golden(more):
+    model = Mlp().to('xla')
+    POLICY.apply(model, mesh)
+    loss = model(torch.randn(216, 8).to('xla')).sum()
+    (loss.mul(2).div(2) if more else loss).backward()
+    torch_xla.sync(wait=True)
+    report = examine(model, POLICY)
+    return report.programs[0].name, report.to_dict()
+
+  (was, before), (now, after) = golden(False), golden(True)
+  assert was != now and not list(golden_file.differences(before, after))
+
+
+def test_a_golden_file_names_what_changed(mesh, tmp_path):
+  model = trained(mesh)
+  data = json.loads(examine(model, POLICY).to_json())
+  tensors = data['tensors']
+  tensors['up.weight']['stored']['sharding'] = '{replicated}'
+  del tensors['scale']
+  data['totals']['nbytes'] += 1024
+  golden = tmp_path / 'golden.json'
+  golden.write_text(json.dumps(data))
+  found = {
+      d.name: d.text for d in examine(model, POLICY, golden=golden).differences
+  }
+  assert list(found) == ['the model', 'up.weight', 'scale']
+  assert 'stored: it was ' in found['up.weight']
+  assert '{replicated}' in found['up.weight'].partition(', and is ')[0]
+  assert found['the model'].startswith('totals: it was ')
+
+
 def test_requirements(mesh):
   report = examine(trained(mesh), POLICY)
   for text in ('replicated bytes<=1GiB', 'compiles==1', 'programs<2',
@@ -283,3 +334,17 @@ def test_requirements(mesh):
   with pytest.raises(
       requirements.RequirementError, match="did you mean 'all-reduce count'"):
     requirements.parse('allreduce count<=1', quantities.named)
+
+
+@pytest.mark.parametrize('text, why', [
+    (None, 'No such file'),
+    ('no json', 'Expecting value'),
+    ('[]', 'it is no report of an audit'),
+    ('{"schema": 1, "tensors": {}}', 'mode'),
+])
+def test_a_golden_file_that_is_none(mesh, tmp_path, text, why):
+  golden = tmp_path / 'golden.json'
+  if text is not None:
+    golden.write_text(text)
+  with pytest.raises(GoldenFileError, match=f'golden.json.*{why}.*--json FILE'):
+    audit(trained(mesh), POLICY, golden=golden)

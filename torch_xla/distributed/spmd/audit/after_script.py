@@ -15,6 +15,7 @@ from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
 from . import baseline, examination, folding, quantities
+from .golden import GoldenFileError
 from .rendering import AuditReport
 from .report import Kind
 
@@ -41,6 +42,7 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
         *baseline.as_one(models, moved),
         policy=policy,
         tolerance=options['tolerance'],
+        golden=options['golden'],
         require=[
             requirements.parse(text, quantities.named)
             for text in options['require']
@@ -53,7 +55,7 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
         write(options[key], text())
     if options['junit']:
       ci.write_junit(options['junit'], 'audit', _checks(report))
-  except (OSError, PolicyError, PriorityError) as e:
+  except (OSError, PolicyError, PriorityError, GoldenFileError) as e:
     return _usage(str(e))
   return 0 if report.ok else 1
 

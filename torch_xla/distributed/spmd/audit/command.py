@@ -18,7 +18,7 @@ from torch_xla.shardy.gate import requirements
 from torch_xla.shardy.process_environment import interpreter_flags
 from torch_xla_shardy.parser import Parser
 
-from . import differences, quantities
+from . import differences, golden, quantities
 
 # Imported by nobody: it is the process that the script runs in.
 _RUNNING = os.path.join(os.path.dirname(__file__), 'running.py')
@@ -35,6 +35,8 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     differences.allowed(options.tolerance, 0)
     if options.policy:
       ShardingPolicy.load(options.policy)
+    if options.golden:
+      golden.read(options.golden)
     for text in options.require:
       requirements.parse(text, quantities.named)
   except (OSError, ValueError) as e:

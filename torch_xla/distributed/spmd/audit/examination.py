@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 import dataclasses
+import os
 from typing import Optional, Union
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch_xla.distributed.spmd import policy as spmd_policy
 from torch_xla.distributed.spmd.policy import held
 from torch_xla.shardy.gate.requirements import Requirement
 
-from . import baseline, differences
+from . import baseline, differences, golden as golden_file
 from .collect import Collector
 from .rendering import AuditReport
 from .report import Difference, Kind, Totals
@@ -25,6 +26,7 @@ def examine(
     *,
     policy: Optional[spmd_policy.ShardingPolicy] = None,
     tolerance: Union[int, str, None] = None,
+    golden: Optional[Union[str, os.PathLike]] = None,
     require: Sequence[Requirement] = ()
 ) -> AuditReport:
   """Does the work of `torch_xla.distributed.spmd.audit.examine`.
@@ -35,6 +37,7 @@ def examine(
   """
   differences.allowed(tolerance, 0)  # Raises now, and not after all the work.
   standard = baseline.resolve_standard(model, policy)
+  expected = None if golden is None else golden_file.read(golden)
   collector = Collector(model, standard)
   tensors, problems = collector.tensors()
   boundaries, boundary_problems = collector.boundaries()
@@ -62,4 +65,7 @@ def examine(
     if said:
       all_differences += (Difference(Kind.REQUIREMENT, one.quantity.name,
                                      said),)
+  if expected is not None:
+    all_differences += tuple(
+        golden_file.differences(expected, report.to_dict()))
   return dataclasses.replace(report, differences=all_differences)

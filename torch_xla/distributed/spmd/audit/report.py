@@ -33,6 +33,7 @@ class Kind(enum.Enum):
   HELD_TWICE = 'held twice'
   NOTHING_RAN = 'nothing ran'
   REQUIREMENT = 'requirement'
+  GOLDEN = 'golden file'
 
 
 @dataclasses.dataclass(frozen=True)
