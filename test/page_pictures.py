@@ -1,8 +1,8 @@
 """Takes the pictures of the tools' pages, in the suite's browser, of real runs.
 
-`python test/page_pictures.py` writes audit.png and conformance.png into
-docs/pictures/; names after it, as `audit`, only those. The runs are those that the
-tools' pages in docs/ show, on eight virtual CPU devices.
+`python test/page_pictures.py` writes audit.png, aot.png and conformance.png into
+docs/pictures/; names after it, as `aot`, only those. The runs are those that the
+tools' pages in docs/ show, on eight virtual CPU devices and for eight chips.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCALE = 0.72
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A run of a tool, in a folder with the audited `train.py`.
+  """A run of a tool, in a folder with `examples` and the audited `train.py`.
 
   Attributes:
     arguments: of `torch-xla-shardy`; they have it write `page.html`.
@@ -46,6 +46,10 @@ RUNS = {
                  'CPU_NUM_DEVICES': '8',
                  'XLA_USE_SHARDY': '1'
              }, 1240),
+    'aot':
+        Run(('aot', '--topology', 'v5e:2x4', '--html', 'page.html',
+             'examples/ahead_of_time.py', '--first', 'batch'),
+            {'XLA_USE_SHARDY': '1'}, 900),
     'conformance':
         Run(('conformance', '--device', 'XLACPU', '--only', 'start.*',
              'donation.*', 'priorities.*', '--html', 'page.html'),
@@ -67,6 +71,7 @@ def take(name: str, pictures: Path) -> Path:
   run = RUNS[name]
   with tempfile.TemporaryDirectory() as folder:
     page = Path(folder, 'page.html')
+    Path(folder, 'examples').symlink_to(_ROOT / 'examples')
     script = next(
         b for b in blocks_of('docs/policy.md') if b.language == 'python')
     Path(folder, 'train.py').write_text(script.text)

@@ -28,6 +28,8 @@ body { margin: 0 auto; padding: 1.5rem 1.25rem 4rem; max-width: 90rem;
 h1 { font-size: 1.5rem; margin: 0; }
 h2 { font-size: 1.1rem; margin: 2.25rem 0 .75rem; }
 h3 { font-size: .95rem; margin: 0; }
+h1 ~ h1 { margin-top: 2.5rem; }
+.scroll + h3 { margin-top: 1rem; }
 p { margin: .35rem 0; }
 code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
 .soft { color: var(--soft); }
@@ -55,6 +57,9 @@ code, .n { font-family: ui-monospace, monospace; font-size: .87em; }
   color: inherit; text-decoration: none; background: var(--paper);
   font: .85em ui-monospace, monospace; }
 a.tag:hover { border-color: var(--ink); }
+.words { background: var(--bad-paper); border-left: .25rem solid var(--bad);
+  padding: .5rem .8rem; border-radius: 0 .4rem .4rem 0; font-size: .87rem;
+  white-space: pre-wrap; overflow-x: auto; }
 .scroll { overflow-x: auto; }
 .grid { display: grid; gap: 2px; margin: .6rem 0; min-width: max-content; }
 .tile { padding: .3rem .4rem; text-align: center; border-radius: .2rem;

@@ -54,7 +54,7 @@ def add_options(parser: Parser) -> None:
       '--NAME, the multiples of LOW; each try runs the script')
   parser.flag('--largest-batch',
               'the same for the batch size that the script is given')
-  parser.add_reports('junit')
+  parser.add_reports('html', 'junit')
   parser.repeated_option('--compare', 'FILE',
                          'show the reports of an earlier --json beside these',
                          input_file)

@@ -15,8 +15,8 @@ from torch_xla_shardy.parser import Parser, write
 
 from . import launcher, topologies
 from .errors import AotError
-from .reporting import (comparison, json_form, largest, requirements, table,
-                        wording)
+from .reporting import (comparison, json_form, largest, page, requirements,
+                        table, wording)
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
 from ..gate import ci
@@ -108,8 +108,10 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
   together = [*others, *((r.topology.name, r) for r in reports)]
   if len(together) > 1 and not options.quiet:
     print(comparison.text(comparison.compare(together)))
-  if options.json:
-    write(options.json, json_form.to_json(reports))
+  for path, text in ((options.json, lambda: json_form.to_json(reports)),
+                     (options.html, lambda: page.html(together))):
+    if path:
+      write(path, text())
 
 
 def _judged(reports: Sequence[AotReport],

@@ -141,7 +141,7 @@ def test_many_programs_are_all_listed_and_the_heaviest_told_of() -> None:
   found = lines(make.report(refused, *small, make.program('big')))
   told = [line.split()[-1] for line in found if line.startswith('program ')]
   assert told == ['no', *(f'small{i}' for i in range(20, 30)), 'big']
-  assert 'and 20 programs that need less memory: see --json' in found
+  assert 'and 20 programs that need less memory: see --json or --html' in found
   rows = [
       line for i in range(1, 33) for line in found
       if line.startswith(f'{i:<2}  ')

@@ -53,7 +53,7 @@ def test_reports_files_and_requirements(topologies: dict[str,
                                                          int], tmp_path: Path,
                                         temporary: Path) -> None:
   """What holds and what does not; the command itself is forked."""
-  made = tmp_path / 'made.json'
+  made, page = tmp_path / 'made.json', tmp_path / 'made.html'
   count = len(topologies)
   done = processes.command(
       'torch_xla.shardy',
@@ -61,6 +61,8 @@ def test_reports_files_and_requirements(topologies: dict[str,
       *(f'--topology={topology}' for topology in topologies),
       '--json',
       made,
+      '--html',
+      page,
       '--require',
       'fits',
       '--require',
@@ -82,6 +84,8 @@ def test_reports_files_and_requirements(topologies: dict[str,
   assert 'fits:' not in done.stderr and 'over data' not in done.stderr
   assert done.stderr.count('they are zeros') == count
   assert 'program 2, SyncTensorsGraph' in done.stderr
+  assert '<html' in page.read_text()
+  assert all(topology in page.read_text() for topology in topologies)
   assert list(temporary.iterdir()) == []
 
 

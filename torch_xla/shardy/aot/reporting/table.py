@@ -10,6 +10,8 @@ from ..report import CollectiveUse, Program, AotReport
 from .steady_step import steady_step
 from ...compile.record import columns
 
+# More of a program's tensors are in the JSON and on the page.
+_TENSORS_SHOWN = 5
 # Of those that compiled, the ones compiled otherwise than asked come first, then
 # those that need the most memory.
 _PROGRAMS_SHOWN = 12
@@ -38,7 +40,7 @@ def text(report: AotReport) -> str:
   if left:
     lines += [
         '', f'and {wording.counted(left, "program")} that need less memory: '
-        'see --json'
+        'see --json or --html'
     ]
   lines += ['', *wording.remarks(report)]
   if report.traceback:

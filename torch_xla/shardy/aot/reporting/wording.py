@@ -1,4 +1,4 @@
-"""The sentences of a report."""
+"""The sentences of a report, for the terminal and for the page."""
 
 from __future__ import annotations
 
