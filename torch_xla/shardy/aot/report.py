@@ -42,6 +42,22 @@ class Topology:
 
 
 @dataclasses.dataclass(frozen=True)
+class HeavyTensor:
+  """An argument or a result of a program that weighs much.
+
+  Attributes:
+    name: the user's name for it, or 'parameter 3', 'result 0'.
+    role: 'argument' or 'result'.
+    shape: on one device, as XLA writes it: 'bf16[1024,512]'.
+    nbytes: on one device, with the padding of its layout.
+  """
+  name: str
+  role: str
+  shape: str
+  nbytes: int
+
+
+@dataclasses.dataclass(frozen=True)
 class CollectiveUse:
   """The collectives of one kind over the same axes, in one program.
 
@@ -99,6 +115,7 @@ class Program:
     memory: None if it was refused.
     beside: the most that tensors other than its arguments took on a device when
       it was executed, in bytes, without the padding of layouts.
+    heaviest: its heaviest arguments and results, the heaviest first.
     collectives: sorted by bytes, most first.
     flops: None where the compiler does not tell.
     cycles: None where the compiler does not tell.
@@ -115,6 +132,7 @@ class Program:
   sent: str = ''
   memory: Optional[Memory] = None
   beside: int = 0
+  heaviest: tuple[HeavyTensor, ...] = ()
   collectives: tuple[CollectiveUse, ...] = ()
   flops: Optional[float] = None
   cycles: Optional[Cycles] = None

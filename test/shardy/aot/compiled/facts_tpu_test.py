@@ -11,7 +11,8 @@ from typing import Any
 import environments
 import numpy as np
 import pytest
-from torch_xla.shardy.aot.compiled import compiled_module
+from torch_xla.shardy.aot.compiled import compiled_module, heavy_tensors
+from torch_xla.shardy.aot.compiled.buffers import buffers_of
 from torch_xla.shardy.aot.compiled.collectives import collective_uses
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
 from torch_xla.shardy.aot.compiled.cycles import cycles
@@ -24,13 +25,16 @@ pytestmark = pytest.mark.slow
 
 ENVIRONMENT = environments.LIBTPU
 _MESH = MeshValue((2, 4), ('data', 'model'), tuple(range(8)))
+# libtpu adds a table of addresses to several results.
+_TABLE = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-  """A program: as it is read, and as text."""
+  """A program: as it is read, as text, and what libtpu says that it needs."""
   module: CompiledModule
   text: str
+  memory: Any
 
 
 def _compile(function: Callable,
@@ -67,7 +71,7 @@ def _compile(function: Callable,
   hlo, = executable.hlo_modules()
   return Compiled(
       compiled_module.read(hlo.as_serialized_hlo_module_proto(), 'hlo'),
-      hlo.to_string())
+      hlo.to_string(), executable.get_compiled_memory_stats())
 
 
 @functools.lru_cache(maxsize=None)
@@ -96,6 +100,19 @@ def _fsdp() -> Compiled:
 
 
 @functools.lru_cache(maxsize=None)
+def _padded() -> Compiled:
+  """Shapes that no tile divides; the first is given away."""
+
+  def odd(x, s, p):
+    return (x * 2, s + 1, p, x[:, :50].astype('float32'), x.sum(),
+            p.astype(bool))
+
+  return _compile(
+      odd, ((1000, 100), ()), ((), (), 'int32'), ((7, 3, 5), (), 'int8'),
+      donate_argnums=(0,))
+
+
+@functools.lru_cache(maxsize=None)
 def _collectives() -> Compiled:
   from jax.sharding import PartitionSpec as P
 
@@ -112,6 +129,24 @@ def _collectives() -> Compiled:
       each, ((4096, 2048), ('data', 'model')),
       manual=True,
       results=(both, both, P(), both, both))
+
+
+@pytest.mark.parametrize('program', [_scan, _fsdp, _padded, _collectives])
+def test_memory_is_what_libtpu_counts(program):
+  compiled = program()
+  module, memory = compiled.module, compiled.memory
+  tensors = heavy_tensors.heavy_tensors(module, most=10**6)
+
+  def nbytes(role: str) -> int:
+    return sum(t.nbytes for t in tensors if t.role == role)
+
+  assert nbytes('argument') == memory.argument_size_in_bytes
+  new = memory.output_size_in_bytes - memory.alias_size_in_bytes
+  assert nbytes('result') in (new, new - _TABLE)
+  root = next(
+      i for i in module.entry.instructions if i.id == module.entry.root_id)
+  assert memory.output_size_in_bytes - sum(
+      b.nbytes for b in buffers_of(root.shape)) in (0, _TABLE)
 
 
 def test_the_trips_of_a_loop_are_found():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from torch_xla.shardy.aot.report import (CollectiveUse, Cycles, Memory, Program,
-                                         AotReport, Topology)
+from torch_xla.shardy.aot.report import (CollectiveUse, Cycles, HeavyTensor,
+                                         Memory, Program, AotReport, Topology)
 
 GIB = 1 << 30
 # As libtpu 0.0.42 says it.
@@ -48,6 +48,9 @@ def program(name: str = 'SyncTensorsGraph.52', **changes: Any) -> Program:
       executions=4,
       sent='0123456789abcdef',
       memory=MEMORY,
+      heaviest=(HeavyTensor('embed.weight', 'argument', 'bf16[8192,4096]',
+                            2 * GIB),
+                HeavyTensor('result 7', 'result', 'f32[4096,4096]', GIB)),
       collectives=(GATHER, REDUCE),
       flops=1.5e15,
       cycles=Cycles(2_500_000, 120, (('all-reduce', 3), ('sort', 1)), 2))
@@ -62,6 +65,7 @@ def start(**changes: Any) -> Program:
           'called_from': ('train.py:12 in <module>',),
           'executions': 1,
           'memory': Memory(8, 4096, 0, 0, 100_000),
+          'heaviest': (),
           'collectives': (),
           'flops': None,
           'cycles': Cycles(900, 2),
@@ -75,6 +79,7 @@ def refused(**changes: Any) -> Program:
       **{
           'error': OUT_OF_MEMORY,
           'memory': None,
+          'heaviest': (),
           'collectives': (),
           'flops': None,
           'cycles': None,
@@ -126,6 +131,7 @@ def awkward() -> AotReport:
       'Grüße \u7f51 \udc80',
       called_from=(f'{markup}.py:1 in 函数', 'b.py:2 in c'),
       memory=Memory(2**62, 0, 0, 2**60, 1),
+      heaviest=(HeavyTensor(markup, 'argument', 'f32[]', 2**62),),
       flops=1e300,
       cycles=Cycles(10**18, 10**9),
       collectives=(STRANGE, GATHER, REDUCE))

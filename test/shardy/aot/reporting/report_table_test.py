@@ -71,6 +71,9 @@ def test_a_program_is_told_of_with_what_the_cycles_leave_out() -> None:
       paragraph(make.report(), 'program 2,'), '''\
 program 2, SyncTensorsGraph.52
   asked for at: train.py:41 in step, from train.py:60 in main
+  heaviest arguments and results:
+    2.00 GiB  argument  bf16[8192,4096]  embed.weight
+    1.00 GiB  result    f32[4096,4096]   result 7
   collectives:
     all-gather  over model        12 x  1.50 GiB
     all-reduce  over data, model  3 x   4.00 KiB

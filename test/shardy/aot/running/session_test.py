@@ -37,6 +37,7 @@ def test_a_training_loop() -> None:
   least = 6 * 64 * 256 * 1024 * 2 / 8
   assert least * 0.8 < step.flops < least * 1.4
   assert step.cycles.total > 0 and step.memory.aliases > 0
+  assert any('0.weight' in tensor.name for tensor in step.heaviest)
 
 
 @pytest.mark.slow

@@ -114,6 +114,11 @@ def _details(program: Program, number: int) -> Iterator[str]:
     yield '  refused, in the compiler\'s words:'
     yield from _indented(program.error)
     return
+  if program.heaviest:
+    yield '  heaviest arguments and results:'
+    yield from (f'    {line}' for line in columns([(
+        sizes.text(t.nbytes), t.role, t.shape,
+        ' '.join(t.name.split())) for t in program.heaviest[:_TENSORS_SHOWN]]))
   yield from _collectives(wording.totals([program]))
   yield f'  cycles: {wording.cycles_text(program.cycles)}'
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import hashlib
 import time
@@ -15,7 +15,7 @@ from ...hlo import compile_options, messages
 from ...hlo.protos import HloModuleProto
 from ...script_names import ScriptNames
 from . import plugin
-from ..compiled import collectives, cycles
+from ..compiled import collectives, cycles, heavy_tensors
 from ...callers import Callers
 from ...progress import Progress
 from ..compiled.compiled_module import read
@@ -54,7 +54,7 @@ class ProgramObserver:
     self._meshes = meshes
     self._records = records
     self._changed = changed
-    ScriptNames()  # Collectives are told of by module.
+    self._names = ScriptNames()
 
   def __call__(self, compilation: Compilation, rest: Compiler) -> None:
     called_from = self._callers.now()
@@ -63,6 +63,7 @@ class ProgramObserver:
         if compilation.format == 'hlo' else None)
     name = sent.name if sent else '(StableHLO)'
     step, filed = plugin.counters().steps, len(self._records())
+    names = self._names.of_parameters(compilation)
     start, error, number = time.perf_counter(), '', None
     try:
       with self._progress.compiling(f'program {len(self.observed) + 1}, {name}',
@@ -90,7 +91,10 @@ class ProgramObserver:
       # Else it was observed when its executable, used again now, was compiled.
       if number is None or number not in self.positions():
         if not error and number is not None:
-          program = self._with_facts(program, compilation, number)
+          names.update((t.parameter, t.name)
+                       for t in (record.tensors if record else ())
+                       if t.parameter is not None and t.name)
+          program = self._with_facts(program, compilation, number, names)
         self.observed.append(Observed(program, number))
         self._changed()
 
@@ -110,8 +114,8 @@ class ProgramObserver:
       found = [dataclasses.replace(p, cycles=None) for p in found]
     return tuple(found)
 
-  def _with_facts(self, program: Program, compilation: Compilation,
-                  number: int) -> Program:
+  def _with_facts(self, program: Program, compilation: Compilation, number: int,
+                  names: Mapping[int, str]) -> Program:
     facts = plugin.program_facts(number)
     program = dataclasses.replace(
         program, memory=compilation.memory(), flops=_flops(facts))
@@ -120,12 +124,13 @@ class ProgramObserver:
       plugin.set_donated(number, module.donated)
       return dataclasses.replace(
           program,
+          heaviest=heavy_tensors.heavy_tensors(module, names),
           collectives=collectives.collective_uses(module, self._meshes()),
           cycles=cycles.cycles(module))
     except (BackendCompileError, ValueError) as e:
       self.findings.append(
           f'the compiled program of {program.name} cannot be read, so that its '
-          f'collectives and cycles are not known: {e}')
+          f'collectives, heaviest tensors and cycles are not known: {e}')
       return program
 
 
