@@ -68,18 +68,18 @@ def _compared(propagation: Propagation, before: ir.Module,
   arguments = sum(name.startswith('argument ') for name in names)
   chosen = (*ours, *propagation.tensors[:arguments])
   differences = [
-      (one, number % len(theirs))
-      for number, one in enumerate(chosen)
-      if text.spec_text(one) != text.spec_text(theirs[number % len(theirs)])
+      (tensor, number % len(theirs))
+      for number, tensor in enumerate(chosen)
+      if text.spec_text(tensor) != text.spec_text(theirs[number % len(theirs)])
   ]
   if not differences:
     return (f"The backend's own Shardy chose the same for all {len(names):,} "
             'tensors of the program as XLA simplified it')
-  one, number = differences[0]
+  ours_of_it, number = differences[0]
   other = reader.as_it_is(after, is_named=True)[number]
   return (f"The backend's own Shardy chose otherwise for {len(differences)} of "
           f'{len(names):,} tensors, first {other.name} {other.shape}: '
-          f'{text.spec_text(other)}, and not {text.spec_text(one)}')
+          f'{text.spec_text(other)}, and not {text.spec_text(ours_of_it)}')
 
 
 def _by_tensor(origins: Mapping[str, Origin]) -> dict[str, tuple[object, ...]]:
