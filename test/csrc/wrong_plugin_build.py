@@ -11,8 +11,7 @@ import tempfile
 
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = (*sorted((ROOT / 'test/csrc/wrong_plugin').glob('*.c')),
-            ROOT / 'test/csrc/plugin_core.c',
-            ROOT / 'torch_xla/csrc/pjrt_aot/wire.c')
+            ROOT / 'test/csrc/plugin_core.c')
 _HEADERS = (ROOT / 'test/csrc/plugin_core.h', *sorted(
     (ROOT / 'test/csrc/wrong_plugin').glob('*.h')), *sorted(
         (ROOT / 'torch_xla/csrc').glob('*/*.h')))

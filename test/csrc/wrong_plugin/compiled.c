@@ -2,37 +2,37 @@
 
 #include "test/csrc/wrong_plugin/fields.h"
 
-static bool ModuleOf(const char* code, size_t size, AotWire* module) {
-  AotWire wire = AotWireOf(code, size);
-  AotField field;
+static bool ModuleOf(const char* code, size_t size, Wire* module) {
+  Wire wire = WireOf(code, size);
+  WireField field;
   if (!NextOf(&wire, kWithConfigModule, &field)) return false;
-  *module = AotWireIn(&field);
+  *module = WireIn(&field);
   return !module->malformed;
 }
 
 bool SplitsParameters(const char* code, size_t size) {
-  AotWire module;
-  AotField sharding, tiles;
+  Wire module;
+  WireField sharding, tiles;
   if (!ModuleOf(code, size, &module)) return false;
   while (NextOf(&module, kModuleParameterShardings, &sharding)) {
-    AotWire inside = AotWireIn(&sharding);
+    Wire inside = WireIn(&sharding);
     if (NextOf(&inside, kShardingTiles, &tiles)) return true;
   }
   return false;
 }
 
 static void ReplicateIn(const char* code, size_t size, int number) {
-  AotWire module;
-  AotField sharding, part;
+  Wire module;
+  WireField sharding, part;
   if (!ModuleOf(code, size, &module)) return;
   while (NextOf(&module, number, &sharding)) {
-    AotWire tuple = AotWireIn(&sharding);
+    Wire tuple = WireIn(&sharding);
     bool is_tuple = false;
     while (NextOf(&tuple, kShardingTuple, &part)) {
       is_tuple = true;
-      Replicate(AotWireIn(&part));
+      Replicate(WireIn(&part));
     }
-    if (!is_tuple) Replicate(AotWireIn(&sharding));
+    if (!is_tuple) Replicate(WireIn(&sharding));
   }
 }
 

@@ -3,15 +3,15 @@
 #include <ctype.h>
 #include <string.h>
 
-bool NextOf(AotWire* wire, int number, AotField* field) {
-  while (AotNextField(wire, field)) {
+bool NextOf(Wire* wire, int number, WireField* field) {
+  while (WireNextField(wire, field)) {
     if (field->number == number) return true;
   }
   return false;
 }
 
-void Replicate(AotWire sharding) {
-  AotField type;
+void Replicate(Wire sharding) {
+  WireField type;
   while (NextOf(&sharding, kShardingType, &type)) {
     if (type.bytes == NULL) ((unsigned char*)sharding.at)[-1] = 0;
   }

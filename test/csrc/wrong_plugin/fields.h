@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "torch_xla/csrc/pjrt_aot/wire.h"
+#include "test/csrc/wrong_plugin/wire.h"
 
 // Fields of XLA's messages.
 enum {
@@ -33,9 +33,9 @@ enum {
 };
 
 // Moves behind the next field of that number.
-bool NextOf(AotWire* wire, int number, AotField* field);
+bool NextOf(Wire* wire, int number, WireField* field);
 // Makes an OpSharding, but not one of a tuple, a replicated one.
-void Replicate(AotWire sharding);
+void Replicate(Wire sharding);
 
 typedef struct {
   char* at;

@@ -11,7 +11,7 @@ static int CompareBytes(const void* a, const void* b) {
   return *(const unsigned char*)a - *(const unsigned char*)b;
 }
 
-static void SortPacked(const AotField* field) {
+static void SortPacked(const WireField* field) {
   if (field->bytes == NULL) return;
   for (size_t i = 0; i < field->size; ++i) {
     if (field->bytes[i] >= 0x80) return;
@@ -21,12 +21,12 @@ static void SortPacked(const AotField* field) {
 
 // Where the options' use_shardy_partitioner stands, if it is true.
 static const unsigned char* ShardyFlag(const char* options, size_t size) {
-  AotWire wire = AotWireOf(options, size);
-  AotField build;
+  Wire wire = WireOf(options, size);
+  WireField build;
   const unsigned char* place = NULL;
   while (NextOf(&wire, kCompileOptionsBuild, &build)) {
-    AotWire inside = AotWireIn(&build);
-    AotField flag;
+    Wire inside = WireIn(&build);
+    WireField flag;
     while (NextOf(&inside, kBuildShardy, &flag)) {
       place = flag.value != 0 ? inside.at - 1 : NULL;
     }
@@ -44,15 +44,15 @@ void AskNotForShardy(char* options, size_t size) {
 }
 
 void AssignInOrder(char* options, size_t size) {
-  AotWire wire = AotWireOf(options, size);
-  AotField build, assignment, computation, ids;
+  Wire wire = WireOf(options, size);
+  WireField build, assignment, computation, ids;
   while (NextOf(&wire, kCompileOptionsBuild, &build)) {
-    AotWire in_build = AotWireIn(&build);
+    Wire in_build = WireIn(&build);
     while (NextOf(&in_build, kBuildAssignment, &assignment)) {
-      AotWire in_assignment = AotWireIn(&assignment);
+      Wire in_assignment = WireIn(&assignment);
       unsigned char id = 0;
       while (NextOf(&in_assignment, kAssignmentComputations, &computation)) {
-        AotWire in_computation = AotWireIn(&computation);
+        Wire in_computation = WireIn(&computation);
         while (NextOf(&in_computation, kComputationIds, &ids)) {
           unsigned char* bytes = (unsigned char*)ids.bytes;
           for (size_t i = 0; i < ids.size; ++i) bytes[i] = id++;
@@ -64,26 +64,26 @@ void AssignInOrder(char* options, size_t size) {
 
 // Shardings of HLO.
 
-static void SortInSharding(AotWire sharding, int number) {
-  AotField field;
-  while (AotNextField(&sharding, &field)) {
+static void SortInSharding(Wire sharding, int number) {
+  WireField field;
+  while (WireNextField(&sharding, &field)) {
     if (field.number == number) SortPacked(&field);
     if (field.number == kShardingTuple && field.bytes != NULL) {
-      SortInSharding(AotWireIn(&field), number);
+      SortInSharding(WireIn(&field), number);
     }
   }
 }
 
 // Nothing if the code is no HLO module.
 static void SortInHlo(const char* code, size_t size, int number) {
-  AotWire module = AotWireOf(code, size);
-  AotField computation, instruction, sharding;
+  Wire module = WireOf(code, size);
+  WireField computation, instruction, sharding;
   while (NextOf(&module, kModuleComputations, &computation)) {
-    AotWire in_computation = AotWireIn(&computation);
+    Wire in_computation = WireIn(&computation);
     while (NextOf(&in_computation, kComputationInstructions, &instruction)) {
-      AotWire in_instruction = AotWireIn(&instruction);
+      Wire in_instruction = WireIn(&instruction);
       while (NextOf(&in_instruction, kInstructionSharding, &sharding)) {
-        SortInSharding(AotWireIn(&sharding), number);
+        SortInSharding(WireIn(&sharding), number);
       }
     }
   }

@@ -9,12 +9,12 @@
 enum { kMaxRank = 16 };
 
 // The integers of a packed field; how many.
-static size_t ReadDims(AotWire message, int number, int64_t* dims) {
+static size_t ReadDims(Wire message, int number, int64_t* dims) {
   size_t count = 0;
-  AotField field;
+  WireField field;
   while (NextOf(&message, number, &field)) {
-    AotInts ints = {NULL, 0, 0};
-    if (AotReadInts(&field, &ints) == kAotRead) {
+    WireInts ints = {NULL, 0, 0};
+    if (WireReadInts(&field, &ints) == kWireRead) {
       for (size_t i = 0; i < ints.count && count < kMaxRank; ++i) {
         dims[count++] = ints.values[i];
       }
@@ -24,7 +24,7 @@ static size_t ReadDims(AotWire message, int number, int64_t* dims) {
   return count;
 }
 
-static bool SplitsUnevenly(AotWire sharding, const int64_t* dims, size_t rank) {
+static bool SplitsUnevenly(Wire sharding, const int64_t* dims, size_t rank) {
   int64_t tiles[kMaxRank];
   if (ReadDims(sharding, kShardingTiles, tiles) < rank) return false;
   for (size_t i = 0; i < rank; ++i) {
@@ -33,11 +33,11 @@ static bool SplitsUnevenly(AotWire sharding, const int64_t* dims, size_t rank) {
   return false;
 }
 
-static void ReplicateParameter(AotWire instruction) {
-  AotWire reading = instruction;
-  AotField field, shape = {0}, sharding = {0};
+static void ReplicateParameter(Wire instruction) {
+  Wire reading = instruction;
+  WireField field, shape = {0}, sharding = {0};
   bool parameter = false;
-  while (AotNextField(&reading, &field)) {
+  while (WireNextField(&reading, &field)) {
     if (field.number == kInstructionOpcode) {
       parameter = field.size == strlen("parameter") &&
                   memcmp(field.bytes, "parameter", field.size) == 0;
@@ -47,19 +47,19 @@ static void ReplicateParameter(AotWire instruction) {
   }
   if (!parameter || shape.bytes == NULL || sharding.bytes == NULL) return;
   int64_t dims[kMaxRank];
-  const size_t rank = ReadDims(AotWireIn(&shape), kShapeDimensions, dims);
-  if (SplitsUnevenly(AotWireIn(&sharding), dims, rank)) {
-    Replicate(AotWireIn(&sharding));
+  const size_t rank = ReadDims(WireIn(&shape), kShapeDimensions, dims);
+  if (SplitsUnevenly(WireIn(&sharding), dims, rank)) {
+    Replicate(WireIn(&sharding));
   }
 }
 
 void ReplicateUneven(char* code, size_t size) {
-  AotWire module = AotWireOf(code, size);
-  AotField computation, instruction;
+  Wire module = WireOf(code, size);
+  WireField computation, instruction;
   while (NextOf(&module, kModuleComputations, &computation)) {
-    AotWire in_computation = AotWireIn(&computation);
+    Wire in_computation = WireIn(&computation);
     while (NextOf(&in_computation, kComputationInstructions, &instruction)) {
-      ReplicateParameter(AotWireIn(&instruction));
+      ReplicateParameter(WireIn(&instruction));
     }
   }
 }
