@@ -214,6 +214,18 @@ def test_layers_that_are_alike_are_one():
       str(explained))
 
 
+def test_constraints_of_layers_that_are_alike_are_one():
+  explained = explained_of(
+      f"""%c = sdy.sharding_constraint %b <@mesh, [{{}}, {{"x"}}]> : {_T}
+     %d = stablehlo.negate %b : {_T}
+     %e = sdy.sharding_constraint %d <@mesh, [{{}}, {{"x"}}]> : {_T}
+     %1 = stablehlo.add %a, %c : {_T}
+     %2 = stablehlo.add %a, %e : {_T}
+     %0 = stablehlo.add %1, %2 : {_T}""", '{"x"}p0, {}', '{}, {}')
+  one, = explained.conflicts
+  assert one.alike == 1
+
+
 def test_what_ends_shardy_ends_no_process():
   assert in_subprocess.run(lambda: os.kill(os.getpid(), signal.SIGSEGV)) is None
   with pytest.raises(ZeroDivisionError):

@@ -8,7 +8,7 @@ is the reason, the two are in conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 import dataclasses
 import enum
 import functools
@@ -17,7 +17,7 @@ import math
 from typing import NamedTuple
 
 from ..layers import group_of
-from .propagation import Operation, Propagation, Rule, Tensor, whole_axis
+from .propagation import Operation, Origin, Propagation, Rule, Tensor, whole_axis
 
 
 class Reason(enum.Enum):
@@ -89,18 +89,22 @@ def find_conflicts(propagation: Propagation) -> tuple[Conflict, ...]:
   for r in refusals(propagation):
     if r.origin in origins and r.winner in origins and (r.origin != r.winner):
       places.setdefault((r.origin, r.winner, r.axis), []).append(r)
-  folded: dict[tuple[str, ...], Conflict] = {}
+  folded: dict[Hashable, Conflict] = {}
   for (loser, winner, axis), group in places.items():
-    names = [
-        group_of(origins[n].name) if origins[n].argument is not None else n
-        for n in (loser, winner)
-    ]
-    key = (*names, axis, group[0].reason.name)
+    layers = [_of_layers(origins[n]) for n in (loser, winner)]
+    key = (*layers, axis, group[0].reason)
     first = folded.get(key)
     folded[key] = (
         Conflict(loser, winner, axis, tuple(group))
         if first is None else dataclasses.replace(first, alike=first.alike + 1))
   return tuple(folded.values())
+
+
+def _of_layers(origin: Origin) -> Hashable:
+  """A key that origins of layers that are alike have in common."""
+  if origin.argument is not None:
+    return group_of(origin.name)
+  return origin._replace(name=group_of(origin.name))
 
 
 def _refused_at(propagation: Propagation, number: int, operation: Operation,
