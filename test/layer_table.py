@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'device_count': (('errors',), ()),
     'shardy': (('device_count', 'errors', 'mode', 'switch'),
                ('compile', 'door', 'preview', 'tensor_names')),
-    'cache': (('door', 'errors', 'mode'), ()),
+    'cache': (('door', 'errors', 'hlo', 'mode'), ()),
     'doctor': (('compile', 'door', 'ended_process', 'errors', 'hlo', 'mode',
                 'process_environment', 'rewrite', 'stablehlo',
                 'torch_xla_shardy', 'vendor_defaults'), ()),

@@ -14,6 +14,8 @@ import torch_xla
 from torch_xla.shardy import cache
 from torch_xla.shardy.cache import rules
 from torch_xla.shardy.errors import TooLateError
+from torch_xla.shardy.hlo import messages
+from torch_xla.shardy.hlo.protos import HloModuleProto
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _CPU = environments.DEVICES
@@ -127,6 +129,21 @@ def test_what_an_entry_is_for(monkeypatch):
   monkeypatch.setenv('XLA_FLAGS', '--xla_cpu_enable_fast_math=true')
   keys.append(rules.program_key(*parts[0]))
   assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.environment(**_V2)
+def test_the_order_of_a_map_counts_for_nothing():
+  """Each process writes the two attributes of an einsum in its own order."""
+  torch_xla.device()
+
+  def key(*names: str) -> str:
+    module = messages.make(HloModuleProto)
+    instruction = module.computations.add().instructions.add()
+    for name in names:
+      instruction.frontend_attributes.map.add(key=name, value='false')
+    return rules.program_key('rules', 'hlo', module.SerializeToString(), b'')
+
+  assert key('grad_x', 'grad_y') == key('grad_y', 'grad_x') != key('grad_x')
 
 
 def _use():

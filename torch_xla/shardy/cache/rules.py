@@ -7,12 +7,14 @@ machine code is made for the host's own processor, for another processor.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import os
 import re
 
+from ..hlo import messages
 from .errors import CacheError
 
 # What compilers read from the environment behind the options' back.
@@ -53,6 +55,9 @@ def directory_name() -> str:
 def program_key(rules: str, program_format: str, program: bytes,
                 options: bytes) -> str:
   """The name of one program's entry; only while the runtime is up."""
+  if program_format == 'hlo':
+    with contextlib.suppress(ValueError):  # The backend refuses it.
+      program = messages.with_sorted_maps(program)
   digest = hashlib.sha256()
   for part in (rules, *_environment(), program_format):
     digest.update(b'%d:' % len(part) + part.encode())

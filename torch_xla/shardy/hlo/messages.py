@@ -77,6 +77,29 @@ def parse(kind: type[M], data: bytes) -> M:
         f'not a valid {kind.__name__} ({len(data)} bytes): {e}') from e
 
 
+def with_sorted_maps(program: bytes) -> bytes:
+  """A serialised HloModuleProto with its attributes in the order of their keys.
+
+  A map has no order on the wire: each process writes one of its own, as of the
+  two attributes that torch_xla gives an einsum.
+
+  Raises:
+    ValueError: `program` is damaged.
+  """
+  module = parse(HloModuleProto, program)
+  is_sorted = True
+  for attributes in (module.frontend_attributes, *(i.frontend_attributes
+                                                   for c in module.computations
+                                                   for i in c.instructions)):
+    keys = [entry.key for entry in attributes.map]
+    if keys != sorted(keys):
+      entries = sorted(attributes.map, key=lambda entry: entry.key)
+      del attributes.map[:]
+      attributes.map.extend(entries)
+      is_sorted = False
+  return program if is_sorted else module.SerializeToString()
+
+
 # The formats of the answers that `parse_compiled` reads.
 HLO_FORMATS = ('hlo', 'hlo_with_config')
 
