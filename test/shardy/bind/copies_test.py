@@ -65,6 +65,12 @@ def test_deep_copies_of_modules_keep_annotations(mesh, is_synced):
   assert _told(lambda: change(copied.weight)) == [[_W]]
 
 
+def test_a_deep_copy_of_a_tensor_keeps_its_annotation(mesh):
+  t = torch.ones(16, 16).to('xla')
+  xs.mark_sharding(t, mesh, ('x', None), priority=(1, None))
+  assert _priority(copy.deepcopy(t)) == (1, None)
+
+
 def test_a_copy_is_told_of_where_it_is_used_alone(mesh):
   teacher = copy.deepcopy(student := _model(mesh))
   torch_xla.sync()
