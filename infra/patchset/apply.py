@@ -49,7 +49,7 @@ class Stack:
     """
     for change in patch.changes:
       path = change.path
-      current = self.files.get(path, self._read(path))
+      current = self.files[path] if path in self.files else self._read(path)
       if current is None:
         raise BuildError(f'patch {patch.name} changes {path}, which is not '
                          'there')

@@ -123,10 +123,8 @@ def _one_step(report: AotReport) -> Iterator[str]:
 def _program_row(report: AotReport, number: int,
                  anchor: str) -> Iterator[tuple[str, bool]]:
   program = report.programs[number]
-  capacity = report.topology.memory
-  too_large = bool(
-      program.error) or (program.peak is not None and capacity is not None and
-                         program.peak > capacity)
+  too_large = bool(program.error) or (program.peak is not None and
+                                      program.peak > report.topology.memory)
   bad = {
       'arguments': bool(program.error),  # Where it says refused.
       'of memory': too_large,
