@@ -14,7 +14,7 @@ from torch_xla.shardy.gate import ci, requirements
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
-from . import baseline, examination, folding, quantities
+from . import baseline, examination, folding, quantities, table
 from .golden import GoldenFileError
 from .rendering import AuditReport
 from .report import Kind
@@ -47,8 +47,10 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
             requirements.parse(text, quantities.named)
             for text in options['require']
         ])
-    if not (options['quiet'] and report.ok):
+    if not options['quiet']:
       terminal.show(str(report))
+    elif not report.ok:
+      terminal.show('\n'.join(table.verdict(report)))
     for key, text in (('json', report.to_json), ('html', report.to_html),
                       ('capture', lambda: _captured(*models.values()))):
       if options[key]:

@@ -13,9 +13,8 @@ from . import advice, modules
 from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
 from .report import collective_totals, Report, Seen
-from .table import (boundary_text, collectives_text, COUNT_TEXTS, heading,
-                    held_text, memory_text, priority_text, program_text,
-                    smallest_text)
+from .table import (boundary_text, COUNT_TEXTS, heading, held_text,
+                    priority_text, program_notes, program_rows, smallest_text)
 
 
 def html(report: Report) -> str:
@@ -222,13 +221,13 @@ def _programs(report: Report) -> Iterator[str]:
                    f'{c.smallest:,}') for c in totals)
     smallest = ', '.join(smallest_text(report))
     yield f'<p>The smallest, by cause: {escape(smallest)}.</p>'
-  for row in report.programs:
-    note = (f'<br><span class="soft">{escape(row.note)}</span>'
-            if row.note else '')
-    memory = '' if row.memory is None else (
-        f'<br>takes {escape(memory_text(row.memory))}')
-    yield (f'<p><code>{escape(program_text(row))}</code><br>collectives: '
-           f'{escape(collectives_text(row))}{memory}{note}</p>')
+  header, *rows = program_rows(report)
+  classes = ['head', 'plain', *['num'] * (len(header) - 2)]
+  yield table(
+      list(zip(header, classes, strict=True)),
+      (((escape(cell), False) for cell in row) for row in rows), 'programs')
+  for note in program_notes(report):
+    yield f'<p>{escape(note)}</p>'
 
 
 def _counts(report: Report) -> Iterator[str]:

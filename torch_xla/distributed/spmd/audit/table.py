@@ -8,7 +8,6 @@ import textwrap
 from typing import Optional
 
 from torch_xla.shardy.compile.record import columns
-from torch_xla.shardy.door.memory import Memory
 
 from . import advice, modules
 from .folding import causes, Fold, folded
@@ -51,7 +50,7 @@ def text(report: Report) -> str:
   ]
   lines += _filled(held_text(report), '  ')
   lines += ['', 'bytes on a device, by module']
-  lines += [f'  {line}' for line in _aligned(modules.table(report))]
+  lines += _aligned(modules.table(report), '  ')
   advised = advice.advise(report)
   if advised:
     lines += ['', 'could be split further']
@@ -61,7 +60,7 @@ def text(report: Report) -> str:
     for row in report.boundaries:
       lines += _filled(boundary_text(row), '  ')
   lines += ['', *_programs(report), '', *_counts(report), '']
-  lines += list(_verdict(report))
+  lines += verdict(report)
   return '\n'.join(lines)
 
 
@@ -93,13 +92,6 @@ def held_text(report: Report) -> str:
        if rest >= 0 else f'{-rest:,} bytes of these it does not take'))
 
 
-def memory_text(memory: Memory) -> str:
-  """The memory of a program on a device."""
-  return (f'{memory.peak:,} bytes, {memory.arguments:,} of arguments, '
-          f'{memory.outputs:,} of results, {memory.aliases:,} of them in the '
-          f'place of arguments, {memory.temporaries:,} meanwhile')
-
-
 def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
   return '-' if priority is None else str(tuple(priority))
 
@@ -122,17 +114,37 @@ def boundary_text(row: BoundaryRow) -> str:
   return f'{where}{output}  {row.spec}{priority}  {ran}'
 
 
-def program_text(row: ProgramRow) -> str:
-  """One line on a program."""
-  line = (f'{row.name}  {row.partitioner}  {row.partitions} partitions  '
-          f'shardings: {row.v2} V2 {row.v1} V1')
-  if row.why_not_v2:
-    line += ' (' + '; '.join(f'{n} x {why}' for why, n in row.why_not_v2) + ')'
-  return line
+def program_rows(report: Report) -> list[tuple[str, ...]]:
+  """A header, and each program with its shardings and bytes on a device."""
+  rows = [('program', 'by', 'V2', 'V1', 'bytes', 'arguments', 'results',
+           'in place', 'temporaries')]
+  for row in report.programs or ():
+    m = row.memory
+    nbytes = ('-',) * 5 if m is None else tuple(
+        f'{n:,}' for n in (m.peak, m.arguments, m.outputs, m.aliases,
+                           m.temporaries))
+    rows.append((row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes))
+  return rows
 
 
-def collectives_text(row: ProgramRow) -> str:
-  """The collectives of a program as text."""
+def program_notes(report: Report) -> list[str]:
+  """Collectives and notes of programs; of those that are alike once."""
+  names: dict[str, list[str]] = {}
+  for row in report.programs or ():
+    notes = [f'collectives: {_collectives_text(row)}']
+    if row.partitions != len(report.devices):
+      notes.append(f'{row.partitions} partitions')
+    if row.why_not_v2:
+      notes.append('not V2: ' +
+                   '; '.join(f'{n} x {why}' for why, n in row.why_not_v2))
+    if row.note:
+      notes.append(f'note: {row.note}')
+    for note in notes:
+      names.setdefault(note, []).append(row.name)
+  return [f'{", ".join(of)}  {note}' for note, of in names.items()]
+
+
+def _collectives_text(row: ProgramRow) -> str:
   if row.collectives is None:
     return 'the backend does not tell'
   return ', '.join(f'{c.count} {c.kind} ({c.nbytes:,} bytes, the smallest '
@@ -173,18 +185,18 @@ def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
                        '; '.join(f'{_HEADER[i]} {rows[0][i]}' for i in same))
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned(rows: Sequence[Sequence[str]], indent: str = '') -> list[str]:
   """Columns, a header first; some lines a row where a terminal is narrower."""
-  lines = columns(rows)
+  lines = [f'{indent}{line}' for line in columns(rows)]
   if max(map(len, lines)) <= _width():
     return lines
   header, *rest = rows
   return [
-      line for name, *cells in rest for line in (name, *_filled(
+      line for name, *cells in rest for line in (f'{indent}{name}', *_filled(
           ';  '.join(
               cell if head == _STAGES and cell != 'same' else f'{head} {cell}'
               for head, cell in zip(header[1:], cells, strict=True)
-              if cell != '-'), '    '))
+              if cell != '-'), f'{indent}    '))
   ]
 
 
@@ -240,13 +252,9 @@ def _programs(report: Report) -> Iterator[str]:
   if report.programs is None:
     yield '  not known: the mode is off, and only the door sees programs'
     return
-  for row in report.programs:
-    yield from _filled(program_text(row), '  ')
-    yield from _filled(f'collectives: {collectives_text(row)}', '    ')
-    if row.memory is not None:
-      yield from _filled(f'takes {memory_text(row.memory)}', '    ')
-    if row.note:
-      yield from _filled(f'note: {row.note}', '    ')
+  yield from _aligned(program_rows(report), '  ')
+  for note in program_notes(report):
+    yield from _filled(note, '  ')
   for kind in collective_totals(report) if len(report.programs) > 1 else ():
     yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
   smallest = smallest_text(report)
@@ -262,7 +270,8 @@ def _counts(report: Report) -> Iterator[str]:
         f'  {text_}')
 
 
-def _verdict(report: Report) -> Iterator[str]:
+def verdict(report: Report) -> Iterator[str]:
+  """The differences, by cause."""
   if report.ok:
     yield 'no differences'
     return
