@@ -3,7 +3,7 @@
 What is in conflict is ordered in other ways, and Shardy plans each program
 anew; the best few are compiled and run, as the script is, in processes of
 their own, and what they compute is compared. With a topology they are compiled
-ahead of time instead.
+ahead of time instead, and their cycles are compared.
 """
 
 from __future__ import annotations
@@ -97,12 +97,15 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
   rows.insert(0, own)
   print('\n'.join(suggestion.table(rows, ran_as)))
   chosen = suggestion.chosen(rows, ran_as)
+  is_ahead = suggestion.has_cycles(ran_as)
   if chosen is None:
-    print("nothing moves less than the script's own priorities" +
+    print(f'nothing {"takes fewer cycles" if is_ahead else "moves less"} than '
+          "the script's own priorities" +
           (', and computes the same: seed what is random on the devices'
            if suggestion.chosen(rows, ran_as, float('inf')) else ''))
     return 1
-  print('\n'.join(suggestion.lines(programs, chosen)))
+  goal = 'the fewest cycles are taken' if is_ahead else 'least is moved'
+  print('\n'.join(suggestion.lines(programs, chosen, goal)))
   if options.write:
     write(options.write, suggestion.policy(programs, chosen, first['held']))
   return 0

@@ -1,6 +1,11 @@
 """What is suggested: the smallest programs, and a script."""
 
 import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import processes
@@ -93,6 +98,14 @@ def test_chosen_is_what_computes_the_same_and_moves_least():
   assert suggestion.chosen(beside, [_ran(3), _ran(2), _ran(1)]) == rows[1]
   assert suggestion.chosen(rows, [_ran(3), _ran(1, float('nan')), None]) is None
   assert 'failed' in suggestion.table(rows, [_ran(3), None, _ran(3)])[2]
+
+
+def test_ahead_of_time_the_fewest_cycles_are_chosen():
+  rows = [suggestion.Row(name, 0, {}) for name in 'ab']
+  ran = [{**_ran(1), 'cycles': 9}, {**_ran(2), 'cycles': 4}]
+  assert suggestion.chosen(rows, ran) == rows[1]
+  ran[1]['fits'] = False
+  assert suggestion.chosen(rows, ran) is None
 
 
 def test_lines_and_policy():
@@ -207,3 +220,42 @@ def test_script(tmp_path):
   assert 'tokens: xs.mark_sharding' in ended.stdout
   assert 'pattern = "0.weight"' in written.read_text()
   assert 'tokens' not in written.read_text()
+
+
+@pytest.mark.nightly
+def test_script_for_a_topology(tmp_path):
+  pytest.importorskip('libtpu', reason='needs libtpu: the TPU compiler')
+  script = tmp_path / 'script.py'
+  script.write_text(_SCRIPT)
+  ended = processes.command('torch_xla.shardy', 'suggest', '--topology',
+                            'v5e:2x4', script, **_SETTINGS)
+  assert ended.returncode == 0, ended.stderr
+  own, *_, best = (
+      int(row.split('  ')[-2].replace(',', ''))
+      for row in ended.stdout.splitlines()
+      if row.endswith('KiB'))
+  assert best < own
+  assert 'the fewest cycles are taken with 1:' in ended.stdout
+
+
+@pytest.mark.nightly
+def test_an_interrupted_search_is_resumed(tmp_path):
+  (tmp_path / 'script.py').write_text(_SCRIPT)
+  command = [
+      sys.executable, '-m', 'torch_xla.shardy', 'suggest', '--resume', 'ran',
+      'script.py'
+  ]
+  settings = dict(cwd=tmp_path, env={**os.environ, **_SETTINGS}, text=True)
+  with subprocess.Popen(
+      command, stderr=subprocess.PIPE, start_new_session=True,
+      **settings) as running:
+    for line in running.stderr:
+      if line.startswith('2 of 2'):
+        os.killpg(running.pid, signal.SIGINT)
+    assert running.wait() == 130
+  before = json.loads((tmp_path / 'ran').read_text())
+  assert len(before) == 1
+  subprocess.run(command, check=True, **settings)
+  after = json.loads((tmp_path / 'ran').read_text())
+  # What ran before did not run again, so took as long.
+  assert len(after) == 2 and before.items() <= after.items()

@@ -55,7 +55,7 @@ def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
 
   Of programs compiled ahead of time, what the TPU's compiler says instead.
   """
-  is_ahead = any('cycles' in outcome for outcome in ran if outcome)
+  is_ahead = has_cycles(ran)
   lines = [('priorities', 'planned, bytes', 'compiled, bytes', 'collectives',
             'compiled in', *(('cycles', 'memory') if is_ahead else
                              ('largest difference',)))]
@@ -72,6 +72,11 @@ def table(rows: Sequence[Row], ran: Sequence[Optional[dict[str,
   return columns(lines)
 
 
+def has_cycles(ran: Sequence[Optional[dict[str, Any]]]) -> bool:
+  """Tests whether these were compiled ahead of time, for a TPU."""
+  return any('cycles' in outcome for outcome in ran if outcome)
+
+
 def difference(one: Optional[dict[str, Any]], other: dict[str, Any]) -> float:
   """The largest between the named values of two runs, relative."""
   values = one['values'] if one else {}
@@ -86,20 +91,23 @@ def chosen(rows: Sequence[Row],
            tolerance: float = _TOLERANCE) -> Optional[Row]:
   """The row that moves least when compiled, if it is not the first.
 
+  Ahead of time it is the one with the fewest cycles, as the compiler estimates.
   Another script is not chosen: its priorities are not known.
   """
   best = [
-      (made['nbytes'], number)
+      (made.get('cycles', 0), made['nbytes'], number)
       for number, (row, made) in enumerate(zip(rows, ran, strict=True))
       if row.nbytes is not None and made is not None and
       made.get('fits') is not False and difference(ran[0], made) <= tolerance
   ]
-  return rows[min(best)[1]] if best and min(best)[1] else None
+  return rows[min(best)[-1]] if best and min(best)[-1] else None
 
 
-def lines(programs: Sequence[Program], row: Row) -> Iterator[str]:
+def lines(programs: Sequence[Program],
+          row: Row,
+          goal: str = 'least is moved') -> Iterator[str]:
   """The lines of a script to change."""
-  yield f'least is moved with {row.name.rstrip(".")}:'
+  yield f'{goal} with {row.name.rstrip(".")}:'
   groups = set()
   for origin in _named(programs):
     group = group_of(origin.name)
