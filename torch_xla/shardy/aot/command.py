@@ -127,13 +127,13 @@ def _judged(reports: Sequence[AotReport],
 
   checks = [check(r.text, r.check) for r in required]
   fit = check('fit', lambda r: wording.verdict(r) if r.fits is False else None)
-  for line in (text for c in (*checks, *([fit] if is_quiet else []))
+  script = check(
+      'script', lambda r: f'{r.script[0]} failed ({r.ended})'
+      if r.failed else None)
+  for line in (text for c in (*checks, *([fit, script] if is_quiet else []))
                for text in c.findings):
     print(f'aot: {line}', file=sys.stderr)
-  checks += [
-      fit,
-      check('script', lambda r: r.ended if r.failed else None),
-  ]
+  checks += [fit, script]
   # A script that ended because it does not fit did not fail itself.
   if any(report.failed and report.fits is not False for report in reports):
     return _STATUS_FAILED, checks

@@ -107,11 +107,15 @@ def test_all_that_may_be_required_is_listed() -> None:
     assert name in text
 
 
-def test_a_quiet_run_says_that_it_does_not_fit(
+@pytest.mark.parametrize('report, status, text', [
+    (make.report(
+        make.refused()), 1, 'does not fit: the compiler refused 1 of 1'),
+    (make.report(ended='exit status 3',
+                 failed=True), 3, ' failed (exit status 3)'),
+])
+def test_a_quiet_run_says_what_is_wrong(
+    report: AotReport, status: int, text: str,
     capsys: pytest.CaptureFixture[str]) -> None:
-  reports = [make.report(make.refused())]
   for is_quiet in False, True:
-    status, _ = command._judged(reports, [], is_quiet)
-    assert status == 1
-    assert ('does not fit: the compiler refused 1 of 1'
-            in capsys.readouterr().err) is is_quiet
+    assert command._judged([report], [], is_quiet)[0] == status
+    assert (text in capsys.readouterr().err) is is_quiet
