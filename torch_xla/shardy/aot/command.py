@@ -130,9 +130,12 @@ def _judged(reports: Sequence[AotReport],
   script = check(
       'script', lambda r: f'{r.script[0]} failed ({r.ended})'
       if r.failed else None)
-  for line in (text for c in (*checks, *([fit, script] if is_quiet else []))
-               for text in c.findings):
-    print(f'aot: {line}', file=sys.stderr)
+  lines = [f'aot: {text}' for c in checks for text in c.findings]
+  if is_quiet:
+    lines += [r.traceback for r in reports if r.traceback]
+    lines += [f'aot: {text}' for c in (fit, script) for text in c.findings]
+  for line in lines:
+    print(line, file=sys.stderr)
   checks += [fit, script]
   # A script that ended because it does not fit did not fail itself.
   if any(report.failed and report.fits is not False for report in reports):
