@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Sequence
 import shutil
 import textwrap
@@ -115,21 +116,26 @@ def boundary_text(row: BoundaryRow) -> str:
 
 
 def program_rows(report: Report) -> list[tuple[str, ...]]:
-  """A header, and each program with its shardings and bytes on a device."""
-  rows = [('program', 'by', 'V2', 'V1', 'bytes', 'arguments', 'results',
-           'in place', 'temporaries')]
+  """A header, and each program with its shardings and bytes on a device.
+
+  Those that are alike are a row; the name has their number in brackets.
+  """
+  rows: collections.Counter[tuple[str, ...]] = collections.Counter()
   for row in report.programs or ():
     m = row.memory
     nbytes = ('-',) * 5 if m is None else tuple(
         f'{n:,}' for n in (m.peak, m.arguments, m.outputs, m.aliases,
                            m.temporaries))
-    rows.append((row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes))
-  return rows
+    rows[row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes] += 1
+  return [('program', 'by', 'V2', 'V1', 'bytes', 'arguments', 'results',
+           'in place', 'temporaries'),
+          *((name if count == 1 else f'{name} ({count})', *cells)
+            for (name, *cells), count in rows.items())]
 
 
 def program_notes(report: Report) -> list[str]:
   """Collectives and notes of programs; of those that are alike once."""
-  names: dict[str, list[str]] = {}
+  names: dict[str, dict[str, None]] = {}
   for row in report.programs or ():
     notes = [f'collectives: {_collectives_text(row)}']
     if row.partitions != len(report.devices):
@@ -140,7 +146,7 @@ def program_notes(report: Report) -> list[str]:
     if row.note:
       notes.append(f'note: {row.note}')
     for note in notes:
-      names.setdefault(note, []).append(row.name)
+      names.setdefault(note, {})[row.name] = None
   return [f'{", ".join(of)}  {note}' for note, of in names.items()]
 
 
