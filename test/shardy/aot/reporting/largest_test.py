@@ -6,6 +6,7 @@ from collections.abc import Callable
 import dataclasses
 
 import aot_reports
+import numpy as np
 import pytest
 from torch_xla.shardy.aot.errors import AotError
 from torch_xla.shardy.aot.report import AotReport
@@ -75,6 +76,20 @@ def test_a_part_in_a_hundred_is_enough():
   finding = search(machine, Range('n', 8, 1 << 23))[0]
   assert ' is the largest that fits, to 1 %: --n=' in finding
   assert len(machine.tried) <= 5
+
+
+def test_a_batch_is_not_searched_where_the_compiler_recomputes():
+  # Of a Llama for v5p:2x2x2, by libtpu: 12,112 do not fit.
+  measured = {8: 151, 5080: 62290, 7808: 84870, 9120: 94100, 11728: 95530}
+  machine = Machine(
+      11900, peak=lambda n: int(np.interp(n, *zip(*measured.items()))))
+  finding = search(machine, largest.batch(('--batch=8',)))[0]
+  assert finding.startswith('--batch=9') and ' fits, with 98.' in finding
+  assert ': more may fit, but by recomputing.' in finding
+  assert len(machine.tried) <= 5
+  assert search(machine,
+                Range('batch', 9120,
+                      18240))[0].startswith('--batch=9120 is the largest')
 
 
 @pytest.mark.parametrize('low, high, tried', [(1, 5, [1, 5]), (3, 11, [3, 9]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import dataclasses
+import math
 import re
 from typing import Optional
 
@@ -23,6 +24,9 @@ _MOST_TIMES = 1 << 20
 _LINE_TRIES = 7
 # The largest is known if what is larger by a part in so many does not fit.
 _PARTS = 100
+# Of the memory. From there on the compiler recomputes more and more, so that far
+# more may fit, and each of it takes longer to compile and to run.
+_BEFORE_RECOMPUTING = 0.98
 
 
 class RangeError(ValueError):
@@ -31,10 +35,15 @@ class RangeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-  """The multiples of `low` up to `high`, as values of the argument `--name`."""
+  """The multiples of `low` up to `high`, as values of the argument `--name`.
+
+  Attributes:
+    enough: the part of the memory with which a search ends at once.
+  """
   name: str
   low: int
   high: int
+  enough: float = math.inf
 
   def put(self, arguments: Sequence[str], value: int) -> tuple[str, ...]:
     """The script's arguments with this value, in place of one or at the end."""
@@ -66,7 +75,8 @@ def batch(arguments: Sequence[str]) -> Range:
       value = ('='.join(arguments[at].split('=')[1:]) or
                ''.join(arguments[at + 1:at + 2]))
       if value.isdecimal() and int(value):
-        return Range(name, int(value), int(value) * _MOST_TIMES)
+        return Range(name, int(value),
+                     int(value) * _MOST_TIMES, _BEFORE_RECOMPUTING)
   raise RangeError(
       '--largest-batch: the script is given no batch size, as in SCRIPT '
       '--batch-size 8; name its argument: --largest NAME=8..4096')
@@ -84,7 +94,7 @@ def search(wanted: Range,
   far as that peaks bend, and each try compiles the script's programs. Where not even the
   smallest fits it is that one's report, and where a try tells nothing, because
   the script failed or was interrupted, or nobody knows whether it fits, that
-  one's: what fits so far is said, too.
+  one's: what fits so far is said, too. With `wanted.enough` it may end before.
   """
   tries: list[str] = []
   high = wanted.high // wanted.low
@@ -123,6 +133,13 @@ def search(wanted: Range,
     if report.fits:
       best, fitting = report, times
       peaks[times] = _peak(report)
+      part = peaks[times] / (report.topology.memory or math.inf)
+      if part >= wanted.enough and fitting < min(high, refused - 1):
+        return _with_tries(
+            best, tries,
+            f'--{wanted.name}={value} fits, with {part:.1%} of the '
+            'memory: more may fit, but by recomputing. To search that: --largest '
+            f'{wanted.name}={value}..{2 * value}')
     else:
       refused, needed = times, _peak(report)
       if best is None:
