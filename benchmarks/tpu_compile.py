@@ -15,7 +15,9 @@ import time
 os.environ.update(PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', XLA_SHARDING_V2='1')
 
 import torch_xla.runtime as xr
-from torch_xla.shardy.v2 import to_v2
+from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
+from torch_xla.shardy.mode import Mode
+from torch_xla.shardy.stablehlo.planner import Planner
 
 from . import scaled_step, topology
 
@@ -29,7 +31,9 @@ def main() -> None:
   rounds = parser.parse_args().rounds
   xr.use_spmd()
   v1 = scaled_step.scaled(scaled_step.traced_step(), MESH)
-  programs = {'V1': v1, 'V2': to_v2.emit(v1).program}
+  options = CompileOptions(Partitioner.GSPMD, 1, 256)
+  v2 = Planner(Mode.V2)(v1, 'hlo', options).attempt().program
+  programs = {'V1': v1, 'V2': v2}
   seconds = {form: [] for form in programs}
   for i in range(rounds + 1):
     for form, program in programs.items():

@@ -215,14 +215,11 @@ for name in {modules!r}:
 # That is for those who have a program.
 assert 'google.protobuf' not in sys.modules
 
-from torch_xla.shardy.compile.plan import plan_v2
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
-planners = [plan_v2]
-if 'torch_xla.shardy.rewrite.planner' in sys.modules:
-  module = sys.modules['torch_xla.shardy.rewrite.planner']
-  planners.append(module.ShardyPlanner())
-for planner in planners:
-  plan = planner(b'', 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
+from torch_xla.shardy.mode import Mode
+from torch_xla.shardy.stablehlo.planner import Planner
+for mode in Mode.V2, Mode.SHARDY:
+  plan = Planner(mode)(b'', 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert plan.attempt().partitioner is Partitioner.GSPMD
 '''
 

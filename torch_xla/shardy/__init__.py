@@ -69,9 +69,9 @@ def record() -> Iterator[list[ProgramRecord]]:
   Raises:
     DoorError: programs do not pass the door, so nothing could be recorded.
   """
-  from . import switch
+  from . import door
   from .compile import ledger
-  switch.check_door()
+  door.check_door()
   with ledger.process_ledger.collect() as collected:
     yield collected
 
@@ -88,10 +88,10 @@ def device_kind() -> Optional[str]:
     return None
   import torch_xla
 
-  from . import switch
+  from . import door
   from .door import shim
   torch_xla._XLAC._init_computation_client()
-  switch.check_runtime()
+  door.check_runtime()
   return shim.device_kind()
 
 
@@ -110,9 +110,10 @@ def lower_text(tensors: Sequence[torch.Tensor]) -> str:
     DoorError: programs do not pass the door, so none is lowered.
     ValueError: none of the tensors has anything pending.
   """
-  from . import preview, switch
-  switch.check_door()
-  return preview.lower_text(tensors)
+  from . import door, switch
+  door.check_door()
+  from .stablehlo import exports
+  return switch.hlo_text(exports.lowered_hlo(tensors))
 
 
 def name_tensors(tensors: Mapping[str, torch.Tensor]) -> None:
@@ -143,8 +144,6 @@ def explain(
     DoorError, ValueError: as from `export_stablehlo`; or nothing of the program
       is annotated.
   """
-  from . import switch
-  switch.stablehlo()  # The series that brings it.
   return importlib.import_module('.explanation',
                                  __name__).explain_source(source)
 
@@ -181,5 +180,5 @@ def export_stablehlo(source: Union[Sequence[torch.Tensor],
     ValueError: none of the tensors has anything pending, the record has no
       program, or the suffix, form or version is not known.
   """
-  from . import switch
-  switch.stablehlo().export(source, path, form, version)
+  from .stablehlo import exports
+  exports.export_stablehlo(source, path, form, version)

@@ -3,99 +3,15 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
-import dataclasses
+from collections.abc import Sequence
 import os
 import sys
-from typing import Optional, TYPE_CHECKING
 
 from . import mode
-from .errors import DoorError, TooLateError
+from .errors import TooLateError
 from .mode import current_mode, Mode, mode_from_environment
 
-if TYPE_CHECKING:
-  import torch
-
-  from .compile.plan import Planner, Surroundings
-  from .compile.record import TensorRecord
-
 _DEVICE_VARIABLE = 'PJRT_DEVICE'
-
-
-@dataclasses.dataclass(frozen=True)
-class Route:
-  """The way of a mode's programs to the backend.
-
-  Attributes:
-    planner: plans each program.
-    surroundings: what its plans depend on.
-    pending_bindings: tensors that a sync computes besides the pending ones.
-    lost: as `Compiler` asks for it.
-  """
-  planner: Planner
-  surroundings: Surroundings
-  pending_bindings: Callable[[], Sequence[torch.Tensor]] = tuple
-  lost: Callable[[str, Sequence[TensorRecord]],
-                 Sequence[str]] = lambda name, tensors: ()
-
-
-def _v2() -> Route:
-  from .compile.plan import plan_v2, Surroundings
-  return Route(plan_v2, Surroundings())
-
-
-# A mode's route is loaded when the mode is switched on: with the mode off,
-# nothing of it is imported.
-_routes: dict[Mode, Callable[[], Route]] = {Mode.V2: _v2}
-
-
-def add_route(of_mode: Mode, load: Callable[[], Route]) -> None:
-  """Registers the route of a mode; a series brings its own mode."""
-  _routes[of_mode] = load
-
-
-@dataclasses.dataclass(frozen=True)
-class StableHlo:
-  """The functions for programs that leave as StableHLO.
-
-  Attributes:
-    planner: from a mode and its route to a planner of programs in either form.
-    export: `torch_xla.shardy.export_stablehlo`.
-  """
-  planner: Callable[[Mode, Route], Planner]
-  export: Callable[..., None]
-
-
-# Loaded when it is needed, as a route is; a series brings it.
-_stablehlo: Optional[Callable[[], StableHlo]] = None
-
-
-def add_stablehlo(load: Callable[[], StableHlo]) -> None:
-  """Registers the functions for programs in StableHLO, for every mode."""
-  global _stablehlo
-  _stablehlo = load
-
-
-def stablehlo() -> StableHlo:
-  """The functions of the series stablehlo."""
-  if _stablehlo is None:
-    raise DoorError('this build of torch_xla lacks the series stablehlo')
-  return _stablehlo()
-
-
-def _planner(of_mode: Mode) -> Planner:
-  way = route(of_mode)
-  return way.planner if _stablehlo is None else _stablehlo().planner(
-      of_mode, way)
-
-
-def route(of_mode: Mode) -> Route:
-  """The route of a mode."""
-  if of_mode not in _routes:
-    raise DoorError(f'this build of torch_xla lacks the series that mode '
-                    f'{of_mode.value!r} comes from, sharding-priority; '
-                    'XLA_SHARDING_V2=1 works')
-  return _routes[of_mode]()
 
 
 def start() -> None:
@@ -148,10 +64,11 @@ def switch_on(new_mode: Mode) -> None:
   import torch_xla
   from torch_xla.experimental import plugins
 
-  from . import door
+  from . import bind, door
   from .compile import ledger
   from .compile.compiler import Compiler
   from .door import device_plugins
+  from .stablehlo import for_plugin
   if new_mode is current_mode():
     return
   if torch_xla._XLAC._xla_runtime_is_initialized():
@@ -170,11 +87,13 @@ def switch_on(new_mode: Mode) -> None:
   device = os.environ.get(_DEVICE_VARIABLE)
   if device == 'CPU':
     device_plugins.XlaCpuPlugin.check_installed()
-  way = route(new_mode)
+  if new_mode is Mode.SHARDY:
+    bind.binder.follow_copies()
+  surroundings = for_plugin.surroundings()
   door.use(
       Compiler(
-          _planner(new_mode), ledger.process_ledger, way.surroundings.meshes,
-          way.lost, hlo_text))
+          for_plugin.planner(new_mode, surroundings), ledger.process_ledger,
+          surroundings, hlo_text))
   # A program that is compiled while Python shuts down must not call into it.
   atexit.register(door.close)
   mode.setting.mode = new_mode
@@ -217,24 +136,3 @@ def hlo_text(program: bytes) -> str:
   xlac = torch_xla._XLAC
   return xlac._xla_computation_text(
       xlac._xla_op_computation_from_module_proto('lowered', program))
-
-
-def check_door() -> None:
-  """Checks that programs pass the door."""
-  if current_mode() is Mode.OFF:
-    raise DoorError(
-        'programs are only recorded with the mode on: set XLA_USE_SHARDY=1 or '
-        'XLA_SHARDING_V2=1 before torch_xla is imported')
-  check_runtime()
-
-
-def check_runtime() -> None:
-  """Checks that the runtime came up with the door if the mode is on."""
-  import torch_xla
-
-  from . import door
-  if (torch_xla._XLAC._xla_runtime_is_initialized() and not door.is_open()):
-    raise DoorError(
-        f'mode {current_mode().value!r} is on but the runtime came up without '
-        f'the door: {_DEVICE_VARIABLE} was changed after torch_xla was '
-        'imported; set it before, or call torch_xla.runtime.set_device_type')

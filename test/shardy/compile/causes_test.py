@@ -9,6 +9,7 @@ from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import group_by_kind
 from torch_xla.shardy.hlo.protos import HloModuleProto
+from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 
 
 def _program() -> bytes:
@@ -31,7 +32,8 @@ def _program() -> bytes:
 def _record(*sources: str, packed: bytes) -> ProgramRecord:
   shape = ArrayShape('f32', (4,), 32)
   tensors = tuple(
-      TensorRecord(i, f'p.{i}', shape, None, None, '', '', ('', ''), name=name)
+      TensorRecord(
+          i, f'p.{i}', shape, None, None, '', REPLICATED, ('', ''), name=name)
       for i, name in enumerate(('up.weight', 'down.weight')))
   return ProgramRecord(
       'm',

@@ -14,6 +14,7 @@ from torch_xla.shardy.hlo import compile_options, messages, op_sharding, protos
 from torch_xla.shardy.hlo.array_shape import ArrayShape
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
+from torch_xla.shardy.sharding.hlo_sharding import REPLICATED
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2.to_v2 import ShardingCounts
 
@@ -204,7 +205,7 @@ def _tensor(parameter, instruction: str, opcode: str) -> TensorRecord:
       spec=None,
       priority=None,
       sdy='',
-      placement='{replicated}',
+      layout=REPLICATED,
       source=(instruction, opcode))
 
 

@@ -7,7 +7,7 @@ import pytest
 from torch_xla.shardy.compile.attempt import Attempt
 from torch_xla.shardy.compile.compiler import Compiler
 from torch_xla.shardy.compile.ledger import Ledger
-from torch_xla.shardy.compile.plan import plan_of
+from torch_xla.shardy.compile.plan import plan_of, Surroundings
 from torch_xla.shardy.errors import BackendCompileError, LayoutError
 from torch_xla.shardy.hlo.compile_options import Partitioner
 
@@ -21,7 +21,8 @@ class _Process:
   def __init__(self, promise=None, meshes=tuple):
     self.ledger = Ledger()
     plan = plan_of('m', Attempt(b'lowered', Partitioner.GSPMD, promise=promise))
-    self.compiler = Compiler(lambda *_: plan, self.ledger, meshes)
+    self.compiler = Compiler(lambda *_: plan, self.ledger,
+                             Surroundings(meshes=meshes))
     self.compilation = functools.partial(FakeCompilation, kept=set())
 
   def compile(self, program: bytes = b'sent', **fields) -> FakeCompilation:

@@ -18,7 +18,7 @@ import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.hlo import compile_options, messages, protos
 from torch_xla.shardy.hlo.compile_options import Partitioner
-from torch_xla.shardy.v2 import to_v2
+import v2_programs
 
 ENVIRONMENT = environments.V2
 pytestmark = pytest.mark.usefixtures('spmd')
@@ -60,7 +60,7 @@ def test_lazy_step_is_recorded(mesh):
   assert program.seconds > 0
   assert program.error is None
   assert not program.note
-  assert program.handed_on == to_v2.emit(program.sent).program
+  assert program.handed_on == v2_programs.emit(program.sent).program
   assert program.handed_on != program.sent
   assert (program.shardings.v2, program.shardings.v1) == (1, 0)
   assert messages.parse(protos.HloModuleProto,

@@ -7,14 +7,15 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
+from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.door.device_plugins import XlaCpuPlugin
 from torch_xla.shardy.errors import DoorError
-from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.editor import dims_of, instructions_of
+from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.rewrite import pipeline
-from torch_xla.shardy.rewrite.planner import ShardyPlanner
+from torch_xla.shardy.stablehlo.planner import Planner
 
 _SPLIT = 'sharding={devices=[8,1]<=[8]}'
 
@@ -113,7 +114,7 @@ def test_the_others_are_applied(left_out):
   pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
   sent = modules.module_of(_PROGRAM)
   assert all(_left(name, sent) for name in pipeline.FOR_SHARDINGS)
-  plan = ShardyPlanner(Surroundings(disabled_rewrites=lambda: left_out))(
+  plan = Planner(Mode.SHARDY, Surroundings(disabled_rewrites=lambda: left_out))(
       sent.SerializeToString(), 'hlo', CompileOptions(Partitioner.GSPMD, 1, 8))
   assert not plan.reason
   attempts = [step.make({}) for step in plan.steps]

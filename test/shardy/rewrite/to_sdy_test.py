@@ -58,13 +58,13 @@ ENTRY e (p0: f32[8,8], p1: f32[8,8], p2: f32[8,8], p3: f32[]) -> (f32[],
   ROOT t = (f32[], F, F, F) tuple(b, p0, p1, p2)
 }''')
   assert lowering.results == {}
-  assert [(t.parameter, t.instruction, str(t.shape), t.annotation)
-          for t in lowering.tensors] == [(0, 'p0', 'f32[8,8]',
-                                          _say((0, None), (2, None))),
-                                         (1, 'p1', 'f32[8,8]', _say((1, None))),
-                                         (2, 'p2', 'f32[8,8]', None),
-                                         (3, 'p3', 'f32[]', None)]
-  assert [t.placement for t in lowering.tensors
+  assert [(t.parameter, t.instruction, str(t.shape), t.spec, t.priority)
+          for t in lowering.tensors] == [
+              (0, 'p0', 'f32[8,8]', "('x', None)", (2, None)),
+              (1, 'p1', 'f32[8,8]', "('y', None)", None),
+              (2, 'p2', 'f32[8,8]', None, None), (3, 'p3', 'f32[]', None, None)
+          ]
+  assert [t.layout for t in lowering.tensors
          ] == [parse_sharding(s) for s in (_X, _Y, _MINOR_X, '{replicated}')]
 
 
@@ -211,7 +211,7 @@ def test_annotation_of_another_placement_says_nothing():
     ROOT b = f32[] custom-call(p0, p1), {_bind(_say((0, None), (1, None)),
                                                _say((1, None), (0, None)))}''')
   assert "[{'y'}p2, {}]" in text and '[{}, {}]' in text
-  assert [t.annotation for t in lowering.tensors] == [None, None]
+  assert [t.spec for t in lowering.tensors] == [None, None]
 
 
 def test_permuted_mesh():

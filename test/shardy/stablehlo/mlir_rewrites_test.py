@@ -5,10 +5,9 @@ import pytest
 from torch_xla.shardy.compile.plan import Surroundings
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.mode import Mode
-from torch_xla.shardy.rewrite.planner import ShardyPlanner
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.forms import Form
-from torch_xla.shardy.stablehlo.planner import StableHloPlanner
+from torch_xla.shardy.stablehlo.planner import Planner
 from torch_xla.shardy.stablehlo.target import Target
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and prints MLIR')
@@ -20,13 +19,13 @@ _SPLIT = '{mhlo.sharding = "{devices=[8,1]<=[8]}"}'
 def _body(module, *left_out: str) -> str:
   """What a plugin gets of a program, without its first lines and last."""
   target = Target(Form.SDY, _VERSION, '')
-  plan = StableHloPlanner(Mode.SHARDY, ShardyPlanner(),
-                          Surroundings(disabled_rewrites=lambda: left_out),
-                          lambda: target,
-                          lambda: False)(dialects.write(module, _VERSION),
-                                         'mlir',
-                                         CompileOptions(Partitioner.GSPMD, 1,
-                                                        8))
+  planner = Planner(
+      Mode.SHARDY,
+      Surroundings(disabled_rewrites=lambda: left_out),
+      target=lambda: target)
+  plan = planner(
+      dialects.write(module, _VERSION), 'mlir',
+      CompileOptions(Partitioner.GSPMD, 1, 8))
   assert not plan.reason
   attempt = plan.attempt()
   assert attempt.partitioner is Partitioner.SHARDY

@@ -1,13 +1,15 @@
 """What a plugin gets by its attributes, and the versions of artifacts."""
 
+import dataclasses
+
 import mlir_modules as modules
 import pytest
 from torch_xla.shardy.errors import DoorError
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.mode import Mode
-from torch_xla.shardy.stablehlo import conversion, dialects, target
+from torch_xla.shardy.stablehlo import dialects, target
 from torch_xla.shardy.stablehlo.forms import Form
-from torch_xla.shardy.stablehlo.planner import Job
+from torch_xla.shardy.stablehlo.planner import Planner
 
 pytest.importorskip('jaxlib', reason='needs jaxlib: it reads and writes MLIR')
 
@@ -128,14 +130,10 @@ def test_a_plugin_that_says_its_oldest_alone():
   came = _artifact((1, 5, 0))
   assert chosen.version_for(came) == (1, 9, 0)
   for oldest, written in ((chosen.oldest, (1, 9, 0)), ((), (1, 5, 0))):
-    program = conversion.to_hlo(dialects.read(came))
-    job = Job(
-        program,
-        chosen.form,
-        chosen.version_for(came),
-        oldest=oldest,
-        original=came)
-    first = job.plan(Mode.V2, _ONE).attempt()
+    planner = Planner(
+        Mode.V2,
+        target=lambda oldest=oldest: dataclasses.replace(chosen, oldest=oldest))
+    first = planner(came, 'mlir', _ONE).attempt()
     assert dialects.artifact_version(first.program) == written
 
 

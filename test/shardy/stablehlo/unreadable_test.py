@@ -14,14 +14,13 @@ import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 from torch_xla.shardy import door
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.compile.plan import Plan, Surroundings
+from torch_xla.shardy.compile.plan import Plan
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.mode import Mode
-from torch_xla.shardy.rewrite.planner import ShardyPlanner
 from torch_xla.shardy.stablehlo import dialects
 from torch_xla.shardy.stablehlo.dialects import ProgramTextError
 from torch_xla.shardy.stablehlo.forms import Form
-from torch_xla.shardy.stablehlo.planner import StableHloPlanner
+from torch_xla.shardy.stablehlo.planner import Planner
 from torch_xla.shardy.stablehlo.target import Target
 
 ENVIRONMENT = environments.STABLEHLO
@@ -32,9 +31,7 @@ _TAG = b'torch_xla.shardy.tag {}'
 
 def _plan(program: bytes, version=(1, 13, 0)) -> Plan:
   target = Target(Form.SDY, version, '')
-  return StableHloPlanner(Mode.SHARDY, ShardyPlanner(), Surroundings(),
-                          lambda: target, lambda: False)(program, 'mlir',
-                                                         _EIGHT)
+  return Planner(Mode.SHARDY, target=lambda: target)(program, 'mlir', _EIGHT)
 
 
 @pytest.mark.parametrize('program', [

@@ -12,6 +12,7 @@ from torch_xla.shardy import door
 from torch_xla.shardy.hlo import messages, protos
 from torch_xla.shardy.sharding.tile_assignment import IotaTileAssignment
 from torch_xla.shardy.v2 import to_v1, to_v2
+import v2_programs
 
 
 class Both(NamedTuple):
@@ -104,7 +105,7 @@ def compile_both_ways() -> Iterator[List[Both]]:
     read = to_v1.to_v1(program, program_format) or program
     both.append(
         Both(
-            to_v2.emit(compilation.program).shardings, text_of(*from_v1),
+            v2_programs.emit(compilation.program).shardings, text_of(*from_v1),
             text_of(read, program_format), text_of(program, program_format)))
 
   undo = door.wrap(compile_twice)

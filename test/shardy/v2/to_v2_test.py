@@ -10,6 +10,7 @@ from torch_xla.shardy.sharding.hlo_sharding import NO_IOTA
 from torch_xla.shardy.sharding.text import parse_sharding
 from torch_xla.shardy.v2 import to_v2
 from torch_xla.shardy.v2.to_v2 import ShardingCounts
+import v2_programs
 
 # Everywhere that a module can have a sharding.
 _TEMPLATE = '''HloModule m, num_partitions=8
@@ -89,25 +90,24 @@ def _module(shardings, shape=None):
 
 
 def _lower_one(sharding: bytes, shape=None):
-  lowered = to_v2.emit(_module([sharding], shape).SerializeToString())
+  lowered = v2_programs.emit(_module([sharding], shape).SerializeToString())
   module = messages.parse(protos.HloModuleProto, lowered.program)
   return module.computations[0].instructions[0].sharding, lowered.shardings
 
 
 def test_every_sharding_of_a_module(xla):
   del xla
-  lowered = to_v2.emit(_proto(_TEMPLATE.format(**_V1)))
+  lowered = v2_programs.emit(_proto(_TEMPLATE.format(**_V1)))
   expected = _text(_proto(_TEMPLATE.format(**_V2)))
   assert expected.count('<=') == 7
   assert _text(lowered.program) == expected
-  assert lowered.name == 'm'
   assert lowered.shardings == ShardingCounts(v2=7)
 
 
 def test_lowering_again_changes_nothing(xla):
   del xla
-  once = to_v2.emit(_proto(_TEMPLATE.format(**_V1))).program
-  again = to_v2.emit(once)
+  once = v2_programs.emit(_proto(_TEMPLATE.format(**_V1))).program
+  again = v2_programs.emit(once)
   assert again.program is once
   assert again.shardings.v2 == 7
 
@@ -120,7 +120,7 @@ def test_shardings_of_the_module_itself(xla):
   module.spmd_output_sharding = _bytes('{%s, {replicated}}' % _V1['tiled'])
   module.spmd_parameters_shardings.append(_bytes(_V1['vector']))
   module.spmd_parameters_shardings.append(_bytes('{replicated}'))
-  lowered = to_v2.emit(module.SerializeToString())
+  lowered = v2_programs.emit(module.SerializeToString())
   read = _hlo.HloModule.from_serialized_hlo_module_proto(lowered.program)
   text = lambda sharding: str(_hlo.HloSharding.from_proto(sharding))
   assert text(read.spmd_output_sharding) == ('{%s, {replicated}}' %
@@ -133,7 +133,7 @@ def test_shardings_of_the_module_itself(xla):
 def test_no_shardings_no_change(xla):
   del xla
   program = _proto(re.sub(r',\s+sharding=.*', '', _TEMPLATE.format(**_V1)))
-  lowered = to_v2.emit(program)
+  lowered = v2_programs.emit(program)
   assert lowered.program is program
   assert lowered.shardings == ShardingCounts()
 
@@ -169,7 +169,7 @@ def test_replicated_stays_present():
   module = _module([_bytes(_V1['tiled']), b''])
   module.computations[0].instructions.add()
   lowered = messages.parse(protos.HloModuleProto,
-                           to_v2.emit(module.SerializeToString()).program)
+                           v2_programs.emit(module.SerializeToString()).program)
   has = [i.HasField('sharding') for i in lowered.computations[0].instructions]
   assert has == [True, True, False]
 
@@ -224,7 +224,7 @@ def test_what_cannot_be_v2_goes_on_as_it_came(data, reason):
   """And the others around it become V2 all the same."""
   good = _bytes(_V1['tiled'])
   program = _module([data, good, data]).SerializeToString()
-  lowered = to_v2.emit(program)
+  lowered = v2_programs.emit(program)
   first, second, third = messages.parse(
       protos.HloModuleProto, lowered.program).computations[0].instructions
   assert first.sharding == third.sharding == data
@@ -305,7 +305,7 @@ def test_unknown_fields_and_opcodes_are_kept():
       [0x1a, 0x80 | len(computation) & 127,
        len(computation) >> 7]) + computation
   module += _field(500, b'in the module')
-  lowered = to_v2.emit(module)
+  lowered = v2_programs.emit(module)
   assert lowered.shardings == ShardingCounts(v2=1)
 
   def unknown(message):
@@ -339,7 +339,7 @@ def test_each_different_sharding_is_looked_at_once():
           tuple_shardings=[data] * 300).SerializeToString())
   program = module.SerializeToString()
   start = time.process_time()
-  lowered = to_v2.emit(program)
+  lowered = v2_programs.emit(program)
   assert time.process_time() - start < 1.5
   assert lowered.shardings == ShardingCounts(v2=600)
   assert len(lowered.program) < 30_000 < 100_000_000 < len(program)

@@ -25,15 +25,15 @@ from typing import Any, Optional
 import torch
 import torch_xla
 
-from .. import switch
 from ..annotate import call_target
 from ..annotate.annotation import Annotation, user_mesh
 from ..annotate.constraint_words import (check_propagate, check_unreduced,
                                          UnreducedError)
 from ..annotate.priority import Priority
 from ..mode import current_mode, Mode
+from ..tensor_refs import TensorRef
 from ..warn_once import WarnOnce
-from . import names, placing, reads, registry, updates, usage
+from . import names, placing, printed, reads, registry, updates, usage
 from .copies import Copies
 from .graph_data import graph_data, GraphDataError
 from .graph_inputs import (anything_pending, are_pending, collect_operands,
@@ -176,6 +176,7 @@ class Binder:
 
   def follow_copies(self) -> None:
     """Makes annotations follow where torch takes a tensor's placement."""
+    printed.replace_printer()
     self._copies.patch_torch()
     self._updates.register_kernels()
 
@@ -373,7 +374,8 @@ class Binder:
     """
     listed = ', '.join(f'{word}=...' for word in options)
     if current_mode() is not Mode.OFF and not self._door_checked:
-      switch.check_runtime()
+      from .. import door
+      door.check_runtime()
       self._door_checked = torch_xla._XLAC._xla_runtime_is_initialized()
     if current_mode() is not Mode.SHARDY:
       if options:
@@ -442,8 +444,10 @@ class Binder:
     if target is None:
       target = call_target.binding_target(key[1], label)
       self._targets = ((key, target), *self._targets[:_KEPT_TARGETS - 1])
-    bound = names.BoundOperands(operands)
-    self.names.remember(target, lambda: bound.names(self._note_lost))
+    bound = [(entry.ref, entry.annotation, TensorRef(data))
+             for entry, data in operands]  # It keeps none of them alive.
+    self.names.remember(
+        target, lambda: names.names_of_bound(bound, self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})

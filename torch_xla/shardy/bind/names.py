@@ -11,7 +11,6 @@ import torch
 from .. import tensor_names
 from ..annotate.annotation import Annotation
 from ..tensor_refs import TensorRef
-from .graph_inputs import Operand
 from .placing import is_placed
 from .registry import Annotated
 
@@ -55,31 +54,30 @@ class BoundNames:
     return () if names is None else names()
 
 
-class BoundOperands:
-  """The operands of a binding; keeps none of them alive."""
+def names_of_bound(
+    operands: Sequence[tuple[TensorRef[torch.Tensor], Annotation,
+                             TensorRef[torch.Tensor]]],
+    note_lost: Callable[..., None]) -> tuple[str, ...]:
+  """The users' names of a binding's operands, empty where unknown.
 
-  def __init__(self, operands: Sequence[Operand]):
-    self._operands = [(entry.ref, entry.annotation, TensorRef(data))
-                      for entry, data in operands]
+  Warns of those that are not laid out as they were marked, as the program is
+  planned: their annotations do not count in it.
 
-  def names(self, note_lost: Callable[..., None]) -> tuple[str, ...]:
-    """The users' names, empty where unknown, as the program is planned.
-
-    Warns of those that are not laid out as they were marked: their annotations
-    do not count in the program.
-    """
-    tensors = [ref() for ref, _, _ in self._operands]
-    living = [t for t in tensors if t is not None]
-    living_names = iter(tensor_names.names_of(living))
-    names = tuple('' if t is None else next(living_names) for t in tensors)
-    lost = [
-        name or text
-        for name, (_, mark, ref) in zip(names, self._operands, strict=True)
-        if (text := _text_if_elsewhere(ref(), mark))
-    ]
-    if lost:
-      note_lost(lost, 'given other data since', *MOVED)
-    return names
+  Args:
+    operands: each marked tensor, its annotation and its data.
+  """
+  tensors = [ref() for ref, _, _ in operands]
+  living = [t for t in tensors if t is not None]
+  living_names = iter(tensor_names.names_of(living))
+  names = tuple('' if t is None else next(living_names) for t in tensors)
+  lost = [
+      name or text
+      for name, (_, mark, ref) in zip(names, operands, strict=True)
+      if (text := _text_if_elsewhere(ref(), mark))
+  ]
+  if lost:
+    note_lost(lost, 'given other data since', *MOVED)
+  return names
 
 
 def names_of_living(annotated: Iterable[Annotated]) -> list[str]:

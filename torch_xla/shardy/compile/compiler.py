@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 import dataclasses
 import itertools
 import logging
@@ -16,8 +16,8 @@ from ..hlo import compile_options, dump
 from ..warn_once import WarnOnce
 from .attempt import Attempt, Failure, Outcome
 from .ledger import Ledger, IncomingProgram
-from .plan import Plan, Planner, Step, Tiles
-from .record import AttemptRecord, ProgramRecord, TensorRecord, with_compiled
+from .plan import Plan, Planner, Step, Surroundings, Tiles
+from .record import AttemptRecord, ProgramRecord, with_compiled
 
 logger = logging.getLogger(__name__)
 
@@ -29,30 +29,19 @@ _LARGEST_PROGRAM = 16 * 1024
 _MOST = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class CompileResult:
-  """The result of compiling a program.
-
-  Attributes:
-    record_number: of its record in the ledger.
-    record: bytes and all.
-    answer: what the runtime reads of it, and its format; None: the backend's.
-  """
-  record_number: int
-  record: ProgramRecord
-  answer: Optional[tuple[bytes, str]]
-
-
 @dataclasses.dataclass
 class CachedExecutable:
   """A program that was sent once, at least.
 
   Attributes:
     number: what the shim knows its executable by.
-    result: set before the shim is told to keep it.
+    filed: its record, bytes and all, and the number of that in the ledger; set
+      before the shim is told to keep the executable.
+    answer: what the runtime reads of it, and its format; None: the backend's.
   """
   number: int
-  result: Optional[CompileResult] = None
+  filed: Optional[tuple[int, ProgramRecord]] = None
+  answer: Optional[tuple[bytes, str]] = None
 
 
 class ExecutableCache:
@@ -94,22 +83,17 @@ class Compiler:
   def __init__(self,
                planner: Planner,
                ledger: Ledger,
-               meshes: Callable[[], Hashable] = tuple,
-               lost: Callable[[str, Sequence[TensorRecord]],
-                              Sequence[str]] = lambda name, tensors: (),
+               surroundings: Surroundings = Surroundings(),
                text_of: Callable[[bytes], str] = lambda program: ''):
     """Makes a compiler that follows a planner's plans and files a record.
 
     Args:
-      meshes: those of the process, of which a plan may take one.
-      lost: the names of tensors that a program of this name, with what is said
-        of its tensors, goes without the annotations of.
+      surroundings: those that the plans depend on.
       text_of: as for `dump.program`.
     """
     self._planner = planner
     self._ledger = ledger
-    self._meshes = meshes
-    self._lost = lost
+    self._surroundings = surroundings
     self._text_of = text_of
     self._numbers = itertools.count()
     self._executables = ExecutableCache()
@@ -124,25 +108,24 @@ class Compiler:
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
-    cached = self._executables.find_or_add(compilation, self._meshes())
-    if cached and cached.result and compilation.reuse(cached.number):
-      self._hand_out_again(cached.result, compilation)
+    cached = self._executables.find_or_add(compilation,
+                                           self._surroundings.meshes())
+    if cached and cached.filed and compilation.reuse(cached.number):
+      if cached.answer is not None:
+        compilation.set_optimized_program(*cached.answer)
+      self._ledger.add_use(*cached.filed)
       return
     with dump.program(next(self._numbers), self._text_of):
-      self._compile(compilation, cached)
-
-  def _compile(self, compilation: Compilation,
-               cached: Optional[CachedExecutable]) -> None:
-    dump.stage('sent', compilation.program, compilation.format)
-    plan = self._planner(compilation.program, compilation.format,
-                         compile_options.read(compilation.options))
-    incoming = IncomingProgram.pack(plan.name, compilation.format,
-                                    compilation.program, plan.tensors)
-    lost = tuple(self._lost(plan.name, incoming.tensors))
-    self._ledger.begin(incoming)
-    record, answer, error = self._carry_out(plan, compilation)
+      dump.stage('sent', compilation.program, compilation.format)
+      plan = self._planner(compilation.program, compilation.format,
+                           compile_options.read(compilation.options))
+      incoming = IncomingProgram.pack(plan.name, compilation.format,
+                                      compilation.program, plan.tensors)
+      lost = tuple(self._surroundings.lost(plan.name, incoming.tensors))
+      self._ledger.begin(incoming)
+      record, answer, error = self._carry_out(plan, compilation)
     record = dataclasses.replace(record, packed=incoming.packed, lost=lost)
-    filed = self._ledger.add(record)
+    number = self._ledger.add(record)
     if error is not None:
       try:
         raise error
@@ -151,14 +134,8 @@ class Compiler:
     if answer is not None:
       compilation.set_optimized_program(*answer)
     if cached is not None:
-      cached.result = CompileResult(filed, record, answer)
+      cached.filed, cached.answer = (number, record), answer
       compilation.keep(cached.number)
-
-  def _hand_out_again(self, compiled: CompileResult,
-                      compilation: Compilation) -> None:
-    if compiled.answer is not None:
-      compilation.set_optimized_program(*compiled.answer)
-    self._ledger.add_use(compiled.record_number, compiled.record)
 
   def _carry_out(
       self, plan: Plan, compilation: Compilation

@@ -1,8 +1,7 @@
 """The plan for a program: attempts, in the order of preference.
 
-A mode is a planner. Each planner reads a program and touches no backend; the
-compiler (`compiler`) carries the plan out. A new route to a backend is one more
-step in a plan.
+A planner reads a program and touches no backend; the compiler (`compiler`)
+carries the plan out. A new route to a backend is one more step in a plan.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import dataclasses
 import types
 from typing import Any, NamedTuple, Optional
 
-from ..hlo.compile_options import CompileOptions, Partitioner
-from ..v2 import to_v2
+from ..hlo.compile_options import CompileOptions
 from .attempt import Attempt, Dims, Failure, Outcome
 from .record import TensorRecord
 
 # The tiles of results that nobody placed, by number.
 Tiles = Mapping[int, Dims]
 NO_TILES: Tiles = types.MappingProxyType({})
-
-_MLIR_NOTE = 'StableHLO is handed on unchanged'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,10 +29,14 @@ class Surroundings:
     meshes: those that the process has made, as for `sdy.constraints.decide`.
     disabled_rewrites: as for `rewrite.pipeline`; asked for when there is a
       program.
+    lost: the names of tensors that a program of this name, with these records
+      of its tensors, goes without the annotations of.
   """
   names_of: Callable[[str], Sequence[str]] = lambda target: ()
   meshes: Callable[[], tuple[Any, ...]] = tuple
   disabled_rewrites: Callable[[], Collection[str]] = frozenset
+  lost: Callable[[str, Sequence[TensorRecord]],
+                 Sequence[str]] = lambda name, tensors: ()
 
 
 class Step(NamedTuple):
@@ -120,22 +120,3 @@ Planner = Callable[[bytes, str, CompileOptions], Plan]
 def plan_of(name: str, attempt: Attempt, **fields: Any) -> Plan:
   """A plan of one attempt, which is worked out already."""
   return Plan(name, (Step(lambda _: attempt),), attempt.tensors, **fields)
-
-
-def plan_v2(program: bytes, program_format: str,
-            options: CompileOptions) -> Plan:
-  """The plan of mode V2: GSPMD partitions, or nobody, from V2 shardings."""
-  del options  # Whether anybody partitions is torch_xla's decision.
-  if program_format != 'hlo':
-    return pass_through(program)
-  lowered = to_v2.emit(program)
-  attempt = Attempt(lowered.program, Partitioner.GSPMD, lowered.shardings)
-  return plan_of(lowered.name, attempt, note=lowered.note)
-
-
-def pass_through(program: bytes, **fields: Any) -> Plan:
-  """The plan for a program in a format that is not lowered."""
-  return plan_of('', Attempt(program, Partitioner.GSPMD), **{
-      'note': _MLIR_NOTE,
-      **fields
-  })

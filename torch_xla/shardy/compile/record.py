@@ -11,6 +11,7 @@ from ..door.memory import Memory
 from ..hlo.array_shape import ArrayShape
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..hlo.compiled_program import Collective, CompiledProgram
+from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..v2.to_v2 import ShardingCounts
 
 _HEADER = ('tensor', 'shape', 'asked for', 'priority', 'told Shardy',
@@ -29,7 +30,7 @@ class TensorRecord:
     spec: the partition spec that a user asked for; None without one.
     priority: the user's, for each dimension; None without any.
     sdy: the attribute that Shardy was handed; empty if it was handed none.
-    placement: the sharding that it is stored with, or constrained to.
+    layout: the sharding that it is stored with, or constrained to.
     source: name and opcode of the instruction whose result it is.
     compiled: a parameter's sharding in the compiled program. None where the
       backend does not tell, and for intermediates: no compiled program says it.
@@ -43,11 +44,16 @@ class TensorRecord:
   spec: Optional[str]
   priority: Optional[tuple[Optional[int], ...]]
   sdy: str
-  placement: str
+  layout: HloSharding
   source: tuple[str, str]
   compiled: Optional[str] = None
   local_shape: Optional[ArrayShape] = None
   name: str = ''
+
+  @property
+  def placement(self) -> str:
+    """The layout as XLA prints it."""
+    return str(self.layout)
 
 
 def with_compiled(
@@ -210,7 +216,7 @@ def lost_text(names: Sequence[str]) -> str:
 
 
 def is_replicated(tensor: TensorRecord) -> bool:
-  return tensor.placement == '{replicated}'
+  return tensor.layout == REPLICATED
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

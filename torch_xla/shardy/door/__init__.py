@@ -11,10 +11,13 @@ import threading
 from typing import Optional
 
 from . import shim
+from ..errors import DoorError
+from ..mode import current_mode, Mode
 from .shim import Compilation, Compiler, is_open
 
 __all__ = [
-    'Compilation', 'Compiler', 'Wrapper', 'close', 'is_open', 'use', 'wrap'
+    'Compilation', 'Compiler', 'Wrapper', 'check_door', 'check_runtime',
+    'close', 'is_open', 'use', 'wrap'
 ]
 
 # Gets each program and what comes behind it, which it may call with the same
@@ -105,3 +108,22 @@ def wrap(wrapper: Wrapper) -> Callable[[], None]:
     Takes this wrapper out again, whatever was put around it since.
   """
   return _chain.wrap(wrapper)
+
+
+def check_door() -> None:
+  """Checks that programs pass the door."""
+  if current_mode() is Mode.OFF:
+    raise DoorError(
+        'programs are only recorded with the mode on: set XLA_USE_SHARDY=1 or '
+        'XLA_SHARDING_V2=1 before torch_xla is imported')
+  check_runtime()
+
+
+def check_runtime() -> None:
+  """Checks that the runtime came up with the door if the mode is on."""
+  import torch_xla
+  if torch_xla._XLAC._xla_runtime_is_initialized() and not is_open():
+    raise DoorError(
+        f'mode {current_mode().value!r} is on but the runtime came up without '
+        'the door: PJRT_DEVICE was changed after torch_xla was imported; set '
+        'it before, or call torch_xla.runtime.set_device_type')

@@ -21,13 +21,12 @@ import numpy as np
 import torch
 
 from . import of_records, script
-from .. import door, switch, tensor_names
+from .. import bind, door, tensor_names
 from ..annotate import call_target
 from ..annotate.annotation import Annotation
 from ..hlo import messages
 from ..hlo.protos import HloModuleProto
 from ..layers import group_of
-from ..mode import Mode
 from .search import Program
 
 _NO_OPTIMISATION = ('--xla_backend_optimization_level=0 '
@@ -39,7 +38,7 @@ _Priorities = Mapping[str, Mapping[int, Optional[int]]]
 def retell(program: bytes, priorities: _Priorities) -> bytes:
   """A program in HLO with other priorities in its bindings."""
   module = messages.parse(HloModuleProto, program)
-  names_of = switch.route(Mode.SHARDY).surroundings.names_of
+  names_of = bind.binder.names.get
   for computation in module.computations:
     for instruction in computation.instructions:
       target = instruction.custom_call_target

@@ -19,7 +19,7 @@ import logging
 from typing import Any, Optional, ParamSpec, TypeVar
 
 from . import implicit, program_change
-from .. import switch
+from .. import door
 from ..callers import Callers
 from ..compile import ledger
 from ..compile.ledger import IncomingProgram
@@ -107,7 +107,7 @@ def no_recompile(allowed: int = 0, action: str = 'raise') -> Iterator[None]:
     ValueError: `allowed` is negative, or `action` is not known.
   """
   _check(allowed, action)
-  switch.check_door()
+  door.check_door()
   callers = Callers()
   recompiles: list[str] = []
   count = 0
@@ -149,7 +149,7 @@ def no_implicit_collectives(min_bytes: int = 1,
     raise ValueError(f'min_bytes={min_bytes}: a size is not negative')
   from ..stablehlo import dialects
   dialects.check_installed('Shardy is asked by way of StableHLO')
-  switch.check_door()
+  door.check_door()
   with ledger.process_ledger.collect() as programs:
     yield
   if not programs:

@@ -22,13 +22,13 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 from typing import Any, NamedTuple
 
+from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
-from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import dims_of, Editor, set_attribute, set_program_shape
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy import attributes, manual
-from ..sdy.constraints import Constraint, Tensor
+from ..sdy.constraints import Constraint, record_of
 from ..sdy.manual import BEGIN_TARGET
 from ..sdy.manual_graph import Region
 from .manual_body import Body, shape_of, Value
@@ -45,7 +45,7 @@ class Outlined(NamedTuple):
       over, by computation and id.
     results: the places of manual results.
   """
-  tensors: tuple[Tensor, ...]
+  tensors: tuple[TensorRecord, ...]
   stacked: dict[SiteKey, Constraint]
   results: frozenset[int]
 
@@ -102,7 +102,7 @@ class _ComputationWriter:
     self._local: dict[int, bytes] = {}  # Shapes of manual parameters.
     self.number = source.number
     self.bodies: list[HloComputationProto] = []
-    self.tensors: list[Tensor] = []
+    self.tensors: list[TensorRecord] = []
     self.stacked: dict[SiteKey, Constraint] = {}
     self.parameters: set[int] = set()
     self.results: set[int] = set()
@@ -215,7 +215,7 @@ class _ComputationWriter:
     constraint = self._constraints[RegionBoundary(self.number, source.id, True)]
     (shape,), (tile,) = map(array_shape.arrays_of, (source.shape, call.shape))
     dims = manual.even_dims(constraint.placement, tile)
-    self._note(call, shape, constraint, (source.name, source.opcode))
+    self._note(call, source.shape, constraint, source)
     whole = messages.make(
         HloInstructionProto,
         id=self._ended.get(source.id, source.id),
@@ -229,19 +229,19 @@ class _ComputationWriter:
   def _value_of_end(self, body: Body, end: HloInstructionProto) -> Value:
     operand = self._source.by_id[end.operand_ids[0]]
     constraint = self._constraints[RegionBoundary(self.number, end.id, False)]
-    shape, = array_shape.arrays_of(end.shape)
     tile, = array_shape.arrays_of(operand.shape)
-    self._note(end, shape, constraint, (operand.name, operand.opcode))
+    self._note(end, end.shape, constraint, operand)
     dims = manual.even_dims(constraint.placement, tile)
     return Value(body.inside[operand.id], operand.shape,
                  array_shape.with_dims(end.shape, dims), constraint.dims)
 
-  def _note(self, call: HloInstructionProto, shape: ArrayShape,
-            constraint: Constraint, source: tuple[str, str]) -> None:
+  def _note(self, call: HloInstructionProto, shape: bytes,
+            constraint: Constraint, source: HloInstructionProto) -> None:
     text = attributes.manual_attribute(self._mesh, [constraint.dims])
-    self.tensors.append(
-        Tensor(None, call.name, shape, constraint.placement,
-               constraint.annotation, text, source))
+    record = record_of(call, constraint.placement, constraint.annotation, text,
+                       source)
+    whole, = array_shape.arrays_of(shape)
+    self.tensors.append(dataclasses.replace(record, shape=whole))
 
   def _stacked_value(self, number: int, shape: bytes) -> Value:
     local = self._stacked_shape(shape)

@@ -70,8 +70,8 @@ class Padded:
     if not self.parameters and not self.constraints:
       return program
     tensors = tuple(
-        t._replace(shape=self.parameters[t.parameter]) if t.parameter in
-        self.parameters else t
+        dataclasses.replace(t, shape=self.parameters[t.parameter]) if t.
+        parameter in self.parameters else t
         for t in program.tensors
         if t.instruction not in self.constraints)
     return dataclasses.replace(program, tensors=tensors)

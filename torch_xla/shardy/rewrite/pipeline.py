@@ -81,11 +81,13 @@ class Settings:
     meshes: those of the process, as for `constraints.decide`.
     disabled_rewrites: names in `FOR_SHARDINGS` of passes to skip.
     untuple: whether parameters that come as one tuple are taken one by one.
+    names_of: the users' names of a binding's operands.
   """
   num_devices: int
   meshes: Iterable[UserMesh] = ()
   disabled_rewrites: Collection[str] = ()
   untuple: bool = True
+  names_of: extract.NamesOf = lambda target: ()
 
 
 @dataclasses.dataclass
@@ -169,7 +171,8 @@ def lower(program: Program,
   dump.stage('padding', module)
   program.sdy_program = program.padded.with_original_shapes(
       to_sdy.lower_shardings(module, annotations, settings.num_devices,
-                             settings.meshes))
+                             settings.meshes,
+                             annotations.names(settings.names_of)))
   shard_groups.restore_groups(module, groups)
   dump.stage('sdy', module)
   return program

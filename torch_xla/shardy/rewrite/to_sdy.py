@@ -24,13 +24,14 @@ import dataclasses
 
 from . import extract, manual_boundaries, manual_outline, manual_regions
 from ..annotate.annotation import UserMesh
+from ..compile.record import TensorRecord
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import (dims_of, Editor, insert, replace_results, results_of,
                           set_attribute)
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
 from ..sdy import attributes, constraints
-from ..sdy.constraints import Constraint, SdyProgram, Site, Tensor
+from ..sdy.constraints import Constraint, SdyProgram, Site
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
 from ..v2 import holding
@@ -43,15 +44,16 @@ MESHES = 'xla.sdy.meshes'
 RESULT_TARGET = 'xla.sdy.FuncResultSharding'
 
 
-def lower_shardings(
-    module: HloModuleProto,
-    taken_calls: extract.Annotations,
-    num_devices: int,
-    meshes: Iterable[UserMesh] = ()) -> SdyProgram:
+def lower_shardings(module: HloModuleProto,
+                    taken_calls: extract.Annotations,
+                    num_devices: int,
+                    meshes: Iterable[UserMesh] = (),
+                    names: Mapping[int, str] = {}) -> SdyProgram:
   """Lowers `module`, whose bindings and tags are taken out, in place.
 
   Args:
     meshes: as for `constraints.decide`.
+    names: the users' names of parameters, by number.
 
   Raises:
     InexpressibleError, SdyError: Shardy's terms do not say it all; the module
@@ -69,13 +71,13 @@ def lower_shardings(
   mesh, decided = constraints.decide(
       _sites(module, taken_calls, regions, begun) | boundaries, annotations,
       num_devices, meshes)
-  tensors: tuple[Tensor, ...] = ()
+  tensors: tuple[TensorRecord, ...] = ()
   manual_results: frozenset[int] = frozenset()
   if regions:
     tensors, stacked, manual_results = manual_outline.outline(
         module, regions, mesh, decided)
     decided = {**decided, **stacked}
-  written = _ModuleWriter(module, mesh, decided).run()
+  written = _ModuleWriter(module, mesh, decided, names).run()
   return dataclasses.replace(
       written,
       tensors=(*written.tensors, *tensors),
@@ -122,12 +124,13 @@ class _ModuleWriter:
   """Writes constraints into one module."""
 
   def __init__(self, module: HloModuleProto, mesh: attributes.Mesh,
-               constraints: Mapping[SiteKey, Constraint]):
+               decided: Mapping[SiteKey, Constraint], names: Mapping[int, str]):
     self._module = module
     self._mesh = mesh
-    self._decided = constraints
-    self._parameters: dict[int, Tensor] = {}
-    self._constraints: list[Tensor] = []
+    self._decided = decided
+    self._names = names
+    self._parameters: dict[int, TensorRecord] = {}
+    self._constraints: list[TensorRecord] = []
     self._results: dict[int, HloSharding] = {}
     self._open_results: dict[int, Constraint] = {}
     self._editor = Editor(module)
@@ -156,7 +159,7 @@ class _ModuleWriter:
                                                       constraint)
       elif is_sharding_call(instruction):
         operand = by_id[instruction.operand_ids[0]]
-        self._note(instruction, constraint, (operand.name, operand.opcode))
+        self._note(instruction, constraint, operand)
         constrained[instruction.id] = constraint
       else:
         if constraint.dims:
@@ -180,14 +183,17 @@ class _ModuleWriter:
     set_attribute(instruction, ATTRIBUTE, text)
     if constraint.is_open:
       text = attributes.sharding_attribute(self._mesh, constraint.dims)
-    shape, = array_shape.arrays_of(instruction.shape)
-    self._parameters[instruction.parameter_number] = Tensor(
-        instruction.parameter_number, instruction.name, shape,
-        constraint.placement, constraint.annotation, text,
-        (instruction.name, instruction.opcode))
+    number = instruction.parameter_number
+    self._parameters[number] = constraints.record_of(
+        instruction,
+        constraint.placement,
+        constraint.annotation,
+        text,
+        number=number,
+        name=self._names.get(number, ''))
 
   def _note(self, instruction: HloInstructionProto, constraint: Constraint,
-            source: tuple[str, str]) -> None:
+            source: HloInstructionProto) -> None:
     """Puts the constraint on a `Sharding` call of `source`."""
     text = attributes.sharding_per_value(self._mesh, constraint.dims,
                                          constraint.unreduced)
@@ -196,10 +202,9 @@ class _ModuleWriter:
     if not constraint.constrains_whole_tensor or (
         constraint.annotation is None and holding.is_hold(instruction)):
       return
-    shape, = array_shape.arrays_of(instruction.shape)
     self._constraints.append(
-        Tensor(None, instruction.name, shape, constraint.placement,
-               constraint.annotation, text, source))
+        constraints.record_of(instruction, constraint.placement,
+                              constraint.annotation, text, source))
 
   def _sharding_call(self, computation: HloComputationProto,
                      operand: HloInstructionProto,

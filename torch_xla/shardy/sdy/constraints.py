@@ -29,7 +29,8 @@ from typing import NamedTuple, Optional, TypeVar
 from . import attributes, mesh_axes
 from ..annotate.annotation import Annotation, UserMesh
 from ..compile.record import TensorRecord
-from ..hlo.array_shape import ArrayShape
+from ..hlo import array_shape
+from ..hlo.protos import HloInstructionProto
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from .mesh_axes import InexpressibleError
 
@@ -94,43 +95,34 @@ class Constraint(NamedTuple):
         DimSharding() for dim in self.dims)
 
 
-class Tensor(NamedTuple):
-  """One tensor that got a sharding.
+def record_of(instruction: HloInstructionProto,
+              layout: HloSharding,
+              annotation: Optional[Annotation],
+              sdy: str = '',
+              source: Optional[HloInstructionProto] = None,
+              *,
+              number: Optional[int] = None,
+              name: str = '') -> TensorRecord:
+  """The record of an instruction's result.
 
-  Attributes:
-    parameter: its number, or None for an intermediate.
-    instruction: the name of its instruction.
-    placement: what it is stored with, or is constrained to.
+  Args:
+    layout: what it is stored with, or is constrained to.
     annotation: None where no user said anything.
     sdy: the attribute's value, as handed over.
-    source: name and opcode of the instruction whose result it is.
+    source: the instruction whose result it is, if that is another.
+    number: of a parameter.
+    name: the user's name of that, where one is known.
   """
-  parameter: Optional[int]
-  instruction: str
-  shape: ArrayShape
-  placement: HloSharding
-  annotation: Optional[Annotation]
-  sdy: str
-  source: tuple[str, str]
-
-  def record(self, names: Mapping[int, str]) -> TensorRecord:
-    """The record of the tensor, which a parameter's user may have named."""
-    annotation, number = self.annotation, self.parameter
-    return TensorRecord(
-        parameter=number,
-        instruction=self.instruction,
-        shape=self.shape,
-        spec=None if annotation is None else annotation.spec_text,
-        priority=None if annotation is None else annotation.priority,
-        sdy=self.sdy,
-        placement=str(self.placement),
-        source=self.source,
-        name='' if number is None else names.get(number, ''))
-
-
-def records(tensors: Iterable[Tensor],
-            names: Mapping[int, str]) -> tuple[TensorRecord, ...]:
-  return tuple(tensor.record(names) for tensor in tensors)
+  source = source or instruction
+  return TensorRecord(
+      number,
+      instruction.name,
+      array_shape.arrays_of(instruction.shape)[0],
+      None if annotation is None else annotation.spec_text,
+      None if annotation is None else annotation.priority,
+      sdy,
+      layout, (source.name, source.opcode),
+      name=name)
 
 
 def name_suffix(name: Optional[str]) -> str:
@@ -151,11 +143,15 @@ class SdyProgram:
       value, of the local shape, under the sharding {manual}.
   """
   mesh: attributes.Mesh
-  tensors: tuple[Tensor, ...]
+  tensors: tuple[TensorRecord, ...]
   results: dict[int, HloSharding]
   partially_constrained_results: dict[int, Constraint] = dataclasses.field(
       default_factory=dict)
   manual_results: frozenset[int] = frozenset()
+
+  @property
+  def parameters(self) -> tuple[TensorRecord, ...]:
+    return tuple(t for t in self.tensors if t.parameter is not None)
 
   def mark_manual_results(
       self, results: Sequence[HloSharding]) -> tuple[HloSharding, ...]:

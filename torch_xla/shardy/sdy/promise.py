@@ -12,9 +12,10 @@ import dataclasses
 from typing import Optional
 
 from ..compile.attempt import Outcome
+from ..compile.record import TensorRecord
 from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.partition_spec import uneven_dims
-from .constraints import name_suffix, SdyProgram, Tensor
+from .constraints import name_suffix
 
 _NO_PARAMETERS = 'the backend does not report the layouts of parameters'
 _NO_RESULTS = 'the backend does not report the layouts of results'
@@ -25,28 +26,18 @@ class LayoutPromise:
   """The layouts that torch_xla relies on.
 
   Attributes:
-    parameters: by number; each is to be laid out by its placement.
+    parameters: by number; each is to be laid out as it is stored.
     results: the placement of each pinned result, by its number.
-    names: the users' names of parameters, where they are known.
     who: partitions, in what is said of a difference.
     trusts: whether a backend that tells nothing of tensors is taken to keep
       what it was told, where these are split evenly.
     is_padded: whether what is stored unevenly was padded in the program.
   """
-  parameters: tuple[Tensor, ...]
+  parameters: tuple[TensorRecord, ...]
   results: Mapping[int, HloSharding]
-  names: Mapping[int, str] = dataclasses.field(default_factory=dict)
   who: str = 'Shardy'
   trusts: bool = False
   is_padded: bool = False
-
-  @classmethod
-  def make(cls, program: SdyProgram, names: Mapping[int, str]) -> LayoutPromise:
-    return cls(
-        tuple(t for t in program.tensors if t.parameter is not None),
-        program.results,
-        names,
-        is_padded=True)
 
   def broken_by(self, outcome: Outcome) -> Optional[str]:
     """Why the outcome cannot be used; None if it can."""
@@ -65,8 +56,8 @@ class LayoutPromise:
         return _NO_PARAMETERS
       for tensor, sharding in zip(
           self.parameters, compiled.parameters, strict=True):
-        if sharding != tensor.placement:
-          return (f'{self._called(tensor)}, is stored as {tensor.placement} '
+        if sharding != tensor.layout:
+          return (f'{_called(tensor)}, is stored as {tensor.placement} '
                   f'and {self.who} takes it as {sharding}')
     if compiled.results is None and self.trusts:
       return None
@@ -85,13 +76,13 @@ class LayoutPromise:
   def _untold_parameters(self) -> Optional[str]:
     """A partitioner may lay out an uneven parameter otherwise than told."""
     for tensor in () if self.is_padded else self.parameters:
-      tiles = tensor.placement.tiles
+      tiles = tensor.layout.tiles
       if tiles is not None and uneven_dims(tensor.shape.dims, tiles.dims):
-        return (f'{self._called(tensor)}, is stored as {tensor.placement}, '
+        return (f'{_called(tensor)}, is stored as {tensor.placement}, '
                 f'which does not divide evenly, and {_NO_PARAMETERS}')
     return None
 
-  def _called(self, tensor: Tensor) -> str:
-    number = tensor.parameter
-    known = name_suffix(None if number is None else self.names.get(number))
-    return f'parameter {number}{known}, {tensor.shape}'
+
+def _called(tensor: TensorRecord) -> str:
+  return (f'parameter {tensor.parameter}{name_suffix(tensor.name)}, '
+          f'{tensor.shape}')

@@ -7,6 +7,7 @@ with every result pinned for those that do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -24,8 +25,8 @@ from ..hlo.editor import entry_of, instructions_of
 from ..hlo.protos import HloModuleProto
 from ..rewrite.extract import NamesOf
 from ..rewrite.pipeline import Program
-from ..rewrite.planner import Lower, requested_records
-from ..sdy.constraints import records, SdyProgram, Tensor
+from ..rewrite.hlo_codec import Lower, requested_records
+from ..sdy.constraints import record_of, SdyProgram
 from ..sdy.manual import MANUAL_TARGETS
 from ..sdy.promise import LayoutPromise
 from ..sharding.hlo_sharding import HloSharding, REPLICATED
@@ -44,7 +45,7 @@ _PLAIN_NOTE = 'the plugin takes no shardings: it gets plain StableHLO'
 
 
 @dataclasses.dataclass(frozen=True)
-class Codec:
+class StableHloCodec:
   """Programs that leave as StableHLO, from one that is lowered to V2.
 
   Attributes:
@@ -54,6 +55,7 @@ class Codec:
     names_of: the users' names of a binding's operands.
     original: the artifact, if the program came as one.
     oldest: the oldest version that the plugin reads.
+    reports: the condition of Shardy's first attempts, as in `Step`.
   """
   v2: Program
   form: Form
@@ -61,25 +63,21 @@ class Codec:
   names_of: NamesOf
   original: Optional[bytes] = None
   oldest: dialects.Version = ()
-
-  @property
-  def reports(self) -> Optional[bool]:
-    return True
+  reports: Optional[bool] = True
 
   def shardy(self, program: Program, pin: bool = False) -> Attempt:
     """The attempt in Shardy's terms; `pin`: for backends that report nothing."""
-    names = program.annotations.names(self.names_of)
-    pinned = pins.pin_sdy(program.module, program.sdy) if pin else None
+    sdy = program.sdy
+    pinned = pins.pin_sdy(program.module, sdy) if pin else None
     return _attempt(
         self._write(program.module, self.form),
         Partitioner.SHARDY,
-        records(program.sdy.tensors, names),
-        dataclasses.replace(
-            LayoutPromise.make(program.sdy, names), trusts=True),
+        sdy.tensors,
+        LayoutPromise(sdy.parameters, sdy.results, trusts=True, is_padded=True),
         form=self.form.value,
         arrays=_result_arrays(program.module),
         pinned=pinned,
-        sdy_program=program.sdy,
+        sdy_program=sdy,
         padded=program.padded.padded_unplaced)
 
   def probe(self, program: Program, lower: Lower) -> tuple[None, Tiles]:
@@ -125,30 +123,42 @@ class Codec:
              tensors: tuple[TensorRecord, ...],
              pin: bool = False) -> Attempt:
     program = self.v2.copy() if pin else self.v2
-    names = program.annotations.names(self.names_of)
     pinned = pins.pin_v2(program.module) if pin else None
     return _attempt(
         self._write(program.module) if pin else self._write_v2(),
         Partitioner.GSPMD,
         tensors,
-        LayoutPromise(_stored(program), {}, names, 'the plugin', trusts=True),
+        LayoutPromise(self._stored(program), {}, 'the plugin', trusts=True),
         form=_V2_FORM,
         arrays=_result_arrays(program.module),
         pinned=pinned,
         shardings=program.shardings)
 
   def v2_tensors(self) -> tuple[TensorRecord, ...]:
-    names = self.v2.annotations.names(self.names_of)
-    return (*records(_stored(self.v2), names),
+    return (*self._stored(self.v2),
             *(t for t in requested_records(self.v2, self.names_of)
               if t.parameter is None))
 
-  def plain(self, extracted: Program) -> Plan:
-    """The plan for a plugin that takes no shardings."""
-    module = extracted.module
-    names = extracted.annotations.names(self.names_of)
-    promise = LayoutPromise(_stored(extracted), {}, names, 'the plugin')
-    tensors = records(promise.parameters, names)
+  def _stored(self, program: Program) -> tuple[TensorRecord, ...]:
+    """The parameters and how they are stored, where that is said."""
+    names, tensors = program.annotations.names(self.names_of), {}
+    for i in entry_of(program.module).instructions:
+      if i.opcode == 'parameter' and array_shape.array_of(i.shape) is not None:
+        number = i.parameter_number
+        with contextlib.suppress(ShardingError):
+          tensors[number] = record_of(
+              i,
+              op_sharding.from_bytes(i.sharding).canonical(),
+              program.annotations.parameters.get(number),
+              number=number,
+              name=names.get(number, ''))
+    return tuple(tensors[number] for number in sorted(tensors))
+
+  def plain(self) -> Plan:
+    """The plan for a plugin that takes no shardings: `v2` has calls extracted."""
+    module = self.v2.module
+    promise = LayoutPromise(self._stored(self.v2), {}, 'the plugin')
+    tensors = promise.parameters
     kinds = _result_arrays(module)
     attempt = functools.partial(
         _attempt,
@@ -158,7 +168,7 @@ class Codec:
         form=Form.PLAIN.value,
         arrays=kinds)
     steps = [Step(lambda _: attempt(promise))]
-    if all(t.placement == REPLICATED for t in promise.parameters):
+    if all(t.layout == REPLICATED for t in tensors):
       # Results that no one splits need no report of the plugin's.
       trusting = dataclasses.replace(promise, trusts=True)
       whole = dict.fromkeys(range(len(kinds)), REPLICATED)
@@ -213,24 +223,6 @@ def _result_arrays(module: HloModuleProto) -> list[Optional[ArrayShape]]:
   if array_shape.is_tuple(shape):
     shapes = array_shape.elements_of(shape)
   return [array_shape.array_of(element) for element in shapes]
-
-
-def _stored(program: Program) -> tuple[Tensor, ...]:
-  """The parameters of a program and how they are stored, where that is said."""
-  tensors = {}
-  for i in entry_of(program.module).instructions:
-    if i.opcode != 'parameter' or (array := array_shape.array_of(
-        i.shape)) is None:
-      continue
-    try:
-      placement = op_sharding.from_bytes(i.sharding).canonical()
-    except ShardingError:
-      continue
-    number = i.parameter_number
-    tensors[number] = Tensor(number, i.name, array, placement,
-                             program.annotations.parameters.get(number), '',
-                             (i.name, i.opcode))
-  return tuple(tensors[number] for number in sorted(tensors))
 
 
 def _answer(count: int,

@@ -1,8 +1,9 @@
-"""Writes the program of pending tensors, or an exported one, to a file."""
+"""The program of pending tensors, or an exported one: lowered, and in a file."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+import dataclasses
 import json
 import logging
 import os
@@ -12,16 +13,19 @@ import torch
 from torch.utils import _pytree as pytree
 import torch_xla
 from torch_xla import runtime
+from torch_xla.distributed.spmd import xla_sharding
 
-from . import calls, dialects, forms, printed
-from .. import preview, switch, tensor_names
-from ..compile.plan import Surroundings
+from . import calls, dialects, for_plugin, forms, printed
+from .. import door, tensor_names
+from ..bind import binder
 from ..compile.record import ProgramRecord, TensorRecord
 from ..hlo.compile_options import CompileOptions, Partitioner
 from ..mode import current_mode
+from .attempts import FORMAT
 from .forms import Form
-from .planner import Job
+from .planner import Planner
 from .signature import Signature
+from .target import Target
 
 Source = Union[Sequence[torch.Tensor], torch.export.ExportedProgram,
                ProgramRecord]
@@ -57,7 +61,7 @@ def export_stablehlo(source: Source,
   if form not in [f.value for f in Form]:
     raise ValueError(f'form={form!r} is none of ' +
                      ', '.join(repr(f.value) for f in Form))
-  switch.check_door()
+  door.check_door()
   dialects.check_installed('export_stablehlo writes StableHLO')
   target = _version(version, is_text)
   traced = _program_of(source)
@@ -82,7 +86,7 @@ def shardy_program(source: Source) -> tuple[str, bytes, dict[int, str]]:
   Raises:
     DoorError, ValueError: as of `export_stablehlo`.
   """
-  switch.check_door()
+  door.check_door()
   dialects.check_installed('a program is explained in StableHLO')
   traced = _program_of(source)
   data, _ = _lowered(traced.program, traced.options, Form.SDY,
@@ -134,21 +138,43 @@ def _program_of(source: Source) -> _Traced:
         for t, name in tensor_names.living_names()
         if type(t) in _PLAIN and t.device.type == 'xla' and _starts_a_graph(t)
     ]
-  results = preview.pending([t for t, _ in named])
-  route = switch.route(current_mode())
-  roots = [*results, *route.pending_bindings()]
+  roots = _pending_roots([t for t, _ in named])
   first = len(roots)
   roots += [t for t, _ in named_inputs]
   program, arguments = calls.trim_program(
       printed.artifact_with_calls(roots), {
           n: name for n, (_, name) in enumerate(named_inputs, first)
-      }, route.surroundings.names_of)
-  count = runtime.global_runtime_device_count() if runtime.is_spmd() else 1
+      }, binder.names.get)
   return _Traced(
-      program, CompileOptions(Partitioner.GSPMD, 1, count),
+      program, _options(runtime.is_spmd()),
       Signature(arguments, {
           n: name for n, (_, name) in enumerate(named) if name
       }))
+
+
+def lowered_hlo(tensors: Sequence[torch.Tensor]) -> bytes:
+  """The program that a backend would get for pending tensors, in HLO.
+
+  Raises:
+    ValueError: none of the tensors has anything pending.
+  """
+  program = torch_xla._XLAC._get_xla_tensors_hlo_proto(_pending_roots(tensors))
+  planner = Planner(current_mode(), for_plugin.surroundings())
+  return planner(program, 'hlo', _options(True)).attempt().program
+
+
+def _pending_roots(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+  """The global tensors behind these, and the binding of the next sync."""
+  tensors = [xla_sharding.unwrap_sharded_tensor(t) for t in tensors]
+  if not any(torch_xla._XLAC._check_tensor_need_materialization(tensors)):
+    raise ValueError('none of the tensors has anything pending: there is no '
+                     'program to show. Ask before torch_xla.sync()')
+  return [*tensors, *binder.pending_bindings()]
+
+
+def _options(is_spmd: bool) -> CompileOptions:
+  count = runtime.global_runtime_device_count() if is_spmd else 1
+  return CompileOptions(Partitioner.GSPMD, 1, count)
 
 
 def _starts_a_graph(t: torch.Tensor) -> bool:
@@ -172,28 +198,26 @@ def _lowered(
     program: bytes, options: CompileOptions, form: Form,
     version: dialects.Version) -> tuple[bytes, tuple[TensorRecord, ...]]:
   """The program in this form and version, and its tensors."""
-  mode = current_mode()
-  known = switch.route(mode).surroundings
-  job = Job(
-      program, form, version,
-      Surroundings(
-          meshes=known.meshes, disabled_rewrites=known.disabled_rewrites))
-  if dialects.artifact_version(program) is None:
-    plan = job.plan(mode, options)
-  else:
-    try:
-      plan = job.converted_to_hlo().plan(mode, options)
-    except dialects.ProgramTextError as e:
-      logger.warning('the program is exported as torch_xla has it: %s', e)
-      module = dialects.read(calls.strip(program))
-      if form is Form.PLAIN:
-        forms.write(module, form)
-      return dialects.write(module, version), ()
+  planner = Planner(
+      current_mode(),
+      dataclasses.replace(
+          for_plugin.surroundings(), names_of=lambda target: ()), lambda: True,
+      lambda: Target(form, version, ''))
+  is_hlo = dialects.artifact_version(program) is None
+  plan = planner(program, 'hlo' if is_hlo else FORMAT, options)
+  attempt = plan.attempt()
+  if attempt.program_format is None:
+    logger.warning('the program is exported as torch_xla has it: %s',
+                   plan.reason)
+    module = dialects.read(attempt.program)
+    if form is Form.PLAIN:
+      forms.write(module, form)
+    return dialects.write(module, version), ()
   if plan.reason:
     logger.warning(
         '%s: the program is exported with mhlo.sharding, and without '
         'priorities', plan.reason)
-  return plan.attempt().program, plan.tensors
+  return attempt.program, plan.tensors
 
 
 def _traced(

@@ -1,4 +1,4 @@
-"""The form that this process's plugin reads, and the planner for it."""
+"""What this process's plugin reads, and the planner for it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,29 @@ from typing import Any, Optional
 import torch_xla.runtime as xr
 
 from . import dialects, printed, target
-from .. import switch
-from ..compile.plan import Planner
+from ..bind import binder
+from ..compile.plan import Surroundings
 from ..door import device_plugins, shim
-from ..mode import leaves_as_stablehlo, Mode
-from .planner import StableHloPlanner
+from ..mode import current_mode, leaves_as_stablehlo, Mode
+from ..rewrite import pipeline
+from .planner import Planner
 
 logger = logging.getLogger(__name__)
 
 _STABLEHLO_IS_SET = 'XLA_STABLEHLO_COMPILE is set: programs leave as StableHLO'
 
 
-def planner(mode: Mode, route: switch.Route) -> Planner:
+def surroundings() -> Surroundings:
+  """The facts of this process that plans depend on."""
+  return Surroundings(
+      binder.names.get,
+      binder.meshes.ordered,
+      # Asked once, when the first program comes: the plugin is open by then.
+      functools.cache(lambda: pipeline.disabled_rewrites(_plugin())),
+      binder.lost)
+
+
+def planner(mode: Mode, known: Surroundings) -> Planner:
   """The planner of a mode's programs, in HLO and in StableHLO.
 
   Raises:
@@ -33,10 +44,9 @@ def planner(mode: Mode, route: switch.Route) -> Planner:
   printed.replace_printer()
   if _check not in device_plugins.start_checks:
     device_plugins.start_checks.append(_check)
-  # Asked once, when the first program comes: the plugin is open by then.
-  return StableHloPlanner(mode, route.planner, route.surroundings,
-                          functools.cache(_target_of_process),
-                          functools.cache(_takes_stablehlo))
+  return Planner(mode, known,
+                 functools.cache(lambda: target.takes_stablehlo(_plugin())),
+                 functools.cache(_target_of_process))
 
 
 def target_for(
@@ -61,6 +71,8 @@ def target_for(
 
 
 def _check(plugin: Any) -> None:
+  if current_mode() is Mode.SHARDY:
+    pipeline.disabled_rewrites(plugin)
   target_for(plugin, shim.plugin_attribute)
 
 
@@ -73,10 +85,6 @@ def _target_of_process() -> target.Target:
   chosen = target.choose(_plugin(), shim.plugin_attribute)
   logger.info('StableHLO as %s: %s', chosen.form.value, chosen.reason)
   return chosen
-
-
-def _takes_stablehlo() -> bool:
-  return target.takes_stablehlo(_plugin())
 
 
 def _plugin() -> Any:

@@ -13,7 +13,7 @@ import dataclasses
 from typing import NamedTuple, Optional
 
 from . import contractions, convolutions, scatter_indices, windows
-from ..hlo import array_shape, dump, messages, op_sharding
+from ..hlo import array_shape, dump, op_sharding
 from ..hlo.editor import instructions_of
 from ..hlo.protos import HloModuleProto
 from ..sharding.hlo_sharding import ShardingType
@@ -36,22 +36,6 @@ class ShardingCounts:
   def v1(self) -> int:
     """The number of shardings that go to the compiler in V1."""
     return sum(count for _, count in self.unconverted)
-
-
-class V2Program(NamedTuple):
-  """A program with V2 shardings.
-
-  Attributes:
-    program: serialised HloModuleProto; the very bytes that came if nothing was
-      to change.
-    name: the module's name.
-    shardings: what became of its shardings.
-    note: what else was changed, for the record; empty if nothing was.
-  """
-  program: bytes
-  name: str
-  shardings: ShardingCounts
-  note: str = ''
 
 
 class _Result(NamedTuple):
@@ -188,29 +172,18 @@ def make_partitionable(module: HloModuleProto) -> tuple[bool, str]:
 
 
 def emit_in_place(module: HloModuleProto) -> tuple[bool, ShardingCounts, str]:
-  """Lowers an HloModuleProto message, in place.
+  """Lowers an HloModuleProto message, in place and in time linear in its size.
 
   Returns:
-    Whether it changed, what became of its shardings, and a note: `V2Program`.
+    Whether it changed, what became of its shardings, and what else changed, for
+    the record.
 
   Raises:
-    ValueError: the shape of an instruction with a sharding is damaged.
+    ValueError: the shape of an instruction with a sharding is damaged. A damaged
+      sharding is no error.
   """
   lowerer = _ShardingLowerer()
   changed = op_sharding.rewrite_module(module, lowerer.rewrite)
   dump.stage('v2', module)
   is_new, note = make_partitionable(module)
   return bool(changed or is_new), lowerer.counts(), note
-
-
-def emit(program: bytes) -> V2Program:
-  """Lowers a serialised HloModuleProto, in time linear in its size.
-
-  Raises:
-    ValueError: `program` is damaged. A damaged sharding is not an error.
-  """
-  module = messages.parse(HloModuleProto, program)
-  is_changed, counts, note = emit_in_place(module)
-  if is_changed:
-    program = module.SerializeToString()
-  return V2Program(program, module.name, counts, note)

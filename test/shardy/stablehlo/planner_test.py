@@ -1,17 +1,19 @@
-"""Mode Shardy's plans, and the promise of its first attempt."""
+"""Plans of programs in HLO, and the promise of Shardy's first attempt."""
 
 import annotated_modules as modules
 import pytest
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
-from torch_xla.shardy.annotate.call_target import (AnnotationTextError,
-                                                   binding_target)
+from torch_xla.shardy.annotate.call_target import binding_target
 from torch_xla.shardy.compile.attempt import Attempt, Outcome
 from torch_xla.shardy.compile.plan import Plan, Surroundings
 from torch_xla.shardy.errors import BackendCompileError
+from torch_xla.shardy.hlo import messages, op_sharding, protos
 from torch_xla.shardy.hlo.compile_options import CompileOptions, Partitioner
 from torch_xla.shardy.hlo.compiled_program import CompiledProgram
-from torch_xla.shardy.rewrite.planner import ShardyPlanner
+from torch_xla.shardy.mode import Mode
 from torch_xla.shardy.sharding.text import parse_sharding
+from torch_xla.shardy.stablehlo.planner import Planner
+from torch_xla.shardy.v2.to_v2 import ShardingCounts
 
 hlo = pytest.importorskip('jaxlib._hlo', reason='needs jaxlib: HLO text')
 
@@ -34,7 +36,7 @@ def _program(between: str = '', said: Annotation = _SAID) -> bytes:
 
 
 def _plan(program: bytes, options: CompileOptions = _EIGHT, **fields) -> Plan:
-  return ShardyPlanner(Surroundings(**fields))(program, 'hlo', options)
+  return Planner(Mode.SHARDY, Surroundings(**fields))(program, 'hlo', options)
 
 
 def _attempts(plan: Plan) -> list[Attempt]:
@@ -113,13 +115,33 @@ def test_tensors_have_the_users_names(between):
   assert _plan(_program(between)).tensors[0].name == ''
 
 
-def test_stablehlo_is_handed_on_unless_it_has_annotations():
-  planned = ShardyPlanner()(b'ML\xefR', 'mlir', _EIGHT)
-  assert planned.attempt().program == b'ML\xefR'
-  assert planned.note == 'StableHLO is handed on unchanged'
-  with pytest.raises(AnnotationTextError, match='lacks the series'):
-    ShardyPlanner()(b'ML\xefR' + binding_target([_SAID]).encode(), 'mlir',
-                    _EIGHT)
+def test_v2_is_one_attempt_by_gspmd():
+  program = _v2_program('{devices=[4,2]0,4,1,5,2,6,3,7}')
+  planned = Planner(Mode.V2)(program, 'hlo', _EIGHT)
+  attempt, = _attempts(planned)
+  assert planned.name == 'm'
+  assert attempt == Attempt(
+      _v2_program('{devices=[4,2]<=[2,4]T(1,0)}'), Partitioner.GSPMD,
+      ShardingCounts(v2=1))
+
+
+def test_v2_keeps_what_no_iota_says():
+  """That is the record's to tell, and no reason to warn of."""
+  program = _v2_program('{devices=[4,2]7,6,5,4,3,2,1,0}')
+  planned = Planner(Mode.V2)(program, 'hlo', _EIGHT)
+  attempt = planned.attempt()
+  assert attempt.program is program
+  assert attempt.shardings.v1 == 1
+  assert planned.reason == planned.note == ''
+
+
+def _v2_program(sharding: str) -> bytes:
+  module = messages.make(protos.HloModuleProto, name='m')
+  shape = messages.make(protos.ShapeProto, element_type=11, dimensions=[8, 8])
+  module.computations.add().instructions.add(
+      shape=shape.SerializeToString(),
+      sharding=op_sharding.to_bytes(parse_sharding(sharding)))
+  return module.SerializeToString()
 
 
 def _promised(parameters=(_X,), results=('{replicated}', _X), **fields):
