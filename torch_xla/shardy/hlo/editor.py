@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from collections.abc import (Callable, Collection, Iterator, Mapping, Sequence)
+from typing import Any, NamedTuple, Optional, Union
 
 from . import array_shape, messages
 from .protos import (HloComputationProto, HloInstructionProto, HloModuleProto,
@@ -199,35 +199,57 @@ def insert(computation: HloComputationProto,
   computation.instructions.extend(instructions)
 
 
-def put_before(
-    computation: HloComputationProto,
-    make: Callable[[HloInstructionProto],
-                   Optional[Sequence[HloInstructionProto]]]
-) -> int:
-  """Puts new instructions before those that they are for.
+class Place(NamedTuple):
+  """An instruction to rewrite, and what it takes to put others before it.
+
+  Attributes:
+    by_id: the instructions of its computation.
+  """
+  instruction: HloInstructionProto
+  by_id: Mapping[int, HloInstructionProto]
+  computation: HloComputationProto
+  editor: Editor
+
+  @property
+  def operands(self) -> list[HloInstructionProto]:
+    return [self.by_id[n] for n in self.instruction.operand_ids]
+
+
+def rewrite(module: HloModuleProto,
+            opcodes: Collection[str],
+            make: Callable[[Place], Optional[Sequence[HloInstructionProto]]],
+            editor: Optional[Editor] = None) -> int:
+  """Puts new instructions before those of some opcodes.
 
   What has lost its last use is dropped.
 
   Args:
     make: from an instruction, which it may change, to what comes before it;
       None: there is nothing to do.
+    editor: of the module; None: a new one.
 
   Returns:
-    For how many there were any.
+    For how many instructions there was anything to do.
   """
-  before = uses(computation)
-  count = 0
-  instructions: list[HloInstructionProto] = []
-  for instruction in computation.instructions:
-    if (added := make(instruction)) is not None:
-      instructions.extend(added)
-      count += 1
-    instructions.append(instruction)
-  if count:
-    del computation.instructions[:]
-    computation.instructions.extend(instructions)
-    drop_unused(computation, before)
-  return count
+  if not any(i.opcode in opcodes for i in instructions_of(module)):
+    return 0
+  editor, total = editor or Editor(module), 0
+  for computation in module.computations:
+    by_id = {i.id: i for i in computation.instructions}
+    before, count = uses(computation), 0
+    instructions: list[HloInstructionProto] = []
+    for i in computation.instructions:
+      if i.opcode in opcodes and (added := make(
+          Place(i, by_id, computation, editor))) is not None:
+        instructions.extend(added)
+        count += 1
+      instructions.append(i)
+    if count:
+      del computation.instructions[:]
+      computation.instructions.extend(instructions)
+      drop_unused(computation, before)
+      total += count
+  return total
 
 
 def results_of(computation: HloComputationProto) -> list[HloInstructionProto]:

@@ -8,6 +8,7 @@ Reading follows XLA's `HloSharding::FromProto`, writing its `ToProto`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+import functools
 import math
 from typing import Optional
 
@@ -110,6 +111,7 @@ def write(sharding: HloSharding, message: OpSharding) -> None:
       message.last_tile_dims.extend(map(int, sharding.subgroup_types))
 
 
+@functools.lru_cache(maxsize=1024)  # A program has few different ones.
 def from_bytes(data: bytes) -> HloSharding:
   """The value of a serialised OpSharding; raises as `parse` and `read`."""
   return read(parse(data))

@@ -19,13 +19,12 @@ a dimension that operand and indices have in the same size. Indices that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from ..hlo import array_shape
-from ..hlo.editor import dims_of, Editor, put_before
-from ..hlo.protos import (HloComputationProto, HloInstructionProto,
-                          HloModuleProto)
+from ..hlo.editor import dims_of, Place, rewrite
+from ..hlo.protos import HloInstructionProto, HloModuleProto
 
 
 class IndexDims(NamedTuple):
@@ -112,29 +111,16 @@ def batch(module: HloModuleProto) -> int:
   Returns:
     Of how many.
   """
-  editor = Editor(module)
-  return sum(_batch_in(c, editor) for c in module.computations)
+  return rewrite(module, OPCODES, _batch_one)
 
 
-def _batch_in(computation: HloComputationProto, editor: Editor) -> int:
-  by_id = {i.id: i for i in computation.instructions}
-
-  def batched_one(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    form = _FORMS.get(instruction.opcode)
-    if form is None or len(instruction.operand_ids) != form.operands:
-      return None
-    return _batch_one(instruction, form, by_id, editor, computation)
-
-  return put_before(computation, batched_one)
-
-
-def _batch_one(
-    instruction: HloInstructionProto, form: _Form,
-    by_id: Mapping[int, HloInstructionProto], editor: Editor,
-    computation: HloComputationProto) -> Optional[list[HloInstructionProto]]:
+def _batch_one(place: Place) -> Optional[list[HloInstructionProto]]:
   """Changes a gather or scatter; what is new before it, None if it stays."""
-  operand, indices = (by_id[n] for n in instruction.operand_ids[:2])
+  instruction, by_id, computation, editor = place
+  form = _FORMS[instruction.opcode]
+  if len(instruction.operand_ids) != form.operands:
+    return None
+  operand, indices = place.operands[:2]
   numbers = getattr(instruction, form.field)
   call = indices if indices.custom_call_target == 'Sharding' else None
   if call:

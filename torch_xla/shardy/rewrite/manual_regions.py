@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 import dataclasses
-import functools
 from typing import Optional
 
 from . import extract
@@ -72,13 +71,9 @@ def placement(instruction: HloInstructionProto) -> Optional[HloSharding]:
   if not instruction.HasField('sharding'):
     return None
   try:
-    return _parsed(instruction.sharding)
+    return op_sharding.from_bytes(instruction.sharding)
   except ShardingError as e:
     raise InexpressibleError(f'a sharding that is not understood: {e}') from e
-
-
-# A program has few different shardings.
-_parsed = functools.lru_cache(maxsize=1024)(op_sharding.from_bytes)
 
 
 def is_sharding_call(instruction: HloInstructionProto) -> bool:

@@ -30,6 +30,7 @@ padded program's layouts are compared with its result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import contextlib
 import dataclasses
 from typing import Optional
 
@@ -130,33 +131,21 @@ def _placements(
     computation: HloComputationProto
 ) -> dict[int, tuple[HloInstructionProto, HloSharding]]:
   """The instructions with a sharding that is understood, and it, by id."""
-  parsed: dict[bytes, Optional[HloSharding]] = {}
   placements = {}
   for instruction in computation.instructions:
-    if not instruction.HasField('sharding'):
-      continue
-    sharding = instruction.sharding
-    if sharding not in parsed:
-      try:
-        parsed[sharding] = op_sharding.from_bytes(sharding)
-      except ShardingError:
-        parsed[sharding] = None  # `to_sdy` says what is wrong with it.
-    if (placement := parsed[sharding]) is not None:
-      placements[instruction.id] = instruction, placement
+    if instruction.HasField('sharding'):
+      # `to_sdy` says what is wrong with others.
+      with contextlib.suppress(ShardingError):
+        placements[instruction.id] = instruction, op_sharding.from_bytes(
+            instruction.sharding)
   return placements
 
 
 def _padded_dims(instruction: HloInstructionProto,
                  placement: HloSharding) -> Optional[tuple[int, ...]]:
-  if not _is_tiled(instruction, placement):
+  if array_shape.is_tuple(instruction.shape):
     return None
   return padded_dims(dims_of(instruction), placement)
-
-
-def _is_tiled(instruction: HloInstructionProto, placement: HloSharding) -> bool:
-  return (placement.tiles is not None and
-          not array_shape.is_tuple(instruction.shape) and
-          placement.rank == len(dims_of(instruction)))
 
 
 class _Padder:

@@ -25,9 +25,8 @@ from typing import NamedTuple, Optional
 from . import extract
 from ..annotate.annotation import Annotation
 from ..hlo import op_sharding
-from ..hlo.editor import dims_of, Editor, put_before
-from ..hlo.protos import (HloComputationProto, HloInstructionProto,
-                          HloModuleProto)
+from ..hlo.editor import dims_of, Place, rewrite
+from ..hlo.protos import HloInstructionProto, HloModuleProto
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.partition_spec import sharding_of, uneven_dims
 from ..v2 import holding
@@ -46,43 +45,33 @@ def split(module: HloModuleProto, annotations: extract.Annotations) -> None:
   }
   if not unreduced:
     return
-  editor = Editor(module)
+  sums: dict[extract.InstructionKey, tuple[Annotation, list[_Operand]]] = {}
   for computation in module.computations:
-    _split_in(
-        computation, {
-            number: annotation
-            for (where, number), annotation in unreduced.items()
-            if where == computation.id
-        }, module, editor)
+    by_id = {i.id: i for i in computation.instructions}
+    calls = collections.Counter(n for i in computation.instructions
+                                if i.opcode == 'custom-call'
+                                for n in i.operand_ids)
+    for key, annotation in unreduced.items():
+      where, number = key
+      # What is not used any more has no call.
+      if where != computation.id or (call := by_id.get(number)) is None:
+        continue
+      source = by_id[call.operand_ids[0]]
+      try:
+        _check(source, annotation, calls[source.id], module)
+        sums[where,
+             source.id] = annotation, _split_dims(source, annotation, by_id)
+      except InexpressibleError as e:
+        raise InexpressibleError(str(e), key) from e
 
-
-def _split_in(computation: HloComputationProto, unreduced: Mapping[int,
-                                                                   Annotation],
-              module: HloModuleProto, editor: Editor) -> None:
-  by_id = {i.id: i for i in computation.instructions}
-  calls = collections.Counter(n for i in computation.instructions
-                              if i.opcode == 'custom-call'
-                              for n in i.operand_ids)
-  sums: dict[int, tuple[Annotation, list[_Operand]]] = {}
-  for number, annotation in unreduced.items():
-    call = by_id.get(number)
-    if call is None:  # Of what is not used any more.
-      continue
-    source = by_id[call.operand_ids[0]]
-    try:
-      _check(source, annotation, calls[source.id], module)
-      sums[source.id] = annotation, _split_dims(source, annotation, by_id)
-    except InexpressibleError as e:
-      raise InexpressibleError(str(e), (computation.id, number)) from e
-
-  def split_one(
-      source: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if source.id not in sums:
+  def split_one(place: Place) -> Optional[list[HloInstructionProto]]:
+    source, by_id, computation, editor = place
+    if (computation.id, source.id) not in sums:
       return None
-    annotation, operands = sums[source.id]
+    annotation, operands = sums[computation.id, source.id]
     calls = []
-    for place, summed, dim in operands:
-      operand = by_id[source.operand_ids[place]]
+    for place_of, summed, dim in operands:
+      operand = by_id[source.operand_ids[place_of]]
       rank = len(dims_of(operand))
       spec = tuple(
           annotation.unreduced if n == dim else None for n in range(rank))
@@ -94,11 +83,11 @@ def _split_in(computation: HloComputationProto, unreduced: Mapping[int,
               sharding_of(annotation.mesh.shape, annotation.mesh.device_ids,
                           spec)),
           backend_config=holding.holding(rank, summed).encode())
-      source.operand_ids[place] = call.id
+      source.operand_ids[place_of] = call.id
       calls.append(call)
     return calls
 
-  put_before(computation, split_one)
+  rewrite(module, ('dot', 'reduce'), split_one)
 
 
 class _Operand(NamedTuple):

@@ -20,13 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..hlo import array_shape
-from ..hlo.editor import (dims_of, Editor, entry_of, results_of, set_attribute,
+from ..hlo.editor import (dims_of, Editor, entry_of, results_of,
                           set_program_shape)
 from ..hlo.protos import HloInstructionProto, HloModuleProto
+from .shard_groups import group_call
 from .to_sdy import RESULT_TARGET
-
-_GROUP_TARGET = 'xla.sdy.ShardingGroup'
-_GROUP = 'xla.sdy.sharding_group_id'
 
 
 def make_probe(module: HloModuleProto, numbers: Iterable[int],
@@ -41,18 +39,8 @@ def make_probe(module: HloModuleProto, numbers: Iterable[int],
   results = results_of(entry)
   by_id = {i.id: i for i in entry.instructions}
   numbers = list(numbers)
-  added, probes = [], []
-
-  def add_to_group(value: HloInstructionProto, group: int) -> None:
-    call = editor.call(
-        entry,
-        _GROUP_TARGET,
-        array_shape.tuple_of([]), [value.id],
-        custom_call_has_side_effect=True)
-    set_attribute(call, _GROUP, f'{group} : i64')
-    added.append(call)
-
-  pins = set()
+  added: list[HloInstructionProto] = []
+  probes, pins = [], set()
   for number, result in enumerate(results):
     if array_shape.is_tuple(result.shape):
       continue
@@ -66,9 +54,9 @@ def make_probe(module: HloModuleProto, numbers: Iterable[int],
       result = added[-1]
       added += editor.zeros(entry, result.shape)
       probes.append(added[-1])
-      add_to_group(added[-1], number)
+      added.append(group_call(editor, entry, probes[-1].id, number))
     # It is alive as long as the group is.
-    add_to_group(result, number)
+    added.append(group_call(editor, entry, result.id, number))
   root = by_id[entry.root_id]
   if root.opcode == 'tuple':
     pins.add(root.id)

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from ..hlo import array_shape, op_sharding
 from ..hlo.editor import dims_of, Editor, insert, set_attribute
-from ..hlo.protos import HloModuleProto
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sharding.hlo_sharding import ShardingType
 from .extract import InstructionKey
 from .manual_regions import is_sharding_call
 
-TARGET = 'xla.sdy.ShardingGroup'
-ATTRIBUTE = 'xla.sdy.sharding_group_id'
+_TARGET = 'xla.sdy.ShardingGroup'
+_ATTRIBUTE = 'xla.sdy.sharding_group_id'
 
 
 def extract_groups(module: HloModuleProto) -> dict[InstructionKey, set[int]]:
@@ -64,10 +65,18 @@ def restore_groups(module: HloModuleProto, groups: dict[InstructionKey,
       ]
       if alike:
         added[i.id] = [
-            editor.call(computation, TARGET, array_shape.tuple_of(()), [i.id])
-            for _ in alike
+            group_call(editor, computation, i.id, group) for group in alike
         ]
-        for call, group in zip(added[i.id], alike, strict=True):
-          call.custom_call_has_side_effect = True
-          set_attribute(call, ATTRIBUTE, f'{group} : i64')
     insert(computation, added, {})
+
+
+def group_call(editor: Editor, computation: HloComputationProto, operand: int,
+               group: int) -> HloInstructionProto:
+  """The call that puts a value into one of Shardy's groups."""
+  call = editor.call(
+      computation,
+      _TARGET,
+      array_shape.tuple_of(()), [operand],
+      custom_call_has_side_effect=True)
+  set_attribute(call, _ATTRIBUTE, f'{group} : i64')
+  return call

@@ -25,15 +25,15 @@ likewise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 import math
 from typing import Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.adders import Adders
-from ..hlo.editor import dims_of, Editor, put_before
-from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
-                          HloInstructionProto, HloModuleProto)
+from ..hlo.editor import dims_of, Editor, Place, rewrite
+from ..hlo.protos import (DotDimensionNumbers, HloInstructionProto,
+                          HloModuleProto)
 from .holding import become, hold
 
 _FLOATS = frozenset(('bf16', 'f16', 'f32', 'f64'))
@@ -69,45 +69,33 @@ def make_partitionable(module: HloModuleProto, num_devices: int) -> str:
     What became of them, for the record; empty if nothing did.
   """
   adders = Adders(Editor(module))
-  rewritten = [_part_in(c, adders, num_devices) for c in module.computations]
-  adders.add()
-  parted, held = (sum(counts) for counts in zip(*rewritten, strict=True))
-  if not parted + held:
-    return ''
-  return (
-      f'products, as the mesh has its devices in no regular order, which XLA '
-      f'sums wrong: {parted} in parts, {held} whole along what they sum')
-
-
-def _part_in(computation: HloComputationProto, adders: Adders,
-             num_devices: int) -> tuple[int, int]:
-  by_id = {i.id: i for i in computation.instructions}
   parted = 0
 
-  def changed(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+  def changed(place: Place) -> Optional[list[HloInstructionProto]]:
     nonlocal parted
     # One element can be split too, and the rest of the devices be padding.
-    if instruction.opcode != 'dot' or not (
-        instruction.dot_dimension_numbers.lhs_contracting_dimensions):
+    if not place.instruction.dot_dimension_numbers.lhs_contracting_dimensions:
       return None
-    added, is_parted = _split_product(instruction, by_id, computation, adders,
-                                      num_devices)
+    added, is_parted = _split_product(place, adders, num_devices)
     parted += is_parted
     return added
 
-  count = put_before(computation, changed)
-  return parted, count - parted
+  count = rewrite(module, ('dot',), changed, adders.editor)
+  adders.add()
+  if not count:
+    return ''
+  return (
+      f'products, as the mesh has its devices in no regular order, which XLA '
+      f'sums wrong: {parted} in parts, {count - parted} whole along what they '
+      'sum')
 
 
-def _split_product(instruction: HloInstructionProto,
-                   by_id: Mapping[int, HloInstructionProto],
-                   computation: HloComputationProto, adders: Adders,
+def _split_product(place: Place, adders: Adders,
                    num_devices: int) -> tuple[list[HloInstructionProto], bool]:
   """Changes a product; the instructions before it, and whether it is in parts."""
-  editor = adders.editor
+  instruction, _, computation, editor = place
   dots = instruction.dot_dimension_numbers
-  operands = [by_id[n] for n in instruction.operand_ids]
+  operands = place.operands
   summed = [
       list(dots.lhs_contracting_dimensions),
       list(dots.rhs_contracting_dimensions)
@@ -121,19 +109,19 @@ def _split_product(instruction: HloInstructionProto,
       parts_of(size, num_devices, elements, math.prod(dims_of(instruction)))
       if is_static and dtype in _FLOATS else 1 for size in sizes
   ]
-  place = max(range(len(sizes)), key=parts.__getitem__)
-  count = parts[place]
+  widest = max(range(len(sizes)), key=parts.__getitem__)
+  count = parts[widest]
   added: list[HloInstructionProto] = []
   if count > 1:
     for side, operand in enumerate(operands):
-      dims, dim = list(dims_of(operand)), summed[side][place]
+      dims, dim = list(dims_of(operand)), summed[side][widest]
       dims[dim:dim + 1] = [count, dims[dim] // count]
       added.append(
           editor.make(computation, 'reshape',
                       array_shape.with_dims(operand.shape, tuple(dims)),
                       [operand.id]))
       operands[side] = added[-1]
-    dots = _parted_dims(dots, [dims[place] for dims in summed])
+    dots = _parted_dims(dots, [dims[widest] for dims in summed])
     summed = [
         list(dots.lhs_contracting_dimensions),
         list(dots.rhs_contracting_dimensions)

@@ -37,16 +37,15 @@ Both compute the same. Programs without anything split are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 import itertools
 import math
 from typing import Any, Optional
 
 from ..hlo import array_shape, messages, op_sharding
-from ..hlo.editor import dims_of, Editor, instructions_of, put_before
-from ..hlo.protos import (DotDimensionNumbers, HloComputationProto,
-                          HloInstructionProto, HloModuleProto)
-from ..sharding.hlo_sharding import HloSharding
+from ..hlo.editor import dims_of, Editor, instructions_of, Place, rewrite
+from ..hlo.protos import (DotDimensionNumbers, HloInstructionProto,
+                          HloModuleProto)
 from . import contractions
 from .holding import become, has_manual, Held, hold_around
 
@@ -60,7 +59,7 @@ def undilate(module: HloModuleProto) -> int:
       for size in i.window.dimensions
       if size.size == 1 and size.window_dilation != 1
   ]
-  if not sizes or not _is_split(op_sharding.module_shardings(module)):
+  if not sizes or not op_sharding.is_split(module):
     return 0
   for size in sizes:
     size.window_dilation = 1
@@ -77,13 +76,21 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
   Returns:
     What became of them, for the record; empty if nothing did.
   """
-  if not any(i.opcode == 'convolution' for i in instructions_of(module)):
+  if not any(
+      i.opcode == 'convolution'
+      for i in instructions_of(module)) or not op_sharding.is_split(module):
     return ''
-  shardings = list(op_sharding.module_shardings(module))
-  if not _is_split(shardings):
-    return ''
+
+  def written_out(place: Place) -> Optional[list[HloInstructionProto]]:
+    if not _is_of_products(place, unordered):
+      return None
+    *added, last = _products(place)
+    become(place.instruction, last)
+    return added
+
   editor = Editor(module)
-  products = sum(_write_out(c, editor, unordered) for c in module.computations)
+  products = rewrite(module, ('convolution',), written_out, editor)
+  shardings = list(op_sharding.module_shardings(module))
   num_devices = max(
       (math.prod(s.tiles.dims) for s in shardings if s and s.tiles), default=1)
 
@@ -91,30 +98,15 @@ def make_partitionable(module: HloModuleProto, unordered: int = 0) -> str:
     return _held(instruction, num_devices, bool(unordered))
 
   if has_manual(shardings):
-    return _note(
-        products, left=sum(any(held_of(i)) for i in instructions_of(module)))
-  return _note(
-      products,
-      sum(hold_around(c, editor, held_of) for c in module.computations))
-
-
-def _is_split(shardings: Iterable[Optional[HloSharding]]) -> bool:
-  """Tests for a tensor that is split, or that may be."""
-  return any(s is None or s.tiles is not None for s in shardings)
-
-
-def _note(products: int, whole: int = 0, left: int = 0) -> str:
-  """The record's note on convolutions that were changed."""
-  parts = []
-  if products:
-    parts.append(f'{products} written out as products')
-  if whole:
-    parts.append(f'{whole} with operands held whole along the window')
-  if left:
-    parts.append(f'{left} left as they were, as a manual region may hold them')
-  if not parts:
-    return ''
-  return f'convolutions, so that XLA partitions them right: {", ".join(parts)}'
+    held = sum(i.opcode == 'convolution' and any(held_of(i))
+               for i in instructions_of(module))
+    how = 'left as they were, as a manual region may hold them'
+  else:
+    held = hold_around(module, 'convolution', held_of, editor)
+    how = 'with operands held whole along the window'
+  counts = (products, 'written out as products'), (held, how)
+  parts = ', '.join(f'{count} {which}' for count, which in counts if count)
+  return parts and f'convolutions, so that XLA partitions them right: {parts}'
 
 
 def _has_window(size: int, stride: int, low: int, high: int,
@@ -125,8 +117,6 @@ def _has_window(size: int, stride: int, low: int, high: int,
 
 def _held(instruction: HloInstructionProto, num_devices: int,
           sums_are_whole: bool) -> Held:
-  if instruction.opcode != 'convolution':
-    return Held()
   numbers = instruction.convolution_dimension_numbers
   if instruction.batch_group_count > 1:
     return Held(*[range(len(dims_of(instruction)))] * 3)
@@ -153,32 +143,14 @@ def _held(instruction: HloInstructionProto, num_devices: int,
   return Held(lhs, rhs, result)
 
 
-def _write_out(computation: HloComputationProto, editor: Editor,
-               unordered: int) -> int:
-  """Writes convolutions with batch groups as products, more if unordered."""
-  by_id = {i.id: i for i in computation.instructions}
-
-  def written_out(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    if instruction.opcode != 'convolution' or not _is_of_products(
-        instruction, by_id, unordered):
-      return None
-    *added, last = _products(instruction, by_id, computation, editor)
-    become(instruction, last)
-    return added
-
-  return put_before(computation, written_out)
-
-
-def _is_of_products(instruction: HloInstructionProto,
-                    by_id: Mapping[int, HloInstructionProto],
-                    unordered: int) -> bool:
-  """Tests whether a convolution is to be written out."""
+def _is_of_products(place: Place, unordered: int) -> bool:
+  """Tests whether to write out: batch groups, and more if unordered."""
+  instruction = place.instruction
   dims = dims_of(instruction)
   numbers = instruction.convolution_dimension_numbers
   places = math.prod(dims[n] for n in numbers.output_spatial_dimensions)
   summed = numbers.input_feature_dimension
-  x, w = (by_id[n] for n in instruction.operand_ids)
+  x, w = place.operands
   # The gradient of a weight, whose sum over the batch may then be split.
   is_sum = (
       bool(unordered) and instruction.feature_group_count <= 1 and
@@ -191,11 +163,9 @@ def _is_of_products(instruction: HloInstructionProto,
           not any(w.window_reversal for w in instruction.window.dimensions))
 
 
-def _products(instruction: HloInstructionProto,
-              by_id: Mapping[int, HloInstructionProto],
-              computation: HloComputationProto,
-              editor: Editor) -> list[HloInstructionProto]:
+def _products(place: Place) -> list[HloInstructionProto]:
   """Instructions that compute a convolution with batch groups, result last."""
+  instruction, _, computation, editor = place
   numbers = instruction.convolution_dimension_numbers
   window = instruction.window.dimensions
   groups = max(instruction.batch_group_count, 1)
@@ -217,7 +187,7 @@ def _products(instruction: HloInstructionProto,
                 (*dims[:dim], groups, dims[dim] // groups, *dims[dim + 1:]),
                 operand)
 
-  x, w = (by_id[n] for n in instruction.operand_ids)
+  x, w = place.operands
   lhs_batch = numbers.input_batch_dimension
   rhs_batch = numbers.kernel_output_feature_dimension
   # The groups come before what is split into them.
@@ -255,9 +225,9 @@ def _products(instruction: HloInstructionProto,
   product = (groups, dims[numbers.output_batch_dimension],
              dims[numbers.output_feature_dimension] // groups)
   columns = []
-  for place in itertools.product(*map(range, sizes)):
+  for ats in itertools.product(*map(range, sizes)):
     bounds = [(0, size, 1) for size in dims_of(x)]
-    for dim, at, size in zip(lhs_spatial, place, window, strict=True):
+    for dim, at, size in zip(lhs_spatial, ats, window, strict=True):
       # XLA's partitioner gets padding below zero wrong.
       start = at * size.stride - min(size.padding_low, 0)
       bounds[dim] = (start, start + (size.size - 1) * size.window_dilation + 1,

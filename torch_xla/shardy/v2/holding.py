@@ -7,8 +7,9 @@ import re
 from typing import NamedTuple, Optional
 
 from ..hlo import op_sharding
-from ..hlo.editor import dims_of, Editor, put_before
-from ..hlo.protos import HloComputationProto, HloInstructionProto
+from ..hlo.editor import dims_of, Editor, Place, rewrite
+from ..hlo.protos import (HloComputationProto, HloInstructionProto,
+                          HloModuleProto)
 from ..sharding.hlo_sharding import HloSharding, REPLICATED, ShardingType
 
 _OPEN = re.compile(r'unspecified_dims=\[([\d,]*)\]')
@@ -56,23 +57,31 @@ def is_hold(call: HloInstructionProto) -> bool:
   return call.name.startswith('shardy.')
 
 
-def hold_around(computation: HloComputationProto, editor: Editor,
-                held_of: Callable[[HloInstructionProto], Held]) -> int:
-  """Makes instructions take two operands whole along some dimensions."""
-  by_id = {i.id: i for i in computation.instructions}
+def hold_around(module: HloModuleProto,
+                opcode: str,
+                held_of: Callable[[HloInstructionProto], Held],
+                editor: Optional[Editor] = None) -> int:
+  """Makes instructions take two operands whole along some dimensions.
 
-  def held(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
+  Args:
+    editor: as for `rewrite`.
+
+  Returns:
+    How many.
+  """
+
+  def held(place: Place) -> Optional[list[HloInstructionProto]]:
+    instruction, _, computation, editor = place
     dims = held_of(instruction)
     if not any(dims):
       return None
-    lhs, rhs, *rest = instruction.operand_ids
+    lhs, rhs, *rest = place.operands
     operands = [
-        hold(computation, editor, by_id[lhs], dims.lhs),
-        hold(computation, editor, by_id[rhs], dims.rhs)
+        hold(computation, editor, lhs, dims.lhs),
+        hold(computation, editor, rhs, dims.rhs)
     ]
     copy = editor.copied(computation, instruction,
-                         [*(i.id for i in operands), *rest])
+                         [i.id for i in (*operands, *rest)])
     copy.ClearField('sharding')
     instructions = [*operands, copy]
     if dims.result:
@@ -84,7 +93,7 @@ def hold_around(computation: HloComputationProto, editor: Editor,
     become(instruction, instructions.pop())
     return instructions
 
-  return put_before(computation, held)
+  return rewrite(module, (opcode,), held, editor)
 
 
 def become(instruction: HloInstructionProto,

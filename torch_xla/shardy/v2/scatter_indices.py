@@ -37,45 +37,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 import math
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from ..hlo import array_shape, messages, op_sharding
 from ..hlo.array_shape import ArrayShape
-from ..hlo.editor import dims_of, Editor, instructions_of, put_before
+from ..hlo.editor import dims_of, Editor, instructions_of, Place, rewrite
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto, LiteralProto)
 from ..sharding.partition_spec import uneven_dims
 from . import holding
 
+_OPCODES = ('scatter',)
 _TYPE = 's32'
 MOST = 2**31 - 1
 # The least index to tell from others, of the types that hold more than s32.
 LEAST = {'s64': -1, 'u32': 0, 'u64': 0}
-
-
-class _Scatter(NamedTuple):
-  """A scatter, and what it takes to put instructions before it.
-
-  Attributes:
-    place: of the indices among its operands.
-  """
-  instruction: HloInstructionProto
-  place: int
-  by_id: Mapping[int, HloInstructionProto]
-  computation: HloComputationProto
-  editor: Editor
-
-  @property
-  def operands(self) -> list[HloInstructionProto]:
-    return [self.by_id[n] for n in self.instruction.operand_ids]
-
-  @property
-  def indices(self) -> HloInstructionProto:
-    return self.operands[self.place]
-
-
-# The instructions that come before a scatter, which takes them; None: none.
-_Rewrite = Callable[[_Scatter], Optional[list[HloInstructionProto]]]
 
 
 def narrow(module: HloModuleProto) -> int:
@@ -84,7 +60,7 @@ def narrow(module: HloModuleProto) -> int:
   Returns:
     Of how many.
   """
-  return _rewrite(module, _narrow)
+  return rewrite(module, _OPCODES, _narrow)
 
 
 def pair_single(module: HloModuleProto) -> int:
@@ -93,7 +69,7 @@ def pair_single(module: HloModuleProto) -> int:
   Returns:
     To how many.
   """
-  return _rewrite(module, _pair)
+  return rewrite(module, _OPCODES, _pair)
 
 
 def keep_whole(module: HloModuleProto) -> int:
@@ -102,33 +78,22 @@ def keep_whole(module: HloModuleProto) -> int:
   Returns:
     Of how many scatters; none where there is a manual region.
   """
-  if not _has_scatters(module) or holding.has_manual(
-      op_sharding.module_shardings(module)):
+  if not any(i.opcode in _OPCODES
+             for i in instructions_of(module)) or holding.has_manual(
+                 op_sharding.module_shardings(module)):
     return 0
   is_uneven = _unevenness(module)
-  return _rewrite(module, lambda scatter: _hold(scatter, is_uneven))
+  return rewrite(module, _OPCODES, lambda scatter: _hold(scatter, is_uneven))
 
 
-def _has_scatters(module: HloModuleProto) -> bool:
-  return any(i.opcode == 'scatter' for i in instructions_of(module))
-
-
-def _rewrite(module: HloModuleProto, rewrite: _Rewrite) -> int:
-  """Rewrites the scatters of all computations; returns how many."""
-  if not _has_scatters(module):
-    return 0
-  editor = Editor(module)
-
-  def rewrite_in(computation: HloComputationProto) -> int:
-    by_id = {i.id: i for i in computation.instructions}
-    # Operands, indices, updates; as many of the last as of the first.
-    return put_before(
-        computation, lambda i: rewrite(
-            _Scatter(i,
-                     len(i.operand_ids) // 2, by_id, computation, editor))
-        if i.opcode == 'scatter' else None)
-
-  return sum(map(rewrite_in, module.computations))
+def _parts(
+    scatter: Place
+) -> tuple[int, HloInstructionProto, list[HloInstructionProto]]:
+  """The place of a scatter's indices, these, and the updates."""
+  operands = scatter.operands
+  # Operands, indices, updates; as many of the last as of the first.
+  place = len(operands) // 2
+  return place, operands[place], operands[place + 1:]
 
 
 def _unevenness(module: HloModuleProto) -> Callable[[int], bool]:
@@ -159,20 +124,19 @@ def _unevenness(module: HloModuleProto) -> Callable[[int], bool]:
 
 
 def _hold(
-    scatter: _Scatter,
+    scatter: Place,
     is_uneven: Callable[[int], bool]) -> Optional[list[HloInstructionProto]]:
-  instruction, place, _, computation, editor = scatter
+  instruction, _, computation, editor = scatter
+  place, indices, updates = _parts(scatter)
   numbers = instruction.scatter_dimension_numbers
-  sizes = dims_of(scatter.indices)
+  sizes = dims_of(indices)
   if not any(
       is_uneven(size)
       for n, size in enumerate(sizes)
       if n != numbers.index_vector_dim):
     return None
-  calls = [
-      holding.hold(computation, editor, scatter.indices, range(len(sizes)))
-  ]
-  for update in scatter.operands[place + 1:]:
+  calls = [holding.hold(computation, editor, indices, range(len(sizes)))]
+  for update in updates:
     whole = [
         dim for dim, size in enumerate(dims_of(update))
         if is_uneven(size) and dim not in numbers.update_window_dims
@@ -182,10 +146,10 @@ def _hold(
   return calls
 
 
-def _pair(scatter: _Scatter) -> Optional[list[HloInstructionProto]]:
-  instruction, place, _, computation, editor = scatter
+def _pair(scatter: Place) -> Optional[list[HloInstructionProto]]:
+  instruction, _, computation, editor = scatter
+  place, indices, updates = _parts(scatter)
   numbers = instruction.scatter_dimension_numbers
-  indices = scatter.indices
   array, = array_shape.arrays_of(indices.shape)
   dims = [n for n in range(len(array.dims)) if n != numbers.index_vector_dim]
   if array.dtype != _TYPE or not dims or numbers.input_batching_dims or any(
@@ -213,7 +177,7 @@ def _pair(scatter: _Scatter) -> Optional[list[HloInstructionProto]]:
               d
               for d in range(len(dims_of(update)))
               if d not in numbers.update_window_dims))
-      for update in scatter.operands[place + 1:]
+      for update in updates
   ]
   instruction.operand_ids[place:] = [p.id for p in pairs]
   instruction.indices_are_sorted = False
@@ -225,13 +189,13 @@ def _is_to_be_narrowed(operand: ArrayShape, indices: ArrayShape) -> bool:
   return indices.dtype != _TYPE and max(operand.dims, default=0) <= MOST
 
 
-def _narrow(scatter: _Scatter) -> Optional[list[HloInstructionProto]]:
-  indices = scatter.indices
+def _narrow(scatter: Place) -> Optional[list[HloInstructionProto]]:
+  place, indices, _ = _parts(scatter)
   if not _is_to_be_narrowed(*array_shape.arrays_of(scatter.operands[0].shape),
                             *array_shape.arrays_of(indices.shape)):
     return None
   added = _narrowed(indices, scatter.by_id, scatter.computation, scatter.editor)
-  scatter.instruction.operand_ids[scatter.place] = added[-1].id
+  scatter.instruction.operand_ids[place] = added[-1].id
   return added
 
 

@@ -21,13 +21,12 @@ of operands and result, as that of a convolution is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Optional, Union
 
 from ..hlo import op_sharding
-from ..hlo.editor import Editor, instructions_of, put_before
-from ..hlo.protos import (HloComputationProto, HloInstructionProto,
-                          HloModuleProto)
+from ..hlo.editor import instructions_of, Place, rewrite
+from ..hlo.protos import HloInstructionProto, HloModuleProto
 from . import holding
 
 _OPCODES = ('pad', 'reduce-window')
@@ -59,8 +58,23 @@ def part(module: HloModuleProto) -> int:
       i.opcode in _OPCODES
       for i in instructions_of(module)) or not op_sharding.is_split(module):
     return 0
-  editor = Editor(module)
-  return sum(_part_in(c, editor) for c in module.computations)
+  # The operand for each value, by operand and window.
+  operands: dict[tuple[object, ...], dict[Union[bytes, int], int]] = {}
+
+  def parted(at: Place) -> Optional[list[HloInstructionProto]]:
+    barriers = []
+    for place, window, value in list(_windowed(at)):
+      number = at.instruction.operand_ids[place]
+      of_values = operands.setdefault((at.computation.id, number, window), {})
+      if of_values and value not in of_values:
+        barriers.append(
+            at.editor.make(at.computation, 'opt-barrier',
+                           at.by_id[number].shape, [number]))
+        number = barriers[-1].id
+      at.instruction.operand_ids[place] = of_values.setdefault(value, number)
+    return barriers or None
+
+  return rewrite(module, _OPCODES, parted)
 
 
 def hold_overlapping(module: HloModuleProto) -> int:
@@ -73,14 +87,10 @@ def hold_overlapping(module: HloModuleProto) -> int:
              for i in instructions_of(module)) or holding.has_manual(
                  op_sharding.module_shardings(module)):
     return 0
-  editor = Editor(module)
-  return sum(
-      holding.hold_around(c, editor, _overlapping) for c in module.computations)
+  return holding.hold_around(module, 'select-and-scatter', _overlapping)
 
 
 def _overlapping(instruction: HloInstructionProto) -> holding.Held:
-  if instruction.opcode != 'select-and-scatter':
-    return holding.Held()
   dims = [
       n for n, window in enumerate(instruction.window.dimensions)
       if window.size >= 2 * window.stride
@@ -88,43 +98,19 @@ def _overlapping(instruction: HloInstructionProto) -> holding.Held:
   return holding.Held(dims, dims, dims)
 
 
-def _part_in(computation: HloComputationProto, editor: Editor) -> int:
-  by_id = {i.id: i for i in computation.instructions}
-  # The operand for each value, by operand and window.
-  operands: dict[tuple[object, ...], dict[Union[bytes, int], int]] = {}
-
-  def parted(
-      instruction: HloInstructionProto) -> Optional[list[HloInstructionProto]]:
-    barriers = []
-    for place, window, value in list(_windowed(instruction, by_id)):
-      number = instruction.operand_ids[place]
-      of_values = operands.setdefault((number, window), {})
-      if of_values and value not in of_values:
-        barriers.append(
-            editor.make(computation, 'opt-barrier', by_id[number].shape,
-                        [number]))
-        number = barriers[-1].id
-      instruction.operand_ids[place] = of_values.setdefault(value, number)
-    return barriers or None
-
-  return put_before(computation, parted)
-
-
-def _windowed(instruction: HloInstructionProto,
-              by_id: Mapping[int, HloInstructionProto]) -> Iterator[_Windowed]:
-  ids = instruction.operand_ids
+def _windowed(at: Place) -> Iterator[_Windowed]:
+  instruction, operands = at.instruction, at.operands
   if instruction.opcode == 'pad':
     window = tuple((1, 1, d.edge_padding_low, d.edge_padding_high, 1,
                     d.interior_padding + 1)
                    for d in instruction.padding_config.dimensions)
-    yield _Windowed(0, window, _value(by_id[ids[1]]))
-  elif instruction.opcode == 'reduce-window':
+    yield _Windowed(0, window, _value(operands[1]))
+  else:
     window = tuple((d.size, d.stride, d.padding_low, d.padding_high,
                     d.window_dilation, d.base_dilation)
                    for d in instruction.window.dimensions)
-    count = len(ids) // 2
-    for place in range(count):
-      yield _Windowed(place, window, _value(by_id[ids[count + place]]))
+    for place, initial in enumerate(operands[len(operands) // 2:]):
+      yield _Windowed(place, window, _value(initial))
 
 
 def _value(instruction: HloInstructionProto) -> Union[bytes, int]:
