@@ -40,9 +40,9 @@ def test_directories_of_an_older_version_open_as_they_are(tmp_path, readonly):
     path.chmod(0o755 if path.is_dir() else 0o644)
   opened = open_cache(tmp_path / 'root', readonly)
   assert opened.path == str(slot)
-  assert opened.store.get(KEY) == DATA
+  assert opened.get(KEY) == DATA
   if not opened.readonly:
-    assert opened.store.put('new', DATA)
+    assert opened.put('new', DATA)
     assert mode_of(slot / 'new.entry') == 0o600
   opened.close()
   assert mode_of(slot) == 0o755
@@ -69,7 +69,7 @@ def test_what_others_may_write_is_refused_and_the_remedy_works(
   remedy = re.search('`(.*)`', str(refusal.value))[1]
   subprocess.run(shlex.split(remedy), check=True)
   opened = open_cache(root, readonly)
-  assert opened.store.get(KEY) == DATA
+  assert opened.get(KEY) == DATA
   opened.close()
 
 
@@ -141,4 +141,4 @@ def test_a_place_where_everybody_may_rename_is_refused(tmp_path, readonly,
 def test_other_places_will_do(tmp_path, mode):
   tmp_path.chmod(mode)
   fill(tmp_path / 'root')
-  assert open_cache(tmp_path / 'root', readonly=True).store.get(KEY) == DATA
+  assert open_cache(tmp_path / 'root', readonly=True).get(KEY) == DATA

@@ -35,7 +35,7 @@ def test_a_root_may_be_a_link_and_its_target_is_looked_at(tmp_path, readonly):
   fill(target)
   root.symlink_to(target)
   opened = open_cache(root, readonly)
-  assert opened.store.get(KEY) == DATA
+  assert opened.get(KEY) == DATA
   opened.close()
   target.chmod(0o770)
   with pytest.raises(cache.CacheError, match='mode 0770'):
@@ -86,12 +86,12 @@ def test_an_entry_that_is_not_ours_alone_is_skipped(tmp_path, readonly, spoil,
   slot = fill(root)
   spoil(slot / f'{KEY}.entry')
   opened = open_cache(root, readonly)
-  assert opened.store.get(KEY) is None
+  assert opened.get(KEY) is None
   assert len(opened.report().damaged) == 1
   assert re.match(f'{KEY}: .*{why}', opened.report().damaged[0])
   if not opened.readonly:
-    assert opened.store.put(KEY, b'new')
-    assert opened.store.get(KEY) == b'new'
+    assert opened.put(KEY, b'new')
+    assert opened.get(KEY) == b'new'
   opened.close()
 
 
@@ -109,12 +109,12 @@ def test_an_open_directory_stays_the_same_whatever_its_path(
   path.rename(tmp_path / 'moved')
   path.symlink_to(other)
   moved = tmp_path / 'moved' / slot.relative_to(path)
-  assert opened.store.get(KEY) == DATA
+  assert opened.get(KEY) == DATA
   if not opened.readonly:
-    assert opened.store.put('more', DATA)
+    assert opened.put('more', DATA)
     assert (moved / 'more.entry').exists()
     (moved / f'{KEY}.entry').write_bytes(b'')
-    assert opened.store.get(KEY) is None
+    assert opened.get(KEY) is None
     assert not (moved / f'{KEY}.entry').exists()
     opened.evict()
   opened.close()

@@ -100,7 +100,7 @@ def test_damaged_entries_are_compiled_again(cold):
     f.write(os.urandom(os.path.getsize(paths[1])))
   writer = cache.open_directory(
       str(cold['root']), os.path.basename(cold['path']), False, 10**9)
-  writer.store.put(names[2].rpartition('.')[0], b'no executable')
+  writer.put(names[2].rpartition('.')[0], b'no executable')
   writer.close()
 
   mended = _run(cold['root'], **_V2)

@@ -74,7 +74,7 @@ def test_a_copy_that_root_owns_can_be_read_by_all(place):
   root = place / 'root'
   slot = fill(root)
   subprocess.run(['chmod', '-R', 'a+rX,go-w', str(root)], check=True)
-  read = lambda: open_cache(root, readonly=True).store.get(KEY)
+  read = lambda: open_cache(root, readonly=True).get(KEY)
   assert as_stranger(read) == DATA
   refusal = as_stranger(lambda: open_cache(root).close())
   assert isinstance(refusal, cache.CacheError)
@@ -83,7 +83,7 @@ def test_a_copy_that_root_owns_can_be_read_by_all(place):
 
   def report():
     reader = open_cache(root, readonly=True)
-    assert reader.store.get(KEY) is None
+    assert reader.get(KEY) is None
     return reader.report()
 
   assert as_stranger(report).damaged == (

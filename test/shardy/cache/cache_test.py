@@ -25,10 +25,10 @@ def _entry(opened, key):
 
 
 def test_what_is_stored_is_found_here_and_by_readers(tmp_path, writer):
-  assert writer.store.get('a') is None
-  assert writer.store.put('a', b'data')
+  assert writer.get('a') is None
+  assert writer.put('a', b'data')
   reader = _open(tmp_path, readonly=True)
-  assert writer.store.get('a') == reader.store.get('a') == b'data'
+  assert writer.get('a') == reader.get('a') == b'data'
   assert writer.report() == cache.CacheReport(loaded=1, missing=1, stored=1)
   assert reader.readonly and not writer.readonly
   assert reader.report() == cache.CacheReport(loaded=1)
@@ -36,8 +36,8 @@ def test_what_is_stored_is_found_here_and_by_readers(tmp_path, writer):
 
 def test_a_reader_never_writes(tmp_path):
   reader = _open(tmp_path / 'none', readonly=True)
-  assert reader.store.get('a') is None
-  assert not reader.store.put('a', b'data')
+  assert reader.get('a') is None
+  assert not reader.put('a', b'data')
   with pytest.raises(cache.CacheError, match='for reading only'):
     reader.evict()
   assert not os.path.exists(tmp_path / 'none')
@@ -57,8 +57,8 @@ def _flip(data):
 ])
 def test_damaged_entries_are_skipped_reported_and_replaced(
     tmp_path, writer, damage):
-  writer.store.put('good', b'data' * 100)
-  writer.store.put('bad', b'data' * 100)
+  writer.put('good', b'data' * 100)
+  writer.put('bad', b'data' * 100)
   path = _entry(writer, 'bad')
   with open(path, 'rb') as f:
     data = f.read()
@@ -66,33 +66,33 @@ def test_damaged_entries_are_skipped_reported_and_replaced(
     f.write(damage(data))
   reader = _open(tmp_path, readonly=True)
   for opened in (reader, writer):
-    assert opened.store.get('bad') is None
+    assert opened.get('bad') is None
     assert len(opened.report().damaged) == 1
     assert opened.report().damaged[0].startswith('bad: ')
-    assert opened.store.get('good') == b'data' * 100
+    assert opened.get('good') == b'data' * 100
   assert not os.path.exists(path), 'the writer removes it'
-  assert writer.store.put('bad', b'new')
-  assert reader.store.get('bad') == b'new'
+  assert writer.put('bad', b'new')
+  assert reader.get('bad') == b'new'
 
 
 def test_an_entry_under_another_name_is_damaged(writer):
-  writer.store.put('a', b'data')
+  writer.put('a', b'data')
   os.rename(_entry(writer, 'a'), _entry(writer, 'b'))
-  assert writer.store.get('b') is None
+  assert writer.get('b') is None
   assert writer.report().damaged
 
 
 def test_what_was_not_used_for_longest_is_evicted(tmp_path):
   opened = _open(tmp_path, limit=3500)
   for i, key in enumerate('abc'):
-    opened.store.put(key, bytes(1000))
+    opened.put(key, bytes(1000))
     os.utime(_entry(opened, key), (i, i))
-  assert opened.store.get('a') is not None  # Now the youngest.
-  opened.store.put('d', bytes(1000))
+  assert opened.get('a') is not None  # Now the youngest.
+  opened.put('d', bytes(1000))
   assert [key for key in 'abcd' if os.path.exists(_entry(opened, key))
          ] == ['a', 'c', 'd']
   assert opened.report().evicted == 1
-  assert not opened.store.put('e', bytes(4000))
+  assert not opened.put('e', bytes(4000))
   assert 'more than the limit of 3500' in opened.report().not_stored[0]
   opened.close()
   smaller = _open(tmp_path, limit=1200)
@@ -102,11 +102,11 @@ def test_what_was_not_used_for_longest_is_evicted(tmp_path):
 
 
 def test_a_reader_keeps_what_it_reads_while_it_is_evicted(writer):
-  writer.store.put('a', b'data')
+  writer.put('a', b'data')
   with open(_entry(writer, 'a'), 'rb') as f:
     os.unlink(_entry(writer, 'a'))
     assert f.read().endswith(b'data')
-  assert writer.store.get('a') is None
+  assert writer.get('a') is None
   assert not writer.report().damaged
 
 
@@ -136,8 +136,8 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
     opened = _open(tmp_path)
     for _ in range(10):
       for key in 'abcd':
-        assert opened.store.put(key, key.encode() * 1000)
-        assert opened.store.get(key) == key.encode() * 1000
+        assert opened.put(key, key.encode() * 1000)
+        assert opened.get(key) == key.encode() * 1000
     os.mkdir(tmp_path / f'{os.getpid()}')
 
   children = [in_child(store) for _ in range(4)]
@@ -146,7 +146,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path):
     assert (tmp_path / f'{child}').exists(), 'it came to its end'
   opened = _open(tmp_path)
   assert sorted(os.listdir(opened.path)) == [f'{key}.entry' for key in 'abcd']
-  assert all(opened.store.get(key) for key in 'abcd')
+  assert all(opened.get(key) for key in 'abcd')
 
 
 def test_unfinished_entries_of_dead_processes_are_removed(tmp_path, writer):

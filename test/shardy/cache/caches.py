@@ -28,7 +28,7 @@ def open_cache(root, readonly: bool = False) -> cache.Cache:
 def fill(root, data: bytes = DATA) -> Path:
   """A cache with one entry, closed; its directory."""
   opened = open_cache(root)
-  assert opened.store.put(KEY, data)
+  assert opened.put(KEY, data)
   opened.close()
   return Path(opened.path)
 

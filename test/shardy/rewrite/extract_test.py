@@ -21,7 +21,7 @@ _F = 'f32[8,8]{1,0}'
 
 
 def _binding(*said: Annotation, parameters: tuple[int, ...]) -> extract.Binding:
-  return extract.Binding(call_target.binding_target(said), parameters)
+  return call_target.binding_target(said), parameters
 
 
 def _text(module) -> str:

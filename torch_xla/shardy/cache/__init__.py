@@ -33,31 +33,9 @@ logger = logging.getLogger(__name__)
 _DEFAULT_LIMIT_BYTES = 10 * 2**30
 
 
-class Cache:
-  """An open compilation cache.
-
-  Attributes:
-    path: its directory.
-    readonly: whether this process only loads what others stored.
-  """
-
-  def __init__(self, store: Store):
-    self.path = store.path
-    self.readonly = store.readonly
-    self.store = store
-    self._undo: Optional[Callable[[], None]] = None
-
-  def report(self) -> CacheReport:
-    """Counts of entries loaded, stored, evicted, and skipped as damaged."""
-    return self.store.report()
-
-  def evict(self) -> None:
-    """Keeps the directory to its limit now, as every store does.
-
-    Raises:
-      CacheError: `readonly`.
-    """
-    self.store.evict()
+class Cache(Store):
+  """An open compilation cache."""
+  _undo: Optional[Callable[[], None]] = None
 
   def close(self) -> None:
     """Stops using the cache."""
@@ -71,7 +49,7 @@ class Cache:
   def stand_at_door(self, rules: str) -> None:
     """Looks into the cache before any program is compiled from now on."""
     self._undo = door.wrap(lambda compilation, rest: rest(
-        _CachedCompilation(compilation, self.store, rules)))
+        _CachedCompilation(compilation, self, rules)))
 
 
 # Two would store each program twice, so a process has one.
@@ -141,7 +119,7 @@ def open_directory(root: str, rules: str, readonly: bool,
   if directory is None:
     logger.warning(
         'there is no compilation cache %s: all programs are compiled', path)
-  return Cache(Store(path, directory, limit_bytes, readonly))
+  return Cache(path, directory, limit_bytes, readonly)
 
 
 @dataclasses.dataclass(frozen=True)

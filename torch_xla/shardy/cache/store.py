@@ -88,6 +88,7 @@ class Store:
       self.evict()
 
   def report(self) -> CacheReport:
+    """Counts of entries loaded, stored, evicted, and skipped as damaged."""
     return CacheReport(
         **self._counts,
         damaged=tuple(self._damaged),
@@ -96,52 +97,39 @@ class Store:
   def get(self, key: str) -> Optional[bytes]:
     """The data stored under `key`; None if there is none, or none whole."""
     with self._mutex:
-      return self._get(key)
+      try:
+        data = self._whole(key)
+      except (OSError, CacheError) as e:
+        self.skip(
+            key, f'cannot be read: {e.strerror}'
+            if isinstance(e, OSError) else str(e))
+        return None
+      self._counts['missing' if data is None else 'loaded'] += 1
+      if data is not None and not self.readonly:
+        with contextlib.suppress(OSError):
+          # The time of the last use, for `evict`.
+          os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
+      return data
 
-  def _get(self, key: str) -> Optional[bytes]:
-    try:
-      data = self._whole(key)
-    except OSError as e:
-      self.skip(key, f'cannot be read: {e.strerror}')
-      return None
-    except CacheError as e:
-      self.skip(key, str(e))
-      return None
-    if data is None:
-      self._counts['missing'] += 1
-      return None
-    self._counts['loaded'] += 1
-    if not self.readonly:
-      with contextlib.suppress(OSError):
-        # The time of the last use, for `evict`.
-        os.utime(key + _ENTRY, dir_fd=self._file, follow_symlinks=False)
-    return bytes(data)
-
-  def _whole(self, key: str) -> Optional[memoryview]:
+  def _whole(self, key: str) -> Optional[bytes]:
     """The entry stored under `key`; raises CacheError if it is damaged."""
-    content = self._read(key + _ENTRY)
-    if content is None:
+    if self._directory is None:
       return None
+    try:
+      file = self._directory.open_file(key + _ENTRY)
+    except OSError as e:
+      if e.errno not in (errno.ENOENT, errno.ESTALE):
+        raise
+      return None
+    with open(file, 'rb') as f:
+      content = f.read()
     start = len(_MAGIC) + _DIGEST_SIZE
     data = memoryview(content)[start:]
     if not content.startswith(_MAGIC):
       raise CacheError(f'{len(content)} bytes that are no entry')
     if content[len(_MAGIC):start] != _digest(key, data):
       raise CacheError(f'{len(content)} bytes that are not what was written')
-    return data
-
-  def _read(self, name: str) -> Optional[bytes]:
-    """The contents of a file; None if it is not there."""
-    if self._directory is None:
-      return None
-    try:
-      file = self._directory.open_file(name)
-    except OSError as e:
-      if e.errno not in (errno.ENOENT, errno.ESTALE):
-        raise
-      return None
-    with open(file, 'rb') as f:
-      return f.read()
+    return bytes(data)
 
   def skip(self, key: str, why: str) -> None:
     """Reports an entry as damaged, and removes it if we may."""
@@ -208,7 +196,11 @@ class Store:
     self._not_stored.append(line)
 
   def evict(self) -> None:
-    """Deletes what was not used for longest until the limit is kept."""
+    """Deletes what was not used for longest until the limit is kept, as `put`.
+
+    Raises:
+      CacheError: `readonly`.
+    """
     if self.readonly:
       raise CacheError(f'{self.path} is open for reading only')
     files = self._files()

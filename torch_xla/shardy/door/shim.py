@@ -150,13 +150,8 @@ class Compilation:
     Raises:
       BackendCompileError: nothing was compiled, or the backend reports none.
     """
-    program, program_size = ctypes.c_void_p(), ctypes.c_size_t()
-    form, form_size = ctypes.c_void_p(), ctypes.c_size_t()
-    self._check(_library().PjrtShardy_CompiledProgram(
-        self._handle, ctypes.byref(program), ctypes.byref(program_size),
-        ctypes.byref(form), ctypes.byref(form_size)))
-    return (ctypes.string_at(program, program_size.value),
-            ctypes.string_at(form, form_size.value).decode())
+    program, form = self._read(_library().PjrtShardy_CompiledProgram, 2)
+    return program, form.decode()
 
   def memory(self) -> Optional[Memory]:
     """The memory of the last result; None if the backend does not report it."""
@@ -171,10 +166,8 @@ class Compilation:
     Raises:
       BackendCompileError: nothing was compiled, or the backend cannot.
     """
-    data, size = ctypes.c_void_p(), ctypes.c_size_t()
-    self._check(_library().PjrtShardy_SerializedExecutable(
-        self._handle, ctypes.byref(data), ctypes.byref(size)))
-    return ctypes.string_at(data, size.value)
+    data, = self._read(_library().PjrtShardy_SerializedExecutable, 1)
+    return data
 
   def load(self, serialized: bytes) -> None:
     """Loads what `serialized_executable` gave, in place of `compile`.
@@ -214,6 +207,14 @@ class Compilation:
     form = program_format.encode()
     _library().PjrtShardy_SetOptimizedProgram(self._handle, program,
                                               len(program), form, len(form))
+
+  def _read(self, function: Callable[..., int], count: int) -> list[bytes]:
+    """The strings that a function lends out."""
+    pairs = [(ctypes.c_void_p(), ctypes.c_size_t()) for _ in range(count)]
+    self._check(
+        function(self._handle,
+                 *(ctypes.byref(part) for pair in pairs for part in pair)))
+    return [ctypes.string_at(data, size.value) for data, size in pairs]
 
   def _check(self, code: int) -> None:
     if code:

@@ -50,6 +50,8 @@ class Editor:
     self._next_computation_id = 1 + max(
         (c.id & _LOW_ID for c in module.computations), default=0)
     self._has_upper = max(ids, default=0) > _LOW_ID
+    # What sums are reduced by, for each shape of a scalar.
+    self._adders: dict[bytes, HloComputationProto] = {}
 
   def make(self,
            computation: HloComputationProto,
@@ -127,11 +129,16 @@ class Editor:
   def _zero(self, computation: HloComputationProto,
             shape: bytes) -> tuple[HloInstructionProto, HloInstructionProto]:
     """A scalar of an array's type, after what makes it."""
+    zero = self.integer(computation, shape, 0)
     scalar = array_shape.with_dims(shape, ())
-    integer = array_shape.with_type(scalar, 's32')
-    literal = messages.make(LiteralProto, shape=integer, s32s=[0])
-    zero = self.make(computation, 'constant', integer, literal=literal)
     return zero, self.make(computation, 'convert', scalar, [zero.id])
+
+  def integer(self, computation: HloComputationProto, shape: bytes,
+              number: int) -> HloInstructionProto:
+    """A scalar of 32 bits, with all else as the shape has it."""
+    scalar = array_shape.with_type(array_shape.with_dims(shape, ()), 's32')
+    literal = messages.make(LiteralProto, shape=scalar, s32s=[number])
+    return self.make(computation, 'constant', scalar, literal=literal)
 
   def cut(self, computation: HloComputationProto, operand: HloInstructionProto,
           dims: Sequence[int]) -> HloInstructionProto:
@@ -152,6 +159,28 @@ class Editor:
     self._next_computation_id += 1
     return messages.make(
         HloComputationProto, name=f'{name}.{number}', id=number)
+
+  def adder_id(self, scalar: bytes) -> int:
+    """The id of the computation that sums of a scalar's shape are reduced by."""
+    if scalar not in self._adders:
+      adder = self.computation('shardy.add')
+      operands = [
+          self.make(adder, 'parameter', scalar, parameter_number=number)
+          for number in range(2)
+      ]
+      total = self.make(adder, 'add', scalar, [i.id for i in operands])
+      adder.instructions.extend([*operands, total])
+      adder.root_id = total.id
+      adder.program_shape.parameters.extend([scalar, scalar])
+      adder.program_shape.result = scalar
+      adder.program_shape.parameter_names.extend(i.name for i in operands)
+      self._adders[scalar] = adder
+    return self._adders[scalar].id
+
+  def add_adders(self) -> None:
+    """Adds the adders that were asked for, as `add_computations` does."""
+    if self._adders:
+      self.add_computations(list(self._adders.values()))
 
   def add_computations(
       self,

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..hlo import array_shape
-from ..hlo.adders import Adders
 from ..hlo.editor import Editor
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
                           HloModuleProto)
@@ -43,19 +42,15 @@ def expand(module: HloModuleProto) -> int:
   Returns:
     How many were expanded.
   """
-  adders = Adders(Editor(module))
-  expanded = sum(_expand_in(c, adders) for c in module.computations)
-  adders.add()
+  editor = Editor(module)
+  expanded = sum(_expand_in(c, editor) for c in module.computations)
+  editor.add_adders()
   return expanded
-
-
-def _is_batch_norm(instruction: HloInstructionProto) -> bool:
-  return instruction.opcode in FORMULAS
 
 
 def _is_expandable(instruction: HloInstructionProto,
                    by_id: Mapping[int, HloInstructionProto]) -> bool:
-  if not _is_batch_norm(instruction):
+  if instruction.opcode not in FORMULAS:
     return False
   shapes = [by_id[i].shape for i in instruction.operand_ids]
   if (len(shapes) != FORMULAS[instruction.opcode].operands or
@@ -70,11 +65,11 @@ def _is_expandable(instruction: HloInstructionProto,
           0 <= instruction.feature_index < len(arrays[0].dims))
 
 
-def _expand_in(computation: HloComputationProto, adders: Adders) -> int:
+def _expand_in(computation: HloComputationProto, editor: Editor) -> int:
   by_id = {i.id: i for i in computation.instructions}
   expandable = {n for n, i in by_id.items() if _is_expandable(i, by_id)}
   if expandable:
-    _Computation(computation, by_id, adders).expand(expandable)
+    _Computation(computation, by_id, editor).expand(expandable)
   return len(expandable)
 
 
@@ -82,10 +77,10 @@ class _Computation:
   """Expands instructions of one computation."""
 
   def __init__(self, computation: HloComputationProto,
-               by_id: dict[int, HloInstructionProto], adders: Adders):
+               by_id: dict[int, HloInstructionProto], editor: Editor):
     self._message = computation
     self._by_id = by_id
-    self._adders = adders
+    self._editor = editor
     self._ordered = _in_control_edges(computation)
     self._needed_ids = self._ordered | _used_as_a_whole(computation)
     self._instructions: list[HloInstructionProto] = []
@@ -116,7 +111,7 @@ class _Computation:
 
   def _batch_norm(self, instruction: HloInstructionProto) -> bool:
     """Makes what it computes; whether it stays, as something else."""
-    writer = Writer(instruction, self._by_id, self._message, self._adders)
+    writer = Writer(instruction, self._by_id, self._message, self._editor)
     results = writer.run(FORMULAS[instruction.opcode].compute)
     self._instructions.extend(writer.instructions)
     self._by_id.update((i.id, i) for i in writer.instructions)

@@ -24,17 +24,9 @@ InstructionKey = tuple[int, int]
 # they are not known.
 NamesOf = Callable[[str], Sequence[str]]
 
-
-@dataclasses.dataclass(frozen=True)
-class Binding:
-  """A binding that stood in a program.
-
-  Attributes:
-    target: the call's, by which the process knows it again.
-    parameters: the numbers of its operands; -1 for one that is no parameter.
-  """
-  target: str
-  parameters: tuple[int, ...]
+# The target of a binding that stood in a program, by which the process knows it
+# again, and the numbers of its operands; -1 for one that is no parameter.
+Binding = tuple[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +67,8 @@ class Annotations:
   def names(self, names_of: NamesOf) -> dict[int, str]:
     """The users' names of the program's parameters."""
     names: dict[int, str] = {}
-    for binding in self.bindings:
-      names.update(
-          zip(binding.parameters, names_of(binding.target), strict=False))
+    for target, parameters in self.bindings:
+      names.update(zip(parameters, names_of(target), strict=False))
     return names
 
 
@@ -118,7 +109,7 @@ def extract_annotations(module: HloModuleProto) -> Annotations:
       operands = list(binding.operand_ids)
       extracted = _extract_binding(binding, computation, annotations)
       all_bindings.append(extracted)
-      bound |= zip(operands, extracted.parameters, strict=True)
+      bound |= zip(operands, extracted[1], strict=True)
     if bound:
       unused |= _unused(computation, bound)
   _keep_undonated(module, unused)
@@ -184,7 +175,7 @@ def _extract_binding(binding: HloInstructionProto,
   for field in ('custom_call_target', 'operand_ids', 'sharding',
                 'frontend_attributes', 'custom_call_api_version'):
     binding.ClearField(field)
-  return Binding(target, tuple(operands))
+  return target, tuple(operands)
 
 
 def _unused(computation: HloComputationProto, bound: Mapping[int,

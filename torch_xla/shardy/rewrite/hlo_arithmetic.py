@@ -18,8 +18,7 @@ import math
 from typing import Any
 
 from ..hlo import array_shape
-from ..hlo.adders import Adders
-from ..hlo.editor import dims_of
+from ..hlo.editor import dims_of, Editor
 from ..hlo.protos import HloComputationProto, HloInstructionProto
 
 # The element types that are expanded, and those to compute in; XLA's names. A
@@ -44,13 +43,13 @@ class Writer:
 
   def __init__(self, instruction: HloInstructionProto,
                by_id: Mapping[int, HloInstructionProto],
-               computation: HloComputationProto, adders: Adders):
+               computation: HloComputationProto, editor: Editor):
     self.instructions: list[HloInstructionProto] = []
     self.unshaped: dict[int, HloInstructionProto] = {}
     self._instruction = instruction
     self._by_id = by_id
     self._computation = computation
-    self._adders = adders
+    self._editor = editor
     self._common_fields = {
         field: getattr(instruction, field)
         for field in ('metadata', 'frontend_attributes')
@@ -136,7 +135,7 @@ class Writer:
         a,
         self._zero,
         dimensions=self._view.others,
-        called_computation_ids=[self._adders.adder_id(self._scalar)])
+        called_computation_ids=[self._editor.adder_id(self._scalar)])
 
   def spread(self, a: HloInstructionProto) -> HloInstructionProto:
     """Broadcasts a value by feature to all dimensions."""
@@ -156,9 +155,9 @@ class Writer:
 
   def _make(self, opcode: str, shape: bytes, *operands: HloInstructionProto,
             **fields: Any) -> HloInstructionProto:
-    instruction = self._adders.editor.make(self._computation, opcode, shape,
-                                           [o.id for o in operands],
-                                           **self._common_fields, **fields)
+    instruction = self._editor.make(self._computation, opcode, shape,
+                                    [o.id for o in operands],
+                                    **self._common_fields, **fields)
     self.instructions.append(instruction)
     return instruction
 

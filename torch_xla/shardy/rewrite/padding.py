@@ -49,7 +49,7 @@ from ..sharding.hlo_sharding import HloSharding
 from ..sharding.tile_assignment import ShardingError
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Padded:
   """The padded tensors of a program.
 
@@ -61,10 +61,12 @@ class Padded:
       be split unevenly, by number.
     padded_unplaced: the dimensions of those that were padded, before and after.
   """
-  parameters: dict[int, ArrayShape]
-  constraints: frozenset[str]
-  unplaced_results: dict[int, Dims]
-  padded_unplaced: dict[int, tuple[Dims, Dims]]
+  parameters: dict[int, ArrayShape] = dataclasses.field(default_factory=dict)
+  constraints: set[str] = dataclasses.field(default_factory=set)
+  unplaced_results: dict[int, Dims] = dataclasses.field(default_factory=dict)
+  padded_unplaced: dict[int,
+                        tuple[Dims,
+                              Dims]] = dataclasses.field(default_factory=dict)
 
   def with_original_shapes(self, program: SdyProgram) -> SdyProgram:
     """Restores the shapes and tensors that users know."""
@@ -118,13 +120,12 @@ def pad(module: HloModuleProto, annotations: extract.Annotations,
   entry = entry_of(module)
   placements = _placements(entry)
   if not any(_padded_dims(*placed) for placed in placements.values()):
-    return Padded({}, frozenset(), {}, {})
+    return Padded()
   padder = _Padder(module, entry, annotations, placements)
   padder.pad_results(num_devices, tiles)
   padder.pad_parameters()
   set_program_shape(module)
-  return Padded(padder.parameters, frozenset(padder.constraints),
-                padder.unplaced_results, padder.padded_unplaced)
+  return padder.padded
 
 
 def _placements(
@@ -159,10 +160,7 @@ class _Padder:
     self._entry = entry
     self._annotations = annotations
     self._placements = placements
-    self.parameters: dict[int, ArrayShape] = {}
-    self.constraints: list[str] = []
-    self.unplaced_results: dict[int, Dims] = {}
-    self.padded_unplaced: dict[int, tuple[Dims, Dims]] = {}
+    self.padded = Padded()
 
   def pad_parameters(self) -> None:
     after, replaced = {}, {}
@@ -174,10 +172,10 @@ class _Padder:
       if dims is None:
         continue
       number, shape = parameter.parameter_number, parameter.shape
-      self.parameters[number], = array_shape.arrays_of(shape)
+      before, = array_shape.arrays_of(shape)
+      self.padded.parameters[number] = before
       parameter.shape = array_shape.with_dims(shape, dims)
-      cut = self._editor.cut(self._entry, parameter,
-                             self.parameters[number].dims)
+      cut = self._editor.cut(self._entry, parameter, before.dims)
       call = self._sharding_call(shape, cut.id, parameter.sharding)
       if (annotation := self._annotations.parameters.get(number)) is not None:
         self._annotations.constraints[self._entry.id, call.id] = annotation
@@ -196,13 +194,13 @@ class _Padder:
         dims = _padded_dims(result, placement)
       elif not array_shape.is_tuple(result.shape) and may_be_uneven(
           before := dims_of(result), num_devices):
-        self.unplaced_results[place] = before
+        self.padded.unplaced_results[place] = before
         if place in tiles:
           dims = padded_to_tiles(before, tiles[place])
       if dims is not None:
         padded_results[place] = self._editor.padded(self._entry, result, dims)
-        if place in self.unplaced_results:
-          self.padded_unplaced[place] = before, dims
+        if place in self.padded.unplaced_results:
+          self.padded.padded_unplaced[place] = before, dims
         else:
           padded_results[place][-1].sharding = result.sharding
     if padded_results:
@@ -216,5 +214,5 @@ class _Padder:
         extract.SHARDING_TARGET,
         shape, [operand],
         sharding=sharding)
-    self.constraints.append(call.name)
+    self.padded.constraints.add(call.name)
     return call

@@ -37,8 +37,6 @@ from ..v2 import to_v2
 from ..v2.to_v2 import ShardingCounts
 from .extract import Annotations
 
-_NOT_PADDED = padding.Padded({}, frozenset(), {}, {})
-
 
 class Rewrite(NamedTuple):
   """An equivalent of operations that shardings propagate through.
@@ -111,7 +109,7 @@ class Program:
   is_changed: bool = False
   num_devices: int = 1
   sdy_program: Optional[SdyProgram] = None
-  padded: padding.Padded = _NOT_PADDED
+  padded: padding.Padded = dataclasses.field(default_factory=padding.Padded)
 
   @property
   def sdy(self) -> SdyProgram:

@@ -30,7 +30,6 @@ import math
 from typing import Optional
 
 from ..hlo import array_shape, messages, op_sharding
-from ..hlo.adders import Adders
 from ..hlo.editor import dims_of, Editor, Place, rewrite
 from ..hlo.protos import (DotDimensionNumbers, HloInstructionProto,
                           HloModuleProto)
@@ -68,20 +67,19 @@ def make_partitionable(module: HloModuleProto, num_devices: int) -> str:
   Returns:
     What became of them, for the record; empty if nothing did.
   """
-  adders = Adders(Editor(module))
-  parted = 0
+  editor, parted = Editor(module), 0
 
   def changed(place: Place) -> Optional[list[HloInstructionProto]]:
     nonlocal parted
     # One element can be split too, and the rest of the devices be padding.
     if not place.instruction.dot_dimension_numbers.lhs_contracting_dimensions:
       return None
-    added, is_parted = _split_product(place, adders, num_devices)
+    added, is_parted = _split_product(place, num_devices)
     parted += is_parted
     return added
 
-  count = rewrite(module, ('dot',), changed, adders.editor)
-  adders.add()
+  count = rewrite(module, ('dot',), changed, editor)
+  editor.add_adders()
   if not count:
     return ''
   return (
@@ -90,7 +88,7 @@ def make_partitionable(module: HloModuleProto, num_devices: int) -> str:
       'sum')
 
 
-def _split_product(place: Place, adders: Adders,
+def _split_product(place: Place,
                    num_devices: int) -> tuple[list[HloInstructionProto], bool]:
   """Changes a product; the instructions before it, and whether it is in parts."""
   instruction, _, computation, editor = place
@@ -144,7 +142,7 @@ def _split_product(place: Place, adders: Adders,
       'reduce',
       instruction.shape, [product.id, zeros[-1].id],
       dimensions=[0],
-      called_computation_ids=[adders.adder_id(scalar)])
+      called_computation_ids=[editor.adder_id(scalar)])
   become(instruction, total)
   return [*added, product, *zeros], True
 

@@ -39,11 +39,11 @@ from collections.abc import Callable, Mapping
 import math
 from typing import Optional
 
-from ..hlo import array_shape, messages, op_sharding
+from ..hlo import array_shape, op_sharding
 from ..hlo.array_shape import ArrayShape
 from ..hlo.editor import dims_of, Editor, instructions_of, Place, rewrite
 from ..hlo.protos import (HloComputationProto, HloInstructionProto,
-                          HloModuleProto, LiteralProto)
+                          HloModuleProto)
 from ..sharding.partition_spec import uneven_dims
 from . import holding
 
@@ -155,9 +155,7 @@ def _pair(scatter: Place) -> Optional[list[HloInstructionProto]]:
   if array.dtype != _TYPE or not dims or numbers.input_batching_dims or any(
       array.dims[n] != 1 for n in dims):
     return None
-  integer = array_shape.with_dims(indices.shape, ())
-  literal = messages.make(LiteralProto, shape=integer, s32s=[-1])
-  scalar = editor.make(computation, 'constant', integer, literal=literal)
+  scalar = editor.integer(computation, indices.shape, -1)
   outside = editor.make(computation, 'broadcast', indices.shape, [scalar.id])
 
   def pair(value: HloInstructionProto, other: HloInstructionProto,
@@ -227,12 +225,9 @@ def _clamped(indices: HloInstructionProto, least: int,
              computation: HloComputationProto,
              editor: Editor) -> list[HloInstructionProto]:
   """Clamps indices by full arrays: XLA moves reshapes past a scalar's clamp."""
-  integer = array_shape.with_type(
-      array_shape.with_dims(indices.shape, ()), _TYPE)
   instructions = []
   for opcode, number in (('maximum', least), ('minimum', MOST)):
-    literal = messages.make(LiteralProto, shape=integer, s32s=[number])
-    constant = editor.make(computation, 'constant', integer, literal=literal)
+    constant = editor.integer(computation, indices.shape, number)
     scalar = editor.make(computation, 'convert',
                          array_shape.with_dims(indices.shape, ()),
                          [constant.id])

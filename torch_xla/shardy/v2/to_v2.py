@@ -9,7 +9,9 @@ the counts say why: what to make of it stays the compiler's decision.
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 import dataclasses
+import functools
 from typing import NamedTuple, Optional
 
 from . import contractions, convolutions, scatter_indices, windows
@@ -45,79 +47,50 @@ class _Result(NamedTuple):
   reasons: tuple[str, ...] = ()
 
 
-class _ShardingLowerer:
-  """The lowering of one module: each different sharding is looked at once."""
+# Lowers a leaf, for arrays of a rank; None: of any.
+_Leaf = Callable[[bytes, Optional[int]], _Result]
 
-  def __init__(self) -> None:
-    self._leaves: dict[tuple[bytes, Optional[int]], _Result] = {}
-    self._shardings: dict[tuple[bytes, Optional[bytes]], _Result] = {}
-    self._uses: dict[tuple[bytes, Optional[bytes]], int] = {}
 
-  def rewrite(self, data: bytes, shape: Optional[bytes]) -> bytes:
-    key = data, shape
-    result = self._shardings.get(key)
-    if result is None:
-      result = self._shardings[key] = self._lower(data, shape)
-      self._uses[key] = 0
-    self._uses[key] += 1
-    # The bytes in hand, which the caller knows again, unless they are to go.
-    return data if result.data == data else result.data
-
-  def counts(self) -> ShardingCounts:
-    reasons: collections.Counter[str] = collections.Counter()
-    v2 = 0
-    for key, uses in self._uses.items():
-      result = self._shardings[key]
-      v2 += uses * result.v2
-      for reason in result.reasons:
-        reasons[reason] += uses
-    return ShardingCounts(v2, tuple(sorted(reasons.items())))
-
-  def _lower(self, data: bytes, shape: Optional[bytes]) -> _Result:
-    ranks = None if shape is None else tuple(
-        len(array.dims) for array in array_shape.arrays_of(shape))
-    try:
-      message = op_sharding.parse(data)
-      if message.type != ShardingType.TUPLE:
-        # On a tuple it holds for each leaf (XLA's NormalizeTupleSharding).
-        if ranks is None:
-          return self._leaf(data, None)
-        results = [self._leaf(data, rank) for rank in set(ranks or (0,))]
-        return next((r for r in results if r.reasons), results[0])
-      leaves = message.tuple_shardings
-      # An empty tuple has a sharding all the same.
-      if ranks is not None and len(leaves) != max(len(ranks), 1):
-        raise op_sharding.ShapeMismatchError(
-            f'a tuple sharding of {len(leaves)} elements on a shape of '
-            f'{len(ranks)}')
-    except ShardingError as e:
-      return _Result(data, reasons=(str(e),))
-    results = [
-        self._leaf(leaf, ranks[i] if ranks else None)
-        for i, leaf in enumerate(leaves)
-    ]
-    message.tuple_shardings[:] = [result.data for result in results]
-    return _Result(
-        message.SerializeToString(), sum(result.v2 for result in results),
-        tuple(reason for result in results for reason in result.reasons))
-
-  def _leaf(self, data: bytes, rank: Optional[int]) -> _Result:
-    key = data, rank
-    if key not in self._leaves:
-      try:
-        self._leaves[key] = _lower_leaf(data, rank)
-      except ShardingError as e:
-        self._leaves[key] = _Result(data, reasons=(str(e),))
-    return self._leaves[key]
+def _lower_sharding(leaf: _Leaf, data: bytes,
+                    shape: Optional[bytes]) -> _Result:
+  ranks = None if shape is None else tuple(
+      len(array.dims) for array in array_shape.arrays_of(shape))
+  try:
+    message = op_sharding.parse(data)
+    if message.type != ShardingType.TUPLE:
+      # On a tuple it holds for each leaf (XLA's NormalizeTupleSharding).
+      if ranks is None:
+        return leaf(data, None)
+      results = [leaf(data, rank) for rank in set(ranks or (0,))]
+      return next((r for r in results if r.reasons), results[0])
+    leaves = message.tuple_shardings
+    # An empty tuple has a sharding all the same.
+    if ranks is not None and len(leaves) != max(len(ranks), 1):
+      raise op_sharding.ShapeMismatchError(
+          f'a tuple sharding of {len(leaves)} elements on a shape of '
+          f'{len(ranks)}')
+  except ShardingError as e:
+    return _Result(data, reasons=(str(e),))
+  results = [
+      leaf(element, ranks[i] if ranks else None)
+      for i, element in enumerate(leaves)
+  ]
+  message.tuple_shardings[:] = [result.data for result in results]
+  return _Result(
+      message.SerializeToString(), sum(result.v2 for result in results),
+      tuple(reason for result in results for reason in result.reasons))
 
 
 def _lower_leaf(data: bytes, rank: Optional[int]) -> _Result:
-  message = op_sharding.parse(data)
-  sharding = op_sharding.read(message)
-  if message.type != ShardingType.OTHER:
-    return _Result(data)
-  if rank is not None:
-    op_sharding.check_rank(sharding, rank)
+  try:
+    message = op_sharding.parse(data)
+    sharding = op_sharding.read(message)
+    if message.type != ShardingType.OTHER:
+      return _Result(data)
+    if rank is not None:
+      op_sharding.check_rank(sharding, rank)
+  except ShardingError as e:
+    return _Result(data, reasons=(str(e),))
   if reason := sharding.v1_reason:
     return _Result(data, reasons=(reason,))
   op_sharding.write(sharding.canonical(), message)
@@ -182,8 +155,26 @@ def emit_in_place(module: HloModuleProto) -> tuple[bool, ShardingCounts, str]:
     ValueError: the shape of an instruction with a sharding is damaged. A damaged
       sharding is no error.
   """
-  lowerer = _ShardingLowerer()
-  changed = op_sharding.rewrite_module(module, lowerer.rewrite)
+  # Each different sharding is looked at once.
+  lower = functools.cache(
+      functools.partial(_lower_sharding, functools.cache(_lower_leaf)))
+  uses: collections.Counter[tuple[bytes, Optional[bytes]]] = (
+      collections.Counter())
+
+  def rewrite(data: bytes, shape: Optional[bytes]) -> bytes:
+    uses[data, shape] += 1
+    result = lower(data, shape)
+    # The bytes in hand, which the caller knows again, unless they are to go.
+    return data if result.data == data else result.data
+
+  changed = op_sharding.rewrite_module(module, rewrite)
   dump.stage('v2', module)
   is_new, note = make_partitionable(module)
-  return bool(changed or is_new), lowerer.counts(), note
+  v2, reasons = 0, collections.Counter[str]()
+  for key, count in uses.items():
+    result = lower(*key)
+    v2 += count * result.v2
+    for reason in result.reasons:
+      reasons[reason] += count
+  counts = ShardingCounts(v2, tuple(sorted(reasons.items())))
+  return bool(changed or is_new), counts, note
