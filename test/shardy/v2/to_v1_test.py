@@ -121,7 +121,7 @@ def test_results_are_listed(said, results, expected):
   said, expected = (
       op_sharding.to_bytes(parse_sharding(t)) for t in (said, expected))
   given = [parse_sharding(_SHARDINGS[n][0]) for n in results]
-  got = to_v1.with_results(
+  got = to_v1.to_v1(
       _with_config(_module(said), b'config'), 'hlo_with_config', given)
   wanted = _module(said)
   wanted.spmd_output_sharding = expected

@@ -285,7 +285,9 @@ class Binder:
     self._promote()
     if not self._tensors:
       return
-    placing.sync_functional_views(self._tensors.all())
+    for entry in self._tensors.all():  # Updates through views.
+      if (t := entry.ref()) is not None and torch._is_functional_tensor(t):
+        torch._sync(t)
     self._syncing = inputs = self._collect_operands(self._tensors.all())
     placing.reconstrain_updated_views(inputs)
     if self._is_bound(inputs):
@@ -446,8 +448,8 @@ class Binder:
       self._targets = ((key, target), *self._targets[:_KEPT_TARGETS - 1])
     bound = [(entry.ref, entry.annotation, TensorRef(data))
              for entry, data in operands]  # It keeps none of them alive.
-    self.names.remember(
-        target, lambda: names.names_of_bound(bound, self._note_lost))
+    self.names.remember(target,
+                        lambda: names.names_of_bound(bound, self._note_lost))
     binding, = torch_xla._XLAC._xla_custom_call([t for _, t in operands],
                                                 target, [[]], [torch.float32],
                                                 False, '', 1, {})

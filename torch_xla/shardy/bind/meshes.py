@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..annotate.annotation import UserMesh
+from ..annotate.annotation import user_mesh, UserMesh
 from ..mode import current_mode, Mode
 
 
@@ -25,7 +25,7 @@ class Meshes:
   def add(self, mesh: Any) -> None:
     """Notes an `xs.Mesh` as it is made."""
     if current_mode() is Mode.SHARDY:
-      self._meshes.add(_mesh(mesh))
+      self._meshes.add(user_mesh(mesh))
 
   def ordered(self) -> tuple[UserMesh, ...]:
     """The global mesh if one is set, then the finest: it says most."""
@@ -33,12 +33,7 @@ class Meshes:
     first = get_global_mesh()
     rest = sorted(list(self._meshes), key=_order_of)
     return tuple(
-        rest if first is None else dict.fromkeys((_mesh(first), *rest)))
-
-
-def _mesh(mesh: Any) -> UserMesh:
-  return UserMesh.from_devices(mesh.mesh_shape, mesh.axis_names,
-                               mesh.device_ids)
+        rest if first is None else dict.fromkeys((user_mesh(first), *rest)))
 
 
 def _order_of(mesh: UserMesh) -> tuple[Any, ...]:

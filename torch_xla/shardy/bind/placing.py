@@ -7,7 +7,6 @@ gets the constraint here, which no user asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 import functools
 from typing import Any
 
@@ -19,14 +18,6 @@ from ..annotate.annotation import Annotation
 from ..sharding.hlo_sharding import REPLICATED
 from ..sharding.text import parse_sharding
 from .graph_inputs import are_pending, GraphInputs
-from .registry import Annotated
-
-
-def sync_functional_views(entries: Iterable[Annotated]) -> None:
-  """Flushes pending functionalization updates between tensors and views."""
-  for entry in entries:
-    if (t := entry.ref()) is not None and torch._is_functional_tensor(t):
-      torch._sync(t)
 
 
 def reconstrain_updated_views(inputs: GraphInputs) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import enum
 import logging
@@ -65,16 +65,21 @@ class Outcome:
     return None if self.compiled is None else self.compiled.results
 
 
-def hlo_answer(outcome: Outcome) -> Optional[tuple[bytes, str]]:
+def hlo_answer(
+    outcome: Outcome, results: Sequence[HloSharding] = ()
+) -> Optional[tuple[bytes, str]]:
   """The HLO of a program for the runtime to read, and its format.
 
   The runtime reads it more than once, and a backend serialises the program anew
   each time. None: the runtime reads the backend's own.
+
+  Args:
+    results: what it is to say of its results, as for `to_v1`.
   """
   if (outcome.compiled is None or
       outcome.answer_format not in messages.HLO_FORMATS):
     return None
-  read = to_v1.to_v1(outcome.answer, outcome.answer_format)
+  read = to_v1.to_v1(outcome.answer, outcome.answer_format, results)
   return read or outcome.answer, outcome.answer_format
 
 
@@ -126,9 +131,8 @@ class Attempt:
       ValueError: the compilation's options are damaged.
     """
     options = compile_options.with_partitioner(compilation.options,
-                                               self.partitioner)
-    if self.is_untupled:
-      options = compile_options.with_flat_parameters(options)
+                                               self.partitioner,
+                                               self.is_untupled)
     start = time.perf_counter()
     try:
       compilation.compile(self.program, options, self.program_format)

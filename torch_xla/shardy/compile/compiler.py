@@ -44,41 +44,13 @@ class CachedExecutable:
   answer: Optional[tuple[bytes, str]] = None
 
 
-class ExecutableCache:
-  """The programs that were sent last, by their bytes.
+class Compiler:
+  """Compiles each program as planned and files one record of it.
 
   `_XLAC` has a program compiled at each read of a sharded tensor and drops it
   right after (pytorch/xla#9751); what it caches it does not drop. So the shim
-  keeps dropped executables, and this class their records.
+  keeps dropped executables, and the compiler their records.
   """
-
-  def __init__(self) -> None:
-    self._lock = threading.Lock()
-    self._numbers = itertools.count(1)
-    self._programs: collections.OrderedDict[
-        Hashable, CachedExecutable] = collections.OrderedDict()
-
-  def find_or_add(self, compilation: Compilation,
-                  meshes: Hashable) -> Optional[CachedExecutable]:
-    """Finds a program's entry, or adds one; None for one that is too large.
-
-    Args:
-      meshes: those of the process, of which its plan may take one.
-    """
-    if len(compilation.program) > _LARGEST_PROGRAM:
-      return None
-    key = (compilation.program, compilation.format, compilation.options, meshes)
-    with self._lock:
-      cached = self._programs.setdefault(key,
-                                         CachedExecutable(next(self._numbers)))
-      self._programs.move_to_end(key)
-      if len(self._programs) > _MOST:
-        self._programs.popitem(last=False)
-      return cached
-
-
-class Compiler:
-  """Compiles each program as planned and files one record of it."""
 
   def __init__(self,
                planner: Planner,
@@ -96,7 +68,11 @@ class Compiler:
     self._surroundings = surroundings
     self._text_of = text_of
     self._numbers = itertools.count()
-    self._executables = ExecutableCache()
+    self._lock = threading.Lock()
+    self._executable_numbers = itertools.count(1)
+    # Of the programs that were sent last.
+    self._executables: collections.OrderedDict[
+        Hashable, CachedExecutable] = collections.OrderedDict()
     self._warnings = WarnOnce(logger)
     self._cannot_report = False  # The backend, of any program.
 
@@ -108,8 +84,16 @@ class Compiler:
       LayoutError: its result cannot be used.
       ValueError: the program, its options or its annotations are damaged.
     """
-    cached = self._executables.find_or_add(compilation,
-                                           self._surroundings.meshes())
+    cached: Optional[CachedExecutable] = None
+    if len(compilation.program) <= _LARGEST_PROGRAM:
+      meshes = self._surroundings.meshes()  # Of which a plan may take one.
+      key = compilation.program, compilation.format, compilation.options, meshes
+      with self._lock:
+        cached = self._executables.setdefault(
+            key, CachedExecutable(next(self._executable_numbers)))
+        self._executables.move_to_end(key)
+        if len(self._executables) > _MOST:
+          self._executables.popitem(last=False)
     if cached and cached.filed and compilation.reuse(cached.number):
       if cached.answer is not None:
         compilation.set_optimized_program(*cached.answer)

@@ -38,28 +38,26 @@ def read(options: bytes) -> CompileOptions:
   return CompileOptions(partitioner, build.num_replicas, build.num_partitions)
 
 
-def with_partitioner(options: bytes, partitioner: Partitioner) -> bytes:
+def with_partitioner(options: bytes,
+                     partitioner: Partitioner,
+                     is_untupled: bool = False) -> bytes:
   """A copy of `options` with `partitioner` chosen, all else kept.
 
   Options of a program that is not partitioned, or that already name
   `partitioner`, come back as the same bytes.
+
+  Args:
+    is_untupled: the program takes each parameter by itself, not as one tuple.
   """
   if partitioner is Partitioner.NONE:
     raise ValueError('cannot turn partitioning off; choose GSPMD or SHARDY')
-  if read(options).partitioner in (Partitioner.NONE, partitioner):
+  is_kept = read(options).partitioner in (Partitioner.NONE, partitioner)
+  if is_kept and not is_untupled:
     return options
   message = messages.parse(CompileOptionsProto, options)
-  message.executable_build_options.use_shardy_partitioner = (
-      partitioner is Partitioner.SHARDY)
-  return message.SerializeToString(deterministic=True)
-
-
-def with_flat_parameters(options: bytes) -> bytes:
-  """The `options` of a program that takes each parameter by itself.
-
-  Raises:
-    ValueError: `options` is damaged.
-  """
-  message = messages.parse(CompileOptionsProto, options)
-  message.parameter_is_tupled_arguments = False
+  if not is_kept:
+    message.executable_build_options.use_shardy_partitioner = (
+        partitioner is Partitioner.SHARDY)
+  if is_untupled:
+    message.parameter_is_tupled_arguments = False
   return message.SerializeToString(deterministic=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import dataclasses
-import functools
 from typing import Optional
 
 from . import propagation_probe
@@ -19,9 +18,8 @@ from ..compile.plan import Plan, Probe, Step, Tiles
 from ..compile.record import TensorRecord
 from ..hlo import array_shape
 from ..hlo.compile_options import Partitioner
-from ..sdy.constraints import record_of, SdyProgram
+from ..sdy.constraints import record_of
 from ..sdy.promise import LayoutPromise
-from ..v2 import to_v1
 from .extract import NamesOf
 from .pipeline import Program
 
@@ -50,13 +48,20 @@ class HloCodec:
   def shardy(self, program: Program) -> Attempt:
     """The attempt at a program in Shardy's terms, which is used up."""
     sdy = program.sdy
+
+    def answer(outcome: Outcome) -> Optional[tuple[bytes, str]]:
+      manual = ()
+      if sdy.manual_results:
+        manual = sdy.mark_manual_results(outcome.results or ())
+      return hlo_answer(outcome, manual)
+
     return Attempt(
         program.module.SerializeToString(),
         Partitioner.SHARDY,
         self.v2.shardings,
         sdy.tensors,
         LayoutPromise(sdy.parameters, sdy.results, is_padded=True).broken_by,
-        answer=functools.partial(_runtime_answer, sdy),
+        answer=answer,
         is_untupled=self.is_tupled,
         padded=program.padded.padded_unplaced)
 
@@ -90,17 +95,6 @@ class HloCodec:
   def unpartitioned(self) -> Plan:
     """The plan for a program that nobody splits."""
     return Plan(self.v2.module.name, self.gspmd_steps(()), note=self.v2.note)
-
-
-def _runtime_answer(sdy: SdyProgram,
-                    outcome: Outcome) -> Optional[tuple[bytes, str]]:
-  """The HLO for the runtime to read, with manual results marked."""
-  hlo = hlo_answer(outcome)
-  if hlo is None or not sdy.manual_results or outcome.results is None:
-    return hlo
-  program, program_format = hlo
-  results = sdy.mark_manual_results(outcome.results)
-  return to_v1.with_results(program, program_format, results), program_format
 
 
 def requested_records(program: Program,

@@ -16,7 +16,9 @@ from ..sharding.hlo_sharding import HloSharding, ShardingType
 from ..sharding.tile_assignment import ShardingError
 
 
-def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
+def to_v1(
+    program: bytes, program_format: str,
+    results: Sequence[HloSharding] = ()) -> Optional[bytes]:
   """A compiled program with every device of its shardings listed.
 
   Its operations are such as `_XLAC` knows (`hlo.opcodes`).
@@ -25,6 +27,7 @@ def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
     program: serialised, as PJRT_Executable_OptimizedProgram gives it.
     program_format: 'hlo' or 'hlo_with_config'; of others none is known to have
       shardings that `_XLAC` reads.
+    results: what it is to say of its results; empty: what it says.
 
   Returns:
     The program; None if it can stay as it is.
@@ -39,28 +42,17 @@ def to_v1(program: bytes, program_format: str) -> Optional[bytes]:
   shardings: dict[bytes, bytes] = {}
   rewrite = lambda data, _: _cached_v1(data, shardings)
   is_changed = op_sharding.rewrite_module(module, rewrite)
+  if results:
+    is_changed = True
+    output = op_sharding.from_bytes(module.spmd_output_sharding)
+    listed = [sharding.to_v1() for sharding in results]
+    if output.type == ShardingType.TUPLE:
+      output = HloSharding.tuple_of(listed)
+    else:
+      output, = listed
+    module.spmd_output_sharding = op_sharding.to_bytes(output)
   if not opcodes.make_known(module) and not is_changed:
     return None
-  return message.SerializeToString()
-
-
-def with_results(program: bytes, program_format: str,
-                 results: Sequence[HloSharding]) -> bytes:
-  """A compiled program, in a format of HLO, that says this of its results.
-
-  Raises:
-    ValueError: `program` is damaged.
-  """
-  parsed = messages.parse_compiled(program, program_format)
-  assert parsed is not None, program_format
-  message, module = parsed
-  output = op_sharding.from_bytes(module.spmd_output_sharding)
-  listed = [sharding.to_v1() for sharding in results]
-  if output.type == ShardingType.TUPLE:
-    output = HloSharding.tuple_of(listed)
-  else:
-    output, = listed
-  module.spmd_output_sharding = op_sharding.to_bytes(output)
   return message.SerializeToString()
 
 
