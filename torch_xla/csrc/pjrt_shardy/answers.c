@@ -54,16 +54,12 @@ void ShardyFreeAnswer(ShardyAnswerLink* link) {
   free(link);
 }
 
-static void Give(ShardyAnswerLink* link, const void* holder) {
+void ShardyGiveAnswer(ShardyAnswerLink* link, const void* holder) {
   link->holder = holder;
   pthread_mutex_lock(&mutex);
   link->next = links;
   links = link;
   pthread_mutex_unlock(&mutex);
-}
-
-void ShardyGiveAnswer(ShardyAnswerLink* link, PJRT_LoadedExecutable* loaded) {
-  Give(link, loaded);
 }
 
 // The mutex is held.
@@ -73,17 +69,13 @@ static ShardyAnswerLink** FindLocked(const void* holder) {
   return place;
 }
 
-static ShardyAnswer* Acquire(const void* holder) {
+ShardyAnswer* ShardyAcquireAnswer(const void* holder) {
   pthread_mutex_lock(&mutex);
   const ShardyAnswerLink* link = *FindLocked(holder);
   ShardyAnswer* answer = link != NULL ? link->answer : NULL;
   if (answer != NULL) ++answer->references;
   pthread_mutex_unlock(&mutex);
   return answer;
-}
-
-ShardyAnswer* ShardyAcquireAnswer(const PJRT_Executable* executable) {
-  return Acquire(executable);
 }
 
 // The holder is about to end: its address may be another's right after. One
@@ -108,7 +100,7 @@ static PJRT_Error* GetWithAnswer(AbiLoadedExecutableGetExecutableArgs* args,
   *link = (ShardyAnswerLink){NULL, NULL, answer};
   PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableGetExecutable, args);
   if (error == NULL) {
-    Give(link, args->executable);
+    ShardyGiveAnswer(link, args->executable);
   } else {
     ShardyFreeAnswer(link);
   }
@@ -119,7 +111,7 @@ PJRT_Error* ShardyLoadedExecutableGetExecutable(
     AbiLoadedExecutableGetExecutableArgs* args) {
   if (ABI_HOLDS(AbiLoadedExecutableGetExecutableArgs, executable,
                 args->struct_size)) {
-    ShardyAnswer* answer = Acquire(args->loaded_executable);
+    ShardyAnswer* answer = ShardyAcquireAnswer(args->loaded_executable);
     if (answer != NULL) return GetWithAnswer(args, answer);
   }
   return ShardyInnerCall(kSlotLoadedExecutableGetExecutable, args);

@@ -4,21 +4,16 @@
 
 #include "torch_xla/csrc/pjrt_shardy/internal.h"
 
-// Frees the error. A plugin that lacks the function has no attributes.
-static int Refusal(PJRT_Error* error) {
-  const int code = ShardyErrorCode(error);
-  ShardyFreeError(error);
-  return code == kAbiUnimplemented ? kAbiNotFound : code;
-}
-
 SHARDY_EXPORT int PjrtShardy_PluginAttribute(const char* name, int64_t* values,
                                              size_t capacity, size_t* count) {
   *count = 0;
   if (ShardyInnerTable() == NULL) return kAbiFailedPrecondition;
   AbiPluginAttributesArgs args = {
       ABI_SIZE(AbiPluginAttributesArgs, num_attributes), NULL, NULL, 0};
-  PJRT_Error* error = ShardyInnerCall(kSlotPluginAttributes, &args);
-  if (error != NULL) return Refusal(error);
+  const int code =
+      ShardyTakeCode(ShardyInnerCall(kSlotPluginAttributes, &args));
+  // A plugin that lacks the function has no attributes.
+  if (code != kAbiOk) return code == kAbiUnimplemented ? kAbiNotFound : code;
   const AbiNamedValue* value =
       ShardyFindValue(args.attributes, args.num_attributes, name);
   if (value == NULL) return kAbiNotFound;

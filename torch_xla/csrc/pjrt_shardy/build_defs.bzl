@@ -7,11 +7,9 @@ INNER_SOURCES = [
     _PACKAGE + source
     for source in [
         "errors.c",
+        "inner.c",
         "inner.h",
-        "inner_call.c",
-        "inner_table.c",
         "load.c",
-        "named_values.c",
     ]
 ]
 

@@ -42,11 +42,7 @@ SHARDY_EXPORT int PjrtShardy_DeviceKind(char* kind, size_t capacity,
   if (error == NULL) {
     error = ShardyInnerCall(kSlotDeviceDescriptionKind, &args);
   }
-  if (error != NULL) {
-    const int code = ShardyErrorCode(error);
-    ShardyFreeError(error);
-    return code;
-  }
+  if (error != NULL) return ShardyTakeCode(error);
   *size = args.device_kind_size;
   const size_t copied = *size < capacity ? *size : capacity;
   if (copied > 0) memcpy(kind, args.device_kind, copied);

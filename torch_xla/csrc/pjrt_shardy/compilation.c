@@ -35,13 +35,6 @@ static int KeepMessage(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
   return ShardyErrorCode(error);
 }
 
-// The same, and frees the error.
-static int TakeError(PjrtShardy_Compilation* compilation, PJRT_Error* error) {
-  int code = KeepMessage(compilation, error);
-  ShardyFreeError(error);
-  return code;
-}
-
 static void ForgetAnswer(PjrtShardy_Compilation* compilation) {
   ShardyFreeAnswer(compilation->answer);
   compilation->answer = NULL;
@@ -95,90 +88,88 @@ SHARDY_EXPORT const char* PjrtShardy_CompileMessage(
   return compilation->message != NULL ? compilation->message : "";
 }
 
-// Reads the optimized program into the compilation's own buffers.
+// Reads the optimized program, an AbiProgram, into the compilation's buffers.
 static PJRT_Error* ReadOptimized(PjrtShardy_Compilation* compilation,
-                                 PJRT_Executable* executable,
-                                 size_t* program_size, size_t* format_size) {
-  AbiProgram program = {
-      ABI_SIZE(AbiProgram, format_size), NULL, NULL, 0, "", 0};
+                                 PJRT_Executable* executable, void* out) {
+  AbiProgram* program = out;
   AbiExecutableOptimizedProgramArgs args = {
       ABI_SIZE(AbiExecutableOptimizedProgramArgs, program), NULL, executable,
-      &program};
+      program};
   PJRT_Error* error = ShardyReadProgram(&args);
   if (error != NULL) return error;
-  compilation->optimized = program.code;
+  compilation->optimized = program->code;
   // The format belongs to the plugin, perhaps to the executable.
-  char* format = malloc(program.format_size + 1);
+  char* format = malloc(program->format_size + 1);
   if (format == NULL) {
     return ShardyError(kAbiResourceExhausted,
                        "no memory for the name of a program format");
   }
-  if (program.format_size > 0) {
-    memcpy(format, program.format, program.format_size);
+  if (program->format_size > 0) {
+    memcpy(format, program->format, program->format_size);
   }
   compilation->optimized_format = format;
-  *program_size = program.code_size;
-  *format_size = program.format_size;
   return NULL;
 }
 
-// The last result, to be given back with PutExecutable.
-static PJRT_Error* GetExecutable(PjrtShardy_Compilation* compilation,
-                                 PJRT_Executable** executable) {
-  if (!compilation->compiled) {
-    return ShardyError(
+// Reads something of the last result into `out`.
+typedef PJRT_Error* (*Reader)(PjrtShardy_Compilation* compilation,
+                              PJRT_Executable* executable, void* out);
+
+// Returns the code of an error, whose message it keeps.
+static int ReadResult(PjrtShardy_Compilation* compilation, Reader read,
+                      void* out) {
+  ForgetLoans(compilation);
+  PJRT_Error* error = NULL;
+  if (compilation->compiled) {
+    AbiLoadedExecutableGetExecutableArgs get = {
+        ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
+        compilation->inner_args->executable, NULL};
+    error = ShardyInnerCall(kSlotLoadedExecutableGetExecutable, &get);
+    if (error == NULL) {
+      error = read(compilation, get.executable, out);
+      AbiExecutableDestroyArgs destroy = {
+          ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, get.executable};
+      ShardyFreeError(ShardyInnerCall(kSlotExecutableDestroy, &destroy));
+    }
+  } else {
+    error = ShardyError(
         kAbiFailedPrecondition,
         "there is no compiled program: call PjrtShardy_CompileProgram first, "
         "and look at what it returns");
   }
-  AbiLoadedExecutableGetExecutableArgs get = {
-      ABI_SIZE(AbiLoadedExecutableGetExecutableArgs, executable), NULL,
-      compilation->inner_args->executable, NULL};
-  PJRT_Error* error = ShardyInnerCall(kSlotLoadedExecutableGetExecutable, &get);
-  *executable = get.executable;
-  return error;
-}
-
-static void PutExecutable(PJRT_Executable* executable) {
-  AbiExecutableDestroyArgs destroy = {
-      ABI_SIZE(AbiExecutableDestroyArgs, executable), NULL, executable};
-  ShardyFreeError(ShardyInnerCall(kSlotExecutableDestroy, &destroy));
+  if (error != NULL) KeepMessage(compilation, error);
+  return ShardyTakeCode(error);
 }
 
 SHARDY_EXPORT int PjrtShardy_CompiledProgram(
     PjrtShardy_Compilation* compilation, const char** program,
     size_t* program_size, const char** format, size_t* format_size) {
-  ForgetLoans(compilation);
-  *program = *format = NULL;
-  *program_size = *format_size = 0;
-  PJRT_Executable* executable = NULL;
-  PJRT_Error* error = GetExecutable(compilation, &executable);
-  if (error != NULL) return TakeError(compilation, error);
-  size_t code_bytes = 0;
-  size_t format_bytes = 0;
-  error = ReadOptimized(compilation, executable, &code_bytes, &format_bytes);
-  PutExecutable(executable);
-  if (error != NULL) return TakeError(compilation, error);
-  *program = compilation->optimized;
-  *program_size = code_bytes;
-  *format = compilation->optimized_format;
-  *format_size = format_bytes;
-  return kAbiOk;
+  AbiProgram read = {.struct_size = ABI_SIZE(AbiProgram, format_size),
+                     .format = ""};
+  const int code = ReadResult(compilation, ReadOptimized, &read);
+  const bool is_read = code == kAbiOk;
+  *program = is_read ? compilation->optimized : NULL;
+  *program_size = is_read ? read.code_size : 0;
+  *format = is_read ? compilation->optimized_format : NULL;
+  *format_size = is_read ? read.format_size : 0;
+  return code;
+}
+
+static PJRT_Error* ReadMemory(PjrtShardy_Compilation* compilation,
+                              PJRT_Executable* executable, void* out) {
+  (void)compilation;
+  AbiExecutableGetCompiledMemoryStatsArgs* args = out;
+  args->executable = executable;
+  return ShardyInnerCall(kSlotExecutableGetCompiledMemoryStats, args);
 }
 
 SHARDY_EXPORT int PjrtShardy_CompiledMemory(PjrtShardy_Compilation* compilation,
                                             PjrtShardy_Memory* memory) {
-  ForgetLoans(compilation);
-  PJRT_Executable* executable = NULL;
-  PJRT_Error* error = GetExecutable(compilation, &executable);
-  if (error != NULL) return TakeError(compilation, error);
   AbiExecutableGetCompiledMemoryStatsArgs args = {
       .struct_size = ABI_SIZE(AbiExecutableGetCompiledMemoryStatsArgs,
-                              peak_memory_in_bytes),
-      .executable = executable};
-  error = ShardyInnerCall(kSlotExecutableGetCompiledMemoryStats, &args);
-  PutExecutable(executable);
-  if (error != NULL) return TakeError(compilation, error);
+                              peak_memory_in_bytes)};
+  const int code = ReadResult(compilation, ReadMemory, &args);
+  if (code != kAbiOk) return code;
   const PjrtShardy_Memory told = {.struct_size = memory->struct_size,
                                   .arguments = args.argument_size_in_bytes,
                                   .outputs = args.output_size_in_bytes,
@@ -191,10 +182,9 @@ SHARDY_EXPORT int PjrtShardy_CompiledMemory(PjrtShardy_Compilation* compilation,
   return kAbiOk;
 }
 
-// Copies the serialized executable into the compilation's own buffer.
+// Copies the serialized executable into the compilation's buffer, and its size.
 static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
-                                  const PJRT_Executable* executable,
-                                  size_t* size) {
+                                  PJRT_Executable* executable, void* size) {
   AbiExecutableSerializeArgs args = {
       ABI_SIZE(AbiExecutableSerializeArgs, serialized_executable_deleter),
       NULL,
@@ -217,25 +207,16 @@ static PJRT_Error* ReadSerialized(PjrtShardy_Compilation* compilation,
                        bytes);
   }
   compilation->serialized = copy;
-  *size = bytes;
+  *(size_t*)size = bytes;
   return NULL;
 }
 
 SHARDY_EXPORT int PjrtShardy_SerializedExecutable(
     PjrtShardy_Compilation* compilation, const char** bytes, size_t* size) {
-  ForgetLoans(compilation);
-  *bytes = NULL;
   *size = 0;
-  PJRT_Executable* executable = NULL;
-  PJRT_Error* error = GetExecutable(compilation, &executable);
-  if (error != NULL) return TakeError(compilation, error);
-  size_t read = 0;
-  error = ReadSerialized(compilation, executable, &read);
-  PutExecutable(executable);
-  if (error != NULL) return TakeError(compilation, error);
+  const int code = ReadResult(compilation, ReadSerialized, size);
   *bytes = compilation->serialized;
-  *size = read;
-  return kAbiOk;
+  return code;
 }
 
 // Makes an executable that was not compiled the last result.

@@ -152,6 +152,12 @@ int ShardyErrorCode(PJRT_Error* error) {
   return args.code == kAbiOk ? kAbiUnknown : args.code;
 }
 
+int ShardyTakeCode(PJRT_Error* error) {
+  const int code = error == NULL ? kAbiOk : ShardyErrorCode(error);
+  ShardyFreeError(error);
+  return code;
+}
+
 // Ours carry no payloads. Must not fail for them: clients ask for the payloads
 // of every error, and so of the one that this would return.
 PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args) {

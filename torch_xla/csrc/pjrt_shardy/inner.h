@@ -31,7 +31,7 @@ int ShardyLoadPlugin(const char* path, const char* ourselves, int last_slot,
 int ShardyFailOpen(char* message, size_t message_size, int code,
                    const char* format, ...) SHARDY_PRINTF(4, 5);
 
-// inner_table.c
+// inner.c
 
 // The inner plugin's own table, or NULL while none is open. Never freed.
 const AbiApi* ShardyInnerTable(void);
@@ -41,6 +41,17 @@ void ShardySetInnerTable(const AbiApi* table);
 bool ShardyHoldsSlot(const AbiApi* table, int slot);
 // The inner plugin's entry, or NULL if it has none.
 AbiFunction ShardyInnerSlot(int slot);
+// The PJRT name of an entry.
+const char* ShardySlotName(int slot);
+// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
+PJRT_Error* ShardyInnerCall(int slot, void* args);
+// What an entry of ours returns without memory, and where its argument struct
+// is shorter than is needed.
+PJRT_Error* ShardyNoMemory(int slot);
+PJRT_Error* ShardyTooShort(int slot, size_t size, size_t needed);
+// The value of that name among `count` of the inner plugin's, or NULL.
+const AbiNamedValue* ShardyFindValue(const AbiNamedValue* values, size_t count,
+                                     const char* name);
 
 // errors.c
 
@@ -51,19 +62,10 @@ PJRT_Error* ShardyError(int code, const char* format, ...) SHARDY_PRINTF(2, 3);
 PJRT_Error* ShardyErrorFromBytes(int code, const char* message, size_t size);
 // Its code, never 0. The error stays the caller's.
 int ShardyErrorCode(PJRT_Error* error);
+// The same, and frees the error; 0 for NULL.
+int ShardyTakeCode(PJRT_Error* error);
 // Frees an error, ours or the inner plugin's; NULL is none.
 void ShardyFreeError(PJRT_Error* error);
-
-// inner_call.c
-
-// The PJRT name of an entry.
-const char* ShardySlotName(int slot);
-// Calls an entry that returns an error; a missing one is UNIMPLEMENTED.
-PJRT_Error* ShardyInnerCall(int slot, void* args);
-// What an entry of ours returns without memory, and where its argument struct
-// is shorter than is needed.
-PJRT_Error* ShardyNoMemory(int slot);
-PJRT_Error* ShardyTooShort(int slot, size_t size, size_t needed);
 
 // errors.c: entries that know our errors and the inner plugin's apart.
 
@@ -71,11 +73,5 @@ void ShardyErrorDestroy(AbiErrorDestroyArgs* args);
 void ShardyErrorMessage(AbiErrorMessageArgs* args);
 PJRT_Error* ShardyErrorGetCode(AbiErrorGetCodeArgs* args);
 PJRT_Error* ShardyErrorForEachPayload(AbiErrorForEachPayloadArgs* args);
-
-// named_values.c
-
-// The value of that name among `count` of the inner plugin's, or NULL.
-const AbiNamedValue* ShardyFindValue(const AbiNamedValue* values, size_t count,
-                                     const char* name);
 
 #endif  // TORCH_XLA_CSRC_PJRT_SHARDY_INNER_H_

@@ -55,10 +55,10 @@ ShardyAnswerLink* ShardyMakeAnswer(const char* program, size_t program_size,
 // Frees one that was not given away; NULL is none.
 void ShardyFreeAnswer(ShardyAnswerLink* link);
 // Gives it to a loaded executable, and to those that will be got from it.
-void ShardyGiveAnswer(ShardyAnswerLink* link, PJRT_LoadedExecutable* loaded);
+void ShardyGiveAnswer(ShardyAnswerLink* link, const void* holder);
 // The answer of an executable, or NULL. Valid until ShardyReleaseAnswer, its
 // format until the executable is destroyed.
-ShardyAnswer* ShardyAcquireAnswer(const PJRT_Executable* executable);
+ShardyAnswer* ShardyAcquireAnswer(const void* holder);
 void ShardyReleaseAnswer(ShardyAnswer* answer);
 
 // kept.c

@@ -20,6 +20,7 @@ from ..hlo import array_shape
 from ..hlo.compile_options import Partitioner
 from ..sdy.constraints import record_of
 from ..sdy.promise import LayoutPromise
+from ..sharding.hlo_sharding import HloSharding
 from .extract import NamesOf
 from .pipeline import Program
 
@@ -50,7 +51,7 @@ class HloCodec:
     sdy = program.sdy
 
     def answer(outcome: Outcome) -> Optional[tuple[bytes, str]]:
-      manual = ()
+      manual: tuple[HloSharding, ...] = ()
       if sdy.manual_results:
         manual = sdy.mark_manual_results(outcome.results or ())
       return hlo_answer(outcome, manual)
