@@ -1,9 +1,13 @@
-"""Names of bound tensors, as records show them."""
+"""Names of bound tensors, as records show them, told and found."""
 
 import environments
+import numpy as np
+import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
+from torch_xla.experimental.spmd_fully_sharded_data_parallel import (
+    SpmdFullyShardedDataParallel as FSDPv2)
 
 ENVIRONMENT = environments.SHARDY
 
@@ -74,3 +78,69 @@ def test_naming_a_tensor_compiles_nothing_anew(mesh):
       torch_xla.sync()
     assert len(programs) == (1 if name == 'before' else 0)
   del out
+
+
+@pytest.fixture(name='fsdp_mesh')
+def fsdp_mesh_fixture(spmd) -> xs.Mesh:
+  del spmd
+  return xs.Mesh(np.arange(8), (8, 1), ('fsdp', 'y'))
+
+
+class Net(torch.nn.Module):
+
+  def __init__(self):
+    super().__init__()
+    self.up = torch.nn.Linear(16, 32)
+    self.down = torch.nn.Linear(32, 16)
+
+  def forward(self, x: torch.Tensor) -> torch.Tensor:
+    return self.down(torch.tanh(self.up(x)))
+
+
+def _program_of(compute, x: torch.Tensor):
+  torch_xla.sync()
+  with torch_xla.shardy.record() as programs:
+    out = compute(x)
+    torch_xla.sync()
+  del out
+  return next(p for p in programs if p.tensors)
+
+
+_NAMES = {'up.weight', 'up.bias', 'down.weight', 'down.bias'}
+
+
+def test_names_found_by_fsdp(fsdp_mesh):
+  x = torch.randn(8, 16).to('xla')
+  model = FSDPv2(Net(), mesh=fsdp_mesh)
+  assert {t.name for t in _program_of(model, x).tensors if t.name} == _NAMES
+
+
+def test_names_found_of_a_module_and_what_is_in_none(fsdp_mesh):
+  net = Net().to('xla')
+  xs.mark_sharding(net.up.weight, fsdp_mesh, ('fsdp', None), priority=(0, None))
+  x = torch.randn(8, 16).to('xla')
+  xs.mark_sharding(x, fsdp_mesh, ('fsdp', None), priority=(1, None))
+  program = _program_of(lambda x: net(x), x)
+  named = {t.name: t.shape.dims for t in program.tensors if t.spec}
+  assert named == {'up.weight': (32, 16), '': (8, 16)}
+  assert 'up.weight' in str(program)
+
+
+def test_a_checkpoints_shards_in_the_place_of_data(mesh):
+  """Priorities count in the first step."""
+  w = torch.nn.Parameter(torch.zeros(8, 8).to('xla'))
+  xs.mark_sharding(w, mesh, ('y', None), priority=(1, None))
+  torch_xla.sync(wait=True)
+  # As a state dict has it: not the object that was marked.
+  loaded = xs.wrap_if_sharded(w.detach())
+  shards = loaded.local_shards
+  for shard in shards:
+    shard.data.fill_(2)
+  loaded.load_local_shards_(shards)
+  with torch_xla.shardy.record() as programs:
+    out = w * 3
+    torch_xla.sync(wait=True)
+  assert "('y', None)  (1, None)" in str(programs[0])
+  # And not what it had before.
+  assert str(programs[0]).count('f32[8,8]') == 1
+  assert torch.equal(out.cpu(), torch.full((8, 8), 6.))

@@ -10,8 +10,10 @@ from printed import assert_printed
 import pytest
 from shards import check_shards, sharded
 import torch
+from torch._higher_order_ops.while_loop import while_loop
 import torch_xla
 import torch_xla.distributed.spmd as xs
+import torch_xla.experimental.fori_loop
 from torch_xla.shardy.annotate.annotation import Annotation, UserMesh
 from torch_xla.shardy.compile.attempt import Attempt, Failure, Outcome
 from torch_xla.shardy.compile.plan import NO_TILES, Probe
@@ -384,3 +386,16 @@ def test_training_with_uneven_weights():
     for expected, got in zip(model.parameters(), on_device.parameters()):
       close(got.detach().cpu(), expected.detach())
   _check_all_shardy(programs)
+
+
+def test_a_loop_over_a_split_value():
+  mesh = xs.Mesh(np.arange(8)[::-1], (2, 4), ('a', 'b'))
+  x = torch.arange(48.).reshape(8, 6) / 48
+  split = x.to('xla')
+  xs.mark_sharding(split, mesh, ('a', 'b'))
+  _, y = while_loop(lambda i, t: i > 0, lambda i, t: (i - 1, torch.tanh(t + t)),
+                    (torch.tensor(3).to('xla'), split))
+  for _ in range(3):
+    x = torch.tanh(x + x)
+  torch.testing.assert_close(y.cpu(), x)
+  assert torch_xla.shardy.programs()[-1].partitioner is Partitioner.SHARDY

@@ -3,6 +3,7 @@
 import environments
 import programs
 import pytest
+from to_sdy_tpu_test import TOPOLOGY, TPU_OPCODES
 from torch_xla.shardy.annotate.annotation import UserMesh
 from torch_xla.shardy.stablehlo import dialects
 
@@ -12,16 +13,13 @@ topology = pytest.importorskip('benchmarks.topology')
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures('spmd')]
 
 ENVIRONMENT = {**environments.STABLEHLO, **environments.LIBTPU}
-_TOPOLOGY = 'v5e:2x4'
-# What it makes of an operation that it has no use for.
-_TPU_OPCODES = {'gather': 'convolution'}
 _MESH = UserMesh.from_devices((2, 4), ('x', 'y'))
 
 
 def _compiled(monkeypatch, module) -> str:
   """What libtpu makes of a module in MLIR, with Shardy."""
   monkeypatch.setattr(topology, '_module', lambda program: module)
-  text = topology.compile_for(_TOPOLOGY, b'', shardy=True).to_string()
+  text = topology.compile_for(TOPOLOGY, b'', shardy=True).to_string()
   monkeypatch.undo()
   return text
 
@@ -34,5 +32,5 @@ def test_choices(program, which, monkeypatch):
   compiled = _compiled(monkeypatch, module)
   for opcode, spec in which.between.items():
     shape = program.between[opcode]
-    assert programs.computed_shapes(compiled, _TPU_OPCODES.get(
+    assert programs.computed_shapes(compiled, TPU_OPCODES.get(
         opcode, opcode), len(shape)) == {programs.local_shape(shape, spec)}

@@ -225,9 +225,9 @@ def _products(place: Place) -> list[HloInstructionProto]:
   product = (groups, dims[numbers.output_batch_dimension],
              dims[numbers.output_feature_dimension] // groups)
   columns = []
-  for ats in itertools.product(*map(range, sizes)):
+  for offsets in itertools.product(*map(range, sizes)):
     bounds = [(0, size, 1) for size in dims_of(x)]
-    for dim, at, size in zip(lhs_spatial, ats, window, strict=True):
+    for dim, at, size in zip(lhs_spatial, offsets, window, strict=True):
       # XLA's partitioner gets padding below zero wrong.
       start = at * size.stride - min(size.padding_low, 0)
       bounds[dim] = (start, start + (size.size - 1) * size.window_dilation + 1,
