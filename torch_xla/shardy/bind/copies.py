@@ -54,7 +54,8 @@ class Copies:
     if hasattr(torch.nn.Module._apply, _MARK):
       return
     for owner in (torch.Tensor, torch.nn.Parameter):
-      owner.__deepcopy__ = _then(owner.__deepcopy__, self._follow_copy)
+      owner.__deepcopy__ = _then(owner.__deepcopy__,
+                                 lambda copied, t, *_: self._follow(t, copied))
     new, reduce = torch.nn.Parameter.__new__, torch.nn.Parameter.__reduce_ex__
     torch.nn.Parameter.__new__ = _then(new, self._follow_sources)
     torch.nn.Parameter.__reduce_ex__ = _then(reduce, self._pickled)
@@ -69,10 +70,10 @@ class Copies:
     torch.utils.swap_tensors = _then(
         tensor_refs.permitting_refs(torch.utils.swap_tensors),
         lambda _, *tensors: [*map(self._given, tensors)])
+    note_data = lambda _, t, *__: self._given(t)
     data = torch.Tensor.data  # That of TensorBase, which stays as it is.
-    torch.Tensor.data = property(data.__get__,
-                                 _then(data.__set__, self._given_data))
-    torch.Tensor.set_ = _then(torch.Tensor.set_, self._given_data)
+    torch.Tensor.data = property(data.__get__, _then(data.__set__, note_data))
+    torch.Tensor.set_ = _then(torch.Tensor.set_, note_data)
     XLAShardedTensor.load_local_shards_ = _then(  # type: ignore[method-assign]
         XLAShardedTensor.load_local_shards_, self._load)
 
@@ -99,10 +100,6 @@ class Copies:
                t: Optional[torch.Tensor]) -> None:
     self._follow({**owner._parameters, **owner._buffers}.get(name), t)
     self._follow_copied(t)
-
-  def _follow_copy(self, copied: torch.Tensor, t: torch.Tensor, *_:
-                   Any) -> None:
-    self._follow(t, copied)
 
   def _follow(self, old: Optional[torch.Tensor],
               new: Optional[torch.Tensor]) -> None:
@@ -177,9 +174,6 @@ class Copies:
           names.names_of([t]), 'pickled as a parameter',
           'without its placement', 'call mark_sharding on what is loaded, or '
           'save state_dict()')
-
-  def _given_data(self, _: Any, t: torch.Tensor, *__: Any) -> None:
-    self._given(t)
 
   def _given(self, t: torch.Tensor) -> None:
     """Has what uses the data that a tensor was given know its annotation."""

@@ -54,10 +54,9 @@ class BoundNames:
     return () if names is None else names()
 
 
-def names_of_bound(
-    operands: Sequence[tuple[TensorRef[torch.Tensor], Annotation,
-                             TensorRef[torch.Tensor]]],
-    note_lost: Callable[..., None]) -> tuple[str, ...]:
+def names_of_bound(operands: Sequence[tuple[TensorRef[torch.Tensor], Annotation,
+                                            TensorRef[torch.Tensor]]],
+                   note_lost: Callable[..., None]) -> tuple[str, ...]:
   """The users' names of a binding's operands, empty where unknown.
 
   Warns of those that are not laid out as they were marked, as the program is

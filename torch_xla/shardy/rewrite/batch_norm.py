@@ -53,7 +53,7 @@ def _is_expandable(instruction: HloInstructionProto,
   if instruction.opcode not in FORMULAS:
     return False
   shapes = [by_id[i].shape for i in instruction.operand_ids]
-  if (len(shapes) != FORMULAS[instruction.opcode].operands or
+  if (len(shapes) != FORMULAS[instruction.opcode][1] or
       any(map(array_shape.is_dynamic, shapes)) or
       instruction.HasField('sharding') and
       array_shape.is_tuple(instruction.shape)):
@@ -112,7 +112,7 @@ class _Computation:
   def _batch_norm(self, instruction: HloInstructionProto) -> bool:
     """Makes what it computes; whether it stays, as something else."""
     writer = Writer(instruction, self._by_id, self._message, self._editor)
-    results = writer.run(FORMULAS[instruction.opcode].compute)
+    results = writer.run(FORMULAS[instruction.opcode][0])
     self._instructions.extend(writer.instructions)
     self._by_id.update((i.id, i) for i in writer.instructions)
     self._unshaped.update(writer.unshaped)

@@ -20,7 +20,7 @@ a dimension that operand and indices have in the same size. Indices that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from ..hlo import array_shape
 from ..hlo.editor import dims_of, Place, rewrite
@@ -82,27 +82,16 @@ def batched(dims: IndexDims, counted: Sequence[Optional[int]],
       tuple(n for n, _ in pairs), tuple(n for _, n in pairs)), other_parts
 
 
-class _Form(NamedTuple):
-  """The names of the fields of a gather or a scatter."""
-  operands: int
-  field: str
-  collapsed: str
-  index_map: str
-  operand_batching: str
-  indices_batching: str
-
-
-_FORMS = {
-    'gather':
-        _Form(2, 'gather_dimension_numbers', 'collapsed_slice_dims',
-              'start_index_map', 'operand_batching_dims',
-              'start_indices_batching_dims'),
-    'scatter':
-        _Form(3, 'scatter_dimension_numbers', 'inserted_window_dims',
-              'scatter_dims_to_operand_dims', 'input_batching_dims',
-              'scatter_indices_batching_dims'),
+# The fields that say what `IndexDims` says, in its order.
+_FIELDS = {
+    'gather': ('collapsed_slice_dims', 'start_index_map', 'index_vector_dim',
+               'operand_batching_dims', 'start_indices_batching_dims'),
+    'scatter': ('inserted_window_dims', 'scatter_dims_to_operand_dims',
+                'index_vector_dim', 'input_batching_dims',
+                'scatter_indices_batching_dims'),
 }
-OPCODES = frozenset(_FORMS)
+_OPERANDS = {'gather': 2, 'scatter': 3}
+OPCODES = frozenset(_FIELDS)
 
 
 def batch(module: HloModuleProto) -> int:
@@ -117,11 +106,11 @@ def batch(module: HloModuleProto) -> int:
 def _batch_one(place: Place) -> Optional[list[HloInstructionProto]]:
   """Changes a gather or scatter; what is new before it, None if it stays."""
   instruction, by_id, computation, editor = place
-  form = _FORMS[instruction.opcode]
-  if len(instruction.operand_ids) != form.operands:
+  opcode = instruction.opcode
+  if len(instruction.operand_ids) != _OPERANDS[opcode]:
     return None
   operand, indices = place.operands[:2]
-  numbers = getattr(instruction, form.field)
+  numbers = getattr(instruction, f'{opcode}_dimension_numbers')
   call = indices if indices.custom_call_target == 'Sharding' else None
   if call:
     indices = by_id[call.operand_ids[0]]
@@ -134,12 +123,10 @@ def _batch_one(place: Place) -> Optional[list[HloInstructionProto]]:
   sizes = list(dims_of(indices))
   if len(parts) != sizes[numbers.index_vector_dim]:
     return None
+  fields = (getattr(numbers, field) for field in _FIELDS[opcode])
+  before: list[Any] = [n if isinstance(n, int) else tuple(n) for n in fields]
   batching = batched(
-      IndexDims(
-          tuple(getattr(numbers, form.collapsed)),
-          tuple(getattr(numbers, form.index_map)), numbers.index_vector_dim,
-          tuple(getattr(numbers, form.operand_batching)),
-          tuple(getattr(numbers, form.indices_batching))),
+      IndexDims(*before),
       [part.dimensions[0] if part.opcode == 'iota' else None for part in parts],
       dims_of(operand), sizes)
   if batching is None:
@@ -163,9 +150,7 @@ def _batch_one(place: Place) -> Optional[list[HloInstructionProto]]:
     new_instructions.append(held)
     indices = held
   instruction.operand_ids[1] = indices.id
-  for field, value in ((form.collapsed, dims.collapsed), (form.index_map,
-                                                          dims.index_map),
-                       (form.operand_batching, dims.operand_batching),
-                       (form.indices_batching, dims.indices_batching)):
-    getattr(numbers, field)[:] = value
+  for field, value in zip(_FIELDS[opcode], dims, strict=True):
+    if field != 'index_vector_dim':  # That stays.
+      getattr(numbers, field)[:] = value
   return new_instructions

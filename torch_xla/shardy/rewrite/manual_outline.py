@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..compile.record import TensorRecord
 from ..hlo import array_shape, messages
@@ -36,25 +36,17 @@ from .manual_boundaries import RegionBoundary, SiteKey
 from .manual_regions import is_sharding_call, ManualComputation
 
 
-class Outlined(NamedTuple):
-  """The regions that are written.
+def outline(
+    module: HloModuleProto, computations: Mapping[int, ManualComputation],
+    mesh: attributes.Mesh, constraints: Mapping[SiteKey, Constraint]
+) -> tuple[tuple[TensorRecord, ...], dict[SiteKey, Constraint], frozenset[int]]:
+  """Writes all regions of an HloModuleProto message, in place.
 
-  Attributes:
-    tensors: those that are split, or put together, in order.
-    stacked: parameters and results that are manual, and how they are handed
-      over, by computation and id.
-    results: the places of manual results.
+  Returns:
+    The tensors that are split, or put together, in order; how parameters and
+    results that are manual are handed over, by computation and id; and the
+    places of manual results.
   """
-  tensors: tuple[TensorRecord, ...]
-  stacked: dict[SiteKey, Constraint]
-  results: frozenset[int]
-
-
-def outline(module: HloModuleProto, computations: Mapping[int,
-                                                          ManualComputation],
-            mesh: attributes.Mesh,
-            constraints: Mapping[SiteKey, Constraint]) -> Outlined:
-  """Writes all regions of an HloModuleProto message, in place."""
   editor = Editor(module)
   writers = {
       number: _ComputationWriter(editor, mesh, constraints, computation)
@@ -69,10 +61,9 @@ def outline(module: HloModuleProto, computations: Mapping[int,
   editor.add_computations((), {
       n: writer.bodies for n, writer in writers.items()
   })
-  return Outlined(
-      tuple(t for w in writers.values() for t in w.tensors), {
-          key: c for w in writers.values() for key, c in w.stacked.items()
-      }, frozenset(place for w in writers.values() for place in w.results))
+  return (tuple(t for w in writers.values() for t in w.tensors), {
+      key: c for w in writers.values() for key, c in w.stacked.items()
+  }, frozenset(place for w in writers.values() for place in w.results))
 
 
 def _drop_aliases(module: HloModuleProto, parameters: set[int],

@@ -9,7 +9,6 @@ deviation at once. In the gradient that costs kernels: each such value is one.
 from __future__ import annotations
 
 from collections.abc import Callable
-import dataclasses
 
 from ..hlo.protos import HloInstructionProto as Value
 from .hlo_arithmetic import Writer
@@ -62,21 +61,10 @@ def grad(on: Writer, x: Value, scale: Value, mean: Value, variance: Value,
   return (on.binary('multiply', on.spread(factor), inner), of_scale, of_offset)
 
 
-@dataclasses.dataclass(frozen=True)
-class Formula:
-  """The formula of an operation.
-
-  Attributes:
-    compute: from a `Writer` and the operands to the results.
-    operands: how many it takes.
-  """
-  compute: Callable[..., tuple[Value, ...]]
-  operands: int
-
-
-# Formulas by opcode.
-FORMULAS = {
-    'batch-norm-training': Formula(training, 3),
-    'batch-norm-inference': Formula(inference, 5),
-    'batch-norm-grad': Formula(grad, 5),
+# By opcode, from a `Writer` and the operands to the results, and how many
+# operands there are.
+FORMULAS: dict[str, tuple[Callable[..., tuple[Value, ...]], int]] = {
+    'batch-norm-training': (training, 3),
+    'batch-norm-inference': (inference, 5),
+    'batch-norm-grad': (grad, 5),
 }

@@ -20,7 +20,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Mapping
 import math
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from . import extract
 from ..annotate.annotation import Annotation
@@ -30,6 +30,10 @@ from ..hlo.protos import HloInstructionProto, HloModuleProto
 from ..sdy.mesh_axes import InexpressibleError
 from ..sharding.partition_spec import sharding_of, uneven_dims
 from ..v2 import holding
+
+# An operand of a sum: its place among the operands, the dimensions that are
+# summed over, and which of them is split.
+_Operand = tuple[int, list[int], int]
 
 
 def split(module: HloModuleProto, annotations: extract.Annotations) -> None:
@@ -90,19 +94,6 @@ def split(module: HloModuleProto, annotations: extract.Annotations) -> None:
   rewrite(module, ('dot', 'reduce'), split_one)
 
 
-class _Operand(NamedTuple):
-  """An operand of a sum.
-
-  Attributes:
-    place: among the operands.
-    summed: the dimensions that are summed over.
-    dim: the one of them that is split.
-  """
-  place: int
-  summed: list[int]
-  dim: int
-
-
 def _check(source: HloInstructionProto, annotation: Annotation, count: int,
            module: HloModuleProto) -> None:
   """Raises InexpressibleError: it is no sum, or more than one call takes it."""
@@ -146,9 +137,7 @@ def _split_dims(source: HloInstructionProto, annotation: Annotation,
   sizes = [first[dim] for dim in summed[0]]
   for n, size in enumerate(sizes):
     if size % tiles == 0:
-      return [
-          _Operand(place, dims, dims[n]) for place, dims in enumerate(summed)
-      ]
+      return [(place, dims, dims[n]) for place, dims in enumerate(summed)]
   raise InexpressibleError(
       f'{_axes(annotation)} as unreduced: the value is a sum over {sizes}, '
       f'which {tiles} devices do not share evenly')

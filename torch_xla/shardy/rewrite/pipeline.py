@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 import dataclasses
 import enum
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from . import (batch_norm, dot_dims, extract, index_dims, padding, partial_sums,
                shard_groups, to_sdy, unasked, untuple)
@@ -37,24 +37,15 @@ from ..v2 import to_v2
 from ..v2.to_v2 import ShardingCounts
 from .extract import Annotations
 
-
-class Rewrite(NamedTuple):
-  """An equivalent of operations that shardings propagate through.
-
-  Attributes:
-    opcodes: those that it rewrites.
-    rewrite: rewrites a module, in place; returns how many operations.
-  """
-  opcodes: frozenset[str]
-  rewrite: Callable[[HloModuleProto], int]
-
-
-# In the order in which they are applied.
-FOR_SHARDINGS = {
-    'batch_norm': Rewrite(batch_norm.OPCODES, batch_norm.expand),
-    'dot_dims': Rewrite(dot_dims.OPCODES, dot_dims.unmerge),
-    'index_dims': Rewrite(index_dims.OPCODES, index_dims.batch),
-}
+# Equivalents of operations that shardings propagate through, in the order in
+# which they are applied: the opcodes, and what rewrites them in a module, in
+# place, and returns how many it did.
+FOR_SHARDINGS: dict[str,
+                    tuple[frozenset[str], Callable[[HloModuleProto], int]]] = {
+                        'batch_norm': (batch_norm.OPCODES, batch_norm.expand),
+                        'dot_dims': (dot_dims.OPCODES, dot_dims.unmerge),
+                        'index_dims': (index_dims.OPCODES, index_dims.batch),
+                    }
 # Done elsewhere. Without them a program has no form that the plugin reads, or
 # XLA's partitioner computes something else or ends the process.
 ALWAYS = frozenset(

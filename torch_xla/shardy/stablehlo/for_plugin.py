@@ -1,4 +1,4 @@
-"""What this process's plugin reads, and the planner for it."""
+"""The form that this process's plugin reads, and the planner for it."""
 
 from __future__ import annotations
 

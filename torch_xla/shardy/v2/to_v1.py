@@ -8,7 +8,8 @@ collectives stay as they are: XLA writes iotas there for V1 shardings too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+import functools
 from typing import Optional
 
 from ..hlo import messages, op_sharding, opcodes
@@ -39,9 +40,13 @@ def to_v1(
   if parsed is None:
     return None
   message, module = parsed
-  shardings: dict[bytes, bytes] = {}
-  rewrite = lambda data, _: _cached_v1(data, shardings)
-  is_changed = op_sharding.rewrite_module(module, rewrite)
+
+  @functools.cache
+  def v1_of(data: bytes) -> bytes:
+    return _sharding_to_v1(data, v1_of)
+
+  is_changed = op_sharding.rewrite_module(
+      module, lambda data, _: data if v1_of(data) == data else v1_of(data))
   if results:
     is_changed = True
     output = op_sharding.from_bytes(module.spmd_output_sharding)
@@ -56,21 +61,12 @@ def to_v1(
   return message.SerializeToString()
 
 
-def _cached_v1(data: bytes, v1_forms: dict[bytes, bytes]) -> bytes:
-  """The V1 form of `data`, worked out once; `data` itself if it is that."""
-  if data not in v1_forms:
-    v1_forms[data] = _sharding_to_v1(data, v1_forms)
-  return data if v1_forms[data] == data else v1_forms[data]
-
-
-def _sharding_to_v1(data: bytes, v1_forms: dict[bytes, bytes]) -> bytes:
-  """The V1 form of a serialised OpSharding; its leaves go into `v1_forms`."""
+def _sharding_to_v1(data: bytes, v1_of: Callable[[bytes], bytes]) -> bytes:
+  """The V1 form of a serialised OpSharding, by that of its leaves."""
   try:
     message = op_sharding.parse(data)
     if message.type == ShardingType.TUPLE:
-      message.tuple_shardings[:] = [
-          _cached_v1(leaf, v1_forms) for leaf in message.tuple_shardings
-      ]
+      message.tuple_shardings[:] = map(v1_of, message.tuple_shardings)
     elif message.iota_reshape_dims:
       op_sharding.write(op_sharding.read(message).to_v1(), message)
     else:

@@ -22,7 +22,7 @@ of operands and result, as that of a convolution is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Optional, Union
+from typing import Optional, Union
 
 from ..hlo import op_sharding
 from ..hlo.editor import instructions_of, Place, rewrite
@@ -31,18 +31,10 @@ from . import holding
 
 _OPCODES = ('pad', 'reduce-window')
 
-
-class _Windowed(NamedTuple):
-  """An operand as a window goes along it.
-
-  Attributes:
-    place: which operand it is.
-    window: equal for windows that XLA takes for the same.
-    value: of the padding; a constant's bytes, or an instruction's id.
-  """
-  place: int
-  window: tuple[tuple[int, ...], ...]
-  value: Union[bytes, int]
+# An operand as a window goes along it: which it is; the window, equal for those
+# that XLA takes for the same; and the value of the padding, a constant's bytes or
+# an instruction's id.
+_Windowed = tuple[int, tuple[tuple[int, ...], ...], Union[bytes, int]]
 
 
 def part(module: HloModuleProto) -> int:
@@ -104,13 +96,13 @@ def _windowed(at: Place) -> Iterator[_Windowed]:
     window = tuple((1, 1, d.edge_padding_low, d.edge_padding_high, 1,
                     d.interior_padding + 1)
                    for d in instruction.padding_config.dimensions)
-    yield _Windowed(0, window, _value(operands[1]))
+    yield 0, window, _value(operands[1])
   else:
     window = tuple((d.size, d.stride, d.padding_low, d.padding_high,
                     d.window_dilation, d.base_dilation)
                    for d in instruction.window.dimensions)
     for place, initial in enumerate(operands[len(operands) // 2:]):
-      yield _Windowed(place, window, _value(initial))
+      yield place, window, _value(initial)
 
 
 def _value(instruction: HloInstructionProto) -> Union[bytes, int]:
