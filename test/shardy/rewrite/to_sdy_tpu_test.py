@@ -39,13 +39,10 @@ def test_tpu(program, which):
   check_on_tpu(program, which)
 
 
-def loop_with_number(t, mark):
-  """The loop of `programs`, with a number in it."""
-  return programs.loop_over(t, mark, lambda carry: 2 * carry)
-
-
 def test_tpu_loop_with_number():
-  program = dataclasses.replace(programs.LOOP, compute=loop_with_number)
+  program = dataclasses.replace(
+      programs.LOOP,
+      compute=lambda t, mark: programs.loop_over(t, mark, lambda c: 2 * c))
   check_on_tpu(program, program.runs[1])
 
 
