@@ -102,6 +102,8 @@ def requested_records(program: Program,
                       names_of: NamesOf) -> tuple[TensorRecord, ...]:
   """The records of annotated tensors, where Shardy is not used."""
   module, annotations = program.module, program.annotations
+  if not (annotations.parameters or annotations.constraints):
+    return ()
   names = annotations.names(names_of)
   tensors = []
   for computation in module.computations:
