@@ -57,9 +57,9 @@ class Patch:
   changes: tuple[Change, ...]
 
   @property
-  def diff(self) -> str:
-    """The text behind the divider."""
-    return ''.join(change.diff for change in self.changes)
+  def file(self) -> str:
+    """The name of its file."""
+    return file_of(self.name)
 
   def wheel_part(self) -> 'Patch':
     """The patch without the parts that a wheel has no files for.

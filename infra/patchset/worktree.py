@@ -11,10 +11,11 @@ from pathlib import Path
 import tempfile
 
 from infra.errors import BuildError
-from infra.patchset import git, includes
-from infra.patchset.apply import Reader, Stack
+from infra.patchset import git
+from infra.patchset.apply import Stack
 from infra.patchset.manifest import Base, FOLDER, Manifest, Series, WHEEL
 from infra.patchset.patch import load_patch, Patch
+from infra.patchset.style import merge_includes
 from infra.wheel import pins
 
 # The user's hooks and settings are for the user's work.
@@ -131,17 +132,22 @@ class Worktree:
           *(stack.blobs.get(blob) or
             git.read(self.tree, 'cat-file', 'blob', blob)
             for blob in (change.old, change.new)))
+      conflicts = [*git.CONFLICT.finditer(merged)]
+      if conflicts:
+        resolved = merge_includes(self.tree, change.path, merged)
+        if resolved is None and takes_both:
+          resolved = git.take_both(merged)
+        merged, conflicts = ((current, conflicts) if resolved is None else
+                             (resolved, []))
       file.write_bytes(merged)
-      if not git.conflicts(merged) or includes.merge(self.tree, change.path):
-        continue
-      both = git.take_both(merged) if takes_both else None
-      file.write_bytes(current if both is None else both)
-      for conflict in git.conflicts(merged) if both is None else ():
-        yield f'{change.path}:\n{conflict.decode()}'
+      for conflict in conflicts:
+        yield f'{change.path}:\n{conflict[0].decode()}'
 
   def _stack(self, series: Series, form: str) -> Stack:
     """What a series, with what it depends on, makes of its base."""
-    stack = self._stacks.setdefault(form, Stack(self._reader(self._base(form))))
+    base = self._base(form)
+    stack = self._stacks.setdefault(form,
+                                    Stack(lambda path: self._read(base, path)))
     for part in self.manifest.with_dependencies(series.name):
       own = part.form_for(form)
       for name in part.forms()[own]:
@@ -151,21 +157,18 @@ class Worktree:
           stack.apply(load_patch(self.root, name, own))
     return stack
 
-  def _reader(self, base: Base) -> Reader:
-    """Reads the files of a base, with what it picks."""
+  def _read(self, base: Base, path: str) -> bytes | None:
+    """A file of a base, with what it picks; None if there is none."""
 
-    def show(commit: str, path: str) -> bytes | None:
+    def show(commit: str) -> bytes | None:
       done = git.run(self.tree, 'show', f'{commit}:{path}', text=False)
       return None if done.returncode else done.stdout
 
-    def read(path: str) -> bytes | None:
-      data = show(base.commit, path)
-      for pick in base.cherry_pick if data else ():
-        change = show(f'{pick}^', path), show(pick, path)
-        data = git.merge_files(data, *change) if all(change) else data
-      return data
-
-    return read
+    data = show(base.commit)
+    for pick in base.cherry_pick if data else ():
+      change = show(f'{pick}^'), show(pick)
+      data = git.merge_files(data, *change) if all(change) else data
+    return data
 
   def _base(self, target: str) -> Base:
     """A base, the wheel's tag, or any commit."""

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from infra.errors import BuildError
 from infra.wheel import overlay, pins, plugins
-from infra.wheel.distribution import package_of
 from infra.wheel.names import wrong_library
 from infra.wheel.profile import Profile
 
@@ -38,32 +37,35 @@ def bundled_files(profile: Profile,
   """The files of a wheel that come from a profile and what it names.
 
   Args:
-    profile: the vendor's.
+    profile: the vendor's, or this project's own, which has none.
     official_names: the files of the official wheel.
 
   Raises:
     BuildError: one of them is not what it has to be.
   """
+  if profile.path is None:
+    return {}
   files = {_DEFAULTS: _defaults(profile)}
   plugin = profile.plugin
   if plugin is None:
     return files
-  package = package_of(profile)
+  package = plugin.package_name
   if package in {
       pins.COMMAND_PACKAGE, *(name.split('/')[0] for name in official_names)
   }:
     raise BuildError(f'{profile.path}: plugin.package: every wheel has a '
                      f'package {package}: give yours another name')
   if plugin.package:
-    files |= _package_files(profile, plugin.package)
+    files |= _package_files(profile, profile.file(plugin.package))
   if plugin.library:
-    name = f'{package}/{plugin.library.name}'
+    library = profile.file(plugin.library)
+    name = f'{package}/{library.name}'
     if name in files:
       raise BuildError(f'{profile.path}: plugin.library: {name} is a file of '
                        'plugin.package already: name one of them only')
-    files[name] = _library(plugin.library)
+    files[name] = _library(library)
   if not plugin.package:
-    module = _CLASS.format(device=plugin.device, library=plugin.library.name)
+    module = _CLASS.format(device=plugin.device, library=library.name)
     files[f'{package}/__init__.py'] = module.encode()
   return files
 
@@ -73,8 +75,8 @@ def _defaults(profile: Profile) -> bytes:
   data = {
       'distribution': profile.name,
       'version': profile.version,
-      'mode': profile.mode,
-      'environment': dict(profile.environment),
+      'mode': profile.defaults.mode,
+      'environment': profile.environment,
   }
   return (json.dumps(data, indent=2, sort_keys=True) + '\n').encode()
 

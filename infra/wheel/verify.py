@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 import struct
 import tempfile
+from typing import Any
 import zipfile
 import zlib
 
@@ -20,8 +21,7 @@ from infra.errors import BuildError, Say
 from infra.wheel import archive, official, pins
 from infra.wheel.build import make_wheel, Steps
 from infra.wheel.contents import Origin
-from infra.wheel.distribution import distribution_of
-from infra.wheel.profile import Profile
+from infra.wheel.profile import FORK, Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel
 
 # Exceptions for damaged, encrypted and exotic members.
@@ -65,38 +65,33 @@ class Verdict:
     return '\n'.join(lines)
 
 
-def verify_wheel(
-    root: Path,
-    wheel: Path,
-    *,
-    profile: Profile | None = None,
-    cache: Path | None = None,
-    pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
-    built_plugins: Mapping[str, bytes] | None = None,
-    say: Say = lambda line: None,
-) -> Verdict:
+def verify_wheel(root: Path,
+                 wheel: Path,
+                 *,
+                 profile: Profile = FORK,
+                 pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
+                 say: Say = lambda line: None,
+                 **options: Any) -> Verdict:
   """Compares a wheel with what it should be.
 
   Args:
     root: the checkout that the wheel was built from.
     wheel: the file.
-    profile: the vendor's, for a wheel that was built from one.
-    cache: where official wheels are kept, by default under build/.
+    profile: what it was built from.
     pinned: sha256 of the official wheel for each Python.
-    built_plugins: the plugins in C by where the wheel holds them, if they were
-      built from this checkout already; by default Bazel builds them.
     say: is told about progress, line by line.
+    options: further ones of `make_wheel`.
 
   Raises:
     BuildError: nothing can be judged: the file is no wheel of this project or
       profile, or something to compare it with is missing.
   """
   python = _python_of(wheel, profile, pinned)
-  made = make_wheel(root.resolve(), python, profile, cache, pinned,
-                    built_plugins, Steps(say))
-  sources = {n: (piece.origin, piece.by) for n, piece in made.pieces.items()}
-  sources[made.members[-1].name] = Origin.METADATA, ()
-  return _compare(wheel, made.members, sources)
+  pieces, members = make_wheel(
+      root.resolve(), python, profile, Steps(say), pinned=pinned, **options)
+  sources = {name: (p.origin, p.by) for name, p in pieces.items()}
+  sources[members[-1].name] = Origin.METADATA, ()
+  return _compare(wheel, members, sources)
 
 
 def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
@@ -170,19 +165,19 @@ def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
            'profile: it does not belong into the wheel')
 
 
-def _python_of(wheel: Path, profile: Profile | None,
-               pinned: Mapping[str, str]) -> str:
+def _python_of(wheel: Path, profile: Profile, pinned: Mapping[str, str]) -> str:
   """The Python that a wheel is for, by its name, which is judged."""
   if not wheel.is_file():
     raise BuildError(f'{wheel} is no file: name a wheel')
-  expected = distribution_of(profile)
   for python in pinned:
-    if wheel.name == expected.wheel_name(python):
+    if wheel.name == profile.wheel_name(python):
       return python
-  want = f'a wheel of {profile.path.name}' if profile else (
-      "this checkout's wheel")
-  remedy = ('name its profile with --profile if it was built from one'
-            if profile is None else 'name the profile that it was built from')
-  name = expected.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
-  raise BuildError(f'{wheel.name} is not the name of {want}, which is {name}: '
+  whose, remedy = ((f'a wheel of {profile.path.name}',
+                    'name the profile that it was built '
+                    'from') if profile.path else
+                   ("this checkout's wheel",
+                    'name its profile with --profile if it was '
+                    'built from one'))
+  name = profile.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
+  raise BuildError(f'{wheel.name} is not the name of {whose}, which is {name}: '
                    f'{remedy}, and verify it under the name that it was given')

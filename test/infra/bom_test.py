@@ -164,7 +164,7 @@ def test_same_inputs_same_text_and_other_inputs_another(workshop, profile,
   monkeypatch.setenv('SOURCE_DATE_EPOCH', '1700000000')
   assert read_bom(workshop.build(profile)) == first
   assert 'timestamp' not in json.loads(first)['metadata']
-  profile.plugin.library.write_bytes(LIBRARY + b'later')
+  profile.file('libacme.so').write_bytes(LIBRARY + b'later')
   later = read_bom(workshop.build(profile))
   serials = {json.loads(text)['serialNumber'] for text in (first, later)}
   assert len(serials) == 2

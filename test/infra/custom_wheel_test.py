@@ -214,7 +214,7 @@ def test_patch_after_which_a_module_is_no_python(line, said, workshop,
     ids=['text', 'arm', 'no-plugin', 'new-glibc'])
 def test_library_that_would_not_load(library, said, workshop, tmp_path):
   profile = vendor(tmp_path)
-  profile.plugin.library.write_bytes(library)
+  profile.file('libacme.so').write_bytes(library)
   with pytest.raises(BuildError, match=f'libacme.so.*{said}'):
     workshop.build(profile)
 

@@ -5,15 +5,15 @@ import subprocess
 import sys
 import zipfile
 
-from infra_project import (CONFIG, git, insert, one_patch, problem, Project,
-                           replace, ROOT, RUNTIME, unpack)
+from infra_project import (CONFIG, insert, one_patch, problem, Project, replace,
+                           ROOT, RUNTIME, unpack)
 import pytest
 
 from infra import series as command_line
 from infra.errors import BuildError
 from infra.patchset.apply import apply_to_folder, folder_reader, patched_files
 from infra.patchset.check import check
-from infra.patchset.manifest import load_manifest, parse_manifest
+from infra.patchset.manifest import load_manifest
 from infra.patchset.patch import blob_id, load_patches, slug, wheel_patches
 
 
@@ -89,7 +89,7 @@ def _context(text: str) -> str:
     (_context, 'context line'),
     (lambda t: t.replace('@@ -2,0 +3 @@', '@@ -2,0 +3 @@ def f():'),
      'behind the second @@'),
-    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'corrupt patch'),
+    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'other lines than its hunk says'),
     (lambda t: t.replace('Bug: https://example.org/1\n', ''), 'lacks Bug'),
     (lambda t: t.replace('Why-not-overlay: there would be\n nothing to test\n',
                          ''), 'lacks Why-not-overlay'),
@@ -217,7 +217,12 @@ def test_patch_files_and_list_differ(project):
   assert 'cannot be read' in problem(project)
 
 
-def test_bases_that_a_series_goes_on():
+def test_bases_that_a_series_goes_on(project):
+
+  def load(text: str):
+    (project.root / 'patches' / 'series.toml').write_text(text)
+    return load_manifest(project.root)
+
   text = """
 base = [{name = 'a', commit = 'A'}, {name = 'b', commit = 'A'}]
 [[series]]
@@ -227,15 +232,15 @@ bug = 'a bug'
 base = 'b'
 upstream = ['upstream/one/1.patch']
 """.replace("'A'", f"'{'1' * 40}'")
-  manifest = parse_manifest(text)
+  manifest = load(text)
   series = manifest.find('one')
   assert series.forms() == {'wheel': (), 'b': ('upstream/one/1.patch',)}
   assert manifest.bases_of(series) == ['b']
   assert series.form_for('any commit') == 'b'
   with pytest.raises(BuildError, match="'c' is not one of a, b"):
-    parse_manifest(text.replace("base = 'b'", "base = 'c'"))
+    load(text.replace("base = 'b'", "base = 'c'"))
   with pytest.raises(BuildError, match='base and one.upstream go together'):
-    parse_manifest(text.replace("base = 'b'", ''))
+    load(text.replace("base = 'b'", ''))
 
 
 @pytest.mark.parametrize('text, message', [
@@ -313,33 +318,3 @@ def test_apply_changes_all_or_nothing(project, tmp_path):
   assert (wheel / CONFIG).read_bytes() == project.read(CONFIG)
   with pytest.raises(BuildError, match='no folder with an unpacked wheel'):
     apply_to_folder(tmp_path / 'nowhere', patches)
-
-
-def test_apply_works_inside_a_git_repository(project, tmp_path, monkeypatch):
-  # From a folder of a repository git takes the paths of a patch for paths
-  # beneath the repository's top, and skips those that are not in the folder.
-  one_patch(project)
-  repository = tmp_path / 'repository'
-  inside = repository / 'build' / 'tmp'
-  inside.mkdir(parents=True)
-  git(repository, 'init', '-q')
-  monkeypatch.setattr('tempfile.tempdir', str(inside))
-  monkeypatch.setenv('GIT_DIR', str(repository / '.git'))
-  monkeypatch.setenv('GIT_WORK_TREE', str(repository))
-  wheel = inside / 'wheel'
-  target = wheel / CONFIG
-  target.parent.mkdir(parents=True)
-  target.write_bytes(project.read(CONFIG))
-  patches = load_patches(project.root, load_manifest(project.root).series[0])
-  assert apply_to_folder(wheel, patches) == [CONFIG]
-  assert blob_id(target.read_bytes()) == patches[0].changes[0].new
-
-
-def test_apply_ignores_the_users_git_settings(project, tmp_path, monkeypatch):
-  # `apply.whitespace = fix` would strip the blanks at the line's end.
-  project.patch('one', 'config: add a line', CONFIG, insert(2, '# ours  '))
-  settings = tmp_path / 'gitconfig'
-  settings.write_text(
-      '[apply]\n  whitespace = fix\n[core]\n  autocrlf = true\n')
-  monkeypatch.setenv('GIT_CONFIG_GLOBAL', str(settings))
-  assert check(project.root, project.read) == []

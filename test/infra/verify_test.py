@@ -59,8 +59,8 @@ def test_wheel_of_a_profile(workshop, tmp_path):
   assert found['acme/libacme.so'][0] == "the vendor's, from the profile"
   assert found[CONFIG][1] == ('one: config-add-a-line.patch',
                               'acme-line: config-add-a-line-of-acme.patch')
-  (tmp_path / 'vendor' /
-   'libacme.so').write_bytes(profile.plugin.library.read_bytes() + b'later')
+  with profile.file('libacme.so').open('ab') as library:
+    library.write(b'later')
   found = problems(workshop, wheel, profile=profile)
   assert "not the vendor's, from the profile" in found['acme/libacme.so']
 
@@ -233,7 +233,7 @@ def test_the_command_says_why_it_cannot_judge(tmp_path):
   assert done.stderr.startswith('error: ') and 'is no file' in done.stderr
   done = verify('a.whl', '--profile', str(tmp_path / 'none.toml'))
   assert done.returncode == 2
-  assert 'none.toml cannot be read' in done.stderr
+  assert 'none.toml: cannot be read' in done.stderr
 
 
 def test_help():
