@@ -172,9 +172,9 @@ class _Judge(_Setup):
         f'{facts["extension"]}')
     clauses = []
     for suite in SUITES:
-      feature = self._probed.features[suite.series]
-      say(f'\n{suite.series}\n  {"found" if feature.is_present else "not found"}'
-          f': {feature.how}')
+      kind, how = self._probed.features[suite.series]
+      say(f'\n{suite.series}\n  {"not found" if kind == "lacks" else "found"}'
+          f': {how}')
       by_reason: dict[tuple[str, str], list[str]] = {}
       for name, outcome in self._outcomes_in(suite).items():
         if outcome[0]:

@@ -25,36 +25,25 @@ class BehaviourError(Exception):
 
 
 @dataclass(frozen=True)
-class Feature:
-  """A feature that a torch_xla may have.
-
-  Attributes:
-    how: by what that was found.
-    is_on: whether it can be switched on, if it is there.
-  """
-  is_present: bool
-  how: str
-  is_on: bool = True
-
-
-@dataclass(frozen=True)
 class ProbeResult:
   """The result of the probe.
 
   Attributes:
     facts: which torch_xla it is.
-    features: by the name of their series.
+    features: by the name of their series, the kind of failure of all its tests
+      ('lacks' if the feature is not there, 'wrong' if it cannot be switched on,
+      empty if it can), and by what that was found.
   """
   facts: Mapping[str, str]
-  features: Mapping[str, Feature]
+  features: Mapping[str, tuple[str, str]]
 
   @property
   def missing(self) -> dict[str, tuple[str, str]]:
-    """The kind of failure of each series whose tests cannot run, and why."""
+    """The features of the series whose tests cannot run."""
     return {
-        suite.series: ('wrong' if feature.is_present else 'lacks', feature.how)
-        for suite, feature in zip(SUITES, self.features.values())
-        if not suite.always and not (feature.is_present and feature.is_on)
+        suite.series: self.features[suite.series]
+        for suite in SUITES
+        if suite.environment and self.features[suite.series][0]
     }
 
 
@@ -66,20 +55,16 @@ def probe() -> ProbeResult:
   """
   with tempfile.TemporaryDirectory(prefix='behaviour-') as place:
     facts = _ask(place)
-    if 'missing' in facts:
-      raise BehaviourError(
-          f'{sys.executable} has no {facts["missing"]}: install this suite '
-          'where the torch_xla is that is to be judged')
-    for key, message in (('import', 'cannot be imported'), ('error',
-                                                            'does not work')):
-      if key in facts:
-        raise BehaviourError(f'{sys.executable} has a torch_xla that {message}:'
-                             f'\n{_last_lines(facts[key])}')
-    present = [Feature(*facts.pop(s.feature)) for s in SUITES]
+    if 'error' in facts:
+      raise BehaviourError(f'{sys.executable} {facts["error"]}')
+    features = facts.pop('features')
     with futures.ThreadPoolExecutor() as pool:
-      switched = pool.map(lambda s, f: _switched_on(s, f, place), SUITES,
-                          present)
-    return ProbeResult(facts, {s.series: f for s, f in zip(SUITES, switched)})
+      switched = pool.map(
+          lambda suite: _switched_on(suite, *features[suite.series], place),
+          SUITES)
+      return ProbeResult(facts, {
+          s.series: feature for s, feature in zip(SUITES, switched)
+      })
 
 
 def environment() -> dict[str, str]:
@@ -104,30 +89,27 @@ def _ask(place: str, *arguments: str) -> dict[str, Any]:
         errors='replace',
         timeout=_SECONDS,
         check=False)
-  except subprocess.TimeoutExpired:
-    return {'error': f'no end within {_SECONDS} s'}
-  try:
     answer: dict[str, Any] = json.loads(process.stdout)
     return answer
+  except subprocess.TimeoutExpired:
+    why = f'no end within {_SECONDS} s'
   except ValueError:
-    return {
-        'error': f'{process.stderr}\nthe process ended with status '
-                 f'{process.returncode}'
-    }
+    lines = process.stderr.strip().splitlines()[-5:]
+    why = '\n'.join(
+        [*lines, f'the process ended with status {process.returncode}'])
+  return {'error': f'has a torch_xla that does not work:\n{why}'}
 
 
-def _switched_on(suite: Suite, feature: Feature, place: str) -> Feature:
+def _switched_on(suite: Suite, is_present: bool, how: str,
+                 place: str) -> tuple[str, str]:
   """The feature, with what came of switching it on."""
-  if suite.always or not feature.is_present:
-    return feature
+  if not is_present:
+    return 'lacks', how
+  if not suite.environment:
+    return '', how
   answer = _ask(place, suite.environment)
   if 'error' in answer:
-    return Feature(
-        True, f'{feature.how}; it cannot be switched on: '
-        f'{_last_lines(answer["error"], 1)}', False)
+    why = answer['error'].rpartition('\n')[2]
+    return 'wrong', f'{how}; it cannot be switched on: {why}'
   version = 'V2' if '<=' in answer['text'] else 'V1'
-  return Feature(True, f'{feature.how}; shardings are read back as {version}')
-
-
-def _last_lines(text: str, count: int = 6) -> str:
-  return '\n'.join(text.strip().splitlines()[-count:])
+  return '', f'{how}; shardings are read back as {version}'

@@ -25,7 +25,7 @@ def main():
   try:
     result = _sharding() if sys.argv[1:] else _features()
   except BaseException:  # pylint: disable=broad-except
-    result = {'error': traceback.format_exc()}
+    result = _error('has a torch_xla that does not work')
   with os.fdopen(answer, 'w') as file:
     file.write(json.dumps(result))
   # The runtime's threads are of no interest any more.
@@ -38,7 +38,10 @@ def _features():
     spec = importlib.util.find_spec(name)
     # A folder of that name is no package.
     if spec is None or spec.origin is None:
-      return {'missing': name}
+      return {
+          'error': f'has no {name}: install this suite where the torch_xla is '
+                   'that is to be judged'
+      }
   import torch_xla_form
   os.environ.update(torch_xla_form.OFF)
   try:
@@ -46,7 +49,7 @@ def _features():
     import torch_xla
     import torch_xla.distributed.spmd as xs
   except BaseException:  # pylint: disable=broad-except
-    return {'import': traceback.format_exc()}
+    return _error('has a torch_xla that cannot be imported')
   try:
     version = importlib.metadata.version('torch_xla')
   except importlib.metadata.PackageNotFoundError:
@@ -59,12 +62,23 @@ def _features():
       torch=torch.__version__,
       python=sys.version.split()[0],
       form=torch_xla_form.form(),
-      retrace=_retrace(),
-      identity=_identity(),
-      v2=_has(
-          hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
-          'Mesh._get_op_sharding_args_v2'),
-      priority=_has('priority' in parameters, 'mark_sharding(priority=)'))
+      features={
+          'dynamo-replicated-spec':
+              _retrace(),
+          'graph-identity':
+              _identity(),
+          'v2-sharding':
+              _has(
+                  hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
+                  'Mesh._get_op_sharding_args_v2'),
+          'sharding-priority':
+              _has('priority' in parameters, 'mark_sharding(priority=)')
+      })
+
+
+def _error(what_is_wrong):
+  lines = traceback.format_exc().strip().splitlines()[-6:]
+  return {'error': '\n'.join([f'{what_is_wrong}:', *lines])}
 
 
 def _has(is_present, name):

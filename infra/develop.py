@@ -83,9 +83,20 @@ def _link(site: Path, info: str, own: Mapping[str, Path],
   with record.open('w', encoding='utf-8', newline='') as file:
     csv.writer(file, lineterminator='\n').writerows(rows)
 
-  for name in gone:
-    _take_away(site / name)
-  changed = len(gone)
+  for path in (site / name for name in gone):
+    path.unlink(missing_ok=True)
+    folder = path.parent
+    # A folder without modules could still be imported.
+    while folder.is_dir() and all(
+        p.name == '__pycache__' for p in folder.iterdir()):
+      shutil.rmtree(folder)
+      folder = folder.parent
+  return len(gone) + link_all(site, own)
+
+
+def link_all(site: Path, own: Mapping[str, Path]) -> int:
+  """Makes links by their names in `site`; returns how many were not there."""
+  changed = 0
   for name, target in own.items():
     path = site / name
     if path.is_symlink() and path.readlink() == target:
@@ -95,17 +106,6 @@ def _link(site: Path, info: str, own: Mapping[str, Path],
     path.symlink_to(target)
     changed += 1
   return changed
-
-
-def _take_away(path: Path) -> None:
-  """Removes a file, and its folder if that held nothing else."""
-  path.unlink(missing_ok=True)
-  folder = path.parent
-  # A folder without modules could still be imported.
-  while folder.is_dir() and all(
-      p.name == '__pycache__' for p in folder.iterdir()):
-    shutil.rmtree(folder)
-    folder = folder.parent
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -76,19 +76,3 @@ def export(root: Path,
       git.need(tree, 'config', f'branch.{branch}.series-{key}', value)
   say(f'branch {branch} on {target}')
   return Exported(branch, start, picked, tuple(laid))
-
-
-def exported_from(upstream: Path, branch: str) -> tuple[str, str, str]:
-  """The series, target and start of a branch.
-
-  Raises:
-    BuildError: `export` made no branch of this name.
-  """
-  name, target, start = (
-      git.run(upstream, 'config',
-              f'branch.{branch}.series-{key}').stdout.strip()
-      for key in ('name', 'target', 'start'))
-  if not start or not has_commit(upstream, f'refs/heads/{branch}'):
-    raise BuildError(f'{upstream} has no branch {branch} that export made: '
-                     'export the series, and bring your commits to that branch')
-  return name, target, start

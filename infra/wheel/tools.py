@@ -67,7 +67,7 @@ BEHAVIOUR = PureWheel(
     },
     entry_points={
         pins.SCRIPT_GROUP: {
-            'torch-xla-behaviour': f'{_BEHAVIOUR}.command:main'
+            'torch-xla-behaviour': f'{_BEHAVIOUR}.__main__:main'
         }
     })
 

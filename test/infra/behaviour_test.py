@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from infra_project import ROOT
 import pytest
 from torch_xla_behaviour import conftest as plugin
-from torch_xla_behaviour.features import Feature, ProbeResult
+from torch_xla_behaviour.features import ProbeResult
 from torch_xla_behaviour.suites import suite_of, SUITES
 from torch_xla_behaviour.tests import kinds
 
@@ -83,7 +83,7 @@ _FACTS = dict(
     torch='2.9.0',
     python='3.11.7',
     form='native')
-_HAS, _HAS_NOT = Feature(True, 'found'), Feature(False, 'there is no Mesh.f')
+_HAS, _HAS_NOT = ('', 'found'), ('lacks', 'there is no Mesh.f')
 _V2_TEST = 'v2/reads_test.py::test_a[(1, 2)]'
 _NAMES = ['retrace/a_test.py::test_a', 'identity/a_test.py::test_a', _V2_TEST,
           'priority/a_test.py::test_a']  # yapf: disable
@@ -199,7 +199,7 @@ def test_an_expectation_that_is_stale_is_a_finding(tmp_path):
 
 def test_what_is_missing_is_lacking_or_wrong():
   features = dict.fromkeys([s.series for s in SUITES], _HAS_NOT)
-  features['sharding-priority'] = Feature(True, 'found; it aborts', False)
+  features['sharding-priority'] = 'wrong', 'found; it aborts'
   # Retracing and graphs are judged by what happens.
   assert ProbeResult(_FACTS, features).missing == {
       'v2-sharding': ('lacks', 'there is no Mesh.f'),

@@ -17,7 +17,7 @@ sys.path.append(str(ROOT))
 from infra.patchset.apply import patched_files, Reader
 from infra.patchset.check import check
 from infra.patchset.manifest import load_manifest, WHEEL
-from infra.patchset.patch import load_patches, slug
+from infra.patchset.patch import load_patch, slug
 from infra.wheel import pins
 
 _HEAD = """\
@@ -210,9 +210,9 @@ class Project:
     """What a series, with what it depends on, makes of a file."""
     manifest = load_manifest(self.root)
     patches = [
-        patch for part in manifest.with_dependencies(series)
-        if form in part.forms()
-        for patch in load_patches(self.root, part, form)
+        load_patch(self.root, name, form)
+        for part in manifest.with_dependencies(series) if form in part.forms()
+        for name in part.forms()[form]
     ]
     made = patched_files(self._readers[form], patches)
     return made[path] if path in made else self._readers[form](path)

@@ -98,7 +98,10 @@ def test_each_fault_of_the_table_is_one():
   """Each is in one place of its file, and makes Python of Python."""
   origin = importlib.util.find_spec('torch_xla').origin
   installed_site = Path(origin).parents[1]
-  for fault in load(ROOT):
+  faults = load(ROOT)
+  assert len({fault.name for fault in faults}) == len(faults)
+  for fault in faults:
+    assert fault.find != fault.put
     path = ROOT / fault.file
     if not path.is_file():
       path = installed_site / fault.file

@@ -14,13 +14,13 @@ from infra.errors import BuildError
 from infra.patchset.apply import apply_to_folder, folder_reader, patched_files
 from infra.patchset.check import check
 from infra.patchset.manifest import load_manifest
-from infra.patchset.patch import blob_id, load_patches, slug, wheel_patches
+from infra.patchset.patch import blob_id, slug, wheel_patches
 
 
 def two_patches(project: Project) -> list[Path]:
   """Gives the project a series `one` with two patches to one file."""
   first = one_patch(project)
-  [patch] = load_patches(project.root, load_manifest(project.root).series[0])
+  [patch] = wheel_patches(project.root, load_manifest(project.root).series[0])
   base = patched_files(project.read, [patch])[CONFIG]
   second = project.patch('one', 'config: add another line', CONFIG,
                          insert(0, '# ours 2'), base)
@@ -75,8 +75,8 @@ def test_good_patches(project):
   assert check(project.root, project.read) == []
   changed = patched_files(
       project.read,
-      load_patches(project.root,
-                   load_manifest(project.root).series[0]))
+      wheel_patches(project.root,
+                    load_manifest(project.root).series[0]))
   lines = changed[CONFIG].decode().splitlines()
   assert lines[0] == '# ours 2' and lines[3] == '# ours 1'
 
@@ -147,7 +147,7 @@ def test_two_series_that_touch_one_file_are_merged(project):
   assert check(project.root, project.read) == []
   patches = [
       patch for series in load_manifest(project.root).series
-      for patch in load_patches(project.root, series)
+      for patch in wheel_patches(project.root, series)
   ]
   lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
   assert (lines[2], lines[6]) == ('# ours 1', '# ours 2')
@@ -171,7 +171,7 @@ def test_two_series_that_insert_at_the_same_places(project):
   assert check(project.root, project.read) == []
   patches = [
       patch for series in load_manifest(project.root).series
-      for patch in load_patches(project.root, series)
+      for patch in wheel_patches(project.root, series)
   ]
   lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
   # What lies between the places is there once.
@@ -309,7 +309,7 @@ def test_apply_changes_all_or_nothing(project, tmp_path):
   project.file(f'wheel/{CONFIG}').write_bytes(project.read(CONFIG))
   other = project.read(RUNTIME) + b'# changed by somebody\n'
   project.file(f'wheel/{RUNTIME}').write_bytes(other)
-  patches = load_patches(project.root, load_manifest(project.root).series[0])
+  patches = wheel_patches(project.root, load_manifest(project.root).series[0])
   with pytest.raises(BuildError) as raised:
     apply_to_folder(wheel, patches)
   message = str(raised.value)
