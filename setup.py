@@ -12,7 +12,9 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from infra.errors import BuildError
-from infra.wheel.build import build_wheels, running_python
+from infra.wheel import pins, plugins
+from infra.wheel.build import build_wheel
+from infra.wheel.official import pinned_hash, running_python
 from infra.wheel.profile import FORK, load_profile, Profile
 
 
@@ -44,8 +46,21 @@ def main() -> int:
   try:
     profile = load_profile(options.profile) if options.profile else FORK
     pythons = _pythons(options.python or [], profile)
-    for wheel in build_wheels(ROOT, options.dist_dir, pythons, profile=profile):
-      print(wheel)
+    for python in pythons:
+      pinned_hash(python, pins.OFFICIAL_SHA256)
+    built = None
+    if len(pythons) > 1:
+      print('building the plugins with Bazel', flush=True)
+      built = plugins.build_plugins(ROOT, plugins.find_bazel())
+    wheels = [
+        build_wheel(
+            ROOT,
+            options.dist_dir,
+            python,
+            profile=profile,
+            built_plugins=built) for python in pythons
+    ]
+    print(*wheels, sep='\n')
   except BuildError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

@@ -54,7 +54,8 @@ def _features():
     version = importlib.metadata.version('torch_xla')
   except importlib.metadata.PackageNotFoundError:
     version = 'of no known version'
-  parameters = inspect.signature(xs.mark_sharding).parameters
+  has_v2 = hasattr(xs.Mesh, '_get_op_sharding_args_v2')
+  has_priority = 'priority' in inspect.signature(xs.mark_sharding).parameters
   return dict(
       file=torch_xla.__file__,
       extension=sys.modules['_XLAC'].__file__,
@@ -63,16 +64,10 @@ def _features():
       python=sys.version.split()[0],
       form=torch_xla_form.form(),
       features={
-          'dynamo-replicated-spec':
-              _retrace(),
-          'graph-identity':
-              _identity(),
-          'v2-sharding':
-              _has(
-                  hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
-                  'Mesh._get_op_sharding_args_v2'),
-          'sharding-priority':
-              _has('priority' in parameters, 'mark_sharding(priority=)')
+          'dynamo-replicated-spec': _retrace(),
+          'graph-identity': _identity(),
+          'v2-sharding': _has(has_v2, 'Mesh._get_op_sharding_args_v2'),
+          'sharding-priority': _has(has_priority, 'mark_sharding(priority=)')
       })
 
 

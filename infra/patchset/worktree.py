@@ -70,7 +70,12 @@ class Worktree:
       The commit, and the ids of upstream's commits that were picked.
     """
     base = self._base(target)
-    _check_commits(self.tree, base)
+    # A commit is picked by its difference from the one before it.
+    for commit in (base.commit, *(f'{c}^' for c in base.cherry_pick)):
+      if not has_commit(self.tree, commit):
+        raise BuildError(
+            f'there is no commit {commit}, which the base {base.name} needs. '
+            f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')
     picks = base.cherry_pick
     if target != WHEEL and base not in self.manifest.bases:
       homes = {series.form_for(target) for series in chain}
@@ -216,13 +221,3 @@ def has_commit(folder: Path, ref: str) -> bool:
   """Tests whether a ref names a commit."""
   return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
                  f'{ref}^{{commit}}').returncode == 0
-
-
-def _check_commits(folder: Path, base: Base) -> None:
-  """Raises BuildError where a commit of a base is not there."""
-  # A commit is picked by its difference from the one before it.
-  for commit in (base.commit, *(f'{c}^' for c in base.cherry_pick)):
-    if not has_commit(folder, commit):
-      raise BuildError(
-          f'there is no commit {commit}, which the base {base.name} needs. '
-          f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')

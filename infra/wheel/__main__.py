@@ -75,7 +75,11 @@ def _verify(options: argparse.Namespace) -> int:
   if tool:  # No profile changes it.
     verdict = verify_pure_wheel(_ROOT, options.wheel, tool)
   else:
-    verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
+    verdict = verify_wheel(
+        _ROOT,
+        options.wheel,
+        profile=profile,
+        say=lambda line: print(line, file=sys.stderr, flush=True))
   print(verdict)
   return 1 if verdict.problems else 0
 
@@ -84,10 +88,6 @@ def _build_tools(options: argparse.Namespace) -> int:
   for tool in TOOLS:
     print(build_pure_wheel(_ROOT, options.dist_dir, tool))
   return 0
-
-
-def _say(line: str) -> None:
-  print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == '__main__':

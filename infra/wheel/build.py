@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 import contextlib
 import os
 from pathlib import Path
@@ -113,35 +113,6 @@ def make_wheel(
           for name, text in texts.items()
       }
       return pieces, _members(profile.info, upstream, pieces)
-
-
-def build_wheels(
-    root: Path,
-    dist_dir: Path,
-    pythons: Sequence[str],
-    *,
-    profile: Profile = FORK,
-    say: Say = lambda line: print(line, flush=True),
-) -> list[Path]:
-  """Builds the wheels for some Pythons; see `build_wheel`.
-
-  The plugins in C are built once for all of them.
-  """
-  for python in pythons:
-    official.pinned_hash(python, pins.OFFICIAL_SHA256)
-  built_plugins = None
-  if len(pythons) > 1:
-    say('building the plugins with Bazel')
-    built_plugins = plugins.build_plugins(root.resolve(), plugins.find_bazel())
-  return [
-      build_wheel(
-          root,
-          dist_dir,
-          python,
-          profile=profile,
-          built_plugins=built_plugins,
-          say=say) for python in pythons
-  ]
 
 
 class Steps:

@@ -14,6 +14,7 @@ from infra.wheel.profile import Profile
 
 OFFICIAL_INFO = f'{pins.PACKAGE}-{pins.OFFICIAL_VERSION}.dist-info'
 VERSION_FILE = f'{pins.PACKAGE}/version.py'
+_LICENSE = 'LICENSE.shardy'
 
 
 def rewrite(read: Callable[[str], str], root: Path,
@@ -30,66 +31,45 @@ def rewrite(read: Callable[[str], str], root: Path,
   Raises:
     BuildError: an official file lacks what has to change.
   """
-  plugin, info = profile.plugin, profile.info
-  packages = (pins.COMMAND_PACKAGE, *([plugin.package_name] if plugin else []))
-  # What takes the place of a match, behind its group.
-  edits = {
-      'WHEEL': {
-          r'^(Generator: ).*$': pins.GENERATOR
-      },
-      'METADATA': {
-          r'^(Name: ).*$':
-              profile.name,
-          r'^(Version: ).*$':
-              profile.version,
-          r'^(Summary: ).*$':
-              profile.summary,
-          # Of several fields the last.
-          r'\A((?s:.*)^License-File: .*\n)':
-              'License-File: LICENSE.shardy\n',
-          r'\A((?s:.*)^Requires-Dist: .*\n)':
-              requirement_fields((*pins.REQUIRES, *profile.requires),
-                                 pins.EXTRAS),
-      },
-      'top_level.txt': {
-          r'(\n)\Z': ''.join(f'{package}\n' for package in packages)
-      },
-      'entry_points.txt': {
-          rf'^(\[{pins.PLUGIN_GROUP}\]\n)':
-              entry_points(plugin.entry_points if plugin else {}),
-          rf'^(\[{pins.SCRIPT_GROUP}\]\n)':
-              entry_points(pins.SCRIPTS),
-      },
-  }
-  files = {
-      VERSION_FILE:
-          _edited(
-              read, VERSION_FILE, {
-                  rf"^(__version__ = )'{pins.OFFICIAL_VERSION}'$":
-                      repr(profile.version)
-              }),
-      f'{info}/licenses/LICENSE.shardy':
-          (root / 'LICENSE').read_text(encoding='utf-8'),
-  }
-  for name, changes in edits.items():
-    files[f'{info}/{name}'] = _edited(read, f'{OFFICIAL_INFO}/{name}', changes)
-  files[f'{info}/METADATA'] += '\n' + (root /
-                                       'README.md').read_text(encoding='utf-8')
-  return files
-
-
-def _edited(read: Callable[[str], str], name: str,
-            changes: Mapping[str, str]) -> str:
-  """An official file with changes; METADATA are the fields alone."""
-  text = read(name)
-  if name.endswith('/METADATA'):
-    text = text.partition('\n\n')[0] + '\n'
-  for pattern, new in changes.items():
-    text, count = re.subn(
-        pattern, lambda m, new=new: m[1] + new, text, flags=re.MULTILINE)
+  plugin, fields = profile.plugin, f'{OFFICIAL_INFO}/METADATA'
+  packages = [pins.COMMAND_PACKAGE, *([plugin.package_name] if plugin else [])]
+  needs = requirement_fields((*pins.REQUIRES, *profile.requires), pins.EXTRAS)
+  # In which file what takes the place of a match, behind its group.
+  edits = (
+      (VERSION_FILE, f"^(__version__ = )'{pins.OFFICIAL_VERSION}'$",
+       repr(profile.version)),
+      (f'{OFFICIAL_INFO}/WHEEL', r'^(Generator: ).*$', pins.GENERATOR),
+      (f'{OFFICIAL_INFO}/top_level.txt', r'(\n)\Z',
+       ''.join(f'{package}\n' for package in packages)),
+      (f'{OFFICIAL_INFO}/entry_points.txt', rf'^(\[{pins.PLUGIN_GROUP}\]\n)',
+       entry_points(plugin.entry_points if plugin else {})),
+      (f'{OFFICIAL_INFO}/entry_points.txt', rf'^(\[{pins.SCRIPT_GROUP}\]\n)',
+       entry_points(pins.SCRIPTS)),
+      # The text behind the fields goes; of several fields the last counts.
+      (fields, r'\A((?s:.*?)\n\n)(?s:.*)\Z', ''),
+      (fields, r'^(Name: ).*$', profile.name),
+      (fields, r'^(Version: ).*$', profile.version),
+      (fields, r'^(Summary: ).*$', profile.summary),
+      (fields, r'\A((?s:.*)^License-File: .*\n)',
+       f'License-File: {_LICENSE}\n'),
+      (fields, r'\A((?s:.*)^Requires-Dist: .*\n)', needs),
+  )
+  texts: dict[str, str] = {}
+  for name, pattern, new in edits:
+    texts[name], count = re.subn(
+        pattern,
+        lambda m: m[1] + new,
+        texts.get(name) or read(name),
+        flags=re.MULTILINE)
     if count != 1:
       raise BuildError(f'the official {name} has not one {pattern}')
-  return text
+  texts[fields] += (root / 'README.md').read_text(encoding='utf-8')
+  texts[f'{OFFICIAL_INFO}/licenses/{_LICENSE}'] = (root / 'LICENSE').read_text(
+      encoding='utf-8')
+  return {
+      name.replace(OFFICIAL_INFO, profile.info): text
+      for name, text in texts.items()
+  }
 
 
 def requirement_fields(requires: Iterable[str],

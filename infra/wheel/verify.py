@@ -116,14 +116,15 @@ def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
 def _compare(wheel: Path, members: Sequence[archive.Member],
              sources: _Sources) -> Verdict:
   """Compares an archive with the members that it should have."""
-  with official.open_wheel(wheel) as file:
-    problems = {}
-    with tempfile.NamedTemporaryFile() as copy:
-      stamps = [info.date_time for info in file.infolist()]
-      archive.write(copy, members, stamps[0] if stamps else archive.EPOCH)
-      copy.flush()
-      if official.sha256(Path(copy.name)) != official.sha256(wheel):
-        problems = dict(_differences(file, members, sources)) or {
+  problems = {}
+  with official.open_wheel(
+      wheel) as file, tempfile.NamedTemporaryFile() as copy:
+    stamps = [info.date_time for info in file.infolist()]
+    archive.write(copy, members, stamps[0] if stamps else archive.EPOCH)
+    copy.flush()
+    if official.sha256(Path(copy.name)) != official.sha256(wheel):
+      with zipfile.ZipFile(copy) as right:
+        problems = dict(_differences(file, right, sources)) or {
             '(archive)': 'is not what the builder writes of its files: two '
                          'readers could see two wheels, or another zlib packed '
                          'it'
@@ -135,18 +136,11 @@ def _compare(wheel: Path, members: Sequence[archive.Member],
       }, problems)
 
 
-def _content(member: archive.Member) -> bytes:
-  if member.method == zipfile.ZIP_STORED:
-    return member.packed
-  return zlib.decompress(member.packed, -zlib.MAX_WBITS)
-
-
-def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
+def _differences(file: zipfile.ZipFile, right: zipfile.ZipFile,
                  sources: _Sources) -> Iterator[tuple[str, str]]:
-  """The files in which an archive is another than its members."""
+  """The files in which an archive is another than the right one."""
   names = file.namelist()
-  for member in members:
-    name = member.name
+  for name in right.namelist():
     origin, by = sources.get(name, _UPSTREAMS)
     whose = origin.value + (f' by {", ".join(by)}' if by else '')
     if name not in names:
@@ -157,10 +151,10 @@ def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
     except _UNREADABLE as error:
       yield name, f'cannot be read: {error}'
       continue
-    if actual != _content(member):
+    if actual != right.read(name):
       yield (name, f'is not {whose}. Verify it in the checkout that it was '
              'built from, with the compiler and the zlib of then')
-  for name in sorted({*names} - {member.name for member in members}):
+  for name in sorted({*names} - {*right.namelist()}):
     yield (name, "is neither upstream's, nor this project's, nor named by the "
            'profile: it does not belong into the wheel')
 
@@ -172,12 +166,11 @@ def _python_of(wheel: Path, profile: Profile, pinned: Mapping[str, str]) -> str:
   for python in pinned:
     if wheel.name == profile.wheel_name(python):
       return python
-  whose, remedy = ((f'a wheel of {profile.path.name}',
-                    'name the profile that it was built '
-                    'from') if profile.path else
-                   ("this checkout's wheel",
-                    'name its profile with --profile if it was '
-                    'built from one'))
+  whose = "this checkout's wheel"
+  remedy = 'name its profile with --profile if it was built from one'
+  if profile.path:
+    whose = f'a wheel of {profile.path.name}'
+    remedy = 'name the profile that it was built from'
   name = profile.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
   raise BuildError(f'{wheel.name} is not the name of {whose}, which is {name}: '
                    f'{remedy}, and verify it under the name that it was given')

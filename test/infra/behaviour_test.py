@@ -16,7 +16,7 @@ from unittest import mock
 import venv
 from xml.etree import ElementTree
 
-from infra_project import ROOT
+from infra_project import output_of, ROOT, run
 import pytest
 from torch_xla_behaviour import conftest as plugin
 from torch_xla_behaviour.features import ProbeResult
@@ -221,16 +221,16 @@ def unpacked_fixture(tmp_path_factory) -> Path:
 
 def _command(python: str | Path, *arguments: str | Path,
              path: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
-  return subprocess.run([python, '-m', 'torch_xla_behaviour', *arguments],
-                        cwd='/',
-                        env=os.environ | {
-                            'PYTHONPATH': os.pathsep.join(map(str, path)),
-                            'XLA_USE_SHARDY': '1'
-                        },
-                        capture_output=True,
-                        text=True,
-                        timeout=1200,
-                        check=False)
+  variables = dict(
+      PYTHONPATH=os.pathsep.join(map(str, path)), XLA_USE_SHARDY='1')
+  return run(
+      python,
+      '-m',
+      'torch_xla_behaviour',
+      *arguments,
+      env=variables,
+      cwd='/',
+      timeout=1200)
 
 
 def test_wheel_needs_no_torch(unpacked):
@@ -316,16 +316,12 @@ def test_ours(unpacked, tmp_path):
 
 @pytest.mark.nightly
 def test_by_pytest(unpacked, tmp_path):
-  done = subprocess.run([
+  command = [
       sys.executable, '-m', 'pytest', '--pyargs', 'torch_xla_behaviour', '-k',
       'two_by_four', '--junit=report.xml', '-p', 'no:cacheprovider'
-  ],
-                        cwd=tmp_path,
-                        env=os.environ | {'PYTHONPATH': str(unpacked)},
-                        capture_output=True,
-                        text=True,
-                        check=False)
-  assert '10 passed' in done.stdout, done.stdout + done.stderr
+  ]
+  assert '10 passed' in output_of(
+      *command, cwd=tmp_path, env={'PYTHONPATH': str(unpacked)})
   suite = ElementTree.parse(tmp_path / 'report.xml').getroot()[0]
   assert suite.get('tests') == '10'
 

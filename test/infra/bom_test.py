@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import subprocess
 import zlib
 
+from infra_project import output_of
 import pytest
 from small_wheels import (LIBRARY, OFFICIAL_INFO, PLUGINS, PYTHON, read, vendor,
                           vendor_series)
@@ -181,8 +181,5 @@ def test_digest_of_files_is_that_of_what_sha256sum_prints(tmp_path):
   for name, data in files.items():
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(data)
-  done = subprocess.run(['sha256sum', *sorted(files)],
-                        cwd=tmp_path,
-                        capture_output=True,
-                        check=True)
-  assert digest_of_files(files) == hashlib.sha256(done.stdout).hexdigest()
+  printed = output_of('sha256sum', *sorted(files), cwd=tmp_path)
+  assert digest_of_files(files) == hashlib.sha256(printed.encode()).hexdigest()

@@ -2,10 +2,9 @@
 
 import importlib.util
 from pathlib import Path
-import subprocess
 import sys
 
-from infra_project import ROOT
+from infra_project import output_of, ROOT
 import pytest
 
 from infra.errors import BuildError
@@ -129,10 +128,4 @@ def test_every_folder_has_a_fault():
 
 @pytest.mark.nightly
 def test_no_fault_survives():
-  done = subprocess.run([sys.executable, '-m', 'infra.mutants'],
-                        cwd=ROOT,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.STDOUT,
-                        text=True,
-                        check=False)
-  assert done.returncode == 0, done.stdout
+  output_of(sys.executable, '-m', 'infra.mutants', cwd=ROOT)

@@ -251,36 +251,19 @@ def test_names_of_packages(name, said):
   assert why is said is None or said in why
 
 
-@pytest.mark.parametrize('name, right', [
-    ('libacme.so', True),
-    ('pjrt_c++-2.so.1.20', True),
-    ('a"""b.so', False),
-    ('a\\x.so', False),
-    ('a\nb.so', False),
-    ('a,b.so', False),
-    ('ä.so', False),
-    ('__init__.py', False),
-    ('acme', False),
-])
-def test_names_of_libraries(name, right):
-  assert (names.wrong_library(name) is None) == right
-
-
-@pytest.mark.parametrize('name, right', [
-    ('ACME_DEVICES', True),
-    ('PJRT_DEVICE', True),
-    ('PYTORCH_DEBUG', True),
-    ('PYTHONHASHSEED', False),
-    ('PYTHON_GIL', False),
-    ('LD_LIBRARY_PATH', False),
-    ('MALLOC_ARENA_MAX', False),
-    ('GLIBC_TUNABLES', False),
-    ('MKL_NUM_THREADS', False),
-    ('KMP_AFFINITY', False),
-    ('LC_ALL', False),
-    ('LANG', False),
-    ('TZ', False),
-    ('TZ_ACME', True),
-])
-def test_names_of_variables(name, right):
-  assert (names.wrong_variable(name) is None) == right
+@pytest.mark.parametrize(
+    'judge, right, wrong', [
+        (names.wrong_library, ['libacme.so', 'pjrt_c++-2.so.1.20'], [
+            'a"""b.so', 'a\\x.so', 'a\nb.so', 'a,b.so', 'ä.so', '__init__.py',
+            'acme'
+        ]),
+        (names.wrong_variable,
+         ['ACME_DEVICES', 'PJRT_DEVICE', 'PYTORCH_DEBUG', 'TZ_ACME'], [
+             'PYTHONHASHSEED', 'PYTHON_GIL', 'LD_LIBRARY_PATH',
+             'MALLOC_ARENA_MAX', 'GLIBC_TUNABLES', 'MKL_NUM_THREADS',
+             'KMP_AFFINITY', 'LC_ALL', 'LANG', 'TZ'
+         ]),
+    ],
+    ids=['libraries', 'variables'])
+def test_names(judge, right, wrong):
+  assert [name for name in right + wrong if judge(name) is None] == right

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-import subprocess
 import zipfile
 
-from infra_project import git, Project, ROOT
+from infra_project import git, output_of, Project, ROOT
 import pytest
 
 from infra.errors import BuildError
@@ -124,12 +123,9 @@ def test_the_commit_is_released_and_no_other_file(small):
   text = (folder / 'NOTES.md').read_text()
   assert '- The new one.' in text and ': passed' in text
   assert f'Built from {git(small.root, "rev-parse", "HEAD").strip()}.' in text
-  done = subprocess.run(['sha256sum', '--check', '--strict', 'SHA256SUMS'],
-                        cwd=folder,
-                        capture_output=True,
-                        text=True,
-                        check=True)
-  assert len(done.stdout.splitlines()) == 4
+  checked = output_of(
+      'sha256sum', '--check', '--strict', 'SHA256SUMS', cwd=folder)
+  assert len(checked.splitlines()) == 4
   with zipfile.ZipFile(folder / _WHEEL) as file:
     assert 'torch_xla/shardy/new.py' not in file.namelist()
     assert b'edited' not in file.read('torch_xla/shardy/__init__.py')

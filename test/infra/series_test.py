@@ -1,12 +1,11 @@
 """The patch series: the checkout's own, and good and bad ones of the tests."""
 
 from pathlib import Path
-import subprocess
 import sys
 import zipfile
 
-from infra_project import (CONFIG, insert, one_patch, problem, Project, replace,
-                           ROOT, RUNTIME, unpack)
+from infra_project import (CONFIG, insert, one_patch, output_of, problem,
+                           Project, replace, ROOT, RUNTIME, unpack)
 import pytest
 
 from infra import series as command_line
@@ -38,16 +37,9 @@ def test_checkout_is_in_order(official_wheel, tmp_path):
 @pytest.mark.nightly
 def test_commands_on_the_checkout():
   script = [sys.executable, ROOT / 'infra' / 'series.py']
-  checked = subprocess.run([*script, 'check'],
-                           capture_output=True,
-                           text=True,
-                           check=False)
-  assert checked.returncode == 0, checked.stderr
-  assert 'in order' in checked.stdout
+  assert 'in order' in output_of(*script, 'check')
   for command in ('check', 'apply', 'export', 'import'):
-    subprocess.run([*script, command, '--help'],
-                   stdout=subprocess.DEVNULL,
-                   check=True)
+    output_of(*script, command, '--help')
 
 
 def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):

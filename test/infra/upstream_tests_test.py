@@ -7,10 +7,9 @@ runs it. The variable UPSTREAM_CLONE names a clone of pytorch/xla, tags and all.
 import ast
 import os
 from pathlib import Path
-import subprocess
 import sys
 
-from infra_project import ROOT
+from infra_project import ROOT, run
 import pytest
 
 from infra.patchset import git
@@ -63,16 +62,11 @@ def test_added_tests_hold_on_the_wheel(tree, devices, tmp_path):
     if not added:
       continue
     count += len(added)
-    done = subprocess.run(
-        [sys.executable, folder / path, *sorted(added)],
-        env=os.environ | {
-            'PJRT_DEVICE': 'CPU',
-            'CPU_NUM_DEVICES': str(devices),
-            'PYTHONPATH': str(tmp_path)
-        },
-        capture_output=True,
-        encoding='utf-8',
-        check=False)
+    variables = dict(
+        PJRT_DEVICE='CPU',
+        CPU_NUM_DEVICES=str(devices),
+        PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, folder / path, *sorted(added), env=variables)
     if done.returncode:
       failed[path] = done.stderr[-3000:]
   assert count > 20

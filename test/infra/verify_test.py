@@ -1,12 +1,11 @@
 """Verification: whatever is done to a wheel, it is found by name."""
 
-import os
 import shutil
 import subprocess
 import sys
 import zipfile
 
-from infra_project import ROOT
+from infra_project import ROOT, run
 import pytest
 from small_wheels import (INFO, OFFICIAL_INFO, OURS, problems, PYTHON, read,
                           RECORD, set_record, vendor, vendor_series)
@@ -217,14 +216,9 @@ def test_wheel_of_another_name(workshop, wheel, tmp_path):
     workshop.verify(wheel, profile)
 
 
-def verify(*arguments, **environ) -> subprocess.CompletedProcess:
-  return subprocess.run(
-      [sys.executable, '-m', 'infra.wheel', 'verify', *arguments],
-      cwd=ROOT,
-      env=os.environ | environ,
-      capture_output=True,
-      text=True,
-      check=False)
+def verify(*arguments) -> subprocess.CompletedProcess:
+  return run(
+      sys.executable, '-m', 'infra.wheel', 'verify', *arguments, cwd=ROOT)
 
 
 def test_the_command_says_why_it_cannot_judge(tmp_path):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import zipfile
 
-from infra_project import ROOT
+from infra_project import output_of, ROOT, run
 import pytest
 
 from infra.errors import BuildError
@@ -28,11 +28,7 @@ PLUGINS = {
 
 def setup_py(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
   """Runs the checkout's setup.py."""
-  return subprocess.run([sys.executable, ROOT / 'setup.py', *arguments],
-                        env=os.environ | environ,
-                        capture_output=True,
-                        text=True,
-                        check=False)
+  return run(sys.executable, ROOT / 'setup.py', *arguments, env=environ)
 
 
 def build(project, dist: Path, **options) -> Path:
@@ -204,11 +200,8 @@ def test_setup_py_gives_the_same_bytes(built, tmp_path):
 
 @pytest.mark.nightly
 def test_pip_wheel_gives_the_same_bytes(built, tmp_path):
-  command = [
-      sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--quiet',
-      '--wheel-dir', tmp_path, ROOT
-  ]
-  subprocess.run(command, check=True)
+  output_of(sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--wheel-dir',
+            tmp_path, ROOT)
   assert names_in(tmp_path) == [built.name]
   assert (tmp_path / built.name).read_bytes() == built.read_bytes()
 
