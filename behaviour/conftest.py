@@ -33,6 +33,7 @@ import kinds
 _MISSING = 'TORCH_XLA_BEHAVIOUR_MISSING'
 # The verb of a verdict by the kind of a failure.
 _VERBS = {'lacks': 'lacks', 'differs': 'differs in', 'wrong': 'is wrong in'}
+_EXPECTED = 'expected'
 # What XLA and C++ say last, somewhere above the stack.
 _FATAL = re.compile(r'.*(?:Check failed|terminate called|what\(\):|^F\d{4}).*',
                     re.MULTILINE)
@@ -98,7 +99,6 @@ class _Judge(_Setup):
     self._names: dict[str, str] = {}
     # The kind of a failure and its text, or two empty ones, by name.
     self._outcomes: dict[str, tuple[str, str]] = {}
-    self._known: dict[str, str] = {}
 
   # Around -k and -m, which choose.
   @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -143,7 +143,7 @@ class _Judge(_Setup):
     pattern = next((p for p in self._expected if lines.matches(p, name)), '')
     if report.failed and pattern:
       report.outcome, report.wasxfail = 'skipped', self._expected[pattern]
-      self._known[name] = pattern
+      self._outcomes[name] = _EXPECTED, pattern
     elif report.failed:
       kind = dict(report.user_properties).get('kind', kinds.WRONG)
       self._outcomes[name] = kind, _reason(report)
@@ -155,8 +155,8 @@ class _Judge(_Setup):
     held = {name for name, (kind, _) in self._outcomes.items() if not kind}
     return [
         pattern for pattern in self._expected
-        if {n for n in self._names.values() if lines.matches(pattern, n)} <=
-        held and pattern not in self._known.values()
+        if {n for n in self._names.values()
+            if lines.matches(pattern, n)} <= held
     ]
 
   def pytest_sessionfinish(self, session: pytest.Session,
@@ -177,7 +177,7 @@ class _Judge(_Setup):
           f': {how}')
       by_reason: dict[tuple[str, str], list[str]] = {}
       for name, outcome in self._outcomes_in(suite).items():
-        if outcome[0]:
+        if outcome[0] in _VERBS:
           by_reason.setdefault(outcome, []).append(name)
       for (kind, reason), names in by_reason.items():
         # A feature that is not there is told once, not by each of its tests.
@@ -196,12 +196,11 @@ class _Judge(_Setup):
 
   def _clause(self, suite: Suite) -> str:
     """What the outcomes of a suite say of the torch_xla."""
-    outcomes = self._outcomes_in(suite)
-    known = sum(suite_of(name) is suite for name in self._known)
-    if not outcomes and not known:
+    count = collections.Counter(
+        kind for kind, _ in self._outcomes_in(suite).values())
+    ran, known = count.total(), count[_EXPECTED]
+    if not ran:
       return f'no test of {suite.called} was run'
-    count = collections.Counter(kind for kind, _ in outcomes.values())
-    ran = len(outcomes) + known
     if count['lacks'] == ran:
       return f'yours lacks {suite.called}'
     parts = [f'{_VERBS[kind]} {count[kind]}' for kind in _VERBS if count[kind]]

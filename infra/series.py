@@ -17,7 +17,7 @@ from infra.patchset import git
 from infra.patchset.apply import apply_to_folder, folder_reader
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
-from infra.patchset.export import export
+from infra.patchset.export import BRANCH_PREFIX, export
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
@@ -198,16 +198,16 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   if is_request:
     read_cover(root, name)
   _sign(options.upstream, options.author)
-  branch = export(root, options.upstream, name, target, options.branch or '')
+  branch = options.branch or f'{BRANCH_PREFIX}{name}'
+  laid = export(root, options.upstream, name, target, branch)
   if is_request:
     file = options.pr or root / 'build' / 'pr' / f'{name}.md'
-    texts = {file: pull_request(root, manifest, name, target, branch)}
+    texts = {file: pull_request(root, manifest, name, target, laid)}
     if options.each:
       texts = {}
-      own = [entry for entry in branch.laid if entry.series == name]
+      own = [entry for entry in laid.patches if entry.series == name]
       for n, entry in enumerate(own):
-        git.need(options.upstream, 'branch', f'{branch.branch}-{n + 1}',
-                 entry.commit)
+        git.need(options.upstream, 'branch', f'{branch}-{n + 1}', entry.commit)
         texts[file.with_stem(f'{file.stem}-{n + 1}')] = request_of_patch(
             root, name, entry.patch, [e.patch.subject for e in own[:n]])
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def _export(root: Path, options: argparse.Namespace) -> int:
       file.write_text(text, encoding='utf-8')
       print(f'text of the pull request: {file}')
   print(f'next: git -C {options.upstream} format-patch -o OUTPUT_FOLDER '
-        f'{branch.start}..{branch.branch}')
+        f'{laid.start}..{branch}')
   return 0
 
 

@@ -50,8 +50,7 @@ def import_branch(root: Path,
       if edited.keys().isdisjoint(
           name for s in chain for name in s.forms()[s.form_for(form)]):
         continue
-      worktree.start(form)
-      for laid in worktree.lay(chain, form):
+      for laid in worktree.lay(chain, form).patches:
         if laid.conflict:
           raise BuildError(
               f'{laid.patch.name} conflicts with the change on {form}. Export '

@@ -196,7 +196,7 @@ def read_fields(paragraph: str) -> dict[str, str]:
 
 
 def _read_diff(diff: str) -> tuple[Change, ...]:
-  """The changes of a diff; that its hunks are whole git judges."""
+  """The changes of a diff; that its hunks are whole `Stack.apply` judges."""
   changes: list[Change] = []
   for part in re.split(r'(?m)^(?=diff --git )', diff):
     match = _CHANGE.fullmatch(part)

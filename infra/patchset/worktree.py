@@ -28,7 +28,7 @@ Edited = Mapping[str, Patch | None]
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidPatch:
   """A patch on a tree.
 
   Attributes:
@@ -40,6 +40,20 @@ class Laid:
   patch: Patch
   commit: str
   conflict: str
+
+
+@dataclass(frozen=True)
+class Laid:
+  """Series on a tree.
+
+  Attributes:
+    start: the commit behind which the patches' commits stand.
+    picked: commits of upstream's that come before it.
+    patches: those of the series, in order.
+  """
+  start: str
+  picked: tuple[str, ...]
+  patches: list[LaidPatch]
 
 
 @dataclass(frozen=True)
@@ -58,16 +72,13 @@ class Worktree:
   # What the patches of the checkout make of each base.
   _stacks: dict[str, Stack] = field(default_factory=dict)
 
-  def start(
-      self, target: str,
-      chain: Iterable[Series] = ()) -> tuple[str, tuple[str, ...]]:
-    """Puts the tree at a form's base, or at any other commit.
+  def lay(self, chain: Iterable[Series], target: str) -> Laid:
+    """Commits the patches of some series on a base, or on any other commit.
 
-    Args:
-      chain: series that need what their own bases pick, on any other commit.
+    On any other commit it picks what the bases of the series pick.
 
-    Returns:
-      The commit, and the ids of upstream's commits that were picked.
+    Raises:
+      BuildError: a patch does not fit its base, or a commit is not there.
     """
     base = self._base(target)
     # A commit is picked by its difference from the one before it.
@@ -77,7 +88,8 @@ class Worktree:
             f'there is no commit {commit}, which the base {base.name} needs. '
             f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')
     picks = base.cherry_pick
-    if target != WHEEL and base not in self.manifest.bases:
+    is_known = target == WHEEL or base in self.manifest.bases
+    if not is_known:
       homes = {series.form_for(target) for series in chain}
       picks = tuple(
           pick for b in self.manifest.bases if b.name in homes
@@ -88,18 +100,7 @@ class Worktree:
     for commit in picks:
       git.need(self.tree, *CONFIG, 'cherry-pick', '--allow-empty',
                '--keep-redundant-commits', '-x', commit)
-    return git.need(self.tree, 'rev-parse', 'HEAD'), picks
-
-  def lay(self, chain: Iterable[Series], target: str) -> list[Laid]:
-    """Commits the patches of some series on the tree, which `start` put there.
-
-    Raises:
-      BuildError: a patch does not fit its base.
-    """
-    # Lines that both insert at one place are no conflict where the tree is
-    # known.
-    takes_both = target == WHEEL or self._base(target) in self.manifest.bases
-    laid = []
+    laid = Laid(git.need(self.tree, 'rev-parse', 'HEAD'), picks, [])
     for series in chain:
       form = series.form_for(target)
       stack = self._stack(series, form)
@@ -108,7 +109,9 @@ class Worktree:
         if patch is None and name in self.edited:
           continue
         patch = patch or load_patch(self.root, name, form)
-        conflict = '\n'.join(self._merge(patch, stack, takes_both))
+        # Lines that both insert at one place are no conflict where the tree is
+        # known.
+        conflict = '\n'.join(self._merge(patch, stack, takes_both=is_known))
         git.need(
             self.tree,
             *CONFIG,
@@ -120,7 +123,7 @@ class Worktree:
             given=f'{patch.subject}\n\n{patch.body}\n\n'
             f'Bug: {patch.fields["Bug"]}\n')
         commit = git.need(self.tree, 'rev-parse', 'HEAD')
-        laid.append(Laid(series.name, patch, commit, conflict))
+        laid.patches.append(LaidPatch(series.name, patch, commit, conflict))
     return laid
 
   def _merge(self, patch: Patch, stack: Stack,

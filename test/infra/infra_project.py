@@ -196,12 +196,8 @@ class Project:
     return self.file(f'patches/{name}', f'{head}{diff}\n')
 
   def laid(self, series: str, form: str, path: str) -> bytes:
-    """Lays a series, which may be new, as `laid_here` does."""
+    """What a series, which may be new, with its dependencies makes of a file."""
     self.series(series)
-    return self.laid_here(series, form, path)
-
-  def laid_here(self, series: str, form: str, path: str) -> bytes:
-    """What a series, with what it depends on, makes of a file."""
     manifest = load_manifest(self.root)
     patches = [
         load_patch(self.root, name, form)

@@ -31,13 +31,12 @@ def tree_fixture():
   """A work tree with all series but those, and the commit that they start at."""
   with work_tree(Path(_CLONE)) as tree:
     worktree = Worktree(ROOT, load_manifest(ROOT), tree)
-    start, _ = worktree.start(_BASE)
     laid = worktree.lay([
         series for series in worktree.manifest.with_dependencies(ALL)
         if series.base == _BASE and series.name not in _NATIVE
     ], _BASE)
-    assert not [entry for entry in laid if entry.conflict]
-    yield tree, start
+    assert not [entry for entry in laid.patches if entry.conflict]
+    yield tree, laid.start
 
 
 def _tests_of(text: str) -> set[str]:
