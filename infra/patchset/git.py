@@ -86,18 +86,12 @@ def merge_files(ours: bytes, base: bytes, theirs: bytes) -> bytes:
   """Merges two changes of a file; conflicts are marked as diff3 does."""
   if base in (ours, theirs):
     return theirs if ours == base else ours
+  sides = {'ours': ours, 'base': base, 'theirs': theirs}
   with tempfile.TemporaryDirectory(prefix='series-') as name:
-    for file, data in (('ours', ours), ('base', base), ('theirs', theirs)):
-      (Path(name) / file).write_bytes(data)
-    return run(
-        Path(name),
-        'merge-file',
-        '-p',
-        '--diff3',
-        'ours',
-        'base',
-        'theirs',
-        text=False).stdout
+    for side, data in sides.items():
+      (Path(name) / side).write_bytes(data)
+    command = ('merge-file', '-p', '--diff3', *sides)
+    return run(Path(name), *command, text=False).stdout
 
 
 def take_both(merged: bytes) -> bytes | None:

@@ -112,16 +112,10 @@ class Worktree:
         # Lines that both insert at one place are no conflict where the tree is
         # known.
         conflict = '\n'.join(self._merge(patch, stack, takes_both=is_known))
-        git.need(
-            self.tree,
-            *CONFIG,
-            'commit',
-            '--quiet',
-            '--all',
-            '--allow-empty',
-            '--file=-',
-            given=f'{patch.subject}\n\n{patch.body}\n\n'
-            f'Bug: {patch.fields["Bug"]}\n')
+        message = (f'{patch.subject}\n\n{patch.body}\n\n'
+                   f'Bug: {patch.fields["Bug"]}\n')
+        command = ('commit', '--quiet', '--all', '--allow-empty', '--file=-')
+        git.need(self.tree, *CONFIG, *command, given=message)
         commit = git.need(self.tree, 'rev-parse', 'HEAD')
         laid.patches.append(LaidPatch(series.name, patch, commit, conflict))
     return laid
