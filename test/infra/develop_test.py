@@ -7,6 +7,7 @@ import zipfile
 
 from infra_project import output_of, Project
 import pytest
+from small_wheels import INFO
 
 from infra import develop
 from infra.errors import BuildError
@@ -16,7 +17,6 @@ from infra.wheel.overlay import wheel_files
 pytestmark = pytest.mark.slow  # The core has series_test.
 
 OFFICIAL = ('torch_xla/__init__.py', 'torch_xla/runtime.py')
-INFO = f'torch_xla-{pins.VERSION}.dist-info'
 
 
 @pytest.fixture(name='checkout')

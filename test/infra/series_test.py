@@ -19,11 +19,18 @@ from infra.patchset.patch import blob_id, slug, wheel_patches
 def two_patches(project: Project) -> list[Path]:
   """Gives the project a series `one` with two patches to one file."""
   first = one_patch(project)
-  [patch] = wheel_patches(project.root, load_manifest(project.root).series[0])
-  base = patched_files(project.read, [patch])[CONFIG]
   second = project.patch('one', 'config: add another line', CONFIG,
-                         insert(0, '# ours 2'), base)
+                         insert(0, '# ours 2'), patched(project))
   return [first, second]
+
+
+def patched(project: Project) -> bytes:
+  """What all series make of a file."""
+  patches = [
+      patch for series in load_manifest(project.root).series
+      for patch in wheel_patches(project.root, series)
+  ]
+  return patched_files(project.read, patches)[CONFIG]
 
 
 # The checkout's own series.
@@ -65,11 +72,7 @@ def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
 def test_good_patches(project):
   two_patches(project)
   assert check(project.root, project.read) == []
-  changed = patched_files(
-      project.read,
-      wheel_patches(project.root,
-                    load_manifest(project.root).series[0]))
-  lines = changed[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   assert lines[0] == '# ours 2' and lines[3] == '# ours 1'
 
 
@@ -137,17 +140,12 @@ def test_two_series_that_touch_one_file_are_merged(project):
   one_patch(project)
   project.patch('two', 'config: add a line too', CONFIG, insert(5, '# ours 2'))
   assert check(project.root, project.read) == []
-  patches = [
-      patch for series in load_manifest(project.root).series
-      for patch in wheel_patches(project.root, series)
-  ]
-  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   assert (lines[2], lines[6]) == ('# ours 1', '# ours 2')
   # A third one builds on both.
   project.series('three', depends_on=['one', 'two'])
   project.patch('three', 'config: add a third line', CONFIG,
-                insert(9, '# ours 3'),
-                patched_files(project.read, patches)[CONFIG])
+                insert(9, '# ours 3'), patched(project))
   assert check(project.root, project.read) == []
 
 
@@ -161,11 +159,7 @@ def test_two_series_that_insert_at_the_same_places(project):
         lambda lines, series=series: insert(2, f'# {series}')
         (insert(3, f'# {series} behind')(lines)))
   assert check(project.root, project.read) == []
-  patches = [
-      patch for series in load_manifest(project.root).series
-      for patch in wheel_patches(project.root, series)
-  ]
-  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   # What lies between the places is there once.
   assert lines == [
       *original[:2], '# one', '# two', original[2], '# one behind',

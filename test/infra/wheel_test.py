@@ -9,6 +9,7 @@ import zipfile
 
 from infra_project import output_of, ROOT, run
 import pytest
+from small_wheels import INFO, OFFICIAL_INFO, PLUGINS
 
 from infra.errors import BuildError
 from infra.patchset.apply import patched_files
@@ -18,12 +19,6 @@ from infra.wheel import archive, metadata, official, overlay, pins, plugins
 from infra.wheel.build import build_wheel, running_python
 
 pytestmark = pytest.mark.slow  # The core has series_test.
-
-INFO = f'torch_xla-{pins.VERSION}.dist-info'
-OFFICIAL_INFO = f'torch_xla-{pins.OFFICIAL_VERSION}.dist-info'
-PLUGINS = {
-    member: b'\x7fELF, as far as the wheel can tell' for member in pins.PLUGINS
-}
 
 
 def setup_py(*arguments: str, **environ: str) -> subprocess.CompletedProcess:
