@@ -76,16 +76,15 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Setup:
   """Fails each test of what is missing at once."""
 
-  def __init__(self, missing: Mapping[str, tuple[str, str]]):
+  def __init__(self, missing: Mapping[str, str]):
     self._missing = missing
 
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_setup(self, item: pytest.Item) -> None:
     suite = suite_of(name_of(item.path, item.nodeid))
     if suite.series in self._missing:
-      kind, reason = self._missing[suite.series]
-      item.user_properties.append(('kind', kind))
-      pytest.fail(reason, pytrace=False)
+      item.user_properties.append(('kind', kinds.LACKS))
+      pytest.fail(self._missing[suite.series], pytrace=False)
 
 
 class _Judge(_Setup):
@@ -172,9 +171,9 @@ class _Judge(_Setup):
         f'{facts["extension"]}')
     clauses = []
     for suite in SUITES:
-      kind, how = self._probed.features[suite.series]
-      say(f'\n{suite.series}\n  {"not found" if kind == "lacks" else "found"}'
-          f': {how}')
+      is_present, how = self._probed.features[suite.series]
+      say(f'\n{suite.series}\n  {"found" if is_present else "not found"}: {how}'
+         )
       by_reason: dict[tuple[str, str], list[str]] = {}
       for name, outcome in self._outcomes_in(suite).items():
         if outcome[0] in _VERBS:

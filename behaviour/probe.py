@@ -1,9 +1,6 @@
 """Says what a torch_xla can do, from inside of the process that imports it.
 
 Prints one line of JSON.
-
-  probe       what there is, and whether retracing and hashes are mended
-  probe MODE  with a mode of `torch_xla_form` on: a sharding as it is read
 """
 
 import importlib.metadata
@@ -23,9 +20,9 @@ def main():
   os.dup2(2, 1)
   sys.path.insert(0, str(TESTS))
   try:
-    result = _sharding() if sys.argv[1:] else _features()
+    result = _facts()
   except BaseException:  # pylint: disable=broad-except
-    result = _error('has a torch_xla that does not work')
+    result = _error('does not work')
   with os.fdopen(answer, 'w') as file:
     file.write(json.dumps(result))
   # The runtime's threads are of no interest any more.
@@ -33,15 +30,12 @@ def main():
   os._exit(0)
 
 
-def _features():
+def _facts():
   for name in ('torch', 'torch_xla'):
     spec = importlib.util.find_spec(name)
     # A folder of that name is no package.
     if spec is None or spec.origin is None:
-      return {
-          'error': f'has no {name}: install this suite where the torch_xla is '
-                   'that is to be judged'
-      }
+      return {'missing': name}
   import torch_xla_form
   os.environ.update(torch_xla_form.OFF)
   try:
@@ -49,7 +43,7 @@ def _features():
     import torch_xla
     import torch_xla.distributed.spmd as xs
   except BaseException:  # pylint: disable=broad-except
-    return _error('has a torch_xla that cannot be imported')
+    return _error('cannot be imported')
   try:
     version = importlib.metadata.version('torch_xla')
   except importlib.metadata.PackageNotFoundError:
@@ -122,23 +116,6 @@ def _traces():
   for _ in range(steps):
     f(torch.ones(8).to('xla')).cpu()
   return len(count), steps
-
-
-def _sharding():
-  import torch_xla_form
-  os.environ.update(getattr(torch_xla_form, sys.argv[1]))
-  import numpy as np
-  import torch
-  import torch_xla
-  import torch_xla.distributed.spmd as xs
-  import torch_xla.runtime as xr
-  xr.use_spmd()
-  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
-  t = torch.zeros(8, 8).to('xla')
-  xs.mark_sharding(t, mesh, ('y', 'x'))
-  torch_xla.sync(wait=True)
-  assert (t + 1).cpu().sum() == 64
-  return {'text': torch_xla._XLAC._get_xla_sharding_spec(t)}
 
 
 if __name__ == '__main__':

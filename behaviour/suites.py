@@ -17,21 +17,20 @@ class Suite:
     series: its name in series.toml.
     called: what the series brings.
     tests: how the names of its tests begin.
-    environment: which mode of `torch_xla_form` its tests need; empty if they
-      use nothing that only comes with the feature, and so always run.
+    needs_feature: whether they use what only comes with the feature.
   """
   series: str
   called: str
   tests: tuple[str, ...]
-  environment: str = ''
+  needs_feature: bool
 
 
 SUITES = (
-    Suite('dynamo-replicated-spec', 'retracing', ('retrace/',)),
-    Suite('graph-identity', 'graphs told apart', ('identity/',)),
+    Suite('dynamo-replicated-spec', 'retracing', ('retrace/',), False),
+    Suite('graph-identity', 'graphs told apart', ('identity/',), False),
     Suite('v2-sharding', 'V2', ('v2/', 'retrace/replicated_spec_door_test.py'),
-          'V2'),
-    Suite('sharding-priority', 'priorities', ('priority/',), 'SHARDY'),
+          True),
+    Suite('sharding-priority', 'priorities', ('priority/',), True),
 )
 
 

@@ -4,7 +4,7 @@ A patch has no context, so it is applied to the very file that it was made of, o
 its base. Into any other tree git merges what it changes there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,7 +72,7 @@ class Worktree:
   # What the patches of the checkout make of each base.
   _stacks: dict[str, Stack] = field(default_factory=dict)
 
-  def lay(self, chain: Iterable[Series], target: str) -> Laid:
+  def lay(self, chain: Sequence[Series], target: str) -> Laid:
     """Commits the patches of some series on a base, or on any other commit.
 
     On any other commit it picks what the bases of the series pick.

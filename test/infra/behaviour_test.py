@@ -83,7 +83,7 @@ _FACTS = dict(
     torch='2.9.0',
     python='3.11.7',
     form='native')
-_HAS, _HAS_NOT = ('', 'found'), ('lacks', 'there is no Mesh.f')
+_HAS, _HAS_NOT = (True, 'found'), (False, 'there is no Mesh.f')
 _V2_TEST = 'v2/reads_test.py::test_a[(1, 2)]'
 _NAMES = ['retrace/a_test.py::test_a', 'identity/a_test.py::test_a', _V2_TEST,
           'priority/a_test.py::test_a']  # yapf: disable
@@ -197,13 +197,12 @@ def test_an_expectation_that_is_stale_is_a_finding(tmp_path):
   assert not judge._stale()
 
 
-def test_what_is_missing_is_lacking_or_wrong():
+def test_what_is_missing_is_not_run():
   features = dict.fromkeys([s.series for s in SUITES], _HAS_NOT)
-  features['sharding-priority'] = 'wrong', 'found; it aborts'
+  features['sharding-priority'] = _HAS
   # Retracing and graphs are judged by what happens.
   assert ProbeResult(_FACTS, features).missing == {
-      'v2-sharding': ('lacks', 'there is no Mesh.f'),
-      'sharding-priority': ('wrong', 'found; it aborts'),
+      'v2-sharding': 'there is no Mesh.f'
   }
 
 
