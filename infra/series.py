@@ -48,15 +48,10 @@ def _parser() -> argparse.ArgumentParser:
       description='Checks form, order and base of every patch, that each '
       'series applies alone and with all others, and that the patches that '
       'series.toml lists are the patches that there are.')
-  where = command.add_mutually_exclusive_group()
   _add(
-      where, '--wheel', 'DIR', 'an unpacked official wheel (default: the '
-      'official wheel, fetched into build/wheels)', Path)
-  _add(
-      where, '--upstream', 'DIR',
-      'check the patches for people with the source '
-      'instead: lay each series on each of its bases, in a clone of DIR, and '
-      'look for Python that does not compile, and at the formatting', Path)
+      command, '--upstream', 'DIR', 'check the patches for people with the '
+      'source instead: lay each series on each of its bases, in a clone of DIR, '
+      'and look for Python that does not compile, and at the formatting', Path)
   _add(
       command, '--base', 'BASE',
       'with --upstream: on this base alone, or on any '
@@ -158,11 +153,8 @@ def _check(root: Path, options: argparse.Namespace) -> int:
   elif options.base or options.only:
     raise BuildError(
         '--base and --only take the source, which --upstream names')
-  elif options.wheel and not options.wheel.is_dir():
-    raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
   else:
-    folder = options.wheel or _unpacked_wheel(root)
-    problems = check(root, folder_reader(folder))
+    problems = check(root, folder_reader(_unpacked_wheel(root)))
   for problem in problems:
     print(f'error: {problem}', file=sys.stderr)
   if not problems:
