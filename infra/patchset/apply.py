@@ -104,13 +104,13 @@ def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
     # The line that an insertion names stands before it.
     begin = start - 1 if removed else start
     lines[begin:begin + removed] = [line.encode() for line in new]
-  made = b''.join(lines)
-  if blob_id(made) != change.new:
+  result = b''.join(lines)
+  if blob_id(result) != change.new:
     raise BuildError(
-        f'patch {patch.name} makes blob {blob_id(made)} of {change.path}, but '
+        f'patch {patch.name} makes blob {blob_id(result)} of {change.path}, but '
         f'its index line says {change.new}. Make the patch again with '
         'git diff -U0 --full-index.')
-  return made
+  return result
 
 
 def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:

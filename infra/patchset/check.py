@@ -85,18 +85,18 @@ def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
   """
   problems = []
   for series in manifest.series:
-    made: dict[str, tuple[str, str]] = {}
+    results: dict[str, tuple[str, str]] = {}
     for part in manifest.with_dependencies(series.name) if series.base else ():
       if series.base not in manifest.bases_of(part):
         problems.append(f'{FILE}: {series.name} depends on {part.name}, which '
                         f'has no patches for {series.base}')
       for patch in patches.get((part.name, part.base), ()):
         for change in patch.changes:
-          blob, by = made.get(change.path, (change.old, ''))
+          blob, by = results.get(change.path, (change.old, ''))
           if blob != change.old:
             problems.append(
                 f'series {series.name} on {series.base}: patch {patch.name} '
                 f'applies to blob {change.old} of {change.path}, and {by} '
                 f'before it makes {blob}')
-          made[change.path] = (change.new, patch.name)
+          results[change.path] = (change.new, patch.name)
   return problems
