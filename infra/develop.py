@@ -6,7 +6,6 @@ patches and the plugins in C, stays as it was built.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Mapping, Sequence
 import csv
 from pathlib import Path
@@ -108,11 +107,8 @@ def link_all(site: Path, own: Mapping[str, Path]) -> int:
   return changed
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
   """Links the checkout's Python into the environment of this one."""
-  parser = argparse.ArgumentParser(
-      prog='python infra/develop.py', description=__doc__)
-  parser.parse_args(arguments)
   try:
     wheel = official.official_wheel(running_python(),
                                     official.default_cache(ROOT),

@@ -73,20 +73,13 @@ class Fault:
 
 
 def load(root: Path) -> list[Fault]:
-  """The table of a checkout.
-
-  Raises:
-    BuildError: it is no table of faults.
-  """
-  try:
-    table = tomllib.loads((root / _TABLE).read_text(encoding='utf-8'))
-    return [
-        Fault(name, file, **row)
-        for file, rows in table.items()
-        for name, row in rows.items()
-    ]
-  except (OSError, ValueError, AttributeError, TypeError) as error:
-    raise BuildError(f'{_TABLE}: {error}') from error
+  """The table of a checkout; a ValueError or TypeError if it is none."""
+  table = tomllib.loads((root / _TABLE).read_text(encoding='utf-8'))
+  return [
+      Fault(name, file, **row)
+      for file, rows in table.items()
+      for name, row in rows.items()
+  ]
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -111,7 +104,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     with tempfile.TemporaryDirectory(
         prefix='mutants-', ignore_cleanup_errors=True) as folder:
       survivors = plant_all(faults, root, Path(folder))
-  except (BuildError, OSError, subprocess.TimeoutExpired) as error:
+  except (BuildError, OSError, TypeError, ValueError,
+          subprocess.TimeoutExpired) as error:
     print(f'error: {error}', file=sys.stderr)
     return 2
   for fault in survivors:

@@ -164,8 +164,6 @@ def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
   if not lines[0].startswith(_SUBJECT):
     raise BuildError(f'the first line has to begin with "{_SUBJECT}"')
   subject = lines[0][len(_SUBJECT):].strip()
-  if not subject:
-    raise BuildError('the subject is empty')
   paragraphs = re.split(r'\n{2,}', '\n'.join(lines[1:]).strip('\n'))
   fields = read_fields(paragraphs[-1])
   body = '\n\n'.join(paragraphs[:-1])

@@ -12,7 +12,8 @@ import zipfile
 
 from infra.errors import BuildError, Say, within
 from infra.patchset import git
-from infra.wheel import archive, contents, metadata, official, pins, plugins
+from infra.wheel import (archive, contents, metadata, official, overlay, pins,
+                         plugins)
 from infra.wheel.bom import write_bom
 from infra.wheel.bundle import bundled_files
 from infra.wheel.contents import Origin, Piece, pieces_of
@@ -76,7 +77,7 @@ def make_wheel(
   """
   with steps.step('looking for what the build needs'):
     sha256 = official.pinned_hash(python, pinned)
-    own = contents.own(root)
+    own = {n: (root / n).read_bytes() for n in overlay.wheel_files(root)}
     git.find_git()
     bazel = '' if built_plugins else plugins.find_bazel()
     here = f'{platform.system()} {platform.machine()}'

@@ -133,18 +133,6 @@ def _check_python(name: str, data: bytes, by: Sequence[str]) -> None:
         f'line {error.lineno}: {error.msg}: correct the patch') from None
 
 
-def own(root: Path) -> dict[str, bytes]:
-  """The checkout's files for the wheel; also finds that LICENSE etc. exist.
-
-  Raises:
-    BuildError: a file is missing, or is a link.
-  """
-  for name in ('README.md', 'LICENSE'):
-    if not (root / name).is_file():
-      raise BuildError(f'{name} is missing from the checkout {root}')
-  return {n: (root / n).read_bytes() for n in overlay.wheel_files(root)}
-
-
 def lay(upstream: zipfile.ZipFile, below: Mapping[str, Piece], *above:
         Mapping[str, Piece]) -> dict[str, Piece]:
   """All pieces but the metadata.
