@@ -12,8 +12,10 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
 from infra.errors import BuildError
-from infra.wheel.build import build_wheels, running_python
-from infra.wheel.profile import load_profile, Profile
+from infra.wheel import pins, plugins
+from infra.wheel.build import build_wheel
+from infra.wheel.official import pinned_hash, running_python
+from infra.wheel.profile import FORK, load_profile, Profile
 
 
 def main() -> int:
@@ -42,10 +44,23 @@ def main() -> int:
       help='where the wheels go (default: dist)')
   options = parser.parse_args()
   try:
-    profile = load_profile(options.profile) if options.profile else None
+    profile = load_profile(options.profile) if options.profile else FORK
     pythons = _pythons(options.python or [], profile)
-    for wheel in build_wheels(ROOT, options.dist_dir, pythons, profile=profile):
-      print(wheel)
+    for python in pythons:
+      pinned_hash(python, pins.OFFICIAL_SHA256)
+    built = None
+    if len(pythons) > 1:
+      print('building the plugins with Bazel', flush=True)
+      built = plugins.build_plugins(ROOT, plugins.find_bazel())
+    wheels = [
+        build_wheel(
+            ROOT,
+            options.dist_dir,
+            python,
+            profile=profile,
+            built_plugins=built) for python in pythons
+    ]
+    print(*wheels, sep='\n')
   except BuildError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
@@ -55,19 +70,19 @@ def main() -> int:
   return 0
 
 
-def _pythons(named: list[str], profile: Profile | None) -> list[str]:
+def _pythons(named: list[str], profile: Profile) -> list[str]:
   """What to build for, each once.
 
   Raises:
     BuildError: one is named that the profile leaves out.
   """
-  of_profile = profile.pythons if profile else ()
   for python in named:
-    if of_profile and python not in of_profile:
-      raise BuildError(f'--python {python}: the pythons of {profile.path} are '
-                       f'{", ".join(of_profile)}: add it there, or name one of '
-                       'them')
-  return list(dict.fromkeys(named or of_profile or [running_python()]))
+    if profile.pythons and python not in profile.pythons:
+      raise BuildError(
+          f'--python {python}: the pythons of {profile.path} are '
+          f'{", ".join(profile.pythons)}: add it there, or name one of '
+          'them')
+  return list(dict.fromkeys(named or profile.pythons or [running_python()]))
 
 
 if __name__ == '__main__':

@@ -33,6 +33,7 @@ import kinds
 _MISSING = 'TORCH_XLA_BEHAVIOUR_MISSING'
 # The verb of a verdict by the kind of a failure.
 _VERBS = {'lacks': 'lacks', 'differs': 'differs in', 'wrong': 'is wrong in'}
+_EXPECTED = 'expected'
 # What XLA and C++ say last, somewhere above the stack.
 _FATAL = re.compile(r'.*(?:Check failed|terminate called|what\(\):|^F\d{4}).*',
                     re.MULTILINE)
@@ -75,16 +76,15 @@ def pytest_configure(config: pytest.Config) -> None:
 class _Setup:
   """Fails each test of what is missing at once."""
 
-  def __init__(self, missing: Mapping[str, tuple[str, str]]):
+  def __init__(self, missing: Mapping[str, str]):
     self._missing = missing
 
   @pytest.hookimpl(tryfirst=True)
   def pytest_runtest_setup(self, item: pytest.Item) -> None:
     suite = suite_of(name_of(item.path, item.nodeid))
     if suite.series in self._missing:
-      kind, reason = self._missing[suite.series]
-      item.user_properties.append(('kind', kind))
-      pytest.fail(reason, pytrace=False)
+      item.user_properties.append(('kind', kinds.LACKS))
+      pytest.fail(self._missing[suite.series], pytrace=False)
 
 
 class _Judge(_Setup):
@@ -98,7 +98,6 @@ class _Judge(_Setup):
     self._names: dict[str, str] = {}
     # The kind of a failure and its text, or two empty ones, by name.
     self._outcomes: dict[str, tuple[str, str]] = {}
-    self._known: dict[str, str] = {}
 
   # Around -k and -m, which choose.
   @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -143,7 +142,7 @@ class _Judge(_Setup):
     pattern = next((p for p in self._expected if lines.matches(p, name)), '')
     if report.failed and pattern:
       report.outcome, report.wasxfail = 'skipped', self._expected[pattern]
-      self._known[name] = pattern
+      self._outcomes[name] = _EXPECTED, pattern
     elif report.failed:
       kind = dict(report.user_properties).get('kind', kinds.WRONG)
       self._outcomes[name] = kind, _reason(report)
@@ -155,8 +154,8 @@ class _Judge(_Setup):
     held = {name for name, (kind, _) in self._outcomes.items() if not kind}
     return [
         pattern for pattern in self._expected
-        if {n for n in self._names.values() if lines.matches(pattern, n)} <=
-        held and pattern not in self._known.values()
+        if {n for n in self._names.values()
+            if lines.matches(pattern, n)} <= held
     ]
 
   def pytest_sessionfinish(self, session: pytest.Session,
@@ -172,12 +171,12 @@ class _Judge(_Setup):
         f'{facts["extension"]}')
     clauses = []
     for suite in SUITES:
-      feature = self._probed.features[suite.series]
-      say(f'\n{suite.series}\n  {"found" if feature.is_present else "not found"}'
-          f': {feature.how}')
+      is_present, how = self._probed.features[suite.series]
+      say(f'\n{suite.series}\n  {"found" if is_present else "not found"}: {how}'
+         )
       by_reason: dict[tuple[str, str], list[str]] = {}
       for name, outcome in self._outcomes_in(suite).items():
-        if outcome[0]:
+        if outcome[0] in _VERBS:
           by_reason.setdefault(outcome, []).append(name)
       for (kind, reason), names in by_reason.items():
         # A feature that is not there is told once, not by each of its tests.
@@ -196,12 +195,11 @@ class _Judge(_Setup):
 
   def _clause(self, suite: Suite) -> str:
     """What the outcomes of a suite say of the torch_xla."""
-    outcomes = self._outcomes_in(suite)
-    known = sum(suite_of(name) is suite for name in self._known)
-    if not outcomes and not known:
+    count = collections.Counter(
+        kind for kind, _ in self._outcomes_in(suite).values())
+    ran, known = count.total(), count[_EXPECTED]
+    if not ran:
       return f'no test of {suite.called} was run'
-    count = collections.Counter(kind for kind, _ in outcomes.values())
-    ran = len(outcomes) + known
     if count['lacks'] == ran:
       return f'yours lacks {suite.called}'
     parts = [f'{_VERBS[kind]} {count[kind]}' for kind in _VERBS if count[kind]]

@@ -1,9 +1,6 @@
 """Says what a torch_xla can do, from inside of the process that imports it.
 
 Prints one line of JSON.
-
-  probe       what there is, and whether retracing and hashes are mended
-  probe MODE  with a mode of `torch_xla_form` on: a sharding as it is read
 """
 
 import importlib.metadata
@@ -23,9 +20,9 @@ def main():
   os.dup2(2, 1)
   sys.path.insert(0, str(TESTS))
   try:
-    result = _sharding() if sys.argv[1:] else _features()
+    result = _facts()
   except BaseException:  # pylint: disable=broad-except
-    result = {'error': traceback.format_exc()}
+    result = _error('does not work')
   with os.fdopen(answer, 'w') as file:
     file.write(json.dumps(result))
   # The runtime's threads are of no interest any more.
@@ -33,7 +30,7 @@ def main():
   os._exit(0)
 
 
-def _features():
+def _facts():
   for name in ('torch', 'torch_xla'):
     spec = importlib.util.find_spec(name)
     # A folder of that name is no package.
@@ -46,12 +43,13 @@ def _features():
     import torch_xla
     import torch_xla.distributed.spmd as xs
   except BaseException:  # pylint: disable=broad-except
-    return {'import': traceback.format_exc()}
+    return _error('cannot be imported')
   try:
     version = importlib.metadata.version('torch_xla')
   except importlib.metadata.PackageNotFoundError:
     version = 'of no known version'
-  parameters = inspect.signature(xs.mark_sharding).parameters
+  has_v2 = hasattr(xs.Mesh, '_get_op_sharding_args_v2')
+  has_priority = 'priority' in inspect.signature(xs.mark_sharding).parameters
   return dict(
       file=torch_xla.__file__,
       extension=sys.modules['_XLAC'].__file__,
@@ -59,12 +57,17 @@ def _features():
       torch=torch.__version__,
       python=sys.version.split()[0],
       form=torch_xla_form.form(),
-      retrace=_retrace(),
-      identity=_identity(),
-      v2=_has(
-          hasattr(xs.Mesh, '_get_op_sharding_args_v2'),
-          'Mesh._get_op_sharding_args_v2'),
-      priority=_has('priority' in parameters, 'mark_sharding(priority=)'))
+      features={
+          'dynamo-replicated-spec': _retrace(),
+          'graph-identity': _identity(),
+          'v2-sharding': _has(has_v2, 'Mesh._get_op_sharding_args_v2'),
+          'sharding-priority': _has(has_priority, 'mark_sharding(priority=)')
+      })
+
+
+def _error(what_is_wrong):
+  lines = traceback.format_exc().strip().splitlines()[-6:]
+  return {'error': '\n'.join([f'{what_is_wrong}:', *lines])}
 
 
 def _has(is_present, name):
@@ -113,23 +116,6 @@ def _traces():
   for _ in range(steps):
     f(torch.ones(8).to('xla')).cpu()
   return len(count), steps
-
-
-def _sharding():
-  import torch_xla_form
-  os.environ.update(getattr(torch_xla_form, sys.argv[1]))
-  import numpy as np
-  import torch
-  import torch_xla
-  import torch_xla.distributed.spmd as xs
-  import torch_xla.runtime as xr
-  xr.use_spmd()
-  mesh = xs.Mesh(np.arange(8), (2, 4), ('x', 'y'))
-  t = torch.zeros(8, 8).to('xla')
-  xs.mark_sharding(t, mesh, ('y', 'x'))
-  torch_xla.sync(wait=True)
-  assert (t + 1).cpu().sum() == 64
-  return {'text': torch_xla._XLAC._get_xla_sharding_spec(t)}
 
 
 if __name__ == '__main__':

@@ -15,38 +15,22 @@ class Suite:
 
   Attributes:
     series: its name in series.toml.
-    feature: the probe's name for what the series brings.
-    called: the same for people.
+    called: what the series brings.
     tests: how the names of its tests begin.
-    environment: which modes of `torch_xla_form` its tests need.
-    always: whether the tests run though the probe does not find the feature:
-      they use nothing that only comes with it.
+    needs_feature: whether they use what only comes with the feature.
   """
   series: str
-  feature: str
   called: str
   tests: tuple[str, ...]
-  environment: str
-  always: bool = False
+  needs_feature: bool
 
 
 SUITES = (
-    Suite(
-        'dynamo-replicated-spec',
-        'retrace',
-        'retracing', ('retrace/',),
-        'OFF',
-        always=True),
-    Suite(
-        'graph-identity',
-        'identity',
-        'graphs told apart', ('identity/',),
-        'OFF',
-        always=True),
-    Suite('v2-sharding', 'v2', 'V2',
-          ('v2/', 'retrace/replicated_spec_door_test.py'), 'V2'),
-    Suite('sharding-priority', 'priority', 'priorities', ('priority/',),
-          'SHARDY'),
+    Suite('dynamo-replicated-spec', 'retracing', ('retrace/',), False),
+    Suite('graph-identity', 'graphs told apart', ('identity/',), False),
+    Suite('v2-sharding', 'V2', ('v2/', 'retrace/replicated_spec_door_test.py'),
+          True),
+    Suite('sharding-priority', 'priorities', ('priority/',), True),
 )
 
 

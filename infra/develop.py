@@ -6,7 +6,6 @@ patches and the plugins in C, stays as it was built.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Collection, Mapping, Sequence
 import csv
 from pathlib import Path
@@ -83,9 +82,20 @@ def _link(site: Path, info: str, own: Mapping[str, Path],
   with record.open('w', encoding='utf-8', newline='') as file:
     csv.writer(file, lineterminator='\n').writerows(rows)
 
-  for name in gone:
-    _take_away(site / name)
-  changed = len(gone)
+  for path in (site / name for name in gone):
+    path.unlink(missing_ok=True)
+    folder = path.parent
+    # A folder without modules could still be imported.
+    while folder.is_dir() and all(
+        p.name == '__pycache__' for p in folder.iterdir()):
+      shutil.rmtree(folder)
+      folder = folder.parent
+  return len(gone) + link_all(site, own)
+
+
+def link_all(site: Path, own: Mapping[str, Path]) -> int:
+  """Makes links by their names in `site`; returns how many were not there."""
+  changed = 0
   for name, target in own.items():
     path = site / name
     if path.is_symlink() and path.readlink() == target:
@@ -97,22 +107,8 @@ def _link(site: Path, info: str, own: Mapping[str, Path],
   return changed
 
 
-def _take_away(path: Path) -> None:
-  """Removes a file, and its folder if that held nothing else."""
-  path.unlink(missing_ok=True)
-  folder = path.parent
-  # A folder without modules could still be imported.
-  while folder.is_dir() and all(
-      p.name == '__pycache__' for p in folder.iterdir()):
-    shutil.rmtree(folder)
-    folder = folder.parent
-
-
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
   """Links the checkout's Python into the environment of this one."""
-  parser = argparse.ArgumentParser(
-      prog='python infra/develop.py', description=__doc__)
-  parser.parse_args(arguments)
   try:
     wheel = official.official_wheel(running_python(),
                                     official.default_cache(ROOT),

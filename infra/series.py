@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import re
 import sys
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 if __name__ == '__main__':
@@ -16,14 +17,13 @@ from infra.patchset import git
 from infra.patchset.apply import apply_to_folder, folder_reader
 from infra.patchset.check import check
 from infra.patchset.check_upstream import check_upstream
-from infra.patchset.export import export
+from infra.patchset.export import BRANCH_PREFIX, export
 from infra.patchset.import_branch import import_branch
 from infra.patchset.manifest import ALL, load_manifest, WHEEL
 from infra.patchset.patch import wheel_patches
 from infra.patchset.pull_request import (pull_request, read_cover,
                                          request_of_patch)
 from infra.wheel import official, pins
-from infra.wheel.build import running_python
 from torch_xla_shardy.parser import status_of
 
 
@@ -48,44 +48,30 @@ def _parser() -> argparse.ArgumentParser:
       description='Checks form, order and base of every patch, that each '
       'series applies alone and with all others, and that the patches that '
       'series.toml lists are the patches that there are.')
-  where = command.add_mutually_exclusive_group()
-  where.add_argument(
-      '--wheel',
-      type=Path,
-      metavar='DIR',
-      help='an unpacked official wheel (default: the official '
-      'wheel, fetched into build/wheels)')
-  where.add_argument(
-      '--upstream',
-      type=Path,
-      metavar='DIR',
-      help='check the patches for people with the source instead: lay each '
-      'series on each of its bases, in a clone of DIR, and look for Python '
-      'that does not compile, and at the formatting')
-  command.add_argument(
-      '--base',
-      metavar='BASE',
-      help='with --upstream: on this base alone, or on any commit of DIR, which '
-      'then also has the commits of the bases. Shows each hunk that meets a '
-      'change of the tree')
-  command.add_argument(
-      '--only', metavar='SERIES', help='with --upstream: just this series')
+  _add(
+      command, '--upstream', 'DIR', 'check the patches for people with the '
+      'source instead: lay each series on each of its bases, in a clone of DIR, '
+      'and look for Python that does not compile, and at the formatting', Path)
+  _add(
+      command, '--base', 'BASE',
+      'with --upstream: on this base alone, or on any '
+      'commit of DIR, which then also has the commits of the bases. Shows each '
+      'hunk that meets a change of the tree')
+  _add(command, '--only', 'SERIES', 'with --upstream: just this series')
   command.set_defaults(run=_check)
 
   command = commands.add_parser(
       'apply',
       help='apply the series to an unpacked official wheel, wholly or not at all'
   )
-  command.add_argument(
+  _add(
+      command,
       '--wheel',
-      type=Path,
-      metavar='DIR',
-      required=True,
-      help='the unpacked wheel; its files are changed')
-  command.add_argument(
-      '--only',
-      metavar='SERIES',
-      help='just this series, and what it depends on')
+      'DIR',
+      'the unpacked wheel; its files are changed',
+      Path,
+      required=True)
+  _add(command, '--only', 'SERIES', 'just this series, and what it depends on')
   command.set_defaults(run=_apply)
 
   command = commands.add_parser(
@@ -97,38 +83,30 @@ def _parser() -> argparse.ArgumentParser:
   command.add_argument('series', metavar='SERIES')
   _add_checkout(command)
   form = command.add_mutually_exclusive_group()
-  form.add_argument(
-      '--base',
-      metavar='BASE',
-      help='the base (default: the newest), or any commit of CHECKOUT, such as '
-      'your own branch, where git then merges the series; CHECKOUT also has the '
-      'commits of the bases. Shows each hunk that meets a change of yours, and '
-      'makes no branch then')
+  _add(
+      form, '--base', 'BASE',
+      'the base (default: the newest), or any commit of '
+      'CHECKOUT, such as your own branch, where git then merges the series; '
+      'CHECKOUT also has the commits of the bases. Shows each hunk that meets a '
+      'change of yours, and makes no branch then')
   form.add_argument(
       '--wheel',
       action='store_const',
       const=WHEEL,
       help=f'the patches for the wheel instead, on tag {pins.OFFICIAL_TAG}')
-  command.add_argument(
-      '--branch',
-      metavar='NAME',
-      help='the branch to make (default: fork/SERIES)')
-  command.add_argument(
-      '--author',
-      metavar="'NAME <ADDRESS>'",
-      help='whose the commits are (default: as git is configured): somebody '
-      'who can sign what upstream asks for')
+  _add(command, '--branch', 'NAME', 'the branch to make (default: fork/SERIES)')
+  _add(
+      command, '--author', "'NAME <ADDRESS>'",
+      'whose the commits are (default: '
+      'as git is configured): somebody who can sign what upstream asks for')
   command.add_argument(
       '--each',
       action='store_true',
       help='a pull request for each patch: a branch NAME-1, NAME-2 up to it, '
       'and a text of its own')
-  command.add_argument(
-      '--pr',
-      type=Path,
-      metavar='FILE',
-      help='where to write the text of the pull request, made of the cover '
-      'letter (default: build/pr/SERIES.md)')
+  _add(
+      command, '--pr', 'FILE', 'where to write the text of the pull request, '
+      'made of the cover letter (default: build/pr/SERIES.md)', Path)
   command.set_defaults(run=_export)
 
   command = commands.add_parser(
@@ -148,13 +126,23 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
+def _add(command: Any,
+         name: str,
+         metavar: str,
+         text: str,
+         kind: type = str,
+         **more: Any) -> None:
+  command.add_argument(name, metavar=metavar, help=text, type=kind, **more)
+
+
 def _add_checkout(command: argparse.ArgumentParser) -> None:
-  command.add_argument(
+  _add(
+      command,
       '--upstream',
-      type=Path,
-      metavar='CHECKOUT',
-      required=True,
-      help='your own checkout of upstream')
+      'CHECKOUT',
+      'your own checkout of upstream',
+      Path,
+      required=True)
 
 
 def _check(root: Path, options: argparse.Namespace) -> int:
@@ -165,11 +153,8 @@ def _check(root: Path, options: argparse.Namespace) -> int:
   elif options.base or options.only:
     raise BuildError(
         '--base and --only take the source, which --upstream names')
-  elif options.wheel and not options.wheel.is_dir():
-    raise BuildError(f'{options.wheel} is no folder with an unpacked wheel')
   else:
-    folder = options.wheel or _unpacked_wheel(root)
-    problems = check(root, folder_reader(folder))
+    problems = check(root, folder_reader(_unpacked_wheel(root)))
   for problem in problems:
     print(f'error: {problem}', file=sys.stderr)
   if not problems:
@@ -179,7 +164,7 @@ def _check(root: Path, options: argparse.Namespace) -> int:
 
 def _unpacked_wheel(root: Path) -> Path:
   """The official wheel for this Python, or where there is none for another."""
-  python = running_python()
+  python = official.running_python()
   # The Python files are the same in all official wheels.
   if python not in pins.OFFICIAL_SHA256:
     python = next(iter(pins.OFFICIAL_SHA256))
@@ -205,16 +190,16 @@ def _export(root: Path, options: argparse.Namespace) -> int:
   if is_request:
     read_cover(root, name)
   _sign(options.upstream, options.author)
-  branch = export(root, options.upstream, name, target, options.branch or '')
+  branch = options.branch or f'{BRANCH_PREFIX}{name}'
+  laid = export(root, options.upstream, name, target, branch)
   if is_request:
     file = options.pr or root / 'build' / 'pr' / f'{name}.md'
-    texts = {file: pull_request(root, manifest, name, target, branch)}
+    texts = {file: pull_request(root, manifest, name, target, laid)}
     if options.each:
       texts = {}
-      own = [entry for entry in branch.laid if entry.series == name]
+      own = [entry for entry in laid.patches if entry.series == name]
       for n, entry in enumerate(own):
-        git.need(options.upstream, 'branch', f'{branch.branch}-{n + 1}',
-                 entry.commit)
+        git.need(options.upstream, 'branch', f'{branch}-{n + 1}', entry.commit)
         texts[file.with_stem(f'{file.stem}-{n + 1}')] = request_of_patch(
             root, name, entry.patch, [e.patch.subject for e in own[:n]])
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +207,7 @@ def _export(root: Path, options: argparse.Namespace) -> int:
       file.write_text(text, encoding='utf-8')
       print(f'text of the pull request: {file}')
   print(f'next: git -C {options.upstream} format-patch -o OUTPUT_FOLDER '
-        f'{branch.start}..{branch.branch}')
+        f'{laid.start}..{branch}')
   return 0
 
 

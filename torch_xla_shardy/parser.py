@@ -253,14 +253,12 @@ def json_file(text: str) -> str:
   return text if text == _STDOUT else output_file(text)
 
 
-def count(text: str) -> int:
-  """Parses a number that is 0 or more."""
-  if not text.isdecimal():
-    raise argparse.ArgumentTypeError(f'{text!r} is no number, 0 or more')
+def count(text: str, least: int = 0) -> int:
+  """Parses a number that is `least` or more."""
+  if not text.isdecimal() or int(text) < least:
+    raise argparse.ArgumentTypeError(f'{text!r} is no number, {least} or more')
   return int(text)
 
 
 def positive(text: str) -> int:
-  if not text.isdecimal() or not int(text):
-    raise argparse.ArgumentTypeError(f'{text!r} is no number, 1 or more')
-  return int(text)
+  return count(text, 1)

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == '__main__':
   sys.path[0] = str(ROOT)
 
+from infra.develop import link_all
 from infra.errors import BuildError
 from infra.wheel.overlay import wheel_files
 from infra.wheel.pure_wheel import files_of
@@ -41,7 +42,6 @@ _TABLE = 'infra/mutants/faults.toml'
 _NOT_COPIED = ('.git', '.venv*', '.hypothesis', '.pytest_cache', 'build',
                'dist')
 _WHEELS = 'build/wheels'  # Official ones, which tests take from there.
-_PACKAGE = 'torch_xla'
 _SECONDS = 900
 _LAST = 3000  # Characters of what tests printed.
 # Errors of a fault that does not run, rather than does something wrong.
@@ -69,30 +69,17 @@ class Fault:
     if count != 1:
       raise BuildError(f'{self.name}: {self.file} has the text {count} times '
                        f'and not once:\n{self.find}')
-    if self.put == self.find:
-      raise BuildError(f'{self.name}: changes nothing')
     return text.replace(self.find, self.put)
 
 
 def load(root: Path) -> list[Fault]:
-  """The table of a checkout.
-
-  Raises:
-    BuildError: it is no table of faults.
-  """
-  try:
-    table = tomllib.loads((root / _TABLE).read_text(encoding='utf-8'))
-    faults = [
-        Fault(name, file, **row)
-        for file, rows in table.items()
-        for name, row in rows.items()
-    ]
-  except (OSError, ValueError, AttributeError, TypeError) as error:
-    raise BuildError(f'{_TABLE}: {error}') from error
-  names = [fault.name for fault in faults]
-  if twice := sorted({name for name in names if names.count(name) > 1}):
-    raise BuildError(f'{_TABLE}: two faults are called {", ".join(twice)}')
-  return faults
+  """The table of a checkout; a ValueError or TypeError if it is none."""
+  table = tomllib.loads((root / _TABLE).read_text(encoding='utf-8'))
+  return [
+      Fault(name, file, **row)
+      for file, rows in table.items()
+      for name, row in rows.items()
+  ]
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -117,7 +104,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     with tempfile.TemporaryDirectory(
         prefix='mutants-', ignore_cleanup_errors=True) as folder:
       survivors = plant_all(faults, root, Path(folder))
-  except (BuildError, OSError, subprocess.TimeoutExpired) as error:
+  except (BuildError, OSError, TypeError, ValueError,
+          subprocess.TimeoutExpired) as error:
     print(f'error: {error}', file=sys.stderr)
     return 2
   for fault in survivors:
@@ -136,9 +124,13 @@ def plant_all(faults: list[Fault], root: Path, folder: Path) -> list[Fault]:
   """
   checkout, site = folder / 'checkout', folder / 'site-packages'
   _copy(root, checkout, site)
-  paths = {fault.name: _path(checkout, site, fault.file) for fault in faults}
+  rows = []
   for fault in faults:
-    fault.planted(paths[fault.name].read_text(encoding='utf-8'))
+    path = checkout / fault.file
+    if not path.is_file():
+      path = site / fault.file
+    text = path.read_text(encoding='utf-8')
+    rows.append((fault, path, text, fault.planted(text)))
   tests = sorted({fault.test for fault in faults})
   done = _run_tests(checkout, site, tests)
   missing = [test for test in tests if f'PASSED {test}' not in done.stdout]
@@ -146,11 +138,9 @@ def plant_all(faults: list[Fault], root: Path, folder: Path) -> list[Fault]:
     raise BuildError(f'tests fail or do not run without a fault: '
                      f'{", ".join(missing)}\n{done.stdout[-_LAST:]}')
   survivors = []
-  for count, fault in enumerate(faults, 1):
-    path = paths[fault.name]
-    text = path.read_text(encoding='utf-8')
+  for count, (fault, path, text, planted) in enumerate(rows, 1):
     path.unlink()  # It may be a link to an official file.
-    path.write_text(fault.planted(text), encoding='utf-8')
+    path.write_text(planted, encoding='utf-8')
     done = _run_tests(checkout, site, [fault.test])
     path.write_text(text, encoding='utf-8')
     if done.returncode == 0:
@@ -173,48 +163,33 @@ def _copy(root: Path, checkout: Path, site: Path) -> None:
     (checkout / _WHEELS).symlink_to(root / _WHEELS)
   own = {name: checkout / name for name in wheel_files(checkout)}
   if own:
-    spec = importlib.util.find_spec(_PACKAGE)
+    spec = importlib.util.find_spec('torch_xla')
     if spec is None or spec.origin is None:
       raise BuildError('torch_xla is not installed: run bash infra/develop.sh')
     shutil.copytree(
-        Path(spec.origin).parent, site / _PACKAGE, copy_function=os.symlink)
+        Path(spec.origin).parent, site / 'torch_xla', copy_function=os.symlink)
     for tool in TOOLS:
       own |= files_of(checkout, tool)
-  for name, path in own.items():
-    link = site / name
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(path)
-
-
-def _path(checkout: Path, site: Path, name: str) -> Path:
-  for path in (checkout / name, site / name):
-    if path.is_file():
-      return path
-  raise BuildError(f'there is no file {name}')
+  link_all(site, own)
 
 
 def _run_tests(checkout: Path, site: Path,
                tests: list[str]) -> subprocess.CompletedProcess[str]:
   """Runs tests, which build C of their own; prints who passes and who fails."""
-  return subprocess.run(
-      [
-          sys.executable, '-m', 'pytest', '-q', '-rpf', '-p',
-          'no:cacheprovider', *tests
-      ],
-      cwd=checkout,
-      env={
-          k: v for k, v in os.environ.items() if k != 'SHARDY_TEST_BUILD'
-      } | {
-          'PYTHONPATH': str(site),
-          'PYTHONDONTWRITEBYTECODE': '1'
-      },
-      stdout=subprocess.PIPE,
-      stderr=subprocess.STDOUT,
-      text=True,
-      errors='replace',
-      timeout=_SECONDS,
-      check=False)
+  environ = {k: v for k, v in os.environ.items() if k != 'SHARDY_TEST_BUILD'}
+  environ |= {'PYTHONPATH': str(site), 'PYTHONDONTWRITEBYTECODE': '1'}
+  return subprocess.run([
+      sys.executable, '-m', 'pytest', '-q', '-rpf', '-p', 'no:cacheprovider',
+      *tests
+  ],
+                        cwd=checkout,
+                        env=environ,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        text=True,
+                        errors='replace',
+                        timeout=_SECONDS,
+                        check=False)
 
 
 if __name__ == '__main__':

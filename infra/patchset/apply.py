@@ -1,7 +1,8 @@
 """Applies patches to files: official ones, or those of a commit."""
 
+import io
 from pathlib import Path
-import tempfile
+import re
 from typing import Callable, Iterable
 
 from infra.errors import BuildError
@@ -10,6 +11,11 @@ from infra.patchset.patch import blob_id, Change, Patch
 
 # Gives a file of the official wheel or of a commit, or None if it has none.
 Reader = Callable[[str], bytes | None]
+
+_HUNK = re.compile(
+    r'^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@\n((?:[-+\\].*\n)+)',
+    re.MULTILINE)
+_ADDED = re.compile(r'^\+(.*\n)(\\ No newline.*\n)?', re.MULTILINE)
 
 
 def folder_reader(folder: Path) -> Reader:
@@ -30,13 +36,16 @@ class Stack:
   besides, git merges the two.
 
   Attributes:
+    names: the names of the patches that are applied.
     files: those that are patched, by path.
     blobs: by id, what patches apply to, and what they make of it.
   """
 
   def __init__(self, read: Reader):
     self._read = read
-    self._patches: list[Patch] = []
+    # By path, the last patch that changed it.
+    self._last: dict[str, str] = {}
+    self.names: set[str] = set()
     self.files: dict[str, bytes] = {}
     self.blobs: dict[str, bytes] = {}
 
@@ -48,45 +57,29 @@ class Stack:
         blob that it should be, or two series change the same lines.
     """
     for change in patch.changes:
-      path = change.path
-      current = self.files[path] if path in self.files else self._read(path)
+      path, last = change.path, self._last.get(change.path)
+      current = self.files[path] if last else self._read(path)
       if current is None:
         raise BuildError(f'patch {patch.name} changes {path}, which is not '
                          'there')
       self.blobs.setdefault(blob_id(current), current)
       if change.old not in self.blobs:
-        raise BuildError(self._wrong_base(current, change, patch))
+        raise BuildError(f'patch {patch.name} does not apply to this {path}:\n'
+                         f'  expected blob {change.old}\n'
+                         f'  actual blob   {blob_id(current)}\n' +
+                         (f'The file was changed before by {last}. Is' if last
+                          else 'Are the patches applied already, or is') +
+                         ' the order in series.toml wrong?')
       old = self.blobs[change.old]
       new = self.blobs[change.new] = _applied(old, change, patch)
       merged = git.take_both(git.merge_files(current, old, new))
       if merged is None:
         raise BuildError(
-            f'patch {patch.name} changes lines of {path} that '
-            f'{self._last(path)} changes: one series has to depend on the '
-            'other')
+            f'patch {patch.name} changes lines of {path} that {last} changes: '
+            'one series has to depend on the other')
       self.files[path] = self.blobs[blob_id(merged)] = merged
-    self._patches.append(patch)
-
-  @property
-  def names(self) -> set[str]:
-    """The names of the patches that are applied."""
-    return {patch.name for patch in self._patches}
-
-  def _last(self, path: str) -> str:
-    """The name of the last patch that changed a file; empty if none did."""
-    names = [p.name for p in self._patches for c in p.changes if c.path == path]
-    return names[-1] if names else ''
-
-  def _wrong_base(self, current: bytes, change: Change, patch: Patch) -> str:
-    """The error where no blob is there that a patch applies to."""
-    before = self._last(change.path)
-    return (f'patch {patch.name} does not apply to this {change.path}:\n'
-            f'  expected blob {change.old}\n'
-            f'  actual blob   {blob_id(current)}\n' +
-            (f'The file was changed before by {before}. Is the order in '
-             'series.toml wrong?'
-             if before else 'Are the patches applied already, or is the order '
-             'in series.toml wrong?'))
+      self._last[path] = patch.name
+    self.names.add(patch.name)
 
 
 def patched_files(read: Reader, patches: Iterable[Patch]) -> dict[str, bytes]:
@@ -98,22 +91,26 @@ def patched_files(read: Reader, patches: Iterable[Patch]) -> dict[str, bytes]:
 
 
 def _applied(old: bytes, change: Change, patch: Patch) -> bytes:
-  """Applies a patch to a file."""
-  with tempfile.TemporaryDirectory(prefix='series-') as name:
-    file = Path(name).resolve() / 'tree' / change.path
-    file.parent.mkdir(parents=True)
-    file.write_bytes(old)
-    complaint = git.apply_outside(Path(name) / 'tree', change.diff)
-    if complaint:
-      raise BuildError(f'patch {patch.name} does not apply: {complaint}')
-    new = file.read_bytes()
-  actual = blob_id(new)
-  if actual != change.new:
+  """Applies a patch to a file: without context, a hunk names its lines."""
+  lines = io.BytesIO(old).readlines()
+  for hunk in reversed([*_HUNK.finditer(change.diff)]):
+    start, removed, added = (int(n or 1) for n in hunk.groups()[:3])
+    new = [
+        line[:-1] if mark else line for line, mark in _ADDED.findall(hunk[4])
+    ]
+    if (removed, added) != (len(re.findall('(?m)^-', hunk[4])), len(new)):
+      raise BuildError(f'patch {patch.name} has other lines than its hunk says:'
+                       f'\n{hunk[0]}')
+    # The line that an insertion names stands before it.
+    begin = start - 1 if removed else start
+    lines[begin:begin + removed] = [line.encode() for line in new]
+  result = b''.join(lines)
+  if blob_id(result) != change.new:
     raise BuildError(
-        f'patch {patch.name} makes blob {actual} of {change.path}, but '
+        f'patch {patch.name} makes blob {blob_id(result)} of {change.path}, but '
         f'its index line says {change.new}. Make the patch again with '
         'git diff -U0 --full-index.')
-  return new
+  return result
 
 
 def apply_to_folder(folder: Path, patches: list[Patch]) -> list[str]:

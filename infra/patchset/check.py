@@ -24,38 +24,52 @@ def check(root: Path, read: Reader) -> list[str]:
   """
   try:
     manifest = load_manifest(root)
-    problems = _check_patch_files(root, manifest)
   except BuildError as error:
     return [str(error)]
+  problems: list[str] = []
+  unread: dict[str, None] = {}
   patches: _Loaded = {}
-  unread: list[str] = []
+  listed: set[str] = set()
   for series in manifest.series:
     for form, names in series.forms().items():
-      patches[series.name, form] = []
+      listed |= {*names}
+      known = [f'{UPSTREAM}/{series.name}']
+      if form == WHEEL:
+        known.append(f'{WHEEL}/{series.name}')
+      patches[series.name, form] = laid = []
       for name in names:
+        if name.rpartition('/')[0] not in known:
+          problems.append(f'{FILE}: {series.name} lists {name} for {form}; it '
+                          f'has to lie in {" or ".join(known)}')
         try:
           patch = load_patch(root, name, form)
-          patches[series.name,
-                  form].append(patch.wheel_part() if form == WHEEL else patch)
+          laid.append(patch.wheel_part() if form == WHEEL else patch)
         except BuildError as error:
-          unread.append(str(error))
+          unread[str(error)] = None
+  folder = root / FOLDER
+  there = {p.relative_to(folder).as_posix() for p in folder.rglob('*.patch')}
+  problems += [
+      f'{FOLDER}/{name} is not listed in {FILE}' for name in sorted(there -
+                                                                    listed)
+  ]
   # A patch that cannot be read would only make those behind it fail too.
   if unread:
-    return problems + list(dict.fromkeys(unread))
+    return problems + [*unread]
   problems += _check_application(manifest, patches, read)
-  problems += _check_chains(manifest, patches)
-  return problems
+  return problems + _check_chains(manifest, patches)
 
 
 def _check_application(manifest: Manifest, patches: _Loaded,
                        read: Reader) -> list[str]:
   """Applies each series with what it depends on, and all together."""
-  rounds = [(f'series {series.name} alone',
-             manifest.with_dependencies(series.name))
-            for series in manifest.series]
-  rounds.append(('all series together', manifest.series))
+  rounds = {
+      f'series {series.name} alone': manifest.with_dependencies(series.name)
+      for series in manifest.series
+  }
   problems = []
-  for name, chosen in rounds:
+  for name, chosen in (rounds | {
+      'all series together': manifest.series
+  }).items():
     try:
       patched_files(read, [p for s in chosen for p in patches[s.name, WHEEL]])
     except BuildError as error:
@@ -71,45 +85,18 @@ def _check_chains(manifest: Manifest, patches: _Loaded) -> list[str]:
   """
   problems = []
   for series in manifest.series:
-    blobs: dict[str, tuple[str, str]] = {}
+    results: dict[str, tuple[str, str]] = {}
     for part in manifest.with_dependencies(series.name) if series.base else ():
       if series.base not in manifest.bases_of(part):
         problems.append(f'{FILE}: {series.name} depends on {part.name}, which '
                         f'has no patches for {series.base}')
       for patch in patches.get((part.name, part.base), ()):
         for change in patch.changes:
-          blob, by = blobs.get(change.path, (change.old, ''))
+          blob, by = results.get(change.path, (change.old, ''))
           if blob != change.old:
             problems.append(
                 f'series {series.name} on {series.base}: patch {patch.name} '
                 f'applies to blob {change.old} of {change.path}, and {by} '
                 f'before it makes {blob}')
-          blobs[change.path] = (change.new, patch.name)
-  return problems
-
-
-def _check_patch_files(root: Path, manifest: Manifest) -> list[str]:
-  """Compares the patches that series.toml lists with those there are."""
-  problems = []
-  listed: set[str] = set()
-  for series in manifest.series:
-    for form, names in series.forms().items():
-      listed |= {*names}
-      known = [
-          f'{folder}/{series.name}' for folder in (UPSTREAM, WHEEL)
-          if folder == UPSTREAM or form == WHEEL
-      ]
-      problems += [
-          f'{FILE}: {series.name} lists {name} for {form}; it has to lie in '
-          f'{" or ".join(known)}'
-          for name in names
-          if name.rpartition('/')[0] not in known
-      ]
-  folder = root / FOLDER
-  file_names = sorted(
-      p.relative_to(folder).as_posix() for p in folder.rglob('*.patch'))
-  problems += [
-      f'{FOLDER}/{name} is not listed in {FILE}' for name in file_names
-      if name not in listed
-  ]
+          results[change.path] = (change.new, patch.name)
   return problems

@@ -76,10 +76,7 @@ def _problems(worktree: Worktree, chain: Sequence[Series], own: int,
               target: str) -> list[str]:
   """Lays a chain of series, and looks at the last `own` of them."""
   try:
-    worktree.start(target, chain)
-    laid = worktree.lay(chain[:-own], target)
-    before = git.need(worktree.tree, 'rev-parse', 'HEAD')
-    laid += worktree.lay(chain[-own:], target)
+    laid = worktree.lay(chain, target).patches
   except BuildError as error:
     return [str(error)]
   conflicts = [
@@ -87,7 +84,9 @@ def _problems(worktree: Worktree, chain: Sequence[Series], own: int,
       for entry in laid
       if entry.conflict
   ]
-  return conflicts or _faults(worktree.tree, before, own == 1)
+  names = [series.name for series in chain[-own:]]
+  first = next(entry.commit for entry in laid if entry.series in names)
+  return conflicts or _faults(worktree.tree, f'{first}^', own == 1)
 
 
 def _faults(tree: Path, before: str, is_one: bool) -> list[str]:

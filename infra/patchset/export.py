@@ -1,6 +1,5 @@
 """Lays a series on the user's own checkout of upstream, as a branch."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from infra.errors import BuildError, Say
@@ -12,27 +11,12 @@ from infra.patchset.manifest import load_manifest
 BRANCH_PREFIX = 'fork/'
 
 
-@dataclass(frozen=True)
-class Exported:
-  """A branch that was made.
-
-  Attributes:
-    start: the commit behind which the patches' commits stand.
-    picked: commits of upstream's that come before it.
-    laid: the patches of the series, those that it depends on first.
-  """
-  branch: str
-  start: str
-  picked: tuple[str, ...]
-  laid: tuple[Laid, ...]
-
-
 def export(root: Path,
            upstream: Path,
            name: str,
            target: str,
-           branch: str = '',
-           say: Say = print) -> Exported:
+           branch: str,
+           say: Say = print) -> Laid:
   """Makes a branch of a series, behind what it depends on.
 
   Args:
@@ -41,7 +25,7 @@ def export(root: Path,
     name: the series.
     target: a base, any commit of the checkout, or WHEEL for the patches of the
       official wheel, on its tag.
-    branch: the branch's name, by default fork/<series>.
+    branch: the branch's name.
     say: is called with progress.
 
   Raises:
@@ -49,7 +33,6 @@ def export(root: Path,
       change of the tree; no branch is made then.
   """
   manifest = load_manifest(root)
-  branch = branch or f'{BRANCH_PREFIX}{name}'
   chain = manifest.with_dependencies(name)
   if not any(series.forms()[series.form_for(target)] for series in chain):
     raise BuildError(f'series {name} has no patches for {target}')
@@ -58,37 +41,20 @@ def export(root: Path,
       raise BuildError(f'{upstream} has a branch {branch} already. Delete it '
                        f'(git branch -D {branch}) or choose another name with '
                        '--branch.')
-    worktree = Worktree(root, manifest, tree)
-    start, picked = worktree.start(target, chain)
-    laid = worktree.lay(chain, target)
-    for entry in laid:
+    laid = Worktree(root, manifest, tree).lay(chain, target)
+    for entry in laid.patches:
       say(f'{entry.series}: {entry.patch.subject}')
       if entry.conflict:
         say(f'meets changes of the tree:\n{entry.conflict}')
-    if count := sum(bool(entry.conflict) for entry in laid):
+    if count := sum(bool(entry.conflict) for entry in laid.patches):
       raise BuildError(
           f'{count} patches meet changes of {target}, as shown above. To solve '
           'them by hand export to a base (--base), and rebase that branch with '
           'git')
     git.need(tree, *CONFIG, 'switch', '--quiet', '--create', branch)
     # For `import`; git drops it with the branch.
-    for key, value in (('name', name), ('target', target), ('start', start)):
+    for key, value in (('name', name), ('target', target), ('start',
+                                                            laid.start)):
       git.need(tree, 'config', f'branch.{branch}.series-{key}', value)
   say(f'branch {branch} on {target}')
-  return Exported(branch, start, picked, tuple(laid))
-
-
-def exported_from(upstream: Path, branch: str) -> tuple[str, str, str]:
-  """The series, target and start of a branch.
-
-  Raises:
-    BuildError: `export` made no branch of this name.
-  """
-  name, target, start = (
-      git.run(upstream, 'config',
-              f'branch.{branch}.series-{key}').stdout.strip()
-      for key in ('name', 'target', 'start'))
-  if not start or not has_commit(upstream, f'refs/heads/{branch}'):
-    raise BuildError(f'{upstream} has no branch {branch} that export made: '
-                     'export the series, and bring your commits to that branch')
-  return name, target, start
+  return laid

@@ -8,11 +8,11 @@ import re
 
 from infra.errors import BuildError, Say
 from infra.patchset import git
-from infra.patchset.export import BRANCH_PREFIX, exported_from
+from infra.patchset.export import BRANCH_PREFIX
 from infra.patchset.worktree import Worktree, has_commit, work_tree
 from infra.patchset.manifest import FILE, FOLDER, load_manifest, Manifest, WHEEL
-from infra.patchset.patch import (fields_of, file_of, load_patch, Patch,
-                                  read_fields, read_patch, slug, write_patch)
+from infra.patchset.patch import (fields_of, load_patch, Patch, read_fields,
+                                  read_patch, slug, write_patch)
 
 _DIFF = ('diff-tree', '-p', '-U0', '--full-index', '--no-renames',
          '--no-commit-id', '--no-color', '--no-ext-diff', '--no-textconv')
@@ -50,8 +50,7 @@ def import_branch(root: Path,
       if edited.keys().isdisjoint(
           name for s in chain for name in s.forms()[s.form_for(form)]):
         continue
-      worktree.start(form)
-      for laid in worktree.lay(chain, form):
+      for laid in worktree.lay(chain, form).patches:
         if laid.conflict:
           raise BuildError(
               f'{laid.patch.name} conflicts with the change on {form}. Export '
@@ -70,11 +69,17 @@ def import_branch(root: Path,
 def _edited(root: Path, upstream: Path, branch: str,
             manifest: Manifest) -> dict[str, Patch | None]:
   """The patches of a branch; None for those that it has no more."""
-  name, target, start = exported_from(upstream, branch)
+  name, target, start = (
+      git.run(upstream, 'config',
+              f'branch.{branch}.series-{key}').stdout.strip()
+      for key in ('name', 'target', 'start'))
+  if not start or not has_commit(upstream, f'refs/heads/{branch}'):
+    raise BuildError(f'{upstream} has no branch {branch} that export made: '
+                     'export the series, and bring your commits to that branch')
   if git.need(upstream, 'rev-list', '--merges', f'{start}..{branch}'):
     raise BuildError(f'{branch} has a merge, which is no patch: rebase it')
   names = {
-      file_of(path): (path, series.form_for(target))
+      Path(path).name: (path, series.form_for(target))
       for series in manifest.with_dependencies(name)
       for path in series.forms()[series.form_for(target)]
   }
@@ -139,22 +144,21 @@ def _text(tree: Path, patch: Patch, commit: str, form: str) -> str:
 
 def _write(root: Path, texts: dict[str, str], say: Say) -> None:
   """Writes what differs, and removes the patches that have no text."""
-  changed = False
+  lines = []
   for path, text in texts.items():
     file = root / FOLDER / path
     old = file.read_text(encoding='utf-8') if file.exists() else ''
     if _normal(old) == _normal(text):
       continue
-    changed = True
-    if not text:
+    if text:
+      file.parent.mkdir(parents=True, exist_ok=True)
+      file.write_text(text, encoding='utf-8')
+      lines.append(f'changed {FOLDER}/{path}')
+    else:
       file.unlink()
-      say(f'removed {FOLDER}/{path}: take it out of {FILE}')
-      continue
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding='utf-8')
-    say(f'changed {FOLDER}/{path}')
-  if not changed:
-    say('nothing was changed on the branch')
+      lines.append(f'removed {FOLDER}/{path}: take it out of {FILE}')
+  for line in lines or ['nothing was changed on the branch']:
+    say(line)
 
 
 def _normal(text: str) -> tuple[list[str], str]:

@@ -1,12 +1,12 @@
 """Reads patches/series.toml."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 import re
 
-from infra.errors import BuildError
-from infra.wheel import toml_values as values
+from infra.errors import BuildError, within
+from infra.wheel import toml_values
 
 FOLDER = 'patches'
 FILE = f'{FOLDER}/series.toml'
@@ -31,7 +31,7 @@ class Base:
   """
   name: str
   commit: str
-  cherry_pick: tuple[str, ...]
+  cherry_pick: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,8 @@ class Series:
 
   def forms(self) -> dict[str, tuple[str, ...]]:
     """Patches by form: the wheel's, and those for the base."""
-    return {
-        WHEEL: self.wheel
-    } | ({
-        self.base: self.upstream
-    } if self.base else {})
+    own = {self.base: self.upstream} if self.base else {}
+    return {WHEEL: self.wheel} | own
 
   def form_for(self, target: str) -> str:
     """The form of the patches that are laid on a base, or on any other tree.
@@ -74,7 +71,7 @@ class Series:
     return self.base
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
   """The content of series.toml.
 
@@ -82,7 +79,7 @@ class Manifest:
     bases: all bases, the oldest first.
     series: all series, in order.
   """
-  bases: tuple[Base, ...]
+  bases: tuple[Base, ...] = field(default=(), metadata={'key': 'base'})
   series: tuple[Series, ...]
 
   def find(self, name: str) -> Series:
@@ -119,13 +116,10 @@ class Manifest:
     Raises:
       BuildError: there is no such series.
     """
-    names = {name}
-    todo = [name]
-    while todo:
-      for dependency in self.find(todo.pop()).depends_on:
-        if dependency not in names:
-          names.add(dependency)
-          todo.append(dependency)
+    names = {name, *self.find(name).depends_on}
+    for series in reversed(self.series):
+      if series.name in names:
+        names |= {*series.depends_on}
     return tuple(series for series in self.series if series.name in names)
 
 
@@ -139,72 +133,30 @@ def load_manifest(root: Path, before: Sequence[Series] = ()) -> Manifest:
   Raises:
     BuildError: the file is missing or says something that cannot be.
   """
-  path = root / FILE
-  try:
-    text = path.read_text(
-        encoding='utf-8-sig')  # Some editors begin with a BOM.
-  except FileNotFoundError:
-    raise BuildError(f'{path} is missing') from None
-  except (OSError, UnicodeDecodeError) as error:
-    raise BuildError(f'{FILE}: {error}') from error
-  return parse_manifest(text, before)
-
-
-def parse_manifest(text: str, before: Sequence[Series] = ()) -> Manifest:
-  """Parses the text of a series.toml; see `load_manifest`."""
-  try:
-    table = values.table_of(text)
-    values.check_keys(table, ('base', 'series'), ('series',))
-    bases = tuple(map(_base, values.tables(table, 'base')))
-    _differ(bases, 'bases')
-    all_series: list[Series] = []
-    for entry in values.tables(table, 'series'):
-      series = _series(entry, [base.name for base in bases])
-      earlier = {other.name for other in (*before, *all_series)}
+  with within(FILE):
+    manifest = toml_values.load(Manifest, root / FILE)
+    for base in manifest.bases:
+      if base.name == WHEEL:
+        raise BuildError(f'no base can be called {base.name}')
+      for commit in (base.commit, *base.cherry_pick):
+        if not _COMMIT.fullmatch(commit):
+          raise BuildError(f'{commit} of {base.name} is no full commit id')
+    bases = [base.name for base in manifest.bases]
+    earlier = [series.name for series in before]
+    for series in manifest.series:
+      name = series.name
+      if series.base and series.base not in bases:
+        raise BuildError(f'{name}.base: {series.base!r} is not one of '
+                         f'{", ".join(bases)}')
+      if bool(series.base) != bool(series.upstream):
+        raise BuildError(f'{name}.base and {name}.upstream go together')
       for dependency in series.depends_on:
         if dependency not in earlier:
-          raise BuildError(f'{series.name} depends on {dependency}, '
-                           'which is not a series listed before it')
-      all_series.append(series)
-    _differ([*before, *all_series], 'series')
-  except BuildError as error:
-    raise BuildError(f'{FILE}: {error}') from None
-  return Manifest(bases, tuple(all_series))
-
-
-def _base(entry: values.Table) -> Base:
-  """Turns one table into a Base; see `load_manifest` for the errors."""
-  values.check_keys(entry, ('name', 'commit', 'cherry_pick'),
-                    ('name', 'commit'), 'base.')
-  name, commit = values.text(entry, 'name'), values.text(entry, 'commit')
-  picks = values.texts(entry, 'cherry_pick')
-  if name == WHEEL:
-    raise BuildError(f'no base can be called {name}')
-  for commit_id in (commit, *picks):
-    if not _COMMIT.fullmatch(commit_id):
-      raise BuildError(f'{commit_id} of {name} is no full commit id')
-  return Base(name, commit, picks)
-
-
-def _series(entry: values.Table, bases: Sequence[str]) -> Series:
-  """Turns one table into a Series; see `load_manifest` for the errors."""
-  keys = [field.name for field in fields(Series)]
-  where = f'{entry.get("name", "series")}.'
-  values.check_keys(entry, keys, keys[:3], where)
-  base = values.choice(entry, 'base', bases, '', where)
-  if bool(base) != bool(entry.get(UPSTREAM)):
-    raise BuildError(f'{where}base and {where}upstream go together')
-  return Series(
-      *(values.text(entry, key, where=where) for key in keys[:3]),
-      depends_on=values.texts(entry, 'depends_on'),
-      wheel=values.texts(entry, WHEEL),
-      base=base,
-      upstream=values.texts(entry, UPSTREAM))
-
-
-def _differ(entries: Sequence[Base | Series], kind: str) -> None:
-  """Raises BuildError if two entries have one name."""
-  names = [entry.name for entry in entries]
-  for name in names:
-    if names.count(name) > 1:
-      raise BuildError(f'two {kind} are called {name}')
+          raise BuildError(f'{name} depends on {dependency}, which is not a '
+                           'series listed before it')
+      earlier.append(name)
+    for kind, names in (('bases', bases), ('series', earlier)):
+      for name in names:
+        if names.count(name) > 1:
+          raise BuildError(f'two {kind} are called {name}')
+  return manifest

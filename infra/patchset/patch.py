@@ -7,7 +7,7 @@ from pathlib import Path
 import re
 import textwrap
 
-from infra.errors import BuildError
+from infra.errors import BuildError, within
 from infra.patchset.manifest import FOLDER, Series, WHEEL
 from infra.wheel import pins
 
@@ -57,9 +57,9 @@ class Patch:
   changes: tuple[Change, ...]
 
   @property
-  def diff(self) -> str:
-    """The text behind the divider."""
-    return ''.join(change.diff for change in self.changes)
+  def file(self) -> str:
+    """The name of its file."""
+    return self.name.rpartition('/')[2]
 
   def wheel_part(self) -> 'Patch':
     """The patch without the parts that a wheel has no files for.
@@ -78,11 +78,6 @@ class Patch:
 def blob_id(data: bytes) -> str:
   """The id that git gives a file's content."""
   return hashlib.sha1(b'blob %d\0' % len(data) + data).hexdigest()
-
-
-def file_of(path: str) -> str:
-  """The name of the file at a path."""
-  return path.rpartition('/')[2]
 
 
 def slug(subject: str) -> str:
@@ -105,18 +100,9 @@ def write_patch(subject: str, body: str, fields: Mapping[str, str],
   return f'{head}{_DIVIDER}{diff}'
 
 
-def load_patches(root: Path, series: Series, form: str = WHEEL) -> list[Patch]:
-  """The patches of one form of a series, in order.
-
-  Raises:
-    BuildError: a patch is missing or malformed.
-  """
-  return [load_patch(root, name, form) for name in series.forms()[form]]
-
-
 def wheel_patches(root: Path, series: Series) -> list[Patch]:
-  """The patches of a series for a wheel; errors as `load_patches`."""
-  return [patch.wheel_part() for patch in load_patches(root, series)]
+  """The patches of a series for a wheel, in order; errors as `load_patch`."""
+  return [load_patch(root, name, WHEEL).wheel_part() for name in series.wheel]
 
 
 def load_patch(root: Path, name: str, form: str) -> Patch:
@@ -139,19 +125,17 @@ def load_patch(root: Path, name: str, form: str) -> Patch:
 
 def read_patch(text: str, name: str, form: str) -> Patch:
   """The patch that a file says; arguments and errors as `load_patch`."""
-  head, divider, diff = text.partition(_DIVIDER)
-  if not divider:
-    raise BuildError(f'patch {name} has no line --- between text and diff')
-  try:
+  with within(f'patch {name}'):
+    head, divider, diff = text.partition(_DIVIDER)
+    if not divider:
+      raise BuildError('there is no line --- between text and diff')
     subject, body, fields = _read_head(head)
     _check_fields(fields, form)
-    changes = _read_diff(diff)
-  except BuildError as error:
-    raise BuildError(f'patch {name}: {error}') from None
-  if file_of(name) != f'{slug(subject)}.patch':
-    raise BuildError(f'patch {name}: a patch is called after its subject, so '
-                     f'this one {slug(subject)}.patch')
-  return Patch(name, subject, body, fields, changes)
+    patch = Patch(name, subject, body, fields, _read_diff(diff))
+    if patch.file != f'{slug(subject)}.patch':
+      raise BuildError('a patch is called after its subject, so this one '
+                       f'{slug(subject)}.patch')
+  return patch
 
 
 def fields_of(form: str) -> tuple[str, ...]:
@@ -180,8 +164,6 @@ def _read_head(head: str) -> tuple[str, str, dict[str, str]]:
   if not lines[0].startswith(_SUBJECT):
     raise BuildError(f'the first line has to begin with "{_SUBJECT}"')
   subject = lines[0][len(_SUBJECT):].strip()
-  if not subject:
-    raise BuildError('the subject is empty')
   paragraphs = re.split(r'\n{2,}', '\n'.join(lines[1:]).strip('\n'))
   fields = read_fields(paragraphs[-1])
   body = '\n\n'.join(paragraphs[:-1])
@@ -212,7 +194,7 @@ def read_fields(paragraph: str) -> dict[str, str]:
 
 
 def _read_diff(diff: str) -> tuple[Change, ...]:
-  """The changes of a diff; that its hunks are whole git judges."""
+  """The changes of a diff; that its hunks are whole `Stack.apply` judges."""
   changes: list[Change] = []
   for part in re.split(r'(?m)^(?=diff --git )', diff):
     match = _CHANGE.fullmatch(part)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from infra.errors import BuildError
-from infra.patchset.export import Exported
 from infra.patchset.manifest import FOLDER, Manifest, UPSTREAM
 from infra.patchset.patch import Patch
+from infra.patchset.worktree import Laid
 
 COVER = 'COVER.md'
 
@@ -30,7 +30,7 @@ def read_cover(root: Path, series: str) -> tuple[str, str]:
 
 
 def pull_request(root: Path, manifest: Manifest, name: str, target: str,
-                 exported: Exported) -> str:
+                 laid: Laid) -> str:
   """The text of the pull request for a branch.
 
   Args:
@@ -38,7 +38,7 @@ def pull_request(root: Path, manifest: Manifest, name: str, target: str,
     manifest: its series.
     name: the series that the branch is of.
     target: the base, or what was named in its place.
-    exported: the branch.
+    laid: its patches, those that it depends on first.
 
   Raises:
     BuildError: as `read_cover`.
@@ -46,10 +46,10 @@ def pull_request(root: Path, manifest: Manifest, name: str, target: str,
   title, body = read_cover(root, name)
   lines = [
       f'# {title}', '', body, '', '## Commits', '',
-      f'On {target}, {exported.start}:', ''
+      f'On {target}, {laid.start}:', ''
   ]
-  lines += [f'- {commit}, as it is upstream' for commit in exported.picked]
-  for entry in exported.laid:
+  lines += [f'- {commit}, as it is upstream' for commit in laid.picked]
+  for entry in laid.patches:
     bug = manifest.find(entry.series).bug
     mark = '' if entry.series == name else f' (of {bug})'
     lines.append(f'- {entry.patch.subject}{mark}')

@@ -1,7 +1,8 @@
-"""Checks the lines that commits added by upstream's formatters."""
+"""Formats lines as upstream does, and checks those that commits added."""
 
 import os
 from pathlib import Path
+import re
 import subprocess
 import sys
 
@@ -41,9 +42,41 @@ def misformatted(tree: Path, before: str, paths: list[str]) -> list[str]:
   return problems
 
 
-def find_clang_format() -> str:
-  """The path of clang-format; BuildError if there is none."""
-  return _formatter('clang-format')
+def merge_includes(tree: Path, path: str, merged: bytes) -> bytes | None:
+  """Resolves conflicts of #include lines, which upstream has sorted anew.
+
+  Args:
+    tree: a work tree, with upstream's .clang-format.
+    path: of the file.
+    merged: the file, with conflicts as `git.merge_files` marks them.
+
+  Returns:
+    The file; None if other lines are in conflict.
+  """
+  lines = [
+      line for sides in git.CONFLICT.findall(merged) for side in sides
+      for line in side.splitlines()
+  ]
+  if any(line and not line.startswith(b'#include ') for line in lines):
+    return None
+  text = git.CONFLICT.sub(_with_added, merged)
+  last = max(number for number, line in enumerate(text.splitlines(), 1)
+             if line.startswith(b'#include '))
+  return subprocess.run([
+      _formatter('clang-format'), '--style=file', f'--assume-filename={path}',
+      f'--lines=1:{last}'
+  ],
+                        cwd=tree,
+                        input=text,
+                        stdout=subprocess.PIPE,
+                        check=True).stdout
+
+
+def _with_added(conflict: re.Match[bytes]) -> bytes:
+  ours, base, theirs = (side.splitlines(True) for side in conflict.groups())
+  removed = {line for line in base if line not in theirs}
+  added = [line for line in theirs if line not in base]
+  return b''.join([line for line in ours if line not in removed] + added)
 
 
 def _formatter(name: str) -> str:

@@ -4,17 +4,18 @@ A patch has no context, so it is applied to the very file that it was made of, o
 its base. Into any other tree git merges what it changes there.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 import tempfile
 
 from infra.errors import BuildError
-from infra.patchset import git, includes
-from infra.patchset.apply import Reader, Stack
+from infra.patchset import git
+from infra.patchset.apply import Stack
 from infra.patchset.manifest import Base, FOLDER, Manifest, Series, WHEEL
 from infra.patchset.patch import load_patch, Patch
+from infra.patchset.style import merge_includes
 from infra.wheel import pins
 
 # The user's hooks and settings are for the user's work.
@@ -27,7 +28,7 @@ Edited = Mapping[str, Patch | None]
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidPatch:
   """A patch on a tree.
 
   Attributes:
@@ -39,6 +40,20 @@ class Laid:
   patch: Patch
   commit: str
   conflict: str
+
+
+@dataclass(frozen=True)
+class Laid:
+  """Series on a tree.
+
+  Attributes:
+    start: the commit behind which the patches' commits stand.
+    picked: commits of upstream's that come before it.
+    patches: those of the series, in order.
+  """
+  start: str
+  picked: tuple[str, ...]
+  patches: list[LaidPatch]
 
 
 @dataclass(frozen=True)
@@ -57,21 +72,24 @@ class Worktree:
   # What the patches of the checkout make of each base.
   _stacks: dict[str, Stack] = field(default_factory=dict)
 
-  def start(
-      self, target: str,
-      chain: Iterable[Series] = ()) -> tuple[str, tuple[str, ...]]:
-    """Puts the tree at a form's base, or at any other commit.
+  def lay(self, chain: Sequence[Series], target: str) -> Laid:
+    """Commits the patches of some series on a base, or on any other commit.
 
-    Args:
-      chain: series that need what their own bases pick, on any other commit.
+    On any other commit it picks what the bases of the series pick.
 
-    Returns:
-      The commit, and the ids of upstream's commits that were picked.
+    Raises:
+      BuildError: a patch does not fit its base, or a commit is not there.
     """
     base = self._base(target)
-    _check_commits(self.tree, base)
+    # A commit is picked by its difference from the one before it.
+    for commit in (base.commit, *(f'{c}^' for c in base.cherry_pick)):
+      if not has_commit(self.tree, commit):
+        raise BuildError(
+            f'there is no commit {commit}, which the base {base.name} needs. '
+            f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')
     picks = base.cherry_pick
-    if target != WHEEL and base not in self.manifest.bases:
+    is_known = target == WHEEL or base in self.manifest.bases
+    if not is_known:
       homes = {series.form_for(target) for series in chain}
       picks = tuple(
           pick for b in self.manifest.bases if b.name in homes
@@ -82,18 +100,7 @@ class Worktree:
     for commit in picks:
       git.need(self.tree, *CONFIG, 'cherry-pick', '--allow-empty',
                '--keep-redundant-commits', '-x', commit)
-    return git.need(self.tree, 'rev-parse', 'HEAD'), picks
-
-  def lay(self, chain: Iterable[Series], target: str) -> list[Laid]:
-    """Commits the patches of some series on the tree, which `start` put there.
-
-    Raises:
-      BuildError: a patch does not fit its base.
-    """
-    # Lines that both insert at one place are no conflict where the tree is
-    # known.
-    takes_both = target == WHEEL or self._base(target) in self.manifest.bases
-    laid = []
+    laid = Laid(git.need(self.tree, 'rev-parse', 'HEAD'), picks, [])
     for series in chain:
       form = series.form_for(target)
       stack = self._stack(series, form)
@@ -102,19 +109,15 @@ class Worktree:
         if patch is None and name in self.edited:
           continue
         patch = patch or load_patch(self.root, name, form)
-        conflict = '\n'.join(self._merge(patch, stack, takes_both))
-        git.need(
-            self.tree,
-            *CONFIG,
-            'commit',
-            '--quiet',
-            '--all',
-            '--allow-empty',
-            '--file=-',
-            given=f'{patch.subject}\n\n{patch.body}\n\n'
-            f'Bug: {patch.fields["Bug"]}\n')
+        # Lines that both insert at one place are no conflict where the tree is
+        # known.
+        conflict = '\n'.join(self._merge(patch, stack, takes_both=is_known))
+        message = (f'{patch.subject}\n\n{patch.body}\n\n'
+                   f'Bug: {patch.fields["Bug"]}\n')
+        command = ('commit', '--quiet', '--all', '--allow-empty', '--file=-')
+        git.need(self.tree, *CONFIG, *command, given=message)
         commit = git.need(self.tree, 'rev-parse', 'HEAD')
-        laid.append(Laid(series.name, patch, commit, conflict))
+        laid.patches.append(LaidPatch(series.name, patch, commit, conflict))
     return laid
 
   def _merge(self, patch: Patch, stack: Stack,
@@ -131,17 +134,22 @@ class Worktree:
           *(stack.blobs.get(blob) or
             git.read(self.tree, 'cat-file', 'blob', blob)
             for blob in (change.old, change.new)))
+      conflicts = [*git.CONFLICT.finditer(merged)]
+      if conflicts:
+        resolved = merge_includes(self.tree, change.path, merged)
+        if resolved is None and takes_both:
+          resolved = git.take_both(merged)
+        merged, conflicts = ((current, conflicts) if resolved is None else
+                             (resolved, []))
       file.write_bytes(merged)
-      if not git.conflicts(merged) or includes.merge(self.tree, change.path):
-        continue
-      both = git.take_both(merged) if takes_both else None
-      file.write_bytes(current if both is None else both)
-      for conflict in git.conflicts(merged) if both is None else ():
-        yield f'{change.path}:\n{conflict.decode()}'
+      for conflict in conflicts:
+        yield f'{change.path}:\n{conflict[0].decode()}'
 
   def _stack(self, series: Series, form: str) -> Stack:
     """What a series, with what it depends on, makes of its base."""
-    stack = self._stacks.setdefault(form, Stack(self._reader(self._base(form))))
+    base = self._base(form)
+    stack = self._stacks.setdefault(form,
+                                    Stack(lambda path: self._read(base, path)))
     for part in self.manifest.with_dependencies(series.name):
       own = part.form_for(form)
       for name in part.forms()[own]:
@@ -151,21 +159,18 @@ class Worktree:
           stack.apply(load_patch(self.root, name, own))
     return stack
 
-  def _reader(self, base: Base) -> Reader:
-    """Reads the files of a base, with what it picks."""
+  def _read(self, base: Base, path: str) -> bytes | None:
+    """A file of a base, with what it picks; None if there is none."""
 
-    def show(commit: str, path: str) -> bytes | None:
+    def show(commit: str) -> bytes | None:
       done = git.run(self.tree, 'show', f'{commit}:{path}', text=False)
       return None if done.returncode else done.stdout
 
-    def read(path: str) -> bytes | None:
-      data = show(base.commit, path)
-      for pick in base.cherry_pick if data else ():
-        change = show(f'{pick}^', path), show(pick, path)
-        data = git.merge_files(data, *change) if all(change) else data
-      return data
-
-    return read
+    data = show(base.commit)
+    for pick in base.cherry_pick if data else ():
+      change = show(f'{pick}^'), show(pick)
+      data = git.merge_files(data, *change) if all(change) else data
+    return data
 
   def _base(self, target: str) -> Base:
     """A base, the wheel's tag, or any commit."""
@@ -213,13 +218,3 @@ def has_commit(folder: Path, ref: str) -> bool:
   """Tests whether a ref names a commit."""
   return git.run(folder, 'rev-parse', '--verify', '--quiet', '--end-of-options',
                  f'{ref}^{{commit}}').returncode == 0
-
-
-def _check_commits(folder: Path, base: Base) -> None:
-  """Raises BuildError where a commit of a base is not there."""
-  # A commit is picked by its difference from the one before it.
-  for commit in (base.commit, *(f'{c}^' for c in base.cherry_pick)):
-    if not has_commit(folder, commit):
-      raise BuildError(
-          f'there is no commit {commit}, which the base {base.name} needs. '
-          f'Fetch it: git fetch --tags <upstream> {commit.rstrip("^")}')

@@ -75,7 +75,6 @@ def make_release(
     pythons: Sequence[str] = tuple(pins.OFFICIAL_SHA256),
     built_plugins: Mapping[str, bytes] | None = None,
     tools: Sequence[PureWheel] = TOOLS,
-    training: Path = _TRAINING,
     say: Say,
 ) -> Path:
   """Makes a release of the commit that is checked out, in build/release/.
@@ -86,7 +85,6 @@ def make_release(
     pythons: to make wheels for.
     built_plugins: as `build_wheel` takes them.
     tools: the wheels beside them.
-    training: what each wheel is tried with.
     say: is called with progress, line by line.
 
   Returns:
@@ -137,7 +135,7 @@ def make_release(
             'nobody could verify it. Find the input that changes.')
     for python, wheel in wheels.items():
       say(f'trying the wheel for Python {python} (minutes: pip fetches torch)')
-      trials.append(f'Python {python}: {try_wheel(python, wheel, training)}')
+      trials.append(f'Python {python}: {try_wheel(python, wheel)}')
       say(trials[-1])
   (folder / 'NOTES.md').write_text(
       f'# torch_xla {pins.VERSION}\n\nBuilt from {commit}. Check the files by '
@@ -154,7 +152,7 @@ def make_release(
   return folder
 
 
-def try_wheel(python: str, wheel: Path, training: Path) -> str:
+def try_wheel(python: str, wheel: Path, training: Path = _TRAINING) -> str:
   """Installs a wheel in a new environment and trains with it.
 
   Returns:

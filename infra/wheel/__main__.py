@@ -15,7 +15,7 @@ if __name__ == '__main__':
   sys.path[0] = str(_ROOT)
 
 from infra.errors import BuildError
-from infra.wheel.profile import load_profile
+from infra.wheel.profile import FORK, load_profile
 from infra.wheel.pure_wheel import build_pure_wheel
 from infra.wheel.tools import TOOLS
 from infra.wheel.verify import verify_pure_wheel, verify_wheel
@@ -70,12 +70,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-  profile = load_profile(options.profile) if options.profile else None
+  profile = load_profile(options.profile) if options.profile else FORK
   tool = next((t for t in TOOLS if t.wheel_name == options.wheel.name), None)
   if tool:  # No profile changes it.
     verdict = verify_pure_wheel(_ROOT, options.wheel, tool)
   else:
-    verdict = verify_wheel(_ROOT, options.wheel, profile=profile, say=_say)
+    verdict = verify_wheel(
+        _ROOT,
+        options.wheel,
+        profile=profile,
+        say=lambda line: print(line, file=sys.stderr, flush=True))
   print(verdict)
   return 1 if verdict.problems else 0
 
@@ -84,10 +88,6 @@ def _build_tools(options: argparse.Namespace) -> int:
   for tool in TOOLS:
     print(build_pure_wheel(_ROOT, options.dist_dir, tool))
   return 0
-
-
-def _say(line: str) -> None:
-  print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == '__main__':

@@ -1,16 +1,15 @@
 """Writes a wheel's zip archive, the same bytes for the same members.
 
-`zipfile` can neither carry a member over in its compressed form nor write one
-without asking the clock, so the few structures of the format are written here.
-The official extension module is 305 MB unpacked; carried over as it is, it
-costs no time and does not depend on the version of zlib.
+`zipfile` cannot carry a member over in its compressed form, so what it writes of
+one is put together here. The official extension module is 305 MB unpacked; carried
+over as it is, it costs no time and does not depend on the version of zlib.
 """
 
+import copy
 from dataclasses import dataclass
 import os
 from pathlib import Path
 import re
-import struct
 import tempfile
 import time
 from typing import BinaryIO, Iterable
@@ -19,10 +18,6 @@ import zlib
 
 from infra.errors import BuildError
 
-_UTF8 = 0x800
-FILE_MODE = 0o100644
-_VERSION_NEEDED = 20
-_MADE_BY_UNIX = 3 << 8 | _VERSION_NEEDED
 EPOCH = (1980, 1, 1, 0, 0, 0)
 _LAST_SECOND = 4354819199  # of 2107, where zip ends
 _SECONDS = re.compile('[0-9]{1,10}')
@@ -49,14 +44,11 @@ def pack(name: str, data: bytes) -> Member:
 def carry(archive: zipfile.ZipFile, source: str, name: str) -> Member:
   """Takes the file `source` of an archive over as `name`, still compressed."""
   info = archive.getinfo(source)
-  assert archive.filename is not None
-  with open(archive.filename, 'rb') as file:
-    file.seek(info.header_offset)
-    header = file.read(30)
-    name_length, extra_length = struct.unpack('<HH', header[26:30])
-    file.seek(name_length + extra_length, os.SEEK_CUR)
-    packed = file.read(info.compress_size)
-  return Member(name, info.compress_type, info.CRC, info.file_size, packed)
+  stored = copy.copy(info)
+  stored.compress_type, stored.file_size = zipfile.ZIP_STORED, info.compress_size
+  del stored.CRC  # That of the unpacked file.
+  return Member(name, info.compress_type, info.CRC, info.file_size,
+                archive.read(stored))
 
 
 def timestamp(environ: dict[str, str]) -> tuple[int, ...]:
@@ -77,27 +69,16 @@ def timestamp(environ: dict[str, str]) -> tuple[int, ...]:
 def write(file: BinaryIO, members: Iterable[Member], stamp: tuple[int,
                                                                   ...]) -> None:
   """Writes an archive of `members`, in their order."""
-  year, month, day, hour, minute, second = stamp
-  clock = hour << 11 | minute << 5 | second // 2
-  date = (year - 1980) << 9 | month << 5 | day
-  directory = []
-  for member in members:
-    offset = file.tell()
-    name = member.name.encode()
-    fields = struct.pack('<HHHHHIIIHH', _VERSION_NEEDED,
-                         0 if member.name.isascii() else _UTF8,
-                         member.method, clock, date, member.crc,
-                         len(member.packed), member.size, len(name), 0)
-    file.write(b'PK\3\4' + fields + name)
-    file.write(member.packed)
-    directory.append(b'PK\1\2' + struct.pack('<H', _MADE_BY_UNIX) + fields +
-                     struct.pack('<HHHII', 0, 0, 0, FILE_MODE << 16, offset) +
-                     name)
-  start = file.tell()
-  file.write(b''.join(directory))
-  file.write(b'PK\5\6' +
-             struct.pack('<HHHHIIH', 0, 0, len(directory), len(directory),
-                         file.tell() - start, start, 0))
+  with zipfile.ZipFile(file, 'w') as archive:
+    for member in members:
+      info = zipfile.ZipInfo(member.name, stamp)
+      info.compress_type, info.CRC = member.method, member.crc
+      info.compress_size, info.file_size = len(member.packed), member.size
+      info.create_system, info.external_attr = 3, 0o100644 << 16  # Unix
+      info.header_offset = file.tell()
+      file.write(info.FileHeader() + member.packed)
+      archive.filelist.append(info)
+    archive.start_dir = file.tell()
 
 
 def write_whole(path: Path, members: Iterable[Member],

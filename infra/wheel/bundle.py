@@ -6,11 +6,10 @@ from collections.abc import Iterable
 import json
 from pathlib import Path
 
-from infra.errors import BuildError
+from infra.errors import BuildError, within
 from infra.wheel import overlay, pins, plugins
-from infra.wheel.distribution import package_of
 from infra.wheel.names import wrong_library
-from infra.wheel.profile import Profile
+from infra.wheel.profile import Plugin, Profile
 
 # Where torch_xla/shardy/vendor_defaults.py reads it.
 _DEFAULTS = 'torch_xla/shardy/vendor.json'
@@ -38,72 +37,60 @@ def bundled_files(profile: Profile,
   """The files of a wheel that come from a profile and what it names.
 
   Args:
-    profile: the vendor's.
+    profile: the vendor's, or this project's own, which has none.
     official_names: the files of the official wheel.
 
   Raises:
     BuildError: one of them is not what it has to be.
   """
-  files = {_DEFAULTS: _defaults(profile)}
-  plugin = profile.plugin
-  if plugin is None:
-    return files
-  package = package_of(profile)
-  if package in {
-      pins.COMMAND_PACKAGE, *(name.split('/')[0] for name in official_names)
-  }:
-    raise BuildError(f'{profile.path}: plugin.package: every wheel has a '
-                     f'package {package}: give yours another name')
-  if plugin.package:
-    files |= _package_files(profile, plugin.package)
-  if plugin.library:
-    name = f'{package}/{plugin.library.name}'
-    if name in files:
-      raise BuildError(f'{profile.path}: plugin.library: {name} is a file of '
-                       'plugin.package already: name one of them only')
-    files[name] = _library(plugin.library)
-  if not plugin.package:
-    module = _CLASS.format(device=plugin.device, library=plugin.library.name)
-    files[f'{package}/__init__.py'] = module.encode()
-  return files
-
-
-def _defaults(profile: Profile) -> bytes:
-  """The file that the wheel's torch_xla reads its defaults from."""
+  if profile.path is None:
+    return {}
   data = {
       'distribution': profile.name,
       'version': profile.version,
-      'mode': profile.mode,
-      'environment': dict(profile.environment),
+      'mode': profile.defaults.mode,
+      'environment': profile.environment,
   }
-  return (json.dumps(data, indent=2, sort_keys=True) + '\n').encode()
+  text = json.dumps(data, indent=2, sort_keys=True) + '\n'
+  files = {_DEFAULTS: text.encode()}
+  if profile.plugin:
+    with within(str(profile.path)):
+      files |= _plugin_files(profile, profile.plugin, official_names)
+  return files
 
 
-def _library(path: Path) -> bytes:
-  """A vendor's library, checked as far as one can without loading it."""
-  data = path.read_bytes()
-  _check_machine(f'plugin.library: {path}', data)
-  if _ENTRY not in data:
-    raise BuildError(f'plugin.library: {path} does not export GetPjrtApi, so '
-                     'it is no PJRT plugin: name the library that does')
-  plugins.check_glibc(path.name, data)
-  return data
-
-
-def _check_machine(name: str, data: bytes) -> None:
-  if data[:6] + data[18:20] != _X86_64:
-    raise BuildError(f'{name} is no shared library for Linux on x86-64: take '
-                     'the file that the linker wrote for it')
-
-
-def _package_files(profile: Profile, folder: Path) -> dict[str, bytes]:
-  """The files of a vendor's package, checked like the library."""
-  where = f'{profile.path}: plugin.package'
-  names = overlay.files_beneath(folder.parent, folder.name)
-  files = {name: (folder.parent / name).read_bytes() for name in names}
+def _plugin_files(profile: Profile, plugin: Plugin,
+                  official_names: Iterable[str]) -> dict[str, bytes]:
+  """The files of a plugin, checked as far as one can without loading them."""
+  package, library = plugin.package_name, Path(plugin.library).name
+  if package in {
+      pins.COMMAND_PACKAGE, *(name.split('/')[0] for name in official_names)
+  }:
+    raise BuildError(f'plugin.package: every wheel has a package {package}: '
+                     'give yours another name')
+  files = {}
+  if plugin.package:
+    folder = profile.file(plugin.package).parent
+    for name in overlay.files_beneath(folder, package):
+      files[name] = (folder / name).read_bytes()
+  else:
+    module = _CLASS.format(device=plugin.device, library=library)
+    files[f'{package}/__init__.py'] = module.encode()
+  place = f'{package}/{library}'
+  if library:
+    if place in files:
+      raise BuildError(f'plugin.library: {place} is a file of plugin.package '
+                       'already: name one of them only')
+    files[place] = profile.file(plugin.library).read_bytes()
   for name, data in files.items():
-    if wrong_library(name.rpartition('/')[2]) is None:
-      _check_machine(f'{where}: {name}', data)
+    key = 'plugin.library' if name == place else 'plugin.package'
+    if (wrong_library(Path(name).name) is None and
+        data[:6] + data[18:20] != _X86_64):
+      raise BuildError(f'{key}: {name} is no shared library for Linux on '
+                       'x86-64: take the file that the linker wrote for it')
     if data.startswith(b'\x7fELF'):
       plugins.check_glibc(name, data)
+  if library and _ENTRY not in files[place]:
+    raise BuildError(f'plugin.library: {place} does not export GetPjrtApi, so '
+                     'it is no PJRT plugin: name the library that does')
   return files

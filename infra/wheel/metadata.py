@@ -1,92 +1,96 @@
-"""Rewrites the official wheel's metadata into another's. Pure functions."""
+"""Writes the metadata of wheels."""
 
 import base64
+from collections.abc import Callable, Iterable, Mapping
 import csv
 import hashlib
 import io
+from pathlib import Path
 import re
-from typing import Iterable, Mapping
 
 from infra.errors import BuildError
 from infra.wheel import pins
-from infra.wheel.distribution import Distribution
+from infra.wheel.profile import Profile
 
-LICENSE_NAME = 'LICENSE.shardy'
-
-# A field of a METADATA header: its name, and its value with any continuation
-# lines, as they stand.
-Field = tuple[str, str]
+OFFICIAL_INFO = f'{pins.PACKAGE}-{pins.OFFICIAL_VERSION}.dist-info'
+VERSION_FILE = f'{pins.PACKAGE}/version.py'
+_LICENSE = 'LICENSE.shardy'
 
 
-def rewrite_metadata(official: str, wheel: Distribution, readme: str) -> str:
-  """A wheel's METADATA: upstream's, with its name, version, needs and README.
+def rewrite(read: Callable[[str], str], root: Path,
+            profile: Profile) -> dict[str, str]:
+  """The metadata of a wheel that differ from upstream's, by their place in it.
+
+  RECORD and the bill of materials are not among them.
+
+  Args:
+    read: gives a file of the official wheel.
+    root: the checkout, with LICENSE and README.
+    profile: the wheel's.
 
   Raises:
-    BuildError: the official METADATA lacks a field that has to change.
+    BuildError: an official file lacks what has to change.
   """
-  fields = _parse(official)
-  fields = _replace(fields, 'Name', wheel.name)
-  fields = _replace(fields, 'Version', wheel.version)
-  fields = _replace(fields, 'Summary', wheel.summary)
-  fields = _add_after(fields, 'License-File', [('License-File', LICENSE_NAME)])
-  needs = [('Requires-Dist', need) for need in wheel.requires]
-  extras = []
-  for extra, requirements in pins.EXTRAS.items():
-    extras.append(('Provides-Extra', extra))
-    extras += [('Requires-Dist', f'{requirement}; extra == "{extra}"')
-               for requirement in requirements]
-  fields = _add_after(fields, 'Requires-Dist', needs + extras)
-  header = ''.join(f'{name}: {value}\n' for name, value in fields)
-  return f'{header}\n{readme}'
+  plugin, fields = profile.plugin, f'{OFFICIAL_INFO}/METADATA'
+  packages = [pins.COMMAND_PACKAGE, *([plugin.package_name] if plugin else [])]
+  needs = requirement_fields((*pins.REQUIRES, *profile.requires), pins.EXTRAS)
+  # In which file what takes the place of a match, behind its group.
+  edits = (
+      (VERSION_FILE, f"^(__version__ = )'{pins.OFFICIAL_VERSION}'$",
+       repr(profile.version)),
+      (f'{OFFICIAL_INFO}/WHEEL', r'^(Generator: ).*$', pins.GENERATOR),
+      (f'{OFFICIAL_INFO}/top_level.txt', r'(\n)\Z',
+       ''.join(f'{package}\n' for package in packages)),
+      (f'{OFFICIAL_INFO}/entry_points.txt', rf'^(\[{pins.PLUGIN_GROUP}\]\n)',
+       entry_points(plugin.entry_points if plugin else {})),
+      (f'{OFFICIAL_INFO}/entry_points.txt', rf'^(\[{pins.SCRIPT_GROUP}\]\n)',
+       entry_points(pins.SCRIPTS)),
+      # The text behind the fields goes; of several fields the last counts.
+      (fields, r'\A((?s:.*?)\n\n)(?s:.*)\Z', ''),
+      (fields, r'^(Name: ).*$', profile.name),
+      (fields, r'^(Version: ).*$', profile.version),
+      (fields, r'^(Summary: ).*$', profile.summary),
+      (fields, r'\A((?s:.*)^License-File: .*\n)',
+       f'License-File: {_LICENSE}\n'),
+      (fields, r'\A((?s:.*)^Requires-Dist: .*\n)', needs),
+  )
+  texts: dict[str, str] = {}
+  for name, pattern, new in edits:
+    texts[name], count = re.subn(
+        pattern,
+        lambda m: m[1] + new,
+        texts.get(name) or read(name),
+        flags=re.MULTILINE)
+    if count != 1:
+      raise BuildError(f'the official {name} has not one {pattern}')
+  texts[fields] += (root / 'README.md').read_text(encoding='utf-8')
+  texts[f'{OFFICIAL_INFO}/licenses/{_LICENSE}'] = (root / 'LICENSE').read_text(
+      encoding='utf-8')
+  return {
+      name.replace(OFFICIAL_INFO, profile.info): text
+      for name, text in texts.items()
+  }
+
+
+def requirement_fields(requires: Iterable[str],
+                       extras: Mapping[str, Iterable[str]]) -> str:
+  """The lines of METADATA that say what a wheel depends on."""
+  lines = [f'Requires-Dist: {need}\n' for need in requires]
+  for extra, needs in extras.items():
+    lines.append(f'Provides-Extra: {extra}\n')
+    lines += [f'Requires-Dist: {n}; extra == "{extra}"\n' for n in needs]
+  return ''.join(lines)
+
+
+def entry_points(entries: Mapping[str, str]) -> str:
+  """The lines of a group of entry points."""
+  return ''.join(f'{name} = {value}\n' for name, value in entries.items())
 
 
 def requirements(text: str) -> list[str]:
   """The Requires-Dist fields of a METADATA file."""
-  return [value for name, value in _parse(text) if name == 'Requires-Dist']
-
-
-def rewrite_version(official: str, version: str) -> str:
-  """Returns torch_xla/version.py with another version.
-
-  Raises:
-    BuildError: it does not hold the version that it should.
-  """
-  old = f"__version__ = '{pins.OFFICIAL_VERSION}'\n"
-  if official.count(old) != 1:
-    raise BuildError(f'torch_xla/version.py does not say {old.strip()} once')
-  return official.replace(old, f"__version__ = '{version}'\n")
-
-
-def rewrite_wheel(official: str) -> str:
-  """Returns WHEEL with our generator; the tags stay.
-
-  Raises:
-    BuildError: there is no Generator line.
-  """
-  text, count = re.subn(r'(?m)^Generator: .*$', f'Generator: {pins.GENERATOR}',
-                        official)
-  if count != 1:
-    raise BuildError('the official WHEEL file has no Generator line')
-  return text
-
-
-def add_packages(official: str, packages: Iterable[str]) -> str:
-  """Returns top_level.txt with further packages."""
-  return official + ''.join(f'{package}\n' for package in packages)
-
-
-def add_entry_points(text: str, group: str, entries: Mapping[str, str]) -> str:
-  """Returns entry_points.txt with further ones of a group.
-
-  Raises:
-    BuildError: it has no such group.
-  """
-  head = f'[{group}]\n'
-  if text.count(head) != 1:
-    raise BuildError('the official entry_points.txt does not have one group '
-                     f'{group}')
-  lines = ''.join(f'{name} = {value}\n' for name, value in entries.items())
-  return text.replace(head, head + lines)
+  fields = text.partition('\n\n')[0]
+  return re.findall('^Requires-Dist: (.*)$', fields, re.MULTILINE)
 
 
 def hash_field(data: bytes) -> str:
@@ -107,28 +111,3 @@ def write_record(rows: Iterable[tuple[str, str, int]], record: str) -> str:
   writer.writerows(sorted(rows))
   writer.writerow((record, '', ''))
   return text.getvalue()
-
-
-def _parse(text: str) -> list[Field]:
-  """The header fields of a METADATA file, in order."""
-  header = text.split('\n\n', 1)[0]
-  # A continuation line begins with a blank; a field does not.
-  entries = re.split(r'\n(?![ \t])', header)
-  return [tuple(entry.split(': ', 1)) for entry in entries]
-
-
-def _replace(fields: list[Field], name: str, value: str) -> list[Field]:
-  """Returns `fields` with the one field `name` set."""
-  if sum(field[0] == name for field in fields) != 1:
-    raise BuildError(f'the official METADATA does not have one {name} field')
-  return [(name, value) if field[0] == name else field for field in fields]
-
-
-def _add_after(fields: list[Field], name: str,
-               more: list[Field]) -> list[Field]:
-  """Returns `fields` with `more` behind the last field called `name`."""
-  places = [i for i, field in enumerate(fields) if field[0] == name]
-  if not places:
-    raise BuildError(f'the official METADATA has no {name} field')
-  place = places[-1] + 1
-  return fields[:place] + more + fields[place:]

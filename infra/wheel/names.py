@@ -14,7 +14,6 @@ _NEEDED = ('absl', 'google', 'jax', 'jaxlib', 'libtpu', 'numpy', 'requests',
 TAKEN_DEVICES = ('CONFORMANCE', 'CPU', 'CUDA', 'GPU', 'LIBRARY', 'NEURON',
                  'TPU', 'XLACPU', 'XPU')
 
-_DISTRIBUTION = re.compile(r'[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?')
 _PACKAGE = re.compile(r'[a-z_][a-z0-9_]*')
 _DEVICE = re.compile(r'[A-Z][A-Z0-9]*')
 _LIBRARY = re.compile(r'[A-Za-z0-9._+-]+\.so(\.[0-9]+)*')
@@ -24,14 +23,6 @@ _READ_AT_START = re.compile(
     r'(LD_|PYTHON|MALLOC_|GLIBC_TUNABLES$|LC_|LANG$|LANGUAGE$|TZ$).*')
 # Read by the libraries of torch, which is imported before any default is set.
 _READ_BY_TORCH = re.compile(r'(OMP_|GOMP_|KMP_|MKL_|OPENBLAS_).*')
-
-
-def wrong_distribution(name: str) -> str | None:
-  """Why a wheel cannot have this name."""
-  if not _DISTRIBUTION.fullmatch(name):
-    return ('is no name of a distribution: write letters, digits, -, _ and ., '
-            'as in "acme-torch-xla"')
-  return None
 
 
 def wrong_package(name: str) -> str | None:

@@ -14,6 +14,11 @@ from infra.errors import BuildError, Say
 from infra.wheel import pins
 
 
+def running_python() -> str:
+  """The version of this Python, as in '3.11'."""
+  return f'{sys.version_info.major}.{sys.version_info.minor}'
+
+
 def default_cache(root: Path) -> Path:
   """Where the checkout at `root` keeps official wheels."""
   return root / 'build' / 'wheels'
@@ -21,11 +26,8 @@ def default_cache(root: Path) -> Path:
 
 def sha256(path: Path) -> str:
   """The hex digest of a file."""
-  digest = hashlib.sha256()
   with path.open('rb') as file:
-    while block := file.read(1 << 20):
-      digest.update(block)
-  return digest.hexdigest()
+    return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
 def pinned_hash(python: str, pinned: Mapping[str, str]) -> str:

@@ -10,15 +10,10 @@ _SOURCES = 'torch_xla/csrc/'
 _BAZEL_FILES = ('BUILD', 'BUILD.bazel')
 
 
-def own_files(root: Path) -> list[str]:
-  """Every file of ours in our packages, C sources too; see `files_beneath`."""
-  return [n for package in pins.PACKAGES for n in files_beneath(root, package)]
-
-
 def wheel_files(root: Path) -> list[str]:
-  """The files of `own_files` that go into the wheel."""
-  names = without_bazel(own_files(root))
-  return [name for name in names if not name.startswith(_SOURCES)]
+  """The files of our packages that go into the wheel; see `files_beneath`."""
+  names = [n for package in pins.PACKAGES for n in files_beneath(root, package)]
+  return [n for n in without_bazel(names) if not n.startswith(_SOURCES)]
 
 
 def without_bazel(names: list[str]) -> list[str]:

@@ -44,23 +44,20 @@ def build_plugins(root: Path, bazel: str) -> dict[str, bytes]:
       bazel, '--batch', f'--output_user_root={root / "build" / "bazel-root"}',
       'build', f'--symlink_prefix={_LINKS}'
   ]
-  command += [
-      f'//{package}:{_library(member)}'
+  targets = {
+      member: (package, Path(member).name)
       for member, package in pins.PLUGINS.items()
-  ]
+  }
+  command += [f'//{package}:{name}' for package, name in targets.values()]
   done = subprocess.run(
       command, cwd=root, capture_output=True, text=True, check=False)
   if done.returncode:
     message = '\n'.join(done.stderr.strip().splitlines()[-30:])
     raise BuildError(f'`{" ".join(command)}` failed:\n{message}')
   return {
-      member: _read(root / f'{_LINKS}bin' / package / _library(member))
-      for member, package in pins.PLUGINS.items()
+      member: _read(root / f'{_LINKS}bin' / package / name)
+      for member, (package, name) in targets.items()
   }
-
-
-def _library(member: str) -> str:
-  return member.rsplit('/', 1)[-1]
 
 
 def _read(library: Path) -> bytes:

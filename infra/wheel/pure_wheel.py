@@ -123,29 +123,21 @@ def _files_below(root: Path, place: str,
 
 def _metadata(root: Path, wheel: PureWheel) -> dict[str, str]:
   """The files of the dist-info folder but RECORD."""
-  header = [('Metadata-Version', '2.4'), ('Name', wheel.name),
-            ('Version', pins.VERSION), ('Summary', wheel.summary),
-            ('License-Expression', 'BSD-3-Clause'), ('License-File', 'LICENSE'),
-            ('Requires-Python', '>=3.10'),
-            *(('Requires-Dist', need) for need in wheel.requires)]
-  for extra, needs in wheel.extras.items():
-    header.append(('Provides-Extra', extra))
-    header += [('Requires-Dist', f'{n}; extra == "{extra}"') for n in needs]
-  header.append(('Description-Content-Type', 'text/markdown'))
-  groups = [
-      f'[{group}]\n' + ''.join(f'{n} = {v}\n'
-                               for n, v in entries.items())
-      for group, entries in wheel.entry_points.items()
-  ]
   files = {
-      'METADATA':
-          ''.join(f'{name}: {value}\n' for name, value in header) + '\n' +
-          (root / wheel.page).read_text(encoding='utf-8'),
-      'WHEEL':
-          f'Wheel-Version: 1.0\nGenerator: {pins.GENERATOR}\n'
-          f'Root-Is-Purelib: true\nTag: {_TAG}\n',
+      'METADATA': f'Metadata-Version: 2.4\nName: {wheel.name}\n'
+                  f'Version: {pins.VERSION}\nSummary: {wheel.summary}\n'
+                  'License-Expression: BSD-3-Clause\nLicense-File: LICENSE\n'
+                  'Requires-Python: >=3.10\n' +
+                  metadata.requirement_fields(wheel.requires, wheel.extras) +
+                  'Description-Content-Type: text/markdown\n\n' +
+                  (root / wheel.page).read_text(encoding='utf-8'),
+      'WHEEL': f'Wheel-Version: 1.0\nGenerator: {pins.GENERATOR}\n'
+               f'Root-Is-Purelib: true\nTag: {_TAG}\n',
       'licenses/LICENSE': (root / 'LICENSE').read_text(encoding='utf-8'),
-      'top_level.txt':
-          ''.join(f'{package}\n' for package in wheel.packages),
+      'top_level.txt': ''.join(f'{package}\n' for package in wheel.packages),
   }
-  return files | ({'entry_points.txt': '\n'.join(groups)} if groups else {})
+  if wheel.entry_points:
+    files['entry_points.txt'] = '\n'.join(
+        f'[{group}]\n{metadata.entry_points(entries)}'
+        for group, entries in wheel.entry_points.items())
+  return files

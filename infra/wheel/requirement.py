@@ -4,21 +4,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-  from packaging.requirements import Requirement
+from packaging import markers
+from packaging.requirements import InvalidRequirement, Requirement
 
 _TEXT = r"""(?:'[^']*'|"[^"]*")"""
 
 
 def requirement_of(text: str) -> Requirement | None:
   """The need in a text; None if pip would refuse it."""
-  # Only who has a need to read needs the library: `series.py` runs on any
-  # Python.
-  from packaging import markers
-  from packaging.requirements import InvalidRequirement
-  from packaging.requirements import Requirement
   try:
     need = Requirement(text)
     if need.marker:  # pip fails at some only as it installs.
@@ -34,8 +28,3 @@ def names_extra(requirement: str) -> bool:
   """Tests whether a requirement, valid for pip, holds for an extra only."""
   marker = requirement.partition(';')[2]
   return bool(re.search(r'\bextra\b', re.sub(_TEXT, '', marker)))
-
-
-def normal_name(name: str) -> str:
-  """The name of a distribution in its normal form, by which pip compares it."""
-  return re.sub(r'[-_.]+', '-', name).lower()

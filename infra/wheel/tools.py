@@ -1,19 +1,7 @@
 """The distributions that lie beside the wheel: tools that need no torch_xla."""
 
-from collections.abc import Mapping
-
 from infra.wheel import pins
 from infra.wheel.pure_wheel import PureWheel
-
-
-def _copies(place: str, files: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-  """The files below `place`: those of some folders of the checkout.
-  """
-  return {
-      f'{place}/{name}': f'{folder}/{name}' for folder, names in files.items()
-      for name in names
-  }
-
 
 # What the conformance suite shares with torch_xla, which it can do without: it
 # has copies, which import nothing of torch.
@@ -36,7 +24,10 @@ CONFORMANCE = PureWheel(
     requires=('numpy', *pins.REQUIRES),
     sources={
         _CONFORMANCE: 'conformance',
-        **_copies(f'{_CONFORMANCE}/shared', _SHARED)
+        **{
+            f'{_CONFORMANCE}/shared/{name}': f'{folder}/{name}' for folder, names in _SHARED.items(
+            ) for name in names
+        }
     },
     extras={'stablehlo': pins.EXTRAS['stablehlo']},
     entry_points={
@@ -55,19 +46,16 @@ BEHAVIOUR = PureWheel(
     # With rich, upstream draws what some tests look at.
     requires=('numpy', 'pytest>=8', 'rich'),
     sources={
-        _BEHAVIOUR:
-            'behaviour',
-        f'{_BEHAVIOUR}/lines.py':
-            'conformance/lines.py',
-        _TESTS:
-            'test/behaviour',
-        **_copies(_TESTS, {
-            'test': ('children.py', 'fork_server.py', 'processes.py')
-        }),
+        _BEHAVIOUR: 'behaviour',
+        f'{_BEHAVIOUR}/lines.py': 'conformance/lines.py',
+        _TESTS: 'test/behaviour',
+        **{
+            f'{_TESTS}/{name}': f'test/{name}' for name in ('children.py', 'fork_server.py', 'processes.py')
+        },
     },
     entry_points={
         pins.SCRIPT_GROUP: {
-            'torch-xla-behaviour': f'{_BEHAVIOUR}.command:main'
+            'torch-xla-behaviour': f'{_BEHAVIOUR}.__main__:main'
         }
     })
 

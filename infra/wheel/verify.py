@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 import struct
 import tempfile
+from typing import Any
 import zipfile
 import zlib
 
@@ -20,8 +21,7 @@ from infra.errors import BuildError, Say
 from infra.wheel import archive, official, pins
 from infra.wheel.build import make_wheel, Steps
 from infra.wheel.contents import Origin
-from infra.wheel.distribution import distribution_of
-from infra.wheel.profile import Profile
+from infra.wheel.profile import FORK, Profile
 from infra.wheel.pure_wheel import contents_of, PureWheel
 
 # Exceptions for damaged, encrypted and exotic members.
@@ -65,38 +65,33 @@ class Verdict:
     return '\n'.join(lines)
 
 
-def verify_wheel(
-    root: Path,
-    wheel: Path,
-    *,
-    profile: Profile | None = None,
-    cache: Path | None = None,
-    pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
-    built_plugins: Mapping[str, bytes] | None = None,
-    say: Say = lambda line: None,
-) -> Verdict:
+def verify_wheel(root: Path,
+                 wheel: Path,
+                 *,
+                 profile: Profile = FORK,
+                 pinned: Mapping[str, str] = pins.OFFICIAL_SHA256,
+                 say: Say = lambda line: None,
+                 **options: Any) -> Verdict:
   """Compares a wheel with what it should be.
 
   Args:
     root: the checkout that the wheel was built from.
     wheel: the file.
-    profile: the vendor's, for a wheel that was built from one.
-    cache: where official wheels are kept, by default under build/.
+    profile: what it was built from.
     pinned: sha256 of the official wheel for each Python.
-    built_plugins: the plugins in C by where the wheel holds them, if they were
-      built from this checkout already; by default Bazel builds them.
     say: is told about progress, line by line.
+    options: further ones of `make_wheel`.
 
   Raises:
     BuildError: nothing can be judged: the file is no wheel of this project or
       profile, or something to compare it with is missing.
   """
   python = _python_of(wheel, profile, pinned)
-  made = make_wheel(root.resolve(), python, profile, cache, pinned,
-                    built_plugins, Steps(say))
-  sources = {n: (piece.origin, piece.by) for n, piece in made.pieces.items()}
-  sources[made.members[-1].name] = Origin.METADATA, ()
-  return _compare(wheel, made.members, sources)
+  pieces, members = make_wheel(
+      root.resolve(), python, profile, Steps(say), pinned=pinned, **options)
+  sources = {name: (p.origin, p.by) for name, p in pieces.items()}
+  sources[members[-1].name] = Origin.METADATA, ()
+  return _compare(wheel, members, sources)
 
 
 def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
@@ -121,14 +116,15 @@ def verify_pure_wheel(root: Path, wheel: Path, tool: PureWheel) -> Verdict:
 def _compare(wheel: Path, members: Sequence[archive.Member],
              sources: _Sources) -> Verdict:
   """Compares an archive with the members that it should have."""
-  with official.open_wheel(wheel) as file:
-    problems = {}
-    with tempfile.NamedTemporaryFile() as copy:
-      stamps = [info.date_time for info in file.infolist()]
-      archive.write(copy, members, stamps[0] if stamps else archive.EPOCH)
-      copy.flush()
-      if official.sha256(Path(copy.name)) != official.sha256(wheel):
-        problems = dict(_differences(file, members, sources)) or {
+  problems = {}
+  with official.open_wheel(
+      wheel) as file, tempfile.NamedTemporaryFile() as copy:
+    stamps = [info.date_time for info in file.infolist()]
+    archive.write(copy, members, stamps[0] if stamps else archive.EPOCH)
+    copy.flush()
+    if official.sha256(Path(copy.name)) != official.sha256(wheel):
+      with zipfile.ZipFile(copy) as right:
+        problems = dict(_differences(file, right, sources)) or {
             '(archive)': 'is not what the builder writes of its files: two '
                          'readers could see two wheels, or another zlib packed '
                          'it'
@@ -140,18 +136,11 @@ def _compare(wheel: Path, members: Sequence[archive.Member],
       }, problems)
 
 
-def _content(member: archive.Member) -> bytes:
-  if member.method == zipfile.ZIP_STORED:
-    return member.packed
-  return zlib.decompress(member.packed, -zlib.MAX_WBITS)
-
-
-def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
+def _differences(file: zipfile.ZipFile, right: zipfile.ZipFile,
                  sources: _Sources) -> Iterator[tuple[str, str]]:
-  """The files in which an archive is another than its members."""
+  """The files in which an archive is another than the right one."""
   names = file.namelist()
-  for member in members:
-    name = member.name
+  for name in right.namelist():
     origin, by = sources.get(name, _UPSTREAMS)
     whose = origin.value + (f' by {", ".join(by)}' if by else '')
     if name not in names:
@@ -162,27 +151,26 @@ def _differences(file: zipfile.ZipFile, members: Sequence[archive.Member],
     except _UNREADABLE as error:
       yield name, f'cannot be read: {error}'
       continue
-    if actual != _content(member):
+    if actual != right.read(name):
       yield (name, f'is not {whose}. Verify it in the checkout that it was '
              'built from, with the compiler and the zlib of then')
-  for name in sorted({*names} - {member.name for member in members}):
+  for name in sorted({*names} - {*right.namelist()}):
     yield (name, "is neither upstream's, nor this project's, nor named by the "
            'profile: it does not belong into the wheel')
 
 
-def _python_of(wheel: Path, profile: Profile | None,
-               pinned: Mapping[str, str]) -> str:
+def _python_of(wheel: Path, profile: Profile, pinned: Mapping[str, str]) -> str:
   """The Python that a wheel is for, by its name, which is judged."""
   if not wheel.is_file():
     raise BuildError(f'{wheel} is no file: name a wheel')
-  expected = distribution_of(profile)
   for python in pinned:
-    if wheel.name == expected.wheel_name(python):
+    if wheel.name == profile.wheel_name(python):
       return python
-  want = f'a wheel of {profile.path.name}' if profile else (
-      "this checkout's wheel")
-  remedy = ('name its profile with --profile if it was built from one'
-            if profile is None else 'name the profile that it was built from')
-  name = expected.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
-  raise BuildError(f'{wheel.name} is not the name of {want}, which is {name}: '
+  whose = "this checkout's wheel"
+  remedy = 'name its profile with --profile if it was built from one'
+  if profile.path:
+    whose = f'a wheel of {profile.path.name}'
+    remedy = 'name the profile that it was built from'
+  name = profile.wheel_name('X.Y').replace(pins.python_tag('X.Y'), 'cpXY')
+  raise BuildError(f'{wheel.name} is not the name of {whose}, which is {name}: '
                    f'{remedy}, and verify it under the name that it was given')

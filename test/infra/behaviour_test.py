@@ -16,10 +16,10 @@ from unittest import mock
 import venv
 from xml.etree import ElementTree
 
-from infra_project import ROOT
+from infra_project import output_of, ROOT, run
 import pytest
 from torch_xla_behaviour import conftest as plugin
-from torch_xla_behaviour.features import Feature, ProbeResult
+from torch_xla_behaviour.features import ProbeResult
 from torch_xla_behaviour.suites import suite_of, SUITES
 from torch_xla_behaviour.tests import kinds
 
@@ -83,7 +83,7 @@ _FACTS = dict(
     torch='2.9.0',
     python='3.11.7',
     form='native')
-_HAS, _HAS_NOT = Feature(True, 'found'), Feature(False, 'there is no Mesh.f')
+_HAS, _HAS_NOT = (True, 'found'), (False, 'there is no Mesh.f')
 _V2_TEST = 'v2/reads_test.py::test_a[(1, 2)]'
 _NAMES = ['retrace/a_test.py::test_a', 'identity/a_test.py::test_a', _V2_TEST,
           'priority/a_test.py::test_a']  # yapf: disable
@@ -197,13 +197,12 @@ def test_an_expectation_that_is_stale_is_a_finding(tmp_path):
   assert not judge._stale()
 
 
-def test_what_is_missing_is_lacking_or_wrong():
+def test_what_is_missing_is_not_run():
   features = dict.fromkeys([s.series for s in SUITES], _HAS_NOT)
-  features['sharding-priority'] = Feature(True, 'found; it aborts', False)
+  features['sharding-priority'] = _HAS
   # Retracing and graphs are judged by what happens.
   assert ProbeResult(_FACTS, features).missing == {
-      'v2-sharding': ('lacks', 'there is no Mesh.f'),
-      'sharding-priority': ('wrong', 'found; it aborts'),
+      'v2-sharding': 'there is no Mesh.f'
   }
 
 
@@ -221,16 +220,16 @@ def unpacked_fixture(tmp_path_factory) -> Path:
 
 def _command(python: str | Path, *arguments: str | Path,
              path: tuple[Path, ...]) -> subprocess.CompletedProcess[str]:
-  return subprocess.run([python, '-m', 'torch_xla_behaviour', *arguments],
-                        cwd='/',
-                        env=os.environ | {
-                            'PYTHONPATH': os.pathsep.join(map(str, path)),
-                            'XLA_USE_SHARDY': '1'
-                        },
-                        capture_output=True,
-                        text=True,
-                        timeout=1200,
-                        check=False)
+  variables = dict(
+      PYTHONPATH=os.pathsep.join(map(str, path)), XLA_USE_SHARDY='1')
+  return run(
+      python,
+      '-m',
+      'torch_xla_behaviour',
+      *arguments,
+      env=variables,
+      cwd='/',
+      timeout=1200)
 
 
 def test_wheel_needs_no_torch(unpacked):
@@ -316,16 +315,12 @@ def test_ours(unpacked, tmp_path):
 
 @pytest.mark.nightly
 def test_by_pytest(unpacked, tmp_path):
-  done = subprocess.run([
+  command = [
       sys.executable, '-m', 'pytest', '--pyargs', 'torch_xla_behaviour', '-k',
       'two_by_four', '--junit=report.xml', '-p', 'no:cacheprovider'
-  ],
-                        cwd=tmp_path,
-                        env=os.environ | {'PYTHONPATH': str(unpacked)},
-                        capture_output=True,
-                        text=True,
-                        check=False)
-  assert '10 passed' in done.stdout, done.stdout + done.stderr
+  ]
+  assert '10 passed' in output_of(
+      *command, cwd=tmp_path, env={'PYTHONPATH': str(unpacked)})
   suite = ElementTree.parse(tmp_path / 'report.xml').getroot()[0]
   assert suite.get('tests') == '10'
 

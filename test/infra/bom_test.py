@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import subprocess
 import zlib
 
+from infra_project import output_of
 import pytest
 from small_wheels import (LIBRARY, OFFICIAL_INFO, PLUGINS, PYTHON, read, vendor,
                           vendor_series)
@@ -164,7 +164,7 @@ def test_same_inputs_same_text_and_other_inputs_another(workshop, profile,
   monkeypatch.setenv('SOURCE_DATE_EPOCH', '1700000000')
   assert read_bom(workshop.build(profile)) == first
   assert 'timestamp' not in json.loads(first)['metadata']
-  profile.plugin.library.write_bytes(LIBRARY + b'later')
+  profile.file('libacme.so').write_bytes(LIBRARY + b'later')
   later = read_bom(workshop.build(profile))
   serials = {json.loads(text)['serialNumber'] for text in (first, later)}
   assert len(serials) == 2
@@ -181,8 +181,5 @@ def test_digest_of_files_is_that_of_what_sha256sum_prints(tmp_path):
   for name, data in files.items():
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(data)
-  done = subprocess.run(['sha256sum', *sorted(files)],
-                        cwd=tmp_path,
-                        capture_output=True,
-                        check=True)
-  assert digest_of_files(files) == hashlib.sha256(done.stdout).hexdigest()
+  printed = output_of('sha256sum', *sorted(files), cwd=tmp_path)
+  assert digest_of_files(files) == hashlib.sha256(printed.encode()).hexdigest()

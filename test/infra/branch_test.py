@@ -51,8 +51,8 @@ def test_export_to_each_base_and_to_any_commit(project, sources):
   (sources / MODULE).write_text('at_work = 1\n')
   status = git(sources, 'status', '--porcelain')
   for target in (TAG, 'master', 'HEAD'):
-    exported = export(project.root, sources, 'one', target, f'on-{target}')
-    branch = exported.branch
+    branch = f'on-{target}'
+    export(project.root, sources, 'one', target, branch)
     module = git(sources, 'show', f'{branch}:{MODULE}').splitlines()
     assert module[module.index('ours = 1') - 1] == 'line_9 = 9'
     assert ('moved_on = 1' in module) == (target != TAG)
@@ -65,7 +65,7 @@ def test_export_to_each_base_and_to_any_commit(project, sources):
 
 def test_export_picks_the_commits_that_a_base_has_besides(project, sources):
   add_patch(project, form=f'{TAG}+feature')
-  exported = export(project.root, sources, 'one', f'{TAG}+feature')
+  exported = export(project.root, sources, 'one', f'{TAG}+feature', 'fork/one')
   feature = git(sources, 'rev-parse', 'feature')
   assert exported.picked == (feature,)
   assert 'feature = 1' in git(sources, 'show', f'fork/one:{MODULE}')
@@ -79,7 +79,7 @@ def test_export_shows_a_conflict_and_makes_no_branch(project, sources):
   git(sources, 'commit', '-q', '-am', 'a change there')
   shown: list[str] = []
   with pytest.raises(BuildError, match='1 patches meet changes of HEAD'):
-    export(project.root, sources, 'one', 'HEAD', say=shown.append)
+    export(project.root, sources, 'one', 'HEAD', 'fork/one', say=shown.append)
   assert 'ours\ntheirs = 1\n' in shown[-1]
   assert git(sources, 'branch', '--list', 'fork/*') == ''
 
@@ -87,17 +87,17 @@ def test_export_shows_a_conflict_and_makes_no_branch(project, sources):
 def test_export_refuses(project, sources, tmp_path):
   add_patch(project)
   with pytest.raises(BuildError, match='there is no commit nowhere'):
-    export(project.root, sources, 'one', 'nowhere')
+    export(project.root, sources, 'one', 'nowhere', 'fork/one')
   with pytest.raises(BuildError, match='is no git checkout'):
-    export(project.root, tmp_path / 'nowhere', 'one', TAG)
+    export(project.root, tmp_path / 'nowhere', 'one', TAG, 'fork/one')
   with pytest.raises(BuildError, match='switch failed: .*a..b'):
     export(project.root, sources, 'one', TAG, 'a..b')
-  export(project.root, sources, 'one', TAG)
+  export(project.root, sources, 'one', TAG, 'fork/one')
   with pytest.raises(BuildError, match='has a branch fork/one already'):
-    export(project.root, sources, 'one', TAG)
+    export(project.root, sources, 'one', TAG, 'fork/one')
   project.series('two')
   with pytest.raises(BuildError, match='no patches for people with the source'):
-    export(project.root, sources, 'two', TAG)
+    export(project.root, sources, 'two', TAG, 'fork/two')
 
 
 def test_export_writes_the_text_of_the_pull_request(project, sources, capsys,
@@ -142,7 +142,7 @@ def test_export_writes_the_text_of_the_pull_request(project, sources, capsys,
 
 def test_import_of_an_unchanged_branch_changes_nothing(project, sources):
   add_patch(project)
-  export(project.root, sources, 'one', TAG)
+  export(project.root, sources, 'one', TAG, 'fork/one')
   assert import_lines(project, sources,
                       'one') == ['nothing was changed on the branch']
 
@@ -154,7 +154,7 @@ def test_import_merges_what_builds_on_a_change(project, sources, tmp_path):
   project.series('two', depends_on=['one'])
   third = add_patch(
       project, 'module: be most', {MODULE: insert(2, 'most = 1')}, series='two')
-  export(project.root, sources, 'one', TAG)
+  export(project.root, sources, 'one', TAG, 'fork/one')
   tree = edit(sources, tmp_path / 'tree', 'fork/one')
   tip = git(tree, 'rev-parse', 'HEAD')
   git(tree, 'reset', '-q', '--hard', 'HEAD~1')
@@ -164,7 +164,7 @@ def test_import_merges_what_builds_on_a_change(project, sources, tmp_path):
   assert import_lines(project, sources, 'one') == [
       f'changed patches/{path}' for path in (first, second, third)
   ]
-  made = project.laid_here('two', TAG, MODULE).decode().splitlines()
+  made = project.laid('two', TAG, MODULE).decode().splitlines()
   assert made[0] == 'first = 1'
   assert made.index('most = 1') < made.index('ours = 1') < made.index(
       'more = 1')
@@ -174,7 +174,7 @@ def test_import_takes_new_patches_and_drops_others(project, sources, tmp_path):
   first = add_patch(project)
   second = add_patch(project, 'module: be more',
                      {MODULE: insert(20, 'more = 1')})
-  export(project.root, sources, 'one', TAG)
+  export(project.root, sources, 'one', TAG, 'fork/one')
   tree = edit(sources, tmp_path / 'tree', 'fork/one')
   git(tree, 'rebase', '-q', '--onto', 'HEAD~2', 'HEAD~1')
   (tree / MODULE).write_text('new = 1\n' + (tree / MODULE).read_text())
@@ -197,7 +197,7 @@ def test_import_takes_new_patches_and_drops_others(project, sources, tmp_path):
   ]
   project.series('one', upstream=[second, new])
   assert check(project.root, project.read) == []
-  made = project.laid_here('one', TAG, MODULE).decode().splitlines()
+  made = project.laid('one', TAG, MODULE).decode().splitlines()
   assert made[0] == 'new = 1' and 'ours = 1' not in made
   assert 'Signed-off-by' not in (project.root / 'patches' / new).read_text()
 
@@ -211,7 +211,7 @@ def test_import_refuses_what_conflicts_and_writes_nothing(
       'module: be more', {MODULE: replace(10, 'ours = 2')},
       series='two')
   before = (project.root / 'patches' / first).read_bytes()
-  export(project.root, sources, 'one', TAG)
+  export(project.root, sources, 'one', TAG, 'fork/one')
   tree = edit(sources, tmp_path / 'tree', 'fork/one')
   (tree / MODULE).write_text(
       (tree / MODULE).read_text().replace('ours = 1', 'ours = 3'))
@@ -298,7 +298,7 @@ def test_includes_that_the_tree_has_sorted_anew(project, sources):
   edits = {NATIVE: insert(0, '#include <a>'), TESTS: insert(7, NEW_TEST)}
   add_patch(project, edits=edits, form='old')
   assert check_lines(project, sources, elsewhere='HEAD')[0] == ''
-  export(project.root, sources, 'one', 'HEAD')
+  export(project.root, sources, 'one', 'HEAD', 'fork/one')
   made = git(sources, 'show', f'fork/one:{NATIVE}')
   assert made.count('#include') == 3 and '#include <a>\n' in made
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from pathlib import Path
 import shutil
-import subprocess
 import sys
 
 import compiled_programs
 import environments
-from infra_project import ROOT
+from infra_project import output_of, ROOT
 import processes
 import pytest
 
@@ -30,22 +28,17 @@ _FEW, _ALL = 2, 200
 
 def _outcomes(last: int, path: Path | None = None, **switches: str) -> dict:
   """The outcome of each program, with the torch_xla at a path or ours."""
-  done = subprocess.run([
+  variables = dict(
+      PJRT_DEVICE='CPU', CPU_NUM_DEVICES='8', PYTHONPATH=str(path or ''))
+  script = Path(__file__).with_name('compiled_programs.py')
+  printed = output_of(
       sys.executable,
-      Path(__file__).with_name('compiled_programs.py'), '0',
-      str(last)
-  ],
-                        env=os.environ | switches | {
-                            'PJRT_DEVICE': 'CPU',
-                            'CPU_NUM_DEVICES': '8',
-                            'PYTHONPATH': str(path or '')
-                        },
-                        capture_output=True,
-                        text=True,
-                        timeout=3600,
-                        check=False)
-  assert done.returncode == 0, done.stderr[-2000:]
-  return json.loads(done.stdout.splitlines()[-1])
+      script,
+      '0',
+      str(last),
+      env=variables | switches,
+      timeout=3600)
+  return json.loads(printed.splitlines()[-1])
 
 
 @pytest.mark.slow

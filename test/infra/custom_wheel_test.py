@@ -8,7 +8,7 @@ import zipfile
 
 from infra_project import CONFIG, insert, Project, RUNTIME
 import pytest
-from small_wheels import (LIBRARY, OFFICIAL_INFO, PYTHON, read, vendor,
+from small_wheels import (INFO, LIBRARY, OFFICIAL_INFO, PYTHON, read, vendor,
                           vendor_series)
 
 from infra.errors import BuildError
@@ -80,9 +80,8 @@ def test_files_of_the_vendor(workshop, tmp_path):
 def test_without_a_profile_there_is_no_trace_of_one(workshop):
   contents = read(workshop.build())
   assert 'torch_xla/shardy/vendor.json' not in contents
-  info = f'torch_xla-{pins.VERSION}.dist-info'
-  assert b'acme' not in contents[f'{info}/entry_points.txt']
-  assert contents[f'{info}/top_level.txt'].split()[-1] == b'torch_xla_shardy'
+  assert b'acme' not in contents[f'{INFO}/entry_points.txt']
+  assert contents[f'{INFO}/top_level.txt'].split()[-1] == b'torch_xla_shardy'
 
 
 def test_a_class_is_made_for_a_library_alone(workshop, tmp_path, monkeypatch):
@@ -214,7 +213,7 @@ def test_patch_after_which_a_module_is_no_python(line, said, workshop,
     ids=['text', 'arm', 'no-plugin', 'new-glibc'])
 def test_library_that_would_not_load(library, said, workshop, tmp_path):
   profile = vendor(tmp_path)
-  profile.plugin.library.write_bytes(library)
+  profile.file('libacme.so').write_bytes(library)
   with pytest.raises(BuildError, match=f'libacme.so.*{said}'):
     workshop.build(profile)
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 import shutil
-import subprocess
 import sys
 import zipfile
 
-from infra_project import Project
+from infra_project import output_of, Project
 import pytest
+from small_wheels import INFO
 
 from infra import develop
 from infra.errors import BuildError
@@ -17,7 +17,6 @@ from infra.wheel.overlay import wheel_files
 pytestmark = pytest.mark.slow  # The core has series_test.
 
 OFFICIAL = ('torch_xla/__init__.py', 'torch_xla/runtime.py')
-INFO = f'torch_xla-{pins.VERSION}.dist-info'
 
 
 @pytest.fixture(name='checkout')
@@ -54,8 +53,7 @@ def wheel_fixture(checkout, tmp_path) -> Path:
 def site_fixture(wheel, tmp_path) -> Path:
   """Where that wheel is installed: in an environment of its own."""
   environment = tmp_path / 'environment'
-  subprocess.run([sys.executable, '-m', 'venv', '--without-pip', environment],
-                 check=True)
+  output_of(sys.executable, '-m', 'venv', '--without-pip', environment)
   [site] = environment.glob('lib/python*/site-packages')
   with zipfile.ZipFile(wheel) as archive:
     archive.extractall(site)
@@ -64,11 +62,8 @@ def site_fixture(wheel, tmp_path) -> Path:
 
 def pip(environment: Path, *arguments: str) -> None:
   """Runs pip on another environment than this one."""
-  subprocess.run([
-      sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check',
-      '--no-input', '--python', environment, *arguments
-  ],
-                 check=True)
+  output_of(sys.executable, '-m', 'pip', '--disable-pip-version-check',
+            '--no-input', '--python', environment, *arguments)
 
 
 def links_in(site: Path) -> dict[str, Path]:

@@ -1,7 +1,7 @@
 """The checkout, and throwaway projects beside it, for the tools' tests."""
 
-from collections.abc import Sequence
-import copy
+from collections.abc import Mapping, Sequence
+import os
 from pathlib import Path
 import re
 import shutil
@@ -17,7 +17,7 @@ sys.path.append(str(ROOT))
 from infra.patchset.apply import patched_files, Reader
 from infra.patchset.check import check
 from infra.patchset.manifest import load_manifest, WHEEL
-from infra.patchset.patch import load_patches, slug
+from infra.patchset.patch import load_patch, slug
 from infra.wheel import pins
 
 _HEAD = """\
@@ -41,25 +41,30 @@ TAG = 'v2.9.0'
 Edit = Callable[[list[str]], list[str]]
 
 
+def run(*command: str | Path,
+        env: Mapping[str, str] | None = None,
+        **options) -> subprocess.CompletedProcess[str]:
+  """Runs a command, with further variables."""
+  return subprocess.run(
+      command,
+      env=os.environ | (env or {}),
+      capture_output=True,
+      text=True,
+      check=False,
+      **options)
+
+
+def output_of(*command: str | Path, **options) -> str:
+  """The output of a command that has to succeed."""
+  done = run(*command, **options)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
 def git(folder: Path, *arguments: str) -> str:
   """Runs git as somebody; fails the test if git does."""
   identity = ['-c', 'user.name=U', '-c', 'user.email=u@example.org']
-  done = subprocess.run(['git', *identity, *arguments],
-                        cwd=folder,
-                        capture_output=True,
-                        text=True,
-                        check=False)
-  assert done.returncode == 0, done.stderr
-  return done.stdout.strip('\n')
-
-
-def git_bytes(folder: Path, *arguments: str) -> bytes | None:
-  """What git prints, or None if it fails."""
-  done = subprocess.run(['git', *arguments],
-                        cwd=folder,
-                        capture_output=True,
-                        check=False)
-  return None if done.returncode else done.stdout
+  return output_of('git', *identity, *arguments, cwd=folder).strip('\n')
 
 
 def insert(at: int, text: str):
@@ -98,15 +103,6 @@ class Project:
     (root / 'README.md').write_text('# Project\n')
     (root / 'LICENSE').write_text('A licence.\n')
 
-  def copy(self, root: Path) -> 'Project':
-    """The same project in another folder."""
-    other = copy.copy(self)
-    other.root = shutil.copytree(self.root, root)
-    other._series = copy.deepcopy(self._series)
-    other._bases = copy.deepcopy(self._bases)
-    other._readers = dict(self._readers)
-    return other
-
   def read(self, name: str) -> bytes | None:
     """Reads a file of the official wheel."""
     return (self._official.read(name)
@@ -118,8 +114,8 @@ class Project:
         name=name,
         commit=commit,
         **(dict(cherry_pick=[*picks]) if picks else {}))
-    self._readers[name] = lambda path: git_bytes(sources, 'show',
-                                                 f'base/{name}:{path}')
+    self._readers[name] = lambda path: git(
+        sources, 'show', f'base/{name}:{path}').encode() + b'\n'
 
   def series(self, name: str, **values) -> dict:
     """Adds a series, or changes one."""
@@ -161,8 +157,7 @@ class Project:
                   subject: str,
                   edits: dict[str, Edit],
                   forms: Sequence[str],
-                  bases: dict[str, bytes] | None = None,
-                  folder: str | None = None) -> Path:
+                  bases: dict[str, bytes] | None = None) -> Path:
     """Adds a patch that edits some files, for some forms of a series.
 
     Args:
@@ -172,7 +167,6 @@ class Project:
       forms: get the patch at the end of their lists: the wheel, or a base.
       bases: what is edited, by default as the first form's earlier patches make
         it.
-      folder: where the patch lies under patches/, if not in the usual place.
     """
     scratch = self.root.parent / f'{self.root.name}-scratch-{slug(subject)}'
     shutil.rmtree(scratch, ignore_errors=True)
@@ -191,7 +185,7 @@ class Project:
         for form in forms
     ]
     head = _HEAD.format(subject=subject, applies_to=', '.join(target))
-    folder = folder or f'{WHEEL if forms == [WHEEL] else "upstream"}/{series}'
+    folder = f'{WHEEL if forms == [WHEEL] else "upstream"}/{series}'
     name = f'{folder}/{slug(subject)}.patch'
     entry = self.series(series)
     for form in forms:
@@ -202,17 +196,13 @@ class Project:
     return self.file(f'patches/{name}', f'{head}{diff}\n')
 
   def laid(self, series: str, form: str, path: str) -> bytes:
-    """Lays a series, which may be new, as `laid_here` does."""
+    """What a series, which may be new, with its dependencies makes of a file."""
     self.series(series)
-    return self.laid_here(series, form, path)
-
-  def laid_here(self, series: str, form: str, path: str) -> bytes:
-    """What a series, with what it depends on, makes of a file."""
     manifest = load_manifest(self.root)
     patches = [
-        patch for part in manifest.with_dependencies(series)
-        if form in part.forms()
-        for patch in load_patches(self.root, part, form)
+        load_patch(self.root, name, form)
+        for part in manifest.with_dependencies(series) if form in part.forms()
+        for name in part.forms()[form]
     ]
     made = patched_files(self._readers[form], patches)
     return made[path] if path in made else self._readers[form](path)

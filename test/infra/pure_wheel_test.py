@@ -1,10 +1,10 @@
 """Wheels of Python alone, which take files from where the checkout has them."""
 
 from pathlib import Path
-import subprocess
 import sys
 import zipfile
 
+from infra_project import output_of, ROOT
 import pytest
 
 from infra import develop
@@ -14,8 +14,6 @@ from infra.wheel import pins
 from infra.wheel.pure_wheel import build_pure_wheel, files_of, PureWheel
 from infra.wheel.tools import TOOLS
 from infra.wheel.verify import verify_pure_wheel
-
-ROOT = Path(__file__).parents[2]
 
 WHEEL = PureWheel(
     'torch-xla-tool',
@@ -75,11 +73,8 @@ def test_the_same_checkout_makes_the_same_bytes(root, tmp_path):
 def test_pip_installs_it_and_links_take_its_place(root, tmp_path):
   wheel = build_pure_wheel(root, tmp_path, WHEEL)
   site = tmp_path / 'site'
-  subprocess.run([
-      sys.executable, '-m', 'pip', '--quiet', '--disable-pip-version-check',
-      'install', '--no-deps', '--no-index', '--target', site, wheel
-  ],
-                 check=True)
+  output_of(sys.executable, '-m', 'pip', '--disable-pip-version-check',
+            'install', '--no-deps', '--no-index', '--target', site, wheel)
   info = site / f'torch_xla-{pins.VERSION}.dist-info'
   info.mkdir()
   (info / 'RECORD').write_text('')

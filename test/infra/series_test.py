@@ -1,30 +1,36 @@
 """The patch series: the checkout's own, and good and bad ones of the tests."""
 
 from pathlib import Path
-import subprocess
 import sys
 import zipfile
 
-from infra_project import (CONFIG, git, insert, one_patch, problem, Project,
-                           replace, ROOT, RUNTIME, unpack)
+from infra_project import (CONFIG, insert, one_patch, output_of, problem,
+                           Project, replace, ROOT, RUNTIME, unpack)
 import pytest
 
 from infra import series as command_line
 from infra.errors import BuildError
 from infra.patchset.apply import apply_to_folder, folder_reader, patched_files
 from infra.patchset.check import check
-from infra.patchset.manifest import load_manifest, parse_manifest
-from infra.patchset.patch import blob_id, load_patches, slug, wheel_patches
+from infra.patchset.manifest import load_manifest
+from infra.patchset.patch import blob_id, slug, wheel_patches
 
 
 def two_patches(project: Project) -> list[Path]:
   """Gives the project a series `one` with two patches to one file."""
   first = one_patch(project)
-  [patch] = load_patches(project.root, load_manifest(project.root).series[0])
-  base = patched_files(project.read, [patch])[CONFIG]
   second = project.patch('one', 'config: add another line', CONFIG,
-                         insert(0, '# ours 2'), base)
+                         insert(0, '# ours 2'), patched(project))
   return [first, second]
+
+
+def patched(project: Project) -> bytes:
+  """What all series make of a file."""
+  patches = [
+      patch for series in load_manifest(project.root).series
+      for patch in wheel_patches(project.root, series)
+  ]
+  return patched_files(project.read, patches)[CONFIG]
 
 
 # The checkout's own series.
@@ -38,16 +44,9 @@ def test_checkout_is_in_order(official_wheel, tmp_path):
 @pytest.mark.nightly
 def test_commands_on_the_checkout():
   script = [sys.executable, ROOT / 'infra' / 'series.py']
-  checked = subprocess.run([*script, 'check'],
-                           capture_output=True,
-                           text=True,
-                           check=False)
-  assert checked.returncode == 0, checked.stderr
-  assert 'in order' in checked.stdout
+  assert 'in order' in output_of(*script, 'check')
   for command in ('check', 'apply', 'export', 'import'):
-    subprocess.run([*script, command, '--help'],
-                   stdout=subprocess.DEVNULL,
-                   check=True)
+    output_of(*script, command, '--help')
 
 
 def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
@@ -73,11 +72,7 @@ def test_checkouts_series_apply_to_a_wheel(official_wheel, tmp_path, capsys):
 def test_good_patches(project):
   two_patches(project)
   assert check(project.root, project.read) == []
-  changed = patched_files(
-      project.read,
-      load_patches(project.root,
-                   load_manifest(project.root).series[0]))
-  lines = changed[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   assert lines[0] == '# ours 2' and lines[3] == '# ours 1'
 
 
@@ -89,7 +84,7 @@ def _context(text: str) -> str:
     (_context, 'context line'),
     (lambda t: t.replace('@@ -2,0 +3 @@', '@@ -2,0 +3 @@ def f():'),
      'behind the second @@'),
-    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'corrupt patch'),
+    (lambda t: t.replace('+3 @@', '+3,2 @@'), 'other lines than its hunk says'),
     (lambda t: t.replace('Bug: https://example.org/1\n', ''), 'lacks Bug'),
     (lambda t: t.replace('Why-not-overlay: there would be\n nothing to test\n',
                          ''), 'lacks Why-not-overlay'),
@@ -145,17 +140,12 @@ def test_two_series_that_touch_one_file_are_merged(project):
   one_patch(project)
   project.patch('two', 'config: add a line too', CONFIG, insert(5, '# ours 2'))
   assert check(project.root, project.read) == []
-  patches = [
-      patch for series in load_manifest(project.root).series
-      for patch in load_patches(project.root, series)
-  ]
-  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   assert (lines[2], lines[6]) == ('# ours 1', '# ours 2')
   # A third one builds on both.
   project.series('three', depends_on=['one', 'two'])
   project.patch('three', 'config: add a third line', CONFIG,
-                insert(9, '# ours 3'),
-                patched_files(project.read, patches)[CONFIG])
+                insert(9, '# ours 3'), patched(project))
   assert check(project.root, project.read) == []
 
 
@@ -169,11 +159,7 @@ def test_two_series_that_insert_at_the_same_places(project):
         lambda lines, series=series: insert(2, f'# {series}')
         (insert(3, f'# {series} behind')(lines)))
   assert check(project.root, project.read) == []
-  patches = [
-      patch for series in load_manifest(project.root).series
-      for patch in load_patches(project.root, series)
-  ]
-  lines = patched_files(project.read, patches)[CONFIG].decode().splitlines()
+  lines = patched(project).decode().splitlines()
   # What lies between the places is there once.
   assert lines == [
       *original[:2], '# one', '# two', original[2], '# one behind',
@@ -217,7 +203,12 @@ def test_patch_files_and_list_differ(project):
   assert 'cannot be read' in problem(project)
 
 
-def test_bases_that_a_series_goes_on():
+def test_bases_that_a_series_goes_on(project):
+
+  def load(text: str):
+    (project.root / 'patches' / 'series.toml').write_text(text)
+    return load_manifest(project.root)
+
   text = """
 base = [{name = 'a', commit = 'A'}, {name = 'b', commit = 'A'}]
 [[series]]
@@ -227,15 +218,15 @@ bug = 'a bug'
 base = 'b'
 upstream = ['upstream/one/1.patch']
 """.replace("'A'", f"'{'1' * 40}'")
-  manifest = parse_manifest(text)
+  manifest = load(text)
   series = manifest.find('one')
   assert series.forms() == {'wheel': (), 'b': ('upstream/one/1.patch',)}
   assert manifest.bases_of(series) == ['b']
   assert series.form_for('any commit') == 'b'
   with pytest.raises(BuildError, match="'c' is not one of a, b"):
-    parse_manifest(text.replace("base = 'b'", "base = 'c'"))
+    load(text.replace("base = 'b'", "base = 'c'"))
   with pytest.raises(BuildError, match='base and one.upstream go together'):
-    parse_manifest(text.replace("base = 'b'", ''))
+    load(text.replace("base = 'b'", ''))
 
 
 @pytest.mark.parametrize('text, message', [
@@ -304,7 +295,7 @@ def test_apply_changes_all_or_nothing(project, tmp_path):
   project.file(f'wheel/{CONFIG}').write_bytes(project.read(CONFIG))
   other = project.read(RUNTIME) + b'# changed by somebody\n'
   project.file(f'wheel/{RUNTIME}').write_bytes(other)
-  patches = load_patches(project.root, load_manifest(project.root).series[0])
+  patches = wheel_patches(project.root, load_manifest(project.root).series[0])
   with pytest.raises(BuildError) as raised:
     apply_to_folder(wheel, patches)
   message = str(raised.value)
@@ -313,33 +304,3 @@ def test_apply_changes_all_or_nothing(project, tmp_path):
   assert (wheel / CONFIG).read_bytes() == project.read(CONFIG)
   with pytest.raises(BuildError, match='no folder with an unpacked wheel'):
     apply_to_folder(tmp_path / 'nowhere', patches)
-
-
-def test_apply_works_inside_a_git_repository(project, tmp_path, monkeypatch):
-  # From a folder of a repository git takes the paths of a patch for paths
-  # beneath the repository's top, and skips those that are not in the folder.
-  one_patch(project)
-  repository = tmp_path / 'repository'
-  inside = repository / 'build' / 'tmp'
-  inside.mkdir(parents=True)
-  git(repository, 'init', '-q')
-  monkeypatch.setattr('tempfile.tempdir', str(inside))
-  monkeypatch.setenv('GIT_DIR', str(repository / '.git'))
-  monkeypatch.setenv('GIT_WORK_TREE', str(repository))
-  wheel = inside / 'wheel'
-  target = wheel / CONFIG
-  target.parent.mkdir(parents=True)
-  target.write_bytes(project.read(CONFIG))
-  patches = load_patches(project.root, load_manifest(project.root).series[0])
-  assert apply_to_folder(wheel, patches) == [CONFIG]
-  assert blob_id(target.read_bytes()) == patches[0].changes[0].new
-
-
-def test_apply_ignores_the_users_git_settings(project, tmp_path, monkeypatch):
-  # `apply.whitespace = fix` would strip the blanks at the line's end.
-  project.patch('one', 'config: add a line', CONFIG, insert(2, '# ours  '))
-  settings = tmp_path / 'gitconfig'
-  settings.write_text(
-      '[apply]\n  whitespace = fix\n[core]\n  autocrlf = true\n')
-  monkeypatch.setenv('GIT_CONFIG_GLOBAL', str(settings))
-  assert check(project.root, project.read) == []

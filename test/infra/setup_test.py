@@ -162,33 +162,26 @@ def test_root_by_sudo(machine):
   assert len(machine.ran('apt-get')) == 2
 
 
-def _no_sudo(machine: Machine) -> None:
-  machine.stub('id', 'echo 1000')
+# Programs that are other ones, or are not there.
+_USER = {'id': 'echo 1000'}
+_SUDO_WITH_A_PASSWORD = 'echo "sudo: a password is required" >&2; exit 1'
 
 
-def _sudo_with_a_password(machine: Machine) -> None:
-  machine.stub('id', 'echo 1000')
-  machine.stub('sudo', 'echo "sudo: a password is required" >&2; exit 1')
-
-
-def _no_debian(machine: Machine) -> None:
-  machine.remove('apt-get')
-
-
-def _no_mirror(machine: Machine) -> None:
-  machine.stub('apt-get', '[[ "$1" != install ]]')
-
-
-@pytest.mark.parametrize('spoil, to_do',
-                         ((_no_sudo, "have root run 'apt-get install "),
-                          (_sudo_with_a_password, "have root run 'apt-get "),
-                          (_no_debian, 'there is no apt-get here: install '),
-                          (_no_mirror, "apt's mirror must be reachable")))
+@pytest.mark.parametrize(
+    'programs, to_do', ((_USER, "have root run 'apt-get install "), (_USER | {
+        'sudo': _SUDO_WITH_A_PASSWORD
+    }, "have root run 'apt-get "), ({
+        'apt-get': None
+    }, 'there is no apt-get here: install '), ({
+        'apt-get': '[[ "$1" != install ]]'
+    }, "apt's mirror must be reachable")),
+    ids=['no-sudo', 'password', 'no-debian', 'no-mirror'])
 @pytest.mark.parametrize('script, program', (('infra/demo.sh', 'bazel'),
                                              ('infra/test.sh', 'valgrind')))
-def test_what_cannot_be_installed(script, program, spoil, to_do, machine):
+def test_what_cannot_be_installed(script, program, programs, to_do, machine):
   machine.remove(program)
-  spoil(machine)
+  for name, text in programs.items():
+    machine.remove(name) if text is None else machine.stub(name, text)
   said = _failed(machine.script(script))
   assert to_do in said and f"'{program}' is on the PATH" in said
 

@@ -15,7 +15,7 @@ from infra_project import insert, one_patch, Project
 
 from infra.wheel import archive, metadata, official, pins
 from infra.wheel.build import build_wheel, running_python
-from infra.wheel.profile import load_profile, Profile
+from infra.wheel.profile import FORK, load_profile, Profile
 from infra.wheel.verify import Verdict, verify_wheel
 
 PYTHON = running_python()
@@ -90,7 +90,7 @@ class Workshop:
         },
     }
 
-  def build(self, profile: Profile | None = None, **options) -> Path:
+  def build(self, profile: Profile = FORK, **options) -> Path:
     options = {
         'built_plugins': PLUGINS,
         'say': lambda line: None
@@ -98,10 +98,7 @@ class Workshop:
     return build_wheel(
         self.project.root, self.dist, PYTHON, profile=profile, **options)
 
-  def verify(self,
-             wheel: Path,
-             profile: Profile | None = None,
-             **options) -> Verdict:
+  def verify(self, wheel: Path, profile: Profile = FORK, **options) -> Verdict:
     options = {'built_plugins': PLUGINS} | self._small | options
     return verify_wheel(self.project.root, wheel, profile=profile, **options)
 

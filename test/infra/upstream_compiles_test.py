@@ -110,12 +110,11 @@ def test_each_touched_file_passes_a_compiler(base, tmp_path):
   generated, packages = tmp_path / 'generated', _unpacked(_BASES[base])
   with work_tree(Path(_CLONE)) as tree:
     worktree = Worktree(ROOT, load_manifest(ROOT), tree)
-    start, _ = worktree.start(base)
     laid = worktree.lay([
         series for series in worktree.manifest.with_dependencies(ALL)
         if base in worktree.manifest.bases_of(series)
     ], base)
-    assert not [entry for entry in laid if entry.conflict]
+    assert not [entry for entry in laid.patches if entry.conflict]
     _generate(tree, generated, packages)
     folders = [
         *(packages / 'tensorflow/include' / folder for folder in _FOLDERS),
@@ -133,7 +132,7 @@ def test_each_touched_file_passes_a_compiler(base, tmp_path):
     heavy = generated / 'heavy.h'
     heavy.write_text(''.join(f'#include "{name}"\n' for name in _HEAVY))
     subprocess.run([*compiler, '-x', 'c++-header', heavy], check=True)
-    touched = git.need(tree, 'diff', '--name-only', start, 'HEAD', '--',
+    touched = git.need(tree, 'diff', '--name-only', laid.start, 'HEAD', '--',
                        'torch_xla/csrc/*.cpp').split()
     assert touched
     faults = {}

@@ -7,10 +7,9 @@ runs it. The variable UPSTREAM_CLONE names a clone of pytorch/xla, tags and all.
 import ast
 import os
 from pathlib import Path
-import subprocess
 import sys
 
-from infra_project import ROOT
+from infra_project import ROOT, run
 import pytest
 
 from infra.patchset import git
@@ -32,13 +31,12 @@ def tree_fixture():
   """A work tree with all series but those, and the commit that they start at."""
   with work_tree(Path(_CLONE)) as tree:
     worktree = Worktree(ROOT, load_manifest(ROOT), tree)
-    start, _ = worktree.start(_BASE)
     laid = worktree.lay([
         series for series in worktree.manifest.with_dependencies(ALL)
         if series.base == _BASE and series.name not in _NATIVE
     ], _BASE)
-    assert not [entry for entry in laid if entry.conflict]
-    yield tree, start
+    assert not [entry for entry in laid.patches if entry.conflict]
+    yield tree, laid.start
 
 
 def _tests_of(text: str) -> set[str]:
@@ -63,16 +61,11 @@ def test_added_tests_hold_on_the_wheel(tree, devices, tmp_path):
     if not added:
       continue
     count += len(added)
-    done = subprocess.run(
-        [sys.executable, folder / path, *sorted(added)],
-        env=os.environ | {
-            'PJRT_DEVICE': 'CPU',
-            'CPU_NUM_DEVICES': str(devices),
-            'PYTHONPATH': str(tmp_path)
-        },
-        capture_output=True,
-        encoding='utf-8',
-        check=False)
+    variables = dict(
+        PJRT_DEVICE='CPU',
+        CPU_NUM_DEVICES=str(devices),
+        PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, folder / path, *sorted(added), env=variables)
     if done.returncode:
       failed[path] = done.stderr[-3000:]
   assert count > 20

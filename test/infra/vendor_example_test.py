@@ -10,11 +10,10 @@ import os
 from pathlib import Path
 import re
 import shutil
-import subprocess
 import sys
 import tomllib
 
-from infra_project import ROOT
+from infra_project import output_of, ROOT
 import pytest
 import yaml
 
@@ -32,17 +31,9 @@ _SECONDS = 240
 
 def run(*command: str | Path, cwd: Path, **environ: str) -> str:
   """What a command prints, which has to succeed, in a bare environment."""
-  bare = {'PATH': os.environ['PATH'], 'HOME': os.environ.get('HOME', '/')}
-  done = subprocess.run(
-      command,
-      cwd=cwd,
-      env=bare | environ,
-      capture_output=True,
-      text=True,
-      timeout=_SECONDS,
-      check=False)
-  assert done.returncode == 0, done.stdout + done.stderr
-  return done.stdout
+  bare = [f'{name}={os.environ.get(name, "/")}' for name in ('PATH', 'HOME')]
+  bare += [f'{name}={value}' for name, value in environ.items()]
+  return output_of('env', '-i', *bare, *command, cwd=cwd, timeout=_SECONDS)
 
 
 @pytest.fixture(scope='module', name='acme_wheel')

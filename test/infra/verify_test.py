@@ -1,12 +1,11 @@
 """Verification: whatever is done to a wheel, it is found by name."""
 
-import os
 import shutil
 import subprocess
 import sys
 import zipfile
 
-from infra_project import ROOT
+from infra_project import ROOT, run
 import pytest
 from small_wheels import (INFO, OFFICIAL_INFO, OURS, problems, PYTHON, read,
                           RECORD, set_record, vendor, vendor_series)
@@ -59,8 +58,8 @@ def test_wheel_of_a_profile(workshop, tmp_path):
   assert found['acme/libacme.so'][0] == "the vendor's, from the profile"
   assert found[CONFIG][1] == ('one: config-add-a-line.patch',
                               'acme-line: config-add-a-line-of-acme.patch')
-  (tmp_path / 'vendor' /
-   'libacme.so').write_bytes(profile.plugin.library.read_bytes() + b'later')
+  with profile.file('libacme.so').open('ab') as library:
+    library.write(b'later')
   found = problems(workshop, wheel, profile=profile)
   assert "not the vendor's, from the profile" in found['acme/libacme.so']
 
@@ -217,14 +216,9 @@ def test_wheel_of_another_name(workshop, wheel, tmp_path):
     workshop.verify(wheel, profile)
 
 
-def verify(*arguments, **environ) -> subprocess.CompletedProcess:
-  return subprocess.run(
-      [sys.executable, '-m', 'infra.wheel', 'verify', *arguments],
-      cwd=ROOT,
-      env=os.environ | environ,
-      capture_output=True,
-      text=True,
-      check=False)
+def verify(*arguments) -> subprocess.CompletedProcess:
+  return run(
+      sys.executable, '-m', 'infra.wheel', 'verify', *arguments, cwd=ROOT)
 
 
 def test_the_command_says_why_it_cannot_judge(tmp_path):
@@ -233,7 +227,7 @@ def test_the_command_says_why_it_cannot_judge(tmp_path):
   assert done.stderr.startswith('error: ') and 'is no file' in done.stderr
   done = verify('a.whl', '--profile', str(tmp_path / 'none.toml'))
   assert done.returncode == 2
-  assert 'none.toml cannot be read' in done.stderr
+  assert 'none.toml: cannot be read' in done.stderr
 
 
 def test_help():

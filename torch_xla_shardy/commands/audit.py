@@ -5,8 +5,6 @@ from __future__ import annotations
 from ..parser import input_file, output_file, Parser
 
 SUMMARY = "hold a script's model to its sharding policy"
-USAGE = ('%(prog)s [OPTIONS...]\n'
-         '       (SCRIPT | -m MODULE) [ARGUMENTS...]')
 DESCRIPTION = '''
 Runs a script, then compares the sharding policy, the marks, the stored
 placements and the compiled programs of its model.

@@ -63,6 +63,10 @@ def _marked(w, data):
   return _set_data(w, data)
 
 
+def _given_ones(w):
+  return _marked(w, torch.ones(16, 8).to('xla'))
+
+
 def _swapped(w, change):
   torch.__future__.set_swap_module_params_on_conversion(True)
   try:
@@ -95,63 +99,34 @@ def _barrier(w):
 
 # What is done, and what the value is then.
 _WAYS: dict[str, Callable] = {
-    'bfloat16':
-        lambda w: w.bfloat16(),
-    'double and back':
-        lambda w: w.double().float(),
-    'clone':
-        lambda w: w.clone(),
-    'copied into':
-        lambda w: torch.empty_like(w).copy_(w),
-    'cast into':
-        lambda w: torch.empty_like(w, dtype=torch.bfloat16).copy_(w),
-    'added to zeros':
-        lambda w: torch.zeros_like(w).add_(w),
-    'data cast':
-        lambda w: _set_data(w, w.data.bfloat16()),
-    'cast and updated':
-        lambda w: w.bfloat16().mul_(2),
-    'updated':
-        lambda w: w.mul_(2),
-    'updated and cast':
-        lambda w: w.mul_(2).bfloat16(),
-    'updated by data':
-        lambda w: (w.data.mul_(2), w)[1],
-    'written in part':
-        lambda w: (w[0].copy_(_TEN[0]), w)[1],
-    'two optimizer steps':
-        _optimized,
-    'barrier':
-        _barrier,
-    'copied from the host':
-        lambda w: w.copy_(_TEN),
-    'copied on the device':
-        lambda w: w.copy_(torch.ones_like(w)),
-    'loaded':
-        _load,
-    'loaded and cast':
-        lambda w: _load(w).bfloat16(),
-    'normal_':
-        torch.nn.init.normal_,
-    'ones_':
-        torch.nn.init.ones_,
-    'times 2':
-        lambda w: w * 2,
-    'given what is marked alike':
-        lambda w: _marked(w,
-                          torch.ones(16, 8).to('xla')),
-    'given what is pending':
-        lambda w: _marked(w, w.data * 2),
-    'made a vector':
-        _as_vector,
-    'emptied and loaded':
-        _emptied,
-    'swapped and cast':
-        lambda w: _swapped(w, lambda m: m.bfloat16()),
-    'swapped and loaded':
-        lambda w: _swapped(w, _load_into),
-    'another parameter':
-        _another,
+    'bfloat16': lambda w: w.bfloat16(),
+    'double and back': lambda w: w.double().float(),
+    'clone': lambda w: w.clone(),
+    'copied into': lambda w: torch.empty_like(w).copy_(w),
+    'cast into': lambda w: torch.empty_like(w, dtype=torch.bfloat16).copy_(w),
+    'added to zeros': lambda w: torch.zeros_like(w).add_(w),
+    'data cast': lambda w: _set_data(w, w.data.bfloat16()),
+    'cast and updated': lambda w: w.bfloat16().mul_(2),
+    'updated': lambda w: w.mul_(2),
+    'updated and cast': lambda w: w.mul_(2).bfloat16(),
+    'updated by data': lambda w: (w.data.mul_(2), w)[1],
+    'written in part': lambda w: (w[0].copy_(_TEN[0]), w)[1],
+    'two optimizer steps': _optimized,
+    'barrier': _barrier,
+    'copied from the host': lambda w: w.copy_(_TEN),
+    'copied on the device': lambda w: w.copy_(torch.ones_like(w)),
+    'loaded': _load,
+    'loaded and cast': lambda w: _load(w).bfloat16(),
+    'normal_': torch.nn.init.normal_,
+    'ones_': torch.nn.init.ones_,
+    'times 2': lambda w: w * 2,
+    'given what is marked alike': _given_ones,
+    'given what is pending': lambda w: _marked(w, w.data * 2),
+    'made a vector': _as_vector,
+    'emptied and loaded': _emptied,
+    'swapped and cast': lambda w: _swapped(w, lambda m: m.bfloat16()),
+    'swapped and loaded': lambda w: _swapped(w, _load_into),
+    'another parameter': _another,
 }
 _CORE = ('cast into', 'cast and updated', 'loaded', 'ones_', 'made a vector',
          'given what is marked alike', 'swapped and cast')
