@@ -122,35 +122,6 @@ static void FillDevice(PJRT_DeviceDescription* device, int position,
   device->attributes[2].int64_value = slice;
 }
 
-// Writes the options down, and returns the number of slices.
-static int ReadOptions(const AbiTopologyDescriptionCreateArgs* args) {
-  char* text = state.topology_options;
-  const char* end = text + sizeof(state.topology_options);
-  int slices = 1;
-  text[0] = '\0';
-  for (size_t i = 0; i < args->num_options; ++i) {
-    const AbiNamedValue* option = &args->create_options[i];
-    text += snprintf(text, (size_t)(end - text),
-                     "%.*s=", (int)option->name_size, option->name);
-    if (option->type == kAbiValueInt64) {
-      text += snprintf(text, (size_t)(end - text), "%lld ",
-                       (long long)option->int64_value);
-      slices = (int)option->int64_value;
-      continue;
-    }
-    if (option->type == kAbiValueString) {
-      text += snprintf(text, (size_t)(end - text), "%.*s ",
-                       (int)option->value_size, option->string_value);
-      continue;
-    }
-    for (size_t k = 0; k < option->value_size; ++k) {
-      text += snprintf(text, (size_t)(end - text), "%lld,",
-                       (long long)option->int64_array_value[k]);
-    }
-  }
-  return slices;
-}
-
 ENTRY(TopologyDescriptionCreate) {
   char name[64];
   snprintf(name, sizeof(name), "%.*s", (int)args->topology_name_size,
@@ -159,7 +130,9 @@ ENTRY(TopologyDescriptionCreate) {
   if (sscanf(name, "fake:%d", &devices) != 1 || devices < 0) {
     return Refuse(kAbiInvalidArgument, "fake: no topology is named '%s'", name);
   }
-  const int slices = ReadOptions(args);
+  // The only option.
+  const int slices =
+      args->num_options > 0 ? (int)args->create_options[0].int64_value : 1;
   const size_t count = (size_t)(devices * slices);
   PJRT_TopologyDescription* topology = malloc(sizeof(*topology));
   if (topology == NULL) abort();

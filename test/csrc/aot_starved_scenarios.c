@@ -31,8 +31,8 @@ static void StarvedOpen(void) {
     CHECK_HAS(message, "out of memory");
     CHECK(Fake()->live_errors == 0 && Fake()->live_topologies == 0);
   }
-  // The world, its name and options, and four lists of devices.
-  CHECK(failures == 7);
+  // The world, its name, and four lists of devices.
+  CHECK(failures == 6);
 }
 
 static void StarvedCompile(void) {

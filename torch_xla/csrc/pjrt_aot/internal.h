@@ -139,7 +139,7 @@ typedef struct {
 // num_local, on all; an error once the steps are over.
 PJRT_Error* AotCountExecution(AotProgram* program, size_t which,
                               int64_t beside);
-void AotCountRead(size_t bytes);
+void AotCountRead(void);
 void AotCountBuffer(int change);
 
 // programs.c

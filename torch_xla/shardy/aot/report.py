@@ -138,6 +138,12 @@ class Program:
   cycles: Optional[Cycles] = None
 
   @property
+  def label(self) -> str:
+    """Its name, and where it was asked for."""
+    place = f' ({self.called_from[0]})' if self.called_from else ''
+    return self.name + place
+
+  @property
   def peak(self) -> Optional[int]:
     """The most memory that is needed while it runs; None where not known."""
     return None if self.memory is None else self.memory.peak + self.beside
@@ -203,6 +209,36 @@ class AotReport:
   def programs_after_warm_up(self) -> tuple[Program, ...]:
     warm_up = self.warm_up
     return tuple(p for p in self.programs if p.step > warm_up)
+
+  @property
+  def never_steady(self) -> str:
+    """Why warm-up did not end in this run; empty if it did."""
+    if self.steps > self.warm_up:
+      return ''
+    if not self.steps:
+      return ('no step ended, so nothing is known of one after warm-up: let '
+              'the script take more steps')
+    if self.steps == 1:
+      return ('only one step ended, and it compiled something: let the script '
+              'take more steps')
+    return (f'each of the {self.steps} steps that ended compiled something, so '
+            'none is after warm-up')
+
+  @property
+  def unknown_step(self) -> str:
+    """Why `step_programs` are not known; empty if they are."""
+    return self.never_steady or ('' if self.usual_step else
+                                 'no step after warm-up executed a program')
+
+  @property
+  def step_programs(self) -> tuple[Program, ...]:
+    """The programs of the step that was the usual one after warm-up, in order.
+
+    A step executes a program at most once: the second time begins the next one.
+    What runs in some steps only, such as an evaluation, is not among them.
+    """
+    return () if self.unknown_step else tuple(
+        self.programs[i] for i in self.usual_step)
 
   def is_fallback(self, program: Program) -> bool:
     """Tests whether GSPMD compiled what was Shardy's to partition."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import aot_reports as make
 import pytest
-from torch_xla.shardy.aot.reporting.steady_step import steady_step
 
 
 def test_what_the_usual_step_ran_in_its_order() -> None:
   start, step, update = make.start(), make.program(), make.program('update')
   report = make.report(start, step, update, usual_step=(2, 1), usual_steps=2)
-  assert steady_step(report).programs == (update, step)
+  assert report.step_programs == (update, step)
 
 
 @pytest.mark.parametrize('steps, why', [
@@ -20,17 +19,14 @@ def test_what_the_usual_step_ran_in_its_order() -> None:
 ])
 def test_without_a_step_after_warm_up(steps: int, why: str) -> None:
   programs = [make.program(step=i) for i in range(max(steps, 1))]
-  step = steady_step(make.report(*programs, steps=steps, usual_step=()))
-  assert (step.programs, step.unknown[:len(why)]) == ((), why)
+  report = make.report(*programs, steps=steps, usual_step=())
+  assert (report.step_programs, report.unknown_step[:len(why)]) == ((), why)
 
 
 def test_without_a_program_in_it() -> None:
-  step = steady_step(make.report(make.start(), usual_step=()))
-  assert step == step.__class__((), 'no step after warm-up executed a program')
-
-
-def test_a_script_that_compiles_nothing_has_no_step() -> None:
-  assert steady_step(make.empty()).unknown.startswith('no step ended')
+  report = make.report(make.start(), usual_step=())
+  assert report.unknown_step == 'no step after warm-up executed a program'
+  assert make.empty().unknown_step.startswith('no step ended')
 
 
 def test_programs_after_warm_up() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from .buffers import Buffer, buffers_of
+from .buffers import buffers_of
 from .compiled_module import CompiledModule
 from ..report import HeavyTensor
 from ...operation_names import origin_of
@@ -37,8 +36,9 @@ def _arguments(module: CompiledModule,
       key=lambda i: i.parameter_number)
   buffers = [b for p in parameters for b in buffers_of(p.shape)]
   for number, buffer in enumerate(buffers):
-    name = names.get(number, f'parameter {number}')
-    yield _tensor(name, 'argument', buffer)
+    yield HeavyTensor(
+        names.get(number, f'parameter {number}'), 'argument', buffer.shape,
+        buffer.nbytes)
 
 
 def _results(module: CompiledModule) -> Iterator[HeavyTensor]:
@@ -52,13 +52,6 @@ def _results(module: CompiledModule) -> Iterator[HeavyTensor]:
     if buffer.index not in aliased:
       source = by_id[root.operand_ids[buffer.index[0]]] if (
           root.opcode == 'tuple') else root
-      yield _tensor(_with_origin(f'result {number}', source), 'result', buffer)
-
-
-def _with_origin(name: str, instruction: Any) -> str:
-  origin = origin_of(instruction.metadata.op_name)
-  return f'{name} ({origin})' if origin else name
-
-
-def _tensor(name: str, role: str, buffer: Buffer) -> HeavyTensor:
-  return HeavyTensor(name, role, buffer.shape, buffer.nbytes)
+      origin = origin_of(source.metadata.op_name)
+      yield HeavyTensor(f'result {number}' + (f' ({origin})' if origin else ''),
+                        'result', buffer.shape, buffer.nbytes)

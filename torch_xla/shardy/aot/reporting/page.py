@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from . import comparison, measures, wording
-from .comparison import Comparison, Part
+from . import comparison, quantities, wording
+from .comparison import Comparison
 from ..report import CollectiveUse, AotReport
-from .steady_step import steady_step
 from .table import COLUMNS, program_cells, use_cells
 from ...gate import sizes
 from ...web_page import document, figures, table, verdict
@@ -54,7 +53,7 @@ def _comparison(compared: Comparison) -> Iterator[str]:
     if part.differing:
       yield _rows(compared.labels, part.differing)
     if part.same:
-      yield _same(part)
+      yield f'<p class="soft">The same: {escape(part.same)}</p>'
   if compared.unmatched:
     yield '<h2>Programs that not all have</h2><ul>' + ''.join(
         f'<li>{escape(text)}</li>' for text in compared.unmatched) + '</ul>'
@@ -67,11 +66,6 @@ def _rows(labels: Sequence[str], rows: Sequence[comparison.Row]) -> str:
   return table(columns, ([(escape(text), False)
                           for text in (row.name, *row.values)]
                          for row in rows))
-
-
-def _same(part: Part) -> str:
-  return (f'<p class="soft">The same: {escape(comparison.same_text(part))}'
-          '</p>')
 
 
 def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
@@ -98,18 +92,16 @@ def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
 
 def _one_step(report: AotReport) -> Iterator[str]:
   yield '<h2>One step after warm-up, on one device</h2>'
-  step = steady_step(report)
-  if step.unknown:
-    yield f'<p class="soft">Not known: {escape(step.unknown)}</p>'
+  if report.unknown_step:
+    yield f'<p class="soft">Not known: {escape(report.unknown_step)}</p>'
     return
   texts = []
-  for name, of_program in (('flops', measures.flops), ('cycles',
-                                                       measures.cycles)):
-    measure = measures.over_step(of_program, report)
+  for name in ('flops', 'cycles'):
+    measure = quantities.named(name).of_report(report)
     texts.append(('not known',
                   f'{name}: {measure.unknown}') if measure.value is None else (
                       sizes.number_text(measure.value), name))
-  uses = wording.totals(step.programs)
+  uses = wording.totals(report.step_programs)
   moved = sum(use.nbytes for use in uses)
   count = sum(use.count for use in uses)
   yield figures(

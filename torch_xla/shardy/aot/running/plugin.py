@@ -7,28 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 import ctypes
-import dataclasses
 import functools
 import itertools
 import os
-from typing import Optional
+from typing import Any, Optional
 
 from ..errors import AotError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
-_VERSION = 4
+_VERSION = 5
 _MESSAGE_SIZE = 65536
 _OK, _NOT_FOUND = 0, 5
 
 
-class _TopologyOption(ctypes.Structure):
+class _NamedValue(ctypes.Structure):
+  """PJRT's: an integer, or the address of text or of integers."""
   _fields_ = [
+      ('struct_size', ctypes.c_size_t),
+      ('extension_start', ctypes.c_void_p),
       ('name', ctypes.c_char_p),
-      ('text', ctypes.c_char_p),
-      ('values', ctypes.POINTER(ctypes.c_int64)),
-      ('num_values', ctypes.c_size_t),
-      ('is_list', ctypes.c_int),
+      ('name_size', ctypes.c_size_t),
+      ('type', ctypes.c_int),
+      ('value', ctypes.c_int64),
+      ('value_size', ctypes.c_size_t),
   ]
 
 
@@ -36,7 +38,7 @@ class _Options(ctypes.Structure):
   _fields_ = [
       ('library', ctypes.c_char_p),
       ('topology', ctypes.c_char_p),
-      ('topology_options', ctypes.POINTER(_TopologyOption)),
+      ('topology_options', ctypes.POINTER(_NamedValue)),
       ('num_topology_options', ctypes.c_size_t),
       ('host', ctypes.c_int),
       ('one_process', ctypes.c_int),
@@ -46,17 +48,26 @@ class _Options(ctypes.Structure):
   ]
 
 
-class _Device(ctypes.Structure):
+class Device(ctypes.Structure):
+  """A device of the topology; `slice` is -1 where there is one only."""
   _fields_ = [
       ('id', ctypes.c_int64),
       ('process', ctypes.c_int),
       ('addressable', ctypes.c_int),
-      ('kind', ctypes.c_void_p),
-      ('kind_size', ctypes.c_size_t),
-      ('coordinates', ctypes.c_int64 * 3),
-      ('num_coordinates', ctypes.c_size_t),
+      ('_kind', ctypes.c_void_p),
+      ('_kind_size', ctypes.c_size_t),
+      ('_coordinates', ctypes.c_int64 * 3),
+      ('_num_coordinates', ctypes.c_size_t),
       ('slice', ctypes.c_int64),
   ]
+
+  @property
+  def kind(self) -> str:
+    return _text(self._kind, self._kind_size)
+
+  @property
+  def coordinates(self) -> tuple[int, ...]:
+    return tuple(self._coordinates[:self._num_coordinates])
 
 
 class ProgramFacts(ctypes.Structure):
@@ -80,19 +91,9 @@ class Counters(ctypes.Structure):
       ('steps', ctypes.c_int64),
       ('executions', ctypes.c_int64),
       ('reads', ctypes.c_int64),
-      ('read_bytes', ctypes.c_int64),
       ('refused', ctypes.c_int64),
       ('buffers', ctypes.c_int64),
   ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Device:
-  """A device of the topology; `slice` is -1 where there is one only."""
-  process: int
-  kind: str
-  coordinates: tuple[int, ...]
-  slice: int
 
 
 @functools.lru_cache(maxsize=None)
@@ -129,14 +130,18 @@ def open_topology(library: str, topology: str, options: Mapping[str, object], *,
     stop_signal: sent to this process at each such refusal but the first, which
       a script may take for an error and go on; 0: none.
   """
-  topology_options = [
-      _topology_option(name, value) for name, value in options.items()
-  ]
+  # What the addresses are of lives as long as this.
+  memory = [_memory(value) for value in options.values()]
+  topology_options = (_NamedValue * len(options))(
+      *(_NamedValue(
+          ctypes.sizeof(_NamedValue), None, name.encode(), len(name), type_,
+          value if buffer is None else ctypes.addressof(buffer), size)
+        for (name, value), (type_, buffer,
+                            size) in zip(options.items(), memory)))
   settings = _Options(
       library=os.fsencode(library),
       topology=topology.encode(),
-      topology_options=(_TopologyOption *
-                        len(topology_options))(*topology_options),
+      topology_options=topology_options,
       num_topology_options=len(topology_options),
       host=host,
       one_process=one_process,
@@ -149,14 +154,15 @@ def open_topology(library: str, topology: str, options: Mapping[str, object], *,
     raise AotError(message.value.decode(errors='replace'))
 
 
-def _topology_option(name: str, value: object) -> _TopologyOption:
+def _memory(value: object) -> tuple[int, Any, int]:
+  """PJRT's type of a value, where it lies unless it is a number, and its size.
+  """
   if isinstance(value, str):
-    return _TopologyOption(name.encode(), value.encode(), None, 0, 0)
-  is_list = isinstance(value, tuple)
-  values = value if is_list else (value,)
-  return _TopologyOption(name.encode(),
-                         None, (ctypes.c_int64 * len(values))(*values),
-                         len(values), is_list)
+    text = value.encode()
+    return 0, ctypes.create_string_buffer(text), len(text)
+  if isinstance(value, tuple):
+    return 2, (ctypes.c_int64 * len(value))(*value), len(value)
+  return 1, None, 1
 
 
 def platform() -> tuple[str, str]:
@@ -167,23 +173,21 @@ def platform() -> tuple[str, str]:
       ctypes.byref(name), ctypes.byref(name_size), ctypes.byref(version),
       ctypes.byref(version_size)):
     raise AotError('no topology is open')
-  return (ctypes.string_at(name, name_size.value).decode(errors='replace'),
-          ctypes.string_at(version,
-                           version_size.value).decode(errors='replace'))
+  return _text(name, name_size.value), _text(version, version_size.value)
 
 
 def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
   for position in itertools.count():
-    device = _Device()
+    device = Device()
     if _library().PjrtAot_GetDevice(
         ctypes.c_size_t(position), ctypes.byref(device)):
       return
-    yield Device(
-        device.process,
-        ctypes.string_at(device.kind,
-                         device.kind_size).decode(errors='replace'),
-        tuple(device.coordinates[:device.num_coordinates]), device.slice)
+    yield device
+
+
+def _text(start: Any, size: int) -> str:
+  return ctypes.string_at(start, size).decode(errors='replace')
 
 
 def set_memory_limit(nbytes: int) -> None:

@@ -22,12 +22,12 @@ from ... import door
 from ...door.device_plugins import DoorPlugin
 from ...hlo import opcodes
 from ...mode import current_mode, Mode
-from . import plugin, script_hooks
+from . import plugin
 from .. import topologies
 from ..reporting import json_form
 from ...gate import sizes
 from ...callers import Callers
-from .hooks import Hooks
+from .script_hooks import Hooks
 from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
@@ -83,18 +83,10 @@ class Session:
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
     callers = Callers(folder)
-    self._hooks = Hooks(callers)
-    self._meshes = script_hooks.collect_meshes(self._hooks)
+    self._hooks = Hooks(callers, settings.one_process, self._end_step)
     self._findings = self._findings_at_start(chosen_device)
     self._observer = ProgramObserver(callers, self._progress,
-                                     lambda: self._meshes,
-                                     torch_xla.shardy.programs, self.write)
-    script_hooks.leave_out_saving(self._hooks)
-    script_hooks.leave_out_virtual_devices(self._hooks)
-    script_hooks.refuse_waiting(self._hooks)
-    if settings.one_process:
-      script_hooks.watch_minibatch(self._hooks)
-    script_hooks.after_each_step(self._hooks, self._end_step)
+                                     self._hooks.meshes, self.write)
     _put_door(self._observer)
     self._said_zeros = False
     self._start = self._written = time.perf_counter()
@@ -143,14 +135,13 @@ class Session:
                            warm_up(programs, counters.steps),
                            [p.flops or 0 for p in programs])
     usual, *others = kinds or [((), 0)]
-    is_alone = settings.one_process
     return AotReport(
         script=(settings.script, *settings.arguments),
         topology=self._topology,
         mode=current_mode().value,
         host=settings.host,
-        processes=1 if is_alone else self._topology.hosts,
-        meshes=tuple(map(_mesh_text, self._meshes)),
+        processes=1 if settings.one_process else self._topology.hosts,
+        meshes=tuple(map(_mesh_text, self._hooks.meshes)),
         programs=programs,
         steps=counters.steps,
         usual_step=usual[0],
