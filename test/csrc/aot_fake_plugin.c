@@ -79,6 +79,14 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
   }                                                            \
   static PJRT_Error* Do##slot(Abi##slot##Args* args)
 
+// An entry that only writes its answers, of an object with this magic.
+#define ANSWER(slot, object, wanted, ...)    \
+  ENTRY(slot) {                              \
+    CheckMagic(args->object->magic, wanted); \
+    __VA_ARGS__;                             \
+    return NULL;                             \
+  }
+
 ENTRY(PluginInitialize) {
   (void)args;
   ++state.initialized;
@@ -159,52 +167,28 @@ ENTRY(TopologyDescriptionDestroy) {
   return NULL;
 }
 
-ENTRY(TopologyDescriptionPlatformName) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->platform_name = "fakes";
-  args->platform_name_size = 4;
-  return NULL;
-}
+ANSWER(TopologyDescriptionPlatformName, topology, kTopologyMagic,
+       args->platform_name = "fakes", args->platform_name_size = 4)
 
-ENTRY(TopologyDescriptionPlatformVersion) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->platform_version = "fake 1";
-  args->platform_version_size = 6;
-  return NULL;
-}
+ANSWER(TopologyDescriptionPlatformVersion, topology, kTopologyMagic,
+       args->platform_version = "fake 1", args->platform_version_size = 6)
 
-ENTRY(TopologyDescriptionGetDeviceDescriptions) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->descriptions = args->topology->list;
-  args->num_descriptions = args->topology->num_devices;
-  return NULL;
-}
+ANSWER(TopologyDescriptionGetDeviceDescriptions, topology, kTopologyMagic,
+       args->descriptions = args->topology->list,
+       args->num_descriptions = args->topology->num_devices)
 
-ENTRY(DeviceDescriptionId) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->id = args->device_description->id;
-  return NULL;
-}
+ANSWER(DeviceDescriptionId, device_description, kDeviceMagic,
+       args->id = args->device_description->id)
 
-ENTRY(DeviceDescriptionProcessIndex) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->process_index = args->device_description->process;
-  return NULL;
-}
+ANSWER(DeviceDescriptionProcessIndex, device_description, kDeviceMagic,
+       args->process_index = args->device_description->process)
 
-ENTRY(DeviceDescriptionKind) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->device_kind = "Fake v1";
-  args->device_kind_size = 7;
-  return NULL;
-}
+ANSWER(DeviceDescriptionKind, device_description, kDeviceMagic,
+       args->device_kind = "Fake v1", args->device_kind_size = 7)
 
-ENTRY(DeviceDescriptionAttributes) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->attributes = args->device_description->attributes;
-  args->num_attributes = kAttributes;
-  return NULL;
-}
+ANSWER(DeviceDescriptionAttributes, device_description, kDeviceMagic,
+       args->attributes = args->device_description->attributes,
+       args->num_attributes = kAttributes)
 
 // Writes down what was asked for, by several threads at once.
 static void Note(const AbiCompileArgs* args) {
@@ -308,19 +292,13 @@ ENTRY(ExecutableGetCompiledMemoryStats) {
   return NULL;
 }
 
-ENTRY(ExecutableGetCostAnalysis) {
-  ProgramOf(args->executable);
-  args->properties = args->executable->costs;
-  args->num_properties = kCosts;
-  return NULL;
-}
+ANSWER(ExecutableGetCostAnalysis, executable, kExecutableMagic,
+       args->properties = args->executable->costs,
+       args->num_properties = kCosts)
 
-ENTRY(ExecutableFingerprint) {
-  ProgramOf(args->executable);
-  args->executable_fingerprint = "finger";
-  args->executable_fingerprint_size = 6;
-  return NULL;
-}
+ANSWER(ExecutableFingerprint, executable, kExecutableMagic,
+       args->executable_fingerprint = "finger",
+       args->executable_fingerprint_size = 6)
 
 static struct {
   size_t struct_size;

@@ -20,9 +20,6 @@ static void FreeWorld(AotWorld* world) {
   }
   free(world->topology_name);
   free(world->devices);
-  free(world->all);
-  free(world->local);
-  free(world->memories);
   free(world);
 }
 
@@ -136,15 +133,14 @@ static PJRT_Error* ReadDevices(const PjrtAot_Options* options,
   PJRT_Error* error = AOT_INNER(TopologyDescriptionGetDeviceDescriptions, &get);
   if (error != NULL) return error;
   const size_t count = world->num_devices = get.num_descriptions;
-  // One more, so that none is not taken for no memory.
-  world->devices = calloc(count + 1, sizeof(*world->devices));
-  world->all = calloc(count + 1, sizeof(*world->all));
-  world->local = calloc(count + 1, sizeof(*world->local));
-  world->memories = calloc(kAotMemories * count + 1, sizeof(*world->memories));
-  if (world->devices == NULL || world->all == NULL || world->local == NULL ||
-      world->memories == NULL) {
-    return NoMemory();
-  }
+  // One pointer more, so that none is not taken for no memory.
+  world->devices =
+      calloc(1, count * sizeof(*world->devices) +
+                    ((2 + kAotMemories) * count + 1) * sizeof(void*));
+  if (world->devices == NULL) return NoMemory();
+  world->all = (PJRT_Device**)(world->devices + count);
+  world->local = world->all + count;
+  world->memories = (PJRT_Memory**)(world->local + count);
   for (size_t i = 0; i < count; ++i) {
     error = ReadDevice(get.descriptions[i], &world->devices[i]);
     if (error != NULL) return error;

@@ -63,9 +63,7 @@ def _comparison(compared: Comparison) -> Iterator[str]:
 
 def _rows(labels: Sequence[str], rows: Sequence[comparison.Row]) -> str:
   columns = (('', 'head'), *((name, '') for name in labels))
-  return table(columns, ([(escape(text), False)
-                          for text in (row.name, *row.values)]
-                         for row in rows))
+  return table(columns, ((row.name, *row.values) for row in rows))
 
 
 def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
@@ -149,8 +147,7 @@ def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
       if name in _BELOW[1:])) + '</p>'
   if program.heaviest:
     yield '<h3>Heaviest arguments and results</h3>' + table(
-        _TENSORS, ([(escape(text), False)
-                    for text in (t.name, t.role, t.shape, sizes.text(t.nbytes))]
+        _TENSORS, ((t.name, t.role, t.shape, sizes.text(t.nbytes))
                    for t in program.heaviest))
   yield '<h3>Collectives</h3>' + _collectives(wording.totals([program]))
   yield f'<p>Cycles: {escape(wording.cycles_text(program.cycles))}</p>'
@@ -159,9 +156,7 @@ def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
 def _collectives(uses: Sequence[CollectiveUse]) -> str:
   if not uses:
     return '<p class="soft">No collectives.</p>'
-  return table(
-      _COLLECTIVES,
-      ([(escape(text), False) for text in use_cells(use)] for use in uses))
+  return table(_COLLECTIVES, map(use_cells, uses))
 
 
 def _words(text: str) -> str:

@@ -5,7 +5,7 @@ The C side is documented in csrc/pjrt_aot/pjrt_aot.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import ctypes
 import functools
 import itertools
@@ -13,12 +13,13 @@ import os
 from typing import Any, Optional
 
 from ..errors import AotError
+from ..settings import Settings
+from ..topologies import TopologyName
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
 _VERSION = 5
 _MESSAGE_SIZE = 65536
-_OK, _NOT_FOUND = 0, 5
 
 
 class _NamedValue(ctypes.Structure):
@@ -114,55 +115,42 @@ def _library() -> ctypes.CDLL:
   return library
 
 
-def open_topology(library: str, topology: str, options: Mapping[str, object], *,
-                  host: int, one_process: bool, refuse_reads: bool,
-                  step_limit: int, stop_signal: int) -> None:
+def open_topology(settings: Settings, name: TopologyName,
+                  stop_signal: int) -> None:
   """Opens the compiler's plugin and the topology, before the runtime is up.
 
   Args:
-    library: the path of the plugin that compiles.
-    topology: as that plugin calls it.
-    options: more that it is told; strings, integers and tuples of them.
-    host: the process whose devices are addressable.
-    one_process: whether all devices say that they are of process 0.
-    refuse_reads: whether reading a value is an error.
-    step_limit: executions are refused after so many steps; 0: never.
-    stop_signal: sent to this process at each such refusal but the first, which
-      a script may take for an error and go on; 0: none.
+    stop_signal: sent to this process at each execution after the last step but
+      the first, which a script may take for an error and go on; 0: none.
   """
-  # What the addresses are of lives as long as this.
-  memory = [_memory(value) for value in options.values()]
-  topology_options = (_NamedValue * len(options))(
-      *(_NamedValue(
-          ctypes.sizeof(_NamedValue), None, name.encode(), len(name), type_,
-          value if buffer is None else ctypes.addressof(buffer), size)
-        for (name, value), (type_, buffer,
-                            size) in zip(options.items(), memory)))
-  settings = _Options(
-      library=os.fsencode(library),
-      topology=topology.encode(),
-      topology_options=topology_options,
-      num_topology_options=len(topology_options),
-      host=host,
-      one_process=one_process,
-      refuse_reads=refuse_reads,
-      step_limit=step_limit,
+  values = [_named_value(*option) for option in name.options.items()]
+  options = _Options(
+      library=os.fsencode(settings.compiler),
+      topology=name.for_library.encode(),
+      topology_options=(_NamedValue * len(values))(*(v for v, _ in values)),
+      num_topology_options=len(values),
+      host=settings.host,
+      one_process=settings.one_process,
+      refuse_reads=settings.strict,
+      step_limit=settings.steps,
       stop_signal=stop_signal)
   message = ctypes.create_string_buffer(_MESSAGE_SIZE)
   if _library().PjrtAot_Open(
-      ctypes.byref(settings), message, ctypes.c_size_t(_MESSAGE_SIZE)):
+      ctypes.byref(options), message, ctypes.c_size_t(_MESSAGE_SIZE)):
     raise AotError(message.value.decode(errors='replace'))
 
 
-def _memory(value: object) -> tuple[int, Any, int]:
-  """PJRT's type of a value, where it lies unless it is a number, and its size.
-  """
+def _named_value(name: str, value: Any) -> tuple[_NamedValue, Any]:
+  """A string, an integer or integers as PJRT has them, and the memory of it."""
+  type_, size, memory = 1, 1, None
   if isinstance(value, str):
-    text = value.encode()
-    return 0, ctypes.create_string_buffer(text), len(text)
-  if isinstance(value, tuple):
-    return 2, (ctypes.c_int64 * len(value))(*value), len(value)
-  return 1, None, 1
+    type_, size, memory = 0, len(value), ctypes.create_string_buffer(
+        value.encode())
+  elif isinstance(value, tuple):
+    type_, size, memory = 2, len(value), (ctypes.c_int64 * len(value))(*value)
+  return _NamedValue(
+      ctypes.sizeof(_NamedValue), None, name.encode(), len(name), type_,
+      value if memory is None else ctypes.addressof(memory), size), memory
 
 
 def platform() -> tuple[str, str]:

@@ -32,9 +32,9 @@ from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
 from ...progress import Progress
-from ..report import INTERRUPTED, AotReport, RUNNING, Topology, warm_up
+from ..report import (INTERRUPTED, AotReport, kinds_of_steps, RUNNING, Topology,
+                      warm_up)
 from ..settings import DEVICE, Settings
-from .usual_step import kinds_of_steps
 
 # Exit statuses of the process, for `launcher`.
 FINISHED, FAILED, CANNOT_START = 0, 1, 2
@@ -66,15 +66,7 @@ class Session:
     name = topologies.parse(settings.topology)
     # As on a host that has TPUs: the compiler reads it when it is opened.
     torch_xla._setup_libtpu_flags()
-    plugin.open_topology(
-        settings.compiler,
-        name.for_library,
-        name.options,
-        host=settings.host,
-        one_process=settings.one_process,
-        refuse_reads=settings.strict,
-        step_limit=settings.steps,
-        stop_signal=_STOP_SIGNAL)
+    plugin.open_topology(settings, name, _STOP_SIGNAL)
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
     plugin.set_memory_limit(self._topology.memory)
@@ -174,7 +166,10 @@ class Session:
   def _end_step(self) -> None:
     self._wait()
     steps = plugin.end_step()
-    self._say_zeros()
+    if plugin.counters().reads and not self._said_zeros:
+      self._said_zeros = True
+      self._progress.say('the script reads values: they are zeros, as nothing '
+                         'is computed')
     if time.perf_counter() - self._written > _WRITE_SECONDS:
       self.write()  # A process that is ended from outside says no more.
     if self._settings.steps and steps >= self._settings.steps:
@@ -183,12 +178,6 @@ class Session:
   def _wait(self) -> None:
     # So that a step's programs are of that step, however threads run.
     torch_xla._XLAC._xla_wait_device_ops([])
-
-  def _say_zeros(self) -> None:
-    if plugin.counters().reads and not self._said_zeros:
-      self._said_zeros = True
-      self._progress.say('the script reads values: they are zeros, as nothing '
-                         'is computed')
 
   def _check_device(self) -> None:
     if (torch_xla._XLAC._xla_runtime_is_initialized() and
