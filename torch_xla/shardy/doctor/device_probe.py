@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 import os
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import torch

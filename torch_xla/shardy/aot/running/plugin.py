@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 import ctypes
+from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 import functools
 import itertools
 import os
@@ -24,43 +25,25 @@ _MESSAGE_SIZE = 65536
 
 class _NamedValue(ctypes.Structure):
   """PJRT's: an integer, or the address of text or of integers."""
-  _fields_ = [
-      ('struct_size', ctypes.c_size_t),
-      ('extension_start', ctypes.c_void_p),
-      ('name', ctypes.c_char_p),
-      ('name_size', ctypes.c_size_t),
-      ('type', ctypes.c_int),
-      ('value', ctypes.c_int64),
-      ('value_size', ctypes.c_size_t),
-  ]
+  _fields_ = [('struct_size', c_size_t), ('extension_start', c_void_p),
+              ('name', c_char_p), ('name_size', c_size_t), ('type', c_int),
+              ('value', c_int64), ('value_size', c_size_t)]
 
 
 class _Options(ctypes.Structure):
-  _fields_ = [
-      ('library', ctypes.c_char_p),
-      ('topology', ctypes.c_char_p),
-      ('topology_options', ctypes.POINTER(_NamedValue)),
-      ('num_topology_options', ctypes.c_size_t),
-      ('host', ctypes.c_int),
-      ('one_process', ctypes.c_int),
-      ('refuse_reads', ctypes.c_int),
-      ('step_limit', ctypes.c_int64),
-      ('stop_signal', ctypes.c_int),
-  ]
+  _fields_ = [('library', c_char_p), ('topology', c_char_p),
+              ('topology_options', ctypes.POINTER(_NamedValue)),
+              ('num_topology_options', c_size_t), ('host', c_int),
+              ('one_process', c_int), ('refuse_reads', c_int),
+              ('step_limit', c_int64), ('stop_signal', c_int)]
 
 
 class Device(ctypes.Structure):
   """A device of the topology; `slice` is -1 where there is one only."""
-  _fields_ = [
-      ('id', ctypes.c_int64),
-      ('process', ctypes.c_int),
-      ('addressable', ctypes.c_int),
-      ('_kind', ctypes.c_void_p),
-      ('_kind_size', ctypes.c_size_t),
-      ('_coordinates', ctypes.c_int64 * 3),
-      ('_num_coordinates', ctypes.c_size_t),
-      ('slice', ctypes.c_int64),
-  ]
+  _fields_ = [('id', c_int64), ('process', c_int), ('addressable', c_int),
+              ('_kind', c_void_p), ('_kind_size', c_size_t),
+              ('_coordinates', c_int64 * 3), ('_num_coordinates', c_size_t),
+              ('slice', c_int64)]
 
   @property
   def kind(self) -> str:
@@ -78,23 +61,14 @@ class ProgramFacts(ctypes.Structure):
     beside: bytes, the most that buffers other than its arguments took when it
       was executed; flops and bytes accessed are what the compiler tells.
   """
-  _fields_ = [
-      ('flops', ctypes.c_double),
-      ('bytes_accessed', ctypes.c_double),
-      ('executions', ctypes.c_int64),
-      ('beside', ctypes.c_int64),
-  ]
+  _fields_ = [('flops', c_double), ('bytes_accessed', c_double),
+              ('executions', c_int64), ('beside', c_int64)]
 
 
 class Counters(ctypes.Structure):
   """Counts of the events in this process so far."""
-  _fields_ = [
-      ('steps', ctypes.c_int64),
-      ('executions', ctypes.c_int64),
-      ('reads', ctypes.c_int64),
-      ('refused', ctypes.c_int64),
-      ('buffers', ctypes.c_int64),
-  ]
+  _fields_ = [(name, c_int64) for name in ('steps', 'executions', 'reads',
+                                           'refused', 'buffers')]
 
 
 @functools.lru_cache(maxsize=None)
@@ -109,9 +83,9 @@ def _library() -> ctypes.CDLL:
     raise AotError(
         f'{LIBRARY_PATH} is of version {library.PjrtAot_Version()}, and '
         f'{_VERSION} is needed: install torch_xla again')
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
-  library.PjrtAot_EndStep.restype = ctypes.c_int64
-  library.PjrtAot_GetExecutions.restype = ctypes.c_size_t
+  library.PjrtAot_LastProgram.restype = c_int64
+  library.PjrtAot_EndStep.restype = c_int64
+  library.PjrtAot_GetExecutions.restype = c_size_t
   return library
 
 
@@ -136,7 +110,7 @@ def open_topology(settings: Settings, name: TopologyName,
       stop_signal=stop_signal)
   message = ctypes.create_string_buffer(_MESSAGE_SIZE)
   if _library().PjrtAot_Open(
-      ctypes.byref(options), message, ctypes.c_size_t(_MESSAGE_SIZE)):
+      ctypes.byref(options), message, c_size_t(_MESSAGE_SIZE)):
     raise AotError(message.value.decode(errors='replace'))
 
 
@@ -147,7 +121,7 @@ def _named_value(name: str, value: Any) -> tuple[_NamedValue, Any]:
     type_, size, memory = 0, len(value), ctypes.create_string_buffer(
         value.encode())
   elif isinstance(value, tuple):
-    type_, size, memory = 2, len(value), (ctypes.c_int64 * len(value))(*value)
+    type_, size, memory = 2, len(value), (c_int64 * len(value))(*value)
   return _NamedValue(
       ctypes.sizeof(_NamedValue), None, name.encode(), len(name), type_,
       value if memory is None else ctypes.addressof(memory), size), memory
@@ -155,8 +129,8 @@ def _named_value(name: str, value: Any) -> tuple[_NamedValue, Any]:
 
 def platform() -> tuple[str, str]:
   """The name and the version of the compiler's platform."""
-  name, version = ctypes.c_void_p(), ctypes.c_void_p()
-  name_size, version_size = ctypes.c_size_t(), ctypes.c_size_t()
+  name, version = c_void_p(), c_void_p()
+  name_size, version_size = c_size_t(), c_size_t()
   if _library().PjrtAot_Platform(
       ctypes.byref(name), ctypes.byref(name_size), ctypes.byref(version),
       ctypes.byref(version_size)):
@@ -168,8 +142,7 @@ def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
   for position in itertools.count():
     device = Device()
-    if _library().PjrtAot_GetDevice(
-        ctypes.c_size_t(position), ctypes.byref(device)):
+    if _library().PjrtAot_GetDevice(c_size_t(position), ctypes.byref(device)):
       return
     yield device
 
@@ -180,7 +153,7 @@ def _text(start: Any, size: int) -> str:
 
 def set_memory_limit(nbytes: int) -> None:
   """Sets the memory that devices report from here on; 0: none."""
-  _library().PjrtAot_SetMemoryLimit(ctypes.c_int64(nbytes))
+  _library().PjrtAot_SetMemoryLimit(c_int64(nbytes))
 
 
 def last_program() -> Optional[int]:
@@ -192,15 +165,15 @@ def last_program() -> Optional[int]:
 def set_donated(number: int, positions: Sequence[int]) -> None:
   """Sets the arguments that a program writes over, before it is executed."""
   if _library().PjrtAot_SetDonated(
-      ctypes.c_int64(number), (ctypes.c_int64 * len(positions))(*positions),
-      ctypes.c_size_t(len(positions))):
+      c_int64(number), (c_int64 * len(positions))(*positions),
+      c_size_t(len(positions))):
     raise KeyError(number)
 
 
 def program_facts(number: int) -> ProgramFacts:
   """The facts of a program, also after its executable is gone."""
   found = ProgramFacts()
-  if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
+  if _library().PjrtAot_GetProgram(c_int64(number), ctypes.byref(found)):
     raise KeyError(number)
   return found
 
@@ -208,10 +181,10 @@ def program_facts(number: int) -> ProgramFacts:
 def executions() -> Iterator[tuple[int, int]]:
   """Each execution in order: its program, and how many steps had ended."""
   first, capacity = 0, 4096
-  programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
+  programs, steps = ((c_int64 * capacity)() for _ in range(2))
   while True:
     count = _library().PjrtAot_GetExecutions(
-        ctypes.c_int64(first), programs, steps, ctypes.c_size_t(capacity))
+        c_int64(first), programs, steps, c_size_t(capacity))
     yield from zip(programs[:count], steps[:count])
     if count < capacity:
       return
