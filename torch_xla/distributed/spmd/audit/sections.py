@@ -220,7 +220,8 @@ def _program_rows(report: Report) -> list[tuple[str, ...]]:
     nbytes = ('-',) * 5 if m is None else tuple(
         f'{n:,}' for n in (m.peak, m.arguments, m.outputs, m.aliases,
                            m.temporaries))
-    rows[row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes] += 1
+    key = (row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes)
+    rows[key] += 1
   return [('program', 'by', 'V2', 'V1', 'bytes', 'arguments', 'results',
            'in place', 'temporaries'),
           *((name if count == 1 else f'{name} ({count})', *cells)
