@@ -100,7 +100,7 @@ static PjrtAot_Program ReadFacts(PJRT_Executable* inner) {
 
 // Takes over a compiled program, also where it fails.
 static PJRT_Error* MakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              PJRT_Executable** made) {
+                                  PJRT_Executable** made) {
   PJRT_Executable* executable = calloc(1, sizeof(*executable));
   if (executable == NULL) {
     FreeInner(inner);

@@ -44,7 +44,7 @@ class Section(NamedTuple):
 
 
 def on_device(report: Report) -> Iterator[Section]:
-  """What lives on the device; what there is nothing of is left out."""
+  """The parts on what lives on the device, but for empty ones."""
   yield Section(
       'living on the device',
       [(f'{h.local_nbytes:,}', f'{h.sort}, {h.tensors:,} in all, {h.nbytes:,} '
@@ -57,7 +57,7 @@ def on_device(report: Report) -> Iterator[Section]:
 
 
 def what_ran(report: Report) -> Iterator[Section]:
-  """Boundaries, programs and counts."""
+  """The parts on boundaries, programs and counts."""
   if report.boundaries:
     yield Section(
         'boundaries', paragraphs=[*map(_boundary_text, report.boundaries)])

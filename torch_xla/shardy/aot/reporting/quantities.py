@@ -177,8 +177,8 @@ def _over_step(name: str, unit: Unit, read: Callable[[Program],
   return Quantity(name, unit, of_report, of_program)
 
 
-def _collective(kind: str, what: str, over: Optional[tuple[str,
-                                                           ...]]) -> Quantity:
+def _collective(kind: str, amount: str, over: Optional[tuple[str,
+                                                             ...]]) -> Quantity:
   """The sum over the collectives of one kind, or 'collective': of all.
 
   Args:
@@ -187,14 +187,14 @@ def _collective(kind: str, what: str, over: Optional[tuple[str,
 
   def read(program: Program) -> Optional[int]:
     return None if program.error else sum(
-        use.nbytes if what == 'bytes' else use.count
+        use.nbytes if amount == 'bytes' else use.count
         for use in program.collectives
         if kind in (ALL_COLLECTIVES, use.kind) and over in (None,
                                                             runs_over(use)))
 
   return _over_step(
-      f'{kind} {what}' + (f' over {",".join(over)}' if over else ''),
-      Unit.BYTES if what == 'bytes' else Unit.COUNT, read, 'collectives')
+      f'{kind} {amount}' + (f' over {",".join(over)}' if over else ''),
+      Unit.BYTES if amount == 'bytes' else Unit.COUNT, read, 'collectives')
 
 
 def _measured(read: Callable[[Program], Optional[Number]],
