@@ -70,12 +70,23 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
   return NULL;
 }
 
+// What is left out is NULL, as in plugins that leave it out.
+static struct {
+  size_t struct_size;
+  void* extension_start;
+  AbiVersion version;
+  AbiFunction slots[kAbiSlots];
+} table;
+
 // An entry: a function that is called as its slot is, if it is to go well.
 #define ENTRY(slot)                                            \
   static PJRT_Error* Do##slot(Abi##slot##Args* args);          \
   static PJRT_Error* slot(Abi##slot##Args* args) {             \
     PJRT_Error* error = Begin(kSlot##slot, args->struct_size); \
     return error != NULL ? error : Do##slot(args);             \
+  }                                                            \
+  __attribute__((constructor)) static void Set##slot(void) {   \
+    table.slots[kSlot##slot] = (AbiFunction)slot;              \
   }                                                            \
   static PJRT_Error* Do##slot(Abi##slot##Args* args)
 
@@ -300,40 +311,9 @@ ANSWER(ExecutableFingerprint, executable, kExecutableMagic,
        args->executable_fingerprint = "finger",
        args->executable_fingerprint_size = 6)
 
-static struct {
-  size_t struct_size;
-  void* extension_start;
-  AbiVersion version;
-  AbiFunction slots[kAbiSlots];
-} table;
-
-#define SET(slot) table.slots[kSlot##slot] = (AbiFunction)slot
-
 EXPORT const AbiApi* GetPjrtApi(void) {
-  // What is left out is NULL, as in plugins that leave it out.
   table.struct_size = sizeof(table);
   table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
   SetErrorFunctions((AbiApi*)&table);
-  SET(PluginInitialize);
-  SET(PluginAttributes);
-  SET(TopologyDescriptionCreate);
-  SET(TopologyDescriptionDestroy);
-  SET(TopologyDescriptionPlatformName);
-  SET(TopologyDescriptionPlatformVersion);
-  SET(TopologyDescriptionGetDeviceDescriptions);
-  SET(DeviceDescriptionId);
-  SET(DeviceDescriptionProcessIndex);
-  SET(DeviceDescriptionKind);
-  SET(DeviceDescriptionAttributes);
-  SET(Compile);
-  SET(ExecutableDestroy);
-  SET(ExecutableNumOutputs);
-  SET(ExecutableOutputElementTypes);
-  SET(ExecutableOutputDimensions);
-  SET(ExecutableOutputMemoryKinds);
-  SET(ExecutableOptimizedProgram);
-  SET(ExecutableGetCompiledMemoryStats);
-  SET(ExecutableGetCostAnalysis);
-  SET(ExecutableFingerprint);
   return (const AbiApi*)&table;
 }
