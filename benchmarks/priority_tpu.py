@@ -30,7 +30,6 @@ from .table_text import print_table
 from torch_xla.shardy.aot import topologies
 from torch_xla.shardy.aot.report import AotReport
 from torch_xla.shardy.aot.reporting import quantities
-from torch_xla.shardy.aot.reporting.steady_step import steady_step
 
 Say = Callable[[str], None]
 _SMALLEST = ('v5p:2x2x2', 'v6e:2x4')
@@ -130,7 +129,7 @@ def outcome_of(report: AotReport, shardy: bool) -> Outcome:
 
   kinds = sorted({
       use.kind
-      for program in steady_step(report).programs
+      for program in report.step_programs
       for use in program.collectives
   })
   return Outcome(

@@ -125,7 +125,7 @@ static void Reads(void) {
   CALL(world, BufferToHostBuffer, &read);
   CHECK(read.event != NULL);
   for (int i = 0; i < 40; ++i) CHECK(bytes[i] == (i >= 32));
-  CHECK(Counters().reads == 1 && Counters().read_bytes == 32);
+  CHECK(Counters().reads == 1);
   AbiBufferDeleteArgs drop = {.buffer = buffer};
   CALL(world, BufferDelete, &drop);
   REFUSED(world, BufferToHostBuffer, &read, kAbiFailedPrecondition, "deleted");
@@ -146,7 +146,7 @@ static void ReadsRefused(void) {
   REFUSED(world, BufferToHostBuffer, &read, kAbiFailedPrecondition,
           "there are no values ahead of time");
   CHECK(value == 5);
-  CHECK(Counters().reads == 1 && Counters().read_bytes == 0);
+  CHECK(Counters().reads == 1);
   DestroyBuffer(world, buffer);
   Close(world);
 }

@@ -1,6 +1,6 @@
 // PJRT_Client_Compile, and what is known of a program.
 
-#include "test/csrc/aot_driver.h"
+#include "test/csrc/aot_run.h"
 
 static void Compile(void) {
   World world = Open("fake:8");
@@ -54,9 +54,7 @@ static void Compile(void) {
 // The caller's struct of an older version is filled as far as it goes.
 static void ShortStats(void) {
   World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  const Message options = {7, "options"};
-  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
   AbiLoadedExecutableGetExecutableArgs get = {.loaded_executable = loaded};
   CALL(world, LoadedExecutableGetExecutable, &get);
   AbiExecutableGetCompiledMemoryStatsArgs stats = {

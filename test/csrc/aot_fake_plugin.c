@@ -70,6 +70,14 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
   return NULL;
 }
 
+// What is left out is NULL, as in plugins that leave it out.
+static struct {
+  size_t struct_size;
+  void* extension_start;
+  AbiVersion version;
+  AbiFunction slots[kAbiSlots];
+} table;
+
 // An entry: a function that is called as its slot is, if it is to go well.
 #define ENTRY(slot)                                            \
   static PJRT_Error* Do##slot(Abi##slot##Args* args);          \
@@ -77,7 +85,18 @@ static PJRT_Error* Begin(int slot, size_t struct_size) {
     PJRT_Error* error = Begin(kSlot##slot, args->struct_size); \
     return error != NULL ? error : Do##slot(args);             \
   }                                                            \
+  __attribute__((constructor)) static void Set##slot(void) {   \
+    table.slots[kSlot##slot] = (AbiFunction)slot;              \
+  }                                                            \
   static PJRT_Error* Do##slot(Abi##slot##Args* args)
+
+// An entry that only writes its answers, of an object with this magic.
+#define ANSWER(slot, object, wanted, ...)    \
+  ENTRY(slot) {                              \
+    CheckMagic(args->object->magic, wanted); \
+    __VA_ARGS__;                             \
+    return NULL;                             \
+  }
 
 ENTRY(PluginInitialize) {
   (void)args;
@@ -122,35 +141,6 @@ static void FillDevice(PJRT_DeviceDescription* device, int position,
   device->attributes[2].int64_value = slice;
 }
 
-// Writes the options down, and returns the number of slices.
-static int ReadOptions(const AbiTopologyDescriptionCreateArgs* args) {
-  char* text = state.topology_options;
-  const char* end = text + sizeof(state.topology_options);
-  int slices = 1;
-  text[0] = '\0';
-  for (size_t i = 0; i < args->num_options; ++i) {
-    const AbiNamedValue* option = &args->create_options[i];
-    text += snprintf(text, (size_t)(end - text),
-                     "%.*s=", (int)option->name_size, option->name);
-    if (option->type == kAbiValueInt64) {
-      text += snprintf(text, (size_t)(end - text), "%lld ",
-                       (long long)option->int64_value);
-      slices = (int)option->int64_value;
-      continue;
-    }
-    if (option->type == kAbiValueString) {
-      text += snprintf(text, (size_t)(end - text), "%.*s ",
-                       (int)option->value_size, option->string_value);
-      continue;
-    }
-    for (size_t k = 0; k < option->value_size; ++k) {
-      text += snprintf(text, (size_t)(end - text), "%lld,",
-                       (long long)option->int64_array_value[k]);
-    }
-  }
-  return slices;
-}
-
 ENTRY(TopologyDescriptionCreate) {
   char name[64];
   snprintf(name, sizeof(name), "%.*s", (int)args->topology_name_size,
@@ -159,7 +149,9 @@ ENTRY(TopologyDescriptionCreate) {
   if (sscanf(name, "fake:%d", &devices) != 1 || devices < 0) {
     return Refuse(kAbiInvalidArgument, "fake: no topology is named '%s'", name);
   }
-  const int slices = ReadOptions(args);
+  // The only option.
+  const int slices =
+      args->num_options > 0 ? (int)args->create_options[0].int64_value : 1;
   const size_t count = (size_t)(devices * slices);
   PJRT_TopologyDescription* topology = malloc(sizeof(*topology));
   if (topology == NULL) abort();
@@ -186,52 +178,28 @@ ENTRY(TopologyDescriptionDestroy) {
   return NULL;
 }
 
-ENTRY(TopologyDescriptionPlatformName) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->platform_name = "fakes";
-  args->platform_name_size = 4;
-  return NULL;
-}
+ANSWER(TopologyDescriptionPlatformName, topology, kTopologyMagic,
+       args->platform_name = "fakes", args->platform_name_size = 4)
 
-ENTRY(TopologyDescriptionPlatformVersion) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->platform_version = "fake 1";
-  args->platform_version_size = 6;
-  return NULL;
-}
+ANSWER(TopologyDescriptionPlatformVersion, topology, kTopologyMagic,
+       args->platform_version = "fake 1", args->platform_version_size = 6)
 
-ENTRY(TopologyDescriptionGetDeviceDescriptions) {
-  CheckMagic(args->topology->magic, kTopologyMagic);
-  args->descriptions = args->topology->list;
-  args->num_descriptions = args->topology->num_devices;
-  return NULL;
-}
+ANSWER(TopologyDescriptionGetDeviceDescriptions, topology, kTopologyMagic,
+       args->descriptions = args->topology->list,
+       args->num_descriptions = args->topology->num_devices)
 
-ENTRY(DeviceDescriptionId) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->id = args->device_description->id;
-  return NULL;
-}
+ANSWER(DeviceDescriptionId, device_description, kDeviceMagic,
+       args->id = args->device_description->id)
 
-ENTRY(DeviceDescriptionProcessIndex) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->process_index = args->device_description->process;
-  return NULL;
-}
+ANSWER(DeviceDescriptionProcessIndex, device_description, kDeviceMagic,
+       args->process_index = args->device_description->process)
 
-ENTRY(DeviceDescriptionKind) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->device_kind = "Fake v1";
-  args->device_kind_size = 7;
-  return NULL;
-}
+ANSWER(DeviceDescriptionKind, device_description, kDeviceMagic,
+       args->device_kind = "Fake v1", args->device_kind_size = 7)
 
-ENTRY(DeviceDescriptionAttributes) {
-  CheckMagic(args->device_description->magic, kDeviceMagic);
-  args->attributes = args->device_description->attributes;
-  args->num_attributes = kAttributes;
-  return NULL;
-}
+ANSWER(DeviceDescriptionAttributes, device_description, kDeviceMagic,
+       args->attributes = args->device_description->attributes,
+       args->num_attributes = kAttributes)
 
 // Writes down what was asked for, by several threads at once.
 static void Note(const AbiCompileArgs* args) {
@@ -335,54 +303,17 @@ ENTRY(ExecutableGetCompiledMemoryStats) {
   return NULL;
 }
 
-ENTRY(ExecutableGetCostAnalysis) {
-  ProgramOf(args->executable);
-  args->properties = args->executable->costs;
-  args->num_properties = kCosts;
-  return NULL;
-}
+ANSWER(ExecutableGetCostAnalysis, executable, kExecutableMagic,
+       args->properties = args->executable->costs,
+       args->num_properties = kCosts)
 
-ENTRY(ExecutableFingerprint) {
-  ProgramOf(args->executable);
-  args->executable_fingerprint = "finger";
-  args->executable_fingerprint_size = 6;
-  return NULL;
-}
-
-static struct {
-  size_t struct_size;
-  void* extension_start;
-  AbiVersion version;
-  AbiFunction slots[kAbiSlots];
-} table;
-
-#define SET(slot) table.slots[kSlot##slot] = (AbiFunction)slot
+ANSWER(ExecutableFingerprint, executable, kExecutableMagic,
+       args->executable_fingerprint = "finger",
+       args->executable_fingerprint_size = 6)
 
 EXPORT const AbiApi* GetPjrtApi(void) {
-  // What is left out is NULL, as in plugins that leave it out.
   table.struct_size = sizeof(table);
   table.version = (AbiVersion){sizeof(table.version), NULL, kAbiMajor, 112};
   SetErrorFunctions((AbiApi*)&table);
-  SET(PluginInitialize);
-  SET(PluginAttributes);
-  SET(TopologyDescriptionCreate);
-  SET(TopologyDescriptionDestroy);
-  SET(TopologyDescriptionPlatformName);
-  SET(TopologyDescriptionPlatformVersion);
-  SET(TopologyDescriptionGetDeviceDescriptions);
-  SET(DeviceDescriptionId);
-  SET(DeviceDescriptionProcessIndex);
-  SET(DeviceDescriptionKind);
-  SET(DeviceDescriptionAttributes);
-  SET(Compile);
-  SET(ExecutableDestroy);
-  SET(ExecutableNumOutputs);
-  SET(ExecutableOutputElementTypes);
-  SET(ExecutableOutputDimensions);
-  SET(ExecutableOutputMemoryKinds);
-  SET(ExecutableOptimizedProgram);
-  SET(ExecutableGetCompiledMemoryStats);
-  SET(ExecutableGetCostAnalysis);
-  SET(ExecutableFingerprint);
   return (const AbiApi*)&table;
 }

@@ -45,7 +45,6 @@ typedef struct {
   // Seen. A call is of any entry that returns an error.
   int calls;
   int initialized;
-  char topology_options[256];  // as text, in the order given
   char compile_options[256];
   size_t compile_options_size;
   // What there is.

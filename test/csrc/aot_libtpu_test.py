@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
-from pathlib import Path
 
 from pjrt_table import (address, BUFFER_DESTROY, BUFFER_TO_HOST, CLIENT_CREATE,
-                        EXECUTE, INVALID_ARGUMENT, LOADED_DESTROY, open_table,
-                        PjrtError, Plugin, PLUGIN_INITIALIZE, words)
+                        EXECUTE, LOADED_DESTROY, open_table, PjrtError, Plugin,
+                        PLUGIN_INITIALIZE, words)
 import pytest
 from shim_build import Build
+from torch_xla.shardy.aot import launcher, topologies
+from torch_xla.shardy.aot.errors import AotError
+from torch_xla.shardy.aot.running import plugin as aot
+from torch_xla.shardy.aot.settings import Settings
 
 # libtpu is loaded once per process, and asks no metadata server for its chips.
 ENVIRONMENT = {
@@ -52,49 +54,21 @@ LARGE = b"""module @large {
 }"""
 
 
-class Options(ctypes.Structure):
-  _fields_ = [('library', ctypes.c_char_p), ('topology', ctypes.c_char_p),
-              ('options', ctypes.c_void_p), ('num_options', ctypes.c_size_t),
-              ('host', ctypes.c_int), ('one_process', ctypes.c_int),
-              ('refuse_reads', ctypes.c_int), ('step_limit', ctypes.c_int64),
-              ('stop_signal', ctypes.c_int)]
-
-
-class Device(ctypes.Structure):
-  _fields_ = [('id', ctypes.c_int64), ('process', ctypes.c_int),
-              ('addressable', ctypes.c_int), ('kind', ctypes.c_char_p),
-              ('kind_size', ctypes.c_size_t),
-              ('coordinates', ctypes.c_int64 * 3),
-              ('num_coordinates', ctypes.c_size_t), ('slice', ctypes.c_int64)]
-
-
-class Facts(ctypes.Structure):
-  _fields_ = [('flops', ctypes.c_double), ('bytes_accessed', ctypes.c_double),
-              ('executions', ctypes.c_int64), ('beside', ctypes.c_int64)]
-
-
-def _open(library: ctypes.CDLL, topology: bytes, host: int) -> tuple[int, str]:
-  spec = importlib.util.find_spec('libtpu')
-  if spec is None:
-    pytest.skip('libtpu, the plugin that compiles, is not installed')
-  path = Path(spec.submodule_search_locations[0]) / 'libtpu.so'
-  options = Options(str(path).encode(), topology, host=host)
-  message = ctypes.create_string_buffer(4096)
-  code = library.PjrtAot_Open(
-      ctypes.byref(options), message, ctypes.c_size_t(4096))
-  return code, message.value.decode()
+def _open(topology: str, host: int) -> None:
+  settings = Settings('script.py', False, (), topology, launcher.compiler(), '',
+                      host)
+  aot.open_topology(settings, topologies.parse(topology), 0)
 
 
 @pytest.fixture(scope='module')
 def library(build: Build) -> ctypes.CDLL:
-  """Opened for host 1 of 2, after two refusals."""
-  library = ctypes.CDLL(str(build.aot_library))
-  code, message = _open(library, b'v99:2x4', 0)
-  assert code == INVALID_ARGUMENT and 'v99' in message, (code, message)
-  code, message = _open(library, b'v5e:2x4', 2)
-  assert code == INVALID_ARGUMENT and 'hosts 0 to 1' in message, (code, message)
-  assert _open(library, b'v5e:2x4', 1) == (0, '')
-  return library
+  """Opened for host 1 of 2, after it was refused."""
+  pytest.importorskip('libtpu', reason='it is the plugin that compiles')
+  aot.LIBRARY_PATH = str(build.aot_library)
+  with pytest.raises(AotError, match='hosts 0 to 1'):
+    _open('v5e:2x4', 2)
+  _open('v5e:2x4', 1)
+  return aot._library()
 
 
 @pytest.fixture(scope='module')
@@ -117,12 +91,9 @@ def local(plugin: Plugin, client: int) -> list[int]:
 
 
 @pytest.fixture(scope='module')
-def step(library: ctypes.CDLL, plugin: Plugin, client: int) -> int:
+def step(plugin: Plugin, client: int) -> int:
   loaded = plugin.compile(client, PROGRAM, EIGHT)
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
-  assert library.PjrtAot_SetDonated(
-      ctypes.c_int64(library.PjrtAot_LastProgram()), (ctypes.c_int64 * 1)(0),
-      ctypes.c_size_t(1)) == 0
+  aot.set_donated(aot.last_program(), (0,))
   return loaded
 
 
@@ -142,13 +113,10 @@ def _dimensions(plugin: Plugin, buffer: int) -> list[int]:
 
 def test_devices_are_those_of_the_topology(library: ctypes.CDLL) -> None:
   seen = []
-  device = Device()
-  while library.PjrtAot_GetDevice(
-      ctypes.c_size_t(len(seen)), ctypes.byref(device)) == 0:
-    assert ctypes.string_at(device.kind, device.kind_size) == b'TPU v5 lite'
-    seen.append((device.id, tuple(device.coordinates), device.process,
-                 device.addressable))
-  assert device.num_coordinates == 3
+  for device in aot.devices():
+    assert device.kind == 'TPU v5 lite'
+    seen.append(
+        (device.id, device.coordinates, device.process, device.addressable))
   # Four chips a host, two by two.
   places = [(x, y) for y in range(4) for x in range(2)]
   assert seen == [
@@ -156,13 +124,8 @@ def test_devices_are_those_of_the_topology(library: ctypes.CDLL) -> None:
   ]
 
 
-def test_facts_of_a_program(library: ctypes.CDLL, plugin: Plugin,
-                            step: int) -> None:
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
-  number = library.PjrtAot_LastProgram()
-  facts = Facts()
-  assert library.PjrtAot_GetProgram(
-      ctypes.c_int64(number), ctypes.byref(facts)) == 0
+def test_facts_of_a_program(plugin: Plugin, step: int) -> None:
+  facts = aot.program_facts(aot.last_program())
   a, b = 8 * 128 * 4, 128 * 128 * 2
   assert facts.flops == 2 * 8 * 128 * 128
   assert facts.bytes_accessed >= 2 * a + b
@@ -199,25 +162,18 @@ def test_execution_gives_what_the_program_says(plugin: Plugin, client: int,
       plugin.call(BUFFER_DESTROY, words(0, buffer))
 
 
-def test_too_much_memory_is_the_compilers_error(library: ctypes.CDLL,
-                                                plugin: Plugin,
+def test_too_much_memory_is_the_compilers_error(plugin: Plugin,
                                                 client: int) -> None:
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
   with pytest.raises(PjrtError, match='HBM') as raised:
     plugin.compile(client, LARGE, ONE)
   assert raised.value.code == RESOURCE_EXHAUSTED
   assert '(15.75G)' in raised.value.message
-  assert library.PjrtAot_LastProgram() == -1
+  assert aot.last_program() is None
 
 
-def test_program_is_gone_and_its_facts_are_not(library: ctypes.CDLL,
-                                               plugin: Plugin,
+def test_program_is_gone_and_its_facts_are_not(plugin: Plugin,
                                                client: int) -> None:
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
   loaded = plugin.compile(client, PROGRAM, EIGHT)
-  number = library.PjrtAot_LastProgram()
+  number = aot.last_program()
   plugin.call(LOADED_DESTROY, words(0, loaded))
-  facts = Facts()
-  assert library.PjrtAot_GetProgram(
-      ctypes.c_int64(number), ctypes.byref(facts)) == 0
-  assert facts.flops == 2 * 8 * 128 * 128
+  assert aot.program_facts(number).flops == 2 * 8 * 128 * 128

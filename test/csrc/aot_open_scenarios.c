@@ -105,20 +105,17 @@ static void OpenFails(void) {
 }
 
 static void OpenOptions(void) {
-  const int64_t bounds[] = {2, 2, 1};
-  const int64_t slices[] = {2};
-  const PjrtAot_TopologyOption settings[] = {
-      {.name = "bounds", .values = bounds, .num_values = 3, .is_list = 1},
-      {.name = "config", .text = "two words"},
-
-      {.name = "num_slices", .values = slices, .num_values = 1}};
+  const AbiNamedValue slices = {.struct_size = sizeof(slices),
+                                .name = "num_slices",
+                                .name_size = 10,
+                                .type = kAbiValueInt64,
+                                .int64_value = 2,
+                                .value_size = 1};
   PjrtAot_Options options = Options("fake:4");
-  options.topology_options = settings;
-  options.num_topology_options = 3;
+  options.topology_options = &slices;
+  options.num_topology_options = 1;
   options.host = 1;
   World world = OpenWith(&options);
-  CHECK(strcmp(Fake()->topology_options,
-               "bounds=2,2,1,config=two words num_slices=2 ") == 0);
   PjrtAot_Device device;
   CHECK(aot.device(4, &device) == 0);
   CHECK(device.id == kFakeSlice && device.slice == 1 && device.process == 1);

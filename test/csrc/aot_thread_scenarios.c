@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-#include "test/csrc/aot_driver.h"
+#include "test/csrc/aot_run.h"
 
-enum { kThreads = 8, kRounds = 40, kLocal = 4 };
+enum { kThreads = 8, kRounds = 40 };
 
 static World shared;
 
@@ -12,37 +12,16 @@ static World shared;
 // all, and reads what is known of it.
 static void* Work(void* unused) {
   (void)unused;
-  const FakeProgram program = TwoArguments();
-  const Message options = {7, "options"};
   for (int round = 0; round < kRounds; ++round) {
-    PJRT_LoadedExecutable* loaded = Compiled(shared, &program, &options);
+    PJRT_LoadedExecutable* loaded = CompileForAll(shared);
     const int64_t number = aot.last_program();
-    PJRT_Buffer* arguments[kLocal][2];
-    PJRT_Buffer* outputs[kLocal][2];
-    PJRT_Buffer* const* argument_lists[kLocal];
-    PJRT_Buffer** output_lists[kLocal];
-    for (size_t i = 0; i < kLocal; ++i) {
-      PJRT_Device* device = Local(shared, i);
-      arguments[i][0] = Upload(shared, device, kTypeF32, (int64_t[]){8}, 1);
-      arguments[i][1] = Upload(shared, device, kTypeS32, (int64_t[]){2, 3}, 2);
-      argument_lists[i] = arguments[i];
-      output_lists[i] = outputs[i];
-    }
-    AbiLoadedExecutableExecuteArgs args = {.executable = loaded,
-                                           .argument_lists = argument_lists,
-                                           .num_devices = kLocal,
-                                           .num_args = 2,
-                                           .output_lists = output_lists};
-    CALL(shared, LoadedExecutableExecute, &args);
-    REFUSED(shared, LoadedExecutableExecute, &args, kAbiFailedPrecondition,
+    Run run;
+    Fill(shared, &run, loaded);
+    CALL(shared, LoadedExecutableExecute, &run.args);
+    REFUSED(shared, LoadedExecutableExecute, &run.args, kAbiFailedPrecondition,
             "donated");
     CHECK(Program(number).executions == 1);
-    for (int i = 0; i < kLocal; ++i) {
-      for (int k = 0; k < 2; ++k) {
-        DestroyBuffer(shared, arguments[i][k]);
-        DestroyBuffer(shared, outputs[i][k]);
-      }
-    }
+    Empty(shared, &run);
     if (round % 8 == 0) aot.end_step();
     Counters();
     DestroyLoaded(shared, loaded);
@@ -96,9 +75,7 @@ static void* NoProgram(void* unused) {
 
 static void LastProgram(void) {
   World world = Open("fake:8");
-  const FakeProgram program = TwoArguments();
-  const Message options = {7, "options"};
-  PJRT_LoadedExecutable* loaded = Compiled(world, &program, &options);
+  PJRT_LoadedExecutable* loaded = CompileForAll(world);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, NoProgram, NULL) == 0);
   CHECK(pthread_join(thread, NULL) == 0);

@@ -10,7 +10,10 @@ import datetime
 from html import escape
 import os
 import sys
-from typing import Optional
+from typing import Optional, Union
+
+# A cell of a table: text, or markup and whether what it shows is no good.
+Cell = Union[str, tuple[str, bool]]
 
 _CSS = '''
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #5b6570;
@@ -134,24 +137,28 @@ def figures(values: Iterable[tuple[str, str]]) -> str:
   return f'<ul class="figures">{items}</ul>'
 
 
+def _marked(cell: Cell) -> tuple[str, bool]:
+  return (escape(cell), False) if isinstance(cell, str) else cell
+
+
 def table(columns: Sequence[tuple[str, str]],
-          rows: Iterable[Iterable[tuple[str, bool]]],
+          rows: Iterable[Iterable[Cell]],
           filtered: str = '') -> str:
   """The markup of a table; on a narrow screen each row is a box.
 
   Args:
     columns: (label, class) of each.
-    rows: (markup, whether it is no good) of each cell.
+    rows: of cells.
     filtered: what the rows are, if a field is to filter them by their text.
   """
   heads = ''.join(
       f'<th class="{kind}">{escape(label)}</th>' for label, kind in columns)
-  body = '\n'.join(
-      '<tr>' +
-      ''.join(f'<td class="{kind}{" differs" if bad else ""}" '
-              f'data-label="{escape(label)}"><span>{markup}</span></td>'
-              for (label, kind), (markup, bad) in zip(columns, row)) + '</tr>'
-      for row in rows)
+  body = '\n'.join('<tr>' + ''.join(
+      f'<td class="{kind}{" differs" if bad else ""}" '
+      f'data-label="{escape(label)}"><span>{markup}</span></td>'
+      for (label, kind), (markup, bad) in zip(columns, map(_marked, row))) +
+                   '</tr>'
+                   for row in rows)
   field = '' if not filtered else (
       f'<p><label class="soft">show {escape(filtered)} with '
       f'<input type="search" oninput="{_FILTER}"></label></p>')

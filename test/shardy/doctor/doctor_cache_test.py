@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import environments
 import numpy as np
 from processes import call
@@ -12,8 +10,7 @@ import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
-from torch_xla.shardy import cache, doctor, door
-from torch_xla.shardy.doctor import device_probe
+from torch_xla.shardy import cache, doctor
 
 ENVIRONMENT = {}  # Beside the tests that need no child.
 _SHARDY = environments.SHARDY
@@ -68,17 +65,3 @@ def test_what_is_compiled_after_a_probe_is_stored_and_loaded(tmp_path):
   warm = call(use_and_probe, str(tmp_path), **_SHARDY).value
   assert [loaded for _, loaded, _ in warm] == stored
   assert all(stored == 0 for _, _, stored in warm)
-
-
-@pytest.mark.environment(**_SHARDY)
-def test_a_probe_that_is_given_up_leaves_the_cache(tmp_path: Path):
-  xr.use_spmd()
-  used = cache.use(str(tmp_path))
-  probe = device_probe.run()
-  next(probe)
-  probe.close()
-  assert len(door._chain._wrappers) == 1
-  run_program(8)
-  assert used.report().stored > 0
-  used.close()
-  assert door._chain._wrappers == ()

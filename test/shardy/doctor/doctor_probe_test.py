@@ -172,6 +172,15 @@ def test_usage(arguments, capsys):
   assert 'error: ' in capsys.readouterr().err
 
 
+def test_programs_that_are_not_told_apart(monkeypatch):
+  a, b = torch.tensor([6., 8.]), torch.tensor([2., 4.])
+  monkeypatch.setattr(device_probe, '_on_both', lambda f: (-f(a, b), f(a, b)))
+  status, message, _ = STEPS['identity'](None)
+  assert status is Status.WARNING
+  assert message.endswith('[-1.3333333730697632, -2.0] for '
+                          '[1.3333333730697632, 2.0]')
+
+
 @pytest.mark.environment(**_CPU)
 def test_probe_in_a_process_without_spmd(monkeypatch):
   monkeypatch.setenv('CPU_NUM_DEVICES', '2')

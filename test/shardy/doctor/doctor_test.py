@@ -104,7 +104,7 @@ def test_misread(kind, value, wrong):
     ('2.10.0', '2.9.0', Status.ERROR),
 ])
 def test_torch_goes_with_torch_xla(torch, torch_xla, status):
-  assert versions.judge_torch(torch, torch_xla).status is status
+  assert versions.judge_torch(torch, torch_xla)[0] is status
 
 
 @pytest.mark.parametrize('version, needed, status', [
@@ -115,14 +115,15 @@ def test_torch_goes_with_torch_xla(torch, torch_xla, status):
     (None, True, Status.OK),
 ])
 def test_libtpu_goes_with_torch_xla(version, needed, status):
-  finding = versions.judge_package('libtpu', version, '0.0.21', needed)
-  assert finding.status is status
-  assert bool(finding.remedy) is (status is not Status.OK)
+  judged, _, *remedy = versions.judge_package('libtpu', version, '0.0.21',
+                                              needed)
+  assert judged is status
+  assert bool(remedy) is (status is not Status.OK)
 
 
 def test_torch_xla_of_two_installations():
-  assert versions.judge_torch_xla('2.9.0', '2.8.0').status is Status.ERROR
-  assert versions.judge_torch_xla('2.9.0', None).status is Status.WARNING
+  assert versions.judge_torch_xla('2.9.0', '2.8.0')[0] is Status.ERROR
+  assert versions.judge_torch_xla('2.9.0', None)[0] is Status.WARNING
 
 
 def test_pins_are_those_of_the_wheel():
@@ -135,15 +136,15 @@ def test_pins_are_those_of_the_wheel():
     (ctypes.util.find_library('m'), 'is no PJRT plugin'),
 ], ids=['missing', 'no library', 'no plugin'])  # yapf: disable
 def test_library_that_is_no_plugin(library, reason):
-  finding = versions.judge_plugin(library, True)
-  assert finding.status is Status.ERROR
-  assert library in finding.message and reason in finding.message
+  status, message, _ = versions.judge_plugin(library, True)
+  assert status is Status.ERROR
+  assert library in message and reason in message
 
 
 def test_api_version_of_a_real_plugin():
   plugin = pytest.importorskip('xla_plugins.xla_cpu_pjrt')
   library = os.path.join(list(plugin.__path__)[0], 'xla_cpu_pjrt.so')
   assert versions.api_version(library) == (0, 81)
-  assert versions.judge_plugin(library, True).status is Status.OK
+  assert versions.judge_plugin(library, True)[0] is Status.OK
   # Older structs are refused where no shim fits them (measured: Execute is).
-  assert versions.judge_plugin(library, False).status is Status.WARNING
+  assert versions.judge_plugin(library, False)[0] is Status.WARNING

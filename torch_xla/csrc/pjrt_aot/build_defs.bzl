@@ -17,7 +17,6 @@ _SOURCES = [
     "events.c",
     "executables.c",
     "execute.c",
-    "facts.c",
     "internal.h",
     "open.c",
     "programs.c",

@@ -14,7 +14,6 @@ void AotReleaseExecutable(PJRT_Executable* executable) {
   if (atomic_fetch_sub(&executable->references, 1) > 1) return;
   FreeInner(executable->inner);
   free(executable->outputs);
-  free(executable->output_dims);
   free(executable);
 }
 
@@ -38,15 +37,11 @@ static PJRT_Error* ReadOutputs(PJRT_Executable* executable) {
   }
   size_t all_dims = 0;
   for (size_t i = 0; i < outputs; ++i) all_dims += dims.dim_sizes[i];
-  executable->outputs = calloc(outputs + 1, sizeof(*executable->outputs));
-  executable->output_dims = calloc(all_dims + 1, sizeof(int64_t));
-  if (executable->outputs == NULL || executable->output_dims == NULL) {
-    return ShardyNoMemory(kSlotClientCompile);
-  }
-  if (all_dims > 0) {
-    memcpy(executable->output_dims, dims.dims, all_dims * sizeof(int64_t));
-  }
-  const int64_t* next = executable->output_dims;
+  executable->outputs =
+      calloc(1, outputs * sizeof(AotOutput) + (all_dims + 1) * sizeof(int64_t));
+  if (executable->outputs == NULL) return ShardyNoMemory(kSlotClientCompile);
+  int64_t* next = (int64_t*)(executable->outputs + outputs);
+  if (all_dims > 0) memcpy(next, dims.dims, all_dims * sizeof(int64_t));
   for (size_t i = 0; i < outputs; ++i) {
     AotOutput* output = &executable->outputs[i];
     output->type = types.output_types[i];
@@ -83,8 +78,29 @@ static PJRT_Error* ReadOutputMemories(PJRT_Executable* executable) {
   return NULL;
 }
 
-PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              PJRT_Executable** made) {
+// Negative where the plugin does not tell.
+static double Cost(const AbiNamedValue* values, size_t count,
+                   const char* name) {
+  const AbiNamedValue* value = ShardyFindValue(values, count, name);
+  if (value == NULL) return -1;
+  if (value->type == kAbiValueInt64) return (double)value->int64_value;
+  return value->type == kAbiValueFloat ? value->float_value : -1;
+}
+
+// What the inner plugin tells of the program's costs.
+static PjrtAot_Program ReadFacts(PJRT_Executable* inner) {
+  AbiExecutableGetCostAnalysisArgs costs = {.executable = inner};
+  PJRT_Error* error = AOT_INNER(ExecutableGetCostAnalysis, &costs);
+  const size_t count = error == NULL ? costs.num_properties : 0;
+  ShardyFreeError(error);
+  return (PjrtAot_Program){
+      .flops = Cost(costs.properties, count, "flops"),
+      .bytes_accessed = Cost(costs.properties, count, "bytes accessed")};
+}
+
+// Takes over a compiled program, also where it fails.
+static PJRT_Error* MakeExecutable(const AotWorld* world, PJRT_Executable* inner,
+                                  PJRT_Executable** made) {
   PJRT_Executable* executable = calloc(1, sizeof(*executable));
   if (executable == NULL) {
     FreeInner(inner);
@@ -95,7 +111,7 @@ PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
   PJRT_Error* error = ReadOutputs(executable);
   if (error == NULL) error = ReadOutputMemories(executable);
   if (error == NULL) {
-    const PjrtAot_Program facts = AotReadFacts(inner);
+    const PjrtAot_Program facts = ReadFacts(inner);
     executable->program = AotKeepProgram(&facts, world->num_local);
     if (executable->program == NULL) error = ShardyNoMemory(kSlotClientCompile);
   }
@@ -116,7 +132,7 @@ static PJRT_Error* Compile(const AotWorld* world,
                             .compile_options_size = args->compile_options_size};
   PJRT_Error* error = AOT_INNER(Compile, &compile);
   if (error != NULL) return error;
-  return AotMakeExecutable(world, compile.executable, &loaded->executable);
+  return MakeExecutable(world, compile.executable, &loaded->executable);
 }
 
 PJRT_Error* AotClientCompile(AbiClientCompileArgs* args) {

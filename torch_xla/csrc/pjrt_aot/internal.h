@@ -89,7 +89,7 @@ typedef struct {
   size_t platform_size;
   const char* version;
   size_t version_size;
-  PJRT_Device* devices;  // sorted by id
+  PJRT_Device* devices;  // sorted by id; the lists are in the same allocation
   PJRT_Device** all;
   size_t num_devices;
   PJRT_Device** local;
@@ -128,18 +128,18 @@ typedef struct {
   int64_t number;
   _Atomic int64_t executions;
   _Atomic int64_t beside;
-  // For each device that it can be executed on alone, and, last, for all of
-  // them at once: the number of the step, from 1, in which it last was.
-  int64_t* seen;
   int64_t* donated;  // positions of arguments, from PjrtAot_SetDonated
   size_t num_donated;
+  // For each device that it can be executed on alone, and, last, for all of
+  // them at once: the number of the step, from 1, in which it last was.
+  int64_t seen[];
 } AotProgram;
 
 // Counts an execution, on the local device of that position or, with
 // num_local, on all; an error once the steps are over.
 PJRT_Error* AotCountExecution(AotProgram* program, size_t which,
                               int64_t beside);
-void AotCountRead(size_t bytes);
+void AotCountRead(void);
 void AotCountBuffer(int change);
 
 // programs.c
@@ -188,8 +188,7 @@ struct PJRT_Executable {
   PJRT_Executable* inner;
   AotProgram* program;
   size_t num_outputs;
-  AotOutput* outputs;
-  int64_t* output_dims;
+  AotOutput* outputs;  // their dimensions are in the same allocation
 };
 
 struct PJRT_LoadedExecutable {
@@ -197,16 +196,8 @@ struct PJRT_LoadedExecutable {
   atomic_bool deleted;
 };
 
-// Takes over a compiled program, also where it fails.
-PJRT_Error* AotMakeExecutable(const AotWorld* world, PJRT_Executable* inner,
-                              PJRT_Executable** made);
 // Drops a reference; the last frees it.
 void AotReleaseExecutable(PJRT_Executable* executable);
-
-// facts.c
-
-// What the inner plugin tells of a program's costs.
-PjrtAot_Program AotReadFacts(PJRT_Executable* inner);
 
 // client.c
 

@@ -19,26 +19,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "torch_xla/csrc/pjrt_shardy/pjrt_abi.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define PJRT_AOT_VERSION 4
-
-// A setting of PJRT_TopologyDescription_Create: a string, an integer, or a list
-// of integers.
-typedef struct {
-  const char* name;
-  const char* text;  // NULL: it is no string
-  const int64_t* values;
-  size_t num_values;
-  int is_list;
-} PjrtAot_TopologyOption;
+#define PJRT_AOT_VERSION 5
 
 typedef struct {
   const char* library;   // the plugin that compiles, a path
   const char* topology;  // as that plugin names it
-  const PjrtAot_TopologyOption* topology_options;
+  // For PJRT_TopologyDescription_Create.
+  const AbiNamedValue* topology_options;
   size_t num_topology_options;
   int host;            // the process whose devices are addressable
   int one_process;     // not 0: all devices say they are of process 0
@@ -73,9 +66,8 @@ typedef struct {
   int64_t steps;       // that have ended
   int64_t executions;  // of whatever program
   int64_t reads;       // of values that were computed, or only uploaded
-  int64_t read_bytes;
-  int64_t refused;  // executions, after the last step
-  int64_t buffers;  // alive
+  int64_t refused;     // executions, after the last step
+  int64_t buffers;     // alive
 } PjrtAot_Counters;
 
 int PjrtAot_Version(void);

@@ -29,19 +29,15 @@ static bool AppendLocked(AotProgram* program) {
 }
 
 AotProgram* AotKeepProgram(const PjrtAot_Program* facts, size_t num_local) {
-  AotProgram* program = calloc(1, sizeof(*program));
+  AotProgram* program =
+      calloc(1, sizeof(*program) + (num_local + 1) * sizeof(int64_t));
   if (program == NULL) return NULL;
   program->facts = *facts;
-  program->seen = calloc(num_local + 1, sizeof(*program->seen));
-  bool kept = program->seen != NULL;
-  if (kept) {
-    pthread_mutex_lock(&mutex);
-    kept = AppendLocked(program);
-    if (kept) last_program = num_programs - 1;
-    pthread_mutex_unlock(&mutex);
-  }
+  pthread_mutex_lock(&mutex);
+  const bool kept = AppendLocked(program);
+  if (kept) last_program = program->number;
+  pthread_mutex_unlock(&mutex);
   if (kept) return program;
-  free(program->seen);
   free(program);
   return NULL;
 }

@@ -24,7 +24,6 @@ static int64_t logged = 0;
 static int64_t log_room = 0;
 
 static _Atomic int64_t reads = 0;
-static _Atomic int64_t read_bytes = 0;
 static _Atomic int64_t buffers = 0;
 
 // The mutex is held.
@@ -80,10 +79,7 @@ PJRT_Error* AotCountExecution(AotProgram* program, size_t which,
                      (long long)world->step_limit);
 }
 
-void AotCountRead(size_t bytes) {
-  atomic_fetch_add(&reads, 1);
-  atomic_fetch_add(&read_bytes, (int64_t)bytes);
-}
+void AotCountRead(void) { atomic_fetch_add(&reads, 1); }
 
 void AotCountBuffer(int change) { atomic_fetch_add(&buffers, change); }
 
@@ -113,7 +109,6 @@ SHARDY_EXPORT void PjrtAot_GetCounters(PjrtAot_Counters* counters) {
                                  .executions = executions,
                                  .refused = refused,
                                  .reads = atomic_load(&reads),
-                                 .read_bytes = atomic_load(&read_bytes),
                                  .buffers = atomic_load(&buffers)};
   pthread_mutex_unlock(&mutex);
 }

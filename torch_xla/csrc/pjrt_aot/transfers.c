@@ -64,14 +64,13 @@ PJRT_Error* AotBufferCopyToMemory(AbiBufferCopyToMemoryArgs* args) {
 
 // Counts a read and fills the destination with zeros, or refuses.
 static PJRT_Error* Read(void* to, size_t size) {
+  AotCountRead();
   if (AotGetWorld()->refuse_reads) {
-    AotCountRead(0);
     return ShardyError(kAbiFailedPrecondition,
                        "a value was read, %zu bytes, and there are no values "
                        "ahead of time: nothing is computed (--strict)",
                        size);
   }
-  AotCountRead(size);
   if (size > 0) memset(to, 0, size);
   return NULL;
 }

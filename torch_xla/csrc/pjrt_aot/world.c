@@ -20,9 +20,6 @@ static void FreeWorld(AotWorld* world) {
   }
   free(world->topology_name);
   free(world->devices);
-  free(world->all);
-  free(world->local);
-  free(world->memories);
   free(world);
 }
 
@@ -30,48 +27,16 @@ static PJRT_Error* NoMemory(void) {
   return ShardyError(kAbiResourceExhausted, "out of memory");
 }
 
-// The options of a topology as PJRT passes them; the caller frees them.
-static PJRT_Error* MakeOptions(const PjrtAot_Options* options,
-                               AbiNamedValue** values) {
-  *values = calloc(options->num_topology_options + 1, sizeof(**values));
-  if (*values == NULL) return NoMemory();
-  for (size_t i = 0; i < options->num_topology_options; ++i) {
-    const PjrtAot_TopologyOption* option = &options->topology_options[i];
-    AbiNamedValue* value = &(*values)[i];
-    value->struct_size = sizeof(*value);
-    value->name = option->name;
-    value->name_size = strlen(option->name);
-    value->value_size = option->num_values;
-    if (option->text != NULL) {
-      value->type = kAbiValueString;
-      value->string_value = option->text;
-      value->value_size = strlen(option->text);
-    } else if (option->is_list) {
-      value->type = kAbiValueInt64List;
-      value->int64_array_value = option->values;
-    } else {
-      value->type = kAbiValueInt64;
-      value->int64_value = option->values[0];
-    }
-  }
-  return NULL;
-}
-
 static PJRT_Error* CreateTopology(const PjrtAot_Options* options,
                                   AotWorld* world) {
-  AbiNamedValue* values = NULL;
-  PJRT_Error* error = MakeOptions(options, &values);
-  if (error == NULL) {
-    AbiTopologyDescriptionCreateArgs create = {
-        .topology_name = options->topology,
-        .topology_name_size = strlen(options->topology),
-        .create_options = values,
-        .num_options = options->num_topology_options};
-    error = AOT_INNER(TopologyDescriptionCreate, &create);
-    if (error == NULL) world->topology = create.topology;
-  }
-  free(values);
+  AbiTopologyDescriptionCreateArgs create = {
+      .topology_name = options->topology,
+      .topology_name_size = strlen(options->topology),
+      .create_options = options->topology_options,
+      .num_options = options->num_topology_options};
+  PJRT_Error* error = AOT_INNER(TopologyDescriptionCreate, &create);
   if (error != NULL) return error;
+  world->topology = create.topology;
   AbiTopologyDescriptionPlatformNameArgs name = {.topology = world->topology};
   error = AOT_INNER(TopologyDescriptionPlatformName, &name);
   if (error != NULL) return error;
@@ -168,15 +133,14 @@ static PJRT_Error* ReadDevices(const PjrtAot_Options* options,
   PJRT_Error* error = AOT_INNER(TopologyDescriptionGetDeviceDescriptions, &get);
   if (error != NULL) return error;
   const size_t count = world->num_devices = get.num_descriptions;
-  // One more, so that none is not taken for no memory.
-  world->devices = calloc(count + 1, sizeof(*world->devices));
-  world->all = calloc(count + 1, sizeof(*world->all));
-  world->local = calloc(count + 1, sizeof(*world->local));
-  world->memories = calloc(kAotMemories * count + 1, sizeof(*world->memories));
-  if (world->devices == NULL || world->all == NULL || world->local == NULL ||
-      world->memories == NULL) {
-    return NoMemory();
-  }
+  // One pointer more, so that none is not taken for no memory.
+  world->devices =
+      calloc(1, count * sizeof(*world->devices) +
+                    ((2 + kAotMemories) * count + 1) * sizeof(void*));
+  if (world->devices == NULL) return NoMemory();
+  world->all = (PJRT_Device**)(world->devices + count);
+  world->local = world->all + count;
+  world->memories = (PJRT_Memory**)(world->local + count);
   for (size_t i = 0; i < count; ++i) {
     error = ReadDevice(get.descriptions[i], &world->devices[i]);
     if (error != NULL) return error;

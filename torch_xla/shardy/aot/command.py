@@ -19,7 +19,7 @@ from .reporting import (comparison, json_form, largest, page, requirements,
                         table, wording)
 from .report import INTERRUPTED, AotReport
 from .settings import Settings
-from ..gate import ci
+from ..gate import junit
 
 _STATUS_FAILED = 3
 
@@ -34,7 +34,6 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return 0
   if not options.script:
     parser.error('there is no script to run')
-  theirs = options.arguments
   try:
     names = [topologies.parse(text) for text in options.topology]
     required = [requirements.parse(text) for text in options.require]
@@ -43,22 +42,27 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
               for report in json_form.read(path)]
     compiler = launcher.compiler()
     wanted = (
-        largest.batch(theirs) if options.largest_batch else
+        largest.batch(options.arguments) if options.largest_batch else
         largest.parse(options.largest) if options.largest else None)
   except (ValueError, AotError) as e:
     parser.error(str(e))
   if not names:
     parser.error(f'--topology is missing. {topologies.known()}')
-  _check(parser, options, names)
+  for name in names:
+    if not 0 <= options.host < name.hosts:
+      parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
+                   f'host{"s" if name.hosts > 1 else ""}, counted from 0')
+  if options.largest and options.largest_batch:
+    parser.error('--largest-batch is a --largest: give one of them')
   reports = []
   for name in names:
     try:
       reports.append(
           _run(
-              Settings(options.script, options.is_module, tuple(theirs),
-                       name.text, compiler, '', options.host,
-                       options.one_process, options.steps, options.strict,
-                       options.quiet), wanted))
+              Settings(options.script, options.is_module,
+                       tuple(options.arguments), name.text, compiler, '',
+                       options.host, options.one_process, options.steps,
+                       options.strict, options.quiet), wanted))
     except AotError as e:
       print(f'aot: {e}', file=sys.stderr)
       return 2
@@ -69,7 +73,7 @@ def run(parser: Parser, options: argparse.Namespace) -> int:
     return _STATUS_INTERRUPTED
   status, checks = _judged(reports, required, options.quiet)
   if options.junit:
-    ci.write_junit(options.junit, 'aot', checks)
+    write(options.junit, junit.of_checks('aot', checks))
   return status
 
 
@@ -83,16 +87,6 @@ def _run(settings: Settings, wanted: Optional[largest.Range]) -> AotReport:
               settings, arguments=wanted.put(settings.arguments, value))),
       lambda text: print(f'aot {settings.topology}: {text}', file=sys.stderr),
       settings.quiet)
-
-
-def _check(parser: Parser, options: argparse.Namespace,
-           names: Sequence[topologies.TopologyName]) -> None:
-  for name in names:
-    if not 0 <= options.host < name.hosts:
-      parser.error(f'--host {options.host}: {name.text} has {name.hosts} '
-                   f'host{"s" if name.hosts > 1 else ""}, counted from 0')
-  if options.largest and options.largest_batch:
-    parser.error('--largest-batch is a --largest: give one of them')
 
 
 def _write(options: argparse.Namespace, reports: Sequence[AotReport],
@@ -116,14 +110,14 @@ def _write(options: argparse.Namespace, reports: Sequence[AotReport],
 
 def _judged(reports: Sequence[AotReport],
             required: Sequence[requirements.Requirement],
-            is_quiet: bool) -> tuple[int, list[ci.Check]]:
+            is_quiet: bool) -> tuple[int, list[junit.Check]]:
   """The exit status, and all that was judged; prints what no report says."""
 
   def check(name: str, text_of: Callable[[AotReport],
-                                         Optional[str]]) -> ci.Check:
+                                         Optional[str]]) -> junit.Check:
     findings = ((r.topology.name, text_of(r)) for r in reports)
-    return ci.Check(name,
-                    tuple(f'{of}: {text}' for of, text in findings if text))
+    return junit.Check(name,
+                       tuple(f'{of}: {text}' for of, text in findings if text))
 
   checks = [check(r.text, r.check) for r in required]
   fit = check('fit', lambda r: wording.verdict(r) if r.fits is False else None)

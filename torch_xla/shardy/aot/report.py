@@ -5,12 +5,15 @@ Bytes and floating-point operations are those of one device throughout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 import dataclasses
 from typing import Optional
 
 from ..door.memory import Memory
 
+# The programs of a step, in order, and how many steps were like that.
+StepKind = tuple[tuple[int, ...], int]
 # How a script has ended that has not.
 RUNNING = 'running'
 # How one has ended that somebody interrupted.
@@ -138,6 +141,12 @@ class Program:
   cycles: Optional[Cycles] = None
 
   @property
+  def label(self) -> str:
+    """Its name, and where it was asked for."""
+    place = f' ({self.called_from[0]})' if self.called_from else ''
+    return self.name + place
+
+  @property
   def peak(self) -> Optional[int]:
     """The most memory that is needed while it runs; None where not known."""
     return None if self.memory is None else self.memory.peak + self.beside
@@ -204,6 +213,36 @@ class AotReport:
     warm_up = self.warm_up
     return tuple(p for p in self.programs if p.step > warm_up)
 
+  @property
+  def never_steady(self) -> str:
+    """Why warm-up did not end in this run; empty if it did."""
+    if self.steps > self.warm_up:
+      return ''
+    if not self.steps:
+      return ('no step ended, so nothing is known of one after warm-up: let '
+              'the script take more steps')
+    if self.steps == 1:
+      return ('only one step ended, and it compiled something: let the script '
+              'take more steps')
+    return (f'each of the {self.steps} steps that ended compiled something, so '
+            'none is after warm-up')
+
+  @property
+  def unknown_step(self) -> str:
+    """Why `step_programs` are not known; empty if they are."""
+    return self.never_steady or ('' if self.usual_step else
+                                 'no step after warm-up executed a program')
+
+  @property
+  def step_programs(self) -> tuple[Program, ...]:
+    """The programs of the step that was the usual one after warm-up, in order.
+
+    A step executes a program at most once: the second time begins the next one.
+    What runs in some steps only, such as an evaluation, is not among them.
+    """
+    return () if self.unknown_step else tuple(
+        self.programs[i] for i in self.usual_step)
+
   def is_fallback(self, program: Program) -> bool:
     """Tests whether GSPMD compiled what was Shardy's to partition."""
     return (self.mode == 'shardy' and program.partitioner == 'gspmd' and
@@ -233,3 +272,30 @@ def warm_up(programs: Sequence[Program], steps: int) -> int:
   """
   compiled = {program.step for program in programs}
   return next(s for s in range(steps + 1) if s not in compiled or s == steps)
+
+
+def kinds_of_steps(executions: Iterable[tuple[int, int]], ended: int,
+                   warm_up: int, flops: Sequence[float]) -> list[StepKind]:
+  """The steps after warm-up by what they executed, those of most work first.
+
+  The work of a kind is the flops of all its steps: an evaluation may take as
+  many steps as the training, and is still less of what the script does.
+
+  Args:
+    executions: in order: the program, and how many steps had ended.
+    ended: how many steps have; what was executed after the last is none.
+    warm_up: how many steps it took until nothing was compiled in one.
+    flops: of each program.
+  """
+  steps: dict[int, list[int]] = {}
+  for program, step in executions:
+    if warm_up <= step < ended:
+      steps.setdefault(step, []).append(program)
+  counts = Counter(tuple(programs) for programs in steps.values())
+
+  def work(kind: StepKind) -> tuple[float, int, int]:
+    programs, count = kind
+    return sum(flops[p] for p in programs) * count, count, len(programs)
+
+  # Of equal ones, that which came first: the order of a Counter.
+  return sorted(counts.items(), key=work, reverse=True)

@@ -131,7 +131,11 @@ def parse(text: str) -> TopologyName:
   slices, name, layout, size = match.groups()
   if slices == '0':
     raise TopologyError(f'{text!r} has no slice: give 1 or more')
-  generation = _generation(name, text)
+  generation = next((g for g in GENERATIONS if name in (g.name, *g.others)),
+                    None)
+  if generation is None:
+    raise TopologyError(
+        f'{text!r}: no kind of TPU is called {name!r}. {known()}')
   if size is not None:
     dims = _layout_of(generation, int(size), text)
     is_host = size == '8' and not generation.counts_cores
@@ -163,13 +167,6 @@ def _example(generation: Generation, chips: int) -> str:
   dims = 'x'.join(map(str, _spread(generation.rank, chips)))
   number = chips * (1 + generation.counts_cores)
   return f'{generation.name}:{dims} or {generation.accelerator}-{number}'
-
-
-def _generation(name: str, text: str) -> Generation:
-  for generation in GENERATIONS:
-    if name in (generation.name, *generation.others):
-      return generation
-  raise TopologyError(f'{text!r}: no kind of TPU is called {name!r}. {known()}')
 
 
 def _layout_of(generation: Generation, size: int, text: str) -> tuple[int, ...]:

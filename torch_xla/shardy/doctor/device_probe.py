@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-import contextlib
-import dataclasses
 import os
-from typing import Optional
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,25 +13,17 @@ import torch_xla.debug.metrics as metrics
 import torch_xla.distributed.spmd as xs
 import torch_xla.runtime as xr
 
-from .. import door
 from ..compile import ledger
 from ..door.device_plugins import CPU_DEVICE
-from ..hlo import messages
 from ..mode import current_mode, Mode
-from ..stablehlo import answer
-from . import identity
-from .report import Finding, one_line, Diagnosis, Status
+from .report import (Diagnosis, ERROR, Finding, Judgement, OK, one_line,
+                     SKIPPED, WARNING)
 
-START, TRANSFER, COMPUTATION = 'start', 'transfer', 'computation'
-COLLECTIVE, DOOR, IDENTITY = 'collective', 'door', 'identity'
-STEPS = (START, TRANSFER, COMPUTATION, COLLECTIVE, DOOR, IDENTITY)
 _AXIS = 'devices'
 _SIZE = 16
 # Whole numbers this small are exact in bfloat16, in which a TPU multiplies, and
 # their products' sums are in float32.
 _LARGEST = 8
-# What XLA's modules call an all-reduce, whether it waits or not.
-_ALL_REDUCE = ('all-reduce', 'all-reduce-start')
 
 
 class ProbeError(RuntimeError):
@@ -53,62 +43,42 @@ def probe() -> Diagnosis:
 def run(
     on_step: Callable[[str], None] = lambda step: None) -> Iterator[Finding]:
   """Yields one finding per step; `on_step` hears of each before it runs."""
-  work = {
-      START: _start,
-      TRANSFER: _transfer,
-      COMPUTATION: _compute,
-      COLLECTIVE: _collective,
-      DOOR: _door,
-      IDENTITY: lambda _: identity.find(),
-  }
-  failed = ''
-  with _compiled_programs() as compiled:
-    state = _State(len(ledger.process_ledger.programs()), _compiles(), compiled)
-    for step in STEPS:
-      check = f'probe.{step}'
-      if failed:
-        yield Finding(check, Status.SKIPPED, f'{failed} failed')
-        continue
-      on_step(step)
-      try:
-        yield dataclasses.replace(work[step](state), check=check)
-      except Exception as e:  # Whatever the runtime raises is the finding.
-        yield Finding(check, Status.ERROR, one_line(f'{type(e).__name__}: {e}'),
-                      _remedy(step))
-        failed = check if step == START else failed
+  is_started = True
+  state = _State(len(ledger.process_ledger.programs()), _compiles())
+  for step, judge in STEPS.items():
+    check = f'probe.{step}'
+    if not is_started:
+      yield Finding(check, SKIPPED, 'probe.start failed')
+      continue
+    on_step(step)
+    try:
+      yield Finding(check, *judge(state))
+    except Exception as e:  # Whatever the runtime raises is the finding.
+      is_started = step != 'start'
+      yield Finding(
+          check, ERROR, one_line(f'{type(e).__name__}: {e}'),
+          'the device, its driver or its plugin is broken, or they do not match'
+          if is_started else
+          'the runtime does not start: look at the findings on device, plugin '
+          'and environment, or set PJRT_DEVICE=CPU')
 
 
-@dataclasses.dataclass(frozen=True)
-class _State:
-  """The state that later steps need of earlier ones.
+class _State(NamedTuple):
+  """The counts before the probe.
 
   Attributes:
-    programs_before: how many programs had passed the door before the probe.
-    compiles_before: how many torch_xla had asked a compiler for by then.
-    compiled: the probe's compiled programs, and their formats; none with the
-      mode off.
+    programs: how many had passed the door.
+    compiles: how many torch_xla had asked a compiler for.
   """
-  programs_before: int
-  compiles_before: int
-  compiled: list[tuple[bytes, str]]
+  programs: int
+  compiles: int
 
 
 def _compiles() -> int:
   return metrics.counter_value('UncachedCompile') or 0
 
 
-def _finding(status: Status, text: str, remedy: str = '') -> Finding:
-  return Finding('', status, text, remedy)
-
-
-def _remedy(step: str) -> str:
-  if step == START:
-    return ('the runtime does not start: look at the findings on device, '
-            'plugin and environment, or set PJRT_DEVICE=CPU')
-  return 'the device, its driver or its plugin is broken, or they do not match'
-
-
-def _start(_: _State) -> Finding:
+def _start(_: _State) -> Judgement:
   torch_xla._XLAC._init_computation_client()
   real = _real_devices()
   if not real:
@@ -116,10 +86,10 @@ def _start(_: _State) -> Finding:
   devices = f'{len(real)} device(s): ' + ' '.join(real)
   wanted = os.environ.get('CPU_NUM_DEVICES', '1')
   if xr.device_type() in ('CPU', CPU_DEVICE) and wanted != str(len(real)):
-    return _finding(
-        Status.ERROR, f'{devices}, but CPU_NUM_DEVICES={wanted}',
+    return (
+        ERROR, f'{devices}, but CPU_NUM_DEVICES={wanted}',
         'set CPU_NUM_DEVICES to a positive number before the runtime starts')
-  return _finding(Status.OK, devices)
+  return OK, devices
 
 
 def _shards(tensor: torch.Tensor) -> list[tuple[str, int, torch.Tensor]]:
@@ -196,14 +166,13 @@ def _samples(count: int) -> list[torch.Tensor]:
   ]
 
 
-def _transfer(_: _State) -> Finding:
+def _transfer(_: _State) -> Judgement:
   samples = _samples(_count())
   for host in samples:
     _check_rows(_rows(_on_devices(host)), host, f'transfer of {host.dtype}')
   types = ', '.join(str(s.dtype).replace('torch.', '') for s in samples)
-  return _finding(
-      Status.OK, f'to {len(_real_devices())} device(s) and back, bit '
-      f'for bit: {types}')
+  return (OK, f'to {len(_real_devices())} device(s) and back, bit '
+          f'for bit: {types}')
 
 
 def _real_devices() -> list[str]:
@@ -215,7 +184,7 @@ def _whole_numbers(*shape: int) -> torch.Tensor:
   return torch.randint(0, _LARGEST, shape, generator=generator).float()
 
 
-def _compute(_: _State) -> Finding:
+def _compute(_: _State) -> Judgement:
   left = _whole_numbers(_count(), _SIZE, _SIZE)
   right = _whole_numbers(_SIZE, _SIZE)
   pieces = [
@@ -226,93 +195,98 @@ def _compute(_: _State) -> Finding:
     # Only this tensor: what the process has pending is not the doctor's.
     torch_xla._XLAC._xla_sync_multi([pieces[0][1]], [], True, True)
   _check_rows(_rows(pieces), left @ right, 'matrix product')
-  return _finding(
-      Status.OK,
-      f'matrix products of {len(_real_devices())} device(s) are exact')
+  return (OK, f'matrix products of {len(_real_devices())} device(s) are exact')
 
 
-def _collective(state: _State) -> Finding:
+def _collective(_: _State) -> Judgement:
   count = _count()
   if count == 1:
-    return _finding(Status.SKIPPED, 'one device has nobody to talk to')
+    return SKIPPED, 'one device has nobody to talk to'
   if not xr.is_spmd():
     # Tried with xm.all_reduce, a thread per device and one after the other:
     # each device compiles a program of its own, they never meet, and XLA:CPU
     # aborts the process after 10 s.
-    return _finding(
-        Status.SKIPPED,
+    return (
+        SKIPPED,
         'without SPMD, the devices of one process run no collective together',
         'call torch_xla.runtime.use_spmd() first, or run python -m '
         'torch_xla.shardy.doctor')
   host = torch.arange(1., count + 1)[:, None] + torch.arange(_SIZE) % _LARGEST
   tensor = _on_devices(host)[0][1]
-  del state.compiled[:]
+  before = len(ledger.process_ledger.programs())
   result = tensor.sum(0)
   torch_xla._XLAC._xla_sync_multi([result], [], True, True)
-  reduces = [_has_all_reduce(*program) for program in state.compiled]
+  reduces = [
+      p.collectives and any(c.kind == 'all-reduce'
+                            for c in p.collectives)
+      for p in ledger.process_ledger.programs()[before:]
+  ]
   expected = host.sum(0)
   if not torch.equal(result.cpu(), expected):
     raise ProbeError(f'the sum over {count} devices is {result.cpu().tolist()}'
                      f', not {expected.tolist()}')
   summary = f'the sum over {count} devices is exact'
   if any(reduces):
-    return _finding(Status.OK, summary + ', by an all-reduce')
+    return OK, summary + ', by an all-reduce'
   if None in reduces or not reduces:  # The plugin does not tell.
-    return _finding(Status.OK, summary)
-  return _finding(Status.ERROR, summary + ', but no all-reduce was compiled',
-                  'the program was not partitioned: see probe.door')
+    return OK, summary
+  return (ERROR, summary + ', but no all-reduce was compiled',
+          'the program was not partitioned: see probe.door')
 
 
-def _has_all_reduce(program: bytes, program_format: str) -> Optional[bool]:
-  """Tests whether a program has an all-reduce; None where it is unknown."""
-  if program_format == 'mlir':
-    collectives = answer.read(program, program_format).collectives
-    return collectives and any(c.kind in _ALL_REDUCE for c in collectives)
-  parsed = messages.parse_compiled(program, program_format)
-  if parsed is None:
-    return None
-  _, module = parsed
-  return any(instruction.opcode in _ALL_REDUCE
-             for computation in module.computations
-             for instruction in computation.instructions)
-
-
-@contextlib.contextmanager
-def _compiled_programs() -> Iterator[list[tuple[bytes, str]]]:
-  """Collects what the backend makes of each program compiled in the block."""
-  compiled: list[tuple[bytes, str]] = []
-
-  def keep(compilation: door.Compilation, rest: door.Compiler) -> None:
-    rest(compilation)
-    compiled.append(compilation.compiled_program())
-
-  undo = door.wrap(keep)
-  try:
-    yield compiled
-  finally:
-    undo()
-
-
-def _door(state: _State) -> Finding:
+def _door(state: _State) -> Judgement:
   mode = current_mode()
   if mode is Mode.OFF:
-    return _finding(Status.OK, 'mode off: programs pass no door')
-  passed = ledger.process_ledger.programs()[state.programs_before:]
+    return OK, 'mode off: programs pass no door'
+  passed = ledger.process_ledger.programs()[state.programs:]
   if not passed:
     if os.environ.get('XLA_PERSISTENT_CACHE_PATH'):
-      return _finding(
-          Status.SKIPPED, 'nothing was compiled: the programs are from the '
-          'persistent cache', 'unset XLA_PERSISTENT_CACHE_PATH to see them '
-          'compiled')
-    if _compiles() == state.compiles_before:
-      return _finding(
-          Status.SKIPPED, 'nothing was compiled: the programs are those of an '
-          'earlier probe of this process')
-    return _finding(
-        Status.ERROR, f'mode {mode.value} is on, but no program passed the '
-        'door', 'see the finding on mode')
+      return (SKIPPED, 'nothing was compiled: the programs are from the '
+              'persistent cache', 'unset XLA_PERSISTENT_CACHE_PATH to see them '
+              'compiled')
+    if _compiles() == state.compiles:
+      return (SKIPPED, 'nothing was compiled: the programs are those of an '
+              'earlier probe of this process')
+    return (ERROR, f'mode {mode.value} is on, but no program passed the '
+            'door', 'see the finding on mode')
   partitioners = sorted({p.partitioner.value for p in passed})
   notes = sorted({p.note for p in passed if p.note})
-  return _finding(
-      Status.OK, f'{len(passed)} program(s) passed, partitioned by ' +
-      ', '.join(partitioners) + ''.join(f'; note: {n}' for n in notes))
+  return (OK, f'{len(passed)} program(s) passed, partitioned by ' +
+          ', '.join(partitioners) + ''.join(f'; note: {n}' for n in notes))
+
+
+def _identity(_: _State) -> Judgement:
+  """Tests whether programs are distinct that differ only in where a tensor is used.
+
+  `_XLAC` 2.9.0 finds a compiled program by a hash to which all data of one
+  shape and placement is alike, wherever it is used. `libgraph_identity.so`,
+  which torch_xla's import loads before it, adds that to the hash.
+  """
+  _on_both(lambda a, b: (a - b) * (a / b))
+  actual, expected = _on_both(lambda a, b: (a - b) * (b / a))
+  if torch.allclose(actual, expected):
+    return OK, 'programs that differ in where a tensor is used are apart'
+  return (
+      WARNING,
+      'after (a - b) * (a / b), (a - b) * (b / a) is computed by the program of '
+      f'the first: {actual.tolist()} for {expected.tolist()}',
+      'libgraph_identity.so has no effect: torch has to be 2.9, loaded without '
+      'TORCH_USE_RTLD_GLOBAL, and _XLAC by import torch_xla')
+
+
+def _on_both(function: Callable) -> tuple[torch.Tensor, torch.Tensor]:
+  """The result of a device, and the host's; runs nothing that is pending."""
+  host = torch.tensor((6., 8.)), torch.tensor((2., 4.))
+  result = function(*(t.to('xla') for t in host))
+  torch_xla._XLAC._xla_sync_multi([result], [], True, True)
+  return result.cpu(), function(*host)
+
+
+STEPS: dict[str, Callable[[_State], Judgement]] = {
+    'start': _start,
+    'transfer': _transfer,
+    'computation': _compute,
+    'collective': _collective,
+    'door': _door,
+    'identity': _identity,
+}

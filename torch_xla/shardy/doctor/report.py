@@ -8,6 +8,7 @@ import enum
 import json
 import re
 import textwrap
+from typing import Union
 
 SCHEMA = 1
 _WIDTH = 80
@@ -26,6 +27,11 @@ class Status(enum.Enum):
   WARNING = 'warning'
   ERROR = 'error'
   SKIPPED = 'skipped'
+
+
+OK, WARNING, ERROR, SKIPPED = Status
+# The status of a check, the state that it found, and what to do, if anything.
+Judgement = Union[tuple[Status, str], tuple[Status, str, str]]
 
 
 @dataclasses.dataclass(frozen=True)

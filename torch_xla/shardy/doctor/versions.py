@@ -12,7 +12,7 @@ from typing import Optional
 from .. import vendor_defaults
 from ..door import shim
 from ..ended_process import signal_name
-from .report import Finding, one_line, Status
+from .report import ERROR, Judgement, OK, one_line, WARNING
 
 # torch_xla 2.9.0 was built with this PJRT API; the shim refuses plugins older
 # than _OLDEST_PLUGIN (csrc/pjrt_shardy/pjrt_abi.h).
@@ -131,35 +131,32 @@ def pins() -> Mapping[str, str]:
   return {m[1]: m[2] for m in matches if m}
 
 
-def judge_torch(torch: str, torch_xla: str) -> Finding:
+def judge_torch(torch: str, torch_xla: str) -> Judgement:
   """Checks that torch `torch` and torch_xla `torch_xla` are of one release."""
   pair = f'torch {torch} with torch_xla {torch_xla}'
   if _numbers(torch)[:2] == _numbers(torch_xla)[:2]:
-    return Finding('torch', Status.OK, pair)
+    return OK, pair
   release = '.'.join(map(str, _numbers(torch_xla)[:2]))
-  return Finding(
-      'torch', Status.ERROR, pair + ': they are not of one release',
-      f"torch_xla is built for one release of torch; pip install "
-      f"'torch=={release}.*'")
+  return (ERROR, pair + ': they are not of one release',
+          f"torch_xla is built for one release of torch; pip install "
+          f"'torch=={release}.*'")
 
 
-def judge_torch_xla(imported: str, in_metadata: Optional[str]) -> Finding:
+def judge_torch_xla(imported: str, in_metadata: Optional[str]) -> Judgement:
   """Checks that the package that runs is the one that pip knows of."""
   if in_metadata is None:
-    return Finding('torch_xla', Status.WARNING,
-                   f'torch_xla {imported} runs, but pip knows of none',
-                   'install the wheel, so that versions can be compared')
+    return (WARNING, f'torch_xla {imported} runs, but pip knows of none',
+            'install the wheel, so that versions can be compared')
   if _numbers(imported)[:3] == _numbers(in_metadata)[:3]:
-    return Finding('torch_xla', Status.OK, f'torch_xla {in_metadata}')
-  return Finding(
-      'torch_xla', Status.ERROR,
-      f'torch_xla {imported} runs, but pip knows of {in_metadata}',
+    return OK, f'torch_xla {in_metadata}'
+  return (
+      ERROR, f'torch_xla {imported} runs, but pip knows of {in_metadata}',
       'two installations are mixed; uninstall torch_xla until none is left, '
       'then install one')
 
 
 def judge_package(package: str, version: Optional[str], pinned: Optional[str],
-                  needed: bool) -> Finding:
+                  needed: bool) -> Judgement:
   """Checks that an optional package goes with this torch_xla.
 
   Args:
@@ -169,42 +166,41 @@ def judge_package(package: str, version: Optional[str], pinned: Optional[str],
     needed: whether this process uses it.
   """
   if version is None:
-    return Finding(package, Status.OK, f'{package} is not installed')
+    return OK, f'{package} is not installed'
   title = f'{package} {version}'
   if pinned is None or _numbers(version) == _numbers(pinned):
-    return Finding(package, Status.OK, title)
+    return OK, title
   title += f', while torch_xla pins {pinned}'
   if not needed:
-    return Finding(package, Status.OK, title + '; not used here')
+    return OK, title + '; not used here'
   older = _numbers(version) < _numbers(pinned)
-  status = Status.ERROR if older else Status.WARNING
-  return Finding(package, status, title, f"pip install '{package}=={pinned}'")
+  status = ERROR if older else WARNING
+  return status, title, f"pip install '{package}=={pinned}'"
 
 
-def judge_plugin(library: str, mode_is_on: bool) -> Finding:
+def judge_plugin(library: str, mode_is_on: bool) -> Judgement:
   """Checks that the plugin at `library` loads and has our PJRT API."""
   try:
     version = api_version(library)
   except PluginError as e:
-    return Finding(
-        'plugin', Status.ERROR, str(e),
+    return (
+        ERROR, str(e),
         'name a PJRT plugin: TPU_LIBRARY_PATH for a TPU, PJRT_LIBRARY_PATH for '
         'PJRT_DEVICE=LIBRARY, library_path() of the registered plugin for any '
         'other device')
   text, ours = ('.'.join(map(str, v)) for v in (version, RUNTIME_API))
   versions = f'{library} speaks PJRT API {text}, torch_xla {ours}'
   if version[0] != RUNTIME_API[0]:
-    return Finding('plugin', Status.ERROR, versions,
-                   'their major versions must be the same: use another plugin')
+    return (ERROR, versions,
+            'their major versions must be the same: use another plugin')
   if mode_is_on and version < _OLDEST_PLUGIN:
     oldest = '.'.join(map(str, _OLDEST_PLUGIN))
-    return Finding('plugin', Status.ERROR,
-                   versions + f'; the shim needs {oldest} or later',
-                   'use a newer plugin, or switch the mode off')
+    return (ERROR, versions + f'; the shim needs {oldest} or later',
+            'use a newer plugin, or switch the mode off')
   if not mode_is_on and version > RUNTIME_API:
-    return Finding(
-        'plugin', Status.WARNING,
+    return (
+        WARNING,
         versions + '; a newer plugin may refuse structs of the older size',
         'if it does, switch a mode on (XLA_SHARDING_V2=1): the shim then fits '
         'them')
-  return Finding('plugin', Status.OK, versions)
+  return OK, versions

@@ -1,4 +1,4 @@
-"""Tests as JUnit's XML, which CI systems read."""
+"""Tests, and what a command judged, as JUnit's XML, which CI systems read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import dataclasses
 import re
 from types import MappingProxyType
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 # Not in XML 1.0, even if escaped.
@@ -30,6 +31,28 @@ class Test:
   type: str = ''
   text: str = ''
   seconds: float = 0.0
+
+
+class Check(NamedTuple):
+  """One thing that a command judged.
+
+  Attributes:
+    findings: what is wrong, a sentence each; empty: it is fine.
+  """
+  name: str
+  findings: tuple[str, ...]
+
+
+def of_checks(tool: str, checks: Sequence[Check]) -> str:
+  """The checks as a suite of tests."""
+  return xml(tool, [
+      Test(
+          tool,
+          name,
+          'failure' * bool(findings),
+          ''.join(findings[:1]),
+          text='\n'.join(findings)) for name, findings in checks
+  ])
 
 
 def xml(

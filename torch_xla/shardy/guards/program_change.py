@@ -69,12 +69,9 @@ def _changes(before: _Facts, after: _Facts) -> Iterator[str]:
   if len(before.arguments) == len(after.arguments):
     for number, was, now in _paired(before.arguments, after.arguments):
       argument = f'argument {number}' + (f' ({now.name})' if now.name else '')
-      if was.shape != now.shape:
-        yield f'{argument}: shape {was.shape} -> {now.shape}'
-      if was.sharding != now.sharding:
-        yield f'{argument}: sharding {was.sharding} -> {now.sharding}'
-      if was.priority != now.priority:
-        yield f'{argument}: priority {was.priority} -> {now.priority}'
+      for field, old, new in zip(Argument._fields[:3], was, now):
+        if old != new:
+          yield f'{argument}: {field} {old} -> {new}'
   else:
     yield f'{len(before.arguments)} arguments -> {len(after.arguments)}'
     yield from _counted(

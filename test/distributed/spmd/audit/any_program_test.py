@@ -12,8 +12,8 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.spmd.audit import (audit, AuditError, examination,
-                                              examine, Kind, baseline)
+from torch_xla.distributed.spmd.audit import (audit, AuditError, baseline,
+                                              examine, Kind)
 from torch_xla.distributed.spmd.policy import (Boundary, BoundaryError,
                                                PolicyError, REPLICATED, Rule,
                                                ShardingPolicy, tie,
@@ -99,10 +99,10 @@ def test_a_model_of_which_nothing_is_marked(mesh):
 
 def test_weights_that_were_one(mesh):
   model = hand_marked(mesh)
-  report = examination.examine(model, tied=[('up.bias', 'down.bias')])
+  report = examine(model, tied=[('up.bias', 'down.bias')])
   assert [d for d in report.differences if d.kind is Kind.UNTIED
          ] == []  # [16], [8]
-  report = examination.examine(model, tied=[('down.bias', 'scale')])
+  report = examine(model, tied=[('down.bias', 'scale')])
   assert [(d.kind, d.name) for d in report.differences] == [(Kind.UNTIED,
                                                              'down.bias')]
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch_xla
 import torch_xla.distributed.spmd as xs
-from torch_xla.distributed.spmd.audit import (advice, differences, examine,
-                                              Kind, modules)
+from torch_xla.distributed.spmd.audit import (differences, examine, Kind,
+                                              sections)
 from torch_xla.distributed.spmd.policy import Boundary, Rule, ShardingPolicy
 
 ENVIRONMENT = environments.SHARDY
@@ -80,7 +80,7 @@ def test_a_copy_without_its_mark(mesh):
 def test_what_could_be_split_further(mesh):
   model, _ = trained(mesh, (None, None))
   report = examine(model)
-  assert advice.advise(report) == [
+  assert sections.advise(report) == [
       'weight [16, 8]: model (4) could split dimension 0, data (2) could split '
       'dimension 1, 448 bytes less on each device'
   ]
@@ -88,9 +88,9 @@ def test_what_could_be_split_further(mesh):
   assert 'could split dimension 0' in report.to_html()
   (row,) = report.tensors
   odd = dataclasses.replace(row, local_shape=(6, 3), local_nbytes=72)
-  assert advice.splits(odd, report.mesh) == [('data', 2, 0)]
-  assert advice.advise(examine(trained(mesh,
-                                       (('model', 'data'), None))[0])) == []
+  assert sections.splits(odd, report.mesh) == [('data', 2, 0)]
+  assert sections.advise(examine(trained(mesh,
+                                         (('model', 'data'), None))[0])) == []
 
 
 def test_bytes_of_an_activation(mesh):
@@ -102,9 +102,10 @@ def test_bytes_of_an_activation(mesh):
   report = examine(model)
   (row,) = report.boundaries
   assert row.activations[0].local_nbytes == 2 * 16 * 4
-  assert modules.table(report)[1:] == [('(the model)', '144', '576', '-',
-                                        '128'),
-                                       ('together', '144', '576', '0', '128')]
+  assert sections.by_module(report)[1:] == [
+      ('(the model)', '144', '576', '-', '128'),
+      ('together', '144', '576', '0', '128')
+  ]
 
 
 def test_bytes_by_module(mesh):
@@ -118,7 +119,7 @@ def test_bytes_by_module(mesh):
   optimizer.step()
   torch_xla.sync(wait=True)
   report = examine(model)
-  assert modules.table(report)[1:] == [
+  assert sections.by_module(report)[1:] == [
       ('* (3)', '192', '192', '192', '-'),
       ('head.0', '12', '12', '12', '-'),  # Split by the compiler.
       ('together', '204', '204', '204', '0'),

@@ -41,10 +41,7 @@ def stored(t: torch.Tensor) -> str:
 
 
 def owned(*shapes_by_names):
-  return [
-      claims.OwnedTensor(tuple(names.split()), shape)
-      for names, shape in shapes_by_names
-  ]
+  return [(tuple(names.split()), shape) for names, shape in shapes_by_names]
 
 
 def problems_of(rules, *shapes_by_names, default=None):

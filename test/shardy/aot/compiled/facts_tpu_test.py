@@ -12,7 +12,7 @@ import environments
 import numpy as np
 import pytest
 from torch_xla.shardy.aot.compiled import compiled_module, heavy_tensors
-from torch_xla.shardy.aot.compiled.buffers import buffers_of
+from torch_xla.shardy.aot.compiled.heavy_tensors import buffers_of
 from torch_xla.shardy.aot.compiled.collectives import collective_uses
 from torch_xla.shardy.aot.compiled.compiled_module import CompiledModule
 from torch_xla.shardy.aot.compiled.cycles import cycles

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
   from torch_xla.distributed.spmd.policy import ShardingPolicy
 
 from . import folding
+from .examination import AuditReport, examine
 from .golden import GoldenFileError
-from .rendering import AuditReport
 from .report import Difference, Kind
 
 __all__ = [
@@ -73,40 +73,3 @@ def audit(model: torch.nn.Module,
   if not report.ok:
     raise AuditError(report)
   return report
-
-
-def examine(model: torch.nn.Module,
-            policy: Optional[ShardingPolicy] = None,
-            *,
-            tolerance: Union[int, str, None] = None,
-            golden: Optional[Union[str, os.PathLike]] = None) -> AuditReport:
-  """Gathers and compares; runs nothing and reads no data.
-
-  Differences are: a tensor that the policy does not fit, that was never marked,
-  or whose mark, storage or compiled sharding is another than the policy says; a
-  boundary without its hook or its constraint; a program that Shardy was to
-  partition and GSPMD did; more replicated bytes than allowed; a value that is
-  not what it was in the golden file; a moment of an optimizer that does not lie
-  as its weight does; a split weight of which a whole copy lives as well; and no
-  program at all. Programs count from
-  `policy.apply` on, where that was called.
-
-  Args:
-    model: after at least one step and `torch_xla.sync()`.
-    policy: what it is held to; None: the one that was applied to it, and where
-      none was the one that it has, as `ShardingPolicy.capture` reads it. Then
-      what differs is what is stored or compiled otherwise than it is marked.
-    tolerance: bytes that all devices together may hold beyond one copy of each
-      tensor, or a percentage of one copy of all, as '2%'; None: no limit.
-    golden: the path of a golden file that the report has to equal, in all but
-      counts: the `to_json()` of an earlier report.
-
-  Raises:
-    GoldenFileError: the golden file cannot be read.
-    ValueError: `tolerance` is neither bytes nor a percentage.
-    PolicyError: no policy was applied, and the model is on no mesh that is
-      known, or split as no policy says.
-  """
-  from .examination import examine as implementation
-  return implementation(
-      model, policy=policy, tolerance=tolerance, golden=golden)

@@ -10,13 +10,13 @@ import torch_xla
 from torch_xla.distributed.spmd.policy import (applied, PolicyError,
                                                ShardingPolicy)
 from torch_xla.shardy.annotate.priority import PriorityError
-from torch_xla.shardy.gate import ci, requirements
+from torch_xla.shardy.gate import junit, requirements
 from torch_xla_shardy import terminal
 from torch_xla_shardy.parser import write
 
-from . import baseline, examination, folding, quantities, table
+from . import baseline, folding, quantities, table
+from .examination import AuditReport, examine
 from .golden import GoldenFileError
-from .rendering import AuditReport
 from .report import Kind
 
 
@@ -38,9 +38,11 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
   torch_xla.sync(wait=True)
   try:
     policy = options['policy'] and ShardingPolicy.load(options['policy'])
-    report = examination.examine(
-        *baseline.as_one(models, moved),
-        policy=policy,
+    model, tied = baseline.as_one(models, moved)
+    report = examine(
+        model,
+        policy,
+        tied=tied,
         tolerance=options['tolerance'],
         golden=options['golden'],
         require=[
@@ -56,19 +58,20 @@ def finish(options: dict[str, Any], moved: baseline.Moved) -> int:
       if options[key]:
         write(options[key], text())
     if options['junit']:
-      ci.write_junit(options['junit'], 'audit', _checks(report))
+      write(options['junit'], junit.of_checks('audit', _checks(report)))
   except (OSError, PolicyError, PriorityError, GoldenFileError) as e:
     return _usage(str(e))
   return 0 if report.ok else 1
 
 
-def _checks(report: AuditReport) -> list[ci.Check]:
+def _checks(report: AuditReport) -> list[junit.Check]:
   causes = folding.causes(report.differences)
   return [
-      ci.Check(kind.value,
-               tuple(f'{c.head}: {c.text}'
-                     for c in causes
-                     if c.kind is kind))
+      junit.Check(
+          kind.value,
+          tuple(f'{c.head}: {c.text}'
+                for c in causes
+                if c.kind is kind))
       for kind in Kind
   ]
 

@@ -118,12 +118,12 @@ class Collector:
 
   def _tensor(self, names: Sequence[str], t: torch.Tensor,
               claim: Optional[policy_claims.Claim], kind: str) -> TensorRow:
-    annotation = self._annotation_of(claim)
+    annotation = claim and policy_applied.annotation_for(self._mesh, claim)
     policy = _seen(annotation) if annotation else Seen(unknown=NOT_CLAIMED)
     stored = placement.stored(t)
+    layout = stored.sharding or policy.sharding
     form, why_not = self._form(policy.sharding or stored.sharding)
     shape = tuple(t.shape)
-    layout = stored.sharding or policy.sharding
     local = placement.local_shape(layout, shape)
     size = t.element_size()
     devices = math.prod(self._axes.values())
@@ -155,12 +155,6 @@ class Collector:
             r.note for _, _, r in records if self._is_fallback(r)),
         unused_axes=() if annotation is None else self._unused(annotation),
         beside=self.occupancy.rows_beside(t))
-
-  def _annotation_of(
-      self, claim: Optional[policy_claims.Claim]) -> Optional[Annotation]:
-    if claim is None:
-      return None
-    return policy_applied.annotation_for(self._mesh, claim)
 
   def _annotation(self, t: torch.Tensor) -> Seen:
     t = xla_sharding.unwrap_sharded_tensor(t)
@@ -269,9 +263,9 @@ def _caused(made: Collective,
   """Merges sources that read the same into one."""
   sums_by_cause: dict[str, tuple[int, int]] = {}
   for source, count, nbytes in made.sources:
-    so_far = sums_by_cause.get(group_of(words[source]), (0, 0))
-    sums_by_cause[group_of(
-        words[source])] = so_far[0] + count, so_far[1] + nbytes
+    cause = group_of(words[source])
+    so_far = sums_by_cause.get(cause, (0, 0))
+    sums_by_cause[cause] = so_far[0] + count, so_far[1] + nbytes
   return tuple(
       sorted(((text, *sums) for text, sums in sums_by_cause.items()),
              key=lambda c: (c[2], c[0])))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-import dataclasses
 import math
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from torch_xla.shardy.sharding.hlo_sharding import ShardingType
 from torch_xla.shardy.sharding.text import parse_sharding
@@ -14,30 +13,17 @@ from torch_xla.shardy.sharding.text import parse_sharding
 MOST_TILES = 1024
 
 
-@dataclasses.dataclass(frozen=True)
-class Cell:
-  """One tile of a tensor, as a cell to draw.
-
-  Attributes:
-    tile: its number in row-major order.
-    devices: those that hold it, ascending.
-  """
-  tile: int
-  devices: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Grid:
+class Grid(NamedTuple):
   """The tiles of a tensor: dimension 0 downwards, all others to the right.
 
   A tensor of one dimension is one row.
 
   Attributes:
     tiles: along each dimension.
-    rows: of cells.
+    rows: of each tile the devices that hold it, ascending.
   """
   tiles: tuple[int, ...]
-  rows: tuple[tuple[Cell, ...], ...]
+  rows: tuple[tuple[tuple[int, ...], ...], ...]
 
 
 def grid_of(sharding: str, devices: Iterable[int]) -> Optional[Grid]:
@@ -48,9 +34,9 @@ def grid_of(sharding: str, devices: Iterable[int]) -> Optional[Grid]:
   """
   parsed = parse_sharding(sharding)
   if parsed.type == ShardingType.REPLICATED:
-    return Grid((), ((Cell(0, tuple(sorted(devices))),),))
+    return Grid((), ((tuple(sorted(devices)),),))
   if parsed.type == ShardingType.MAXIMAL:
-    return Grid((), ((Cell(0, (parsed.device,)),),))
+    return Grid((), (((parsed.device,),),))
   if parsed.type != ShardingType.OTHER:
     return None
   dims = tuple(parsed.tiles.dims[:parsed.rank])
@@ -58,9 +44,7 @@ def grid_of(sharding: str, devices: Iterable[int]) -> Optional[Grid]:
   if count > MOST_TILES:
     return None
   held = parsed.tiles.to_array().reshape(count, -1)
-  cells = [
-      Cell(i, tuple(sorted(int(d) for d in row))) for i, row in enumerate(held)
-  ]
+  cells = [tuple(sorted(row)) for row in held.tolist()]
   across = count // dims[0] if len(dims) > 1 else count
   return Grid(
       dims,

@@ -7,14 +7,14 @@ from html import escape
 from typing import Optional
 
 from torch_xla.shardy.layers import names_text
-from torch_xla.shardy.web_page import document, figures, script, table, verdict
+from torch_xla.shardy.web_page import (Cell, document, figures, script, table,
+                                       verdict)
 
-from . import advice, modules
 from .folding import Cause, causes, Fold, folded
 from .grid import Grid, grid_of, ranges
-from .report import collective_totals, Report, Seen
-from .table import (boundary_text, COUNT_TEXTS, heading, held_text,
-                    priority_text, program_notes, program_rows, smallest_text)
+from .report import Report, Seen
+from .sections import on_device, Section, what_ran
+from .table import heading, priority_text
 
 
 def html(report: Report) -> str:
@@ -25,7 +25,7 @@ def html(report: Report) -> str:
       _verdict(report),
       *_differences(report),
       _totals(report),
-      *_held(report),
+      *(part for section in on_device(report) for part in _section(section)),
       '<h2>Device grids</h2><p class="soft">Each box is a tile of the tensor '
       'with the devices that hold it: dimension 0 downwards, the others to the '
       'right. One colour is one tile.</p><div class="placements">',
@@ -33,9 +33,7 @@ def html(report: Report) -> str:
         for sharding, names in placements.items()),
       '</div>',
       *_tensors(report, tags),
-      *_boundaries(report),
-      *_programs(report),
-      *_counts(report),
+      *(part for section in what_ran(report) for part in _section(section)),
   ]
   return document('Sharding audit', body, (script(), heading(report)))
 
@@ -77,20 +75,16 @@ def _totals(report: Report) -> str:
        (f'{t.replicated_nbytes:,}', f'replicated over all devices, {t.limit}')])
 
 
-def _held(report: Report) -> Iterator[str]:
-  yield '<h2>Living on the device</h2>'
-  yield figures((f'{h.local_nbytes:,}', f'{h.sort}, {h.tensors:,} in all')
-                for h in report.held)
-  yield f'<p>{escape(held_text(report))}.</p>'
-  header, *rows = modules.table(report)
-  yield '<h2>Bytes on a device, by module</h2>' + table(
-      [(head, 'num' if i else 'head') for i, head in enumerate(header)],
-      ([(escape(cell), False) for cell in row] for row in rows))
-  advised = advice.advise(report)
-  if advised:
-    yield '<h2>Could be split further</h2><ul>'
-    yield from (f'<li>{escape(line)}</li>' for line in advised)
-    yield '</ul>'
+def _section(section: Section) -> Iterator[str]:
+  yield f'<h2>{escape(section.title[0].upper() + section.title[1:])}</h2>'
+  if section.figures:
+    yield figures(section.figures)
+  if section.rows:
+    header, *rows = section.rows
+    kinds = ('head',
+             *('plain' if head == 'by' else 'num' for head in header[1:]))
+    yield table([*zip(header, kinds)], rows, f'{header[0]}s')
+  yield from (f'<p>{escape(text)}</p>' for text in section.paragraphs)
 
 
 def _placements(report: Report) -> dict[str, list[str]]:
@@ -132,18 +126,14 @@ def _tiles_text(grid: Optional[Grid]) -> str:
 
 
 def _grid(grid: Grid) -> str:
-  count = sum(map(len, grid.rows))
-  cells = []
-  for row in grid.rows:
-    for cell in row:
-      devices = ranges(cell.devices)
-      if count == 1:
-        cells.append(f'<div class="tile whole">{devices}</div>')
-      else:
-        # Neighbours get distant hues, by steps of about the golden angle.
-        hue = cell.tile * 137.5 % 360 if count > 12 else cell.tile * 360 / count
-        cells.append(f'<div class="tile" style="--hue:{hue:.0f}">{devices}'
-                     '</div>')
+  tiles = [ranges(devices) for row in grid.rows for devices in row]
+  # Neighbours get distant hues, by steps of about the golden angle.
+  angle = 137.5 if len(tiles) > 12 else 360 / len(tiles)
+  hues = [f'--hue:{tile * angle % 360:.0f}' for tile in range(len(tiles))]
+  cells = [
+      f'<div class="tile" style="{hue}">{devices}</div>'
+      for hue, devices in zip(hues, tiles)
+  ] if len(tiles) > 1 else [f'<div class="tile whole">{tiles[0]}</div>']
   return ('<div class="scroll"><div class="grid" style="grid-template-columns:'
           f'repeat({len(grid.rows[0])},minmax(max-content,1fr))">'
           f'{"".join(cells)}</div></div>')
@@ -165,30 +155,27 @@ def _tensors(report: Report, tags: dict[str, str]) -> Iterator[str]:
                       'tensors')
 
 
-def _cells(fold: Fold, tags: dict[str, str]) -> Iterator[tuple[str, bool]]:
-  """The markup of each column, and whether what it shows is no good."""
+def _cells(fold: Fold, tags: dict[str, str]) -> Iterator[Cell]:
+  """The cells of the columns."""
   row = fold.row
   # A long name may break after its dots.
   yield escape(fold.name).replace('.', '.<wbr>') + _all_names(fold.names), False
   yield f'<span class="n">{list(row.shape)}</span>', False
   yield f'<span class="n">{list(row.local_shape)}</span>', False
-  yield escape(row.dtype), False
-  yield f'{row.nbytes:,}', False
-  yield f'{row.replicated_nbytes:,}', False
+  yield row.dtype
+  yield f'{row.nbytes:,}'
+  yield f'{row.replicated_nbytes:,}'
   policy = f'<code>{escape(row.spec)}</code> ' if row.spec else ''
   yield policy + _seen((row.policy,), tags), row.policy.sharding is None
-  yield escape(priority_text(row.policy.priority)), False
+  yield priority_text(row.policy.priority)
   for seen in ((row.annotation,), (row.stored,)):
     yield _seen(seen, tags), seen[0].sharding != row.policy.sharding
   yield _seen(row.compiled, tags), any(
       s.sharding not in (None, row.policy.sharding) for s in row.compiled)
-  form = row.form
-  if row.why_not_v2:
-    form += f': {row.why_not_v2}'
-  yield escape(form), False
+  yield row.form + (f': {row.why_not_v2}' if row.why_not_v2 else '')
   by = ', '.join((*row.partitioners, *row.fallbacks)) or '-'
   yield escape(by), bool(row.fallbacks)
-  yield escape(', '.join(row.unused_axes) or '-'), False
+  yield ', '.join(row.unused_axes) or '-'
 
 
 def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
@@ -200,38 +187,3 @@ def _seen(seen: Sequence[Seen], tags: dict[str, str]) -> str:
       tag = tags[s.sharding]
       parts.append(f'<a class="tag" href="#placement-{tag}">{tag}</a>')
   return ' '.join(dict.fromkeys(parts))
-
-
-def _boundaries(report: Report) -> Iterator[str]:
-  if report.boundaries:
-    yield '<h2>Boundary activations</h2>'
-    for row in report.boundaries:
-      yield f'<p>{escape(boundary_text(row))}</p>'
-
-
-def _programs(report: Report) -> Iterator[str]:
-  yield f'<h2>Programs compiled {report.since}</h2>'
-  if report.programs is None:
-    yield ('<p class="soft">Not known: the mode is off, and only the door sees '
-           'programs.</p>')
-    return
-  totals = collective_totals(report)
-  if totals:
-    yield figures((f'{c.count} {c.kind}', f'{c.nbytes:,} bytes, the smallest '
-                   f'{c.smallest:,}') for c in totals)
-    smallest = ', '.join(smallest_text(report))
-    yield f'<p>The smallest, by cause: {escape(smallest)}.</p>'
-  header, *rows = program_rows(report)
-  classes = ['head', 'plain', *['num'] * (len(header) - 2)]
-  yield table(
-      list(zip(header, classes, strict=True)),
-      (((escape(cell), False) for cell in row) for row in rows), 'programs')
-  for note in program_notes(report):
-    yield f'<p>{escape(note)}</p>'
-
-
-def _counts(report: Report) -> Iterator[str]:
-  yield f'<h2>Compiles and traces {report.since}</h2>'
-  yield figures(
-      ('not known' if report.counts[name] is None else str(report.counts[name]),
-       text) for name, text in COUNT_TEXTS.items())

@@ -26,41 +26,27 @@ def named(name: str) -> Quantity:
 
 def known() -> dict[str, Quantity]:
   """All quantities; collectives are those of all programs, each once."""
-  readers: dict[str, Callable[[Report], Optional[int]]] = {
-      'bytes':
-          lambda r: r.totals.nbytes,
-      'bytes per device':
-          lambda r: r.totals.local_nbytes,
-      'replicated bytes':
-          lambda r: r.totals.replicated_nbytes,
-      'compiles':
-          lambda r: r.counts['compiles'],
-      'living bytes per device':
-          lambda r: sum(h.local_nbytes for h in r.held),
-      'peak':
-          _peak,
-      'traces':
-          _traces,
-      'programs':
-          lambda r: None if r.programs is None else len(r.programs),
-      'fallbacks':
-          lambda r: None
-          if r.programs is None else sum(p.fallback for p in r.programs),
-  }
-  for kind in (_ALL, *COLLECTIVES):
-    for what, field in (('count', 'count'), ('bytes', 'nbytes')):
-      readers[f'{kind} {what}'] = functools.partial(_collectives, kind, field)
+  readers: list[tuple[str, Callable[[Report], Optional[int]]]] = [
+      ('bytes', lambda r: r.totals.nbytes),
+      ('bytes per device', lambda r: r.totals.local_nbytes),
+      ('replicated bytes', lambda r: r.totals.replicated_nbytes),
+      ('compiles', lambda r: r.counts['compiles']),
+      ('living bytes per device',
+       lambda r: sum(h.local_nbytes for h in r.held)),
+      ('peak', lambda r: r.largest_program and r.largest_program.memory.peak),
+      ('traces', _traces),
+      ('programs', lambda r: None if r.programs is None else len(r.programs)),
+      ('fallbacks', lambda r: None
+       if r.programs is None else sum(p.fallback for p in r.programs)),
+      *((f'{kind} {what}', functools.partial(_collectives, kind, field))
+        for kind in (_ALL, *COLLECTIVES)
+        for what, field in (('count', 'count'), ('bytes', 'nbytes'))),
+  ]
   return {
       name:
           Quantity(name, Unit.BYTES if 'bytes' in name else Unit.COUNT,
-                   functools.partial(_measure, read))
-      for name, read in readers.items()
+                   functools.partial(_measure, read)) for name, read in readers
   }
-
-
-def _peak(report: Report) -> Optional[int]:
-  program = report.largest_program
-  return program.memory.peak if program and program.memory else None
 
 
 def _traces(report: Report) -> Optional[int]:

@@ -240,7 +240,7 @@ class Totals:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-  """The results of an audit, as data; `rendering` has the forms that people read.
+  """The results of an audit, as data.
 
   Attributes:
     mode: 'off', 'v2' or 'shardy'.
@@ -309,7 +309,7 @@ class Report:
 def collective_totals(report: Report) -> tuple[CollectiveRow, ...]:
   """The collectives of all programs, by kind."""
   kinds: dict[str, CollectiveRow] = {}
-  for _, row in collectives(report):
+  for row in _collectives(report):
     so_far = kinds.get(row.kind, CollectiveRow(row.kind, 0, 0, row.smallest))
     kinds[row.kind] = CollectiveRow(row.kind, so_far.count + row.count,
                                     so_far.nbytes + row.nbytes,
@@ -323,7 +323,7 @@ def collective_causes(report: Report) -> list[tuple[str, str, int, int]]:
   As (kind, cause, count, nbytes).
   """
   sums_by_cause: dict[tuple[str, str], tuple[int, int]] = {}
-  for _, row in collectives(report):
+  for row in _collectives(report):
     for cause, count, nbytes in row.causes:
       so_far = sums_by_cause.get((row.kind, cause), (0, 0))
       sums_by_cause[row.kind, cause] = so_far[0] + count, so_far[1] + nbytes
@@ -331,8 +331,8 @@ def collective_causes(report: Report) -> list[tuple[str, str, int, int]]:
                 key=lambda c: (c[3] / c[2], c))
 
 
-def collectives(report: Report) -> list[tuple[str, CollectiveRow]]:
-  """Each program with its collectives of one kind."""
-  return [(program.name, row)
-          for program in report.programs or ()
-          for row in program.collectives or ()]
+def _collectives(report: Report) -> list[CollectiveRow]:
+  return [
+      row for program in report.programs or ()
+      for row in program.collectives or ()
+  ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Iterator, Sequence
 import shutil
 import textwrap
@@ -10,20 +9,10 @@ from typing import Optional
 
 from torch_xla.shardy.compile.record import columns
 
-from . import advice, modules
 from .folding import causes, Fold, folded
-from .report import (BoundaryRow, collective_causes, collective_totals,
-                     ProgramRow, Report, Seen)
+from .report import Report, Seen
+from .sections import on_device, Section, what_ran
 
-# How torch_xla's counters are to be read.
-COUNT_TEXTS = {
-    'compiles': 'programs compiled',
-    'MarkStep': 'lazy graphs cut, one per sync',
-    'DynamoExtractCompiledGraph': 'traces by torch.compile',
-    'UncachedCompile': 'graphs that were new',
-    'CachedCompile': 'graphs seen before',
-}
-SMALLEST_SHOWN = 3
 # Where it is no terminal that is written to.
 _WIDTH = 100
 _STAGES = 'marked, stored, compiled'
@@ -42,27 +31,10 @@ def text(report: Report) -> str:
   lines += _table([_row(fold, notes) for fold in folded(report)])
   for i, note in enumerate(notes, 1):
     lines += _filled(f'({i}) {note}')
-  lines += ['', *_filled(totals(report)), '', 'living on the device']
-  lines += [
-      f'  {line}' for line in columns([(f'{h.tensors:,}', h.sort,
-                                        f'{h.local_nbytes:,} bytes on a device',
-                                        f'{h.nbytes:,} in all')
-                                       for h in report.held])
-  ]
-  lines += _filled(held_text(report), '  ')
-  lines += ['', 'bytes on a device, by module']
-  lines += _aligned(modules.table(report), '  ')
-  advised = advice.advise(report)
-  if advised:
-    lines += ['', 'could be split further']
-    lines += [part for line in advised for part in _filled(line, '  ')]
-  if report.boundaries:
-    lines += ['', 'boundaries']
-    for row in report.boundaries:
-      lines += _filled(boundary_text(row), '  ')
-  lines += ['', *_programs(report), '', *_counts(report), '']
-  lines += verdict(report)
-  return '\n'.join(lines)
+  lines += ['', *_filled(totals(report))]
+  for section in (*on_device(report), *what_ran(report)):
+    lines += ['', *_section(section)]
+  return '\n'.join([*lines, '', *verdict(report)])
 
 
 def heading(report: Report) -> str:
@@ -79,90 +51,17 @@ def totals(report: Report) -> str:
           f'{t.replicated_nbytes:,} replicated over all devices ({t.limit})')
 
 
-def held_text(report: Report) -> str:
-  """The bytes on each device in all, and those of the largest program."""
-  total = sum(h.local_nbytes for h in report.held)
-  text_ = f'together {total:,} bytes on a device. '
-  program = report.largest_program
-  if program is None or program.memory is None:
-    return text_ + 'What programs take: the backend does not tell'
-  rest = program.memory.arguments - total
-  return (
-      f'{text_}{program.name} takes most: {program.memory.peak:,} bytes. ' +
-      (f'{rest:,} bytes of its arguments are none of these: inputs, constants'
-       if rest >= 0 else f'{-rest:,} bytes of these it does not take'))
+def _section(section: Section) -> Iterator[str]:
+  yield section.title
+  yield from (f'  {line}' for line in columns(section.figures))
+  if section.rows:
+    yield from _aligned(section.rows, '  ')
+  for paragraph in section.paragraphs:
+    yield from _filled(paragraph, '  ')
 
 
 def priority_text(priority: Optional[Sequence[Optional[int]]]) -> str:
   return '-' if priority is None else str(tuple(priority))
-
-
-def boundary_text(row: BoundaryRow) -> str:
-  """The activations that a boundary marked."""
-  where = row.module or '(the model)'
-  output = '' if row.output is None else f' [{row.output}]'
-  parts = []
-  for activation in row.activations:
-    what = ('traced by torch.compile' if activation.shape is None else
-            f'{list(activation.shape)}, {list(activation.local_shape)} on a '
-            f'device, {activation.local_nbytes:,} bytes')
-    if activation.constrained is not None:
-      what += f', {activation.constrained} constraint(s) in programs'
-    parts.append(what)
-  priority = '' if row.priority is None else f' priority {row.priority}'
-  ran = '; '.join(parts) if parts else (
-      'never ran' if row.hooked else 'no hook')
-  return f'{where}{output}  {row.spec}{priority}  {ran}'
-
-
-def program_rows(report: Report) -> list[tuple[str, ...]]:
-  """A header, and each program with its shardings and bytes on a device.
-
-  Those that are alike are a row; the name has their number in brackets.
-  """
-  rows: collections.Counter[tuple[str, ...]] = collections.Counter()
-  for row in report.programs or ():
-    m = row.memory
-    nbytes = ('-',) * 5 if m is None else tuple(
-        f'{n:,}' for n in (m.peak, m.arguments, m.outputs, m.aliases,
-                           m.temporaries))
-    rows[(row.name, row.partitioner, str(row.v2), str(row.v1), *nbytes)] += 1
-  return [('program', 'by', 'V2', 'V1', 'bytes', 'arguments', 'results',
-           'in place', 'temporaries'),
-          *((name if count == 1 else f'{name} ({count})', *cells)
-            for (name, *cells), count in rows.items())]
-
-
-def program_notes(report: Report) -> list[str]:
-  """Collectives and notes of programs; of those that are alike once."""
-  names: dict[str, dict[str, None]] = {}
-  for row in report.programs or ():
-    notes = [f'collectives: {_collectives_text(row)}']
-    if row.partitions != len(report.devices):
-      notes.append(f'{row.partitions} partitions')
-    if row.why_not_v2:
-      notes.append('not V2: ' +
-                   '; '.join(f'{n} x {why}' for why, n in row.why_not_v2))
-    if row.note:
-      notes.append(f'note: {row.note}')
-    for note in notes:
-      names.setdefault(note, {})[row.name] = None
-  return [f'{", ".join(of)}  {note}' for note, of in names.items()]
-
-
-def _collectives_text(row: ProgramRow) -> str:
-  if row.collectives is None:
-    return 'the backend does not tell'
-  return ', '.join(f'{c.count} {c.kind} ({c.nbytes:,} bytes, the smallest '
-                   f'{c.smallest:,})' for c in row.collectives) or 'none'
-
-
-def smallest_text(report: Report) -> list[str]:
-  """The smallest collectives, in words, by what they come from."""
-  return [
-      f'{count} {kind} by {cause}, {nbytes:,} bytes' for kind, cause, count,
-      nbytes in collective_causes(report)[:SMALLEST_SHOWN]
-  ]
 
 
 def seen_text(seen: Sequence[Seen], policy: Seen) -> str:
@@ -251,29 +150,6 @@ def _note(notes: list[str], text_: str) -> str:
   if text_ not in notes:
     notes.append(text_)
   return f'({notes.index(text_) + 1})'
-
-
-def _programs(report: Report) -> Iterator[str]:
-  yield f'compiled {report.since}'
-  if report.programs is None:
-    yield '  not known: the mode is off, and only the door sees programs'
-    return
-  yield from _aligned(program_rows(report), '  ')
-  for note in program_notes(report):
-    yield from _filled(note, '  ')
-  for kind in collective_totals(report) if len(report.programs) > 1 else ():
-    yield f'  in all: {kind.count} {kind.kind}, {kind.nbytes:,} bytes'
-  smallest = smallest_text(report)
-  if smallest:
-    yield from _filled('the smallest, by cause: ' + ', '.join(smallest), '  ')
-
-
-def _counts(report: Report) -> Iterator[str]:
-  for name, text_ in COUNT_TEXTS.items():
-    count = report.counts[name]
-    yield (
-        f'{"not known: the counters were cleared" if count is None else count}'
-        f'  {text_}')
 
 
 def verdict(report: Report) -> Iterator[str]:

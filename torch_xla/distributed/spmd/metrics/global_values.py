@@ -17,9 +17,6 @@ import torch_xla.runtime as xr
 from ..xla_sharded_tensor import XLAShardedTensor
 from ..xla_sharding import ShardingType
 
-# Integers of the same size, to compare bits with.
-_BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
 
 class LocalValueError(RuntimeError):
   """A value is one device's or process's own, or may be.
@@ -70,21 +67,16 @@ def plain(t: torch.Tensor) -> torch.Tensor:
   return t.detach()
 
 
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-  """Tests whether two CPU tensors have the same bits, all NaNs being one."""
-  if a.dtype != b.dtype or a.shape != b.shape:
-    return False
-  bits = _BITS[a.element_size()]
-  same = a.contiguous().view(bits) == b.contiguous().view(bits)
-  if a.is_floating_point():
-    same |= torch.isnan(a) & torch.isnan(b)
-  return bool(same.all())
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+  """Tests whether two numbers on the CPU are the same; all NaNs are one."""
+  return a.dtype == b.dtype and (bool(a.isnan() & b.isnan()) or
+                                 a.numpy().tobytes() == b.numpy().tobytes())
 
 
 def check_same(name: str, places: Sequence[str],
                copies: Sequence[Sequence[torch.Tensor]]) -> None:
   """Raises LocalValueError unless all `places` hold the same 0-d tensors."""
-  differ = any(not same_bits(a, b)
+  differ = any(not _same_bits(a, b)
                for copy in copies[1:]
                for a, b in zip(copies[0], copy))
   if differ:

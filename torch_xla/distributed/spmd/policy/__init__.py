@@ -33,15 +33,14 @@ from typing import Optional, Union
 
 import torch
 import torch_xla
-from torch_xla.shardy.annotate.annotation import Annotation
 from torch_xla.shardy.sharding.hlo_sharding import ShardingType
 
 from . import captured, toml
 from .. import xla_sharding
 from .applied import (annotation_for, Applied, applied_to, BoundaryError,
-                      BoundaryHook, register, unregister)
-from .claims import (Claim, claim_modules, claim_tensors, OwnedTensor,
-                     PolicyMismatchError, Problem, ProblemKind)
+                      BoundaryHook, forget, register)
+from .claims import (Claim, claim_modules, claim_tensors, PolicyMismatchError,
+                     Problem, ProblemKind)
 from .held import modules_of, owned, tie, TiedWeightsWarning, warn_untied
 from .patterns import PatternError, PolicyError, RuleError
 from .rules import Boundary, REPLICATED, Replicated, Rule
@@ -138,10 +137,9 @@ class ShardingPolicy:
       mesh: xla_sharding.Mesh) -> tuple[dict[str, Claim], tuple[Problem, ...]]:
     """The claims of the policy by tensor name, and where it does not fit.
     """
-    return claim_tensors(
-        self.rules, self.default,
-        (OwnedTensor(names, tuple(t.shape)) for names, t in owned(model)),
-        axes(mesh))
+    return claim_tensors(self.rules, self.default,
+                         ((names, tuple(t.shape)) for names, t in owned(model)),
+                         axes(mesh))
 
   def apply(self, model: torch.nn.Module, mesh: xla_sharding.Mesh) -> Applied:
     """Marks every parameter and buffer, and the activations at boundaries.
@@ -164,18 +162,31 @@ class ShardingPolicy:
     modules, boundary_problems = claim_modules(self.boundaries,
                                                list(modules_of(model)),
                                                axes(mesh))
-    problems = [*problems, *boundary_problems, *_not_on_xla(tensors)]
+    problems = [
+        *problems, *boundary_problems,
+        *(Problem(ProblemKind.NOT_ON_XLA, name,
+                  f"is on {t.device}: move the model first, model.to('xla')")
+          for name, t in tensors
+          if t.device.type != 'xla')
+    ]
     if problems:
       raise PolicyMismatchError(problems)
     annotations = {
         name: annotation_for(mesh, claims[name]) for name, _ in tensors
     }
+    # What is replicated may be so because nobody said anything.
     problems = [
-        p for name, t in tensors for p in _held(name, t, annotations[name])
+        Problem(
+            ProblemKind.ALREADY_SHARDED, name,
+            f'is sharded {placed}, and the policy says '
+            f'{annotations[name].sharding}: call xs.clear_sharding on it first')
+        for name, placed in ((n, captured.placement_of(t)) for n, t in tensors)
+        if placed is not None and placed.type != ShardingType.REPLICATED and
+        placed != annotations[name].sharding
     ]
     if problems:
       raise PolicyMismatchError(problems)
-    _forget(model)
+    forget(model)
     _run_pending([t for _, t in tensors])
     applied = Applied(self, mesh, dict(tensors))
     for name, t in tensors:
@@ -211,39 +222,6 @@ def axes(mesh: xla_sharding.Mesh) -> dict[str, int]:
         'the mesh has no axis names, and a policy names its axes: make it '
         "xs.Mesh(device_ids, mesh_shape, ('data', 'model'))")
   return dict(zip(map(str, mesh.axis_names), map(int, mesh.mesh_shape)))
-
-
-def _not_on_xla(tensors: list[tuple[str, torch.Tensor]]) -> list[Problem]:
-  return [
-      Problem(ProblemKind.NOT_ON_XLA, name,
-              f"is on {t.device}: move the model first, model.to('xla')")
-      for name, t in tensors
-      if t.device.type != 'xla'
-  ]
-
-
-def _held(name: str, t: torch.Tensor, annotation: Annotation) -> list[Problem]:
-  """A problem if someone else split the tensor in another way.
-
-  What is replicated may be so because nobody said anything.
-  """
-  stored = captured.placement_of(t)
-  if (stored is None or stored.type == ShardingType.REPLICATED or
-      stored == annotation.sharding):
-    return []
-  return [
-      Problem(
-          ProblemKind.ALREADY_SHARDED, name,
-          f'is sharded {stored}, and the policy says {annotation.sharding}: '
-          'call xs.clear_sharding on it first')
-  ]
-
-
-def _forget(model: torch.nn.Module) -> None:
-  before = applied_to(model)
-  if before is not None:
-    before.remove()
-    unregister(model)
 
 
 def _run_pending(tensors: list[torch.Tensor]) -> None:

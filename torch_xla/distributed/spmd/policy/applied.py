@@ -198,8 +198,10 @@ def register(model: torch.nn.Module, applied: Applied) -> None:
     _kept_models.append(model)
 
 
-def unregister(model: torch.nn.Module) -> None:
-  _applied.pop(model, None)
+def forget(model: torch.nn.Module) -> None:
+  """Takes away the policy that was applied to `model` last."""
+  if (before := _applied.pop(model, None)) is not None:
+    before.remove()
 
 
 def kept_models() -> tuple[torch.nn.Module, ...]:

@@ -61,17 +61,6 @@ class Problem:
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnedTensor:
-  """A parameter or buffer of a model.
-
-  Attributes:
-    names: all of its names; more than one where weights are tied.
-  """
-  names: tuple[str, ...]
-  shape: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True)
 class Claim:
   """The statement of a policy on one tensor.
 
@@ -91,7 +80,7 @@ class Claim:
 
 def claim_tensors(
     rules: Sequence[Rule], default: Optional[Replicated],
-    tensors: Iterable[OwnedTensor],
+    tensors: Iterable[tuple[tuple[str, ...], tuple[int, ...]]],
     axes: Mapping[str, int]) -> tuple[dict[str, Claim], tuple[Problem, ...]]:
   """Finds the one rule of each tensor; no order of the rules decides anything.
 
@@ -100,6 +89,8 @@ def claim_tensors(
 
   Args:
     default: for tensors that no rule claims; None makes them a problem.
+    tensors: of each all of its names, which are several where weights are tied,
+      and its shape.
     axes: the mesh's axes and their sizes.
 
   Returns:
@@ -109,11 +100,12 @@ def claim_tensors(
   claims: dict[str, Claim] = {}
   problems: list[Problem] = []
   used_rules: set[int] = set()
-  for tensor in tensors:
-    claim, problem = _claim(rules, default, tensor, used_rules)
-    found = [problem] if problem else _misfits(claim, tensor, axes)
-    problems += found
-    if not found:
+  for names, shape in tensors:
+    claim = _claim(rules, default, names, shape, used_rules)
+    misfits = [claim] if isinstance(claim, Problem) else _misfits(
+        claim, shape, axes)
+    problems += misfits
+    if not misfits:
       claims[claim.name] = claim
   problems += [
       Problem(
@@ -168,45 +160,41 @@ def _near(pattern: str, names: Sequence[str]) -> str:
 
 
 def _claim(rules: Sequence[Rule], default: Optional[Replicated],
-           tensor: OwnedTensor,
-           used_rules: set[int]) -> tuple[Optional[Claim], Optional[Problem]]:
-  name = tensor.names[0]
+           names: tuple[str, ...], shape: tuple[int, ...],
+           used_rules: set[int]) -> Union[Claim, Problem]:
+  name = names[0]
   by_name = [[
       i for i, rule in enumerate(rules) if matches(rule.pattern, alias)
-  ] for alias in tensor.names]
+  ] for alias in names]
   claiming = sorted({i for found in by_name for i in found})
   used_rules.update(claiming)
-  said = {(rules[i].spec, rules[i].priority, rules[i].uneven,
-           rules[i].propagate) for i in claiming}
-  if len(said) > 1 or any(len(found) > 1 for found in by_name):
+  statements = {dataclasses.replace(rules[i], pattern='**') for i in claiming}
+  if len(statements) > 1 or any(len(found) > 1 for found in by_name):
     patterns = ' and '.join(repr(rules[i].pattern) for i in claiming)
-    tied = '' if len(
-        tensor.names) == 1 else (f' (tied: {", ".join(tensor.names)})')
-    return None, Problem(
-        ProblemKind.CLAIMED_TWICE, name,
-        f'rules {patterns} both claim it{tied}: narrow one of them')
+    tied = f' (tied: {", ".join(names)})' if len(names) > 1 else ''
+    return Problem(ProblemKind.CLAIMED_TWICE, name,
+                   f'rules {patterns} both claim it{tied}: narrow one of them')
+  whole = (None,) * len(shape)
   if not claiming:
-    if default is None:
-      return None, Problem(
-          ProblemKind.UNMATCHED, name,
-          f'{list(tensor.shape)}: no rule claims it: add one, or set '
-          'default=REPLICATED')
-    return Claim(name, None, (None,) * len(tensor.shape)), None
+    return Claim(name, None, whole) if default is not None else Problem(
+        ProblemKind.UNMATCHED, name,
+        f'{list(shape)}: no rule claims it: add one, or set '
+        'default=REPLICATED')
   rule = rules[claiming[0]]
-  spec = ((None,) * len(tensor.shape) if rule.spec is REPLICATED else rule.spec)
-  return Claim(name, rule.pattern, spec, rule.priority, rule.uneven,
-               rule.propagate), None
+  return Claim(name, rule.pattern,
+               whole if rule.spec is REPLICATED else rule.spec, rule.priority,
+               rule.uneven, rule.propagate)
 
 
-def _misfits(claim: Claim, tensor: OwnedTensor,
+def _misfits(claim: Claim, shape: tuple[int, ...],
              axes: Mapping[str, int]) -> list[Problem]:
   where = f'of rule {claim.rule!r}'
-  if len(claim.spec) != len(tensor.shape):
+  if len(claim.spec) != len(shape):
     return [
         Problem(
             ProblemKind.WRONG_RANK, claim.name,
             f'spec {claim.spec} {where} has {len(claim.spec)} entries, the '
-            f'tensor is {list(tensor.shape)}')
+            f'tensor is {list(shape)}')
     ]
   if unknown := _unknown_axes(claim.name, claim.spec, axes):
     return unknown
@@ -215,17 +203,18 @@ def _misfits(claim: Claim, tensor: OwnedTensor,
   return [
       Problem(
           ProblemKind.NOT_DIVISIBLE, claim.name,
-          f'dimension {dim} of {list(tensor.shape)} does not divide into '
+          f'dimension {dim} of {list(shape)} does not divide into '
           f'{tiles}, as spec {claim.spec} {where} asks; uneven=True allows it')
-      for dim, tiles in uneven(tensor.shape, claim.spec, axes)
+      for dim, tiles in uneven(shape, claim.spec, axes)
   ]
 
 
 def _unknown_axes(name: str, spec: Spec, axes: Mapping[str,
                                                        int]) -> list[Problem]:
-  unknown = [a for entry in spec for a in axes_of(entry) if a not in axes]
   return [
       Problem(ProblemKind.UNKNOWN_AXIS, name,
               f'the mesh has no axis {axis!r}, it has {list(axes)}')
-      for axis in unknown
+      for entry in spec
+      for axis in axes_of(entry)
+      if axis not in axes
   ]

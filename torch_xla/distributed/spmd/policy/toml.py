@@ -24,6 +24,7 @@ TOML has no null, so "-" stands for None; no mesh axis can have that name here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+import dataclasses
 import json
 from typing import Any, Optional, Union
 
@@ -35,8 +36,6 @@ from .rules import axes_of, Boundary, REPLICATED, Replicated, Rule
 
 _NONE = '-'
 _REPLICATED = REPLICATED.value
-_RULE_KEYS = ('pattern', 'spec', 'priority', 'uneven', 'propagate')
-_BOUNDARY_KEYS = ('module', 'spec', 'priority', 'output', 'propagate')
 
 
 class PolicyTextError(PolicyError):
@@ -79,12 +78,7 @@ def parse(
   if default not in (None, _REPLICATED):
     raise PolicyTextError(
         f'default = {default!r}: there is only "{_REPLICATED}"')
-  return (tuple(
-      _parse_table(Rule, 'pattern', _RULE_KEYS, table, i)
-      for i, table in enumerate(_tables(data, 'rule'), 1)),
-          tuple(
-              _parse_table(Boundary, 'module', _BOUNDARY_KEYS, table, i)
-              for i, table in enumerate(_tables(data, 'boundary'), 1)),
+  return (_parse_tables(Rule, data), _parse_tables(Boundary, data),
           None if default is None else REPLICATED)
 
 
@@ -127,12 +121,15 @@ def _string(text: str) -> str:
   return json.dumps(text, ensure_ascii=False).replace('\x7f', '\\u007f')
 
 
-def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+def _parse_tables(cls: type, data: Mapping[str, Any]) -> tuple[Any, ...]:
+  key = cls.__name__.lower()
   tables = data.get(key, [])
   if not isinstance(tables, list) or not all(
       isinstance(t, dict) for t in tables):
     raise PolicyTextError(f'write each {key} under a [[{key}]] of its own')
-  return tables
+  return tuple(
+      _parse_table(cls, table, f'{key} {i}')
+      for i, table in enumerate(tables, 1))
 
 
 def _check_keys(table: Mapping[str, Any], subject: str,
@@ -142,9 +139,8 @@ def _check_keys(table: Mapping[str, Any], subject: str,
                           f'{", ".join(known)}')
 
 
-def _parse_table(cls: type, key: str, known: Sequence[str],
-                 table: Mapping[str, Any], number: int) -> Any:
-  subject = f'{cls.__name__.lower()} {number}'
+def _parse_table(cls: type, table: Mapping[str, Any], subject: str) -> Any:
+  key, _, *others = known = [field.name for field in dataclasses.fields(cls)]
   _check_keys(table, subject, known)
   if missing := [k for k in (key, 'spec') if k not in table]:
     raise PolicyTextError(f'{subject}: {missing[0]} is missing')
@@ -154,7 +150,7 @@ def _parse_table(cls: type, key: str, known: Sequence[str],
   elif isinstance(spec, list):
     spec = tuple(None if e == _NONE else tuple(e) if isinstance(e, list) else e
                  for e in spec)
-  optional = {k: table[k] for k in known[2:] if k in table}
+  optional = {k: table[k] for k in others if k in table}
   for word in ('priority', 'propagate'):
     if isinstance(optional.get(word), list):
       optional[word] = tuple(None if e == _NONE else e for e in optional[word])

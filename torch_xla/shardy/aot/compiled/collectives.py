@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-import dataclasses
 from typing import Any, Optional
 
 from . import mesh_groups, replica_groups, slices
@@ -15,24 +14,11 @@ from ...layers import group_of
 from ...operation_names import module_of
 from .slices import Transfer
 from ...hlo import array_shape, collectives
+from ...hlo.collectives import Started
 
 _PERMUTE = 'collective-permute'
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Collective:
-  """A collective that an instruction starts.
-
-  Attributes:
-    kind: as XLA calls it: 'all-reduce'.
-    instruction: the collective itself, which may lie in a fusion.
-    nbytes: the larger of what one device gives and gets.
-    transfer: of it if it goes between slices.
-  """
-  kind: str
-  instruction: Any
-  nbytes: int
-  transfer: Optional[Transfer] = None
+# A collective, and how it goes between slices; None if it does not.
+_Collective = tuple[Started, Optional[Transfer]]
 
 
 def collective_uses(module: CompiledModule,
@@ -48,42 +34,41 @@ def collective_uses(module: CompiledModule,
   Args:
     meshes: that the script made, those that matter most first.
   """
-  totals: dict[tuple[str, tuple[str, ...], str], list[int]] = (
-      defaultdict(lambda: [0, 0]))
+  counts: Counter[tuple[str, tuple[str, ...], str]] = Counter()
+  nbytes: Counter[tuple[str, tuple[str, ...], str]] = Counter()
   modules: dict[tuple[str, tuple[str, ...], str], Counter[str]] = (
       defaultdict(Counter))
-  collected = [(c, times)
+  collected = [(*c, times)
                for computation, times in module.run()
-               for c in started_in(computation, module)]
+               for c in _started_in(computation, module)]
   devices = module.replicas * (
       module.partitions or 1 + max(
-          (replica_groups.largest_device(c.instruction) for c, _ in collected),
+          (replica_groups.largest_device(started.instruction)
+           for started, _, _ in collected),
           default=0))
-  count = max((c.transfer.slices for c, _ in collected if c.transfer),
-              default=1)
-  for collective, times in collected:
-    axes, text = _along(collective, module.replicas, devices, count, meshes)
-    use = totals[collective.kind, axes, text]
-    use[0] += times
-    use[1] += times * collective.nbytes
-    if path := module_of(collective.instruction.metadata.op_name):
-      modules[collective.kind, axes, text][group_of(path)] += (
-          times * collective.nbytes)
+  slice_count = max((t.slices for _, t, _ in collected if t), default=1)
+  for started, transfer, times in collected:
+    key = started.kind, *_along(started, transfer, module.replicas, devices,
+                                slice_count, meshes)
+    counts[key] += times
+    nbytes[key] += times * started.nbytes
+    if path := module_of(started.instruction.metadata.op_name):
+      modules[key][group_of(path)] += times * started.nbytes
   uses = [
-      CollectiveUse(*key, *sums,
+      CollectiveUse(*key, counts[key], nbytes[key],
                     tuple(path
                           for path, _ in modules[key].most_common()))
-      for key, sums in totals.items()
+      for key in counts
   ]
   return tuple(
       sorted(uses, key=lambda u: (-u.nbytes, u.kind, u.axes, u.groups)))
 
 
-def started_in(computation: Any,
-               module: CompiledModule) -> Iterator[Collective]:
+def _started_in(computation: Any,
+                module: CompiledModule) -> Iterator[_Collective]:
   """The collectives that the instructions of a computation start."""
   for started in collectives.started_in(computation):
-    yield Collective(*started)
+    yield started, None
   shapes = {i.id: i.shape for i in computation.instructions}
   received = {
       _attributes(i).get(slices.MEETING): i.shape
@@ -92,19 +77,18 @@ def started_in(computation: Any,
   }
   for instruction in computation.instructions:
     if instruction.opcode == 'fusion':
-      yield from started_by_fusion(instruction, module)
+      for started in started_by_fusion(instruction, module):
+        yield started, None
     elif instruction.opcode == 'send':
       collective = _between_slices(instruction, shapes, received)
       if collective is not None:
         yield collective
 
 
-def started_by_fusion(fusion: Any,
-                      module: CompiledModule) -> Iterator[Collective]:
+def started_by_fusion(fusion: Any, module: CompiledModule) -> Iterator[Started]:
   """The collectives that a fusion starts."""
   for computation in _fused(fusion, module):
-    for started in collectives.started_in(computation):
-      yield Collective(*started)
+    yield from collectives.started_in(computation)
 
 
 def fused_in(fusion: Any, module: CompiledModule) -> Iterator[Any]:
@@ -124,7 +108,7 @@ def _fused(fusion: Any, module: CompiledModule) -> Iterator[Any]:
 
 def _between_slices(
     send: Any, shapes: Mapping[int, bytes],
-    received: Mapping[Optional[str], bytes]) -> Optional[Collective]:
+    received: Mapping[Optional[str], bytes]) -> Optional[_Collective]:
   """What a transfer through the host does; None if it is not between slices."""
   attributes = _attributes(send)
   transfer = slices.transfer_of(attributes)
@@ -135,22 +119,22 @@ def _between_slices(
   nbytes = max(
       array_shape.nbytes_of(shapes[send.operand_ids[0]]),
       array_shape.nbytes_of(array_shape.elements_of(got)[0]) if got else 0)
-  return Collective(transfer.kind, send, nbytes, transfer)
+  return Started(transfer.kind, send, nbytes), transfer
 
 
 def _attributes(instruction: Any) -> dict[str, str]:
   return {a.key: a.value for a in instruction.frontend_attributes.map}
 
 
-def _along(collective: Collective, replicas: int, devices: int, count: int,
+def _along(collective: Started, transfer: Optional[Transfer], replicas: int,
+           devices: int, slice_count: int,
            meshes: Sequence[MeshValue]) -> tuple[tuple[str, ...], str]:
   """The axes of a collective, and its groups as text.
 
   Args:
     devices: of one slice; those of the next have the numbers after them.
-    count: of slices.
   """
-  instruction, transfer = collective.instruction, collective.transfer
+  instruction = collective.instruction
   partitions = devices // replicas
   if transfer is not None:
     groups = transfer.groups_of(devices)
@@ -164,9 +148,9 @@ def _along(collective: Collective, replicas: int, devices: int, count: int,
     groups = tuple(
         tuple(s * devices + device
               for device in group)
-        for s in range(count)
+        for s in range(slice_count)
         for group in groups)
-  everything = count * devices
+  everything = slice_count * devices
   if collective.kind == _PERMUTE:
     moved = sum(source != target for source, target in groups)
     text = f'{moved} of {everything} devices send'

@@ -57,7 +57,8 @@ def cycles(module: CompiledModule) -> Cycles:
       if instruction.opcode == 'fusion':
         # What computes meanwhile has an estimate, the collective has not.
         left_out.update(
-            c.kind for c in collectives.started_by_fusion(instruction, module))
+            started.kind
+            for started in collectives.started_by_fusion(instruction, module))
   return Cycles(total, operations,
                 tuple(sorted(left_out.items(), key=lambda o: (-o[1], o[0]))),
                 module.loops_counted_once)
@@ -80,7 +81,11 @@ def _untold(instruction: Any, shapes: Mapping[int, bytes],
   """The names of what an instruction without an estimate does."""
   opcode = instruction.opcode
   if opcode == 'fusion':
-    return _untold_in_fusion(instruction, module)
+    opcodes = {i.opcode for i in collectives.fused_in(instruction, module)}
+    # Told where it starts, and this may be a further step of it.
+    return [] if opcodes.intersection(KINDS) else [
+        next((o for o in _SLOW if o in opcodes), 'fusion')
+    ]
   if opcode == 'custom-call':
     target = instruction.custom_call_target
     return [] if target in _FREE_CALLS else [f'custom-call {target}']
@@ -90,13 +95,6 @@ def _untold(instruction: Any, shapes: Mapping[int, bytes],
   if opcode not in KINDS and _is_scalar(instruction, shapes):
     return []
   return [opcode]
-
-
-def _untold_in_fusion(fusion: Any, module: CompiledModule) -> list[str]:
-  opcodes = {i.opcode for i in collectives.fused_in(fusion, module)}
-  if opcodes.intersection(KINDS):
-    return []  # Told where it starts, and this may be a further step of it.
-  return [next((o for o in _SLOW if o in opcodes), 'fusion')]
 
 
 def _is_scalar(instruction: Any, shapes: Mapping[int, bytes]) -> bool:

@@ -34,12 +34,8 @@ _OPERATIONS: Mapping[str, Callable[..., int]] = {
     },
 }
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    'EQ': operator.eq,
-    'GE': operator.ge,
-    'GT': operator.gt,
-    'LE': operator.le,
-    'LT': operator.lt,
-    'NE': operator.ne,
+    name.upper(): getattr(operator, name)
+    for name in ('eq', 'ge', 'gt', 'le', 'lt', 'ne')
 }
 
 

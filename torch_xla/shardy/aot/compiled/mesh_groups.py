@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 import dataclasses
 import functools
 import math
@@ -21,41 +21,29 @@ class MeshValue:
     axis_names: of each axis.
     device_ids: the numbers that shardings give to the devices, 0 to n - 1,
       row-major: a program's partition p is the device with the number p.
-
-  Raises:
-    ValueError: sizes, names and devices that do not go together.
   """
   shape: tuple[int, ...]
   axis_names: tuple[str, ...]
   device_ids: tuple[int, ...]
-
-  def __post_init__(self):
-    if len(self.shape) != len(self.axis_names):
-      raise ValueError(f'a mesh has the sizes {self.shape}, and the axes '
-                       f'{self.axis_names}: each axis has one size')
-    if math.prod(self.shape) != len(self.device_ids):
-      raise ValueError(f'a mesh of {self.shape} has {len(self.device_ids)} '
-                       f'devices, and not {math.prod(self.shape)}')
 
   @functools.cached_property
   def _places(self) -> dict[int, tuple[int, ...]]:
     """The coordinates of each device."""
     return dict(zip(self.device_ids, np.ndindex(*self.shape)))
 
-  def has(self, devices: int) -> bool:
-    """Tests whether the mesh is of the devices 0 to `devices` - 1."""
-    return sorted(self.device_ids) == list(range(devices))
+  def axes_that_differ(self, groups: Groups, devices: int) -> list[int]:
+    """The indices of the axes along which devices of a group differ.
 
-  def axes_that_differ(self,
-                       groups: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """The sorted indices of the axes along which devices of a group differ."""
-    apart = set()
-    for group in groups:
-      first = self._places[group[0]]
-      for device in group[1:]:
-        place = self._places[device]
-        apart.update(i for i in range(len(first)) if first[i] != place[i])
-    return tuple(sorted(apart))
+    Empty if the mesh is of others than the devices 0 to `devices` - 1.
+    """
+    if sorted(self.device_ids) != list(range(devices)):
+      return []
+    return [
+        i for i in range(len(self.shape)) if any(
+            len({self._places[device][i]
+                 for device in group}) > 1
+            for group in groups)
+    ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +74,7 @@ def axes_of_groups(groups: Groups, devices: int,
   if sorted(d for group in groups for d in group) != list(range(devices)):
     return parts
   for mesh in meshes:
-    axes = mesh.axes_that_differ(groups) if mesh.has(devices) else ()
+    axes = mesh.axes_that_differ(groups, devices)
     if not axes:
       continue
     names = tuple(mesh.axis_names[i] for i in axes)
@@ -105,7 +93,7 @@ def axes_of_pairs(pairs: Groups, devices: int,
   if any(device >= devices for pair in pairs for device in pair):
     return Axes()
   for mesh in meshes:
-    axes = mesh.axes_that_differ(pairs) if mesh.has(devices) else ()
+    axes = mesh.axes_that_differ(pairs, devices)
     if axes:
       return Axes(tuple(mesh.axis_names[i] for i in axes))
   return Axes()

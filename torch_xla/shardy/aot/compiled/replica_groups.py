@@ -29,29 +29,19 @@ def groups_of(instruction: Any, kind: str, replicas: int,
     kind: its opcode without '-start'.
     replicas, partitions: of the program's devices.
   """
+  devices = np.arange(replicas * partitions).reshape(replicas, partitions)
   listed = _listed(instruction)
   has_channel = instruction.channel_id > 0
   if has_channel and instruction.use_global_device_ids:
-    return listed or (tuple(range(replicas * partitions)),)
+    return listed or _rows(devices, devices.size)
   if has_channel and kind in _OF_PARTITIONS:
-    listed = listed or (tuple(range(partitions)),)
-    return tuple(
-        tuple(r * partitions + p
-              for p in group)
-        for r in range(replicas)
-        for group in listed)
-  listed = listed or (tuple(range(replicas)),)
-  if has_channel:
-    return tuple(
-        tuple(r * partitions + p
-              for r in group
-              for p in range(partitions))
-        for group in listed)
-  return tuple(
-      tuple(r * partitions + p
-            for r in group)
-      for p in range(partitions)
-      for group in listed)
+    devices = devices.T
+  listed = listed or (tuple(range(len(devices))),)
+  parts = [devices[list(group)] for group in listed]
+  # Of partitions, or of replicas without a channel: in each of the others.
+  if not has_channel or kind in _OF_PARTITIONS:
+    parts = [column for part in parts for column in part.T]
+  return tuple(tuple(part.ravel().tolist()) for part in parts)
 
 
 def pairs_of(instruction: Any, replicas: int, partitions: int) -> Groups:

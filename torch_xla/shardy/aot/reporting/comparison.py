@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import itertools
 import re
-from typing import Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from . import quantities, wording
-from .measures import label
 from .quantities import Quantity
 from ..report import Program, AotReport
-from .steady_step import steady_step
 from ...gate import sizes
 from ...layers import numbered
-from ...gate.quantity import change_text, Measure, Number, Unit
+from ...gate.quantity import change_text, Measure
 from ...compile.record import columns
 
-# Of a digest; enough to tell programs apart by eye.
-_DIGITS = 8
 _ABSENT = '-'
 # More of a text is not shown in a column.
 _WIDEST = 60
 _LINE = re.compile(r':\d+(?= in |$)')
-
+# The facts of a script and of a program that are no quantities, by name.
+_Facts = Mapping[str, Callable[[Any], Union[str, int]]]
+_OF_SCRIPT: _Facts = {
+    'script': lambda r: ' '.join(r.script),
+    'topology': lambda r: r.topology.name,
+    'device': lambda r: r.topology.kind,
+    'chips': lambda r: r.topology.chips,
+    'devices': lambda r: r.topology.devices,
+    'hosts': lambda r: r.topology.hosts,
+    'slices': lambda r: r.topology.slices,
+    'memory of a device': lambda r: sizes.text(r.topology.memory),
+    'mode': lambda r: r.mode,
+    'host': lambda r: r.host,
+    'processes': lambda r: r.processes,
+    'meshes': lambda r: '; '.join(r.meshes),
+    'ended': lambda r: r.ended,
+    'steps': lambda r: r.steps,
+    'fits': lambda r: {
+        True: 'yes',
+        False: 'no',
+        None: 'not known'
+    }[r.fits],
+    'compiler': lambda r: r.topology.compiler,
+}
+_OF_PROGRAM: _Facts = {
+    'partitioner': lambda p: p.partitioner,
+    'partitions': lambda p: p.partitions,
+    'note': lambda p: p.note,
+    'error': lambda p: p.error,
+}
+# What this machine took, which is compared with nothing.
+_MEASURED: _Facts = {
+    'compile seconds': lambda r: f'{sum(p.seconds for p in r.programs):,.1f}',
+    'seconds in all': lambda r: f'{r.seconds:,.1f}',
+    'memory of the run': lambda r: sizes.text(r.host_memory),
+}
 # The program of each report; None where it has none.
 Match = tuple[Optional[Program], ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
   """One quantity or fact in each report.
 
   Attributes:
@@ -44,14 +73,8 @@ class Row:
   differs: bool
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-  """The rows of one subject.
-
-  Attributes:
-    name: 'the script', 'one step after warm-up', or a program.
-    rows: those that differ come first.
-  """
+class Part(NamedTuple):
+  """The rows of 'the script' or of a program, those that differ first."""
   name: str
   rows: tuple[Row, ...]
 
@@ -60,19 +83,22 @@ class Part:
     return tuple(row for row in self.rows if row.differs)
 
   @property
-  def same(self) -> tuple[Row, ...]:
-    return tuple(row for row in self.rows if not row.differs)
+  def same(self) -> str:
+    """The other rows, in one line; those absent are left out."""
+    same = [row for row in self.rows if not row.differs]
+    shown = ', '.join(f'{row.name} {row.values[0]}' for row in same
+                      if row.values[0] != _ABSENT)
+    return shown or 'nothing else' * bool(same)
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
   """Reports side by side.
 
   Attributes:
     labels: of the reports.
     parts: the whole script, then the programs that all reports have.
     unmatched: programs that not all have, a sentence each.
-    measured: what this machine took, which is compared with nothing.
+    measured: what this machine took.
   """
   labels: tuple[str, ...]
   parts: tuple[Part, ...]
@@ -95,7 +121,7 @@ def compare(labelled: Sequence[tuple[str, AotReport]]) -> Comparison:
                      *(_part(_title(programs, i), _of_programs(programs))
                        for i, programs in enumerate(whole, 1))),
                     tuple(_unmatched(labels, m) for m in matches if None in m),
-                    tuple(_measured(reports)))
+                    tuple(_facts(_MEASURED, reports)))
 
 
 def match(reports: Sequence[AotReport]) -> tuple[Match, ...]:
@@ -109,75 +135,22 @@ def match(reports: Sequence[AotReport]) -> tuple[Match, ...]:
 
 def text(comparison: Comparison) -> str:
   """The comparison for a terminal."""
-  header = ('', *comparison.labels)
-  rows: list[Sequence[str]] = [header]
-  for part in comparison.parts:
-    if part.differing:
-      rows.append((part.name, *('' for _ in comparison.labels)))
-      rows += [(f'  {row.name}', *row.values) for row in part.differing]
-  rows.append(('measured here', *('' for _ in comparison.labels)))
-  rows += [(f'  {row.name}', *row.values) for row in comparison.measured]
+  rows: list[Sequence[str]] = [('', *comparison.labels)]
+  for name, some in (*(
+      (part.name, part.differing) for part in comparison.parts),
+                     ('measured here', comparison.measured)):
+    if some:
+      rows.append((name, *('' for _ in comparison.labels)))
+      rows += [(f'  {row.name}', *row.values) for row in some]
   lines = columns(rows)
   if not any(part.differing for part in comparison.parts):
     lines.append('nothing differs')
   lines += comparison.unmatched
   lines += [
-      f'the same in {part.name}: {same_text(part)}' for part in comparison.parts
+      f'the same in {part.name}: {part.same}' for part in comparison.parts
       if part.same
   ]
   return wording.printable('\n'.join(lines))
-
-
-def same_text(part: Part) -> str:
-  """The rows that do not differ, in one line; those absent are left out."""
-  return ', '.join(f'{row.name} {row.values[0]}' for row in part.same
-                   if row.values[0] != _ABSENT) or 'nothing else'
-
-
-def facts(report: AotReport) -> dict[str, str]:
-  """The facts of a whole report that are words, by name."""
-  topology = report.topology
-  fits = {True: 'yes', False: 'no', None: 'not known'}[report.fits]
-  return {
-      'topology': topology.name,
-      'device': topology.kind,
-      'chips': f'{topology.chips:,}',
-      'devices': f'{topology.devices:,}',
-      'hosts': f'{topology.hosts:,}',
-      'slices': f'{topology.slices:,}',
-      'memory of a device': sizes.text(topology.memory),
-      'mode': report.mode,
-      'host': str(report.host),
-      'processes': f'{report.processes:,}',
-      'meshes': '; '.join(report.meshes) or _ABSENT,
-      'ended': report.ended,
-      'steps': f'{report.steps:,}',
-      'fits': fits,
-  }
-
-
-def program_facts(program: Program) -> dict[str, str]:
-  """The facts of a program that are words, by name."""
-  return {
-      'partitioner': program.partitioner,
-      'partitions': f'{program.partitions:,}',
-      'note': program.note or _ABSENT,
-      'error': program.error or _ABSENT,
-  }
-
-
-def report_quantities(reports: Iterable[AotReport]) -> tuple[Quantity, ...]:
-  """All that any of the reports has a value of."""
-  return (*quantities.plain(), *quantities.of_uses(
-      use for report in reports for program in steady_step(report).programs
-      for use in program.collectives))
-
-
-def program_quantities(programs: Iterable[Program]) -> tuple[Quantity, ...]:
-  """All that any of the programs has a value of."""
-  return (*(q for q in quantities.plain() if q.of_program is not None),
-          *quantities.of_uses(
-              use for program in programs for use in program.collectives))
 
 
 def _names(programs: Sequence[Program]) -> list[str]:
@@ -197,55 +170,50 @@ def _part(name: str, rows: Iterable[Row]) -> Part:
 
 
 def _of_script(reports: Sequence[AotReport]) -> Iterator[Row]:
-  yield _words('script', [' '.join(report.script) for report in reports])
-  yield from _facts_rows([facts(report) for report in reports])
-  yield _words('compiler', [r.topology.compiler or _ABSENT for r in reports])
-  for quantity in report_quantities(reports):
+  yield from _facts(_OF_SCRIPT, reports)
+  uses = quantities.of_uses(use for report in reports
+                            for program in report.step_programs
+                            for use in program.collectives)
+  for quantity in (*quantities.plain(), *uses):
     yield _row(quantity, [quantity.of_report(report) for report in reports])
 
 
 def _of_programs(programs: Sequence[Program]) -> Iterator[Row]:
-  yield from _facts_rows([program_facts(program) for program in programs])
-  for quantity in program_quantities(programs):
-    assert quantity.of_program is not None
-    yield _row(quantity, [quantity.of_program(p) for p in programs])
-  digests = [p.sent for p in programs]
-  short = tuple(digest[:_DIGITS] or _ABSENT for digest in digests)
-  yield Row('program as sent', short, len(set(digests)) > 1)
+  yield from _facts(_OF_PROGRAM, programs)
+  uses = quantities.of_uses(
+      use for program in programs for use in program.collectives)
+  for quantity in (*quantities.plain(), *uses):
+    if quantity.of_program is not None:
+      yield _row(quantity, [quantity.of_program(p) for p in programs])
+  # Eight digits are enough to tell programs apart by eye.
+  yield Row('program as sent', tuple(p.sent[:8] or _ABSENT for p in programs),
+            len({p.sent for p in programs}) > 1)
 
 
-def _facts_rows(found: Sequence[dict[str, str]]) -> Iterator[Row]:
-  for name in found[0]:
-    yield _words(name, [facts_[name] for facts_ in found])
+def _facts(facts: _Facts, subjects: Sequence[Any]) -> Iterator[Row]:
+  for name, read in facts.items():
+    values = [read(subject) for subject in subjects]
+    yield Row(name, tuple(map(_shown, values)), len(set(values)) > 1)
 
 
-def _words(name: str, values: Sequence[str]) -> Row:
-  return Row(name, tuple(_shown(v) for v in values), len(set(values)) > 1)
-
-
-def _shown(text_: str) -> str:
-  words = ' '.join(text_.split())
+def _shown(value: Union[str, int]) -> str:
+  if isinstance(value, int):
+    return f'{value:,}'
+  words = ' '.join(value.split()) or _ABSENT
   return words if len(words) <= _WIDEST else words[:_WIDEST] + '...'
 
 
 def _row(quantity: Quantity, measures: Sequence[Measure]) -> Row:
-  values = [measure.value for measure in measures]
-  differs = len(set(values)) > 1
-  return Row(
-      quantity.name,
-      tuple(
-          _number(quantity.unit, value, values[0] if differs and i else None)
-          for i, value in enumerate(values)), differs)
+  first, *_ = values = [measure.value for measure in measures]
 
+  def shown(value: Optional[float]) -> str:
+    if value is None:
+      return 'not known'
+    change = ('' if not first or value == first else
+              f' ({change_text(first, value)})')
+    return quantity.unit.short(value) + change
 
-def _number(unit: Unit, value: Optional[Number],
-            first: Optional[Number]) -> str:
-  if value is None:
-    return 'not known'
-  shown = unit.short(value)
-  if not first or value == first:
-    return shown
-  return f'{shown} ({change_text(first, value)})'
+  return Row(quantity.name, tuple(map(shown, values)), len(set(values)) > 1)
 
 
 def _title(programs: Sequence[Program], number: int) -> str:
@@ -258,14 +226,4 @@ def _unmatched(labels: Sequence[str],
                programs: Sequence[Optional[Program]]) -> str:
   having = [(name, p) for name, p in zip(labels, programs) if p is not None]
   return (f'only in {", ".join(name for name, _ in having)}: '
-          f'{label(having[0][1])}')
-
-
-def _measured(reports: Sequence[AotReport]) -> Iterator[Row]:
-  seconds = [sum(p.seconds for p in report.programs) for report in reports]
-  for name, values in (
-      ('compile seconds', [f'{s:,.1f}' for s in seconds]),
-      ('seconds in all', [f'{report.seconds:,.1f}' for report in reports]),
-      ('memory of the run', [sizes.text(r.host_memory) for r in reports]),
-  ):
-    yield Row(name, tuple(values), len(set(values)) > 1)
+          f'{having[0][1].label}')

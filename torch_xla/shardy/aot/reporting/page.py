@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from . import comparison, measures, wording
-from .comparison import Comparison, Part
+from . import comparison, quantities, wording
+from .comparison import Comparison
 from ..report import CollectiveUse, AotReport
-from .steady_step import steady_step
 from .table import COLUMNS, program_cells, use_cells
 from ...gate import sizes
 from ...web_page import document, figures, table, verdict
@@ -54,7 +53,7 @@ def _comparison(compared: Comparison) -> Iterator[str]:
     if part.differing:
       yield _rows(compared.labels, part.differing)
     if part.same:
-      yield _same(part)
+      yield f'<p class="soft">The same: {escape(part.same)}</p>'
   if compared.unmatched:
     yield '<h2>Programs that not all have</h2><ul>' + ''.join(
         f'<li>{escape(text)}</li>' for text in compared.unmatched) + '</ul>'
@@ -64,14 +63,7 @@ def _comparison(compared: Comparison) -> Iterator[str]:
 
 def _rows(labels: Sequence[str], rows: Sequence[comparison.Row]) -> str:
   columns = (('', 'head'), *((name, '') for name in labels))
-  return table(columns, ([(escape(text), False)
-                          for text in (row.name, *row.values)]
-                         for row in rows))
-
-
-def _same(part: Part) -> str:
-  return (f'<p class="soft">The same: {escape(comparison.same_text(part))}'
-          '</p>')
+  return table(columns, ((row.name, *row.values) for row in rows))
 
 
 def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
@@ -98,18 +90,16 @@ def _report(name: str, report: AotReport, anchor: str) -> Iterator[str]:
 
 def _one_step(report: AotReport) -> Iterator[str]:
   yield '<h2>One step after warm-up, on one device</h2>'
-  step = steady_step(report)
-  if step.unknown:
-    yield f'<p class="soft">Not known: {escape(step.unknown)}</p>'
+  if report.unknown_step:
+    yield f'<p class="soft">Not known: {escape(report.unknown_step)}</p>'
     return
   texts = []
-  for name, of_program in (('flops', measures.flops), ('cycles',
-                                                       measures.cycles)):
-    measure = measures.over_step(of_program, report)
+  for name in ('flops', 'cycles'):
+    measure = quantities.named(name).of_report(report)
     texts.append(('not known',
                   f'{name}: {measure.unknown}') if measure.value is None else (
                       sizes.number_text(measure.value), name))
-  uses = wording.totals(step.programs)
+  uses = wording.totals(report.step_programs)
   moved = sum(use.nbytes for use in uses)
   count = sum(use.count for use in uses)
   yield figures(
@@ -157,8 +147,7 @@ def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
       if name in _BELOW[1:])) + '</p>'
   if program.heaviest:
     yield '<h3>Heaviest arguments and results</h3>' + table(
-        _TENSORS, ([(escape(text), False)
-                    for text in (t.name, t.role, t.shape, sizes.text(t.nbytes))]
+        _TENSORS, ((t.name, t.role, t.shape, sizes.text(t.nbytes))
                    for t in program.heaviest))
   yield '<h3>Collectives</h3>' + _collectives(wording.totals([program]))
   yield f'<p>Cycles: {escape(wording.cycles_text(program.cycles))}</p>'
@@ -167,9 +156,7 @@ def _details(report: AotReport, number: int, anchor: str) -> Iterator[str]:
 def _collectives(uses: Sequence[CollectiveUse]) -> str:
   if not uses:
     return '<p class="soft">No collectives.</p>'
-  return table(
-      _COLLECTIVES,
-      ([(escape(text), False) for text in use_cells(use)] for use in uses))
+  return table(_COLLECTIVES, map(use_cells, uses))
 
 
 def _words(text: str) -> str:

@@ -2,24 +2,22 @@
 
 All are of one device. Memory is that of the program which needs the most of it.
 Flops, cycles and what collectives move are those of one step after warm-up:
-the sum over the programs that run in each (`steady_step`).
+the sum over the programs that run in each (`AotReport.step_programs`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 import dataclasses
-import functools
 import re
 from typing import Optional
 
-from . import measures
-from .measures import OfProgram
-from ...door.memory import Memory
-from ..report import CollectiveUse, AotReport
+from ..report import CollectiveUse, Program, AotReport
 from ...gate import quantity
-from ...gate.quantity import Measure, Unit
+from ...gate.quantity import Measure, Number, Unit
 from ...hlo.compiled_program import COLLECTIVES
+
+OfProgram = Callable[[Program], Measure]
 
 ALL_COLLECTIVES = 'collective'
 KINDS = (ALL_COLLECTIVES, *COLLECTIVES)
@@ -51,40 +49,30 @@ class Quantity(quantity.Quantity):
 
 def plain() -> tuple[Quantity, ...]:
   """All that are not of collectives."""
-
-  def counted(name: str, count: Callable[[AotReport], int]) -> Quantity:
-    return Quantity(name, Unit.COUNT, lambda report: Measure(count(report)))
-
-  def largest(name: str, of_program: OfProgram) -> Quantity:
-    return Quantity(name, Unit.BYTES,
-                    functools.partial(measures.largest, of_program), of_program)
-
-  def memory(name: str, read: Callable[[Memory], int]) -> Quantity:
-    return largest(name, functools.partial(measures.memory, read))
-
   return (
-      counted('programs', lambda report: len(report.programs)),
-      Quantity('programs after warm-up', Unit.COUNT, measures.after_warm_up),
-      counted('refused',
-              lambda report: sum(bool(p.error) for p in report.programs)),
-      counted('fallbacks',
-              lambda report: sum(map(report.is_fallback, report.programs))),
-      counted('reads', lambda report: report.reads),
-      largest('peak', measures.peak),
-      largest('beside', measures.memory_beside),
-      memory('arguments', lambda m: m.arguments),
-      memory('outputs', lambda m: m.outputs),
-      memory('aliases', lambda m: m.aliases),
-      memory('temporaries', lambda m: m.temporaries),
-      memory('code', lambda m: m.code),
-      _over_step('flops', Unit.FLOPS, measures.flops),
-      _over_step('cycles', Unit.CYCLES, measures.cycles),
+      _counted('programs', lambda report: len(report.programs)),
+      Quantity('programs after warm-up', Unit.COUNT, _after_warm_up),
+      _counted('refused',
+               lambda report: sum(bool(p.error) for p in report.programs)),
+      _counted('fallbacks',
+               lambda report: sum(map(report.is_fallback, report.programs))),
+      _counted('reads', lambda report: report.reads),
+      _largest('peak', lambda p: p.peak),
+      _largest('beside', lambda p: p.beside),
+      _largest('arguments', lambda p: p.memory and p.memory.arguments),
+      _largest('outputs', lambda p: p.memory and p.memory.outputs),
+      _largest('aliases', lambda p: p.memory and p.memory.aliases),
+      _largest('temporaries', lambda p: p.memory and p.memory.temporaries),
+      _largest('code', lambda p: p.memory and p.memory.code),
+      _over_step('flops', Unit.FLOPS, _flops, 'flops'),
+      _over_step('cycles', Unit.CYCLES, lambda p: p.cycles and p.cycles.total,
+                 'cycles'),
   )
 
 
 def of_uses(uses: Iterable[CollectiveUse]) -> tuple[Quantity, ...]:
   """Bytes and count of all collectives together, and of each kind and axes."""
-  keys = sorted({(u.kind, measures.runs_over(u)) for u in uses})
+  keys = sorted({(u.kind, runs_over(u)) for u in uses})
   return tuple(
       _collective(kind, what, over)
       for kind, over in [(ALL_COLLECTIVES, None), *keys]
@@ -135,16 +123,89 @@ def axes_of(report: AotReport) -> tuple[str, ...]:
           for part in mesh.split(',')))
 
 
-def _over_step(name: str, unit: Unit, of_program: OfProgram) -> Quantity:
-  return Quantity(name, unit, functools.partial(measures.over_step, of_program),
-                  of_program)
+def runs_over(use: CollectiveUse) -> tuple[str, ...]:
+  """The axes in alphabetical order, or the groups where no mesh has them."""
+  return tuple(sorted(use.axes)) or (use.groups,)
 
 
-def _collective(kind: str, quantity: str,
-                over: Optional[tuple[str, ...]]) -> Quantity:
-  name = f'{kind} {quantity}'
-  if over is not None:
-    name += f' over {",".join(over)}'
+def _counted(name: str, count: Callable[[AotReport], int]) -> Quantity:
+  return Quantity(name, Unit.COUNT, lambda report: Measure(count(report)))
+
+
+def _after_warm_up(report: AotReport) -> Measure:
+  never = report.never_steady
+  return Measure(None if never else len(report.programs_after_warm_up), '',
+                 never)
+
+
+def _flops(program: Program) -> Optional[Number]:
+  flops = program.flops
+  return flops if flops is None or flops % 1 else int(flops)
+
+
+def _largest(name: str, read: Callable[[Program], Optional[int]]) -> Quantity:
+  """Bytes, of the program that has most; not known if those of any are not."""
+  of_program = _measured(read, 'memory')
+
+  def of_report(report: AotReport) -> Measure:
+    if not report.programs:
+      return Measure(None, unknown='no program was compiled')
+    measures = [
+        dataclasses.replace(of_program(p), place=p.label)
+        for p in report.programs
+    ]
+    unknown = [m for m in measures if m.value is None]
+    # Of several the first; max does so, too.
+    return unknown[0] if unknown else max(measures, key=lambda m: m.value)
+
+  return Quantity(name, Unit.BYTES, of_report, of_program)
+
+
+def _over_step(name: str, unit: Unit, read: Callable[[Program],
+                                                     Optional[Number]],
+               fact: str) -> Quantity:
+  """The sum over one step after warm-up."""
+  of_program = _measured(read, fact)
+
+  def of_report(report: AotReport) -> Measure:
+    if report.unknown_step:
+      return Measure(None, unknown=report.unknown_step)
+    measures = [of_program(p) for p in report.step_programs]
+    unknown = [m for m in measures if m.value is None]
+    return unknown[0] if unknown else Measure(sum(m.value for m in measures))
+
+  return Quantity(name, unit, of_report, of_program)
+
+
+def _collective(kind: str, amount: str, over: Optional[tuple[str,
+                                                             ...]]) -> Quantity:
+  """The sum over the collectives of one kind, or 'collective': of all.
+
+  Args:
+    over: as `runs_over` gives it; None: over whatever.
+  """
+
+  def read(program: Program) -> Optional[int]:
+    return None if program.error else sum(
+        use.nbytes if amount == 'bytes' else use.count
+        for use in program.collectives
+        if kind in (ALL_COLLECTIVES, use.kind) and over in (None,
+                                                            runs_over(use)))
+
   return _over_step(
-      name, Unit.BYTES if quantity == 'bytes' else Unit.COUNT,
-      functools.partial(measures.collectives, kind, quantity, over))
+      f'{kind} {amount}' + (f' over {",".join(over)}' if over else ''),
+      Unit.BYTES if amount == 'bytes' else Unit.COUNT, read, 'collectives')
+
+
+def _measured(read: Callable[[Program], Optional[Number]],
+              fact: str) -> OfProgram:
+
+  def measure(program: Program) -> Measure:
+    value = read(program)
+    if value is not None:
+      return Measure(value)
+    why = ('it was refused'
+           if program.error else f'the compiler does not tell of its {fact}')
+    return Measure(None, unknown=f'{program.label}: {why}')
+
+  return measure

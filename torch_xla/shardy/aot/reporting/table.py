@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from . import measures, wording
+from . import quantities, wording
 from ...gate import sizes
 from ..report import CollectiveUse, Program, AotReport
-from .steady_step import steady_step
 from ...compile.record import columns
 
 # More of a program's tensors are in the JSON and on the page.
@@ -75,19 +74,16 @@ def use_cells(use: CollectiveUse) -> tuple[str, ...]:
 
 
 def _one_step(report: AotReport) -> Iterator[str]:
-  step = steady_step(report)
-  if step.unknown:
-    yield f'one step after warm-up: not known: {step.unknown}'
+  if report.unknown_step:
+    yield f'one step after warm-up: not known: {report.unknown_step}'
     return
   yield ('one step after warm-up, on one device: '
          f'{wording.step_text(report)}')
-  for name, measure in (
-      ('flops', measures.over_step(measures.flops, report)),
-      ('cycles', measures.over_step(measures.cycles, report)),
-  ):
+  for name in ('flops', 'cycles'):
+    measure = quantities.named(name).of_report(report)
     yield (f'  {name}: not known: {measure.unknown}'
            if measure.value is None else f'  {name}: {measure.value:,}')
-  yield from _collectives(wording.totals(step.programs))
+  yield from _collectives(wording.totals(report.step_programs))
   for line in wording.other_steps(report):
     yield f'  {line}'
 

@@ -8,11 +8,9 @@ import math
 import re
 from typing import Optional
 
-from . import measures, quantities
-from .measures import label
+from . import quantities
 from ..report import AotReport, CollectiveUse, Cycles, INTERRUPTED, Program
 from ...gate import sizes
-from .steady_step import never_steady, steady_step
 
 _OUT_OF_MEMORY = re.compile(
     r'out of memory|RESOURCE_EXHAUSTED|exceeds available', re.IGNORECASE)
@@ -34,7 +32,7 @@ def verdict(report: AotReport) -> str:
   if refused:
     what = 'does not fit' if is_out_of_memory(report) else 'does not compile'
     return (f'{what}: the compiler refused {len(refused)} of '
-            f'{counted(len(report.programs), "program")}, {label(refused[0])} '
+            f'{counted(len(report.programs), "program")}, {refused[0].label} '
             f'first: {first_line(refused[0].error)}')
   peak = quantities.named('peak').of_report(report)
   unknown = peak.unknown
@@ -54,9 +52,9 @@ def verdict(report: AotReport) -> str:
 
 def run_text(report: AotReport) -> str:
   """How many programs, how many steps, and how it ended, in one line."""
-  never = never_steady(report)
   late = (
-      f'how many after warm-up is not known: {never}' if never else
+      f'how many after warm-up is not known: {report.never_steady}'
+      if report.never_steady else
       f'{len(report.programs_after_warm_up) or "none"} after warm-up, which '
       f'took {counted(report.warm_up, "step")} of {report.steps:,}')
   failed = ', the script failed' if report.failed else ''
@@ -86,7 +84,7 @@ def setting_text(report: AotReport) -> str:
 
 def step_text(report: AotReport) -> str:
   """The programs that stand for one step after warm-up, in one line."""
-  names = ', '.join(map(label, steady_step(report).programs))
+  names = ', '.join(p.label for p in report.step_programs)
   after = report.steps - report.warm_up
   return (f'{names}; so ran {report.usual_steps:,} of '
           f'{counted(after, "step")}')
@@ -95,7 +93,7 @@ def step_text(report: AotReport) -> str:
 def other_steps(report: AotReport) -> Iterator[str]:
   """The steps of other kinds than that one, a line each."""
   for positions, count in report.other_steps[:_OTHER_STEPS_SHOWN]:
-    names = ', '.join(label(report.programs[i]) for i in positions)
+    names = ', '.join(report.programs[i].label for i in positions)
     yield f'{counted(count, "step")} of another kind: {names}'
   more = report.other_steps[_OTHER_STEPS_SHOWN:]
   if more:
@@ -138,7 +136,7 @@ def totals(programs: Sequence[Program]) -> tuple[CollectiveUse, ...]:
   """The collectives of all these programs, by kind and axes, most first."""
   by_kind: dict[tuple[str, ...], CollectiveUse] = {}
   for use in (use for program in programs for use in program.collectives):
-    key = (use.kind, *measures.runs_over(use))
+    key = (use.kind, *quantities.runs_over(use))
     so_far = by_kind.get(key)
     by_kind[key] = use if so_far is None else CollectiveUse(
         use.kind, use.axes, use.groups, so_far.count +

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import hashlib
 import time
-from typing import Optional
+from typing import NamedTuple, Optional
 
-from ...compile.record import ProgramRecord
+from ...compile import ledger
 from ...door import Compilation, Compiler
 from ...errors import BackendCompileError, LayoutError
 from ...hlo import compile_options, messages
@@ -23,8 +23,7 @@ from ..compiled.mesh_groups import MeshValue
 from ..report import Program
 
 
-@dataclasses.dataclass
-class Observed:
+class Observed(NamedTuple):
   """A program that came by.
 
   Attributes:
@@ -44,15 +43,12 @@ class ProgramObserver:
   """
 
   def __init__(self, callers: Callers, progress: Progress,
-               meshes: Callable[[], Sequence[MeshValue]],
-               records: Callable[[], Sequence[ProgramRecord]],
-               changed: Callable[[], None]):
+               meshes: Sequence[MeshValue], changed: Callable[[], None]):
     self.observed: list[Observed] = []
     self.findings: list[str] = []
     self._callers = callers
     self._progress = progress
     self._meshes = meshes
-    self._records = records
     self._changed = changed
     self._names = ScriptNames()
 
@@ -62,7 +58,8 @@ class ProgramObserver:
         messages.parse(HloModuleProto, compilation.program)
         if compilation.format == 'hlo' else None)
     name = sent.name if sent else '(StableHLO)'
-    step, filed = plugin.counters().steps, len(self._records())
+    records = ledger.process_ledger.programs
+    step, filed = plugin.counters().steps, len(records())
     names = self._names.of_parameters(compilation)
     start, error, number = time.perf_counter(), '', None
     try:
@@ -75,8 +72,7 @@ class ProgramObserver:
       raise
     finally:
       seconds = time.perf_counter() - start
-      filed_now = self._records()[filed:]
-      record = filed_now[-1] if filed_now else None
+      record = next(reversed(records()[filed:]), None)
       options = compile_options.read(compilation.options)
       program = Program(
           name=record.name if record and record.name else name,
@@ -101,18 +97,18 @@ class ProgramObserver:
   def positions(self) -> dict[int, int]:
     """Positions in `programs` by the plugin's numbers."""
     return {
-        one.number: at
-        for at, one in enumerate(self.observed)
-        if one.number is not None
+        entry.number: at
+        for at, entry in enumerate(self.observed)
+        if entry.number is not None
     }
 
   def programs(self) -> tuple[Program, ...]:
     """All programs, with how often each was executed so far."""
-    found = [_as_run(one) for one in self.observed]
-    if not any(p.cycles and p.cycles.operations for p in found):
+    programs = [_as_run(entry) for entry in self.observed]
+    if not any(p.cycles and p.cycles.operations for p in programs):
       # Not a small program: a compiler that estimates nothing.
-      found = [dataclasses.replace(p, cycles=None) for p in found]
-    return tuple(found)
+      programs = [dataclasses.replace(p, cycles=None) for p in programs]
+    return tuple(programs)
 
   def _with_facts(self, program: Program, compilation: Compilation, number: int,
                   names: Mapping[int, str]) -> Program:
@@ -125,7 +121,7 @@ class ProgramObserver:
       return dataclasses.replace(
           program,
           heaviest=heavy_tensors.heavy_tensors(module, names),
-          collectives=collectives.collective_uses(module, self._meshes()),
+          collectives=collectives.collective_uses(module, self._meshes),
           cycles=cycles.cycles(module))
     except (BackendCompileError, ValueError) as e:
       self.findings.append(

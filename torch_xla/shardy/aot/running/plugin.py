@@ -5,58 +5,53 @@ The C side is documented in csrc/pjrt_aot/pjrt_aot.h.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 import ctypes
-import dataclasses
+from ctypes import c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 import functools
 import itertools
 import os
-from typing import Optional
+from typing import Any, Optional
 
 from ..errors import AotError
+from ..settings import Settings
+from ..topologies import TopologyName
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 LIBRARY_PATH = os.path.join(_PACKAGE, 'libpjrt_aot.so')
-_VERSION = 4
+_VERSION = 5
 _MESSAGE_SIZE = 65536
-_OK, _NOT_FOUND = 0, 5
 
 
-class _TopologyOption(ctypes.Structure):
-  _fields_ = [
-      ('name', ctypes.c_char_p),
-      ('text', ctypes.c_char_p),
-      ('values', ctypes.POINTER(ctypes.c_int64)),
-      ('num_values', ctypes.c_size_t),
-      ('is_list', ctypes.c_int),
-  ]
+class _NamedValue(ctypes.Structure):
+  """PJRT's: an integer, or the address of text or of integers."""
+  _fields_ = [('struct_size', c_size_t), ('extension_start', c_void_p),
+              ('name', c_char_p), ('name_size', c_size_t), ('type', c_int),
+              ('value', c_int64), ('value_size', c_size_t)]
 
 
 class _Options(ctypes.Structure):
-  _fields_ = [
-      ('library', ctypes.c_char_p),
-      ('topology', ctypes.c_char_p),
-      ('topology_options', ctypes.POINTER(_TopologyOption)),
-      ('num_topology_options', ctypes.c_size_t),
-      ('host', ctypes.c_int),
-      ('one_process', ctypes.c_int),
-      ('refuse_reads', ctypes.c_int),
-      ('step_limit', ctypes.c_int64),
-      ('stop_signal', ctypes.c_int),
-  ]
+  _fields_ = [('library', c_char_p), ('topology', c_char_p),
+              ('topology_options', ctypes.POINTER(_NamedValue)),
+              ('num_topology_options', c_size_t), ('host', c_int),
+              ('one_process', c_int), ('refuse_reads', c_int),
+              ('step_limit', c_int64), ('stop_signal', c_int)]
 
 
-class _Device(ctypes.Structure):
-  _fields_ = [
-      ('id', ctypes.c_int64),
-      ('process', ctypes.c_int),
-      ('addressable', ctypes.c_int),
-      ('kind', ctypes.c_void_p),
-      ('kind_size', ctypes.c_size_t),
-      ('coordinates', ctypes.c_int64 * 3),
-      ('num_coordinates', ctypes.c_size_t),
-      ('slice', ctypes.c_int64),
-  ]
+class Device(ctypes.Structure):
+  """A device of the topology; `slice` is -1 where there is one only."""
+  _fields_ = [('id', c_int64), ('process', c_int), ('addressable', c_int),
+              ('_kind', c_void_p), ('_kind_size', c_size_t),
+              ('_coordinates', c_int64 * 3), ('_num_coordinates', c_size_t),
+              ('slice', c_int64)]
+
+  @property
+  def kind(self) -> str:
+    return _text(self._kind, self._kind_size)
+
+  @property
+  def coordinates(self) -> tuple[int, ...]:
+    return tuple(self._coordinates[:self._num_coordinates])
 
 
 class ProgramFacts(ctypes.Structure):
@@ -66,33 +61,14 @@ class ProgramFacts(ctypes.Structure):
     beside: bytes, the most that buffers other than its arguments took when it
       was executed; flops and bytes accessed are what the compiler tells.
   """
-  _fields_ = [
-      ('flops', ctypes.c_double),
-      ('bytes_accessed', ctypes.c_double),
-      ('executions', ctypes.c_int64),
-      ('beside', ctypes.c_int64),
-  ]
+  _fields_ = [('flops', c_double), ('bytes_accessed', c_double),
+              ('executions', c_int64), ('beside', c_int64)]
 
 
 class Counters(ctypes.Structure):
   """Counts of the events in this process so far."""
-  _fields_ = [
-      ('steps', ctypes.c_int64),
-      ('executions', ctypes.c_int64),
-      ('reads', ctypes.c_int64),
-      ('read_bytes', ctypes.c_int64),
-      ('refused', ctypes.c_int64),
-      ('buffers', ctypes.c_int64),
-  ]
-
-
-@dataclasses.dataclass(frozen=True)
-class Device:
-  """A device of the topology; `slice` is -1 where there is one only."""
-  process: int
-  kind: str
-  coordinates: tuple[int, ...]
-  slice: int
+  _fields_ = [(name, c_int64) for name in ('steps', 'executions', 'reads',
+                                           'refused', 'buffers')]
 
 
 @functools.lru_cache(maxsize=None)
@@ -107,88 +83,77 @@ def _library() -> ctypes.CDLL:
     raise AotError(
         f'{LIBRARY_PATH} is of version {library.PjrtAot_Version()}, and '
         f'{_VERSION} is needed: install torch_xla again')
-  library.PjrtAot_LastProgram.restype = ctypes.c_int64
-  library.PjrtAot_EndStep.restype = ctypes.c_int64
-  library.PjrtAot_GetExecutions.restype = ctypes.c_size_t
+  library.PjrtAot_LastProgram.restype = c_int64
+  library.PjrtAot_EndStep.restype = c_int64
+  library.PjrtAot_GetExecutions.restype = c_size_t
   return library
 
 
-def open_topology(library: str, topology: str, options: Mapping[str, object], *,
-                  host: int, one_process: bool, refuse_reads: bool,
-                  step_limit: int, stop_signal: int) -> None:
+def open_topology(settings: Settings, name: TopologyName,
+                  stop_signal: int) -> None:
   """Opens the compiler's plugin and the topology, before the runtime is up.
 
   Args:
-    library: the path of the plugin that compiles.
-    topology: as that plugin calls it.
-    options: more that it is told; strings, integers and tuples of them.
-    host: the process whose devices are addressable.
-    one_process: whether all devices say that they are of process 0.
-    refuse_reads: whether reading a value is an error.
-    step_limit: executions are refused after so many steps; 0: never.
-    stop_signal: sent to this process at each such refusal but the first, which
-      a script may take for an error and go on; 0: none.
+    stop_signal: sent to this process at each execution after the last step but
+      the first, which a script may take for an error and go on; 0: none.
   """
-  topology_options = [
-      _topology_option(name, value) for name, value in options.items()
-  ]
-  settings = _Options(
-      library=os.fsencode(library),
-      topology=topology.encode(),
-      topology_options=(_TopologyOption *
-                        len(topology_options))(*topology_options),
-      num_topology_options=len(topology_options),
-      host=host,
-      one_process=one_process,
-      refuse_reads=refuse_reads,
-      step_limit=step_limit,
+  values = [_named_value(*option) for option in name.options.items()]
+  options = _Options(
+      library=os.fsencode(settings.compiler),
+      topology=name.for_library.encode(),
+      topology_options=(_NamedValue * len(values))(*(v for v, _ in values)),
+      num_topology_options=len(values),
+      host=settings.host,
+      one_process=settings.one_process,
+      refuse_reads=settings.strict,
+      step_limit=settings.steps,
       stop_signal=stop_signal)
   message = ctypes.create_string_buffer(_MESSAGE_SIZE)
   if _library().PjrtAot_Open(
-      ctypes.byref(settings), message, ctypes.c_size_t(_MESSAGE_SIZE)):
+      ctypes.byref(options), message, c_size_t(_MESSAGE_SIZE)):
     raise AotError(message.value.decode(errors='replace'))
 
 
-def _topology_option(name: str, value: object) -> _TopologyOption:
+def _named_value(name: str, value: Any) -> tuple[_NamedValue, Any]:
+  """A string, an integer or integers as PJRT has them, and the memory of it."""
+  type_, size, memory = 1, 1, None
   if isinstance(value, str):
-    return _TopologyOption(name.encode(), value.encode(), None, 0, 0)
-  is_list = isinstance(value, tuple)
-  values = value if is_list else (value,)
-  return _TopologyOption(name.encode(),
-                         None, (ctypes.c_int64 * len(values))(*values),
-                         len(values), is_list)
+    type_, size, memory = 0, len(value), ctypes.create_string_buffer(
+        value.encode())
+  elif isinstance(value, tuple):
+    type_, size, memory = 2, len(value), (c_int64 * len(value))(*value)
+  return _NamedValue(
+      ctypes.sizeof(_NamedValue), None, name.encode(), len(name), type_,
+      value if memory is None else ctypes.addressof(memory), size), memory
 
 
 def platform() -> tuple[str, str]:
   """The name and the version of the compiler's platform."""
-  name, version = ctypes.c_void_p(), ctypes.c_void_p()
-  name_size, version_size = ctypes.c_size_t(), ctypes.c_size_t()
+  name, version = c_void_p(), c_void_p()
+  name_size, version_size = c_size_t(), c_size_t()
   if _library().PjrtAot_Platform(
       ctypes.byref(name), ctypes.byref(name_size), ctypes.byref(version),
       ctypes.byref(version_size)):
     raise AotError('no topology is open')
-  return (ctypes.string_at(name, name_size.value).decode(errors='replace'),
-          ctypes.string_at(version,
-                           version_size.value).decode(errors='replace'))
+  return _text(name, name_size.value), _text(version, version_size.value)
 
 
 def devices() -> Iterator[Device]:
   """The devices of the topology, sorted by id; none before it is open."""
   for position in itertools.count():
-    device = _Device()
-    if _library().PjrtAot_GetDevice(
-        ctypes.c_size_t(position), ctypes.byref(device)):
+    device = Device()
+    if _library().PjrtAot_GetDevice(c_size_t(position), ctypes.byref(device)):
       return
-    yield Device(
-        device.process,
-        ctypes.string_at(device.kind,
-                         device.kind_size).decode(errors='replace'),
-        tuple(device.coordinates[:device.num_coordinates]), device.slice)
+    yield device
+
+
+def _text(start: Any, size: int) -> str:
+  return ctypes.string_at(start, size).decode(errors='replace')
 
 
 def set_memory_limit(nbytes: int) -> None:
   """Sets the memory that devices report from here on; 0: none."""
-  _library().PjrtAot_SetMemoryLimit(ctypes.c_int64(nbytes))
+  _library().PjrtAot_SetMemoryLimit(c_int64(nbytes))
 
 
 def last_program() -> Optional[int]:
@@ -200,15 +165,15 @@ def last_program() -> Optional[int]:
 def set_donated(number: int, positions: Sequence[int]) -> None:
   """Sets the arguments that a program writes over, before it is executed."""
   if _library().PjrtAot_SetDonated(
-      ctypes.c_int64(number), (ctypes.c_int64 * len(positions))(*positions),
-      ctypes.c_size_t(len(positions))):
+      c_int64(number), (c_int64 * len(positions))(*positions),
+      c_size_t(len(positions))):
     raise KeyError(number)
 
 
 def program_facts(number: int) -> ProgramFacts:
   """The facts of a program, also after its executable is gone."""
   found = ProgramFacts()
-  if _library().PjrtAot_GetProgram(ctypes.c_int64(number), ctypes.byref(found)):
+  if _library().PjrtAot_GetProgram(c_int64(number), ctypes.byref(found)):
     raise KeyError(number)
   return found
 
@@ -216,10 +181,10 @@ def program_facts(number: int) -> ProgramFacts:
 def executions() -> Iterator[tuple[int, int]]:
   """Each execution in order: its program, and how many steps had ended."""
   first, capacity = 0, 4096
-  programs, steps = ((ctypes.c_int64 * capacity)() for _ in range(2))
+  programs, steps = ((c_int64 * capacity)() for _ in range(2))
   while True:
     count = _library().PjrtAot_GetExecutions(
-        ctypes.c_int64(first), programs, steps, ctypes.c_size_t(capacity))
+        c_int64(first), programs, steps, c_size_t(capacity))
     yield from zip(programs[:count], steps[:count])
     if count < capacity:
       return

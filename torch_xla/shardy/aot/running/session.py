@@ -22,19 +22,19 @@ from ... import door
 from ...door.device_plugins import DoorPlugin
 from ...hlo import opcodes
 from ...mode import current_mode, Mode
-from . import plugin, script_hooks
+from . import plugin
 from .. import topologies
 from ..reporting import json_form
 from ...gate import sizes
 from ...callers import Callers
-from .hooks import Hooks
+from .script_hooks import Hooks
 from ..compiled.mesh_groups import MeshValue
 from .observer import ProgramObserver
 from ..errors import AotError
 from ...progress import Progress
-from ..report import INTERRUPTED, AotReport, RUNNING, Topology, warm_up
+from ..report import (INTERRUPTED, AotReport, kinds_of_steps, RUNNING, Topology,
+                      warm_up)
 from ..settings import DEVICE, Settings
-from .usual_step import kinds_of_steps
 
 # Exit statuses of the process, for `launcher`.
 FINISHED, FAILED, CANNOT_START = 0, 1, 2
@@ -66,15 +66,7 @@ class Session:
     name = topologies.parse(settings.topology)
     # As on a host that has TPUs: the compiler reads it when it is opened.
     torch_xla._setup_libtpu_flags()
-    plugin.open_topology(
-        settings.compiler,
-        name.for_library,
-        name.options,
-        host=settings.host,
-        one_process=settings.one_process,
-        refuse_reads=settings.strict,
-        step_limit=settings.steps,
-        stop_signal=_STOP_SIGNAL)
+    plugin.open_topology(settings, name, _STOP_SIGNAL)
     signal.signal(_STOP_SIGNAL, self._stop)
     self._topology = _topology(name)
     plugin.set_memory_limit(self._topology.memory)
@@ -83,18 +75,10 @@ class Session:
     folder = os.getcwd() if settings.is_module else os.path.dirname(
         os.path.abspath(settings.script))
     callers = Callers(folder)
-    self._hooks = Hooks(callers)
-    self._meshes = script_hooks.collect_meshes(self._hooks)
+    self._hooks = Hooks(callers, settings.one_process, self._end_step)
     self._findings = self._findings_at_start(chosen_device)
     self._observer = ProgramObserver(callers, self._progress,
-                                     lambda: self._meshes,
-                                     torch_xla.shardy.programs, self.write)
-    script_hooks.leave_out_saving(self._hooks)
-    script_hooks.leave_out_virtual_devices(self._hooks)
-    script_hooks.refuse_waiting(self._hooks)
-    if settings.one_process:
-      script_hooks.watch_minibatch(self._hooks)
-    script_hooks.after_each_step(self._hooks, self._end_step)
+                                     self._hooks.meshes, self.write)
     _put_door(self._observer)
     self._said_zeros = False
     self._start = self._written = time.perf_counter()
@@ -143,14 +127,13 @@ class Session:
                            warm_up(programs, counters.steps),
                            [p.flops or 0 for p in programs])
     usual, *others = kinds or [((), 0)]
-    is_alone = settings.one_process
     return AotReport(
         script=(settings.script, *settings.arguments),
         topology=self._topology,
         mode=current_mode().value,
         host=settings.host,
-        processes=1 if is_alone else self._topology.hosts,
-        meshes=tuple(map(_mesh_text, self._meshes)),
+        processes=1 if settings.one_process else self._topology.hosts,
+        meshes=tuple(map(_mesh_text, self._hooks.meshes)),
         programs=programs,
         steps=counters.steps,
         usual_step=usual[0],
@@ -183,7 +166,10 @@ class Session:
   def _end_step(self) -> None:
     self._wait()
     steps = plugin.end_step()
-    self._say_zeros()
+    if plugin.counters().reads and not self._said_zeros:
+      self._said_zeros = True
+      self._progress.say('the script reads values: they are zeros, as nothing '
+                         'is computed')
     if time.perf_counter() - self._written > _WRITE_SECONDS:
       self.write()  # A process that is ended from outside says no more.
     if self._settings.steps and steps >= self._settings.steps:
@@ -192,12 +178,6 @@ class Session:
   def _wait(self) -> None:
     # So that a step's programs are of that step, however threads run.
     torch_xla._XLAC._xla_wait_device_ops([])
-
-  def _say_zeros(self) -> None:
-    if plugin.counters().reads and not self._said_zeros:
-      self._said_zeros = True
-      self._progress.say('the script reads values: they are zeros, as nothing '
-                         'is computed')
 
   def _check_device(self) -> None:
     if (torch_xla._XLAC._xla_runtime_is_initialized() and
